@@ -1,0 +1,1 @@
+"""The language and the decisions: what may be said, and pure functions that decide. Nothing here has a life."""

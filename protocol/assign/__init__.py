@@ -1,0 +1,1 @@
+"""Assignors: who gets which partitions."""
