@@ -1,6 +1,6 @@
 """The nouns of the language: what things are called, and the order they are sorted in.
 
-Values are plain strings, ints and tuples so that they cross codecs and sort without help; the aliases say what is meant.
+Values are plain strings, ints and tuples so that they cross codecs and sort without help; aliases say what is meant.
 """
 
 from typing import NewType, TypeAlias

@@ -1,0 +1,202 @@
+"""What every actor is: a state machine without clock, chance or I/O.
+
+The contract: ``step(now_us, event)`` with the same events in the same order gives the same effects, on any machine, in
+any process. A machine is told the time, never asks for it; what it wants done it returns as effects, in order; the
+world performs them after the step, all or (when the host loses power) none.
+
+Times are integer microseconds of the actor's own host's clock, which may drift from the others'.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from protocol.errors import ErrorCode
+from protocol.names import ActorName
+
+TimerKey: TypeAlias = tuple[str, ...]
+"""("session", group, member id) and the like. Starting a key that runs replaces it."""
+
+Record: TypeAlias = tuple[bytes, bytes | None]
+"""A (key, value) of a log; a None value is a tombstone."""
+
+
+# --- events --------------------------------------------------------------------------------------------------------
+
+
+class Received(NamedTuple):
+    """A request, or the reply to one of ours (then ``request_id`` is ours).
+
+    ``connection`` and ``version`` are what a reply to it must carry; see ``Caller``.
+    """
+
+    peer: ActorName
+    connection: int
+    request_id: int
+    version: int
+    message: Any
+
+
+class LinkDown(NamedTuple):
+    """The connection to ``peer`` broke: of our requests in flight to it, none will be answered any more."""
+
+    peer: ActorName
+
+
+class TimerFired(NamedTuple):
+    """A timer we started is due. Never one that was stopped or replaced."""
+
+    key: TimerKey
+
+
+class Appended(NamedTuple):
+    """The append with this token is durable (error NONE), or failed; records were given these consecutive offsets."""
+
+    token: int
+    error: ErrorCode
+    base_offset: int
+
+
+class Loaded(NamedTuple):
+    """What the disk held of one log when the process started (before ``Start``)."""
+
+    log: str
+    records: tuple[Record, ...]
+
+
+class Told(NamedTuple):
+    """A command from outside the protocol (``protocol.commands``)."""
+
+    command: Any
+
+
+Event: TypeAlias = Received | LinkDown | TimerFired | Appended | Loaded | Told
+
+
+# --- effects -------------------------------------------------------------------------------------------------------
+
+
+class Send(NamedTuple):
+    """A request (``connection`` 0: over our connection to ``to``, opened if there is none) or a reply."""
+
+    to: ActorName
+    connection: int
+    request_id: int
+    version: int
+    message: Any
+
+
+class Hangup(NamedTuple):
+    """Close our connection to ``peer`` (Kafka's client does so when a request times out). No LinkDown follows here."""
+
+    peer: ActorName
+
+
+class StartTimer(NamedTuple):
+    """Fire ``key`` after this long by this host's clock, unless stopped or started again."""
+
+    key: TimerKey
+    after_us: int
+
+
+class StopTimer(NamedTuple):
+    """Forget ``key``; no harm if it does not run."""
+
+    key: TimerKey
+
+
+class Append(NamedTuple):
+    """Write records to the end of a log on this host's disk; ``Appended(token, ...)`` tells when that is done."""
+
+    log: str
+    records: tuple[Record, ...]
+    token: int
+
+
+class Note(NamedTuple):
+    """A fact for those who watch (``protocol.notes``)."""
+
+    fact: Any
+
+
+Effect: TypeAlias = Send | Hangup | StartTimer | StopTimer | Append | Note
+
+
+class Caller(NamedTuple):
+    """Whom a parked request will be answered to."""
+
+    actor: ActorName
+    connection: int
+    request_id: int
+    version: int
+
+
+class Chance(Protocol):
+    """A machine's own stream of chance, handed in at construction (rarely needed: backoff jitter)."""
+
+    def below(self, bound: int) -> int:
+        """A whole number from 0 to ``bound - 1``."""
+        ...
+
+
+class Machine:
+    """Base of all actors: collects the effects of a step. Subclasses implement ``handle`` and use the verbs.
+
+    A machine's parts (a group, a fetcher) get the machine as the place to speak through; only the machine steps.
+    """
+
+    def __init__(self, name: ActorName) -> None:
+        self.name = name
+        self.now_us = 0
+        self._effects: list[Effect] = []
+        self._last_request_id = 0
+
+    def step(self, now_us: int, event: Event) -> Sequence[Effect]:
+        """Take one event; the effects, in the order they are to be performed. ``now_us`` never goes back."""
+        assert now_us >= self.now_us, f"{self.name}: time went from {self.now_us} back to {now_us}"
+        self.now_us = now_us
+        effects: list[Effect] = []
+        self._effects = effects
+        self.handle(event)
+        return effects
+
+    def handle(self, event: Event) -> None:
+        """One flat ``match`` over the events: the decisions of this role."""
+        raise NotImplementedError
+
+    # --- verbs -------------------------------------------------------------------------------------------------
+
+    def request(self, to: ActorName, message: object, version: int) -> int:
+        """Send a request over our connection to ``to``; its id, which the reply will carry."""
+        self._last_request_id = request_id = self._last_request_id + 1
+        self._effects.append(Send(to, 0, request_id, version, message))
+        return request_id
+
+    def reply(self, caller: Caller | Received, message: object) -> None:
+        """Answer a request, in the version it came in."""
+        actor = caller.actor if isinstance(caller, Caller) else caller.peer
+        self._effects.append(Send(actor, caller.connection, caller.request_id, caller.version, message))
+
+    def hang_up(self, peer: ActorName) -> None:
+        """Close our connection to ``peer``."""
+        self._effects.append(Hangup(peer))
+
+    def start_timer(self, key: TimerKey, after_us: int) -> None:
+        """(Re)start a timer; 0 or less fires at once, as an event of its own."""
+        self._effects.append(StartTimer(key, after_us if after_us > 0 else 0))
+
+    def stop_timer(self, key: TimerKey) -> None:
+        """Forget a timer."""
+        self._effects.append(StopTimer(key))
+
+    def append(self, log: str, records: tuple[Record, ...], token: int) -> None:
+        """Write to a log of this host."""
+        self._effects.append(Append(log, records, token))
+
+    def note(self, fact: object) -> None:
+        """Report a fact."""
+        self._effects.append(Note(fact))
+
+
+def caller_of(event: Received) -> Caller:
+    """What to keep of a request that is answered later."""
+    return Caller(event.peer, event.connection, event.request_id, event.version)

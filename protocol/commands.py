@@ -1,0 +1,115 @@
+"""What an actor is told from outside the protocol: by its host's start, a workload, a test or a tool."""
+
+from protocol.errors import ErrorCode
+from protocol.schema import since
+from protocol.values import value
+
+
+@value
+class Start:
+    """The process starts. First event of every life; ``Loaded`` events with what its disk holds came before it."""
+
+
+@value
+class Close:
+    """Close cleanly (``consumer.close()``): commit, callbacks, LeaveGroup for dynamic members, then be silent."""
+
+
+@value
+class Subscribe:
+    """Consumer: the subscription is now these topics (sorted or not)."""
+
+    topics: tuple[str, ...]
+
+
+@value
+class Unsubscribe:
+    """Consumer: ``consumer.unsubscribe()``."""
+
+
+@value
+class LeadOffsets:
+    """Coordinator: you lead this partition of ``__consumer_offsets``; this is its log, oldest record first.
+
+    Records are (key, value) in Kafka's binary layout; an empty key marks a transaction marker, a None value a
+    tombstone. ``leader_epoch`` rises with every move.
+    """
+
+    partition: int
+    leader_epoch: int
+    records: tuple[tuple[bytes, bytes | None], ...]
+    load_us: int = since(0, default=0)
+    """How long the load takes; requests meanwhile are answered COORDINATOR_LOAD_IN_PROGRESS."""
+
+
+@value
+class ResignOffsets:
+    """Coordinator: another broker leads this partition of ``__consumer_offsets`` now (with this leader epoch)."""
+
+    partition: int
+    leader_epoch: int
+
+
+@value
+class HostPartition:
+    """Broker: you lead this partition of a topic (created or grown, or loaded at start)."""
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    record_bytes: int = since(0, default=1000)
+
+
+@value
+class ClusterView:
+    """Broker: what the cluster looks like now; what it answers to Metadata and FindCoordinator.
+
+    ``brokers``: (node id, rack or ""); ``topics``: (topic, leader's node id per partition);
+    ``offsets_leaders``: node id per partition of ``__consumer_offsets`` (-1 = none at the moment).
+    """
+
+    brokers: tuple[tuple[int, str], ...]
+    topics: tuple[tuple[str, tuple[int, ...]], ...]
+    offsets_leaders: tuple[int, ...]
+
+
+@value
+class RemoveMember:
+    """Admin: remove a static member by instance id (``kafka-consumer-groups --delete`` style batch leave)."""
+
+    group: str
+    instance_id: str
+
+
+@value
+class DeleteGroup:
+    """Admin: delete an empty group."""
+
+    group: str
+
+
+@value
+class DescribeGroup:
+    """Admin: ask for a group's state and report it as a note."""
+
+    group: str
+
+
+@value
+class SetRate:
+    """Producer: append this many records per second from now on (0 = stop)."""
+
+    records_per_s: int
+
+
+@value
+class AnswerNext:
+    """Any server: answer the ``nth`` request (1 = next) of this API from this actor with an error.
+
+    ``api`` is Kafka's API name ("SyncGroup"), ``sender`` an actor name or "" for anyone. The request is not executed.
+    """
+
+    api: str
+    sender: str
+    nth: int
+    error: ErrorCode

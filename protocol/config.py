@@ -1,0 +1,97 @@
+"""Configuration by Kafka's own keys, each with its default and where the default comes from.
+
+A field ``session_timeout_ms`` is Kafka's ``session.timeout.ms``. Keys without a Kafka counterpart describe the
+application or the emulated machine and start with ``emulated.``.
+"""
+
+from typing import Any
+
+import attrs
+
+_SOURCE = "kemu.source"
+_KEY = "kemu.key"
+
+
+def key(default: Any, source: str, name: str | None = None) -> Any:
+    """A config field; ``name`` when the Kafka key is not the field's name with dots."""
+    return attrs.field(default=default, metadata={_SOURCE: source, _KEY: name})
+
+
+def key_of(field: "attrs.Attribute[Any]") -> str:
+    """Kafka's name of a config field."""
+    return field.metadata.get(_KEY) or field.name.replace("_", ".")
+
+
+def source_of(field: "attrs.Attribute[Any]") -> str:
+    """Where a field's default comes from."""
+    return str(field.metadata.get(_SOURCE, ""))
+
+
+@attrs.frozen(kw_only=True)
+class ConsumerConfig:
+    """One member of a group."""
+
+    group_id: str = key("g", "required by Kafka; no default there")
+    client_id: str = key("", "Kafka: empty; here the actor's name")
+    group_instance_id: str | None = key(None, "KIP-345: unset = dynamic member")
+    client_rack: str = key("", "KIP-392")
+    session_timeout_ms: int = key(45_000, "KIP-735, Kafka 3.0")
+    heartbeat_interval_ms: int = key(3_000, "Kafka 3.9")
+    max_poll_interval_ms: int = key(300_000, "KIP-62; sent as the rebalance timeout")
+    max_poll_records: int = key(500, "Kafka 3.9")
+    request_timeout_ms: int = key(30_000, "Kafka 3.9")
+    retry_backoff_ms: int = key(100, "Kafka 3.9")
+    retry_backoff_max_ms: int = key(1_000, "KIP-580, Kafka 3.7")
+    reconnect_backoff_ms: int = key(50, "Kafka 3.9")
+    reconnect_backoff_max_ms: int = key(1_000, "Kafka 3.9")
+    metadata_max_age_ms: int = key(300_000, "Kafka 3.9")
+    fetch_min_bytes: int = key(1, "Kafka 3.9")
+    fetch_max_wait_ms: int = key(500, "Kafka 3.9")
+    fetch_max_bytes: int = key(52_428_800, "Kafka 3.9")
+    max_partition_fetch_bytes: int = key(1_048_576, "Kafka 3.9")
+    enable_auto_commit: bool = key(True, "Kafka 3.9")
+    auto_commit_interval_ms: int = key(5_000, "Kafka 3.9")
+    auto_offset_reset: str = key("latest", "Kafka 3.9: latest, earliest or none")
+    partition_assignment_strategy: tuple[str, ...] = key(("range",), "Kafka 3.9: range, cooperative-sticky")
+    default_api_timeout_ms: int = key(60_000, "Kafka 3.9; bounds close()")
+    emulated_process_us_per_record: int = key(200, "emulated: how long the application works on a record")
+    emulated_poll_timeout_ms: int = key(100, "emulated: poll(Duration) of the application's loop")
+    emulated_commit_after_poll: bool = key(False, "emulated: the application calls commitSync() after each batch")
+    emulated_on_revoked_ms: int = key(0, "emulated: how long onPartitionsRevoked takes")
+    emulated_on_lost_ms: int = key(0, "emulated: how long onPartitionsLost takes")
+    emulated_on_assigned_ms: int = key(0, "emulated: how long onPartitionsAssigned takes")
+
+
+@attrs.frozen(kw_only=True)
+class BrokerConfig:
+    """One broker, its group coordinator included."""
+
+    group_min_session_timeout_ms: int = key(6_000, "Kafka 3.9")
+    group_max_session_timeout_ms: int = key(1_800_000, "Kafka 3.9")
+    group_initial_rebalance_delay_ms: int = key(3_000, "KIP-134")
+    group_max_size: int = key(2_147_483_647, "KIP-389")
+    offsets_retention_minutes: int = key(10_080, "KIP-186")
+    offsets_retention_check_interval_ms: int = key(600_000, "Kafka 3.9")
+    offset_metadata_max_bytes: int = key(4_096, "Kafka 3.9")
+    offsets_topic_num_partitions: int = key(50, "Kafka 3.9")
+    socket_request_max_bytes: int = key(104_857_600, "Kafka 3.9")
+    log_flush_interval_ms: int = key(0, "emulated: 0 = an acknowledged append survives a power cut")
+    emulated_append_us: int = key(500, "emulated: how long an append takes")
+    emulated_load_us: int = key(50_000, "emulated: how long a coordinator reads a partition of its log")
+    emulated_new_member_timeout_ms: int = key(300_000, "Kafka: a new member's join may take 5 minutes (fixed)")
+    coordinator_kind: str = key("java", "which coordinator's warts: java (4.0) or scala (3.9); spec 1.16")
+
+
+@attrs.frozen(kw_only=True)
+class ProducerConfig:
+    """A producer of a topic: how much it appends, and how surely."""
+
+    acks: int = key(-1, "Kafka 3.0: all")
+    request_timeout_ms: int = key(30_000, "Kafka 3.9")
+    delivery_timeout_ms: int = key(120_000, "Kafka 3.9")
+    linger_ms: int = key(0, "Kafka 3.9")
+    retry_backoff_ms: int = key(100, "Kafka 3.9")
+    enable_idempotence: bool = key(True, "KIP-679, Kafka 3.0")
+    metadata_max_age_ms: int = key(300_000, "Kafka 3.9")
+    emulated_records_per_s: int = key(100, "emulated: records appended per second, over all partitions")
+    emulated_batch_interval_ms: int = key(100, "emulated: how often a batch is sent")

@@ -1,0 +1,129 @@
+"""Kafka's error codes: their numbers, what they mean, and what a client may conclude from them.
+
+``retriable``: Kafka's own flag (the exception extends RetriableException): the same request may succeed later.
+``definite``: the request surely had no effect. An indefinite error leaves its sender not knowing (Maelstrom's
+question); only such errors may hide a write that happened.
+
+Source: Kafka 3.9 ``Errors``.
+"""
+
+from enum import IntEnum
+
+from attrs import frozen
+
+
+@frozen
+class Meaning:
+    """What is known of a code besides its name and number."""
+
+    retriable: bool
+    definite: bool
+    text: str
+
+
+class ErrorCode(IntEnum):
+    """The codes an emulated component can answer with; names and numbers are Kafka's."""
+
+    UNKNOWN_SERVER_ERROR = -1
+    NONE = 0
+    OFFSET_OUT_OF_RANGE = 1
+    UNKNOWN_TOPIC_OR_PARTITION = 3
+    LEADER_NOT_AVAILABLE = 5
+    NOT_LEADER_OR_FOLLOWER = 6
+    REQUEST_TIMED_OUT = 7
+    REPLICA_NOT_AVAILABLE = 9
+    MESSAGE_TOO_LARGE = 10
+    OFFSET_METADATA_TOO_LARGE = 12
+    NETWORK_EXCEPTION = 13
+    COORDINATOR_LOAD_IN_PROGRESS = 14
+    COORDINATOR_NOT_AVAILABLE = 15
+    NOT_COORDINATOR = 16
+    INVALID_TOPIC_EXCEPTION = 17
+    RECORD_LIST_TOO_LARGE = 18
+    NOT_ENOUGH_REPLICAS = 19
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
+    ILLEGAL_GENERATION = 22
+    INCONSISTENT_GROUP_PROTOCOL = 23
+    INVALID_GROUP_ID = 24
+    UNKNOWN_MEMBER_ID = 25
+    INVALID_SESSION_TIMEOUT = 26
+    REBALANCE_IN_PROGRESS = 27
+    INVALID_COMMIT_OFFSET_SIZE = 28
+    TOPIC_AUTHORIZATION_FAILED = 29
+    GROUP_AUTHORIZATION_FAILED = 30
+    UNSUPPORTED_VERSION = 35
+    NOT_CONTROLLER = 41
+    INVALID_REQUEST = 42
+    OUT_OF_ORDER_SEQUENCE_NUMBER = 45
+    DUPLICATE_SEQUENCE_NUMBER = 46
+    KAFKA_STORAGE_ERROR = 56
+    NON_EMPTY_GROUP = 68
+    GROUP_ID_NOT_FOUND = 69
+    FENCED_LEADER_EPOCH = 74
+    UNKNOWN_LEADER_EPOCH = 75
+    MEMBER_ID_REQUIRED = 79
+    GROUP_MAX_SIZE_REACHED = 81
+    FENCED_INSTANCE_ID = 82
+    GROUP_SUBSCRIBED_TO_TOPIC = 86
+    UNSTABLE_OFFSET_COMMIT = 88
+
+    @property
+    def retriable(self) -> bool:
+        """Whether the same request may succeed later."""
+        return MEANING[self].retriable
+
+    @property
+    def definite(self) -> bool:
+        """Whether the request surely had no effect."""
+        return MEANING[self].definite
+
+
+_E = ErrorCode
+_RETRY, _GIVE_UP = True, False
+_NO_EFFECT, _UNKNOWN_EFFECT = True, False
+
+MEANING: dict[ErrorCode, Meaning] = {
+    _E.UNKNOWN_SERVER_ERROR: Meaning(_GIVE_UP, _UNKNOWN_EFFECT, "something the server did not expect"),
+    _E.NONE: Meaning(_GIVE_UP, _UNKNOWN_EFFECT, "done"),
+    _E.OFFSET_OUT_OF_RANGE: Meaning(_GIVE_UP, _NO_EFFECT, "the offset is outside the partition's log"),
+    _E.UNKNOWN_TOPIC_OR_PARTITION: Meaning(_RETRY, _NO_EFFECT, "this broker does not host the partition"),
+    _E.LEADER_NOT_AVAILABLE: Meaning(_RETRY, _NO_EFFECT, "the partition has no leader at the moment"),
+    _E.NOT_LEADER_OR_FOLLOWER: Meaning(_RETRY, _NO_EFFECT, "the broker leads the partition no more"),
+    _E.REQUEST_TIMED_OUT: Meaning(_RETRY, _UNKNOWN_EFFECT, "no answer in time"),
+    _E.REPLICA_NOT_AVAILABLE: Meaning(_RETRY, _NO_EFFECT, "the replica is not on this broker"),
+    _E.MESSAGE_TOO_LARGE: Meaning(_GIVE_UP, _NO_EFFECT, "larger than the broker accepts"),
+    _E.OFFSET_METADATA_TOO_LARGE: Meaning(_GIVE_UP, _NO_EFFECT, "the commit's metadata is too long"),
+    _E.NETWORK_EXCEPTION: Meaning(_RETRY, _UNKNOWN_EFFECT, "the connection broke before the answer"),
+    _E.COORDINATOR_LOAD_IN_PROGRESS: Meaning(_RETRY, _NO_EFFECT, "the coordinator still reads its log"),
+    _E.COORDINATOR_NOT_AVAILABLE: Meaning(_RETRY, _NO_EFFECT, "there is no coordinator at the moment"),
+    _E.NOT_COORDINATOR: Meaning(_RETRY, _NO_EFFECT, "another broker coordinates the group"),
+    _E.INVALID_TOPIC_EXCEPTION: Meaning(_GIVE_UP, _NO_EFFECT, "not a legal topic name"),
+    _E.RECORD_LIST_TOO_LARGE: Meaning(_GIVE_UP, _NO_EFFECT, "the batch is larger than a segment"),
+    _E.NOT_ENOUGH_REPLICAS: Meaning(_RETRY, _NO_EFFECT, "fewer in-sync replicas than required"),
+    _E.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Meaning(_RETRY, _UNKNOWN_EFFECT, "appended, but to too few replicas"),
+    _E.ILLEGAL_GENERATION: Meaning(_GIVE_UP, _NO_EFFECT, "the generation is not the group's"),
+    _E.INCONSISTENT_GROUP_PROTOCOL: Meaning(_GIVE_UP, _NO_EFFECT, "no protocol in common with the group"),
+    _E.INVALID_GROUP_ID: Meaning(_GIVE_UP, _NO_EFFECT, "not a legal group id"),
+    _E.UNKNOWN_MEMBER_ID: Meaning(_GIVE_UP, _NO_EFFECT, "the coordinator does not know the member"),
+    _E.INVALID_SESSION_TIMEOUT: Meaning(_GIVE_UP, _NO_EFFECT, "outside the broker's limits"),
+    _E.REBALANCE_IN_PROGRESS: Meaning(_GIVE_UP, _NO_EFFECT, "the group rebalances: rejoin"),
+    _E.INVALID_COMMIT_OFFSET_SIZE: Meaning(_GIVE_UP, _NO_EFFECT, "the commit does not fit into a record"),
+    _E.TOPIC_AUTHORIZATION_FAILED: Meaning(_GIVE_UP, _NO_EFFECT, "no access to the topic"),
+    _E.GROUP_AUTHORIZATION_FAILED: Meaning(_GIVE_UP, _NO_EFFECT, "no access to the group"),
+    _E.UNSUPPORTED_VERSION: Meaning(_GIVE_UP, _NO_EFFECT, "the version of the request is not supported"),
+    _E.NOT_CONTROLLER: Meaning(_RETRY, _NO_EFFECT, "another broker is the controller"),
+    _E.INVALID_REQUEST: Meaning(_GIVE_UP, _NO_EFFECT, "the request makes no sense"),
+    _E.OUT_OF_ORDER_SEQUENCE_NUMBER: Meaning(_GIVE_UP, _NO_EFFECT, "a batch is missing before this one"),
+    _E.DUPLICATE_SEQUENCE_NUMBER: Meaning(_GIVE_UP, _UNKNOWN_EFFECT, "the batch was appended before"),
+    _E.KAFKA_STORAGE_ERROR: Meaning(_RETRY, _UNKNOWN_EFFECT, "the disk failed"),
+    _E.NON_EMPTY_GROUP: Meaning(_GIVE_UP, _NO_EFFECT, "the group has members"),
+    _E.GROUP_ID_NOT_FOUND: Meaning(_GIVE_UP, _NO_EFFECT, "no such group"),
+    _E.FENCED_LEADER_EPOCH: Meaning(_RETRY, _NO_EFFECT, "the leader epoch is older than the broker's"),
+    _E.UNKNOWN_LEADER_EPOCH: Meaning(_RETRY, _NO_EFFECT, "the leader epoch is newer than the broker's"),
+    _E.MEMBER_ID_REQUIRED: Meaning(_GIVE_UP, _NO_EFFECT, "come back with this member id"),
+    _E.GROUP_MAX_SIZE_REACHED: Meaning(_GIVE_UP, _NO_EFFECT, "the group is full"),
+    _E.FENCED_INSTANCE_ID: Meaning(_GIVE_UP, _NO_EFFECT, "another member took this instance id"),
+    _E.GROUP_SUBSCRIBED_TO_TOPIC: Meaning(_GIVE_UP, _NO_EFFECT, "the group still consumes the topic"),
+    _E.UNSTABLE_OFFSET_COMMIT: Meaning(_RETRY, _NO_EFFECT, "a transaction on the offset is not over"),
+}
+"""Every code has its row; ``tests/protocol/test_errors.py`` holds the table against the enum."""

@@ -1,0 +1,190 @@
+"""Records, metadata and positions: what clients and brokers say about partitions.
+
+Records have no payload: a batch is a base offset, a count and the time it was appended, every record of a topic
+``record_bytes`` long. So lag, duplicates and losses are exact while millions of records cost nothing.
+"""
+
+from protocol.errors import ErrorCode
+from protocol.schema import REPLY, REQUEST, message, since, struct
+
+EARLIEST_TIMESTAMP = -2
+LATEST_TIMESTAMP = -1
+
+
+@message(api_key=3, kind=REQUEST, versions=range(0, 13))
+class Metadata:
+    """Client -> any broker: what is there? ``topics=None`` (v1+) asks for all topics, () for none."""
+
+    topics: tuple[str, ...] | None
+    allow_auto_topic_creation: bool = since(4, default=True, ignorable=True)
+
+
+@struct
+class BrokerMetadata:
+    """A live broker: node id, address (actor name), rack."""
+
+    node_id: int
+    host: str
+    rack: str | None = since(1, default=None, ignorable=True)
+
+
+@struct
+class PartitionMetadata:
+    """A partition's leader (-1 = none) and replicas (node ids, preferred first)."""
+
+    error: ErrorCode
+    partition: int
+    leader: int
+    leader_epoch: int = since(7, default=-1, ignorable=True)
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+@struct
+class TopicMetadata:
+    """A topic's partitions, by number."""
+
+    error: ErrorCode
+    topic: str
+    partitions: tuple[PartitionMetadata, ...]
+
+
+@message(api_key=3, kind=REPLY, versions=range(0, 13))
+class MetadataReply:
+    """What the answering broker knows."""
+
+    brokers: tuple[BrokerMetadata, ...]
+    controller_id: int = since(1, default=-1, ignorable=True)
+    topics: tuple[TopicMetadata, ...]
+
+
+@struct
+class ProduceBatch:
+    """``count`` records for one partition; ``sequence`` -1 = not idempotent."""
+
+    topic: str
+    partition: int
+    count: int
+    producer_id: int = -1
+    producer_epoch: int = -1
+    sequence: int = -1
+
+
+@message(api_key=0, kind=REQUEST, versions=range(3, 12))
+class Produce:
+    """Producer -> leader: append. ``acks``: 0 none (no answer comes), 1 the leader's, -1 all in-sync replicas'."""
+
+    acks: int
+    timeout_ms: int
+    batches: tuple[ProduceBatch, ...]
+
+
+@struct
+class ProducedBatch:
+    """Where a batch went: its base offset (-1 with an error) and the leader's append time."""
+
+    topic: str
+    partition: int
+    error: ErrorCode
+    base_offset: int = -1
+    append_time_ms: int = -1
+
+
+@message(api_key=0, kind=REPLY, versions=range(3, 12))
+class ProduceReply:
+    """One row per batch, in the order of the request."""
+
+    batches: tuple[ProducedBatch, ...]
+
+
+@struct
+class FetchPartition:
+    """Where to read one partition, and at most how much of it."""
+
+    topic: str
+    partition: int
+    current_leader_epoch: int = since(9, default=-1, ignorable=True)
+    fetch_offset: int
+    log_start_offset: int = since(5, default=-1, ignorable=True)
+    max_bytes: int = 1_048_576
+
+
+@message(api_key=1, kind=REQUEST, versions=range(4, 18))
+class Fetch:
+    """Consumer (replica id -1) or follower -> leader: what comes after these offsets?
+
+    The broker holds the answer back until ``min_bytes`` are there or ``max_wait_ms`` are over.
+    """
+
+    replica_id: int = -1
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int = 52_428_800
+    partitions: tuple[FetchPartition, ...]
+
+
+@struct
+class RecordBatch:
+    """Records ``base_offset .. base_offset + count - 1``, appended together at this time of the leader's clock."""
+
+    base_offset: int
+    count: int
+    append_time_ms: int
+    leader_epoch: int = since(12, default=-1, ignorable=True)
+
+
+@struct
+class FetchedPartition:
+    """What one partition has from the fetch offset on."""
+
+    topic: str
+    partition: int
+    error: ErrorCode
+    high_watermark: int = -1
+    log_start_offset: int = since(5, default=-1, ignorable=True)
+    batches: tuple[RecordBatch, ...] = ()
+
+
+@message(api_key=1, kind=REPLY, versions=range(4, 18))
+class FetchReply:
+    """One row per partition asked for that has something to say (records or an error); all of them on a time-out."""
+
+    error: ErrorCode = since(7, default=ErrorCode.NONE, ignorable=True)
+    partitions: tuple[FetchedPartition, ...]
+
+
+@struct
+class OffsetQuestion:
+    """The offset at a timestamp (ms), or -1 the end, -2 the start."""
+
+    topic: str
+    partition: int
+    current_leader_epoch: int = since(4, default=-1, ignorable=True)
+    timestamp_ms: int
+
+
+@message(api_key=2, kind=REQUEST, versions=range(1, 9))
+class ListOffsets:
+    """Client -> leader: offsets by time."""
+
+    replica_id: int = -1
+    questions: tuple[OffsetQuestion, ...]
+
+
+@struct
+class OffsetAnswer:
+    """The first offset at or after the timestamp, -1 when there is none."""
+
+    topic: str
+    partition: int
+    error: ErrorCode
+    timestamp_ms: int = -1
+    offset: int = -1
+    leader_epoch: int = since(4, default=-1, ignorable=True)
+
+
+@message(api_key=2, kind=REPLY, versions=range(1, 9))
+class ListOffsetsReply:
+    """One row per question."""
+
+    answers: tuple[OffsetAnswer, ...]

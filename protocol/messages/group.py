@@ -1,0 +1,389 @@
+"""What members and the group coordinator say to each other, and what tools ask about groups.
+
+Field names follow Kafka's schemas (3.9) with ``group`` for GroupId, ``generation`` for GenerationId and
+``instance_id`` for GroupInstanceId. Subscriptions and assignments are opaque bytes here, as they are for the broker.
+Throttle times are left out: quotas are not emulated.
+"""
+
+from protocol.errors import ErrorCode
+from protocol.names import NO_GENERATION, UNKNOWN_MEMBER
+from protocol.schema import REPLY, REQUEST, message, since, struct
+
+
+@message(api_key=10, kind=REQUEST, versions=range(0, 4))
+class FindCoordinator:
+    """Anyone -> any broker: who coordinates this group (key type 0) or transaction (1)?"""
+
+    key: str
+    key_type: int = since(1, default=0)
+
+
+@message(api_key=10, kind=REPLY, versions=range(0, 4))
+class FindCoordinatorReply:
+    """The coordinator's node id and address (an actor name); -1 and "" with an error."""
+
+    error: ErrorCode
+    error_message: str | None = since(1, default=None, ignorable=True)
+    node_id: int
+    host: str
+
+
+@struct
+class JoinProtocol:
+    """One assignor a member supports and the bytes of its subscription for it."""
+
+    name: str
+    metadata: bytes
+
+
+@struct
+class JoinedMember:
+    """A row of the member list that only the leader gets; metadata is that of the selected protocol."""
+
+    member_id: str
+    instance_id: str | None = since(5, default=None, ignorable=True)
+    metadata: bytes
+
+
+@message(api_key=11, kind=REQUEST, versions=range(0, 10))
+class JoinGroup:
+    """Member -> coordinator: enter the group, or come back for the next generation.
+
+    v1 rebalance timeout; v4 a new dynamic member is first told its id (79, KIP-394); v5 static members (KIP-345);
+    v7 protocol type in the answer; v8 reason (KIP-800); v9 skip assignment (KIP-814).
+    """
+
+    group: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int = since(1, default=-1, ignorable=True)
+    member_id: str = UNKNOWN_MEMBER
+    instance_id: str | None = since(5, default=None)
+    protocol_type: str
+    protocols: tuple[JoinProtocol, ...]
+    """Best first."""
+    reason: str | None = since(8, default=None, ignorable=True)
+
+
+@message(api_key=11, kind=REPLY, versions=range(0, 10))
+class JoinGroupReply:
+    """Coordinator -> member when the join phase is over, or at once with an error."""
+
+    error: ErrorCode
+    generation: int = NO_GENERATION
+    protocol_type: str | None = since(7, default=None, ignorable=True)
+    protocol_name: str | None = None
+    leader: str = UNKNOWN_MEMBER
+    skip_assignment: bool = since(9, default=False)
+    member_id: str = UNKNOWN_MEMBER
+    members: tuple[JoinedMember, ...] = ()
+
+
+@struct
+class MemberAssignment:
+    """What the leader gives one member, as ConsumerProtocolAssignment bytes."""
+
+    member_id: str
+    assignment: bytes
+
+
+@message(api_key=14, kind=REQUEST, versions=range(0, 6))
+class SyncGroup:
+    """Member -> coordinator: give me my assignment; the leader brings everybody's."""
+
+    group: str
+    generation: int
+    member_id: str
+    instance_id: str | None = since(3, default=None)
+    protocol_type: str | None = since(5, default=None, ignorable=True)
+    protocol_name: str | None = since(5, default=None, ignorable=True)
+    assignments: tuple[MemberAssignment, ...] = ()
+
+
+@message(api_key=14, kind=REPLY, versions=range(0, 6))
+class SyncGroupReply:
+    """Coordinator -> member: its assignment (empty bytes with an error, or when the leader left it out)."""
+
+    error: ErrorCode
+    protocol_type: str | None = since(5, default=None, ignorable=True)
+    protocol_name: str | None = since(5, default=None, ignorable=True)
+    assignment: bytes = b""
+
+
+@message(api_key=12, kind=REQUEST, versions=range(0, 5))
+class Heartbeat:
+    """Member -> coordinator: I am alive in this generation."""
+
+    group: str
+    generation: int
+    member_id: str
+    instance_id: str | None = since(3, default=None)
+
+
+@message(api_key=12, kind=REPLY, versions=range(0, 5))
+class HeartbeatReply:
+    """27 means: the group rebalances, rejoin."""
+
+    error: ErrorCode
+
+
+@struct
+class LeavingMember:
+    """A member to remove: by id, or a static one by instance id with an empty member id."""
+
+    member_id: str = UNKNOWN_MEMBER
+    instance_id: str | None = None
+    reason: str | None = since(5, default=None, ignorable=True)
+
+
+@message(api_key=13, kind=REQUEST, versions=range(0, 6))
+class LeaveGroup:
+    """Member or tool -> coordinator; v0-2 name one member, v3+ a batch."""
+
+    group: str
+    member_id: str = since(0, until=2, default=UNKNOWN_MEMBER)
+    members: tuple[LeavingMember, ...] = since(3, default=())
+
+
+@struct
+class LeftMember:
+    """The outcome for one listed member."""
+
+    member_id: str
+    instance_id: str | None
+    error: ErrorCode
+
+
+@message(api_key=13, kind=REPLY, versions=range(0, 6))
+class LeaveGroupReply:
+    """In v0-2 the one member's error is the top-level error; from v3 a client must look at every member's."""
+
+    error: ErrorCode
+    members: tuple[LeftMember, ...] = since(3, default=(), ignorable=True)
+
+
+@struct
+class OffsetToCommit:
+    """The next offset to consume of one partition."""
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = since(6, default=-1, ignorable=True)
+    metadata: str | None = None
+
+
+@struct
+class PartitionOutcome:
+    """An error (or none) for one partition."""
+
+    topic: str
+    partition: int
+    error: ErrorCode
+
+
+@message(api_key=8, kind=REQUEST, versions=range(1, 10))
+class OffsetCommit:
+    """Member -> coordinator: remember these positions. Generation -1 and no member id: outside group management."""
+
+    group: str
+    generation: int = NO_GENERATION
+    member_id: str = UNKNOWN_MEMBER
+    instance_id: str | None = since(7, default=None)
+    retention_time_ms: int = since(2, until=4, default=-1, ignorable=True)
+    offsets: tuple[OffsetToCommit, ...]
+
+
+@message(api_key=8, kind=REPLY, versions=range(1, 10))
+class OffsetCommitReply:
+    """One outcome per partition, in the order of the request."""
+
+    outcomes: tuple[PartitionOutcome, ...]
+
+
+@struct
+class TxnOffsetToCommit:
+    """As OffsetToCommit; its leader epoch came with v2 of the transactional API."""
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = since(2, default=-1, ignorable=True)
+    metadata: str | None = None
+
+
+@message(api_key=28, kind=REQUEST, versions=range(0, 4))
+class TxnOffsetCommit:
+    """Transactional producer -> coordinator: positions that hold once the transaction commits (KIP-98, KIP-447)."""
+
+    transactional_id: str
+    group: str
+    producer_id: int
+    producer_epoch: int
+    generation: int = since(3, default=NO_GENERATION)
+    member_id: str = since(3, default=UNKNOWN_MEMBER)
+    instance_id: str | None = since(3, default=None)
+    offsets: tuple[TxnOffsetToCommit, ...]
+
+
+@message(api_key=28, kind=REPLY, versions=range(0, 4))
+class TxnOffsetCommitReply:
+    """One outcome per partition."""
+
+    outcomes: tuple[PartitionOutcome, ...]
+
+
+@message(api_key=27, kind=REQUEST, versions=range(0, 2))
+class WriteTxnMarkers:
+    """Transaction coordinator -> group coordinator: the transaction of this producer is over.
+
+    Only what the offsets log needs of Kafka's message: one marker, for the offsets partition it arrives at.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+
+
+@message(api_key=27, kind=REPLY, versions=range(0, 2))
+class WriteTxnMarkersReply:
+    """The marker is in the log, or why not."""
+
+    error: ErrorCode
+
+
+@struct
+class TopicPartitions:
+    """A topic and some of its partitions."""
+
+    topic: str
+    partitions: tuple[int, ...]
+
+
+@struct
+class FetchedOffset:
+    """The committed offset of one partition; -1 when there is none."""
+
+    topic: str
+    partition: int
+    offset: int = -1
+    leader_epoch: int = since(5, default=-1, ignorable=True)
+    metadata: str | None = None
+    error: ErrorCode
+
+
+@message(api_key=9, kind=REQUEST, versions=range(1, 8))
+class OffsetFetch:
+    """Member -> coordinator: where did the group stop? ``topics=None`` (v2+) asks for everything committed."""
+
+    group: str
+    topics: tuple[TopicPartitions, ...] | None
+    require_stable: bool = since(7, default=False)
+
+
+@message(api_key=9, kind=REPLY, versions=range(1, 8))
+class OffsetFetchReply:
+    """One row per partition; the whole request's error from v2, on every partition before."""
+
+    offsets: tuple[FetchedOffset, ...]
+    error: ErrorCode = since(2, default=ErrorCode.NONE, ignorable=True)
+
+
+@message(api_key=47, kind=REQUEST, versions=range(0, 1))
+class OffsetDelete:
+    """Tool -> coordinator: forget these offsets (KIP-496)."""
+
+    group: str
+    topics: tuple[TopicPartitions, ...]
+
+
+@message(api_key=47, kind=REPLY, versions=range(0, 1))
+class OffsetDeleteReply:
+    """A top-level error, or one outcome per partition."""
+
+    error: ErrorCode
+    outcomes: tuple[PartitionOutcome, ...] = ()
+
+
+@message(api_key=15, kind=REQUEST, versions=range(0, 6))
+class DescribeGroups:
+    """Tool -> coordinator: state and members of these groups."""
+
+    groups: tuple[str, ...]
+    include_authorized_operations: bool = since(3, default=False, ignorable=True)
+
+
+@struct
+class DescribedMember:
+    """A member as the coordinator knows it; metadata and assignment only while the group is Stable."""
+
+    member_id: str
+    instance_id: str | None = since(4, default=None, ignorable=True)
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+@struct
+class DescribedGroup:
+    """A group; a missing one has state "Dead" and no error."""
+
+    error: ErrorCode
+    group: str
+    state: str
+    protocol_type: str
+    protocol: str
+    members: tuple[DescribedMember, ...]
+
+
+@message(api_key=15, kind=REPLY, versions=range(0, 6))
+class DescribeGroupsReply:
+    """One row per group asked for."""
+
+    groups: tuple[DescribedGroup, ...]
+
+
+@message(api_key=16, kind=REQUEST, versions=range(0, 5))
+class ListGroups:
+    """Tool -> every broker: which groups do you coordinate? An empty filter lists all."""
+
+    states_filter: tuple[str, ...] = since(4, default=())
+
+
+@struct
+class ListedGroup:
+    """A group's id, protocol type and (v4+) state."""
+
+    group: str
+    protocol_type: str
+    state: str = since(4, default="", ignorable=True)
+
+
+@message(api_key=16, kind=REPLY, versions=range(0, 5))
+class ListGroupsReply:
+    """The groups whose coordinator answers."""
+
+    error: ErrorCode
+    groups: tuple[ListedGroup, ...] = ()
+
+
+@message(api_key=42, kind=REQUEST, versions=range(0, 3))
+class DeleteGroups:
+    """Tool -> coordinator: forget these empty groups and their offsets."""
+
+    groups: tuple[str, ...]
+
+
+@struct
+class GroupOutcome:
+    """An error (or none) for one group."""
+
+    group: str
+    error: ErrorCode
+
+
+@message(api_key=42, kind=REPLY, versions=range(0, 3))
+class DeleteGroupsReply:
+    """One outcome per group."""
+
+    outcomes: tuple[GroupOutcome, ...]

@@ -1,0 +1,103 @@
+"""Messages are declared once, each field with the versions that carry it.
+
+A declaration is an ordinary class body under ``@message`` (something that travels) or ``@struct`` (a part of one).
+From it come the frozen value class, the registry row, and the codec's functions. The row of a message at version v is
+exactly the fields with ``since <= v <= until``, in declaration order.
+
+Source of the idea: Kafka's message schemas (``versions``, ``nullableVersions``, ``ignorable``).
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, TypeVar, cast, dataclass_transform, get_type_hints
+
+import attrs
+
+T = TypeVar("T")
+
+_VERSIONS = "kemu.versions"
+LAST = 1 << 15
+
+
+class Kind(Enum):
+    """Which way a message goes."""
+
+    REQUEST = 0
+    REPLY = 1
+
+
+@attrs.frozen
+class Field:
+    """One field of a message: its name, annotation, default and the versions that carry it.
+
+    ``ignorable``: a value other than the default may be dropped at a version that lacks the field; otherwise
+    encoding it there is refused (``UnsupportedVersion``), as in Kafka.
+    """
+
+    name: str
+    annotation: Any
+    since: int
+    until: int
+    ignorable: bool
+    default: Any
+
+
+@attrs.frozen
+class MessageSpec:
+    """The registry row of a message class."""
+
+    cls: type
+    name: str
+    """Kafka's name of the API, without Request/Response."""
+    api_key: int
+    kind: Kind
+    versions: range
+    fields: tuple[Field, ...]
+
+
+MESSAGES: dict[tuple[int, Kind], MessageSpec] = {}
+"""(api key, kind) -> spec, in order of declaration."""
+SPECS: dict[type, MessageSpec] = {}
+STRUCTS: dict[type, tuple[Field, ...]] = {}
+
+
+def since(version: int, *, default: Any, until: int = LAST, ignorable: bool = False) -> Any:
+    """A field that versions ``version..until`` carry; elsewhere it reads as ``default``."""
+    return attrs.field(default=default, metadata={_VERSIONS: (version, until, ignorable)})
+
+
+def _declare(cls: type[T]) -> tuple[type[T], tuple[Field, ...]]:
+    made = attrs.frozen(kw_only=True, slots=True)(cls)
+    hints = get_type_hints(made)
+    fields = []
+    for attribute in attrs.fields(cast(Any, made)):
+        first, last, ignorable = attribute.metadata.get(_VERSIONS, (0, LAST, False))
+        fields.append(Field(attribute.name, hints[attribute.name], first, last, ignorable, attribute.default))
+    return made, tuple(fields)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(since,))
+def struct(cls: type[T]) -> type[T]:
+    """A part of messages; it has the version of the message it travels in."""
+    made, fields = _declare(cls)
+    STRUCTS[made] = fields
+    return made
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(since,))
+def message(*, api_key: int, kind: Kind, versions: range) -> Callable[[type[T]], type[T]]:
+    """Declare a request or a reply of the API with this key (Kafka's number) and these supported versions."""
+
+    def declare(cls: type[T]) -> type[T]:
+        made, fields = _declare(cls)
+        name = made.__name__.removesuffix("Reply")
+        spec = MessageSpec(made, name, api_key, kind, versions, fields)
+        assert (api_key, kind) not in MESSAGES, f"api key {api_key} {kind} is declared twice"
+        MESSAGES[api_key, kind] = spec
+        SPECS[made] = spec
+        return made
+
+    return declare
+
+
+REQUEST, REPLY = Kind.REQUEST, Kind.REPLY
