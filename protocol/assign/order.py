@@ -1,0 +1,37 @@
+"""Who comes first: the orders assignors walk members and partitions in."""
+
+from collections.abc import Iterable, Mapping
+
+from protocol.assign.base import Subscriber, Topics
+from protocol.names import MemberId, TopicPartition
+
+
+def static_first(members: Mapping[MemberId, Subscriber]) -> list[MemberId]:
+    """Static members by instance id, then dynamic ones by member id (KIP-345).
+
+    A static member has a new member id after each restart; this order keeps its share in its place.
+    """
+    static = sorted((one.instance_id, member) for member, one in members.items() if one.instance_id is not None)
+    dynamic = sorted(member for member, one in members.items() if one.instance_id is None)
+    return [member for _, member in static] + dynamic
+
+
+def known_topics(topics: Topics, subscribed: Iterable[str]) -> list[str]:
+    """The subscribed topics that have partitions, each once, by name."""
+    return sorted(topic for topic in dict.fromkeys(subscribed) if topics.partitions.get(topic, 0) > 0)
+
+
+def partitions_of(topics: Topics, names: Iterable[str]) -> list[TopicPartition]:
+    """All partitions of the named topics: topic after topic as given, by number inside each."""
+    return [(topic, number) for topic in names for number in range(topics.partitions[topic])]
+
+
+def subscribers_by_topic(
+    topics: Topics, members: Mapping[MemberId, Subscriber], order: Iterable[MemberId]
+) -> dict[str, tuple[MemberId, ...]]:
+    """Known topic, by name -> its subscribers in the given order."""
+    found: dict[str, list[MemberId]] = {}
+    for member in order:
+        for topic in dict.fromkeys(members[member].topics):
+            found.setdefault(topic, []).append(member)
+    return {topic: tuple(found[topic]) for topic in known_topics(topics, found)}

@@ -1,0 +1,138 @@
+"""The range assignor: each topic's partitions are cut into contiguous blocks, one per subscriber.
+
+Topics with equally many partitions and the same subscribers are cut in the same places, so that partition n of each
+goes to the same member (co-partitioning). With racks (KIP-881) block sizes stay and the places of the cuts give way:
+first every member takes partitions with a replica on its rack, co-partitioned topics together, then the rest is cut.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from attrs import define, field, frozen
+
+from protocol.assign.base import Assignment, Memory, RebalanceProtocol, Subscriber, Topics
+from protocol.assign.order import static_first, subscribers_by_topic
+from protocol.assign.racks import RackSet, member_racks, partition_racks, use_racks
+from protocol.names import MemberId
+
+
+@frozen
+class RangeAssignor:
+    """Kafka's ``range``. ``force_racks``: look at racks even where every partition is on all of them."""
+
+    force_racks: bool = False
+    name: str = "range"
+    version: int = 0
+    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
+
+    def user_data(self, memory: Memory | None) -> bytes | None:
+        """Range needs no memory."""
+        return None
+
+    def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
+        """Blocks per topic, in the order static members first; see the module."""
+        assignment: Assignment = {member: [] for member in sorted(members)}
+        subscribers = subscribers_by_topic(topics, members, static_first(members))
+        cuts = [self._cut(topics, topic, members, order) for topic, order in subscribers.items()]
+        by_racks = any(cut.look_at_racks for cut in cuts)
+        if by_racks:
+            for together in _co_partitioned(cuts):
+                if len(together) > 1:
+                    _take_together(together, assignment)
+                elif together[0].look_at_racks:
+                    together[0].take_matching(assignment)
+        for cut in cuts:
+            cut.take_rest(assignment)
+        if by_racks:
+            for partitions in assignment.values():
+                partitions.sort()
+        return assignment
+
+    def _cut(
+        self, topics: Topics, topic: str, members: Mapping[MemberId, Subscriber], order: tuple[MemberId, ...]
+    ) -> "_Cut":
+        count = topics.partitions[topic]
+        racks = member_racks({member: members[member] for member in order})
+        replicas = partition_racks(topics, topic) if racks and topics.replica_racks else ()
+        look = bool(replicas) and use_racks(racks.values(), replicas, self.force_racks)
+        return _Cut(topic, count, order, racks, replicas, look)
+
+
+@define
+class _Cut:
+    """One topic being shared out: what is left, and how much each subscriber may still take."""
+
+    topic: str
+    count: int
+    subscribers: tuple[MemberId, ...]
+    racks: Mapping[MemberId, str]
+    replicas: Sequence[RackSet]
+    look_at_racks: bool
+    left: list[int] = field(init=False)
+    taken: dict[MemberId, int] = field(init=False)
+    extras: int = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.left = list(range(self.count))
+        self.taken = dict.fromkeys(self.subscribers, 0)
+        self.extras = self.count % len(self.subscribers)
+
+    def room(self, member: MemberId) -> int:
+        """How many more it may take: the common share, and one more while extras last."""
+        share = self.count // len(self.subscribers) + (1 if self.extras else 0)
+        return max(0, share - self.taken[member])
+
+    def matches(self, member: MemberId, partition: int) -> bool:
+        """A member without a rack matches everything."""
+        rack = self.racks.get(member)
+        return rack is None or (bool(self.replicas) and rack in self.replicas[partition])
+
+    def take(self, member: MemberId, partitions: Sequence[int], assignment: Assignment) -> None:
+        assignment[member].extend((self.topic, partition) for partition in partitions)
+        self.taken[member] += len(partitions)
+        if self.taken[member] > self.count // len(self.subscribers):
+            self.extras -= 1
+
+    def take_matching(self, assignment: Assignment) -> None:
+        for member in self.subscribers:
+            wanted = [partition for partition in self.left if self.matches(member, partition)][: self.room(member)]
+            if wanted:
+                self.take(member, wanted, assignment)
+                gone = frozenset(wanted)
+                self.left = [partition for partition in self.left if partition not in gone]
+
+    def take_rest(self, assignment: Assignment) -> None:
+        start = 0
+        for member in self.subscribers:
+            end = min(start + self.room(member), len(self.left))
+            if end > start:
+                self.take(member, self.left[start:end], assignment)
+            start = end
+        assert start == len(self.left), f"{self.topic}: the shares do not add up"
+
+
+def _co_partitioned(cuts: Sequence[_Cut]) -> list[list[_Cut]]:
+    """Topics cut alike: the same subscribers in the same order, and as many partitions."""
+    groups: dict[tuple[tuple[MemberId, ...], int], list[_Cut]] = {}
+    for cut in cuts:
+        groups.setdefault((cut.subscribers, cut.count), []).append(cut)
+    return list(groups.values())
+
+
+def _take_together(cuts: Sequence[_Cut], assignment: Assignment) -> None:
+    """Give partition n of all the topics to the first member with room whose rack holds a replica of each."""
+    waiting = list(cuts[0].subscribers)
+    given: list[int] = []
+    for partition in range(cuts[0].count):
+        for member in waiting:
+            if cuts[0].room(member) and all(cut.matches(member, partition) for cut in cuts):
+                break
+        else:
+            continue
+        given.append(partition)
+        for cut in cuts:
+            cut.take(member, [partition], assignment)
+        if not cuts[0].room(member):
+            waiting.remove(member)
+    gone = frozenset(given)
+    for cut in cuts:
+        cut.left = [partition for partition in cut.left if partition not in gone]

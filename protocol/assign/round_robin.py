@@ -1,0 +1,48 @@
+"""The round-robin assignor: all partitions in a row, dealt to the members in a circle."""
+
+from bisect import bisect_left
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from protocol.assign.base import Assignment, Memory, RebalanceProtocol, Subscriber, Topics
+from protocol.assign.order import known_topics, partitions_of, static_first
+from protocol.names import MemberId
+
+
+@frozen
+class RoundRobinAssignor:
+    """Kafka's ``roundrobin``."""
+
+    name: str = "roundrobin"
+    version: int = 0
+    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
+
+    def user_data(self, memory: Memory | None) -> bytes | None:
+        """Round-robin needs no memory."""
+        return None
+
+    def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
+        """Partitions by topic and number, dealt in a circle of members, static ones first.
+
+        Members not subscribed to a topic are passed over; the circle keeps its place from topic to topic.
+        """
+        assignment: Assignment = {member: [] for member in sorted(members)}
+        circle = static_first(members)
+        wanted = {member: frozenset(members[member].topics) for member in circle}
+        names = known_topics(topics, (topic for member in circle for topic in members[member].topics))
+        if len(set(wanted.values())) == 1:
+            everything = partitions_of(topics, names)
+            for place, member in enumerate(circle):
+                assignment[member] = everything[place :: len(circle)]
+            return assignment
+        place = 0
+        for topic in names:
+            takers = [at for at, member in enumerate(circle) if topic in wanted[member]]
+            turn = bisect_left(takers, place)
+            for partition in range(topics.partitions[topic]):
+                taker = takers[turn % len(takers)]
+                assignment[circle[taker]].append((topic, partition))
+                turn += 1
+                place = taker + 1
+        return assignment
