@@ -1,0 +1,109 @@
+"""What the world itself reports, beside the machines' notes: hosts, faults, the phases of a run.
+
+Together with ``protocol.notes`` these are all that checkers, metrics and transcripts see of a run, live or from a trace.
+"""
+
+from typing import Any, NamedTuple
+
+from protocol.values import value
+
+
+class Seen(NamedTuple):
+    """One fact, where and when: ``seq`` is the step it belongs to, ``at_us`` the world's time (not a host's clock).
+
+    ``actor`` is "" for facts of the world; ``life`` counts the starts of the actor's host (1 = first).
+    """
+
+    seq: int
+    at_us: int
+    actor: str
+    life: int
+    fact: Any
+
+
+@value
+class RunStarted:
+    """First fact of a run: what is in it. ``members``: (host, group); ``topics``: (topic, partitions)."""
+
+    groups: tuple[str, ...]
+    members: tuple[tuple[str, str], ...]
+    brokers: tuple[str, ...]
+    topics: tuple[tuple[str, int], ...]
+
+
+@value
+class HostStarted:
+    """A host's process runs (first start or restart); with its disk as it was, or an empty one."""
+
+    host: str
+    life: int
+    kept_disk: bool
+
+
+@value
+class HostDown:
+    """A host is gone: "power" (silent), "process" (connections reset) or "closed" (it ended by itself)."""
+
+    host: str
+    life: int
+    how: str
+
+
+@value
+class HostPaused:
+    """A host stands still; mail and timers wait."""
+
+    host: str
+
+
+@value
+class HostResumed:
+    """A paused host goes on with what waited."""
+
+    host: str
+
+
+@value
+class TopicGrown:
+    """A topic has more partitions now (or exists since now)."""
+
+    topic: str
+    partitions: int
+
+
+@value
+class FaultApplied:
+    """An entry of the plan took effect: its index in the plan, its kind ("crash"), what it did in words."""
+
+    index: int
+    kind: str
+    text: str
+
+
+@value
+class FaultEnded:
+    """A fault that lasts is over."""
+
+    index: int
+    kind: str
+
+
+@value
+class DiskTailLost:
+    """A log lost its last records."""
+
+    host: str
+    log: str
+    records: int
+
+
+@value
+class Healed:
+    """The plan is over and every fault with it: from now on the liveness bounds run."""
+
+
+@value
+class RunEnded:
+    """Last fact of a run."""
+
+    reason: str
