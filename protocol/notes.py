@@ -243,6 +243,18 @@ class MemberFailed:
     why: str
 
 
+# --- servers -------------------------------------------------------------------------------------------------------
+
+
+@value
+class AnswerInjected:
+    """A server answered this request with an error because it was told to (``AnswerNext``), and did not execute it."""
+
+    api: str
+    sender: str
+    error: ErrorCode
+
+
 # --- data path -----------------------------------------------------------------------------------------------------
 
 
