@@ -1,0 +1,429 @@
+"""What can be done to a running cluster: faults, and the actions of its operators. Pure data; the world applies them.
+
+Every action is a frozen, recordable value. ``FAULTS`` and ``ACTIONS`` are the tables of all of them, by the kind a
+scenario file names. Three conventions hold throughout:
+
+* Times are integer microseconds (``for_us``); in a scenario file the same field is ``for = "20s"``.
+* ``for_us=0`` means "until healed" for whatever lasts, and "stays down" for a crash.
+* A host is an actor's host ("c1", "b0") or is named by its role, resolved when the action is applied:
+  "coordinator of g" (the broker that leads the group's offsets partition), "leader of g" (the member that assigns).
+  Where a field says so, "" stands for every host.
+
+What is not here on purpose: a network that reorders or duplicates packets. Kafka's links are TCP connections; a fault
+that no such link can have would find bugs that Kafka does not have.
+"""
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from attrs import frozen
+
+from emulator.units import duration_text
+from protocol.errors import ErrorCode
+from protocol.values import value
+
+ANYONE = ""
+
+# --- hosts ---------------------------------------------------------------------------------------------------------
+
+
+@value
+class Crash:
+    """A host dies. ``power``: silently, unflushed disk writes lost; ``process``: its connections are reset at once.
+
+    Neither says goodbye: no LeaveGroup, no commit. After ``for_us`` it starts again from its disk.
+    """
+
+    host: str
+    mode: str = "power"
+    for_us: int = 0
+
+
+@value
+class Restart:
+    """A host that is down starts (one that runs is power cut first), from its disk or from an empty one."""
+
+    host: str
+    keep_disk: bool = True
+
+
+@value
+class Pause:
+    """A host stands still (a stop-the-world collection): mail and timers wait for it, then come in order."""
+
+    host: str
+    for_us: int
+
+
+@value
+class ClockDrift:
+    """A host's clock runs too fast (positive) or too slow by this many parts per million."""
+
+    host: str
+    ppm: int
+    for_us: int = 0
+
+
+@value
+class LoseDiskTail:
+    """A power cut that takes the last ``records`` records of one log ("" = of each) with it, flushed or not."""
+
+    host: str
+    records: int
+    log: str = ""
+    for_us: int = 0
+
+
+# --- network -------------------------------------------------------------------------------------------------------
+
+
+@value
+class Isolate:
+    """A host hears nothing of the others, nor they of it."""
+
+    host: str
+    for_us: int = 0
+
+
+@value
+class Split:
+    """Two sides hear nothing of each other; ``one_way``: ``other`` hears nothing of ``side``, but is heard.
+
+    An empty ``other`` is every host not in ``side``.
+    """
+
+    side: tuple[str, ...]
+    other: tuple[str, ...] = ()
+    one_way: bool = False
+    for_us: int = 0
+
+
+@value
+class Slow:
+    """Packets from ``sender`` to ``receiver`` ("" = any) take longer: by ``add_us`` and up to ``jitter_us`` more."""
+
+    sender: str = ANYONE
+    receiver: str = ANYONE
+    add_us: int
+    jitter_us: int = 0
+    for_us: int = 0
+
+
+@value
+class Lossy:
+    """Of 1,000 packets from ``sender`` to ``receiver`` ("" = any) this many are lost; each breaks its connection."""
+
+    sender: str = ANYONE
+    receiver: str = ANYONE
+    per_mille: int
+    for_us: int = 0
+
+
+@value
+class Hold:
+    """Packets from ``sender`` to ``receiver`` ("" = any) are held back, and delivered in order when it ends.
+
+    With ``api`` the hold begins at the first packet of that API; what follows it on the connection waits behind it.
+    """
+
+    sender: str = ANYONE
+    receiver: str = ANYONE
+    api: str = ""
+    for_us: int = 0
+
+
+@value
+class Disconnect:
+    """The connections between two hosts are reset; both may connect again at once."""
+
+    a: str
+    b: str
+
+
+@value
+class Duplicate:
+    """The ``nth`` request of this API from ``sender`` ("" = anyone) is delivered, its reply lost with the connection.
+
+    So the client's retry makes the server see the request twice: the only duplicate that TCP allows.
+    """
+
+    api: str
+    sender: str = ANYONE
+    nth: int = 1
+
+
+# --- protocol ------------------------------------------------------------------------------------------------------
+
+
+@value
+class ErrorReply:
+    """The server answers the ``nth`` request of this API from ``sender`` ("" = anyone) with an error, unexecuted."""
+
+    api: str
+    sender: str = ANYONE
+    nth: int = 1
+    error: ErrorCode
+
+
+@value
+class Heal:
+    """All that lasts ends now: splits, rules, drifts, pauses; hosts that are to come back start."""
+
+
+# --- what operators do ---------------------------------------------------------------------------------------------
+
+
+@value
+class StartHost:
+    """Start a host that has not started yet, or was closed."""
+
+    host: str
+
+
+@value
+class CloseHost:
+    """End a host cleanly: a consumer commits and (when dynamic) leaves its group, a broker hands its partitions on."""
+
+    host: str
+
+
+@value
+class RollingRestart:
+    """Members of a group go down one after the other, ``every_us`` apart, each for ``down_us``.
+
+    ``how``: "close" (a clean close, as a deployment does) or "crash" (killed).
+    """
+
+    group: str
+    every_us: int
+    down_us: int
+    how: str = "close"
+
+
+@value
+class AddMembers:
+    """The group gets more members, configured as the others."""
+
+    group: str
+    count: int = 1
+
+
+@value
+class RemoveMembers:
+    """The group's youngest members close cleanly and do not come back."""
+
+    group: str
+    count: int = 1
+
+
+@value
+class GrowTopic:
+    """The topic has this many partitions from now on."""
+
+    topic: str
+    partitions: int
+
+
+@value
+class SetRateOf:
+    """The topic's producer appends this many records per second from now on, over all partitions (0 = none)."""
+
+    topic: str
+    records_per_s: int
+
+
+@value
+class MoveCoordinator:
+    """Another broker becomes leader of the group's offsets partition, without any crash ("" = the next one)."""
+
+    group: str
+    to: str = ANYONE
+
+
+@value
+class KillCoordinator:
+    """The group's coordinator loses power; another broker takes its partition over, if there is one."""
+
+    group: str
+    for_us: int = 0
+
+
+Action: TypeAlias = (
+    Crash
+    | Restart
+    | Pause
+    | ClockDrift
+    | LoseDiskTail
+    | Isolate
+    | Split
+    | Slow
+    | Lossy
+    | Hold
+    | Disconnect
+    | Duplicate
+    | ErrorReply
+    | Heal
+    | StartHost
+    | CloseHost
+    | RollingRestart
+    | AddMembers
+    | RemoveMembers
+    | GrowTopic
+    | SetRateOf
+    | MoveCoordinator
+    | KillCoordinator
+)
+
+
+@frozen
+class ActionKind:
+    """One row of the tables: the class, what it does in a line, and what its host fields accept.
+
+    ``hosts``: (field, "any" | "member" | "broker"); fields without a row are no hosts.
+    ``workload``: done by operators and users, not by misfortune.
+    """
+
+    cls: type
+    summary: str
+    hosts: tuple[tuple[str, str], ...] = ()
+    workload: bool = False
+
+
+_LINK = (("sender", "any"), ("receiver", "any"))
+
+FAULTS: Mapping[str, ActionKind] = {
+    "crash": ActionKind(Crash, "a host loses power or its process dies; it may come back", (("host", "any"),)),
+    "restart": ActionKind(Restart, "a host starts again, with its disk or without", (("host", "any"),)),
+    "pause": ActionKind(Pause, "a host stands still; its mail and timers wait (GC pause)", (("host", "any"),)),
+    "clock-drift": ActionKind(ClockDrift, "a host's clock runs too fast or too slow", (("host", "any"),)),
+    "lose-disk-tail": ActionKind(
+        LoseDiskTail, "a power cut that also takes the last records of a log", (("host", "broker"),)
+    ),
+    "isolate": ActionKind(Isolate, "a host is cut off from all others", (("host", "any"),)),
+    "split": ActionKind(
+        Split, "two sides are cut off from each other, or one way", (("side", "any"), ("other", "any"))
+    ),
+    "slow": ActionKind(Slow, "a link gets slower, with jitter", _LINK),
+    "lossy": ActionKind(Lossy, "a link loses packets, and so breaks connections", _LINK),
+    "hold": ActionKind(Hold, "a link holds packets back and delivers them later, in order", _LINK),
+    "disconnect": ActionKind(Disconnect, "the connections of two hosts are reset", (("a", "any"), ("b", "any"))),
+    "duplicate": ActionKind(
+        Duplicate, "a request is executed, its reply lost: the retry comes twice", (("sender", "any"),)
+    ),
+    "error-reply": ActionKind(ErrorReply, "a request is answered with an error", (("sender", "any"),)),
+    "heal": ActionKind(Heal, "everything that lasts ends"),
+}
+
+WORKLOAD: Mapping[str, ActionKind] = {
+    "start-host": ActionKind(StartHost, "a host starts", (("host", "any"),), workload=True),
+    "close-host": ActionKind(CloseHost, "a host ends cleanly", (("host", "any"),), workload=True),
+    "rolling-restart": ActionKind(RollingRestart, "members restart one after the other", workload=True),
+    "add-members": ActionKind(AddMembers, "a group gets more members", workload=True),
+    "remove-members": ActionKind(RemoveMembers, "members close and do not come back", workload=True),
+    "grow-topic": ActionKind(GrowTopic, "a topic gets more partitions", workload=True),
+    "set-rate": ActionKind(SetRateOf, "a topic's producer gets faster or slower", workload=True),
+    "move-coordinator": ActionKind(
+        MoveCoordinator, "another broker becomes the group's coordinator", (("to", "broker"),), workload=True
+    ),
+    "kill-coordinator": ActionKind(KillCoordinator, "the group's coordinator loses power"),
+}
+
+ACTIONS: Mapping[str, ActionKind] = {**FAULTS, **WORKLOAD}
+"""Everything a plan can say, by kind."""
+
+_KIND_OF = {row.cls: kind for kind, row in ACTIONS.items()}
+
+ROLES = ("coordinator", "leader")
+"""What "... of <group>" may begin with."""
+
+CHOICES: Mapping[tuple[type, str], tuple[str, ...]] = {
+    (Crash, "mode"): ("power", "process"),
+    (RollingRestart, "how"): ("close", "crash"),
+}
+"""Fields that take one of a few words."""
+
+
+def kind_of(action: Action) -> str:
+    """The kind a scenario file names it by: "crash" for a Crash."""
+    return _KIND_OF[type(action)]
+
+
+def role_of(host: str) -> tuple[str, str] | None:
+    """(role, group) of a host named by its role ("leader of g" gives ("leader", "g")), None for a plain name."""
+    role, of, group = host.partition(" of ")
+    return (role, group) if of and role in ROLES and group else None
+
+
+def text_of(action: Action) -> str:
+    """An action in words, exact enough to tell it from any other: "crash b0 (power) for 20s"."""
+    match action:
+        case Crash(host=host, mode=mode, for_us=for_us):
+            said = f"crash {host} ({mode}){_for(for_us, '')}"
+        case Restart(host=host, keep_disk=keep_disk):
+            said = f"restart {host}" + ("" if keep_disk else " with an empty disk")
+        case ClockDrift(host=host, ppm=ppm, for_us=for_us):
+            said = f"clock of {host} drifts by {ppm:+,} ppm{_for(for_us)}"
+        case LoseDiskTail(host=host, records=records, log=log, for_us=for_us):
+            said = f"power cut at {host}, last {records} records of {log or 'each log'} lost{_for(for_us, '')}"
+        case Pause(host=host, for_us=for_us) | Isolate(host=host, for_us=for_us):
+            said = f"{kind_of(action)} {host}{_for(for_us)}"
+        case Disconnect(a=a, b=b):
+            said = f"disconnect {a} and {b}"
+        case Duplicate(api=api, sender=sender, nth=nth):
+            said = f"lose the reply to request {nth} {api} of {sender or 'anyone'}"
+        case ErrorReply(api=api, sender=sender, nth=nth, error=error):
+            said = f"answer request {nth} {api} of {sender or 'anyone'} with {error.name}"
+        case Heal():
+            said = "heal"
+        case Split() | Slow() | Lossy() | Hold():
+            said = _link_text(action)
+        case _:
+            said = _workload_text(action)
+    return said
+
+
+def _link_text(action: Split | Slow | Lossy | Hold) -> str:
+    if isinstance(action, Split):
+        side, other = ", ".join(action.side), ", ".join(action.other) or "everyone else"
+        cut = f"{other} hears nothing of {side}" if action.one_way else f"split {side} from {other}"
+        return cut + _for(action.for_us)
+    link = f"{action.sender or 'any'} -> {action.receiver or 'any'}"
+    match action:
+        case Slow(add_us=add_us, jitter_us=jitter_us):
+            jitter = f" to {duration_text(add_us + jitter_us)}" if jitter_us else ""
+            said = f"slow {link} by {duration_text(add_us)}{jitter}"
+        case Lossy(per_mille=per_mille):
+            said = f"lose {per_mille} of 1,000 packets {link}"
+        case Hold(api=api):
+            said = f"hold {link}" + (f" from the next {api}" if api else "")
+    return said + _for(action.for_us)
+
+
+def _workload_text(action: Action) -> str:
+    match action:
+        case StartHost(host=host):
+            said = f"start {host}"
+        case CloseHost(host=host):
+            said = f"close {host}"
+        case RollingRestart(group=group, every_us=every_us, down_us=down_us, how=how):
+            said = f"rolling restart of {group} ({how}), one every {duration_text(every_us)}, each down"
+            said += _for(down_us)
+        case AddMembers(group=group, count=count):
+            said = f"add {count} to {group}"
+        case RemoveMembers(group=group, count=count):
+            said = f"remove {count} of {group}"
+        case GrowTopic(topic=topic, partitions=partitions):
+            said = f"grow {topic} to {partitions} partitions"
+        case SetRateOf(topic=topic, records_per_s=records_per_s):
+            said = f"append {records_per_s} records/s to {topic}"
+        case MoveCoordinator(group=group, to=to):
+            said = f"move the coordinator of {group} to {to or 'the next broker'}"
+        case KillCoordinator(group=group, for_us=for_us):
+            said = f"power cut at the coordinator of {group}{_for(for_us, '')}"
+        case _:
+            raise AssertionError(f"no words for {action!r}")
+    return said
+
+
+def _for(for_us: int, endless: str = " until healed") -> str:
+    return f" for {duration_text(for_us)}" if for_us else endless

@@ -1,0 +1,57 @@
+"""Durations and rates as people write them: "250ms", "1m30s", "100/s"; inside, whole microseconds and counts."""
+
+import re
+from decimal import Decimal
+
+_UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|h)")
+_RATE = re.compile(r"(\d+)\s*(?:/\s*(s|m))?")
+
+
+def duration_us(text: str) -> int:
+    """Microseconds of "20s", "250ms", "1m30s", "1.5s" or "0".
+
+    Raises:
+        ValueError: no duration, or finer than a microsecond.
+    """
+    compact = text.strip()
+    if compact == "0":
+        return 0
+    total, position = Decimal(0), 0
+    for part in _PART.finditer(compact):
+        if part.start() != position:
+            break
+        total += Decimal(part[1]) * _UNITS[part[2]]
+        position = part.end()
+    if position != len(compact) or not compact:
+        raise ValueError(f"{text!r} is no duration; write it like 250ms, 20s, 1m30s")
+    if total != int(total):
+        raise ValueError(f"{text!r} is finer than a microsecond")
+    return int(total)
+
+
+def duration_text(us: int) -> str:
+    """The shortest exact way to write a duration: 20_000_000 is "20s", 1_500 is "1500us", 0 is "0s"."""
+    assert us >= 0, us
+    if us % 1_000_000 == 0:
+        seconds = us // 1_000_000
+        minutes, rest = divmod(seconds, 60)
+        if minutes and seconds % 3600 == 0:
+            return f"{seconds // 3600}h"
+        return f"{minutes}m" + (f"{rest}s" if rest else "") if minutes else f"{seconds}s"
+    return f"{us // 1_000}ms" if us % 1_000 == 0 else f"{us}us"
+
+
+def per_second(text: str) -> int:
+    """Records per second of "100/s", "6000/m" or "100".
+
+    Raises:
+        ValueError: no rate, or no whole number of records per second.
+    """
+    match = _RATE.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is no rate; write it like 100/s")
+    count = int(match[1])
+    if match[2] == "m" and count % 60:
+        raise ValueError(f"{text!r} is no whole number of records per second")
+    return count // 60 if match[2] == "m" else count
