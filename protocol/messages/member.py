@@ -1,0 +1,147 @@
+"""What a member tells its leader and what the leader answers: Kafka's embedded consumer protocol, byte for byte.
+
+The coordinator carries both as opaque bytes (JoinGroup metadata, SyncGroup assignment). Layouts (integers are
+big-endian; every version starts with itself as int16; a later version only adds at the end)::
+
+    Subscription  topics: array<string>  user_data: nullable bytes     v1+ owned: array<(topic, array<int32>)>
+                  v2+ generation: int32  v3+ rack: nullable string
+    Assignment    partitions: array<(topic, array<int32>)>  user_data: nullable bytes          (the same in v0-v3)
+
+Source: ConsumerProtocolSubscription and ConsumerProtocolAssignment, v0 to v3 (KIP-429, KIP-792, KIP-881).
+"""
+
+from attrs import frozen
+
+from protocol.binary import Reader, Writer
+from protocol.codec import Malformed, UnsupportedVersion
+from protocol.names import NO_GENERATION, TopicPartition
+
+HIGHEST_VERSION = 3
+"""The version Kafka's writer uses since 3.4, and the one that versions of the future are read as."""
+
+_OWNED_SINCE, _GENERATION_SINCE, _RACK_SINCE = 1, 2, 3
+
+
+@frozen
+class Subscription:
+    """A member's topics, and what it owned when it came.
+
+    ``owned`` and ``generation`` are what it holds and since when (-1: never had an assignment); ``user_data`` belongs
+    to the assignor; ``rack`` is None when unknown.
+    """
+
+    topics: tuple[str, ...]
+    user_data: bytes | None = None
+    owned: tuple[TopicPartition, ...] = ()
+    generation: int = NO_GENERATION
+    rack: str | None = None
+
+
+@frozen
+class Assignment:
+    """The partitions a leader gives one member."""
+
+    partitions: tuple[TopicPartition, ...] = ()
+    user_data: bytes | None = None
+
+
+def version_of(data: bytes) -> int:
+    """The version a subscription or assignment says it has; it may be above ``HIGHEST_VERSION``.
+
+    Raises:
+        Malformed: fewer than two bytes, or a negative version.
+    """
+    return _read_version(Reader(data, "ConsumerProtocol"))
+
+
+def encode_subscription(subscription: Subscription, version: int = HIGHEST_VERSION) -> bytes:
+    """A subscription as bytes; topics and owned partitions are written sorted, as Kafka's writer does.
+
+    What the version lacks is left out (all later fields are ignorable in Kafka's schema).
+
+    Raises:
+        UnsupportedVersion: outside v0 to v3.
+        CodecError: a topic or number that has no form in bytes.
+    """
+    out = _begin("ConsumerProtocolSubscription", version)
+    out.count(len(subscription.topics))
+    for topic in sorted(subscription.topics):
+        out.string(topic)
+    out.blob(subscription.user_data)
+    if version >= _OWNED_SINCE:
+        out.topic_partitions(sorted(subscription.owned))
+    if version >= _GENERATION_SINCE:
+        out.int32(subscription.generation)
+    if version >= _RACK_SINCE:
+        out.string(subscription.rack)
+    return out.data()
+
+
+def decode_subscription(data: bytes, *, at_most: int = HIGHEST_VERSION) -> Subscription:
+    """Read a subscription of any version, no field newer than version ``at_most``.
+
+    Lenient upward: a version above 3 is read as 3 and what follows is ignored. A negative generation reads as -1, an
+    empty rack as None, as in Kafka. ``version_of`` tells the version that was written.
+
+    Raises:
+        Malformed: a negative version, bytes that end inside a field (the error names it), or a null where none may be.
+    """
+    source = Reader(data, "ConsumerProtocolSubscription")
+    version = min(_read_version(source), at_most)
+    topics = tuple([source.string("topics") for _ in range(source.count("topics"))])
+    user_data = source.nullable_blob("user_data")
+    owned = source.topic_partitions("owned") if version >= _OWNED_SINCE else ()
+    generation = source.int32("generation") if version >= _GENERATION_SINCE else NO_GENERATION
+    rack = source.nullable_string("rack") if version >= _RACK_SINCE else None
+    return Subscription(topics, user_data, owned, max(generation, NO_GENERATION), rack or None)
+
+
+def subscribed_topics(data: bytes) -> tuple[str, ...]:
+    """Only the topics: what a coordinator wants to know of a subscription, read as version 0 whatever it says.
+
+    Raises:
+        Malformed: as ``decode_subscription`` for version 0.
+    """
+    return decode_subscription(data, at_most=0).topics
+
+
+def encode_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) -> bytes:
+    """An assignment as bytes; topics stand in order of first appearance, numbers as given (not sorted).
+
+    Raises:
+        UnsupportedVersion: outside v0 to v3.
+        CodecError: a topic or number that has no form in bytes.
+    """
+    out = _begin("ConsumerProtocolAssignment", version)
+    out.topic_partitions(assignment.partitions)
+    out.blob(assignment.user_data)
+    return out.data()
+
+
+def decode_assignment(data: bytes) -> Assignment:
+    """Read an assignment of any version, partitions in the order of the bytes.
+
+    Empty bytes are no assignment ("assigned nothing" has ten bytes); what comes after the known fields is ignored.
+
+    Raises:
+        Malformed: a negative version, or bytes that end inside a field (the error names it).
+    """
+    source = Reader(data, "ConsumerProtocolAssignment")
+    _read_version(source)
+    partitions = source.topic_partitions("partitions")
+    return Assignment(partitions, source.nullable_blob("user_data"))
+
+
+def _begin(schema: str, version: int) -> Writer:
+    if not 0 <= version <= HIGHEST_VERSION:
+        raise UnsupportedVersion(f"{schema} v{version}: supported are v0 to v{HIGHEST_VERSION}")
+    out = Writer(f"{schema} v{version}")
+    out.int16(version)
+    return out
+
+
+def _read_version(source: Reader) -> int:
+    version = source.int16("version")
+    if version < 0:
+        raise Malformed(f"{source.what}.version: negative, {version}")
+    return version

@@ -1,0 +1,346 @@
+"""What a group coordinator writes to its partition of ``__consumer_offsets``, and what it finds there on load.
+
+Keys and values each start with an int16 version; that of the key says what kind of record it is: 0 and 1 a committed
+offset, 2 the metadata of a group; a null value (tombstone) removes. Layouts of the values::
+
+    OffsetCommitValue   offset int64, v3+ leader_epoch int32, metadata string, commit_timestamp int64,
+                        v1 only: expire_timestamp int64
+    GroupMetadataValue  protocol_type string, generation int32, protocol and leader nullable string,
+                        v2+ state_timestamp int64, members array<(member_id, v3+ instance_id nullable, client_id,
+                        client_host, v1+ rebalance_timeout int32, session_timeout int32, subscription bytes,
+                        assignment bytes)>
+
+Version 4 of both is flexible (compact lengths, tagged fields). Version 3 is written, as by Kafka since 2.3.
+
+Kafka keeps what is transactional about a record in the header of its batch. Records here have no batch, so such a
+record has an EMPTY KEY, and a value of our own that carries the header (version 0)::
+
+    int16 version (0), int16 type, int64 producer_id, int16 producer_epoch
+    type 0 ABORT, 1 COMMIT (the numbers of Kafka's control records): the end of the producer's transaction
+    type 2 PENDING: then key bytes and value nullable bytes: a record that counts once the producer commits
+
+Compaction must keep every record with an empty key.
+
+Source: OffsetCommitKey/Value and GroupMetadataKey/Value, Kafka 3.9; ControlRecordType for the numbers.
+"""
+
+from attrs import frozen
+
+from protocol.binary import Reader, Writer
+from protocol.codec import Malformed, UnsupportedVersion
+
+OFFSET_KEY_VERSIONS = (0, 1)
+GROUP_KEY_VERSION = 2
+WRITTEN_VERSION = 3
+"""Of both values; an offset with an explicit expiry is written as version 1, the only one that can say it."""
+HIGHEST_VERSION = 4
+
+_EXPIRY_VERSION = 1
+_EPOCH_SINCE = 3
+_STATE_TIMESTAMP_SINCE = 2
+_INSTANCE_SINCE = 3
+_REBALANCE_TIMEOUT_SINCE = 1
+_FLEXIBLE_SINCE = 4
+
+TRANSACTIONAL_KEY = b""
+_ABORT, _COMMIT, _PENDING = 0, 1, 2
+_TRANSACTIONAL_VERSION = 0
+
+
+@frozen
+class StoredMember:
+    """A member as the log keeps it: the metadata of the selected protocol only.
+
+    ``rebalance_timeout_ms`` is -1 when the record had none (v0): the session timeout stands in for it.
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+
+
+@frozen
+class GroupMetadata:
+    """A group as the log keeps it; protocol and leader are None without members.
+
+    ``state_timestamp_ms``: when the state last changed, -1 when the record does not say (v0, v1).
+    """
+
+    group: str
+    protocol_type: str
+    generation: int
+    protocol: str | None
+    leader: str | None
+    state_timestamp_ms: int
+    members: tuple[StoredMember, ...]
+
+
+@frozen
+class StoredOffset:
+    """A committed offset; ``leader_epoch`` -1 when unknown, ``expire_timestamp_ms`` only from the oldest clients."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int | None = None
+
+
+@frozen
+class GroupRecord:
+    """A group's metadata, or None: the group is gone."""
+
+    group: str
+    metadata: GroupMetadata | None
+
+
+@frozen
+class OffsetRecord:
+    """A partition's committed offset, or None: it is gone.
+
+    With a ``producer_id`` it is pending until that producer's marker.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    value: StoredOffset | None
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+
+
+@frozen
+class MarkerRecord:
+    """The transaction of this producer is over."""
+
+    producer_id: int
+    epoch: int
+    committed: bool
+
+
+def group_record(metadata: GroupMetadata, version: int = WRITTEN_VERSION) -> tuple[bytes, bytes]:
+    """Key and value of a group's metadata; what the version lacks is left out (ignorable in Kafka's schema).
+
+    Raises:
+        UnsupportedVersion: outside v0 to v4.
+        CodecError: a string or number that has no form in bytes.
+    """
+    out = _begin("GroupMetadataValue", version)
+    out.string(metadata.protocol_type)
+    out.int32(metadata.generation)
+    out.string(metadata.protocol)
+    out.string(metadata.leader)
+    if version >= _STATE_TIMESTAMP_SINCE:
+        out.int64(metadata.state_timestamp_ms)
+    out.count(len(metadata.members))
+    for member in metadata.members:
+        _write_member(out, member, version)
+    out.end_struct()
+    return _group_key(metadata.group), out.data()
+
+
+def group_tombstone(group: str) -> tuple[bytes, None]:
+    """The record that removes a group."""
+    return _group_key(group), None
+
+
+def offset_record(
+    group: str,
+    topic: str,
+    partition: int,
+    value: StoredOffset,
+    producer_id: int | None = None,
+    *,
+    producer_epoch: int = -1,
+    version: int | None = None,
+) -> tuple[bytes, bytes]:
+    """Key and value of a committed offset; with a ``producer_id``, of one that waits for this producer's marker.
+
+    ``version`` None: 3, or 1 when the value has an expiry (it then loses its leader epoch), as Kafka does.
+
+    Raises:
+        UnsupportedVersion: outside v0 to v4.
+        CodecError: a string or number that has no form in bytes.
+    """
+    if version is None:
+        version = WRITTEN_VERSION if value.expire_timestamp_ms is None else _EXPIRY_VERSION
+    out = _begin("OffsetCommitValue", version)
+    out.int64(value.offset)
+    if version >= _EPOCH_SINCE:
+        out.int32(value.leader_epoch)
+    out.string(value.metadata)
+    out.int64(value.commit_timestamp_ms)
+    if version == _EXPIRY_VERSION:
+        out.int64(-1 if value.expire_timestamp_ms is None else value.expire_timestamp_ms)
+    out.end_struct()
+    key = _offset_key(group, topic, partition)
+    if producer_id is None:
+        return key, out.data()
+    return _transactional(_PENDING, producer_id, producer_epoch, key, out.data())
+
+
+def offset_tombstone(group: str, topic: str, partition: int) -> tuple[bytes, None]:
+    """The record that removes a committed offset."""
+    return _offset_key(group, topic, partition), None
+
+
+def marker_record(producer_id: int, epoch: int, committed: bool) -> tuple[bytes, bytes]:
+    """Key (empty) and value of a transaction marker."""
+    return _transactional(_COMMIT if committed else _ABORT, producer_id, epoch)
+
+
+def decode_record(key: bytes, value: bytes | None) -> GroupRecord | OffsetRecord | MarkerRecord | None:
+    """What a record says; None for a key of a version we do not know, which a loading coordinator skips.
+
+    Bytes after the known fields are ignored, as in Kafka.
+
+    Raises:
+        Malformed: bytes that end inside a field (the error names it), or a null where none may be.
+        UnsupportedVersion: a known kind of record whose value has a version we cannot read.
+    """
+    if key == TRANSACTIONAL_KEY:
+        return _decode_transactional(value)
+    source = Reader(key, "record key")
+    version = source.int16("version")
+    if version == GROUP_KEY_VERSION:
+        source.what = f"GroupMetadataKey v{version}"
+        group = source.string("group")
+        return GroupRecord(group, None if value is None else _read_group(group, value))
+    if version in OFFSET_KEY_VERSIONS:
+        source.what = f"OffsetCommitKey v{version}"
+        group, topic, partition = source.string("group"), source.string("topic"), source.int32("partition")
+        return OffsetRecord(group, topic, partition, None if value is None else _read_offset(value))
+    return None
+
+
+def _group_key(group: str) -> bytes:
+    out = Writer("GroupMetadataKey")
+    out.int16(GROUP_KEY_VERSION)
+    out.string(group)
+    return out.data()
+
+
+def _offset_key(group: str, topic: str, partition: int) -> bytes:
+    out = Writer("OffsetCommitKey")
+    out.int16(OFFSET_KEY_VERSIONS[-1])
+    out.string(group)
+    out.string(topic)
+    out.int32(partition)
+    return out.data()
+
+
+def _transactional(
+    kind: int, producer_id: int, epoch: int, key: bytes | None = None, value: bytes | None = None
+) -> tuple[bytes, bytes]:
+    out = Writer("transactional record")
+    out.int16(_TRANSACTIONAL_VERSION)
+    out.int16(kind)
+    out.int64(producer_id)
+    out.int16(epoch)
+    if kind == _PENDING:
+        assert key, "a pending record has a key of its own"
+        out.blob(key)
+        out.blob(value)
+    return TRANSACTIONAL_KEY, out.data()
+
+
+def _decode_transactional(value: bytes | None) -> OffsetRecord | MarkerRecord | None:
+    if value is None:
+        raise Malformed("transactional record: the key is empty and there is no value")
+    source = Reader(value, "transactional record")
+    version = source.int16("version")
+    if version != _TRANSACTIONAL_VERSION:
+        raise UnsupportedVersion(f"transactional record v{version}: supported is v{_TRANSACTIONAL_VERSION}")
+    kind, producer_id, epoch = source.int16("type"), source.int64("producer_id"), source.int16("producer_epoch")
+    if kind in (_ABORT, _COMMIT):
+        return MarkerRecord(producer_id, epoch, kind == _COMMIT)
+    if kind != _PENDING:
+        raise Malformed(f"transactional record.type: {kind} is none of 0 (abort), 1 (commit), 2 (pending)")
+    key, inner = source.blob("key"), source.nullable_blob("value")
+    if key == TRANSACTIONAL_KEY:
+        raise Malformed("transactional record.key: empty inside a pending record")
+    record = decode_record(key, inner)
+    if record is None:
+        return None
+    if not isinstance(record, OffsetRecord):
+        raise Malformed(f"transactional record: only offsets can be pending, not {type(record).__name__}")
+    return OffsetRecord(record.group, record.topic, record.partition, record.value, producer_id, epoch)
+
+
+def _begin(schema: str, version: int) -> Writer:
+    if not 0 <= version <= HIGHEST_VERSION:
+        raise UnsupportedVersion(f"{schema} v{version}: supported are v0 to v{HIGHEST_VERSION}")
+    out = Writer(f"{schema} v{version}")
+    out.int16(version)
+    out.flexible = version >= _FLEXIBLE_SINCE
+    return out
+
+
+def _open(schema: str, data: bytes) -> tuple[Reader, int]:
+    source = Reader(data, schema)
+    version = source.int16("version")
+    if not 0 <= version <= HIGHEST_VERSION:
+        raise UnsupportedVersion(f"{schema} v{version}: supported are v0 to v{HIGHEST_VERSION}")
+    source.what = f"{schema} v{version}"
+    source.flexible = version >= _FLEXIBLE_SINCE
+    return source, version
+
+
+def _write_member(out: Writer, member: StoredMember, version: int) -> None:
+    out.string(member.member_id)
+    if version >= _INSTANCE_SINCE:
+        out.string(member.instance_id)
+    out.string(member.client_id)
+    out.string(member.client_host)
+    if version >= _REBALANCE_TIMEOUT_SINCE:
+        out.int32(member.rebalance_timeout_ms)
+    out.int32(member.session_timeout_ms)
+    out.blob(member.subscription)
+    out.blob(member.assignment)
+    out.end_struct()
+
+
+def _read_member(source: Reader, version: int) -> StoredMember:
+    member = StoredMember(
+        member_id=source.string("member_id"),
+        instance_id=source.nullable_string("instance_id") if version >= _INSTANCE_SINCE else None,
+        client_id=source.string("client_id"),
+        client_host=source.string("client_host"),
+        rebalance_timeout_ms=source.int32("rebalance_timeout") if version >= _REBALANCE_TIMEOUT_SINCE else -1,
+        session_timeout_ms=source.int32("session_timeout"),
+        subscription=source.blob("subscription"),
+        assignment=source.blob("assignment"),
+    )
+    source.end_struct("member")
+    return member
+
+
+def _read_group(group: str, data: bytes) -> GroupMetadata:
+    source, version = _open("GroupMetadataValue", data)
+    metadata = GroupMetadata(
+        group=group,
+        protocol_type=source.string("protocol_type"),
+        generation=source.int32("generation"),
+        protocol=source.nullable_string("protocol"),
+        leader=source.nullable_string("leader"),
+        state_timestamp_ms=source.int64("state_timestamp") if version >= _STATE_TIMESTAMP_SINCE else -1,
+        members=tuple([_read_member(source, version) for _ in range(source.count("members"))]),
+    )
+    source.end_struct("group")
+    return metadata
+
+
+def _read_offset(data: bytes) -> StoredOffset:
+    source, version = _open("OffsetCommitValue", data)
+    offset = source.int64("offset")
+    leader_epoch = source.int32("leader_epoch") if version >= _EPOCH_SINCE else -1
+    metadata = source.string("metadata")
+    commit_timestamp_ms = source.int64("commit_timestamp")
+    expiry = source.int64("expire_timestamp") if version == _EXPIRY_VERSION else -1
+    source.end_struct("offset")
+    return StoredOffset(offset, leader_epoch, metadata, commit_timestamp_ms, None if expiry == -1 else expiry)
