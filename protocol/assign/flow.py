@@ -20,6 +20,7 @@ with this potential" is two ``&``; each search meets a member once, however many
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 UNLIMITED = 1 << 62
 """The capacity of the arc from a topic to any subscriber: more than there can ever be to send."""
@@ -308,7 +309,7 @@ class Dealing:
     def _push(self, path: Sequence[int], amount: int) -> None:
         first_topic = self.width + 1
         source, sink = path[0], path[-1]
-        steps = list(zip(path, path[1:], strict=False))
+        steps = list(pairwise(path))
         amount = min(amount, self.excess[source] if source < self.width else self.supply[source - first_topic])
         for node, onward in steps:
             amount = min(amount, self._open(node, onward))
