@@ -42,6 +42,7 @@ class ErrorCode(IntEnum):
     RECORD_LIST_TOO_LARGE = 18
     NOT_ENOUGH_REPLICAS = 19
     NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
+    INVALID_REQUIRED_ACKS = 21
     ILLEGAL_GENERATION = 22
     INCONSISTENT_GROUP_PROTOCOL = 23
     INVALID_GROUP_ID = 24
@@ -56,6 +57,7 @@ class ErrorCode(IntEnum):
     INVALID_REQUEST = 42
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45
     DUPLICATE_SEQUENCE_NUMBER = 46
+    INVALID_PRODUCER_EPOCH = 47
     KAFKA_STORAGE_ERROR = 56
     NON_EMPTY_GROUP = 68
     GROUP_ID_NOT_FOUND = 69
@@ -101,6 +103,7 @@ MEANING: dict[ErrorCode, Meaning] = {
     _E.RECORD_LIST_TOO_LARGE: Meaning(_GIVE_UP, _NO_EFFECT, "the batch is larger than a segment"),
     _E.NOT_ENOUGH_REPLICAS: Meaning(_RETRY, _NO_EFFECT, "fewer in-sync replicas than required"),
     _E.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Meaning(_RETRY, _UNKNOWN_EFFECT, "appended, but to too few replicas"),
+    _E.INVALID_REQUIRED_ACKS: Meaning(_GIVE_UP, _NO_EFFECT, "acks must be -1, 0 or 1"),
     _E.ILLEGAL_GENERATION: Meaning(_GIVE_UP, _NO_EFFECT, "the generation is not the group's"),
     _E.INCONSISTENT_GROUP_PROTOCOL: Meaning(_GIVE_UP, _NO_EFFECT, "no protocol in common with the group"),
     _E.INVALID_GROUP_ID: Meaning(_GIVE_UP, _NO_EFFECT, "not a legal group id"),
@@ -115,6 +118,7 @@ MEANING: dict[ErrorCode, Meaning] = {
     _E.INVALID_REQUEST: Meaning(_GIVE_UP, _NO_EFFECT, "the request makes no sense"),
     _E.OUT_OF_ORDER_SEQUENCE_NUMBER: Meaning(_GIVE_UP, _NO_EFFECT, "a batch is missing before this one"),
     _E.DUPLICATE_SEQUENCE_NUMBER: Meaning(_GIVE_UP, _UNKNOWN_EFFECT, "the batch was appended before"),
+    _E.INVALID_PRODUCER_EPOCH: Meaning(_GIVE_UP, _NO_EFFECT, "the producer wrote with a newer epoch already"),
     _E.KAFKA_STORAGE_ERROR: Meaning(_RETRY, _UNKNOWN_EFFECT, "the disk failed"),
     _E.NON_EMPTY_GROUP: Meaning(_GIVE_UP, _NO_EFFECT, "the group has members"),
     _E.GROUP_ID_NOT_FOUND: Meaning(_GIVE_UP, _NO_EFFECT, "no such group"),
