@@ -1,0 +1,112 @@
+"""Blocks with checksums: what a trace file is made of, and how its damage is told apart.
+
+A file is a magic, a format version and blocks; a block is ``length u32, crc32 of the payload u32, crc32 of these eight
+bytes u32`` and the payload. A process that dies leaves a file that ends inside a block: a *torn tail*, and all before
+it is good. A damaged block with whole blocks behind it is no torn tail but a broken disk or hand. The check of the block's
+own head keeps the two apart: without it a damaged length in the middle would look like a tail.
+"""
+
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+MAGIC = b"kemu trace\r\n\x1a\n"
+"""Line ends and a control-Z, as PNG has them: a transfer "as text" shows at once."""
+TRACE_VERSION = 1
+SEARCH_BYTES = 1 << 20
+"""How far behind a damaged block a whole one is looked for."""
+
+_HEAD = struct.Struct(">III")
+_LENGTH_AND_CRC = struct.Struct(">II")
+_VERSION = struct.Struct(">H")
+
+
+class TraceError(ValueError):
+    """A file that cannot be read as a trace; the message names file and byte offset."""
+
+
+def write_magic(sink: BinaryIO) -> None:
+    """Begin a file."""
+    sink.write(MAGIC + _VERSION.pack(TRACE_VERSION))
+
+
+def write_block(sink: BinaryIO, payload: bytes) -> None:
+    """Append a block."""
+    head = _LENGTH_AND_CRC.pack(len(payload), zlib.crc32(payload))
+    sink.write(head + zlib.crc32(head).to_bytes(4, "big"))
+    sink.write(payload)
+
+
+def first_block(path: Path) -> int:
+    """Where the first block begins.
+
+    Raises:
+        TraceError: no trace, or of another format version.
+    """
+    with path.open("rb") as file:
+        start = file.read(len(MAGIC) + _VERSION.size)
+    if start[: len(MAGIC)] != MAGIC:
+        raise TraceError(f"{path}: byte 0: not a kemu trace")
+    if len(start) < len(MAGIC) + _VERSION.size:
+        raise TraceError(f"{path}: byte {len(MAGIC)}: the file ends before its format version")
+    (version,) = _VERSION.unpack(start[len(MAGIC) :])
+    if version != TRACE_VERSION:
+        raise TraceError(f"{path}: byte {len(MAGIC)}: format version {version}; this kemu reads {TRACE_VERSION}")
+    return len(start)
+
+
+def blocks_of(path: Path, offset: int) -> Iterator[tuple[int, int, bytes | str]]:
+    """(offset, offset behind it, payload) of each block; a torn tail comes last, as a text that says how.
+
+    Raises:
+        TraceError: a damaged block with whole ones behind it.
+    """
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        while offset < size:
+            file.seek(offset)
+            payload = _read_block(file)
+            if isinstance(payload, str):
+                if (whole := _next_whole_block(file, offset, size)) is not None:
+                    raise TraceError(
+                        f"{path}: damaged block at byte {offset} ({payload}); a whole one follows at {whole}"
+                    )
+                yield offset, size, payload
+                return
+            after = offset + _HEAD.size + len(payload)
+            yield offset, after, payload
+            offset = after
+
+
+def _read_block(file: BinaryIO) -> bytes | str:
+    """The payload of the block at the file's place, or what is wrong with it."""
+    head = file.read(_HEAD.size)
+    if len(head) < _HEAD.size:
+        return "the file ends inside a block's head"
+    length, crc, head_crc = _HEAD.unpack(head)
+    if zlib.crc32(head[: _LENGTH_AND_CRC.size]) != head_crc:
+        return "the block's head is damaged"
+    payload = file.read(length)
+    if len(payload) < length:
+        return "the file ends inside a block"
+    return payload if zlib.crc32(payload) == crc else "the block's checksum is wrong"
+
+
+def _next_whole_block(file: BinaryIO, damaged: int, size: int) -> int | None:
+    """Where the next whole block begins, if one does: where the damaged one says it ends, or else not far behind."""
+    claimed = file.tell()
+    if claimed < size and isinstance(_read_block(file), bytes):
+        return claimed
+    start = damaged + 1
+    file.seek(start)
+    window = file.read(min(SEARCH_BYTES, size - start))
+    for index in range(len(window) - _HEAD.size + 1):
+        head = window[index : index + _LENGTH_AND_CRC.size]
+        if zlib.crc32(head).to_bytes(4, "big") == window[index + _LENGTH_AND_CRC.size : index + _HEAD.size]:
+            file.seek(start + index)
+            if isinstance(_read_block(file), bytes):
+                return start + index
+    return None
