@@ -149,6 +149,8 @@ class Machine:
         self.now_us = 0
         self._effects: list[Effect] = []
         self._last_request_id = 0
+        self.finished = False
+        """Set by a machine that ended by itself (a clean close): its process ends with this step."""
 
     def step(self, now_us: int, event: Event) -> Sequence[Effect]:
         """Take one event; the effects, in the order they are to be performed. ``now_us`` never goes back."""

@@ -1,0 +1,31 @@
+"""Seal and open: the one place where messages become bytes and bytes messages.
+
+Both drives go through here, so nothing is shared between actors: what arrives is a fresh object made of bytes.
+"""
+
+from typing import Any
+
+from actors.machine import Send
+from protocol import messages as _messages  # noqa: F401 - importing registers every message
+from protocol.codec import CodecError, seal, unseal
+
+
+class Unreadable(Exception):
+    """Bytes that a server answers by closing the connection (Kafka: InvalidRequestException)."""
+
+
+def seal_mail(send: Send) -> bytes:
+    """The bytes of an outgoing message, in the version it is sent in."""
+    return seal(send.message, send.version)
+
+
+def open_mail(data: bytes) -> Any:
+    """A fresh message.
+
+    Raises:
+        Unreadable: malformed, unknown, of an unsupported version or too large.
+    """
+    try:
+        return unseal(data)[0]
+    except CodecError as error:
+        raise Unreadable(str(error)) from error
