@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from protocol.assign.base import Subscriber, Topics
-from protocol.names import MemberId, TopicPartition
+from protocol.names import MemberId, TopicPartition, java_string_hash
+
+_SMALLEST_TABLE = 16
 
 
 def static_first(members: Mapping[MemberId, Subscriber]) -> list[MemberId]:
@@ -14,6 +16,24 @@ def static_first(members: Mapping[MemberId, Subscriber]) -> list[MemberId]:
     static = sorted((one.instance_id, member) for member, one in members.items() if one.instance_id is not None)
     dynamic = sorted(member for member, one in members.items() if one.instance_id is None)
     return [member for _, member in static] + dynamic
+
+
+def hash_order(members: Iterable[MemberId]) -> list[MemberId]:
+    """The order in which a ``java.util.HashMap`` lists its keys; keys of one bucket by id.
+
+    Kafka's sticky assignors look at the members' claims in this order, and who comes first may keep one more. Ids are
+    mostly random, so it is as good as any, and the same members keep the same number of partitions as there.
+    """
+    members = list(members)
+    buckets = _SMALLEST_TABLE
+    while len(members) * 4 > buckets * 3:
+        buckets *= 2
+
+    def bucket(member: MemberId) -> int:
+        code = java_string_hash(member) & 0xFFFFFFFF
+        return (code ^ code >> 16) & buckets - 1
+
+    return sorted(members, key=lambda member: (bucket(member), member))
 
 
 def known_topics(topics: Topics, subscribed: Iterable[str]) -> list[str]:

@@ -1,0 +1,114 @@
+"""The cooperative sticky assignor: the sticky algorithm, handing over in two rebalances what moves (KIP-429).
+
+Members keep what they own while they join, so a partition that moves has to be given up by its old member before
+the new one may start. The first assignment withholds it: the old member sees it missing, revokes it and joins
+again, and in that follow-up rebalance nobody claims it any more. What is claimed by several members of one
+generation is withheld likewise.
+"""
+
+from collections.abc import Mapping
+
+from attrs import evolve, frozen
+
+from protocol.assign.base import Assignment, Assignor, Memory, RebalanceProtocol, Subscriber, Topics
+from protocol.assign.claims import last_claim_wins
+from protocol.assign.sticky import KAFKA_RULES, Belongings, Sharing, StickyRules, share
+from protocol.assign.user_data import decode_cooperative, encode_cooperative
+from protocol.names import NO_GENERATION, MemberId
+
+
+@frozen
+class CooperativeStickyAssignor:
+    """Kafka's ``cooperative-sticky``."""
+
+    name: str = "cooperative-sticky"
+    version: int = 0
+    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
+    rules: StickyRules = KAFKA_RULES
+
+    def user_data(self, memory: Memory | None) -> bytes | None:
+        """The generation of the last assignment, for leaders that do not know subscription v2 (KIP-792)."""
+        return encode_cooperative(NO_GENERATION if memory is None else memory.generation)
+
+    def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
+        """The sticky assignment without what is in transfer."""
+        sharing = self.share(topics, members)
+        if not sharing.transferring:
+            return sharing.assignment
+        return {
+            member: [partition for partition in partitions if partition not in sharing.transferring]
+            for member, partitions in sharing.assignment.items()
+        }
+
+    def share(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Sharing:
+        """The sticky algorithm on what the members' subscriptions say; nothing withheld yet."""
+        return share(topics, members, {member: belongings(one) for member, one in members.items()}, self.rules)
+
+
+COOPERATIVE_STICKY = CooperativeStickyAssignor()
+
+COOPERATIVE_STICKY_BELIEVING_STALE_CLAIMS = CooperativeStickyAssignor(rules=StickyRules(owners=last_claim_wins))
+"""A past bug: a member back from a long pause claims partitions of a past generation and is believed (KAFKA-12984)."""
+
+
+def belongings(subscriber: Subscriber) -> Belongings:
+    """What ``cooperative-sticky`` believes a member owns.
+
+    Partitions always come from the subscription. The generation does too when it is there (v2 and later); older members
+    put it into the user data. Source: KIP-792, "For V1 case ...".
+    """
+    if subscriber.generation >= 0:
+        return subscriber.owned, subscriber.generation
+    generation = decode_cooperative(subscriber.user_data)
+    return subscriber.owned, NO_GENERATION if generation is None else generation
+
+
+class NeverSettles(Exception):
+    """A cooperative assignor still takes partitions away after so many follow-up rebalances."""
+
+
+@frozen
+class Settled:
+    """A cooperative rebalance with its follow-ups.
+
+    ``first_pass``: what the first rebalance assigned. ``assignment``: what the last one did. ``rounds``: follow-ups.
+    """
+
+    assignment: Assignment
+    first_pass: Assignment
+    rounds: int
+
+
+def settle(assignor: Assignor, topics: Topics, members: Mapping[MemberId, Subscriber], most_rounds: int = 4) -> Settled:
+    """Rebalance until no member has to give up anything, as members do that revoke and join again.
+
+    Args:
+        assignor: any; one that is only eager settles at once, because its members own nothing while it runs.
+        topics: the cluster, which stays as it is meanwhile.
+        members: the group at the first rebalance.
+        most_rounds: how many follow-ups to allow (Kafka's own tests allow 4).
+
+    Raises:
+        NeverSettles: members would still revoke after ``most_rounds`` follow-ups.
+    """
+    assignment = first_pass = assignor.assign(topics, members)
+    if RebalanceProtocol.COOPERATIVE not in assignor.protocols:
+        return Settled(assignment, first_pass, 0)
+    generation = max((one.generation for one in members.values()), default=NO_GENERATION)
+    rounds = 0
+    while any(not frozenset(members[member].owned) <= frozenset(got) for member, got in assignment.items()):
+        if rounds == most_rounds:
+            raise NeverSettles(f"{assignor.name} still moves partitions after {most_rounds} follow-up rebalances")
+        rounds += 1
+        generation += 1
+        members = {
+            member: evolve(
+                one,
+                owned=tuple(assignment[member]),
+                generation=generation,
+                user_data=assignor.user_data(Memory(tuple(assignment[member]), generation)),
+            )
+            for member, one in members.items()
+        }
+        assignment = assignor.assign(topics, members)
+    return Settled(assignment, first_pass, rounds)

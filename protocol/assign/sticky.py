@@ -1,0 +1,198 @@
+"""The sticky assignors: balanced first, then as few moves as that allows, or the other way round, or balanced only.
+
+``sticky`` (KIP-54) keeps its memory in user data: what the member was assigned, and in which generation (KIP-341).
+``sticky-first`` and ``fair`` are the page's "alternatives yet to be considered": the first preserves every previous
+assignment that is still valid and hands out only the rest, as fairly as that allows; the second starts from an empty
+previous assignment each time.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+
+from attrs import frozen
+
+from protocol.assign import constrained, general
+from protocol.assign.base import Assignment, Memory, RebalanceProtocol, Subscriber, Topics
+from protocol.assign.claims import Claim, ClaimRule, every_claim_counts, highest_generation_wins
+from protocol.assign.numbering import Numbering, number_partitions
+from protocol.assign.order import hash_order
+from protocol.assign.racks import RackSet, partition_racks, use_racks
+from protocol.assign.user_data import decode_sticky, encode_sticky
+from protocol.names import NO_GENERATION, MemberId, TopicPartition
+
+Belongings = tuple[Sequence[TopicPartition], int]
+"""What a member claims to own, and since which generation (-1: it does not say)."""
+
+
+@frozen
+class Sharing:
+    """What the sticky algorithm decided.
+
+    ``transferring``: partition -> its new member, where another member still claims it and so has to give it up first.
+    """
+
+    assignment: Assignment
+    transferring: dict[TopicPartition, MemberId]
+
+
+@frozen
+class StickyRules:
+    """How the sticky algorithm decides.
+
+    ``owners``: whose claim counts. ``keep_owned``: stickiness before balance. ``force_racks``: look at racks even where
+    every partition is on all of them.
+    """
+
+    owners: ClaimRule = highest_generation_wins
+    keep_owned: bool = False
+    force_racks: bool = False
+
+
+KAFKA_RULES = StickyRules()
+
+
+@frozen
+class StickyAssignor:
+    """Kafka's ``sticky``, or a variant of it by its rules.
+
+    ``writes_generation``: False writes the user data KIP-54 describes, without the generation KIP-341 added.
+    """
+
+    name: str = "sticky"
+    version: int = 1
+    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
+    rules: StickyRules = KAFKA_RULES
+    writes_generation: bool = True
+
+    def user_data(self, memory: Memory | None) -> bytes | None:
+        """The last assignment and its generation; None before the first."""
+        if memory is None:
+            return None
+        return encode_sticky(memory.partitions, memory.generation if self.writes_generation else None)
+
+    def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
+        """See ``share``; what transfers is given to its new member at once, since everybody gave up everything."""
+        return self.share(topics, members).assignment
+
+    def share(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Sharing:
+        """The sticky algorithm on what the members' user data says."""
+        return share(topics, members, {member: belongings(one) for member, one in members.items()}, self.rules)
+
+
+@frozen
+class FairAssignor:
+    """Balance only: ``sticky`` with an empty previous assignment (KIP-54, alternatives; the "fair" of KIP-49)."""
+
+    name: str = "fair"
+    version: int = 0
+    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
+
+    def user_data(self, memory: Memory | None) -> bytes | None:
+        """Nothing is preserved, so nothing is remembered."""
+        return None
+
+    def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
+        """A fresh assignment every time."""
+        return share(topics, members, {}, KAFKA_RULES).assignment
+
+
+STICKY = StickyAssignor()
+STICKY_FIRST = StickyAssignor(name="sticky-first", rules=StickyRules(keep_owned=True))
+FAIR = FairAssignor()
+
+STICKY_WITHOUT_GENERATION = StickyAssignor(
+    version=0, rules=StickyRules(owners=every_claim_counts), writes_generation=False
+)
+"""A past bug: ``sticky`` as KIP-54 has it. A member back from a missed rebalance claims what others own by now, and
+both get it (KAFKA-7026, fixed by KIP-341)."""
+
+
+def belongings(subscriber: Subscriber) -> Belongings:
+    """What ``sticky`` believes a member owned: always its user data, never the subscription's own fields."""
+    data = decode_sticky(subscriber.user_data)
+    return data.partitions, NO_GENERATION if data.generation is None else data.generation
+
+
+def share(
+    topics: Topics,
+    members: Mapping[MemberId, Subscriber],
+    claimed: Mapping[MemberId, Belongings],
+    rules: StickyRules,
+) -> Sharing:
+    """Who gets what, and what has to be given up before.
+
+    Args:
+        topics: the cluster.
+        members: the group.
+        claimed: what members claim to own; absent members claim nothing.
+        rules: how to decide.
+    """
+    order = sorted(members)
+    subscribed = [frozenset(members[member].topics) for member in order]
+    numbering = number_partitions(topics, chain.from_iterable(frozenset(subscribed)))
+    claims = [_claim(numbering, *claimed.get(member, ((), NO_GENERATION))) for member in order]
+    owners = rules.owners(claims, numbering.total)
+    racks = _racks(topics, [members[member].rack or None for member in order], numbering, rules.force_racks)
+    if order and len(frozenset(subscribed)) == 1 and not rules.keep_owned and rules.owners is not every_claim_counts:
+        results = _share_equally(order, owners.held, numbering, racks)
+    else:
+        results = general.share_out(subscribed, owners.held, numbering, racks, rules.keep_owned)
+    partition = numbering.partitions.__getitem__
+    assignment = {member: list(map(partition, result)) for member, result in zip(order, results, strict=True)}
+    transferring = _transferring(claims, owners.held, results)
+    return Sharing(assignment, {partition(number): order[member] for number, member in transferring.items()})
+
+
+def _claim(numbering: Numbering, partitions: Sequence[TopicPartition], generation: int) -> Claim:
+    return Claim(numbering.numbers(partitions), max(generation, NO_GENERATION))
+
+
+def _racks(topics: Topics, members: Sequence[str | None], numbering: Numbering, forced: bool) -> general.Racks | None:
+    if not topics.replica_racks or not any(members):
+        return None
+    partitions: list[RackSet] = []
+    for topic in numbering.topics:
+        partitions += partition_racks(topics, topic)
+    named = [rack for rack in members if rack]
+    return general.Racks(members, partitions) if use_racks(named, partitions, forced) else None
+
+
+def _share_equally(
+    members: Sequence[MemberId], held: Sequence[list[int]], numbering: Numbering, racks: general.Racks | None
+) -> list[list[int]]:
+    place = {member: place for place, member in enumerate(members)}
+    order = [place[member] for member in hash_order(members)]
+    kept = []
+    for member, numbers in enumerate(held):
+        rack = racks.members[member] if racks else None
+        mine = (
+            sorted(numbers) if rack is None or not racks else sorted(n for n in numbers if rack in racks.partitions[n])
+        )
+        mine.sort(key=lambda number: numbering.partitions[number][1])
+        kept.append(mine)
+    if racks is None:
+        shares = constrained.share_out(kept, numbering.total, order)
+    else:
+        shares = constrained.share_out(kept, numbering.total, order, racks.members, racks.partitions)
+    return [mine + given for mine, given in zip(shares.kept, shares.given, strict=True)]
+
+
+def _transferring(
+    claims: Sequence[Claim], held: Sequence[Sequence[int]], results: Sequence[Sequence[int]]
+) -> dict[int, int]:
+    """Number -> new member, where that member was not the rightful owner and another claims the number.
+
+    Any claim counts here, also a stale one: whoever claims a partition may be working on it.
+    """
+    if not any(claim.numbers for claim in claims):
+        return {}
+    new: dict[int, int] = {}
+    for member, result in enumerate(results):
+        before = frozenset(held[member])
+        new.update((number, member) for number in result if number not in before)
+    transferring: dict[int, int] = {}
+    for member, claim in enumerate(claims):
+        for number in claim.numbers:
+            if new.get(number, member) != member:
+                transferring[number] = new[number]
+    return transferring
