@@ -1,0 +1,412 @@
+"""A scenario: what the cluster is, what disturbs it, and what must hold. The same in Python and in a TOML file.
+
+A ``Scenario`` is a frozen value; ``to_dict`` gives the plain form that files are written in and traces record, and
+``scenario_from_dict`` reads it back to an equal value. Reading checks everything and reports all mistakes at once.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import field, frozen
+
+from emulator.plan import Known, Plan, plan_from_tables, plan_to_dicts
+from emulator.reading import REQUIRED, Problem, ScenarioError, Table
+from emulator.settings import (
+    Settings,
+    as_settings,
+    assignor_names,
+    check_assignors,
+    configured,
+    read_settings,
+    settings_dict,
+)
+from emulator.units import duration_text
+from protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
+
+EARLIEST = ConsumerConfig(auto_offset_reset="earliest")
+"""The defaults of members. Only ``auto.offset.reset`` differs from Kafka's ("latest"): under "latest" a member that
+starts after the producers passes over what they appended before its first commit, and no checker could tell these
+records from lost ones. A scenario about that very trap sets ``auto.offset.reset = "latest"``."""
+
+
+@frozen(kw_only=True)
+class TopicSpec:
+    """A topic, and the load its producer puts on it (over all partitions; 0 = no producer)."""
+
+    partitions: int
+    records_per_s: int = 10
+    record_bytes: int = 1_000
+
+
+def _consumer_settings(given: Any) -> Settings:
+    return as_settings(ConsumerConfig, given)
+
+
+def _broker_settings(given: Any) -> Settings:
+    return as_settings(BrokerConfig, given)
+
+
+def _producer_settings(given: Any) -> Settings:
+    return as_settings(ProducerConfig, given)
+
+
+@frozen(kw_only=True)
+class GroupSpec:
+    """A consumer group: its members are configured alike.
+
+    ``static``: members have ``group.instance.id`` = their host's name. ``racks``: members take turns. The first member
+    starts at ``start_us``, the last one ``start_spread_us`` later, the others evenly between. ``config`` is written
+    with Kafka's keys.
+    """
+
+    topics: tuple[str, ...]
+    members: int = 3
+    assignors: tuple[str, ...] = field(default=("range",), converter=assignor_names)
+    static: bool = False
+    racks: tuple[str, ...] = ()
+    start_us: int = 0
+    start_spread_us: int = 0
+    config: Settings = field(default=(), converter=_consumer_settings)
+
+    def start_of(self, number: int) -> int:
+        """When the member with this number (0 = first) starts, in microseconds of the world."""
+        return self.start_us + (self.start_spread_us * number // (self.members - 1) if self.members > 1 else 0)
+
+    def consumer(self, group: str, host: str, number: int, defaults: ConsumerConfig = EARLIEST) -> ConsumerConfig:
+        """The configuration of one member (number 0 = first); ``defaults`` are a release's."""
+        named: dict[str, Any] = {"group_id": group, "client_id": host, "partition_assignment_strategy": self.assignors}
+        if self.static:
+            named["group_instance_id"] = host
+        if self.racks:
+            named["client_rack"] = self.racks[number % len(self.racks)]
+        return configured(defaults, (*self.config, *named.items()))
+
+
+@frozen(kw_only=True)
+class BrokersSpec:
+    """The brokers b0, b1, ...; ``racks``: they take turns."""
+
+    count: int = 3
+    racks: tuple[str, ...] = ()
+    config: Settings = field(default=(), converter=_broker_settings)
+
+    def rack_of(self, number: int) -> str:
+        """The rack of a broker, "" without racks."""
+        return self.racks[number % len(self.racks)] if self.racks else ""
+
+
+@frozen(kw_only=True)
+class LinkSpec:
+    """Latency between two hosts, both ways, where it differs from the network's."""
+
+    a: str
+    b: str
+    latency_min_us: int
+    latency_max_us: int
+
+
+@frozen(kw_only=True)
+class NetworkSpec:
+    """How long a packet takes one way: drawn for each between these bounds."""
+
+    latency_min_us: int = 500
+    latency_max_us: int = 2_000
+    links: tuple[LinkSpec, ...] = ()
+
+
+@frozen(kw_only=True)
+class ChecksSpec:
+    """When everything is healed, and how soon after that all must be well again.
+
+    ``heal_after_us``: time of the world; None = at the scenario's ``duration_us``. From then on every group must get
+    Stable (or Empty without members) with every partition owned within ``stable_within_us``.
+    """
+
+    heal_after_us: int | None = None
+    stable_within_us: int = 120_000_000
+
+
+@frozen(kw_only=True)
+class Scenario:
+    """One experiment. Members are hosts c1, c2, ... over all groups in order; brokers b0, b1, ...
+
+    ``duration_us``: how long the plan and the load run. ``expect``: names of checkers that are to be violated (a
+    scenario that shows a known weakness); the verdict of every other violation stands.
+    """
+
+    name: str
+    summary: str = ""
+    duration_us: int = 60_000_000
+    seed: int = 1
+    brokers: BrokersSpec = BrokersSpec()
+    topics: Mapping[str, TopicSpec] = field(factory=dict)
+    groups: Mapping[str, GroupSpec] = field(factory=dict)
+    producers: Settings = field(default=(), converter=_producer_settings)
+    network: NetworkSpec = NetworkSpec()
+    checks: ChecksSpec = ChecksSpec()
+    plan: Plan = ()
+    expect: tuple[str, ...] = ()
+
+    @property
+    def heal_at_us(self) -> int:
+        """When every fault that still lasts is ended."""
+        return self.duration_us if self.checks.heal_after_us is None else self.checks.heal_after_us
+
+    @property
+    def ends_us(self) -> int:
+        """When the run is over at the latest: the load has run, and the time to get well again has passed."""
+        return max(self.duration_us, self.heal_at_us + self.checks.stable_within_us)
+
+    def broker_names(self) -> tuple[str, ...]:
+        """b0, b1, ... (the number is the node id)."""
+        return tuple(f"b{number}" for number in range(self.brokers.count))
+
+    def member_names(self) -> tuple[tuple[str, str, int], ...]:
+        """(host, group, number within the group) of every member there is at the start; c1 is the first."""
+        numbered = [(group, number) for group, spec in self.groups.items() for number in range(spec.members)]
+        return tuple((f"c{index}", group, number) for index, (group, number) in enumerate(numbered, start=1))
+
+    def producer_names(self) -> tuple[tuple[str, str], ...]:
+        """(host, topic) of every producer: p1, p2, ... by topic."""
+        return tuple((f"p{index}", topic) for index, topic in enumerate(self.topics, start=1))
+
+    def producer_config(self, topic: str, defaults: ProducerConfig | None = None) -> ProducerConfig:
+        """The configuration of a topic's producer, at its rate."""
+        rate = ("emulated_records_per_s", self.topics[topic].records_per_s)
+        return configured(defaults or ProducerConfig(), (*self.producers, rate))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plain form: what a TOML file would say, defaults left out; keys in a fixed order."""
+        given: dict[str, Any] = {"name": self.name}
+        _put(given, "summary", self.summary, "")
+        given["duration"] = duration_text(self.duration_us)
+        _put(given, "seed", self.seed, 1)
+        _put(given, "expect", list(self.expect), [])
+        given["brokers"] = _brokers_dict(self.brokers)
+        given["topics"] = {name: _topic_dict(topic) for name, topic in self.topics.items()}
+        given["groups"] = {name: _group_dict(group) for name, group in self.groups.items()}
+        _put(given, "producers", {"config": settings_dict(ProducerConfig, self.producers)}, {"config": {}})
+        _put(given, "network", _network_dict(self.network), {})
+        _put(given, "checks", _checks_dict(self.checks), {})
+        _put(given, "plan", plan_to_dicts(self.plan), [])
+        return given
+
+
+def scenario_from_dict(data: Mapping[str, Any], *, name: str = "") -> Scenario:
+    """The scenario a plain dict describes; ``name`` where it gives none.
+
+    Raises:
+        ScenarioError: everything that is wrong with it, at once.
+    """
+    problems: list[Problem] = []
+    scenario = read_scenario(data, problems, name)
+    if problems:
+        raise ScenarioError(problems)
+    return scenario
+
+
+def read_scenario(data: Mapping[str, Any], problems: list[Problem], name: str = "") -> Scenario:
+    """As ``scenario_from_dict``, but the problems are added to a list; with any, the result is of no use."""
+    top = Table(data, (), problems)
+    topics = {key: _read_topic(table) for key, table in _named(top.table("topics", required=True))}
+    groups = {key: _read_group(table, list(topics)) for key, table in _named(top.table("groups"))}
+    scenario = Scenario(
+        name=top.text("name", name or "scenario"),
+        summary=top.text("summary", ""),
+        duration_us=top.duration("duration", 60_000_000, least_us=1),
+        seed=top.count("seed", 1),
+        expect=top.words("expect"),
+        brokers=_read_brokers(top.table("brokers")),
+        topics=topics,
+        groups=groups,
+        producers=_read_producers(top.table("producers")),
+        checks=_read_checks(top.table("checks")),
+    )
+    known = known_names(scenario)
+    network = _read_network(top.table("network"), known)
+    plan = plan_from_tables(top.tables("plan"), known)
+    top.finish()
+    if not topics and isinstance(top.data.get("topics"), Mapping):
+        top.problem("topics", "needs at least one topic")
+    return Scenario(
+        name=scenario.name,
+        summary=scenario.summary,
+        duration_us=scenario.duration_us,
+        seed=scenario.seed,
+        expect=scenario.expect,
+        brokers=scenario.brokers,
+        topics=topics,
+        groups=groups,
+        producers=scenario.producers,
+        network=network,
+        checks=scenario.checks,
+        plan=plan,
+    )
+
+
+def known_names(scenario: Scenario) -> Known:
+    """What a plan may speak of in this scenario."""
+    return Known(
+        brokers=scenario.broker_names(),
+        members=tuple(host for host, _, _ in scenario.member_names()),
+        producers=tuple(host for host, _ in scenario.producer_names()),
+        groups=tuple(scenario.groups),
+        topics=tuple((name, topic.partitions) for name, topic in scenario.topics.items()),
+    )
+
+
+# --- reading -------------------------------------------------------------------------------------------------------
+
+
+def _named(table: Table) -> list[tuple[str, Table]]:
+    return [(key, table.table(key)) for key in table.data]
+
+
+def _read_topic(table: Table) -> TopicSpec:
+    topic = TopicSpec(
+        partitions=table.count("partitions", REQUIRED, least=1),
+        records_per_s=table.rate("rate", 10),
+        record_bytes=table.count("record_bytes", 1_000, least=1),
+    )
+    table.finish()
+    return topic
+
+
+def _read_group(table: Table, topics: list[str]) -> GroupSpec:
+    subscribed = table.words("topics", REQUIRED)
+    for topic in subscribed:
+        table.known("topics", topic, topics, "topic")
+    if table.has("topics") and not subscribed:
+        table.problem("topics", "needs at least one topic")
+    config = table.table("config")
+    settings = dict(read_settings(config, ConsumerConfig))
+    strategy: Any = settings.pop("partition_assignment_strategy", None)
+    assignors = table.words("assignors", strategy or ("range",))
+    if table.has("assignors"):
+        assignors = check_assignors(table, "assignors", assignors)
+        if strategy:
+            table.problem("assignors", "and partition.assignment.strategy are the same thing: give one of them")
+    group = GroupSpec(
+        topics=subscribed,
+        members=table.count("members", 3),
+        assignors=assignors,
+        static=table.flag("static", False),
+        racks=table.words("racks"),
+        start_us=table.duration("start", 0),
+        start_spread_us=table.duration("start_spread", 0),
+        config=tuple(sorted(settings.items())),
+    )
+    table.finish()
+    return group
+
+
+def _read_brokers(table: Table) -> BrokersSpec:
+    brokers = BrokersSpec(
+        count=table.count("count", 3, least=1),
+        racks=table.words("racks"),
+        config=read_settings(table.table("config"), BrokerConfig),
+    )
+    table.finish()
+    return brokers
+
+
+def _read_producers(table: Table) -> Settings:
+    config = table.table("config")
+    settings = read_settings(config, ProducerConfig)
+    table.finish()
+    if any(name == "emulated_records_per_s" for name, _ in settings):
+        config.problem("emulated.records.per.s", "is set per topic, as its rate")
+    return settings
+
+
+def _read_latency(table: Table, default: tuple[int, int]) -> tuple[int, int]:
+    """``latency = "1ms"`` or ``latency = ["500us", "2ms"]``."""
+    words = table.words("latency", [])
+    found = [us for word in words if (us := table.as_duration("latency", word)) is not None]
+    if not words:
+        return default
+    if len(found) != len(words) or len(words) > 2:
+        if len(words) > 2:
+            table.problem("latency", "is one duration, or the least and the most")
+        return default
+    if found[0] > found[-1]:
+        table.problem("latency", "must give the least first, then the most")
+    return found[0], found[-1]
+
+
+def _read_network(table: Table, known: Known) -> NetworkSpec:
+    least, most = _read_latency(table, (500, 2_000))
+    links = []
+    for row in table.tables("links"):
+        a = row.one_of("a", known.hosts(), "host", REQUIRED)
+        b = row.one_of("b", known.hosts(), "host", REQUIRED)
+        if not row.has("latency"):
+            row.problem("latency", "is missing; a duration is required")
+        low, high = _read_latency(row, (least, most))
+        links.append(LinkSpec(a=a, b=b, latency_min_us=low, latency_max_us=high))
+        row.finish()
+    table.finish()
+    return NetworkSpec(latency_min_us=least, latency_max_us=most, links=tuple(links))
+
+
+def _read_checks(table: Table) -> ChecksSpec:
+    checks = ChecksSpec(
+        heal_after_us=table.duration("heal_after") if table.has("heal_after") else None,
+        stable_within_us=table.duration("stable_within", 120_000_000, least_us=1),
+    )
+    table.finish()
+    return checks
+
+
+# --- writing -------------------------------------------------------------------------------------------------------
+
+
+def _put(given: dict[str, Any], key: str, item: Any, default: Any) -> None:
+    if item != default:
+        given[key] = item
+
+
+def _topic_dict(topic: TopicSpec) -> dict[str, Any]:
+    given: dict[str, Any] = {"partitions": topic.partitions, "rate": f"{topic.records_per_s}/s"}
+    _put(given, "record_bytes", topic.record_bytes, 1_000)
+    return given
+
+
+def _group_dict(group: GroupSpec) -> dict[str, Any]:
+    given: dict[str, Any] = {"topics": list(group.topics), "members": group.members, "assignors": list(group.assignors)}
+    _put(given, "static", group.static, False)
+    _put(given, "racks", list(group.racks), [])
+    _put(given, "start", duration_text(group.start_us), "0s")
+    _put(given, "start_spread", duration_text(group.start_spread_us), "0s")
+    _put(given, "config", settings_dict(ConsumerConfig, group.config), {})
+    return given
+
+
+def _brokers_dict(brokers: BrokersSpec) -> dict[str, Any]:
+    given: dict[str, Any] = {"count": brokers.count}
+    _put(given, "racks", list(brokers.racks), [])
+    _put(given, "config", settings_dict(BrokerConfig, brokers.config), {})
+    return given
+
+
+def _latency(least_us: int, most_us: int) -> list[str]:
+    return [duration_text(least_us), duration_text(most_us)]
+
+
+def _network_dict(network: NetworkSpec) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    _put(given, "latency", _latency(network.latency_min_us, network.latency_max_us), ["500us", "2ms"])
+    links = [
+        {"a": link.a, "b": link.b, "latency": _latency(link.latency_min_us, link.latency_max_us)}
+        for link in network.links
+    ]
+    _put(given, "links", links, [])
+    return given
+
+
+def _checks_dict(checks: ChecksSpec) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    if checks.heal_after_us is not None:
+        given["heal_after"] = duration_text(checks.heal_after_us)
+    _put(given, "stable_within", duration_text(checks.stable_within_us), "2m")
+    return given

@@ -1,0 +1,192 @@
+"""Where scenarios come from: a TOML file, a preset by name, and single values set on the command line."""
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from emulator.reading import Path as KeyPath
+from emulator.reading import Problem, ScenarioError, nearest
+from emulator.scenario import Scenario, read_scenario, scenario_from_dict
+from emulator.settings import fields_of
+from emulator.toml_lines import key_lines, line_of
+from protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
+
+
+@frozen
+class Preset:
+    """A scenario that comes with the package."""
+
+    name: str
+    summary: str
+
+
+def presets() -> tuple[Preset, ...]:
+    """All presets, sorted by name."""
+    found = [item for item in (files("emulator") / "presets").iterdir() if item.name.endswith(".toml")]
+    listed = []
+    for item in sorted(found, key=lambda item: item.name):
+        data = tomllib.loads(item.read_text(encoding="utf-8"))
+        listed.append(Preset(item.name.removesuffix(".toml"), str(data["summary"])))
+    return tuple(listed)
+
+
+def load_scenario(name: str | Path) -> Scenario:
+    """The scenario of a TOML file (a path, or anything that ends with ".toml"), or the preset of this name.
+
+    Raises:
+        ScenarioError: no such file or preset, or everything that is wrong with it.
+    """
+    given = str(name)
+    if isinstance(name, Path) or given.endswith(".toml") or "/" in given:
+        path = Path(name)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise ScenarioError([Problem((), f"cannot be read: {error.strerror}")], given) from None
+        except UnicodeDecodeError:
+            raise ScenarioError([Problem((), "is not UTF-8 text")], given) from None
+        return scenario_from_toml(text, source=given, name=path.stem)
+    names = [preset.name for preset in presets()]
+    if given not in names:
+        hint = nearest(given, names) or "; kemu scenarios lists them"
+        raise ScenarioError([Problem((), f'"{given}" is no preset{hint} (a file needs its .toml)')])
+    text = (files("emulator") / "presets" / f"{given}.toml").read_text(encoding="utf-8")
+    return scenario_from_toml(text, source=f"{given}.toml", name=given)
+
+
+def scenario_from_toml(text: str, *, source: str = "", name: str = "") -> Scenario:
+    """The scenario a TOML text describes; ``source`` and the line stand before each message.
+
+    Raises:
+        ScenarioError: everything that is wrong with it, at once.
+    """
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ScenarioError([Problem((), f"is not TOML: {error}")], source) from None
+    problems: list[Problem] = []
+    scenario = read_scenario(data, problems, name)
+    if problems:
+        lines = key_lines(text)
+        raise ScenarioError(problems, source, lambda path: line_of(lines, path))
+    return scenario
+
+
+# --- KEY=VALUE -----------------------------------------------------------------------------------------------------
+
+_GROUP_KEYS = ("members", "assignors", "static", "start", "start_spread")
+_TOPIC_KEYS = ("partitions", "rate", "record_bytes")
+_TOP_KEYS = ("duration", "seed", "expect", "summary", "name")
+_SECTIONS = ("brokers", "topics", "groups", "producers", "network", "checks", "plan")
+
+
+def with_values(scenario: Scenario, given: Iterable[str]) -> Scenario:
+    """The scenario with ``KEY=VALUE`` settings on top, checked as a file is.
+
+    A key is a full one (``groups.g.members``, ``brokers.config.group.max.size``, ``plan.0.for``) or a short one: a
+    consumer's Kafka key or ``members``, ``assignors``, ``static`` (every group), a broker's or producer's Kafka key,
+    ``partitions``, ``rate`` (every topic), ``duration``. A value is TOML, or else a bare string.
+
+    Raises:
+        ScenarioError: everything that is wrong with them.
+    """
+    data = {"plan": [], **scenario.to_dict()}
+    problems: list[Problem] = []
+    changed = False
+    for setting in given:
+        key, equals, text = setting.partition("=")
+        if not equals or not key.strip():
+            problems.append(Problem((), f'--set "{setting}" must be KEY=VALUE'))
+            continue
+        changed = True
+        paths = _paths(key.strip(), data)
+        if not paths:
+            hint = nearest(key, _all_keys())
+            problems.append(Problem((), f'--set "{setting}": "{key}" is no key{hint}'))
+        for path in paths:
+            _put(data, path, _value(text.strip()), problems, setting)
+    if problems:
+        raise ScenarioError(problems, "")
+    return _checked(data) if changed else scenario
+
+
+def _checked(data: Mapping[str, Any]) -> Scenario:
+    try:
+        return scenario_from_dict(data)
+    except ScenarioError as error:
+        raise ScenarioError(error.problems, "--set") from None
+
+
+def _all_keys() -> list[str]:
+    kafka = [key for cls in (ConsumerConfig, BrokerConfig, ProducerConfig) for key in fields_of(cls)]
+    return [*_TOP_KEYS, *_GROUP_KEYS, *_TOPIC_KEYS, *kafka]
+
+
+def _paths(key: str, data: Mapping[str, Any]) -> list[KeyPath]:
+    """Every place of the plain form that a key means; none if it means nothing."""
+    head, _, rest = key.partition(".")
+    if key in _TOP_KEYS:
+        return [(key,)]
+    if head in _SECTIONS and rest:
+        return [_full(head, rest, data)]
+    if key in _GROUP_KEYS:
+        return [("groups", group, key) for group in data["groups"]]
+    if key in _TOPIC_KEYS:
+        return [("topics", topic, key) for topic in data["topics"]]
+    if key in fields_of(ConsumerConfig):
+        if key == "partition.assignment.strategy":
+            return [("groups", group, "assignors") for group in data["groups"]]
+        return [("groups", group, "config", key) for group in data["groups"]]
+    if key in fields_of(BrokerConfig):
+        return [("brokers", "config", key)]
+    if key in fields_of(ProducerConfig):
+        return [("producers", "config", key)]
+    return []
+
+
+def _full(head: str, rest: str, data: Mapping[str, Any]) -> KeyPath:
+    """A full key as a path: names of groups and topics may have dots in them, Kafka's keys have."""
+    path: KeyPath = (head,)
+    if head in ("groups", "topics"):
+        names = sorted(data[head], key=len, reverse=True)
+        name = next((name for name in names if rest.startswith(f"{name}.")), rest.partition(".")[0])
+        path, rest = (*path, name), rest[len(name) + 1 :]
+    if rest.startswith("config."):
+        return (*path, "config", rest.removeprefix("config."))
+    if head == "plan":
+        return (*path, *(int(part) if part.isdigit() else part for part in rest.split(".")))
+    return (*path, rest)
+
+
+def _value(text: str) -> Any:
+    """A TOML value, or the text itself: ``5``, ``true``, ``["a", "b"]``, ``20s``."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _put(data: dict[str, Any], path: KeyPath, item: Any, problems: list[Problem], setting: str) -> None:
+    place: Any = data
+    for part in path[:-1]:
+        if isinstance(place, list):
+            if not isinstance(part, int) or part >= len(place):
+                problems.append(Problem((), f'--set "{setting}": the plan has {len(place)} entries, counted from 0'))
+                return
+            place = place[part]
+        elif part in ("groups", "topics") or part not in place:
+            if path[0] in ("groups", "topics") and part == path[1]:
+                hint = nearest(str(part), data[str(path[0])])
+                problems.append(Problem((), f'--set "{setting}": "{part}" is no {str(path[0])[:-1]} here{hint}'))
+                return
+            place = place.setdefault(part, {})
+        else:
+            place = place[part]
+    if isinstance(place, list):
+        problems.append(Problem((), f'--set "{setting}": say which key of the entry'))
+        return
+    place[path[-1]] = item
