@@ -8,7 +8,7 @@ type       plain                           flexible ("compact")
 string     int16 length, UTF-8             unsigned varint length + 1, UTF-8
 bytes      int32 length, data              unsigned varint length + 1, data
 array      int32 count, items              unsigned varint count + 1, items
-null       length -1                       varint 0
+null       length -1 (read: any below 0)   varint 0
 struct     its fields                      its fields, then its tagged fields
 =========  ==============================  ====================================
 
@@ -112,10 +112,8 @@ class Reader:
     def count(self, field: str) -> int:
         """How many items an array has. Every item has at least a byte, so a count over what is left is refused."""
         count = self.unsigned_varint(field) - 1 if self.flexible else self._number(_INT32, field)
-        if count == -1:
-            self._null(field)
         if count < 0:
-            raise Malformed(f"{self.what}.{field}: a negative count, {count}")
+            self._null(field)
         if count > len(self.data) - self.at:
             self._ends(field, count)
         return count
@@ -157,10 +155,8 @@ class Reader:
         return value
 
     def _take(self, size: int, field: str, limit: int) -> bytes | None:
-        if size == -1:
-            return None
         if size < 0:
-            raise Malformed(f"{self.what}.{field}: a negative length, {size}")
+            return None
         end = self.at + size
         if end > len(self.data):
             self._ends(field, size)

@@ -67,7 +67,7 @@ def since(version: int, *, default: Any, until: int = LAST, ignorable: bool = Fa
 
 
 def _declare(cls: type[T]) -> tuple[type[T], tuple[Field, ...]]:
-    made = attrs.frozen(kw_only=True, slots=True)(cls)
+    made = attrs.frozen(kw_only=True, slots=True, weakref_slot=False)(cls)
     hints = get_type_hints(made)
     fields = []
     for attribute in attrs.fields(cast(Any, made)):

@@ -6,7 +6,8 @@ They use the messages' declarations and compiled rows, named by their class inst
 from typing import Any, TypeVar, dataclass_transform
 
 from protocol.codec import Malformed, decode_struct, encode_struct
-from protocol.schema import STRUCTS, since, struct
+from protocol.compile import said
+from protocol.schema import since, struct
 
 T = TypeVar("T")
 
@@ -27,14 +28,15 @@ def to_row(item: object) -> tuple[Any, ...]:
     return (type(item).__name__, *encode_struct(item))
 
 
-def from_row(row: tuple[Any, ...]) -> Any:
+def from_row(row: Any) -> Any:
     """The value of a row.
 
     Raises:
         Malformed: no such value, or not its fields.
     """
-    if not row or row[0] not in VALUES:
-        raise Malformed(f"unknown value {row[0] if row else row!r}")
-    cls = VALUES[row[0]]
-    assert cls in STRUCTS
+    if type(row) not in (tuple, list) or not row or type(row[0]) is not str:
+        raise Malformed(f"not a row of a value (name, fields...): {said(row)}")
+    cls = VALUES.get(row[0])
+    if cls is None:
+        raise Malformed(f"unknown value {said(row[0])}")
     return decode_struct(cls, tuple(row[1:]))
