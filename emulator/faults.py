@@ -18,7 +18,6 @@ from typing import TypeAlias
 
 from attrs import frozen
 
-from emulator.units import duration_text
 from protocol.errors import ErrorCode
 from protocol.values import value
 
@@ -311,6 +310,7 @@ FAULTS: Mapping[str, ActionKind] = {
         Duplicate, "a request is executed, its reply lost: the retry comes twice", (("sender", "any"),)
     ),
     "error-reply": ActionKind(ErrorReply, "a request is answered with an error", (("sender", "any"),)),
+    "kill-coordinator": ActionKind(KillCoordinator, "the group's coordinator loses power"),
     "heal": ActionKind(Heal, "everything that lasts ends"),
 }
 
@@ -325,7 +325,6 @@ WORKLOAD: Mapping[str, ActionKind] = {
     "move-coordinator": ActionKind(
         MoveCoordinator, "another broker becomes the group's coordinator", (("to", "broker"),), workload=True
     ),
-    "kill-coordinator": ActionKind(KillCoordinator, "the group's coordinator loses power"),
 }
 
 ACTIONS: Mapping[str, ActionKind] = {**FAULTS, **WORKLOAD}
@@ -352,78 +351,3 @@ def role_of(host: str) -> tuple[str, str] | None:
     """(role, group) of a host named by its role ("leader of g" gives ("leader", "g")), None for a plain name."""
     role, of, group = host.partition(" of ")
     return (role, group) if of and role in ROLES and group else None
-
-
-def text_of(action: Action) -> str:
-    """An action in words, exact enough to tell it from any other: "crash b0 (power) for 20s"."""
-    match action:
-        case Crash(host=host, mode=mode, for_us=for_us):
-            said = f"crash {host} ({mode}){_for(for_us, '')}"
-        case Restart(host=host, keep_disk=keep_disk):
-            said = f"restart {host}" + ("" if keep_disk else " with an empty disk")
-        case ClockDrift(host=host, ppm=ppm, for_us=for_us):
-            said = f"clock of {host} drifts by {ppm:+,} ppm{_for(for_us)}"
-        case LoseDiskTail(host=host, records=records, log=log, for_us=for_us):
-            said = f"power cut at {host}, last {records} records of {log or 'each log'} lost{_for(for_us, '')}"
-        case Pause(host=host, for_us=for_us) | Isolate(host=host, for_us=for_us):
-            said = f"{kind_of(action)} {host}{_for(for_us)}"
-        case Disconnect(a=a, b=b):
-            said = f"disconnect {a} and {b}"
-        case Duplicate(api=api, sender=sender, nth=nth):
-            said = f"lose the reply to request {nth} {api} of {sender or 'anyone'}"
-        case ErrorReply(api=api, sender=sender, nth=nth, error=error):
-            said = f"answer request {nth} {api} of {sender or 'anyone'} with {error.name}"
-        case Heal():
-            said = "heal"
-        case Split() | Slow() | Lossy() | Hold():
-            said = _link_text(action)
-        case _:
-            said = _workload_text(action)
-    return said
-
-
-def _link_text(action: Split | Slow | Lossy | Hold) -> str:
-    if isinstance(action, Split):
-        side, other = ", ".join(action.side), ", ".join(action.other) or "everyone else"
-        cut = f"{other} hears nothing of {side}" if action.one_way else f"split {side} from {other}"
-        return cut + _for(action.for_us)
-    link = f"{action.sender or 'any'} -> {action.receiver or 'any'}"
-    match action:
-        case Slow(add_us=add_us, jitter_us=jitter_us):
-            jitter = f" to {duration_text(add_us + jitter_us)}" if jitter_us else ""
-            said = f"slow {link} by {duration_text(add_us)}{jitter}"
-        case Lossy(per_mille=per_mille):
-            said = f"lose {per_mille} of 1,000 packets {link}"
-        case Hold(api=api):
-            said = f"hold {link}" + (f" from the next {api}" if api else "")
-    return said + _for(action.for_us)
-
-
-def _workload_text(action: Action) -> str:
-    match action:
-        case StartHost(host=host):
-            said = f"start {host}"
-        case CloseHost(host=host):
-            said = f"close {host}"
-        case RollingRestart(group=group, every_us=every_us, down_us=down_us, how=how):
-            said = f"rolling restart of {group} ({how}), one every {duration_text(every_us)}, each down"
-            said += _for(down_us)
-        case AddMembers(group=group, count=count):
-            said = f"add {count} to {group}"
-        case RemoveMembers(group=group, count=count):
-            said = f"remove {count} of {group}"
-        case GrowTopic(topic=topic, partitions=partitions):
-            said = f"grow {topic} to {partitions} partitions"
-        case SetRateOf(topic=topic, records_per_s=records_per_s):
-            said = f"append {records_per_s} records/s to {topic}"
-        case MoveCoordinator(group=group, to=to):
-            said = f"move the coordinator of {group} to {to or 'the next broker'}"
-        case KillCoordinator(group=group, for_us=for_us):
-            said = f"power cut at the coordinator of {group}{_for(for_us, '')}"
-        case _:
-            raise AssertionError(f"no words for {action!r}")
-    return said
-
-
-def _for(for_us: int, endless: str = " until healed") -> str:
-    return f" for {duration_text(for_us)}" if for_us else endless

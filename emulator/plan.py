@@ -33,7 +33,6 @@ from emulator.faults import (
     Split,
     kind_of,
     role_of,
-    text_of,
 )
 from emulator.reading import REQUIRED, Problem, ScenarioError, Table, nearest
 from emulator.units import duration_text
@@ -62,7 +61,10 @@ class Sends:
 
 @frozen(kw_only=True)
 class Receives:
-    """The ``nth`` time that a message of this API is about to be handed to a host (it is, if it still runs then)."""
+    """The ``nth`` time that a message of this API is about to be handed to a host (it is, if it still runs then).
+
+    ``by`` receives it, ``to`` is the other end of the connection: who sent it (in files: ``from``).
+    """
 
     api: str
     by: str = ""
@@ -73,17 +75,14 @@ class Receives:
 
 @frozen(kw_only=True)
 class Noted:
-    """The ``nth`` time that a machine reports this note, or the world this fact, with all of these field values."""
+    """The ``nth`` time that a machine reports this note, or the world this fact, with all of these field values.
+
+    An error code is given by its name ("ILLEGAL_GENERATION").
+    """
 
     note: str
     nth: int = 1
     fields: tuple[FieldValue, ...] = ()
-
-    def shown_by(self, fact: object) -> bool:
-        """Whether a note or fact is of this kind and has these values (counting is the world's)."""
-        if type(fact).__name__ != self.note:
-            return False
-        return all(getattr(fact, name) == wanted for name, wanted in self.fields)
 
 
 Trigger: TypeAlias = Sends | Receives | Noted
@@ -128,31 +127,6 @@ class Known:
         )
 
 
-# --- words ---------------------------------------------------------------------------------------------------------
-
-
-def entry_text(entry: Entry) -> str:
-    """An entry in words: "at 30s: crash b0 (power) for 20s"."""
-    if isinstance(entry, At):
-        return f"at {duration_text(entry.at_us)}: {text_of(entry.action)}"
-    later = f", {duration_text(entry.after_us)} later" if entry.after_us else ""
-    return f"when {trigger_text(entry.trigger)}{later}: {text_of(entry.action)}"
-
-
-def trigger_text(trigger: Trigger) -> str:
-    """A trigger in words: "leader of g sends SyncGroup (2nd time)"."""
-    times = "" if trigger.nth == 1 else f" (time {trigger.nth})"
-    if isinstance(trigger, Noted):
-        values = ", ".join(f"{name}={_plain(wanted)}" for name, wanted in trigger.fields)
-        return f"{trigger.note}({values}){times}"
-    of = f" of generation {trigger.generation}" if trigger.generation is not None else ""
-    if isinstance(trigger, Sends):
-        to = f" to {trigger.to}" if trigger.to else ""
-        return f"{trigger.by or 'anyone'} sends {trigger.api}{of}{to}{times}"
-    by = f" from {trigger.by}" if trigger.by else ""
-    return f"{trigger.to or 'anyone'} receives {trigger.api}{of}{by}{times}"
-
-
 # --- plain form, out -----------------------------------------------------------------------------------------------
 
 
@@ -183,7 +157,8 @@ def _trigger_dict(trigger: Trigger) -> dict[str, Any]:
     if isinstance(trigger, Noted):
         return {"noted": trigger.note, **{name: _plain(wanted) for name, wanted in trigger.fields}, **nth}
     given: dict[str, Any] = {"sends" if isinstance(trigger, Sends) else "receives": trigger.api}
-    given |= {name: item for name in ("by", "to") if (item := getattr(trigger, name))}
+    other = "to" if isinstance(trigger, Sends) else "from"
+    given |= {name: item for name, item in (("by", trigger.by), (other, trigger.to)) if item}
     if trigger.generation is not None:
         given["generation"] = trigger.generation
     return given | nth
@@ -270,7 +245,8 @@ def _read_trigger(table: Table, known: Known) -> Trigger | None:
     if kinds == ["noted"]:
         return _read_noted(table, nth, known)
     api = table.one_of(kinds[0], message_names(), "message", REQUIRED)
-    by, to = (_read_host(table, key, table.text(key, ""), "any", known) for key in ("by", "to"))
+    other = "to" if kinds == ["sends"] else "from"
+    by, to = (_read_host(table, key, table.text(key, ""), "any", known) for key in ("by", other))
     generation = table.count("generation", least=-1) if table.has("generation") else None
     table.finish()
     made = Sends if kinds == ["sends"] else Receives
@@ -290,7 +266,7 @@ def _read_noted(table: Table, nth: int, known: Known) -> Trigger | None:
         if key not in declared:
             table.problem(key, f"is no field of {note}{nearest(key, declared)}")
         elif declared[key] is ErrorCode and isinstance(given, str):
-            fields.append((key, _read_error(table, key)))
+            fields.append((key, _read_error(table, key).name))
         elif not isinstance(given, str | int | bool):
             table.problem(key, "must be a string, a number, true or false")
         else:
