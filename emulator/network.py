@@ -7,7 +7,7 @@ split packets wait and arrive when it heals, if the connection still stands. Onl
 A link is what one actor (the client of the connection) has to another; it has at most one connection at a time.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -60,9 +60,23 @@ PASS, DROP, HOLD = Pass(), Drop(), Hold()
 class Link:
     """One actor's connections to another. ``connection`` 0: none open."""
 
-    __slots__ = ("bits", "broken", "client", "client_life", "connection", "held", "next_us", "server", "server_life")
+    __slots__ = (
+        "_bits",
+        "broken",
+        "client",
+        "client_life",
+        "connection",
+        "held",
+        "least_us",
+        "next_us",
+        "server",
+        "server_life",
+        "span",
+    )
 
-    def __init__(self, client: str, server: str, stream: Stream) -> None:
+    def __init__(self, client: str, server: str, latency_us: tuple[int, int], stream: Stream) -> None:
+        self.least_us, most_us = latency_us
+        self.span = most_us - self.least_us + 1
         self.client = client
         self.server = server
         self.connection = 0
@@ -73,7 +87,11 @@ class Link:
         """The earliest arrival of the next packet: to the server, to the client."""
         self.held: list[Rule | None] = [None, None]
         """The rule that keeps packets of this direction; what follows must wait behind them."""
-        self.bits = stream.bits
+        self._bits = stream.bits
+
+    def latency_us(self) -> int:
+        """How long the next packet takes."""
+        return self.least_us + ((self._bits(32) * self.span) >> 32)
 
 
 class Packet:
@@ -124,13 +142,15 @@ class Network:
         seed: int,
         hosts: dict[str, Host],
         latency_us: tuple[int, int],
+        links_us: Mapping[tuple[str, str], tuple[int, int]],
         tell: Callable[[Packet, Verdict, int], None],
     ) -> None:
         self.agenda = agenda
         self.seed = seed
         self.hosts = hosts
-        self.latency_low_us, high_us = latency_us
-        self.latency_span = high_us - latency_us[0] + 1
+        self.latency_us = latency_us
+        self.links_us = links_us
+        """Least and most latency between two hosts, where it differs."""
         self.rules: list[Rule] = []
         self.now_us = 0
         self.packets = 0
@@ -193,7 +213,7 @@ class Network:
 
     def _dispatch(self, packet: Packet, extra_us: int = 0) -> int:
         link, way = packet.link, packet.reply
-        due_us = self.now_us + self.latency_low_us + ((link.bits(32) * self.latency_span) >> 32) + extra_us
+        due_us = self.now_us + link.latency_us() + extra_us
         if due_us <= link.next_us[way]:
             due_us = link.next_us[way] + 1
         link.next_us[way] = due_us
@@ -206,7 +226,9 @@ class Network:
         return due_us
 
     def _link(self, client: str, server: str, life: int) -> Link:
-        return Link(client, server, Stream(self.seed, f"net/{client}.{life}>{server}"))
+        ends = host_of(client), host_of(server)
+        latency_us = self.links_us.get(ends) or self.links_us.get(ends[::-1]) or self.latency_us
+        return Link(client, server, latency_us, Stream(self.seed, f"net/{client}.{life}>{server}"))
 
     def _open(self, link: Link, actor: Actor) -> None:
         """A new connection: its handshake costs a round trip before the first packet leaves."""
@@ -216,7 +238,7 @@ class Network:
         link.client_life = actor.life
         link.server_life = 0
         link.held = [None, None]
-        handshake_us = 2 * (self.latency_low_us + ((link.bits(32) * self.latency_span) >> 32))
+        handshake_us = 2 * (link.latency_us())
         link.next_us = [max(link.next_us[0], self.now_us + handshake_us), link.next_us[1]]
 
     # --- arriving ----------------------------------------------------------------------------------------------
@@ -316,13 +338,13 @@ class Network:
         link.connection = 0
 
     def _tell_client(self, link: Link) -> None:
-        due_us = max(self.now_us + self.latency_low_us, link.next_us[1] + 1)
+        due_us = max(self.now_us + link.least_us, link.next_us[1] + 1)
         link.next_us[1] = due_us
         self.agenda.push(due_us, self._client_learns, (link, link.connection))
 
     def _tell_server(self, link: Link) -> None:
         if link.server_life:
-            due_us = max(self.now_us + self.latency_low_us, link.next_us[0] + 1)
+            due_us = max(self.now_us + link.least_us, link.next_us[0] + 1)
             link.next_us[0] = due_us
             self.agenda.push(due_us, self._server_learns, (link, link.server_life))
 

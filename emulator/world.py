@@ -5,7 +5,7 @@ turn the machine steps, the step is recorded, its effects are performed, those w
 between, so the order of turns is the order of everything, and the trace is a function of the scenario and the seed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from actors.machine import (
@@ -56,6 +56,7 @@ class World:
         writer: TraceWriter,
         *,
         latency_us: tuple[int, int] = (200, 2_000),
+        links_us: Mapping[tuple[str, str], tuple[int, int]] | None = None,
         append_us: int = 500,
         observers: Sequence[Observer] = (),
     ) -> None:
@@ -65,7 +66,7 @@ class World:
         self.steps = 0
         self.agenda = Agenda(Stream(seed, "ties"))
         self.hosts: dict[str, Host] = {}
-        self.network = Network(self.agenda, seed, self.hosts, latency_us, self._record_packet)
+        self.network = Network(self.agenda, seed, self.hosts, latency_us, links_us or {}, self._record_packet)
         self.observers = list(observers)
         self.append_us = append_us
         self.stopped = ""

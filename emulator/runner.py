@@ -1,0 +1,238 @@
+"""One run: scenario and seed in, verdict out. The same function for the command line, tests and sweeps.
+
+A run has two phases, as a safety phase under faults and a liveness phase after them: the plan and the load run until
+the scenario's ``heal_at_us``; then everything that lasts is ended, and all must get well again within the bound.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from attrs import frozen
+
+from actors.listener import Listener
+from emulator import facts
+from emulator.checkers import checkers_for
+from emulator.checkers.base import Checker, Violation
+from emulator.cluster import Cluster
+from emulator.drive import drive_bare, drive_trio
+from emulator.faults import kind_of
+from emulator.injector import Injector
+from emulator.metrics import Metrics
+from emulator.plan import plan_to_dicts
+from emulator.plan_text import describe_entry
+from emulator.scenario import Scenario
+from emulator.traces import Header, TraceWriter
+from emulator.world import MachineBroke, Observer, World
+from protocol.assign.base import Assignor
+from protocol.profiles import DEFAULT_PROFILE, PROFILES
+
+DRIVES = ("trio", "bare")
+SLICE_US = 1_000_000
+"""How often the liveness phase looks whether all is well."""
+
+
+@frozen
+class RunResult:
+    """What a run came to.
+
+    ``verdict``: "holds", "violated" (something bad happened), "liveness" (something good did not happen in time), or
+    "broken" (a machine failed an assertion of its own). ``faults``: one row per entry of the plan, with how often it
+    took effect. ``metrics``: the report of ``emulator.metrics``.
+    """
+
+    scenario: str
+    seed: int
+    profile: str
+    drive: str
+    digest: str
+    steps: int
+    messages: int
+    virtual_us: int
+    wall_s: float
+    verdict: str
+    violations: tuple[Violation, ...]
+    faults: tuple[dict[str, Any], ...]
+    metrics: dict[str, Any]
+    broke: str = ""
+    """What broke, when the verdict is "broken"."""
+
+
+def package_version() -> str:
+    """The version of this package, as traces name it."""
+    try:
+        return version("kemu")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+class Run:
+    """A run set up and not yet driven: the world, the cluster in it, and everybody who watches."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        *,
+        seed: int,
+        profile: str = DEFAULT_PROFILE,
+        drive: str = "trio",
+        sink: BinaryIO | None = None,
+        live: bool = False,
+        observers: Sequence[Observer] = (),
+        listeners: Mapping[str, Listener] | None = None,
+        assignors: Mapping[str, Assignor] | None = None,
+        checkers: Sequence[Checker] | None = None,
+    ) -> None:
+        header = Header(
+            scenario=scenario.to_dict(),
+            plan=plan_to_dicts(scenario.plan),
+            seed=seed,
+            profile=profile,
+            drive=drive,
+            package=package_version(),
+            live=live,
+        )
+        self.scenario = scenario
+        self.writer = TraceWriter(sink, header)
+        network = scenario.network
+        self.world = World(
+            seed,
+            self.writer,
+            latency_us=(network.latency_min_us, network.latency_max_us),
+            links_us={(link.a, link.b): (link.latency_min_us, link.latency_max_us) for link in network.links},
+        )
+        self.cluster = Cluster(self.world, scenario, PROFILES[profile], listeners=listeners, assignors=assignors)
+        self.world.append_us = self.cluster.broker_config.emulated_append_us
+        self.cluster.build()
+        self.injector = Injector(self.cluster, scenario.plan)
+        self.checkers = list(checkers_for(scenario) if checkers is None else checkers)
+        self.metrics = Metrics()
+        self.world.observers = [self.cluster, self.injector, *self.checkers, self.metrics, *observers]
+
+    def drive(self, take_turns: Callable[[World, int], None]) -> str:
+        """Run both phases; what broke, "" if nothing did."""
+        world = self.world
+        self.cluster.begin()
+        self.injector.arm()
+        world.at(self.scenario.heal_at_us, self._heal)
+        try:
+            take_turns(world, self.scenario.ends_us)
+        except MachineBroke as broke:
+            return str(broke)
+        world.report(facts.RunEnded(reason=world.stopped or "time is over"))
+        return ""
+
+    def _heal(self) -> None:
+        self.injector.heal()
+        self.world.report(facts.Healed())
+        self._look()
+
+    def _look(self) -> None:
+        """End the run as soon as the load has run and all is well; else look again in a while."""
+        if self.world.now_us >= self.scenario.duration_us and self.well:
+            self.world.stopped = "well again"
+        else:
+            self.world.at(self.world.now_us + SLICE_US, self._look)
+
+    @property
+    def well(self) -> bool:
+        """Whether nobody who watches still waits for something good."""
+        return all(checker.satisfied for checker in self.checkers)
+
+
+def run(
+    scenario: Scenario,
+    *,
+    seed: int,
+    profile: str = DEFAULT_PROFILE,
+    drive: str = "trio",
+    trace: Path | None = None,
+    live: bool = False,
+    observers: Sequence[Observer] = (),
+    listeners: Mapping[str, Listener] | None = None,
+    assignors: Mapping[str, Assignor] | None = None,
+    checkers: Sequence[Checker] | None = None,
+) -> RunResult:
+    """Run a scenario once.
+
+    Args:
+        scenario: what to run.
+        seed: decides everything the scenario leaves open; the same seed gives the same trace, byte for byte.
+        profile: a name of ``PROFILES``.
+        drive: "trio" (every actor a task) or "bare" (a loop); the traces are equal.
+        trace: where to write the trace, if anywhere.
+        live: under the wall clock (Trio drive only).
+        observers: whoever else wants to see every fact.
+        listeners: rebalance listeners by host, instead of the configured ones.
+        assignors: instead of the profile's.
+        checkers: instead of all that apply.
+    """
+    assert drive in DRIVES, drive
+    began_s = time.perf_counter()
+    sink = trace.open("wb") if trace is not None else None
+    try:
+        one = Run(
+            scenario,
+            seed=seed,
+            profile=profile,
+            drive=drive,
+            sink=sink,
+            live=live,
+            observers=observers,
+            listeners=listeners,
+            assignors=assignors,
+            checkers=checkers,
+        )
+        if drive == "bare":
+            broke = one.drive(drive_bare)
+        else:
+            broke = one.drive(lambda world, until_us: drive_trio(world, until_us, live=live))
+        return _result(one, seed, profile, drive, broke, began_s)
+    finally:
+        if sink is not None:
+            sink.close()
+
+
+def _result(one: Run, seed: int, profile: str, drive: str, broke: str, began_s: float) -> RunResult:
+    world = one.world
+    violations: list[Violation] = []
+    for checker in one.checkers:
+        checker.finish(world.now_us)
+        violations += checker.violations
+    violations.sort(key=lambda violation: (violation.at_us, violation.seq, violation.checker, violation.text))
+    for violation in violations:
+        one.writer.violation(violation)
+    one.metrics.finish(world.now_us)
+    verdict = _verdict(one.scenario, violations, broke)
+    digest = one.writer.finish(verdict, world.now_us)
+    counts = one.injector.counts()
+    return RunResult(
+        scenario=one.scenario.name,
+        seed=seed,
+        profile=profile,
+        drive=drive,
+        digest=digest,
+        steps=world.steps,
+        messages=world.network.packets,
+        virtual_us=world.now_us,
+        wall_s=time.perf_counter() - began_s,
+        verdict=verdict,
+        violations=tuple(violations),
+        faults=tuple(
+            {"index": index, "kind": kind_of(entry.action), "text": describe_entry(entry), "fired": counts[index]}
+            for index, entry in enumerate(one.scenario.plan)
+        ),
+        metrics=one.metrics.report(),
+        broke=broke,
+    )
+
+
+def _verdict(scenario: Scenario, violations: Sequence[Violation], broke: str) -> str:
+    if broke:
+        return "broken"
+    unexpected = [violation for violation in violations if violation.checker not in scenario.expect]
+    if any(not violation.liveness for violation in unexpected):
+        return "violated"
+    return "liveness" if unexpected else "holds"
