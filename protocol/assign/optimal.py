@@ -24,14 +24,19 @@ a different flow. Members are taken by id, topics by name, so the order of the i
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 
 from attrs import frozen
 
+from protocol.assign import cooperative, sticky
 from protocol.assign.base import Assignment, Memory, RebalanceProtocol, Subscriber, Topics
+from protocol.assign.claims import Claim, highest_generation_wins
 from protocol.assign.flow import Dealing, bits
 from protocol.assign.levels import Level, levels
-from protocol.assign.order import known_topics
-from protocol.assign.user_data import decode_cooperative, decode_sticky, encode_cooperative, encode_sticky
+from protocol.assign.numbering import Numbering, number_partitions
+from protocol.assign.sticky import Belongings
+from protocol.assign.user_data import encode_cooperative, encode_sticky
 from protocol.names import NO_GENERATION, MemberId, TopicPartition
 
 
@@ -103,31 +108,15 @@ def optimal_moves_bound(topics: Topics, members: Mapping[MemberId, Subscriber]) 
     return _plan(topics, members, _remembered(members)).moves
 
 
-_Claims = list[tuple[Sequence[TopicPartition], int]]
-"""Per member by id: the partitions it claims and the generation it claims them in."""
+def _remembered(members: Mapping[MemberId, Subscriber]) -> list[Belongings]:
+    """What members had before they joined, by id."""
+    by_id = [members[member] for member in sorted(members)]
+    return [sticky.belongings(one) if one.user_data is not None else (one.owned, one.generation) for one in by_id]
 
 
-def _remembered(members: Mapping[MemberId, Subscriber]) -> _Claims:
-    claims: _Claims = []
-    for member in sorted(members):
-        one = members[member]
-        if one.user_data is None:
-            claims.append((one.owned, one.generation))
-        else:
-            data = decode_sticky(one.user_data)
-            claims.append((data.partitions, NO_GENERATION if data.generation is None else data.generation))
-    return claims
-
-
-def _still_owned(members: Mapping[MemberId, Subscriber]) -> _Claims:
-    claims: _Claims = []
-    for member in sorted(members):
-        one = members[member]
-        generation: int | None = one.generation
-        if one.generation < 0:
-            generation = decode_cooperative(one.user_data)
-        claims.append((one.owned, NO_GENERATION if generation is None else generation))
-    return claims
+def _still_owned(members: Mapping[MemberId, Subscriber]) -> list[Belongings]:
+    """What members own while they join, by id."""
+    return [cooperative.belongings(members[member]) for member in sorted(members)]
 
 
 @frozen
@@ -169,12 +158,14 @@ class _Plan:
         return zip(self.members, kept, given, strict=True)
 
 
-def _plan(topics: Topics, members: Mapping[MemberId, Subscriber], claims: _Claims) -> _Plan:
+def _plan(topics: Topics, members: Mapping[MemberId, Subscriber], claims: Sequence[Belongings]) -> _Plan:
     order = tuple(sorted(members))
-    names = tuple(known_topics(topics, (topic for member in order for topic in members[member].topics)))
-    amounts = tuple(topics.partitions[name] for name in names)
-    alike, subscribers = _subscriptions(order, members, names)
-    owned = _owned(claims, names, amounts, subscribers)
+    alike = _alike(order, members)
+    numbering = number_partitions(topics, (topic for first in alike for topic in members[order[first]].topics))
+    names = tuple(numbering.topics)
+    amounts = tuple(numbering.sizes[name] for name in names)
+    subscribers = _subscribers(order, members, alike, names)
+    owned = _owned(claims, numbering, subscribers)
     kept: list[dict[int, int]] = [{} for _ in names]
     given: list[dict[int, int]] = [{} for _ in names]
     for level in levels(amounts, subscribers, alike):
@@ -212,48 +203,46 @@ def _dealing(
     )
 
 
-def _subscriptions(
-    order: Sequence[MemberId], members: Mapping[MemberId, Subscriber], names: Sequence[str]
-) -> tuple[dict[int, int], list[int]]:
-    """Members with the same subscription (by the first of them), and the subscribers of each topic, as bit sets."""
-    places = {name: place for place, name in enumerate(names)}
+def _alike(order: Sequence[MemberId], members: Mapping[MemberId, Subscriber]) -> dict[int, int]:
+    """First member of each subscription -> the bit set of all that have it."""
     first_of: dict[frozenset[str], int] = {}
     alike: dict[int, int] = {}
     for place, member in enumerate(order):
         first = first_of.setdefault(frozenset(members[member].topics), place)
         alike[first] = alike.get(first, 0) | 1 << place
+    return alike
+
+
+def _subscribers(
+    order: Sequence[MemberId],
+    members: Mapping[MemberId, Subscriber],
+    alike: Mapping[int, int],
+    names: Sequence[str],
+) -> list[int]:
+    """Per topic the bit set of its subscribers."""
+    places = {name: place for place, name in enumerate(names)}
     subscribers = [0] * len(names)
     for first, mask in alike.items():
         for topic in members[order[first]].topics:
             if topic in places:
                 subscribers[places[topic]] |= mask
-    return alike, subscribers
+    return subscribers
 
 
 def _owned(
-    claims: _Claims, names: Sequence[str], amounts: Sequence[int], subscribers: Sequence[int]
+    claims: Sequence[Belongings], numbering: Numbering, subscribers: Sequence[int]
 ) -> list[dict[int, list[int]]]:
-    """Per topic, member -> the numbers it owns and may keep, ascending.
+    """Per topic, member -> the partitions of it that the member owns and may keep, ascending.
 
     The highest generation wins even if its claimant has unsubscribed since: then nobody owns the partition.
     """
-    places = {name: place for place, name in enumerate(names)}
-    owners = [[-1] * amount for amount in amounts]
-    latest = [[NO_GENERATION - 1] * amount for amount in amounts]
-    for member, (partitions, stated) in enumerate(claims):
-        generation = max(stated, NO_GENERATION)
-        for topic, number in partitions:
-            place = places.get(topic, -1)
-            if place < 0 or not 0 <= number < amounts[place]:
-                continue
-            if generation > latest[place][number]:
-                latest[place][number] = generation
-                owners[place][number] = member
-            elif generation == latest[place][number] and owners[place][number] != member:
-                owners[place][number] = -1
-    owned: list[dict[int, list[int]]] = [{} for _ in names]
-    for place, numbers in enumerate(owners):
-        for number, member in enumerate(numbers):
-            if member >= 0 and subscribers[place] >> member & 1:
-                owned[place].setdefault(member, []).append(number)
+    claimed = [Claim(numbering.numbers(partitions), max(since, NO_GENERATION)) for partitions, since in claims]
+    places = {name: place for place, name in enumerate(numbering.topics)}
+    owned: list[dict[int, list[int]]] = [{} for _ in numbering.topics]
+    for member, numbers in enumerate(highest_generation_wins(claimed, numbering.total).held):
+        held = sorted(numbering.partitions[number] for number in numbers)
+        for name, run in groupby(held, key=itemgetter(0)):
+            place = places[name]
+            if subscribers[place] >> member & 1:
+                owned[place][member] = [number for _, number in run]
     return owned

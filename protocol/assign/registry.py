@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from protocol.assign.base import Assignor
 from protocol.assign.cooperative import COOPERATIVE_STICKY
+from protocol.assign.optimal import OPTIMAL, OPTIMAL_COOPERATIVE
 from protocol.assign.range import RangeAssignor
 from protocol.assign.round_robin import RoundRobinAssignor
 from protocol.assign.sticky import FAIR, STICKY, STICKY_FIRST
@@ -15,4 +16,6 @@ ASSIGNORS: Mapping[str, Assignor] = {
     "sticky-first": STICKY_FIRST,
     "fair": FAIR,
     "cooperative-sticky": COOPERATIVE_STICKY,
+    "optimal": OPTIMAL,
+    "optimal-cooperative": OPTIMAL_COOPERATIVE,
 }

@@ -1,6 +1,7 @@
 """The ``optimal`` assignors against exhaustive search, against certificates, and on KIP-54's own examples."""
 
 from random import Random
+from time import perf_counter
 
 import pytest
 from attrs import evolve
@@ -342,3 +343,23 @@ def test_a_dealing_that_cannot_be_finished_is_our_own_mistake():
 
     with pytest.raises(AssertionError, match="no feasible dealing"):
         dealing.settle()
+
+
+@pytest.mark.parametrize("subscribed", [0.05, 0.2, 0.5])
+def test_a_thousand_partitions_on_fifty_members_take_well_under_a_second(subscribed):
+    """Mixed subscriptions, fresh and after members left; the limit is far above what it takes, a few milliseconds."""
+    random = Random(f"{subscribed}")
+    topics = Topics({f"t{n:02}": random.randint(20, 50) for n in range(30)})
+    members = {
+        f"m{n:02}": Subscriber(tuple(topic for topic in topics.partitions if random.random() < subscribed))
+        for n in range(50)
+    }
+
+    started = perf_counter()
+    assignment = OPTIMAL.assign(topics, members)
+    rest = dict(list(owning(members, assignment, generation=1).items())[5:])
+    OPTIMAL.assign(topics, rest)
+    seconds = perf_counter() - started
+
+    assert sum(topics.partitions.values()) > 900
+    assert seconds < 0.5
