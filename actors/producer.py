@@ -5,11 +5,11 @@ to all partitions with or without a leader (as keyed records would be), and ever
 broker gets one Produce with the batches of all its partitions. One request per broker and one batch per partition is in
 flight at a time, so batches never overtake each other; Kafka's client keeps order with up to five when idempotent.
 
-A batch is retried until an answer decides it or ``delivery.timeout.ms`` is over. When an answer is lost the batch may be
-in the log already: with idempotence the leader recognises it by producer id, epoch and sequence; without, it is there
-twice. Where Kafka gives producer ids out (InitProducerId), we draw ours from our own chance: each life needs another
-stream. Kafka bumps the epoch of the whole producer, we that of the partition concerned; logs, which know each other
-not, cannot tell the difference. Idempotence needs acks=all and is off without, as in Kafka.
+A batch is retried until an answer decides it or ``delivery.timeout.ms`` is over. When an answer is lost the batch may
+be in the log already: with idempotence the leader recognises it by producer id, epoch and sequence; without, it is
+there twice. Where Kafka gives producer ids out (InitProducerId), we draw ours from our own chance: each life needs
+another stream. Kafka bumps the epoch of the whole producer, we that of the partition concerned: a log knows nothing of
+other logs and cannot tell the difference. Idempotence needs acks=all and is off without, as in Kafka.
 """
 
 from actors.machine import Chance, Event, LinkDown, Machine, Received, TimerFired, Told

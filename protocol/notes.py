@@ -119,6 +119,15 @@ class GroupDescribed:
     error: ErrorCode
 
 
+@value
+class AdminAnswered:
+    """Admin: what became of a RemoveMember ("LeaveGroup") or DeleteGroup ("DeleteGroups") command."""
+
+    group: str
+    api: str
+    error: ErrorCode
+
+
 # --- consumer ------------------------------------------------------------------------------------------------------
 
 
