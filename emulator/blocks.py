@@ -2,8 +2,8 @@
 
 A file is a magic, a format version and blocks; a block is ``length u32, crc32 of the payload u32, crc32 of these eight
 bytes u32`` and the payload. A process that dies leaves a file that ends inside a block: a *torn tail*, and all before
-it is good. A damaged block with whole blocks behind it is no torn tail but a broken disk or hand. The check of the block's
-own head keeps the two apart: without it a damaged length in the middle would look like a tail.
+it is good. A damaged block with whole blocks behind it is no torn tail but a broken disk or hand. The check of the
+block's own head keeps the two apart: without it a damaged length in the middle would look like a tail.
 """
 
 import os
