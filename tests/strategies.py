@@ -7,6 +7,9 @@ from typing import Any, Union, get_args, get_origin
 
 from hypothesis import strategies as st
 
+import protocol.commands
+import protocol.messages
+import protocol.notes  # noqa: F401 (the imports fill the registries)
 from protocol.messages.member import Assignment, Subscription
 from protocol.messages.records import GroupMetadata, StoredMember, StoredOffset
 from protocol.schema import MESSAGES, STRUCTS, Field, MessageSpec
