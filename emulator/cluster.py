@@ -7,12 +7,12 @@ topic lives and dies with its broker; a partition of ``__consumer_offsets`` can 
 
 from collections.abc import Mapping
 
+from actors.consumer import Consumer
+from actors.coordinator import Coordinator
 from attrs import define, evolve
 
 from actors.admin import Admin
 from actors.broker import Broker
-from actors.consumer import Consumer
-from actors.coordinator import Coordinator
 from actors.listener import Listener
 from actors.machine import Machine
 from actors.producer import Producer
@@ -243,10 +243,14 @@ class Cluster:
         """Start more members, configured as the others."""
         members = self._groups[group].members
         for _ in range(count):
-            number = sum(len(each.members) for each in self._groups.values()) + 1
-            name = f"c{number}"
+            name = f"c{sum(len(each.members) for each in self._groups.values()) + 1}"
             self._add_member(name, group, len(members))
+            self.world.report(facts.MemberHostAdded(host=name, group=group))
             self.start(name)
+
+    def adopt(self, host: str, group: str) -> None:
+        """A member that a recorded run added (for replay): its host exists from now on."""
+        self._add_member(host, group, len(self._groups[group].members))
 
     def remove_members(self, group: str, count: int) -> int:
         """Close the youngest running members; how many."""
@@ -350,7 +354,7 @@ class Cluster:
         partition = self._partition_of(group)
         old = self._offsets_leaders[partition]
         new = self.brokers.index(to) if to else self._next_live(old)
-        if new == NOBODY or new == old or not self.world.hosts[self.brokers[new]].running:
+        if new in (NOBODY, old) or not self.world.hosts[self.brokers[new]].running:
             return "no other broker can take it"
         self._move(partition, new)
         self._tell_view()

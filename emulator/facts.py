@@ -32,6 +32,14 @@ class RunStarted:
 
 
 @value
+class MemberHostAdded:
+    """A group gets a member that was not there at the start: this host."""
+
+    host: str
+    group: str
+
+
+@value
 class HostStarted:
     """A host's process runs (first start or restart); with its disk as it was, or an empty one."""
 

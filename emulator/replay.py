@@ -1,0 +1,230 @@
+"""Replay: recorded events to fresh machines, effect by effect, up to the first difference.
+
+No network, no clock, no Trio: the trace holds every event of every actor in order, and a machine is a function of its
+events. So a trace of yesterday is tested against the code of today, and a run under the wall clock can be repeated.
+"""
+
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from actors.machine import Effect, Event, Machine
+from emulator.cluster import Cluster
+from emulator.facts import MemberHostAdded
+from emulator.reading import ScenarioError
+from emulator.rows import Packets, effect_from_row, event_from_row, same_effects
+from emulator.runner import RunResult, run
+from emulator.scenario import Scenario, scenario_from_dict
+from emulator.traces import Broken, Footer, Header, PacketRecord, Step, Torn, Trace, TraceError, TraceWriter, WorldFact
+from emulator.world import World
+from protocol.profiles import PROFILES
+
+CONTEXT = 10
+"""How many steps before a difference are shown."""
+
+
+@frozen
+class Difference:
+    """Where a replay parted from its trace: the step, what was recorded and what the machine does now."""
+
+    step: Step
+    event: Event | None
+    recorded: tuple[str, ...]
+    made: tuple[str, ...]
+    before: tuple[Step, ...]
+    """The last steps that agreed (of all actors), oldest first."""
+    why: str
+
+
+@frozen
+class Replayed:
+    """What a replay came to. ``difference`` None: every step that was compared agreed."""
+
+    steps: int
+    """Steps compared."""
+    difference: Difference | None
+    torn: str = ""
+    """Where the record ends, if it ends early."""
+    state: dict[str, Any] | None = None
+    """The fields of the actor asked for, at the instant asked for."""
+
+
+def scenario_of(header: Header) -> Scenario:
+    """The scenario a trace was made of.
+
+    Raises:
+        TraceError: written by a version whose scenarios this one does not read.
+    """
+    try:
+        return scenario_from_dict(header.scenario)
+    except ScenarioError as error:
+        raise TraceError(f"the scenario in the trace cannot be read: {error}") from error
+
+
+def replay(
+    trace: Trace, *, profile: str | None = None, actor: str | None = None, until_us: int | None = None
+) -> Replayed:
+    """Feed the recorded events to fresh machines and compare.
+
+    Args:
+        trace: the run.
+        profile: replay under another profile than the recorded one ("what would 2.4 have done here").
+        actor: compare only this actor's steps (its machine alone is built).
+        until_us: stop at this time of the world and, with ``actor``, report that actor's fields.
+
+    Raises:
+        TraceError: the file is damaged, or of a scenario that cannot be read.
+    """
+    player = _Player(trace.header, profile or trace.header.profile, actor)
+    torn = ""
+    for record in trace.records():
+        if isinstance(record, Torn):
+            torn = f"byte {record.offset}: {record.why} ({record.unread_bytes} bytes unread)"
+            break
+        if isinstance(record, Footer) or (until_us is not None and _time_of(record) > until_us):
+            break
+        player.take(record)
+        if player.difference is not None:
+            break
+    state = state_of(player.machines[actor]) if actor in player.machines and until_us is not None else None
+    return Replayed(player.steps, player.difference, torn, state)
+
+
+def rerun(trace: Trace, *, drive: str | None = None, to: Path | None = None) -> tuple[RunResult, str | None]:
+    """Run the plan of a trace again; the result, and the recorded digest (None when the record is torn).
+
+    Raises:
+        TraceError: a live run (its order was the wall clock's), or an unreadable scenario.
+    """
+    header = trace.header
+    if header.live:
+        raise TraceError(f"{trace.path}: a live run can be replayed, not run again: the wall clock ordered it")
+    recorded = None
+    for record in trace.records():
+        if isinstance(record, Footer):
+            recorded = record.digest
+    result = run(scenario_of(header), seed=header.seed, profile=header.profile, drive=drive or header.drive, trace=to)
+    return result, recorded
+
+
+def state_of(machine: Machine) -> dict[str, Any]:
+    """A machine's fields as plain data, for people: nested values by their names, the machine itself left out."""
+    shown = _plain(machine, {id(machine)}, 0)
+    assert isinstance(shown, dict)
+    return shown
+
+
+class _Player:
+    """Builds machines as lives begin, and steps them with what was recorded."""
+
+    def __init__(self, header: Header, profile: str, only: str | None) -> None:
+        if profile not in PROFILES:
+            raise TraceError(f"unknown profile {profile!r} (there are {', '.join(PROFILES)})")
+        scenario = scenario_of(header)
+        self._cluster = Cluster(World(header.seed, TraceWriter(None, header)), scenario, PROFILES[profile])
+        self._cluster.build()
+        self._only = only
+        self._packets = Packets()
+        self._lives: dict[str, int] = {}
+        self._before: deque[Step] = deque(maxlen=CONTEXT)
+        self.machines: dict[str, Machine] = {}
+        self.steps = 0
+        self.difference: Difference | None = None
+
+    def take(self, record: object) -> None:
+        """One record of the trace."""
+        match record:
+            case Step():
+                self._step(record)
+            case PacketRecord(packet_id=packet_id, connection=connection, verdict=verdict):
+                if verdict in ("sent", "held", "released"):
+                    self._packets.routed(packet_id, connection)
+                else:
+                    self._packets.lost(packet_id)
+            case WorldFact(fact=MemberHostAdded(host=host, group=group)):
+                self._cluster.adopt(host, group)
+            case Broken():
+                self._broken(record)
+
+    def _machine(self, actor: str, life: int, local_us: int) -> Machine | None:
+        if self._only is not None and actor != self._only:
+            return None
+        if self._lives.get(actor) != life:
+            self._lives[actor] = life
+            machine = self.machines[actor] = self._cluster.factory(actor)(life)
+            machine.now_us = local_us
+        return self.machines[actor]
+
+    def _step(self, step: Step) -> None:
+        machine = self._machine(step.actor, step.life, step.local_us)
+        event = event_from_row(step.event, self._packets)
+        self._packets.sent(step.actor, step.effects)
+        if machine is None:
+            return
+        self.steps += 1
+        try:
+            effects = machine.step(step.local_us, event)
+        except Exception as error:
+            self._differs(step, event, (), f"{type(error).__name__}: {error}")
+            return
+        if not same_effects(effects, step.effects):
+            self._differs(step, event, tuple(effects), "the effects differ")
+        self._before.append(step)
+
+    def _broken(self, record: Broken) -> None:
+        """The recorded machine broke here; so should this one."""
+        machine = self._machine(record.actor, record.life, record.local_us)
+        if machine is None:
+            return
+        event = event_from_row(record.event, self._packets)
+        step = Step(*record[:6], ())
+        try:
+            effects = machine.step(record.local_us, event)
+        except Exception:
+            return
+        self._differs(step, event, tuple(effects), f"the recorded machine broke here ({record.text}); this one did not")
+
+    def _differs(self, step: Step, event: Event, made: tuple[Effect, ...], why: str) -> None:
+        recorded = tuple(repr(effect_from_row(row)) for row in step.effects)
+        self.difference = Difference(
+            step, event, recorded, tuple(repr(effect) for effect in made), tuple(self._before), why
+        )
+
+
+def _time_of(record: object) -> int:
+    return int(getattr(record, "at_us", 0))
+
+
+def _plain(thing: Any, above: set[int], depth: int) -> Any:
+    """Plain data; ``above`` holds the objects around this one, so that a part's way back to its machine ends."""
+    if thing is None or isinstance(thing, str | int | bool | bytes):
+        return thing.name if hasattr(thing, "name") and hasattr(thing, "value") else thing
+    if depth > 8:
+        return "..."
+    if isinstance(thing, dict):
+        return {_key(key): _plain(value, above, depth + 1) for key, value in thing.items()}
+    if isinstance(thing, set | frozenset):
+        return sorted((_plain(item, above, depth + 1) for item in thing), key=repr)
+    if isinstance(thing, list | tuple | deque):
+        return [_plain(item, above, depth + 1) for item in thing]
+    if callable(thing) and not hasattr(thing, "__dict__"):
+        return getattr(thing, "__name__", "function")
+    if hasattr(thing, "name") and hasattr(thing, "value") and isinstance(thing.name, str):
+        return thing.name
+    if id(thing) in above:
+        return "(above)"
+    names = list(getattr(thing, "__dict__", {})) + [
+        slot for cls in type(thing).__mro__ for slot in getattr(cls, "__slots__", ()) if slot != "__weakref__"
+    ]
+    inside = above | {id(thing)}
+    return {
+        name: _plain(getattr(thing, name), inside, depth + 1)
+        for name in sorted(set(names))
+        if hasattr(thing, name) and not name.startswith("_effects")
+    }
+
+
+def _key(key: Any) -> str:
+    return " ".join(map(str, key)) if isinstance(key, tuple) else str(getattr(key, "name", key))
