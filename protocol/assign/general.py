@@ -17,6 +17,7 @@ from itertools import compress, groupby
 
 from attrs import define, field, frozen
 
+from protocol.assign.chains import relieve, send_home
 from protocol.assign.leveling import Pool, level
 from protocol.assign.numbering import Numbering
 from protocol.assign.racks import NO_RACKS, RackSet
@@ -134,10 +135,15 @@ class _Sharing:
             )
             for stock in self.stocks
         ]
-        steps = level(pools, self.loads, keep_owned=True)
+        changes = level(pools, self.loads, keep_owned=True)
+        # A chain moves several partitions off their racks where one move would do, so with racks chains come last.
+        if self.racks is None or keep_owned:
+            changes += relieve(pools, self.loads, keep_owned=True)
         if not keep_owned:
-            steps += level(pools, self.loads, keep_owned=False)
-        if steps:
+            changes += level(pools, self.loads, keep_owned=False) + relieve(pools, self.loads, keep_owned=False)
+        if not keep_owned and self.racks is None:
+            changes += send_home(pools, self.loads)
+        if changes:
             for stock, pool in zip(self.stocks, pools, strict=True):
                 self._hand_over(stock, pool.count)
 

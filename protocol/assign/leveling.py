@@ -1,14 +1,13 @@
-"""Balancing by counts: what a group of interchangeable partitions should weigh on each of its subscribers.
+"""Balancing by counts: how many partitions of each kind every member should hold.
 
-Partitions are interchangeable for balance when the same members may take them; such a group is one ``Pool``. So nothing
-here looks at single partitions: the state is how many of each pool every member holds. One step levels one pool as far
-as the loads from other pools allow, like water poured into a vessel with an uneven floor. When every pool is level, no
-partition can go to another of its subscribers and improve the balance, which is KIP-54's definition of balanced.
+Partitions are interchangeable for balance when the same members may take them; such a group is one ``Pool``. So
+nothing here looks at single partitions: the state is how many of each pool every member holds. One step levels one
+pool as far as the loads from other pools allow, like water poured into a vessel with an uneven floor. When every pool
+is level, no partition can go to another of its subscribers and improve the balance: KIP-54's definition of balanced.
 
-Termination. A step that changes anything lowers the sum of the squared loads by at least 2, or keeps it and lowers
-the number of partitions taken from their owners. Both are whole numbers and neither is ever negative, so there are
-at most (S - s) / 2 steps of the first kind, S being the sum at the start and s = P * (P // C) a floor under it;
-between two of them at most P of the second kind. ``step_bound`` states it and ``level`` asserts it.
+Termination. A step that changes anything lowers the sum of the squared loads by at least 2, because something moves
+from a member to one with at least two less. That sum is S at the start and never below P * (P // C), so ``step_bound``
+is half the difference. ``level`` counts its steps against it, and so do the chains of protocol.assign.chains.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,10 +34,11 @@ class Pool:
         return sum(own - count for own, count in zip(self.own, self.count, strict=True) if own > count)
 
 
-def step_bound(loads: Sequence[int], partitions: int) -> int:
-    """The most steps that ``level`` can make from these loads."""
+def step_bound(loads: Sequence[int]) -> int:
+    """The most steps that can improve the balance from these loads on."""
+    partitions = sum(loads)
     least = partitions * (partitions // len(loads)) if loads else 0
-    return ((sum(load * load for load in loads) - least) // 2 + 1) * (partitions + 1)
+    return (sum(load * load for load in loads) - least) // 2
 
 
 def level(pools: Sequence[Pool], loads: list[int], keep_owned: bool) -> int:
@@ -50,9 +50,11 @@ def level(pools: Sequence[Pool], loads: list[int], keep_owned: bool) -> int:
         keep_owned: leave owners what they hold of their own; only the others' partitions move.
 
     Returns:
-        How many steps changed something.
+        How many steps changed something; at most ``step_bound`` of the loads at the start.
     """
-    bound = step_bound(loads, sum(sum(pool.count) for pool in pools))
+    if not loads or max(loads) - min(loads) <= 1:
+        return 0
+    bound = step_bound(loads)
     steps = 0
     waiting = [pool for pool in pools if len(pool.members) > 1]
     while True:
