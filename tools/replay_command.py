@@ -35,7 +35,7 @@ def replay(
     try:
         until_us = duration_us(until) if until is not None else None
     except ValueError as error:
-        raise _bad(f"--until {until}: {error}")
+        raise _bad(f"--until {until}: {error}") from None
     try:
         recorded = read_trace(trace)
         if again:
@@ -43,9 +43,9 @@ def replay(
         else:
             _replay(recorded, profile, actor, until_us, form)
     except (TraceError, Malformed) as error:
-        raise _bad(str(error) if str(trace) in str(error) else f"{trace}: {error}")
+        raise _bad(str(error) if str(trace) in str(error) else f"{trace}: {error}") from None
     except OSError as error:
-        raise _bad(f"{trace}: {error.strerror}")
+        raise _bad(f"{trace}: {error.strerror}") from None
 
 
 def _bad(text: str) -> click.ClickException:
