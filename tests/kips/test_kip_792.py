@@ -1,0 +1,123 @@
+"""KIP-792 (generation in the subscription): whose claim counts, across versions of members."""
+
+from protocol.assign.base import Assignment, Memory, Subscriber, Topics
+from protocol.assign.claims import Overlap, rightful_owners, validate_subscriptions
+from protocol.assign.cooperative import COOPERATIVE_STICKY, COOPERATIVE_STICKY_BELIEVING_STALE_CLAIMS, settle
+from protocol.assign.sticky import STICKY
+from protocol.names import NO_GENERATION, TopicPartition
+
+T0: TopicPartition = ("t", 0)
+T1: TopicPartition = ("t", 1)
+T2: TopicPartition = ("t", 2)
+T3: TopicPartition = ("t", 3)
+FOUR = Topics({"t": 4})
+
+
+def _v2(*owned: TopicPartition, generation: int) -> Subscriber:
+    return Subscriber(("t",), owned, generation)
+
+
+def _v1(*owned: TopicPartition, generation: int) -> Subscriber:
+    """Before KIP-792: owned partitions in the subscription, their generation in the user data."""
+    return Subscriber(("t",), owned, user_data=COOPERATIVE_STICKY.user_data(Memory(owned, generation)))
+
+
+def _sets(assignment: Assignment) -> dict[str, set[TopicPartition]]:
+    return {member: set(partitions) for member, partitions in assignment.items()}
+
+
+def test_the_claim_of_the_highest_generation_counts() -> None:
+    """KIP-792: "ignore ... the old generation ownedPartitions, and continue the assignment"; KAFKA-12984."""
+    members = {
+        "paused": _v2(T0, T1, T2, T3, generation=1),
+        "present": _v2(T0, T1, generation=3),
+    }
+
+    settled = settle(COOPERATIVE_STICKY, FOUR, members)
+
+    assert _sets(settled.first_pass) == {"paused": {T2, T3}, "present": {T0, T1}}
+    assert settled.rounds == 1  # the paused member revokes what it no longer has, and joins again
+    assert _sets(settled.assignment) == _sets(settled.first_pass)
+
+
+def test_without_the_generation_a_member_back_from_a_pause_is_believed() -> None:
+    """KAFKA-12984, KAFKA-13406: the past bug takes partitions from the member that works on them."""
+    members = {
+        "apresent": _v2(T0, T1, generation=3),
+        "paused": _v2(T0, T1, generation=1),
+    }
+
+    assert _sets(COOPERATIVE_STICKY.assign(FOUR, members))["apresent"] == {T0, T1}
+    assert _sets(COOPERATIVE_STICKY_BELIEVING_STALE_CLAIMS.assign(FOUR, members))["apresent"].isdisjoint({T0, T1})
+
+
+def test_members_of_before_and_after_the_kip_are_compared_by_the_same_generation() -> None:
+    """KIP-792: "For V1 case, we'll get the ownedPartitions data, and then decode the generation info in the ...
+    userData".
+    """
+    for newer, older in ((_v1, _v2), (_v2, _v1)):
+        members = {"new": newer(T0, T1, generation=5), "old": older(T0, T1, T2, T3, generation=4)}
+
+        assert _sets(COOPERATIVE_STICKY.assign(FOUR, members)) == {"new": {T0, T1}, "old": {T2, T3}}
+
+
+def test_v0_members_own_nothing_and_unknown_generations_are_the_oldest() -> None:
+    """KIP-792: "For V0 case ... we'll just ignore the info since they are empty"; -1 stands for an unknown
+    generation.
+    """
+    members = {"new": _v2(T0, generation=0), "unknown": _v2(T0, T1, generation=NO_GENERATION), "v0": Subscriber(("t",))}
+
+    first = _sets(COOPERATIVE_STICKY.assign(FOUR, members))
+
+    assert T0 in first["new"]
+    assert first["unknown"] == {T1}
+    assert len(first["v0"]) == 1
+
+
+def test_the_subscriptions_own_generation_beats_the_user_data() -> None:
+    """KIP-792, the built-in cooperative assignor: the field of subscription v2 is read first."""
+    stale_data = COOPERATIVE_STICKY.user_data(Memory((), 9))
+    members = {
+        "a": Subscriber(("t",), (T0, T1), 2, user_data=stale_data),
+        "b": _v2(T0, T1, generation=3),
+    }
+
+    assert _sets(COOPERATIVE_STICKY.assign(FOUR, members))["b"] == {T0, T1}
+
+
+def test_sticky_reads_its_user_data_whatever_the_subscription_says() -> None:
+    """KIP-792: "we'll directly use the ownedPartition and generation info in the subscription userData bytes"."""
+    members = {
+        "a": Subscriber(("t",), (T2, T3), 9, user_data=STICKY.user_data(Memory((T0, T1), 1))),
+        "b": Subscriber(("t",), (T0, T1), 1, user_data=STICKY.user_data(Memory((T2, T3), 1))),
+    }
+
+    assert _sets(STICKY.assign(FOUR, members)) == {"a": {T0, T1}, "b": {T2, T3}}
+
+
+def test_what_several_members_of_one_generation_claim_is_nobodys_for_one_round() -> None:
+    """Generations can be used twice after a coordinator failover, so equal ones prove nothing."""
+    members = {"a": _v2(T0, T1, generation=4), "b": _v2(T0, T2, generation=4)}
+
+    settled = settle(COOPERATIVE_STICKY, FOUR, members)
+
+    assert _sets(settled.first_pass) == {"a": {T1}, "b": {T2, T3}}
+    assert _sets(settled.assignment) == {"a": {T0, T1}, "b": {T2, T3}}
+    assert settled.rounds == 1
+
+
+def test_custom_assignors_can_ask_for_the_overlaps_and_for_the_rightful_owners() -> None:
+    """KIP-792: "validateSubscription ... to check that ownedPartitions do not have overlaps"."""
+    members = {
+        "a": _v2(T0, T1, T3, generation=4),
+        "b": _v2(T0, T2, generation=5),
+        "c": _v2(T2, T3, generation=5),
+    }
+
+    assert validate_subscriptions(members) == (
+        Overlap(T0, (("a", 4), ("b", 5)), "b"),
+        Overlap(T2, (("b", 5), ("c", 5)), None),
+        Overlap(T3, (("a", 4), ("c", 5)), "c"),
+    )
+    assert rightful_owners(members) == {T0: "b", T1: "a", T3: "c"}
+    assert validate_subscriptions({"a": _v2(T0, generation=1), "b": _v2(T1, generation=1)}) == ()
