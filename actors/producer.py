@@ -13,17 +13,17 @@ other logs and cannot tell the difference. Idempotence needs acks=all and is off
 """
 
 from actors.machine import Chance, Event, LinkDown, Machine, Received, TimerFired, Told
+from actors.metadata_questions import MetadataQuestions, backoff_us
 from actors.produce_queue import Batch, ProduceQueue
 from protocol.commands import Close, SetRate, Start
 from protocol.config import ProducerConfig
 from protocol.errors import ErrorCode
-from protocol.messages.data import Metadata, MetadataReply, Produce, ProduceBatch, ProducedBatch, ProduceReply
+from protocol.messages.data import MetadataReply, Produce, ProduceBatch, ProducedBatch, ProduceReply
 from protocol.names import ActorName
 from protocol.notes import ProduceFailed, RecordsAcknowledged
 from protocol.schema import SPECS
 
 PRODUCE_VERSION = SPECS[Produce].versions[-1]
-METADATA_VERSION = SPECS[Metadata].versions[-1]
 
 STALE_METADATA = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -85,10 +85,7 @@ class Producer(Machine):
         self.queues: list[ProduceQueue] = []
         self._chance = chance
         self._producer_id = self._new_producer_id()
-        self._bootstrap = bootstrap
-        self._brokers = bootstrap
-        """Whom to ask for metadata: the brokers last heard of, and the bootstrap ones."""
-        self._next_broker = chance.below(len(bootstrap))
+        self._metadata = MetadataQuestions(self, topic, config, bootstrap, chance)
         self._nodes: dict[int, _Node] = {}
         self._rate = config.emulated_records_per_s
         self._credit = 0
@@ -97,10 +94,6 @@ class Producer(Machine):
         self._next_partition = 0
         self._pending = 0
         """Batches that are not decided."""
-        self._asking: tuple[int, ActorName, int] | None = None
-        """The Metadata under way: request id, to whom, deadline."""
-        self._metadata_failures = 0
-        self._metadata_due_us: int | None = None
         self._timeouts_at_us: int | None = None
         self._retry_at_us: int | None = None
         self._closing = False
@@ -125,7 +118,6 @@ class Producer(Machine):
                 self._timeouts_at_us = None
                 self._time_out()
             case TimerFired(key=("metadata",)):
-                self._metadata_due_us = None
                 self._ask_who_leads()
             case Told(command=Start()):
                 self._ask_who_leads()
@@ -298,7 +290,7 @@ class Producer(Machine):
         else:
             self._fail(queue, error, definite=error.definite)
         if error in STALE_METADATA:
-            self._want_metadata()
+            self._metadata.want()
         self._offer(queue)
 
     def _back_off(self, queue: ProduceQueue, batch: Batch) -> None:
@@ -339,39 +331,23 @@ class Producer(Machine):
                 for queue, batch in flight.batches if flight is not None else ():
                     if queue.in_flight is batch:
                         self._decide(queue, error)
-        if self._asking is not None and self._asking[1] == host:
-            self._asking = None
-            self._metadata_failures += 1
-        self._want_metadata()
+        self._metadata.lost(host)
+        self._metadata.want()
 
     # --- who leads ---------------------------------------------------------------------------------------------
 
-    def _want_metadata(self) -> None:
-        """Ask soon: after the backoff, once."""
-        if self._asking is None:
-            due_us = self.now_us + self._backoff_us(max(1, self._metadata_failures))
-            if self._metadata_due_us is None or due_us < self._metadata_due_us:
-                self._metadata_due_us = due_us
-                self.start_timer(("metadata",), due_us - self.now_us)
-
     def _ask_who_leads(self) -> None:
-        host = self._brokers[self._next_broker % len(self._brokers)]
-        self._next_broker += 1
-        deadline_us = self.now_us + self.config.request_timeout_ms * 1000
-        request_id = self.request(host, Metadata(topics=(self.topic,)), METADATA_VERSION)
-        self._asking = (request_id, host, deadline_us)
-        self._expect(deadline_us)
+        self._metadata.ask()
+        self._expect(self._metadata.deadline_us)
 
     def _told_who_leads(self, event: Received) -> None:
         reply: MetadataReply = event.message
-        if self._asking is None or self._asking[0] != event.request_id:
+        if not self._metadata.is_answer(event):
             return
-        self._asking = None
         alive = {broker.node_id: broker.host for broker in reply.brokers}
         for node_id, host in alive.items():
             if node_id not in self._nodes:
                 self._nodes[node_id] = _Node(host)
-        self._brokers = tuple(dict.fromkeys((*alive.values(), *self._bootstrap)))
         topic = next((topic for topic in reply.topics if topic.topic == self.topic), None)
         complete = topic is not None and topic.error is ErrorCode.NONE
         if topic is not None and complete:
@@ -384,13 +360,7 @@ class Producer(Machine):
                 self._credited_us = self.now_us
                 if self._rate > 0 and not self._closing:
                     self.start_timer(("batch",), self.config.emulated_batch_interval_ms * 1000)
-        if complete:
-            self._metadata_failures = 0
-            self._metadata_due_us = self.now_us + self.config.metadata_max_age_ms * 1000
-            self.start_timer(("metadata",), self._metadata_due_us - self.now_us)
-        else:
-            self._metadata_failures += 1
-            self._want_metadata()
+        self._metadata.settle(complete=complete)
         self._send_all()
 
     def _lead(self, number: int, leader: int) -> None:
@@ -413,8 +383,8 @@ class Producer(Machine):
             if node.flight is not None and node.flight.deadline_us <= now_us:
                 self.hang_up(node.host)
                 self._lose(node.host, ErrorCode.REQUEST_TIMED_OUT)
-        if self._asking is not None and self._asking[2] <= now_us:
-            host = self._asking[1]
+        if self._metadata.asked and self._metadata.deadline_us <= now_us:
+            host = self._metadata.asked
             self.hang_up(host)
             self._lose(host, ErrorCode.REQUEST_TIMED_OUT)
         delivery_us = self.config.delivery_timeout_ms * 1000
@@ -427,8 +397,8 @@ class Producer(Machine):
             if queue.batches:
                 deadlines.append(queue.batches[0].created_us + delivery_us)
         deadlines.extend([node.flight.deadline_us for node in self._nodes.values() if node.flight is not None])
-        if self._asking is not None:
-            deadlines.append(self._asking[2])
+        if self._metadata.asked:
+            deadlines.append(self._metadata.deadline_us)
         if deadlines:
             self._expect(min(deadlines))
         self._send_all()
@@ -445,9 +415,7 @@ class Producer(Machine):
             self.start_timer(("retry",), at_us - self.now_us)
 
     def _backoff_us(self, failures: int) -> int:
-        """Doubles with every failure up to the maximum, plus or minus a fifth. Source: KIP-580."""
-        backoff_ms = min(self.config.retry_backoff_ms << min(failures - 1, 20), self.config.retry_backoff_max_ms)
-        return backoff_ms * 10 * (80 + self._chance.below(41))
+        return backoff_us(failures, self.config, self._chance)
 
     def _new_producer_id(self) -> int:
         return self._chance.below(1 << 62)
