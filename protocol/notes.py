@@ -78,6 +78,14 @@ class GroupUnloaded:
 
 
 @value
+class OffsetsLoadFailed:
+    """A coordinator could not read the log of a partition of the offsets topic: its groups are out of reach."""
+
+    partition: int
+    why: str
+
+
+@value
 class OffsetCommitted:
     """A committed offset is in the log. Generation -1 and member "" outside group management."""
 

@@ -1,0 +1,60 @@
+"""The states of a classic consumer group, and which may follow which.
+
+Source: Kafka's ``ClassicGroupState`` (GroupMetadata.scala before 4.0).
+"""
+
+from enum import Enum
+
+
+class GroupState(Enum):
+    """A group's state; the value is the name Kafka prints."""
+
+    EMPTY = "Empty"
+    """No members; committed offsets may remain, and ids may have been handed out.
+
+    answers: join of a new member by starting the initial delay; heartbeat, sync and known ids with UNKNOWN_MEMBER_ID;
+        commits without a generation with NONE
+    leads to: PREPARING with the first member; DEAD when deleted, expired or unloaded
+    """
+
+    PREPARING = "PreparingRebalance"
+    """Members are (re)joining; their joins are parked.
+
+    answers: heartbeat and sync with REBALANCE_IN_PROGRESS; commits of the old generation with NONE
+    leads to: COMPLETING when all joined or the timer says so; EMPTY when nobody is left; DEAD when unloaded
+    """
+
+    COMPLETING = "CompletingRebalance"
+    """A generation began; the leader's assignment is awaited, syncs are parked.
+
+    answers: heartbeat with NONE; commit with REBALANCE_IN_PROGRESS; an unchanged join with the current generation
+    leads to: STABLE when the leader's assignment is in the log; PREPARING on a join with news, a leave, an expired
+        session or sync timer, a failed append; DEAD when unloaded
+    """
+
+    STABLE = "Stable"
+    """Every member has its assignment.
+
+    answers: heartbeat with NONE; sync with the current assignment; an unchanged follower's join with the current
+        generation
+    leads to: PREPARING on a join with news, a leave, an expired session or sync timer; DEAD when unloaded
+    """
+
+    DEAD = "Dead"
+    """The group is gone: unloaded, or its tombstone is being written.
+
+    answers: COORDINATOR_NOT_AVAILABLE
+    leads to: nothing
+    """
+
+
+EMPTY, PREPARING, COMPLETING, STABLE, DEAD = GroupState
+
+MAY_FOLLOW: dict[GroupState, tuple[GroupState, ...]] = {
+    EMPTY: (PREPARING,),
+    PREPARING: (EMPTY, COMPLETING, STABLE),
+    COMPLETING: (PREPARING,),
+    STABLE: (COMPLETING,),
+    DEAD: (EMPTY, PREPARING, COMPLETING, STABLE, DEAD),
+}
+"""New state: the states it may follow. A group that is loaded starts in STABLE or EMPTY."""
