@@ -1,0 +1,41 @@
+"""Checkers: what must not happen in a run, and what must. One rule with its theory per file; the table of all here."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from emulator.checkers.base import Checker, Violation
+from emulator.checkers.commits import Commits
+from emulator.checkers.group_protocol import GroupProtocol
+from emulator.checkers.lifecycle import Lifecycle
+from emulator.checkers.liveness import DEFAULT_BOUND_US, Liveness
+from emulator.checkers.no_lost_record import NoLostRecord
+from emulator.checkers.one_owner import OneOwner
+from emulator.checkers.processing import Processing
+
+CHECKERS: Mapping[str, Callable[[], Checker]] = {
+    "one-owner": OneOwner,
+    "processing": Processing,
+    "commits": Commits,
+    "no-lost-record": NoLostRecord,
+    "group-protocol": GroupProtocol,
+    "lifecycle": Lifecycle,
+    "liveness": Liveness,
+}
+"""Name -> how to make one with its defaults."""
+
+
+def make_checkers(
+    *, bound_us: int = DEFAULT_BOUND_US, topics: Mapping[str, Iterable[str]] | None = None
+) -> tuple[Checker, ...]:
+    """One of each, fresh, in the order of the table.
+
+    Args:
+        bound_us: how long after the faults end groups may take to come to rest and go on working.
+        topics: by group, the topics it is subscribed to (otherwise read off its assignments).
+    """
+    return tuple(Liveness(bound_us, topics) if make is Liveness else make() for make in CHECKERS.values())
+
+
+def violations_of(checkers: Iterable[Checker]) -> list[Violation]:
+    """What they found, in the order it happened."""
+    found = [violation for checker in checkers for violation in checker.violations]
+    return sorted(found, key=lambda violation: (violation.seq, violation.at_us))

@@ -4,9 +4,15 @@ The same object runs online, over a trace file afterwards, and inside Spark. It 
 only what it needs, and is cheap per fact; what needs the whole run is said in ``finish``.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from attrs import frozen
 
 from emulator.facts import Seen
+
+MAX_VIOLATIONS = 100
+"""Per checker and run: a machine broken at its root breaks its rule at every step; the first cases are enough."""
 
 
 @frozen
@@ -23,20 +29,31 @@ class Violation:
 
 
 class Checker:
-    """Base of all checkers; ``name`` is their row in ``CHECKERS``."""
+    """Base of all checkers; ``name`` is their row in ``CHECKERS``.
+
+    A subclass fills ``on``: for each type of fact it wants, the method that takes it.
+    """
 
     name = ""
 
     def __init__(self) -> None:
         self.violations: list[Violation] = []
+        self.suppressed = 0
+        """Violations beyond the first ``MAX_VIOLATIONS``."""
+        self.on: dict[type, Callable[[Seen, Any], None]] = {}
 
     def see(self, seen: Seen) -> None:
         """Take one fact."""
-        raise NotImplementedError
+        handler = self.on.get(type(seen.fact))
+        if handler is not None:
+            handler(seen, seen.fact)
 
     def finish(self, at_us: int) -> None:
         """The run is over at this time of the world."""
 
     def violation(self, seen: Seen, entities: tuple[str, ...], text: str, *, liveness: bool = False) -> None:
         """Say that the rule is broken."""
-        self.violations.append(Violation(self.name, seen.at_us, seen.seq, entities, text, liveness))
+        if len(self.violations) < MAX_VIOLATIONS:
+            self.violations.append(Violation(self.name, seen.at_us, seen.seq, entities, text, liveness))
+        else:
+            self.suppressed += 1

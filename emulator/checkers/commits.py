@@ -1,0 +1,217 @@
+"""Commits: only by members of the current generation, never ahead of their work, never backwards.
+
+Theory. The coordinator accepts a commit of generation g while g is current (in PreparingRebalance too), appends it and
+reports it when it is durable. Appends to a group's log keep their order, so when the group became Stable in g + 1,
+whose record is in the same log, every commit accepted under g had been reported. From this:
+
+1. *Fencing.* A reported commit carries the current generation, or an earlier one if the group has not been Stable in
+   any later generation; its member was in the generation it carries. A commit without generation (-1) is never reported
+   while the group is Stable: it is accepted from outside only when the group is Empty.
+2. *Not ahead.* A member commits at most what it processed, or the position it started from.
+3. *Not back.* Under one generation-protected owner after the other the committed offset only rises, unless the
+   committing member reset its position (no such record any more) or the committed offset was removed. A commit with
+   generation -1 is an operator's and may do anything.
+4. *Remembered.* A position taken from the committed offset is at least what was committed when the member got its
+   assignment. A log that lost its tail (``DiskTailLost``) may forget.
+"""
+
+from emulator.checkers.base import Checker
+from emulator.checkers.holdings import Coordinators
+from emulator.facts import DiskTailLost, HostDown, Seen
+from protocol.names import NO_GENERATION, OFFSETS_TOPIC
+from protocol.notes import (
+    AssignmentReceived,
+    GroupBecame,
+    GroupLoaded,
+    GroupUnloaded,
+    JoinPhaseCompleted,
+    MemberAdded,
+    OffsetCommitted,
+    OffsetRemoved,
+    PositionSet,
+    Processed,
+)
+
+COMMITTED = "committed"
+"""``PositionSet.why`` of a position that came from the committed offset; any other is a reset."""
+
+
+class _Group:
+    def __init__(self, generation: int, members: set[str]) -> None:
+        self.generation = generation
+        self.members = members
+        self.settled = False
+        """The group was Stable in this generation, or was loaded with it."""
+        self.stable = False
+        self.before: dict[int, set[str]] = {}
+        """Generations whose commits may still be on their way to the log, and who was in them."""
+
+
+class _Progress:
+    """One life of one member on one partition."""
+
+    __slots__ = ("floor", "reached", "reset_to")
+
+    def __init__(self) -> None:
+        self.reached = -1
+        self.reset_to: int | None = None
+        self.floor = -1
+        """What was committed when it got its assignment."""
+
+
+class Commits(Checker):
+    """See the module."""
+
+    name = "commits"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._groups: dict[str, _Group] = {}
+        self._coordinators = Coordinators()
+        self._committed: dict[tuple[str, str, int], int] = {}
+        self._progress: dict[tuple[str, int, str, int], _Progress] = {}
+        self._life_of: dict[str, tuple[str, int]] = {}
+        """Member id -> (actor, life) that took an assignment under it."""
+        self.on = {
+            OffsetCommitted: self._commit,
+            OffsetRemoved: self._removed,
+            JoinPhaseCompleted: self._completed,
+            GroupBecame: self._became,
+            GroupLoaded: self._loaded,
+            GroupUnloaded: self._unloaded,
+            MemberAdded: self._added,
+            AssignmentReceived: self._assigned,
+            PositionSet: self._positioned,
+            Processed: self._processed,
+            DiskTailLost: self._lost_tail,
+            HostDown: self._coordinators.down,
+        }
+
+    # --- the group's truth -------------------------------------------------------------------------------------
+
+    def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
+        if not self._coordinators.is_current(seen):
+            return
+        old = self._groups.get(fact.group)
+        group = self._groups[fact.group] = _Group(fact.generation, set(fact.members))
+        if old is not None:
+            group.before = {old.generation: old.members} if old.settled else {**old.before, old.generation: old.members}
+
+    def _became(self, seen: Seen, fact: GroupBecame) -> None:
+        group = self._groups.get(fact.group)
+        if group is not None and self._coordinators.is_current(seen):
+            group.stable = fact.new == "Stable"
+            group.settled = group.settled or group.stable
+
+    def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
+        self._coordinators.loaded(seen, fact)
+        group = self._groups[fact.group] = _Group(fact.generation, set(fact.members))
+        group.settled = True
+        group.stable = fact.state == "Stable"
+
+    def _unloaded(self, seen: Seen, fact: GroupUnloaded) -> None:
+        if self._coordinators.is_current(seen):
+            self._groups.pop(fact.group, None)
+        self._coordinators.unloaded(seen, fact)
+
+    def _added(self, seen: Seen, fact: MemberAdded) -> None:
+        group = self._groups.get(fact.group)
+        if group is not None and fact.instance_id is not None and self._coordinators.is_current(seen):
+            group.members.add(fact.member_id)
+
+    # --- the members' work -------------------------------------------------------------------------------------
+
+    def _progress_of(self, seen: Seen, topic: str, partition: int) -> _Progress:
+        key = (seen.actor, seen.life, topic, partition)
+        progress = self._progress.get(key)
+        if progress is None:
+            progress = self._progress[key] = _Progress()
+        return progress
+
+    def _assigned(self, seen: Seen, fact: AssignmentReceived) -> None:
+        self._life_of[fact.member_id] = (seen.actor, seen.life)
+        for topic, partition in fact.partitions:
+            committed = self._committed.get((fact.group, topic, partition), -1)
+            self._progress_of(seen, topic, partition).floor = committed
+
+    def _positioned(self, seen: Seen, fact: PositionSet) -> None:
+        progress = self._progress_of(seen, fact.topic, fact.partition)
+        if fact.why != COMMITTED:
+            progress.reset_to = fact.offset
+        elif fact.offset < progress.floor:
+            name = f"{fact.topic}-{fact.partition}"
+            text = f"{seen.actor} starts {name} at committed offset {fact.offset}; {progress.floor} had been committed"
+            self.violation(seen, (fact.group, name, seen.actor), text)
+        progress.reached = max(progress.reached, fact.offset)
+
+    def _processed(self, seen: Seen, fact: Processed) -> None:
+        progress = self._progress_of(seen, fact.topic, fact.partition)
+        progress.reached = max(progress.reached, fact.last)
+
+    # --- commits -----------------------------------------------------------------------------------------------
+
+    def _commit(self, seen: Seen, fact: OffsetCommitted) -> None:
+        if not self._coordinators.is_current(seen):
+            return
+        key = (fact.group, fact.topic, fact.partition)
+        self._fenced(seen, fact)
+        if fact.generation != NO_GENERATION:
+            progress = self._not_ahead(seen, fact)
+            if fact.offset < self._committed.get(key, -1):
+                self._back(seen, fact, progress, self._committed[key])
+        self._committed[key] = fact.offset
+
+    def _fenced(self, seen: Seen, fact: OffsetCommitted) -> None:
+        group = self._groups.get(fact.group)
+        if group is None:
+            return
+        if fact.generation == NO_GENERATION:
+            if group.stable:
+                self._report(seen, fact, f"without generation while the group is Stable in {group.generation}")
+            return
+        if fact.generation == group.generation:
+            members = group.members
+        elif not group.settled and fact.generation in group.before:
+            members = group.before[fact.generation]
+        else:
+            self._report(seen, fact, f"with generation {fact.generation}; the group's is {group.generation}")
+            return
+        if fact.member_id not in members:
+            self._report(seen, fact, f"though it is no member of generation {fact.generation}")
+
+    def _not_ahead(self, seen: Seen, fact: OffsetCommitted) -> _Progress | None:
+        life = self._life_of.get(fact.member_id)
+        if life is None:
+            self._report(seen, fact, "though it never took an assignment")
+            return None
+        progress = self._progress.get((*life, fact.topic, fact.partition))
+        if progress is None or fact.offset > progress.reached:
+            reached = "nothing" if progress is None or progress.reached < 0 else f"up to {progress.reached} only"
+            self._report(seen, fact, f"though it has processed {reached}")
+        return progress
+
+    def _back(self, seen: Seen, fact: OffsetCommitted, progress: _Progress | None, committed: int) -> None:
+        if progress is None or progress.reset_to is None or progress.reset_to > fact.offset:
+            self._report(seen, fact, f"though {committed} was committed and nothing was reset")
+
+    def _removed(self, seen: Seen, fact: OffsetRemoved) -> None:
+        key = (fact.group, fact.topic, fact.partition)
+        if self._coordinators.is_current(seen) and self._committed.pop(key, None) is not None:
+            self._lower_floors(fact.topic, fact.partition)
+
+    def _lower_floors(self, topic: str, partition: int) -> None:
+        for key, progress in self._progress.items():
+            if key[2] == topic and key[3] == partition:
+                progress.floor = -1
+
+    def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
+        if fact.log.startswith(OFFSETS_TOPIC):
+            self._committed.clear()
+            self._groups.clear()
+            for progress in self._progress.values():
+                progress.floor = -1
+
+    def _report(self, seen: Seen, fact: OffsetCommitted, why: str) -> None:
+        name = f"{fact.topic}-{fact.partition}"
+        who = fact.member_id or "somebody outside the group"
+        self.violation(seen, (fact.group, name, fact.member_id), f"{who} committed {fact.offset} of {name} {why}")

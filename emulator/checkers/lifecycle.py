@@ -1,0 +1,156 @@
+"""The dead are silent, the paused stand still, and callbacks pair up.
+
+Theory.
+
+1. A crash is a power cut: after ``HostDown`` no actor of the host reports anything in that life. A paused host reports
+   nothing until it resumes. A consumer that closed reports nothing more; one that failed for good may still be closed
+   by its application (revoked or lost, then CLOSED), but takes and processes nothing.
+2. ``onPartitionsAssigned`` names only what the member did not own, ``onPartitionsRevoked`` only what it owned,
+   ``onPartitionsLost`` all it owned; what each fact says is owned afterwards is exactly the sum of them. A new life
+   owns nothing. After a rebalance a member owns exactly its assignment.
+"""
+
+from collections.abc import Collection
+
+from emulator.checkers.base import Checker
+from emulator.checkers.holdings import Holding, Holdings
+from emulator.facts import HostDown, HostPaused, HostResumed, HostStarted, Seen
+from protocol.names import TopicPartition, host_of
+from protocol.notes import (
+    AssignmentReceived,
+    MemberBecame,
+    MemberFailed,
+    PartitionsAssigned,
+    PartitionsLost,
+    PartitionsRevoked,
+    PositionSet,
+    Processed,
+)
+
+WORK = (AssignmentReceived, PartitionsAssigned, PositionSet, Processed)
+"""What a failed consumer does no more."""
+
+
+class Lifecycle(Checker):
+    """See the module."""
+
+    name = "lifecycle"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._holdings = Holdings()
+        self._lives: dict[str, int] = {}
+        """Host -> the life that runs; 0 between two lives."""
+        self._paused: set[str] = set()
+        self._closed: dict[str, tuple[int, int]] = {}
+        """Actor -> (life, step) in which its consumer closed."""
+        self._failed: dict[str, tuple[int, int]] = {}
+        self.on = {
+            HostStarted: self._started,
+            HostDown: self._down,
+            HostPaused: self._paused_now,
+            HostResumed: self._resumed,
+            MemberBecame: self._became,
+            MemberFailed: self._member_failed,
+            AssignmentReceived: self._held,
+            PartitionsAssigned: self._assigned,
+            PartitionsRevoked: self._revoked,
+            PartitionsLost: self._lost,
+        }
+
+    def see(self, seen: Seen) -> None:
+        """Take one fact."""
+        if seen.actor:
+            self._is_allowed(seen)
+        super().see(seen)
+
+    # --- lives -------------------------------------------------------------------------------------------------
+
+    def _is_allowed(self, seen: Seen) -> None:
+        host = host_of(seen.actor)
+        life = self._lives.get(host)
+        if life is not None and life != seen.life:
+            self._say(
+                seen, f"reported {_name(seen)} in life {seen.life}; {f'life {life} runs' if life else 'it is down'}"
+            )
+        if host in self._paused:
+            self._say(seen, f"reported {_name(seen)} while it stood still")
+        closed = self._closed.get(seen.actor)
+        if closed is not None and closed[0] == seen.life and closed[1] != seen.seq:
+            self._say(seen, f"reported {_name(seen)} after it had closed")
+        if type(seen.fact) in WORK:
+            failed = self._failed.get(seen.actor)
+            if failed is not None and failed[0] == seen.life and failed[1] != seen.seq:
+                self._say(seen, f"reported {_name(seen)} after it had failed for good")
+
+    def _started(self, seen: Seen, fact: HostStarted) -> None:
+        if self._lives.get(fact.host):
+            self.violation(seen, (fact.host,), f"{fact.host} started while it ran")
+        self._lives[fact.host] = fact.life
+        self._paused.discard(fact.host)
+
+    def _down(self, seen: Seen, fact: HostDown) -> None:
+        self._lives[fact.host] = 0
+        self._paused.discard(fact.host)
+        self._holdings.see(seen)
+
+    def _paused_now(self, seen: Seen, fact: HostPaused) -> None:
+        self._paused.add(fact.host)
+
+    def _resumed(self, seen: Seen, fact: HostResumed) -> None:
+        self._paused.discard(fact.host)
+
+    def _became(self, seen: Seen, fact: MemberBecame) -> None:
+        if fact.new == "CLOSED":
+            self._closed[seen.actor] = (seen.life, seen.seq)
+        elif fact.new == "FAILED":
+            self._failed[seen.actor] = (seen.life, seen.seq)
+
+    def _member_failed(self, seen: Seen, fact: MemberFailed) -> None:
+        self._failed.setdefault(seen.actor, (seen.life, seen.seq))
+
+    # --- callbacks ---------------------------------------------------------------------------------------------
+
+    def _held(self, seen: Seen, fact: AssignmentReceived) -> None:
+        self._holdings.see(seen)
+
+    def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
+        holding = self._holdings.of(seen)
+        again = [partition for partition in fact.added if partition in holding.owned]
+        if again:
+            self._say(seen, f"onPartitionsAssigned named {_names(again)}, which it owned already")
+        self._holdings.see(seen)
+        self._owns(seen, holding, fact.owned)
+        if holding.assignment is not None and holding.owned != holding.assignment:
+            wrong = sorted(holding.owned ^ holding.assignment)
+            self._say(seen, f"what it owns after the rebalance is not its assignment; they differ in {_names(wrong)}")
+
+    def _revoked(self, seen: Seen, fact: PartitionsRevoked) -> None:
+        holding = self._holdings.of(seen)
+        foreign = [partition for partition in fact.revoked if partition not in holding.owned]
+        if foreign:
+            self._say(seen, f"onPartitionsRevoked named {_names(foreign)}, which it did not own")
+        self._holdings.see(seen)
+        self._owns(seen, holding, fact.owned)
+
+    def _lost(self, seen: Seen, fact: PartitionsLost) -> None:
+        wrong = sorted(self._holdings.of(seen).owned ^ set(fact.lost))
+        if wrong:
+            self._say(seen, f"onPartitionsLost did not name exactly what it owned; they differ in {_names(wrong)}")
+        self._holdings.see(seen)
+
+    def _owns(self, seen: Seen, holding: Holding, owned: Collection[TopicPartition]) -> None:
+        wrong = sorted(holding.owned ^ set(owned))
+        if wrong:
+            self._say(seen, f"{_name(seen)} says it owns something else than its callbacks do: {_names(wrong)}")
+
+    def _say(self, seen: Seen, text: str) -> None:
+        self.violation(seen, (seen.actor,), f"{seen.actor} {text}")
+
+
+def _name(seen: Seen) -> str:
+    return type(seen.fact).__name__
+
+
+def _names(partitions: Collection[TopicPartition]) -> str:
+    return ", ".join(f"{topic}-{partition}" for topic, partition in partitions)

@@ -1,0 +1,189 @@
+"""One owner per partition and generation.
+
+Theory. The leader cuts the partitions into disjoint parts, the coordinator makes them durable and hands each member its
+part. So within one generation two members never take the same partition (rule 1). In a cooperative rebalance members
+keep what they own while they join; a partition that changes hands must be withheld for one generation, so nobody takes
+a partition in the generation in which its owner, who joined with it, loses it (rule 2). In an eager one members own
+nothing when they join, which satisfies rule 2; a member that forgot to revoke breaks it.
+
+What the protocol allows, and this checker therefore too:
+
+* Generation numbers come again after a failover in mid-rebalance (spec trap 4). Incarnations of a number are told apart
+  by ``JoinPhaseCompleted``. An assignment is only handed out when it is in the log, so nobody may take one of a
+  generation which the log that was loaded does not know (rule 3), unless the log lost its tail.
+* A static member that restarts takes the same partitions in the same generation under a new id; the old id has been
+  removed by then, whether or not its process lives.
+* A zombie owns what others own, in an older generation. If it joins again with a claim that is out of date (somebody
+  else was given the partition since), its claim protects nothing.
+"""
+
+from typing import TypeAlias
+
+from emulator.checkers.base import Checker
+from emulator.checkers.holdings import Coordinators, Holding, Holdings
+from emulator.facts import DiskTailLost, HostDown, Seen
+from protocol.names import OFFSETS_TOPIC, TopicPartition
+from protocol.notes import (
+    AssignmentReceived,
+    GroupLoaded,
+    GroupUnloaded,
+    JoinPhaseCompleted,
+    MemberAdded,
+    MemberRemoved,
+    PartitionsAssigned,
+    PartitionsLost,
+    PartitionsRevoked,
+)
+
+KEPT_GENERATIONS = 16
+"""Generations a group's record goes back; a reply that is older than that is not judged."""
+
+Life: TypeAlias = tuple[str, int]
+"""(actor, life)."""
+
+
+class _Generation:
+    def __init__(self) -> None:
+        self.taken: dict[TopicPartition, tuple[str, str]] = {}
+        """Partition -> (actor, member id) that took it."""
+        self.kept: dict[TopicPartition, tuple[str, str]] = {}
+        """Partition -> who owned it when it joined and loses it in this generation."""
+        self.owner_before: dict[TopicPartition, Life | None] = {}
+        """Of each partition taken: the life that had taken it last, in an older generation."""
+        self.abandoned = False
+        """A coordinator loaded a log that does not know this generation."""
+        self.judged = True
+
+
+class _Group:
+    def __init__(self) -> None:
+        self.generations: dict[int, _Generation] = {}
+        self.removed: set[str] = set()
+        self.owner: dict[TopicPartition, Life] = {}
+        """Who took each partition last."""
+
+
+class OneOwner(Checker):
+    """See the module."""
+
+    name = "one-owner"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._groups: dict[str, _Group] = {}
+        self._holdings = Holdings()
+        self._coordinators = Coordinators()
+        self._tail_lost = False
+        self.on = {
+            JoinPhaseCompleted: self._completed,
+            GroupLoaded: self._loaded,
+            GroupUnloaded: self._coordinators.unloaded,
+            MemberAdded: self._added,
+            MemberRemoved: self._removed,
+            AssignmentReceived: self._received,
+            PartitionsAssigned: self._held,
+            PartitionsRevoked: self._held,
+            PartitionsLost: self._held,
+            HostDown: self._down,
+            DiskTailLost: self._lost_tail,
+        }
+
+    def _group(self, name: str) -> _Group:
+        group = self._groups.get(name)
+        if group is None:
+            group = self._groups[name] = _Group()
+        return group
+
+    def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
+        if not self._coordinators.is_current(seen):
+            return
+        group = self._group(fact.group)
+        before = group.generations.pop(fact.generation, None)
+        generation = group.generations[fact.generation] = _Generation()
+        generation.judged = before is None or not (self._tail_lost and before.taken)
+        if len(group.generations) > KEPT_GENERATIONS:
+            del group.generations[next(iter(group.generations))]
+
+    def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
+        self._coordinators.loaded(seen, fact)
+        group = self._group(fact.group)
+        group.generations.setdefault(fact.generation, _Generation())
+        for number, generation in group.generations.items():
+            if number > fact.generation:
+                generation.abandoned = True
+
+    def _added(self, seen: Seen, fact: MemberAdded) -> None:
+        self._group(fact.group).removed.discard(fact.member_id)
+
+    def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
+        self._group(fact.group).removed.add(fact.member_id)
+
+    def _received(self, seen: Seen, fact: AssignmentReceived) -> None:
+        group = self._group(fact.group)
+        holding = self._holdings.of(seen)
+        generation = group.generations.get(fact.generation)
+        if generation is None:
+            if not group.generations or fact.generation > max(group.generations):
+                text = f"{fact.member_id} took an assignment of generation {fact.generation}, which never began"
+                self.violation(seen, (fact.group, seen.actor), text)
+        elif generation.abandoned:
+            self._took_abandoned(seen, fact)
+        elif generation.judged:
+            self._take(seen, fact, group, generation, holding)
+        life = (seen.actor, seen.life)
+        for partition in fact.partitions:
+            group.owner[partition] = life
+        self._holdings.see(seen)
+
+    def _took_abandoned(self, seen: Seen, fact: AssignmentReceived) -> None:
+        if not self._tail_lost:
+            text = f"{fact.member_id} took an assignment of generation {fact.generation}, which is in no log"
+            self.violation(seen, (fact.group, seen.actor), text)
+
+    def _take(
+        self, seen: Seen, fact: AssignmentReceived, group: _Group, generation: _Generation, holding: Holding
+    ) -> None:
+        me = (seen.actor, fact.member_id)
+        life = (seen.actor, seen.life)
+        taken, kept = generation.taken, generation.kept
+        for partition in fact.partitions:
+            self._compare(seen, fact, group, partition, taken.get(partition), "took it too")
+            self._compare(seen, fact, group, partition, kept.get(partition), "joined with it and had yet to revoke it")
+            taken[partition] = me
+            generation.owner_before.setdefault(partition, group.owner.get(partition))
+        assigned = set(fact.partitions)
+        for partition in sorted(holding.owned):
+            owner = generation.owner_before.get(partition, group.owner.get(partition))
+            if partition not in assigned and owner == life:
+                text = "took it while this member had yet to revoke it"
+                self._compare(seen, fact, group, partition, taken.get(partition), text)
+                kept[partition] = me
+
+    def _compare(
+        self,
+        seen: Seen,
+        fact: AssignmentReceived,
+        group: _Group,
+        partition: TopicPartition,
+        other: tuple[str, str] | None,
+        text: str,
+    ) -> None:
+        if other is None or other == (seen.actor, fact.member_id) or other[1] in group.removed:
+            return
+        topic, number = partition
+        self.violation(
+            seen,
+            (fact.group, f"{topic}-{number}", seen.actor, other[0]),
+            f"{topic}-{number} in generation {fact.generation}: {fact.member_id} of {seen.actor} takes its assignment, "
+            f"{other[1]} of {other[0]} {text}",
+        )
+
+    def _held(self, seen: Seen, fact: object) -> None:
+        self._holdings.see(seen)
+
+    def _down(self, seen: Seen, fact: HostDown) -> None:
+        self._holdings.see(seen)
+        self._coordinators.down(seen, fact)
+
+    def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
+        self._tail_lost = self._tail_lost or fact.log.startswith(OFFSETS_TOPIC)

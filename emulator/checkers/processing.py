@@ -1,0 +1,109 @@
+"""Nobody processes what it knows it does not own, and each owner processes in order, without gaps.
+
+Theory. A partition is handed over by callbacks: from ``onPartitionsAssigned`` until ``onPartitionsRevoked`` or ``Lost``
+a member serves it. The application runs on the polling thread, as the callbacks do, so work that is reported was
+begun under the ownership that still stands. Hence:
+
+1. A member processes only partitions it owns by its own callbacks, and of these only what its last assignment gave it.
+2. Within one ownership, work begins where the position was set and goes on without gap or repetition.
+
+What the protocol allows: a zombie (paused, cut off, or simply busy) goes on with what it owned until it polls and
+learns; meanwhile another member may own and process the same partition. Fencing stops its commits, not its work. That
+is no violation; ``zombie_records`` counts the records processed that way. Whether two members could own a partition
+*within* the protocol is the business of ``one-owner``.
+"""
+
+from emulator.checkers.base import Checker
+from emulator.checkers.holdings import Holding, Holdings
+from emulator.facts import HostDown, Seen
+from protocol.names import TopicPartition
+from protocol.notes import (
+    AssignmentReceived,
+    PartitionsAssigned,
+    PartitionsLost,
+    PartitionsRevoked,
+    PositionSet,
+    Processed,
+)
+
+
+class Processing(Checker):
+    """See the module."""
+
+    name = "processing"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.zombie_records = 0
+        """Records processed by a member after another one had been assigned their partition."""
+        self._holdings = Holdings()
+        self._positions: dict[tuple[str, int, str, int], int] = {}
+        """(actor, life, topic, partition) -> the next record to be processed."""
+        self._owner: dict[tuple[str, TopicPartition], tuple[str, int]] = {}
+        """(group, partition) -> the life that was assigned it last."""
+        self.on = {
+            Processed: self._processed,
+            PositionSet: self._positioned,
+            AssignmentReceived: self._held,
+            PartitionsAssigned: self._assigned,
+            PartitionsRevoked: self._revoked,
+            PartitionsLost: self._lost,
+            HostDown: self._held,
+        }
+
+    def _processed(self, seen: Seen, fact: Processed) -> None:
+        holding = self._holdings.of(seen)
+        partition = (fact.topic, fact.partition)
+        if self._may(seen, fact, holding, partition):
+            self._in_order(seen, fact)
+        owner = self._owner.get((fact.group, partition))
+        if owner is not None and owner != (seen.actor, seen.life):
+            self.zombie_records += fact.last - fact.first
+
+    def _may(self, seen: Seen, fact: Processed, holding: Holding, partition: TopicPartition) -> bool:
+        if partition not in holding.owned:
+            why = "does not own"
+        elif holding.assignment is not None and partition not in holding.assignment:
+            why = f"was not assigned in generation {holding.generation}"
+        else:
+            return True
+        self._report(seen, fact, f"which it {why}")
+        return False
+
+    def _in_order(self, seen: Seen, fact: Processed) -> None:
+        key = (seen.actor, seen.life, fact.topic, fact.partition)
+        position = self._positions.get(key)
+        if position is None:
+            self._report(seen, fact, "but never set a position there")
+        elif position != fact.first:
+            self._report(seen, fact, f"but its position was {position}")
+        elif fact.last <= fact.first:
+            self._report(seen, fact, "which is no range")
+        self._positions[key] = fact.last
+
+    def _report(self, seen: Seen, fact: Processed, why: str) -> None:
+        name = f"{fact.topic}-{fact.partition}"
+        text = f"{seen.actor} processed records {fact.first} to {fact.last - 1} of {name}, {why}"
+        self.violation(seen, (fact.group, name, seen.actor), text)
+
+    def _positioned(self, seen: Seen, fact: PositionSet) -> None:
+        self._positions[seen.actor, seen.life, fact.topic, fact.partition] = fact.offset
+
+    def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
+        for partition in fact.added:
+            self._owner[fact.group, partition] = (seen.actor, seen.life)
+        self._holdings.see(seen)
+
+    def _revoked(self, seen: Seen, fact: PartitionsRevoked) -> None:
+        self._forget(seen, fact.revoked)
+
+    def _lost(self, seen: Seen, fact: PartitionsLost) -> None:
+        self._forget(seen, fact.lost)
+
+    def _forget(self, seen: Seen, partitions: tuple[TopicPartition, ...]) -> None:
+        for topic, partition in partitions:
+            self._positions.pop((seen.actor, seen.life, topic, partition), None)
+        self._holdings.see(seen)
+
+    def _held(self, seen: Seen, fact: object) -> None:
+        self._holdings.see(seen)

@@ -1,0 +1,487 @@
+"""What the protocol forbids is caught, by the checker whose rule it breaks. Each story breaks one rule."""
+
+import pytest
+
+from emulator.checkers.base import MAX_VIOLATIONS
+from emulator.facts import HostPaused, HostStarted, TopicGrown
+from protocol import notes
+from tests.emulator.checkers.story import COORDINATOR, GROUP, TOPIC, Story
+
+
+@pytest.fixture
+def story():
+    """A group of two in generation 1, ten records in each partition."""
+    told = Story("c1", "c2", "c3")
+    told.down("c3", "closed")
+    told.form(c1="0", c2="1")
+    return told
+
+
+def caught(story: Story, checker: str, text: str) -> None:
+    """The checker says this; others may see consequences."""
+    said = story.judged()
+    assert any(text in each for each in said.get(checker, [])), said
+
+
+# --- one-owner -----------------------------------------------------------------------------------------------------
+
+
+def test_two_members_take_one_partition_in_one_generation(story):
+    story.become("PreparingRebalance")
+    story.revoke("c1", "0")
+    story.revoke("c2", "1")
+    story.generation_of(2, c1="0", c2="0 1")
+
+    caught(story, "one-owner", "t-0 in generation 2: c2-1 of c2 takes its assignment, c1-1 of c1 took it too")
+
+
+@pytest.mark.parametrize("first", ["c1", "c2"])
+def test_a_cooperative_leader_that_does_not_withhold(story, first):
+    """Partition 0 changes hands in the generation its owner joined with it, whoever hears of it first."""
+    story.become("PreparingRebalance")
+    story.complete(2, "c1", "c2")
+    story.become("Stable")
+    for member, names in sorted({"c1": "", "c2": "0 1"}.items(), reverse=first == "c2"):
+        story.receive(member, 2, names)
+
+    caught(story, "one-owner", "t-0 in generation 2")
+
+
+def test_an_assignment_of_a_generation_that_no_log_knows(story):
+    """A sync answered before the group's record was durable."""
+    story.become("PreparingRebalance")
+    story.revoke("c1", "0")
+    story.revoke("c2", "1")
+    story.complete(2, "c1", "c2")
+    story.down("b0")
+    story.load("b1/coordinator", 1, "c1", "c2")
+    story.take("c1", 2, "0")
+
+    caught(story, "one-owner", "generation 2, which is in no log")
+
+
+def test_an_assignment_of_a_generation_that_never_began(story):
+    story.revoke("c1", "0")
+    story.take("c1", 7, "0")
+
+    caught(story, "one-owner", "generation 7, which never began")
+
+
+# --- processing ----------------------------------------------------------------------------------------------------
+
+
+def test_work_on_a_partition_that_was_revoked(story):
+    story.process("c1", 0, 0, 2)
+    story.revoke("c1", "0")
+    story.process("c1", 0, 2, 4)
+
+    caught(story, "processing", "c1 processed records 2 to 3 of t-0, which it does not own")
+
+
+def test_work_on_a_partition_the_next_assignment_did_not_give(story):
+    story.become("PreparingRebalance")
+    story.complete(2, "c1", "c2")
+    story.become("Stable")
+    story.receive("c1", 2, "")
+    story.process("c1", 0, 0, 2)
+
+    caught(story, "processing", "which it was not assigned in generation 2")
+
+
+@pytest.mark.parametrize(("first", "last", "text"), [(3, 5, "its position was 2"), (1, 5, "its position was 2")])
+def test_a_gap_or_a_repetition_within_one_ownership(story, first, last, text):
+    story.process("c1", 0, 0, 2)
+    story.process("c1", 0, first, last)
+
+    caught(story, "processing", text)
+
+
+def test_work_without_a_position(story):
+    story.become("PreparingRebalance")
+    story.revoke("c1", "0")
+    story.revoke("c2", "1")
+    story.complete(2, "c1", "c2")
+    story.become("Stable")
+    story.receive("c1", 2, "0")
+    story.assigned("c1", 2, "0")
+    story.process("c1", 0, 0, 2)
+
+    caught(story, "processing", "never set a position")
+
+
+# --- commits -------------------------------------------------------------------------------------------------------
+
+
+def next_generation(story: Story) -> None:
+    story.become("PreparingRebalance")
+    story.revoke("c2", "1")
+    story.remove("c1-1")
+    story.generation_of(2, c2="0 1")
+
+
+def test_a_zombies_commit_with_its_old_generation(story):
+    story.process("c1", 0, 0, 5)
+    next_generation(story)
+    story.committed("c1", 0, 5, generation=1)
+
+    caught(story, "commits", "c1-1 committed 5 of t-0 with generation 1; the group's is 2")
+
+
+def test_a_zombies_commit_with_the_new_generation(story):
+    story.process("c1", 0, 0, 5)
+    next_generation(story)
+    story.committed("c1", 0, 5, generation=2)
+
+    caught(story, "commits", "no member of generation 2")
+
+
+def test_a_commit_from_outside_while_the_group_is_stable(story):
+    story.committed("", 0, 5, generation=-1)
+
+    caught(story, "commits", "without generation while the group is Stable")
+
+
+def test_a_commit_ahead_of_the_work(story):
+    story.process("c1", 0, 0, 5)
+    story.committed("c1", 0, 6)
+
+    caught(story, "commits", "c1-1 committed 6 of t-0 though it has processed up to 5 only")
+
+
+def test_a_commit_that_goes_back(story):
+    story.process("c1", 0, 0, 8)
+    story.committed("c1", 0, 8)
+    story.committed("c1", 0, 5)
+
+    caught(story, "commits", "though 8 was committed and nothing was reset")
+
+
+def test_a_new_owner_that_starts_before_what_was_committed(story):
+    story.process("c1", 0, 0, 8)
+    story.committed("c1", 0, 8)
+    story.become("PreparingRebalance")
+    story.revoke("c1", "0")
+    story.revoke("c2", "1")
+    story.complete(2, "c1", "c2")
+    story.become("Stable")
+    story.take("c2", 2, "0 1", starts=[3, 0])
+
+    caught(story, "commits", "c2 starts t-0 at committed offset 3; 8 had been committed")
+
+
+def test_a_failover_that_forgets_commits(story):
+    story.process("c1", 0, 0, 8)
+    story.committed("c1", 0, 8)
+    story.down("b0")
+    story.load("b1/coordinator", 1, "c1", "c2")
+    story.become("PreparingRebalance")
+    story.revoke("c1", "0")
+    story.revoke("c2", "1")
+    story.complete(2, "c1", "c2")
+    story.become("Stable")
+    story.take("c1", 2, "0", starts=[0])
+
+    caught(story, "commits", "8 had been committed")
+
+
+# --- no-lost-record ------------------------------------------------------------------------------------------------
+
+
+def test_a_commit_over_records_nobody_processed(story):
+    story.process("c1", 0, 0, 3)
+    story.position("c1", 0, 6)
+    story.process("c1", 0, 6, 8)
+    story.committed("c1", 0, 8)
+
+    caught(story, "no-lost-record", "group g committed 8 of t-0, but nobody processed records 3 to 5")
+
+
+def test_an_acknowledged_record_that_is_gone_after_a_restart(story):
+    story.down("b0", "process")
+    story.start("b0")
+    story.by("b0", notes.PartitionHosted(topic=TOPIC, partition=0, end_offset=7))
+
+    caught(story, "no-lost-record", "records 7 to 9 of t-0 were acknowledged and are not in the log any more")
+
+
+def test_an_acknowledgement_of_what_was_never_appended(story):
+    story.acknowledge(0, 10, 5)
+
+    caught(story, "no-lost-record", "its log never went past 10")
+
+
+def test_work_on_records_that_do_not_exist(story):
+    story.process("c1", 0, 0, 12)
+
+    caught(story, "no-lost-record", "whose log ended at 10")
+
+
+def test_an_append_that_does_not_follow_the_log(story):
+    story.append(0, 12, 1)
+
+    caught(story, "no-lost-record", "its log ended at 10")
+
+
+# --- group-protocol ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("new", ["CompletingRebalance", "Empty", "Stable"])
+def test_an_illegal_transition(story, new):
+    story.become(new)
+
+    caught(story, "group-protocol", f"it became {new} from Stable, which is no legal transition")
+
+
+def test_a_transition_from_a_state_it_was_not_in(story):
+    story.state = "Empty"
+    story.become("PreparingRebalance")
+
+    caught(story, "group-protocol", "it became PreparingRebalance from Empty, but it was Stable")
+
+
+@pytest.mark.parametrize("generation", [1, 3])
+def test_a_generation_that_does_not_rise_by_one(story, generation):
+    story.become("PreparingRebalance")
+    story.complete(generation, "c1", "c2")
+
+    caught(story, "group-protocol", f"generation {generation} began after 1")
+
+
+def test_a_generation_that_rises_between_join_phases(story):
+    story.become("PreparingRebalance", 2)
+
+    caught(story, "group-protocol", "it became PreparingRebalance in generation 2 after 1")
+
+
+def test_a_member_that_was_removed_is_in_the_next_generation(story):
+    story.remove("c1-1")
+    story.become("PreparingRebalance")
+    story.complete(2, "c2", "c1")
+
+    caught(story, "group-protocol", "members that are not in the group: c1-1")
+
+
+def test_a_leader_that_is_no_member(story):
+    story.become("PreparingRebalance")
+    story.complete(2, "c1", "c2", leader="c9-1")
+
+    caught(story, "group-protocol", "the leader of generation 2 is c9-1, no member of it")
+
+
+def test_a_leader_that_was_not_elected(story):
+    story.by(COORDINATOR, notes.LeaderElected(group=GROUP, member_id="c2-1"))
+    story.become("PreparingRebalance")
+    story.complete(2, "c1", "c2", leader="c1-1")
+
+    caught(story, "group-protocol", "elected was c2-1")
+
+
+def test_a_member_added_twice_or_removed_twice(story):
+    story.add("c1")
+    story.remove("c2-1")
+    story.remove("c2-1")
+
+    caught(story, "group-protocol", "c1-1 was added twice")
+    caught(story, "group-protocol", "c2-1 was removed, but is no member")
+
+
+def test_an_empty_group_with_members(story):
+    story.become("PreparingRebalance")
+    story.become("Empty", 2)
+
+    caught(story, "group-protocol", "it became Empty with members")
+
+
+def test_a_failover_that_forgets_a_stable_generation(story):
+    story.down("b0")
+    story.load("b1/coordinator", 0)
+
+    caught(story, "group-protocol", "it was loaded with generation 0; 1 had been Stable")
+
+
+def test_a_failover_that_invents_a_generation(story):
+    story.down("b0")
+    story.load("b1/coordinator", 5, "c1")
+
+    caught(story, "group-protocol", "the last completed was 1")
+
+
+def test_a_failover_that_forgets_the_whole_group(story):
+    story.down("b0")
+    story.coordinator, story.state, story.generation = "b1/coordinator", "Empty", 0
+    story.add("c1")
+    story.become("PreparingRebalance")
+    story.complete(1, "c1")
+
+    caught(story, "group-protocol", "generation 1 began although 1 had been Stable")
+
+
+def test_a_group_loaded_in_a_state_no_log_holds(story):
+    story.down("b0")
+    story.load("b1/coordinator", 1, "c1", state="PreparingRebalance")
+
+    caught(story, "group-protocol", "it was loaded as PreparingRebalance")
+
+
+# --- lifecycle -----------------------------------------------------------------------------------------------------
+
+
+def test_the_dead_speak(story):
+    story.down("c1")
+    story.process("c1", 0, 0, 2)
+
+    caught(story, "lifecycle", "c1 reported Processed in life 1; it is down")
+
+
+def test_an_old_life_speaks_in_a_new_one(story):
+    story.down("c1")
+    story.start("c1")
+    story.by("c1", notes.CoordinatorKnown(group=GROUP, host="b0", why="told"), life=1)
+
+    caught(story, "lifecycle", "c1 reported CoordinatorKnown in life 1; life 2 runs")
+
+
+def test_a_coordinator_speaks_though_its_host_is_down(story):
+    story.down("b0")
+    story.become("PreparingRebalance")
+
+    caught(story, "lifecycle", "b0/coordinator reported GroupBecame in life 1; it is down")
+
+
+def test_a_host_that_runs_is_started(story):
+    story.world(HostStarted(host="c1", life=2, kept_disk=True))
+
+    caught(story, "lifecycle", "c1 started while it ran")
+
+
+def test_a_paused_host_speaks(story):
+    story.world(HostPaused(host="c1"))
+    story.process("c1", 0, 0, 2)
+
+    caught(story, "lifecycle", "c1 reported Processed while it stood still")
+
+
+def test_a_closed_member_speaks(story):
+    story.became("c1", "CLOSED")
+    story.by("c1", notes.CoordinatorKnown(group=GROUP, host="b0", why="told"))
+
+    caught(story, "lifecycle", "c1 reported CoordinatorKnown after it had closed")
+
+
+def test_a_failed_member_works_on(story):
+    story.became("c1", "FAILED")
+    story.process("c1", 0, 0, 2)
+
+    caught(story, "lifecycle", "c1 reported Processed after it had failed for good")
+
+
+def test_a_callback_names_what_it_must_not(story):
+    story.revoke("c1", "1")
+    story.revoke("c2", "1")
+    story.assigned("c2", 1, "1")
+    story.assigned("c2", 1, "1")
+    story.owned["c2"] = set()
+    story.lose("c2")
+
+    caught(story, "lifecycle", "c1 onPartitionsRevoked named t-1, which it did not own")
+    caught(story, "lifecycle", "c2 onPartitionsAssigned named t-1, which it owned already")
+    caught(story, "lifecycle", "c2 onPartitionsLost did not name exactly what it owned; they differ in t-1")
+
+
+def test_what_a_callback_says_is_owned_is_not_the_sum_of_the_callbacks(story):
+    story.owned["c1"] = {(TOPIC, 1)}
+    story.revoke("c1", "0")
+
+    caught(story, "lifecycle", "PartitionsRevoked says it owns something else than its callbacks do: t-1")
+
+
+def test_what_is_owned_after_the_rebalance_is_not_the_assignment(story):
+    story.become("PreparingRebalance")
+    story.complete(2, "c1", "c2")
+    story.become("Stable")
+    story.receive("c1", 2, "1")
+    story.assigned("c1", 2, "1")
+
+    caught(story, "lifecycle", "what it owns after the rebalance is not its assignment; they differ in t-0")
+
+
+# --- liveness ------------------------------------------------------------------------------------------------------
+
+
+def test_a_group_that_never_becomes_stable(story):
+    story.become("PreparingRebalance")
+    story.heal()
+    story.wait(31)
+
+    caught(story, "liveness", "group g did not come to rest within 30 s: the group is PreparingRebalance")
+
+
+def test_a_group_that_becomes_stable_too_late(story):
+    story.become("PreparingRebalance")
+    story.revoke("c1", "0")
+    story.revoke("c2", "1")
+    story.heal()
+    story.wait(31)
+    story.generation_of(2, c1="0", c2="1")
+
+    caught(story, "liveness", "the group is PreparingRebalance")
+
+
+def test_a_partition_nobody_owns(story):
+    story.revoke("c2", "1")
+    story.heal()
+    story.wait(31)
+
+    caught(story, "liveness", "1 of 2 partitions are owned")
+
+
+def test_a_new_partition_nobody_owns(story):
+    story.heal()
+    story.world(TopicGrown(topic=TOPIC, partitions=3))
+    story.wait(31)
+
+    caught(story, "liveness", "2 of 3 partitions are owned")
+
+
+def test_a_partition_that_stays_with_two_owners(story):
+    story.revoke("c2", "1")
+    story.assigned("c2", 1, "0 1")
+    story.heal()
+    story.wait(31)
+
+    caught(story, "liveness", "1 partitions have more than one owner")
+
+
+def test_a_partition_of_a_crashed_member_that_nobody_takes_over(story):
+    story.down("c1")
+    story.heal()
+    story.wait(31)
+
+    caught(story, "liveness", "1 of 2 partitions are owned")
+
+
+def test_records_that_wait_and_are_never_processed(story):
+    story.process("c1", 0, 0, 5)
+    story.heal()
+    story.process("c1", 0, 5, 10)
+    story.wait(31)
+
+    caught(story, "liveness", "group g processed nothing of t-1 within 30 s, though records wait at 0")
+
+
+def test_a_run_that_ends_before_the_bound_is_not_judged(story):
+    story.become("PreparingRebalance")
+    story.heal()
+    story.wait(29)
+
+    assert story.judged() == {}
+
+
+# --- all -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_machine_broken_at_its_root_does_not_flood_the_report(story):
+    for offset in range(11, 12 + MAX_VIOLATIONS):
+        story.committed("c1", 0, offset)
+
+    assert len(story.judged()["commits"]) == MAX_VIOLATIONS

@@ -1,0 +1,367 @@
+"""What the protocol allows, no checker may call wrong: each story is seen by all of them."""
+
+from emulator.checkers.processing import Processing
+from emulator.facts import DiskTailLost, FaultApplied, HostPaused, HostResumed, TopicGrown
+from protocol import notes
+from tests.emulator.checkers.story import COORDINATOR, GROUP, TOPIC, Story
+
+
+def test_a_steady_group_that_processes_and_commits():
+    story = Story("c1", "c2")
+    story.form(c1="0", c2="1")
+    for first in range(0, 10, 5):
+        story.process("c1", 0, first, first + 5)
+        story.committed("c1", 0, first + 5)
+    story.heal()
+    story.process("c2", 1, 0, 10)
+    story.wait(60)
+
+    assert story.judged() == {}
+
+
+def eager_rebalance(story: Story) -> None:
+    """c3 joins; the others commit, revoke, join; it takes over partition 1."""
+    story.process("c2", 1, 0, 4)
+    story.add("c3")
+    story.become("PreparingRebalance")
+    story.committed("c2", 1, 4)
+    story.revoke("c2", "1")
+    story.revoke("c1", "0")
+    story.complete(2, "c1", "c2", "c3")
+    story.become("Stable")
+    story.take("c1", 2, "0")
+    story.take("c2", 2, "")
+    story.take("c3", 2, "1", starts=[4])
+    story.process("c3", 1, 4, 10)
+    story.committed("c3", 1, 10)
+
+
+def test_an_eager_rebalance_hands_a_partition_over():
+    """Spec 2.5, 2.6: everything is revoked before the join."""
+    story = Story("c1", "c2", "c3")
+    story.form(c1="0", c2="1")
+    eager_rebalance(story)
+
+    assert story.judged() == {}
+
+
+def test_a_commit_that_was_on_its_way_to_the_log_when_the_next_generation_began():
+    """Spec 1.14: PreparingRebalance accepts commits; the append takes its time."""
+    story = Story("c1", "c2")
+    story.form(c1="0", c2="1")
+    story.process("c1", 0, 0, 3)
+    story.become("PreparingRebalance")
+    story.revoke("c1", "0")
+    story.revoke("c2", "1")
+    story.complete(2, "c1", "c2")
+    story.committed("c1", 0, 3, generation=1)
+    story.become("Stable")
+    story.take("c1", 2, "0", starts=[3])
+
+    assert story.judged() == {}
+
+
+def test_a_cooperative_handover_takes_two_generations():
+    """Spec 2.6, KIP-429: the leader withholds the partition, its owner revokes it and joins again."""
+    story = Story("c1", "c2")
+    story.form(c1="0 1")
+    story.add("c2")
+    story.become("PreparingRebalance")
+    story.process("c1", 1, 0, 2)
+    story.complete(2, "c1", "c2")
+    story.become("Stable")
+    story.receive("c2", 2, "")
+    story.assigned("c2", 2, "")
+    story.receive("c1", 2, "0")
+    story.revoke("c1", "1")
+    story.assigned("c1", 2, "")
+    story.committed("c1", 1, 2)
+    story.become("PreparingRebalance")
+    story.complete(3, "c1", "c2")
+    story.become("Stable")
+    story.receive("c1", 3, "0")
+    story.assigned("c1", 3, "")
+    story.take("c2", 3, "1", starts=[2])
+    story.process("c1", 0, 0, 5)
+    story.process("c2", 1, 2, 5)
+
+    assert story.judged() == {}
+
+
+def zombie(story: Story) -> None:
+    """c1 stands still; its partition goes to c2; c1 wakes up, finishes what it had begun, and learns."""
+    story.world(HostPaused(host="c1"))
+    story.remove("c1-1")
+    story.become("PreparingRebalance")
+    story.revoke("c2", "1")
+    story.generation_of(2, c2="0 1")
+    story.process("c2", 0, 0, 5)
+    story.committed("c2", 0, 5)
+    story.world(HostResumed(host="c1"))
+    story.process("c1", 0, 0, 3)
+    story.lose("c1")
+
+
+def test_a_zombie_works_on_until_it_learns_while_another_owns_its_partition():
+    """Spec 2.7: after a reset the member still serves its partitions until its next poll."""
+    story = Story("c1", "c2")
+    story.form(c1="0", c2="1")
+    zombie(story)
+
+    assert story.judged() == {}
+    checker = Processing()
+    for seen in story.facts:
+        checker.see(seen)
+    assert checker.zombie_records == 3
+
+
+def test_a_static_member_restarts_in_the_same_generation_under_a_new_id():
+    """Spec 1.11: no rebalance, the stored assignment is handed out again."""
+    story = Story("c1", "c2")
+    story.add("c1", instance="i1")
+    story.become("PreparingRebalance")
+    story.add("c2", instance="i2")
+    story.generation_of(1, c1="0", c2="1")
+    story.down("c1")
+    story.start("c1")
+    story.remove("c1-1")
+    story.add("c1", instance="i1")
+    story.take("c1", 1, "0")
+    story.append(0, 0, 10)
+    story.process("c1", 0, 0, 10)
+    story.committed("c1", 0, 10)
+
+    assert story.judged() == {}
+
+
+def test_two_processes_of_one_static_instance_the_older_is_fenced():
+    """KIP-345: the id of the older process is replaced; its process learns of it later."""
+    story = Story("c1", "c2")
+    story.add("c1", instance="i1")
+    story.become("PreparingRebalance")
+    story.generation_of(1, c1="0 1")
+    story.remove("c1-1")
+    story.add("c2", instance="i1")
+    story.take("c2", 1, "0 1")
+    story.append(0, 0, 10)
+    story.process("c1", 0, 0, 2)
+    story.process("c2", 0, 0, 4)
+    story.committed("c2", 0, 4)
+    story.lose("c1")
+
+    assert story.judged() == {}
+
+
+def test_a_static_zombie_claims_what_was_given_away_a_generation_ago():
+    """Spec 2.3, KIP-792: a claim of an older generation protects nothing; overlap lasts until the zombie learns."""
+    story = Story("c1", "c2")
+    story.add("c1", instance="i1")
+    story.become("PreparingRebalance")
+    story.add("c2", instance="i2")
+    story.generation_of(1, c1="0", c2="1")
+    story.world(HostPaused(host="c1"))
+    story.become("PreparingRebalance")
+    story.complete(2, "c2", "c1")
+    story.become("Stable")
+    story.receive("c2", 2, "0 1")
+    story.assigned("c2", 2, "0")
+    story.position("c2", 0, 0)
+    story.world(HostResumed(host="c1"))
+    story.become("PreparingRebalance")
+    story.complete(3, "c2", "c1")
+    story.become("Stable")
+    story.receive("c2", 3, "0 1")
+    story.assigned("c2", 3, "")
+    story.receive("c1", 3, "")
+    story.revoke("c1", "0")
+    story.assigned("c1", 3, "")
+
+    assert story.judged() == {}
+
+
+def test_a_failover_in_mid_rebalance_uses_a_generation_number_again():
+    """Spec 1.15, trap 4: the log knows generation 1 only; 2 begins twice, and only the second time counts."""
+    story = Story("c1", "c2")
+    story.form(c1="0", c2="1")
+    story.become("PreparingRebalance")
+    story.revoke("c1", "0")
+    story.revoke("c2", "1")
+    story.complete(2, "c1", "c2")
+    story.down("b0")
+    story.load("b1/coordinator", 1, "c1", "c2")
+    story.remove("c1-1")
+    story.become("PreparingRebalance")
+    story.complete(2, "c2")
+    story.become("Stable")
+    story.take("c2", 2, "0 1")
+
+    assert story.judged() == {}
+
+
+def test_a_generation_may_be_in_the_log_though_nobody_was_told():
+    """A power cut after the append and before its answer."""
+    story = Story("c1", "c2")
+    story.form(c1="0", c2="1")
+    story.become("PreparingRebalance")
+    story.revoke("c1", "0")
+    story.revoke("c2", "1")
+    story.complete(2, "c1", "c2")
+    story.down("b0")
+    story.load("b1/coordinator", 2, "c1", "c2")
+    story.take("c1", 2, "0")
+    story.take("c2", 2, "1")
+
+    assert story.judged() == {}
+
+
+def test_a_paused_coordinator_acts_on_old_mail_after_its_group_moved_on():
+    story = Story("c1", "c2")
+    story.form(c1="0", c2="1")
+    story.world(HostPaused(host="b0"))
+    story.load("b1/coordinator", 1, "c1", "c2")
+    story.become("PreparingRebalance")
+    story.revoke("c1", "0")
+    story.revoke("c2", "1")
+    story.generation_of(2, c1="0", c2="1")
+    story.world(HostResumed(host="b0"))
+    story.by(
+        COORDINATOR,
+        notes.GroupBecame(group=GROUP, old="Stable", new="PreparingRebalance", generation=1, why="old mail"),
+    )
+    story.by(COORDINATOR, notes.GroupUnloaded(group=GROUP))
+    story.process("c1", 0, 0, 5)
+    story.committed("c1", 0, 5)
+
+    assert story.judged() == {}
+
+
+def test_a_log_that_lost_its_tail_explains_what_was_forgotten():
+    story = Story("c1", "c2")
+    story.form(c1="0", c2="1")
+    story.process("c1", 0, 0, 10)
+    story.committed("c1", 0, 10)
+    story.down("b0")
+    story.world(DiskTailLost(host="b0", log="__consumer_offsets-3", records=1))
+    story.world(DiskTailLost(host="b0", log="t-0", records=4))
+    story.start("b0")
+    story.by("b0", notes.PartitionHosted(topic=TOPIC, partition=0, end_offset=6))
+    story.load(COORDINATOR, 0)
+    story.lose("c1")
+    story.lose("c2")
+    story.add("c1")
+    story.become("PreparingRebalance")
+    story.complete(1, "c1")
+    story.become("Stable")
+    story.receive("c1", 1, "0 1")
+    story.assigned("c1", 1, "0 1")
+    story.position("c1", 0, 0, why="reset")
+    story.process("c1", 0, 0, 6)
+    story.committed("c1", 0, 6)
+
+    assert story.judged() == {}
+
+
+def test_a_reset_skips_records_in_the_open_and_may_go_back():
+    story = Story("c1")
+    story.add("c1")
+    story.become("PreparingRebalance")
+    story.complete(1, "c1")
+    story.become("Stable")
+    story.receive("c1", 1, "0 1")
+    story.assigned("c1", 1, "0 1")
+    story.append(0, 0, 100)
+    story.position("c1", 0, 60, why="reset")
+    story.process("c1", 0, 60, 70)
+    story.committed("c1", 0, 70)
+    story.position("c1", 0, 20, why="reset")
+    story.process("c1", 0, 20, 30)
+    story.committed("c1", 0, 30)
+
+    assert story.judged() == {}
+
+
+def test_an_operator_moves_the_offsets_of_an_empty_group():
+    story = Story("c1")
+    story.form(c1="0 1")
+    story.process("c1", 0, 0, 10)
+    story.committed("c1", 0, 10)
+    story.revoke("c1", "0 1")
+    story.became("c1", "CLOSED")
+    story.down("c1", "closed")
+    story.remove("c1-1")
+    story.become("PreparingRebalance")
+    story.complete(2)
+    story.committed("", 0, 4, generation=-1)
+    story.start("c1")
+    story.add("c1")
+    story.become("PreparingRebalance")
+    story.complete(3, "c1")
+    story.become("Stable")
+    story.take("c1", 3, "0 1", starts=[4, 0])
+    story.process("c1", 0, 4, 10)
+    story.committed("c1", 0, 10)
+
+    assert story.judged() == {}
+
+
+def test_offsets_that_expired_are_not_remembered():
+    story = Story("c1")
+    story.form(c1="0 1")
+    story.process("c1", 0, 0, 10)
+    story.committed("c1", 0, 10)
+    story.by(COORDINATOR, notes.OffsetRemoved(group=GROUP, topic=TOPIC, partition=0, why="expired"))
+    story.become("PreparingRebalance")
+    story.revoke("c1", "0 1")
+    story.complete(2, "c1")
+    story.become("Stable")
+    story.receive("c1", 2, "0 1")
+    story.assigned("c1", 2, "0 1")
+    story.position("c1", 0, 0, why="reset")
+    story.process("c1", 0, 0, 5)
+    story.committed("c1", 0, 5)
+
+    assert story.judged() == {}
+
+
+def test_a_failed_member_is_closed_by_its_application():
+    story = Story("c1", "c2")
+    story.form(c1="0", c2="1")
+    story.became("c1", "FAILED")
+    story.lose("c1")
+    story.became("c1", "CLOSED")
+    story.down("c1", "closed")
+
+    assert story.judged() == {}
+
+
+def test_a_group_that_comes_to_rest_within_the_bound_after_each_disturbance():
+    story = Story("c1", "c2", count=2)
+    story.form(c1="0", c2="1")
+    story.become("PreparingRebalance")
+    story.heal()
+    story.wait(20)
+    story.revoke("c1", "0")
+    story.revoke("c2", "1")
+    story.generation_of(2, c1="0", c2="1")
+    story.process("c1", 0, 0, 10)
+    story.process("c2", 1, 0, 10)
+    story.world(TopicGrown(topic=TOPIC, partitions=3))
+    story.wait(25)
+    story.become("PreparingRebalance")
+    story.revoke("c1", "0")
+    story.revoke("c2", "1")
+    story.generation_of(3, c1="0 2", c2="1")
+    story.wait(60)
+
+    assert story.judged() == {}
+
+
+def test_a_group_without_running_members_owes_nothing():
+    story = Story("c1")
+    story.form(c1="0 1")
+    story.down("c1")
+    story.world(FaultApplied(index=0, kind="crash", text="c1 stays down"))
+    story.heal()
+    story.wait(100)
+
+    assert story.judged() == {}
