@@ -140,7 +140,7 @@ class Cluster:
         config = self.broker_config
         return {
             name: lambda life: Broker(name, node, config),
-            f"{name}/coordinator": lambda life: Coordinator(f"{name}/coordinator", node, config, life=life),
+            f"{name}/coordinator": lambda life: Coordinator(f"{name}/coordinator", node, config),
         }
 
     def _producer_factory(self, host: str, topic: str) -> MachineFactory:
