@@ -89,6 +89,7 @@ class _Composer:
             facts.setdefault(name, GroupFacts(name))
         if consumers and not facts:
             facts[UNNAMED_GROUP] = GroupFacts(UNNAMED_GROUP)
+            named.append(UNNAMED_GROUP)
             self.remarks.append(f'assumed a group "{UNNAMED_GROUP}": there are consumer settings and no group')
         if not facts:
             self.remarks.append("no group in the input: add kafka-consumer-groups --describe --group G --members")

@@ -11,7 +11,7 @@ from emulator.scenario_files import scenario_from_toml
 from emulator.units import duration_us
 from tools.import_scenario import Imported, compose
 from tools.kafka_output import Found, Line, OutputReader
-from tools.kafka_properties import Properties, looks_like_properties, read_properties
+from tools.kafka_properties import looks_like_properties, read_properties
 
 ACCEPTED = (
     "accepted are the output of kafka-topics --describe and of kafka-consumer-groups --describe "

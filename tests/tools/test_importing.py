@@ -1,0 +1,432 @@
+"""``kemu import``: real posted output, and every layout of Kafka 1.1 to 4.1."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from emulator.scenario import Scenario
+from emulator.scenario_files import scenario_from_toml
+from tests.tools.kafka_samples import (
+    BROKER,
+    CONSUMER,
+    MEMBERS_1,
+    MEMBERS_3_STATIC,
+    MEMBERS_4,
+    MEMBERS_OTHER,
+    OFFSETS_1,
+    OFFSETS_1_WITHOUT_CLIENT,
+    OFFSETS_3_ALL_GROUPS,
+    OFFSETS_4_VERBOSE,
+    STATE_1,
+    STATE_2_EMPTY,
+    STATE_4_VERBOSE,
+    TOPICS_1,
+    TOPICS_3,
+    TOPICS_4,
+)
+from tools.cli import main
+from tools.importing import import_files
+from tools.kafka_output import Found, Line, OutputReader
+
+REAL = Path(__file__).parents[1] / "data" / "real"
+
+Import = Callable[..., tuple[Scenario, str, list[str], tuple[str, ...]]]
+
+
+@pytest.fixture
+def imported(tmp_path: Path) -> Import:
+    """Writes texts to files, imports them, and loads the result with the loader of scenarios."""
+
+    def do(*texts: str, apart_s: float | None = None, **named: str):
+        files = [tmp_path / f"{index}.txt" for index in range(len(texts))]
+        for file, text in zip(files, texts, strict=True):
+            file.write_text(text)
+        for name, text in named.items():
+            files.append(tmp_path / f"{name}.properties")
+            files[-1].write_text(text)
+        result, unread = import_files([str(file) for file in files], None, apart_s)
+        return scenario_from_toml(result.toml), result.toml, unread, result.remarks
+
+    return do
+
+
+# --- topics --------------------------------------------------------------------------------------------------------
+
+
+def test_a_real_topic_describe_becomes_its_topic():
+    """Posted in strimzi-kafka-operator issue 6275: spaces for tabs, no blank after the first colons."""
+    result, unread = import_files([str(REAL / "topics-describe.txt")], None)
+    scenario = scenario_from_toml(result.toml)
+    assert unread == []
+    assert {name: topic.partitions for name, topic in scenario.topics.items()} == {"hm-topic": 21}
+    assert scenario.brokers.count == 3
+    assert scenario.groups == {}
+
+
+def test_a_real_describe_in_mid_reassignment_counts_every_broker_once():
+    """Posted in apache/kafka pull request 8332: "Adding Replicas:" is empty, "Removing Replicas:" is not."""
+    result, unread = import_files([str(REAL / "topics-describe-reassigning.txt")], None)
+    scenario = scenario_from_toml(result.toml)
+    assert unread == []
+    assert (scenario.topics["my-replicated-topic"].partitions, scenario.brokers.count) == (1, 3)
+
+
+@pytest.mark.parametrize("text", [TOPICS_1, TOPICS_3, TOPICS_4], ids=["1.x", "3.x", "4.x"])
+def test_every_layout_of_a_topic_describe_says_the_same(imported: Import, text: str):
+    """Brokers 1, 2 and 4 are seen, wherever the line names them; a partition may have no leader."""
+    scenario, toml, unread, _ = imported(text)
+    assert unread == []
+    assert scenario.topics["orders"].partitions == 3
+    assert scenario.brokers.count == 3
+    assert "# seen: 1, 2, 4" in toml
+
+
+def test_topic_settings_are_named_as_not_emulated(imported: Import):
+    """Nothing is dropped in silence."""
+    _, toml, _, _ = imported(TOPICS_3)
+    assert "# not emulated: min.insync.replicas=2,retention.ms=86400000" in toml
+
+
+def test_kafkas_own_topics_are_left_out_but_size_the_offsets_topic(imported: Import):
+    """The number of partitions of __consumer_offsets decides which broker coordinates a group."""
+    own = "Topic: __consumer_offsets\tPartitionCount: 10\tReplicationFactor: 3\tConfigs: \n"
+    scenario, _, _, remarks = imported(own + TOPICS_3)
+    assert list(scenario.topics) == ["orders"]
+    assert dict(scenario.brokers.config) == {"offsets_topic_num_partitions": 10}
+    assert any("__consumer_offsets" in remark for remark in remarks)
+
+
+# --- groups --------------------------------------------------------------------------------------------------------
+
+
+def test_a_real_group_describe_becomes_a_group():
+    """Posted in apache/kafka pull request 4271 (KIP-175); no column names the group."""
+    result, unread = import_files([str(REAL / "groups-describe-offsets.txt")], None)
+    scenario = scenario_from_toml(result.toml)
+    assert unread == []
+    assert scenario.topics["test2"].partitions == 2
+    assert scenario.groups["group"].members == 2
+    assert scenario.groups["group"].topics == ("test2",)
+    assert any("without a GROUP column" in remark for remark in result.remarks)
+
+
+def test_offsets_of_kafka_1_tell_members_topics_and_lag(imported: Import):
+    """A consumer without partitions counts; a topic nobody consumes any more is no subscription."""
+    scenario, toml, unread, _ = imported(OFFSETS_1)
+    assert unread == []
+    group = scenario.groups["group"]
+    assert (group.members, group.topics) == (3, ("orders",))
+    assert "# without stale: committed, but nobody consumes it" in toml
+    assert "# lag when described: 22 records over 2 partitions" in toml
+    assert {name: topic.partitions for name, topic in scenario.topics.items()} == {"orders": 2, "stale": 5}
+    assert "at least: the highest partition seen" in toml
+
+
+def test_the_oldest_layout_has_an_owner_and_unknown_ends(imported: Import):
+    """GROUP first, OWNER for CONSUMER-ID, no CLIENT-ID (0.9 and 0.10, still posted)."""
+    scenario, _, unread, _ = imported(OFFSETS_1_WITHOUT_CLIENT)
+    assert unread == []
+    assert (scenario.groups["g"].members, scenario.topics["orders"].partitions) == (2, 2)
+
+
+def test_all_groups_in_one_output_become_as_many_groups(imported: Import):
+    """--all-groups prints one table after the other; "-" means that nobody consumes."""
+    scenario, toml, unread, remarks = imported(OFFSETS_3_ALL_GROUPS)
+    assert unread == []
+    assert list(scenario.groups) == ["audit", "billing"]
+    assert (scenario.groups["billing"].members, scenario.groups["billing"].topics) == (2, ("orders", "refunds"))
+    assert scenario.groups["audit"].members == 1
+    assert "# assumed: the group had no active member when described" in toml
+    assert "Consumer group 'audit' has no active members." in remarks
+    assert scenario.topics["orders"].partitions == 6
+
+
+def test_verbose_offsets_of_kafka_4_have_a_leader_epoch(imported: Import):
+    """KIP-1099's column stands between the old ones."""
+    scenario, toml, unread, _ = imported(OFFSETS_4_VERBOSE)
+    assert unread == []
+    assert scenario.groups["billing"].members == 2
+    assert "# lag when described: 12 records over 2 partitions" in toml
+
+
+def test_members_of_kafka_1_tell_how_many_and_what_they_own(imported: Import):
+    """Assignments have blanks inside their column; an idle member has a dash."""
+    scenario, _, unread, _ = imported(MEMBERS_1)
+    assert unread == []
+    group = scenario.groups["group"]
+    assert (group.members, group.topics, group.static) == (3, ("orders", "refunds"), False)
+    assert {name: topic.partitions for name, topic in scenario.topics.items()} == {"orders": 3, "refunds": 1}
+
+
+def test_an_instance_id_makes_the_group_static(imported: Import):
+    """Kafka 2.4 to 3.9 leave the column blank for a dynamic member, so the row is read by its places."""
+    scenario, toml, unread, _ = imported(MEMBERS_3_STATIC)
+    assert unread == []
+    assert (scenario.groups["billing"].members, scenario.groups["billing"].static) == (2, True)
+    assert "# 1 of 2 members are; here all of them" in toml
+    assert scenario.topics["orders"].partitions == 3
+
+
+def test_members_of_kafka_4_have_epochs_and_another_way_to_write_partitions(imported: Import):
+    """KIP-1099: "t:0,1;u:0"; a client id may have a blank in it."""
+    scenario, _, unread, _ = imported(MEMBERS_4)
+    assert unread == []
+    group = scenario.groups["billing"]
+    assert (group.members, group.topics, group.static) == (3, ("orders", "refunds"), True)
+    assert {name: topic.partitions for name, topic in scenario.topics.items()} == {"orders": 3, "refunds": 1}
+
+
+def test_a_column_in_the_plural_is_the_same_column(imported: Import):
+    """ASSIGNMENT(S), as wrappers of the tool print it."""
+    scenario, _, unread, _ = imported(MEMBERS_OTHER)
+    assert (unread, scenario.topics["orders"].partitions) == ([], 7)
+
+
+@pytest.mark.parametrize(
+    ("text", "group", "members", "assignors"),
+    [
+        pytest.param(STATE_1, "group", 4, ("roundrobin",), id="1.x"),
+        pytest.param(STATE_2_EMPTY + OFFSETS_3_ALL_GROUPS, "billing", 2, ("range",), id="2.x empty"),
+        pytest.param(STATE_4_VERBOSE, "billing", 5, ("cooperative-sticky",), id="4.x verbose"),
+        pytest.param(STATE_1.replace("roundrobin  ", "my-assignor "), "group", 4, ("range",), id="unknown"),
+    ],
+)
+def test_the_state_tells_strategy_members_and_a_broker(
+    imported: Import, text: str, group: str, members: int, assignors: tuple[str, ...]
+):
+    """COORDINATOR (ID) is one column with a blank in its name and one or two in its value."""
+    scenario, toml, unread, remarks = imported(TOPICS_3, text)
+    assert unread == []
+    assert scenario.groups[group].members == members
+    assert scenario.groups[group].assignors == assignors
+    assert "# seen: 1, 2, 4, 7" in toml
+    assert any("my-assignor, which is not emulated" in remark for remark in remarks) == ("my-assignor" in text)
+
+
+def test_files_about_the_same_group_complete_each_other(imported: Import):
+    """The member list counts more than the offsets table, the describe of a topic more than a group's rows."""
+    scenario, toml, unread, _ = imported(TOPICS_3, OFFSETS_3_ALL_GROUPS, MEMBERS_4, STATE_4_VERBOSE, consumer=CONSUMER)
+    billing = scenario.groups["billing"]
+    assert (billing.members, billing.static, billing.topics) == (3, True, ("orders", "refunds"))
+    assert billing.assignors == ("cooperative-sticky", "range")
+    assert dict(billing.config)["session_timeout_ms"] == 30_000
+    assert dict(scenario.groups["audit"].config) == {}
+    assert len(unread) == 4
+    assert scenario.name == "audit"
+    assert toml.startswith("# Made by: kemu import ")
+
+
+# --- rates ---------------------------------------------------------------------------------------------------------
+
+
+def test_one_describe_gives_no_rate_and_the_scenario_says_so(imported: Import):
+    """Lag is a backlog, not a rate."""
+    scenario, toml, _, _ = imported(OFFSETS_3_ALL_GROUPS)
+    assert scenario.topics["orders"].records_per_s == 10
+    assert toml.count("# assumed: one describe does not tell a rate") == 2
+
+
+def test_two_describes_a_known_time_apart_give_the_rate(imported: Import):
+    """The ends of the logs grew by 600 + 1200 records in a minute; two groups count a topic once."""
+    later = OFFSETS_3_ALL_GROUPS.replace(" 15  ", " 615 ").replace(" 17  ", " 1217")
+    scenario, toml, unread, _ = imported(OFFSETS_3_ALL_GROUPS + later, apart_s=60.0)
+    assert unread == []
+    assert scenario.topics["orders"].records_per_s == (600 + 1200 + 1200) // 60
+    assert scenario.topics["refunds"].records_per_s == 0
+    assert "# measured: 3000 records in 60 s" in toml
+
+
+# --- properties ----------------------------------------------------------------------------------------------------
+
+
+def test_consumer_properties_become_the_groups_settings(imported: Import):
+    """Comments, continued lines and all three separators of java.util.Properties."""
+    scenario, _, unread, _ = imported(OFFSETS_3_ALL_GROUPS, consumer=CONSUMER)
+    billing = scenario.groups["billing"]
+    assert dict(billing.config) == {
+        "enable_auto_commit": False,
+        "heartbeat_interval_ms": 10_000,
+        "session_timeout_ms": 30_000,
+    }
+    assert billing.assignors == ("cooperative-sticky", "range")
+    said = [line.partition("consumer.properties:")[2] for line in unread]
+    assert said == [
+        "2: bootstrap.servers has no effect here",
+        "5: client.id has no effect here; members are named c1, c2, ...",
+        "11: key.deserializer has no effect here",
+        '12: max.pol.records has no effect here; did you mean "max.poll.records"?',
+    ]
+
+
+def test_broker_properties_become_the_brokers_settings(imported: Import):
+    """A consumer's key in it is listed with whose it is."""
+    scenario, _, unread, _ = imported(TOPICS_1, server=BROKER)
+    assert dict(scenario.brokers.config) == {
+        "group_initial_rebalance_delay_ms": 0,
+        "offsets_topic_num_partitions": 25,
+    }
+    assert [line.partition("properties:")[2] for line in unread] == [
+        "1: broker.id has no effect here",
+        "2: listeners has no effect here",
+        "3: log.dirs has no effect here",
+        "6: session.timeout.ms has no effect here; it is a consumer's",
+    ]
+
+
+def test_producer_properties_become_the_producers_settings(imported: Import):
+    """Keys that consumers have too do not make it a consumer's file."""
+    scenario, _, _, _ = imported(TOPICS_1, p="acks=1\nlinger.ms=5\nrequest.timeout.ms=9000\nmetadata.max.age.ms=1000\n")
+    assert dict(scenario.producers) == {
+        "acks": 1,
+        "linger_ms": 5,
+        "metadata_max_age_ms": 1_000,
+        "request_timeout_ms": 9_000,
+    }
+
+
+def test_settings_alone_make_a_scenario_whose_assumptions_are_said(imported: Import):
+    """A topic, its partitions and the members are assumed, aloud."""
+    scenario, toml, _, remarks = imported(app="main.consumer.session.timeout.ms=20000\ngroup.instance.id=a\n")
+    assert scenario.groups["group"].static
+    assert dict(scenario.groups["group"].config) == {"session_timeout_ms": 20_000}
+    assert toml.count("# assumed") >= 4
+    assert any("assumed a topic" in remark for remark in remarks)
+    assert any("assumed a group" in remark for remark in remarks)
+
+
+def test_the_unnamed_group_takes_the_name_of_the_consumers_file(imported: Import):
+    """Kafka 1 prints no group; the file next to it says which it is."""
+    scenario, _, _, _ = imported(OFFSETS_1, consumer="group.id=payments\nmax.poll.records=10\n")
+    assert list(scenario.groups) == ["payments"]
+    assert dict(scenario.groups["payments"].config) == {"max_poll_records": 10}
+
+
+def test_a_value_nobody_can_use_is_listed(imported: Import):
+    """With file and line, like a line nobody can read."""
+    scenario, _, unread, _ = imported(OFFSETS_1, c="group.id=g\nsession.timeout.ms=soon\nauto.offset.reset=middle\n")
+    assert dict(scenario.groups["g"].config) == {}
+    assert "c.properties:2: session.timeout.ms " in unread[0]
+    assert 'c.properties:3: auto.offset.reset "middle" is not allowed' in unread[1]
+
+
+# --- what cannot be read -------------------------------------------------------------------------------------------
+
+
+def test_lines_nobody_can_read_are_listed_with_file_and_line(imported: Import):
+    """Unknown lines are never swallowed, and do not hide the lines around them."""
+    broken = OFFSETS_3_ALL_GROUPS.replace("10              15 ", "ten             15 ", 1)
+    scenario, _, unread, _ = imported("$ kafka-topics.sh --describe\n" + TOPICS_4 + "[main] WARN no config\n", broken)
+    assert [line.rpartition("/")[2][:60] for line in unread] == [
+        "0.txt:1: not understood: $ kafka-topics.sh --describe",
+        "0.txt:6: not understood: [main] WARN no config",
+        "1.txt:3: not understood: billing         orders          0  ",
+    ]
+    assert scenario.topics["orders"].partitions == 6
+    assert scenario.groups["billing"].members == 1
+
+
+def test_windows_line_ends_and_a_byte_order_mark_are_no_obstacle(tmp_path: Path):
+    """Output often travels through mail and chat."""
+    file = tmp_path / "topics.txt"
+    file.write_bytes(b"\xef\xbb\xbf" + TOPICS_4.replace("\n", "\r\n").encode())
+    result, unread = import_files([str(file)], None)
+    assert unread == []
+    assert scenario_from_toml(result.toml).topics["orders"].partitions == 3
+
+
+def test_names_with_dots_and_quotes_survive(imported: Import):
+    """A topic may be called com.acme.orders, a group nearly anything."""
+    header = "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID"
+    text = header + '\na"b\\c. com.acme.orders 0 1 1 0 c-1 /h c\n'
+    scenario, _, _, _ = imported(text)
+    assert list(scenario.topics) == ["com.acme.orders"]
+    assert scenario.groups['a"b\\c.'].topics == ("com.acme.orders",)
+
+
+def test_every_cut_of_every_sample_is_read_without_a_crash():
+    """Whatever part of an output somebody copied, each line is understood or listed."""
+    samples = [TOPICS_1, TOPICS_3, TOPICS_4, OFFSETS_1, OFFSETS_3_ALL_GROUPS, OFFSETS_4_VERBOSE]
+    for text in [*samples, MEMBERS_1, MEMBERS_3_STATIC, MEMBERS_4, STATE_1, STATE_2_EMPTY, STATE_4_VERBOSE]:
+        for size in range(0, len(text), 3):
+            for part in (text[:size], text[size:]):
+                reader = OutputReader(Found())
+                lines = [Line(number, line) for number, line in enumerate(part.split("\n"), start=1)]
+                reader.read(lines)
+                assert reader.understood + len(reader.rest) == sum(bool(line.text.strip()) for line in lines)
+
+
+# --- the command ---------------------------------------------------------------------------------------------------
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as left:
+        main(["import", *arguments])
+    return int(left.value.code or 0)
+
+
+def test_the_command_writes_the_scenario_and_lists_the_rest(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """--out names file and scenario; standard output stays clean for pipes."""
+    source, out = tmp_path / "groups.txt", tmp_path / "mine.toml"
+    source.write_text(OFFSETS_3_ALL_GROUPS + "what is this\n")
+
+    assert run(str(source), "--out", str(out)) == 0
+
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert f"{source}:12: not understood: what is this\n" in said.err
+    assert said.err.endswith(f"3 brokers, 2 topics, 2 groups, 3 members; 1 line not used; written to {out}\n")
+    assert scenario_from_toml(out.read_text()).name == "mine"
+
+
+def test_without_out_the_scenario_is_printed(capsys: pytest.CaptureFixture[str]):
+    """kemu import FILE > mine.toml"""
+    assert run(str(REAL / "topics-describe.txt"), "--name", "mine") == 0
+    said = capsys.readouterr()
+    assert scenario_from_toml(said.out).name == "mine"
+    assert "3 brokers, 1 topic, 0 groups, 0 members" in said.err
+
+
+@pytest.mark.parametrize("name", ["broker-rebalance-loop.log", "java-consumer-join.log"])
+def test_a_file_with_nothing_in_it_for_us_is_an_error(name: str, capsys: pytest.CaptureFixture[str]):
+    """Also next to a good one: the error names the file and what is accepted."""
+    assert run(str(REAL / "topics-describe.txt"), str(REAL / name)) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert (
+        f"{REAL / name}: nothing in it was recognised; accepted are the output of kafka-topics --describe" in said.err
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("empty.txt", b"", "nothing in it was recognised"),
+        ("binary.txt", b"\xff\xfe\x00", "is not UTF-8 text"),
+        ("foreign.properties", b"a.b=c\n", "has no key that is emulated; accepted are"),
+        ("bad.properties", b"session.timeout.ms=1000\nheartbeat.interval.ms=2000\n", "must be less than"),
+        (None, b"", "cannot be read: No such file"),
+    ],
+)
+def test_bad_input_is_one_clear_message(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str | None, data: bytes, said: str
+):
+    """Exit code 2, the file's name, no traceback, no scenario."""
+    file = tmp_path / (name or "missing.txt")
+    if name:
+        file.write_bytes(data)
+    assert run(str(file), "--out", str(tmp_path / "out.toml")) == 2
+    told = capsys.readouterr().err
+    assert f"{file}: " in told
+    assert said in told
+    assert not (tmp_path / "out.toml").exists()
+
+
+def test_a_rate_needs_two_describes(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """--apart with one describe would measure nothing and call it 0."""
+    file = tmp_path / "groups.txt"
+    file.write_text(OFFSETS_3_ALL_GROUPS)
+    assert run(str(file), "--apart", "60s") == 2
+    assert "--apart: needs the offsets of a group described twice" in capsys.readouterr().err
+    assert run(str(file), "--apart", "soon") == 2
+    assert "is no duration" in capsys.readouterr().err
