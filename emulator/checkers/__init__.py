@@ -1,6 +1,7 @@
 """Checkers: what must not happen in a run, and what must. One rule with its theory per file; the table of all here."""
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from emulator.checkers.base import Checker, Violation
 from emulator.checkers.commits import Commits
@@ -10,6 +11,9 @@ from emulator.checkers.liveness import DEFAULT_BOUND_US, Liveness
 from emulator.checkers.no_lost_record import NoLostRecord
 from emulator.checkers.one_owner import OneOwner
 from emulator.checkers.processing import Processing
+
+if TYPE_CHECKING:
+    from emulator.scenario import Scenario
 
 CHECKERS: Mapping[str, Callable[[], Checker]] = {
     "one-owner": OneOwner,
@@ -33,6 +37,12 @@ def make_checkers(
         topics: by group, the topics it is subscribed to (otherwise read off its assignments).
     """
     return tuple(Liveness(bound_us, topics) if make is Liveness else make() for make in CHECKERS.values())
+
+
+def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
+    """All checkers, with the bound and the subscriptions of this scenario."""
+    topics = {name: group.topics for name, group in scenario.groups.items()}
+    return make_checkers(bound_us=scenario.checks.stable_within_us, topics=topics)
 
 
 def violations_of(checkers: Iterable[Checker]) -> list[Violation]:

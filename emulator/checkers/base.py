@@ -48,6 +48,11 @@ class Checker:
         if handler is not None:
             handler(seen, seen.fact)
 
+    @property
+    def satisfied(self) -> bool:
+        """False while something good has yet to happen. A run may end early when all checkers are satisfied."""
+        return True
+
     def finish(self, at_us: int) -> None:
         """The run is over at this time of the world."""
 

@@ -11,11 +11,10 @@ What disturbs a group anew (a host that starts or goes down, a topic that grows,
 "There must be a moment" and not "from then on": a group whose members are slower than max.poll.interval rebalances for
 ever, and rightly so.
 
-Which topics a group has is read from the assignments of its last generation, unless given. A group whose members never
-processed a record in this run is held to rule 1 only: its members do not process.
+Which topics a group has is read from the assignments of its last generation, unless given.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from emulator.checkers.base import Checker
 from emulator.checkers.holdings import Holdings
@@ -65,11 +64,9 @@ class _Group:
         """Partitions with more than one owner."""
         self.rested = False
         """Rule 1 held at some moment since the last disturbance."""
-        self.works = False
-        """Some member processed something in this run."""
         self.reached: dict[TopicPartition, int] = {}
         self.waiting: dict[TopicPartition, int] = {}
-        """Where each partition with records to process stood at the last disturbance."""
+        """Where each partition with records to process stood at the last disturbance, until it moves."""
 
 
 class Liveness(Checker):
@@ -91,6 +88,9 @@ class Liveness(Checker):
         self._gone: set[str] = set()
         """Members that closed or failed, until their host starts again."""
         self._deadline_us: int | None = None
+        """When judgement comes; None before ``Healed`` and after the judgement."""
+        self._awaited = True
+        """Judgement has yet to come."""
         self._last: Seen | None = None
         self.on = {
             RunStarted: self._run_started,
@@ -122,6 +122,13 @@ class Liveness(Checker):
         if self._deadline_us is not None and seen.at_us > self._deadline_us:
             self._judge(seen)
         super().see(seen)
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether all that is demanded has come about since the last disturbance; never before ``Healed``."""
+        if self._deadline_us is None:
+            return not self._awaited
+        return all(not self._members(group) or not self._lacking(group) for group in self._groups.values())
 
     def finish(self, at_us: int) -> None:
         """A run that lasted beyond the bound is judged; one that ended before is not."""
@@ -251,10 +258,11 @@ class Liveness(Checker):
         partition = (fact.topic, fact.partition)
         group = self._group(fact.group)
         group.reached[partition] = max(group.reached.get(partition, 0), fact.offset)
+        if fact.offset > group.waiting.get(partition, fact.offset):  # a reset that skips what waited
+            del group.waiting[partition]
 
     def _processed(self, seen: Seen, fact: Processed) -> None:
         group = self._group(fact.group)
-        group.works = True
         partition = (fact.topic, fact.partition)
         group.reached[partition] = max(group.reached.get(partition, 0), fact.last)
         group.waiting.pop(partition, None)
@@ -266,24 +274,27 @@ class Liveness(Checker):
         self._disturbed(seen, fact)
 
     def _disturbed(self, seen: Seen, fact: object) -> None:
-        if self._deadline_us is None:
+        if self._deadline_us is None:  # not healed yet, or judged already
             return
         self._deadline_us = seen.at_us + self.bound_us
         for name, group in self._groups.items():
             group.rested = False
             self._look(name, group)
+            topics = self._topics_of(name, group)
             group.waiting = {
-                partition: reached
-                for partition, reached in group.reached.items()
-                if reached < self._ends.get(partition, 0) and partition[0] in group.topics
+                partition: group.reached.get(partition, 0)
+                for partition, end in self._ends.items()
+                if end > group.reached.get(partition, 0) and partition[0] in topics
             }
 
     def _members(self, group: _Group) -> list[str]:
         return sorted(group.hosts & self._running - self._gone)
 
+    def _topics_of(self, name: str, group: _Group) -> Collection[str]:
+        return self._given.get(name, group.topics)
+
     def _wanted(self, name: str, group: _Group) -> int:
-        topics = self._given.get(name, group.topics)
-        return sum([self._topics.get(topic, 0) for topic in topics])
+        return sum([self._topics.get(topic, 0) for topic in self._topics_of(name, group)])
 
     def _look(self, name: str, group: _Group) -> None:
         if self._deadline_us is not None and not group.rested and not self._wrong(name, group):
@@ -302,15 +313,21 @@ class Liveness(Checker):
             return f"{group.shared} partitions have more than one owner"
         return f"{owned} of {wanted} partitions are owned"
 
+    @staticmethod
+    def _lacking(group: _Group) -> bool:
+        return not group.rested or bool(group.waiting)
+
     def _judge(self, seen: Seen) -> None:
+        self._deadline_us, self._awaited = None, False
         within = f"within {self.bound_us / 1e6:g} s"
-        self._deadline_us = None
         for name, group in self._groups.items():
-            if self._members(group) and not group.rested:
+            if not self._members(group) or not self._lacking(group):
+                continue
+            if not group.rested:
                 wrong = self._wrong(name, group) or "it is at rest only now"
                 self.violation(seen, (name,), f"group {name} did not come to rest {within}: {wrong}", liveness=True)
-            elif self._members(group) and group.works:
-                for partition, reached in sorted(group.waiting.items()):
-                    where = f"{partition[0]}-{partition[1]}"
-                    text = f"group {name} processed nothing of {where} {within}, though records wait at {reached}"
-                    self.violation(seen, (name, where), text, liveness=True)
+                continue
+            for partition, reached in sorted(group.waiting.items()):
+                where = f"{partition[0]}-{partition[1]}"
+                text = f"group {name} processed nothing of {where} {within}, though records wait at {reached}"
+                self.violation(seen, (name, where), text, liveness=True)

@@ -1,5 +1,6 @@
 """What the protocol allows, no checker may call wrong: each story is seen by all of them."""
 
+from emulator.checkers.liveness import Liveness
 from emulator.checkers.processing import Processing
 from emulator.facts import DiskTailLost, FaultApplied, HostPaused, HostResumed, TopicGrown
 from protocol import notes
@@ -354,6 +355,36 @@ def test_a_group_that_comes_to_rest_within_the_bound_after_each_disturbance():
     story.wait(60)
 
     assert story.judged() == {}
+
+
+def test_liveness_is_satisfied_when_all_that_was_demanded_has_come_about():
+    story = Story("c1", "c2")
+    story.form(c1="0", c2="1")
+    story.become("PreparingRebalance")
+    checker = Liveness()
+    satisfied = []
+
+    def look() -> None:
+        for seen in story.facts:
+            checker.see(seen)
+        story.facts.clear()
+        satisfied.append(checker.satisfied)
+
+    look()
+    story.heal()
+    look()
+    story.revoke("c1", "0")
+    story.revoke("c2", "1")
+    story.generation_of(2, c1="0", c2="1")
+    look()
+    story.process("c1", 0, 0, 10)
+    look()
+    story.process("c2", 1, 0, 10)
+    look()
+    story.down("c2")
+    look()
+
+    assert satisfied == [False, False, False, False, True, False]
 
 
 def test_a_group_without_running_members_owes_nothing():
