@@ -9,7 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from actors.client import Backoff
-from actors.membership import Generation, MemberState
+from actors.member_state import Generation, MemberState
 from protocol.errors import ErrorCode
 from protocol.messages.group import OffsetCommit, OffsetCommitReply
 from protocol.notes import CommitAnswered

@@ -20,9 +20,11 @@ from typing import Any, NamedTuple
 from actors.client import DEADLINE, WAKE, Backoff, Client
 from actors.commits import COMMIT, Commits
 from actors.discovery import FIND, METADATA, Discovery
+from actors.heartbeats import BEAT
 from actors.listener import Listener, Outcome, Raised, TimedListener
 from actors.machine import Chance, Event, LinkDown, Received, TimerFired, Told
-from actors.membership import BEAT, Membership, MemberState
+from actors.member_state import MemberState
+from actors.membership import Membership
 from actors.owned_partition import Returned
 from actors.positions import Positions
 from actors.rebalancing import Rebalancing
@@ -153,7 +155,7 @@ class Consumer(Client):
 
     def _timer_fired(self, key: tuple[str, ...]) -> None:
         if key == BEAT:
-            self.membership.beat()
+            self.membership.heartbeats.beat()
         elif key == WORK:
             self._work_done()
         elif key == WAKE:
@@ -200,7 +202,7 @@ class Consumer(Client):
 
     def coordinator_found(self) -> None:
         """Discovery found the coordinator."""
-        self.membership.coordinator_found()
+        self.membership.heartbeats.coordinator_found()
 
     def metadata_refreshed(self, changed: bool) -> None:
         """Discovery has an answer about topics."""
@@ -382,7 +384,7 @@ class Consumer(Client):
             self._committed_on_close()
 
     def _committed_on_close(self) -> None:
-        self.membership.stop_heartbeats()
+        self.membership.heartbeats.stop()
         self.positions.stop_serving()
         self.rebalancing.give_up_everything(self._leave_on_close)
 

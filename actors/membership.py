@@ -1,22 +1,31 @@
-"""A consumer's life in its group: join, sync, heartbeat, leave. A part of the consumer.
+"""A consumer's life in its group: join, sync, leave. A part of the consumer; its own part: heartbeats.
 
 Two threads meet here, as in Kafka. The polling thread (``poll``) starts joins and takes their outcome; the heartbeat
-thread (``beat``) runs while the member is in COMPLETING_REBALANCE or STABLE and answers arrive through either. So an
-answer to JoinGroup waits for the polling thread (the heartbeat thread sleeps then), an answer to SyncGroup or Heartbeat
-does not, and whatever the heartbeat thread resets is noticed by the application only at its next poll.
+thread (``actors.heartbeats``) runs in COMPLETING_REBALANCE and STABLE, and answers arrive through either. So an answer
+to JoinGroup waits for the polling thread (the heartbeat thread sleeps then), an answer to SyncGroup or Heartbeat does
+not, and whatever the heartbeat thread resets is noticed by the application only at its next poll.
 
 An error only acts if the generation is still the one the request was sent with (``unchanged``).
 Source: Kafka's ``AbstractCoordinator``.
 """
 
-from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING
 
 from actors.client import Backoff
+from actors.heartbeats import Heartbeats
+from actors.member_state import (
+    BEATING,
+    MAY_FOLLOW,
+    NEVER_JOINED,
+    Again,
+    Generation,
+    Joined,
+    MemberState,
+    Outcome,
+    Refused,
+)
 from protocol.errors import ErrorCode
 from protocol.messages.group import (
-    Heartbeat,
-    HeartbeatReply,
     JoinGroup,
     JoinGroupReply,
     LeaveGroup,
@@ -25,100 +34,17 @@ from protocol.messages.group import (
     SyncGroup,
     SyncGroupReply,
 )
-from protocol.names import NO_GENERATION, UNKNOWN_MEMBER, MemberId
+from protocol.names import NO_GENERATION, UNKNOWN_MEMBER
 from protocol.notes import AssignmentReceived, MemberBecame
 
 if TYPE_CHECKING:
     from actors.consumer import Consumer
-
-BEAT = ("beat",)
-"""Wakes the heartbeat thread: a heartbeat is due, or the coordinator has been silent for the session timeout."""
 
 PROTOCOL_TYPE = "consumer"
 REASON_LIMIT = 255
 """Source: Kafka's ``JoinGroupRequest.maybeTruncateReason``."""
 JOIN_GRACE_US = 5_000_000
 """How much longer than the rebalance timeout a join may take. Source: Kafka's ``JOIN_GROUP_TIMEOUT_LAPSE``."""
-
-
-class MemberState(Enum):
-    """The states of Kafka's ``AbstractCoordinator``, and two for a consumer that is of no use any more."""
-
-    UNJOINED = "UNJOINED"
-    """Not a member, or not known to be one any more. Silent.
-
-    leads to: PREPARING_REBALANCE when a poll sends JoinGroup
-    """
-    PREPARING = "PREPARING_REBALANCE"
-    """JoinGroup is under way. No heartbeats: the coordinator takes the parked request for a sign of life.
-
-    leads to: COMPLETING_REBALANCE on its success; UNJOINED when reset
-    """
-    COMPLETING = "COMPLETING_REBALANCE"
-    """SyncGroup is under way, or the leader computes. Heartbeats run.
-
-    leads to: STABLE on its success; PREPARING_REBALANCE when it failed; UNJOINED when reset
-    """
-    STABLE = "STABLE"
-    """An assignment was received. Heartbeats run, commits are allowed.
-
-    leads to: PREPARING_REBALANCE when a rejoin is needed; UNJOINED when reset
-    """
-    CLOSED = "CLOSED"
-    """Closed cleanly. Final."""
-    FAILED = "FAILED"
-    """A fatal error was raised to the application. Final."""
-
-
-_LIVING = frozenset({MemberState.UNJOINED, MemberState.PREPARING, MemberState.COMPLETING, MemberState.STABLE})
-
-MAY_FOLLOW: dict[MemberState, frozenset[MemberState]] = {
-    MemberState.UNJOINED: _LIVING - {MemberState.UNJOINED},
-    MemberState.PREPARING: _LIVING - {MemberState.PREPARING},
-    MemberState.COMPLETING: frozenset({MemberState.PREPARING}),
-    MemberState.STABLE: frozenset({MemberState.COMPLETING}),
-    MemberState.CLOSED: _LIVING,
-    MemberState.FAILED: _LIVING,
-}
-"""New state: the states it may follow."""
-
-BEATING = (MemberState.COMPLETING, MemberState.STABLE)
-
-
-class Generation(NamedTuple):
-    """What a member knows of its membership; requests remember the one they were sent with."""
-
-    id: int
-    member_id: MemberId
-    protocol: str | None
-
-
-NEVER_JOINED: Final = Generation(NO_GENERATION, UNKNOWN_MEMBER, None)
-
-
-class Again(Enum):
-    """What the join loop does after a failure."""
-
-    NOW = "now"
-    LATER = "after a backoff"
-    NEVER = "raise"
-
-
-class Joined(NamedTuple):
-    """SyncGroup succeeded: the bytes of the assignment."""
-
-    assignment: bytes
-
-
-class Refused(NamedTuple):
-    """JoinGroup or SyncGroup failed."""
-
-    again: Again
-    error: ErrorCode
-    why: str
-
-
-Outcome: TypeAlias = Joined | Refused
 
 
 class Membership:
@@ -147,13 +73,7 @@ class Membership:
         self._failures = 0
         self._retry_at_us = 0
         self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
-        self._session_us = config.session_timeout_ms * 1000
-        self._interval_us = config.heartbeat_interval_ms * 1000
-        self._session_until_us = 0
-        self._next_beat_us = 0
-        self._heartbeat: Heartbeat | None = None
-        """The heartbeat of this generation, made once."""
-        self._heartbeat_version = consumer.versions["Heartbeat"]
+        self.heartbeats = Heartbeats(consumer, self)
         self._join_timeout_us = max(
             config.request_timeout_ms * 1000, config.max_poll_interval_ms * 1000 + JOIN_GRACE_US
         )
@@ -297,7 +217,7 @@ class Membership:
         else:
             self.generation = Generation(reply.generation, reply.member_id, reply.protocol_name)
             self._become(MemberState.COMPLETING, "joined")
-            self._start_heartbeats()
+            self.heartbeats.start()
             if reply.leader == reply.member_id:
                 self._consumer.rebalancing.lead(reply)
             else:
@@ -373,96 +293,6 @@ class Membership:
             AssignmentReceived(group=self._group, member_id=member_id, generation=generation, partitions=partitions)
         )
 
-    # --- heartbeats --------------------------------------------------------------------------------------------
-
-    def _start_heartbeats(self) -> None:
-        now_us = self._consumer.now_us
-        self._session_until_us = now_us + self._session_us
-        self._next_beat_us = now_us + self._interval_us
-        self._heartbeat = Heartbeat(
-            group=self._group,
-            generation=self.generation.id,
-            member_id=self.generation.member_id,
-            instance_id=self._instance_id,
-        )
-        self._arm_beat()
-
-    def _arm_beat(self) -> None:
-        at_us = min(self._next_beat_us, self._session_until_us)
-        self._consumer.start_timer(BEAT, at_us - self._consumer.now_us)
-
-    def stop_heartbeats(self) -> None:
-        """The heartbeat thread sleeps."""
-        self._consumer.stop_timer(BEAT)
-
-    def beat(self) -> None:
-        """One turn of the heartbeat thread."""
-        if self.state not in BEATING:
-            return
-        consumer, discovery = self._consumer, self._discovery
-        now_us = consumer.now_us
-        coordinator = discovery.coordinator
-        if coordinator is None:
-            discovery.find()  # The thread goes on when it is found.
-        elif now_us >= self._session_until_us:
-            discovery.lose_coordinator("no heartbeat was answered within the session timeout")
-            discovery.find()
-        elif consumer.available_at(coordinator) > now_us:
-            consumer.start_timer(BEAT, consumer.available_at(coordinator) - now_us)
-        else:
-            if now_us >= self._next_beat_us:
-                self._next_beat_us = now_us + self._interval_us
-                consumer.call(
-                    coordinator,
-                    self._heartbeat,
-                    self._heartbeat_version,
-                    self._heartbeat_answered,
-                    self._heartbeat_broke,
-                    self.generation,
-                )
-            at_us = min(self._next_beat_us, self._session_until_us)
-            consumer.start_timer(BEAT, at_us - now_us)
-
-    def coordinator_found(self) -> None:
-        """A coordinator was found: it has the whole session timeout to answer."""
-        self._session_until_us = self._consumer.now_us + self._session_us
-        if self.state in BEATING:
-            self._arm_beat()
-
-    def _heartbeat_answered(self, reply: HeartbeatReply, sent: Generation) -> None:
-        error = reply.error
-        if error is ErrorCode.NONE:
-            self._session_until_us = self._consumer.now_us + self._session_us
-            return
-        why = f"Heartbeat: {error.name}"
-        unchanged = sent == self.generation
-        match error:
-            case ErrorCode.REBALANCE_IN_PROGRESS:
-                self._session_until_us = self._consumer.now_us + self._session_us
-                if self.state is MemberState.STABLE:
-                    self.request_rejoin("the group is rebalancing")
-            case ErrorCode.ILLEGAL_GENERATION | ErrorCode.UNKNOWN_MEMBER_ID:
-                if unchanged:
-                    self.reset(why, forget_member_id=error is ErrorCode.UNKNOWN_MEMBER_ID)
-            case ErrorCode.FENCED_INSTANCE_ID:
-                if unchanged:
-                    self.reset(why, forget_member_id=True)
-                    self._consumer.fail_later(error, why)
-            case ErrorCode.COORDINATOR_NOT_AVAILABLE | ErrorCode.NOT_COORDINATOR:
-                self._discovery.lose_coordinator(why)
-                self._heartbeat_failed(sent)
-            case _:
-                self._heartbeat_failed(sent)
-
-    def _heartbeat_broke(self, why: str, sent: Generation) -> None:
-        self._heartbeat_failed(sent)
-
-    def _heartbeat_failed(self, sent: Generation) -> None:
-        """Another one soon. Without a coordinator the thread looks for one and goes on when it is found."""
-        if self.state in BEATING and sent == self.generation:
-            self._next_beat_us = self._consumer.now_us + self._retry.first_us
-            self._arm_beat()
-
     # --- leaving -----------------------------------------------------------------------------------------------
 
     def poll_timed_out(self) -> None:
@@ -506,7 +336,6 @@ class Membership:
         member_id = UNKNOWN_MEMBER if forget_member_id else self.generation.member_id
         self.generation = Generation(NO_GENERATION, member_id, None)
         self.needs_prepare = True
-        self._heartbeat = None
         self._consumer.rebalancing.membership_reset()
         self.request_rejoin(why)
 
@@ -524,7 +353,7 @@ class Membership:
             return
         assert old in MAY_FOLLOW[state], f"{self._consumer.name}: {old} -> {state} ({why})"
         if old in BEATING and state not in BEATING:
-            self.stop_heartbeats()
+            self.heartbeats.stop()
         self.state = state
         generation, member_id, _ = self.generation
         self._consumer.note(

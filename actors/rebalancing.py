@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from actors.commits import Commit, Result
-from actors.membership import Generation, MemberState
+from actors.member_state import Generation, MemberState
 from protocol.assign.base import Assignor, Memory, Subscriber, Topics
 from protocol.codec import CodecError
 from protocol.errors import ErrorCode
