@@ -23,6 +23,9 @@ ASSUMED_PARTITIONS = 6
 ASSUMED_BROKERS = 3
 UNNAMED_GROUP = "group"
 _OFFSETS_TOPIC = "__consumer_offsets"
+_ASSUMED_SETTINGS = {
+    "emulated.commit.after.poll": "assumed: without auto-commit the application commits what it processed",
+}
 
 
 @frozen
@@ -112,6 +115,8 @@ class _Composer:
         for one in sorted(files, key=lambda one: one.group is not None):
             merged.update(dict(one.settings))
         strategy = merged.pop("partition_assignment_strategy", None)
+        if merged.get("enable_auto_commit") is False:
+            merged.setdefault("emulated_commit_after_poll", True)
         group.settings = tuple(sorted(merged.items()))
         self._choose_assignors(group, facts, strategy)
         if any(one.instance for one in files):
@@ -294,7 +299,7 @@ class _Writer:
         if given:
             self.table(*path)
             for key, value in given.items():
-                self.pair(key, value)
+                self.pair(key, value, _ASSUMED_SETTINGS.get(key, ""))
 
 
 def _key(name: str) -> str:

@@ -242,9 +242,11 @@ def test_two_describes_a_known_time_apart_give_the_rate(imported: Import):
 
 def test_consumer_properties_become_the_groups_settings(imported: Import):
     """Comments, continued lines and all three separators of java.util.Properties."""
-    scenario, _, unread, _ = imported(OFFSETS_3_ALL_GROUPS, consumer=CONSUMER)
+    scenario, toml, unread, _ = imported(OFFSETS_3_ALL_GROUPS, consumer=CONSUMER)
     billing = scenario.groups["billing"]
+    assert '"emulated.commit.after.poll" = true  # assumed: without auto-commit' in toml
     assert dict(billing.config) == {
+        "emulated_commit_after_poll": True,
         "enable_auto_commit": False,
         "heartbeat_interval_ms": 10_000,
         "session_timeout_ms": 30_000,
