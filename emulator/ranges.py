@@ -1,0 +1,75 @@
+"""Sets of offsets as ranges: small while work goes forward, whatever the number of records."""
+
+from bisect import bisect_left, bisect_right
+
+
+class Ranges:
+    """A set of whole numbers, kept as sorted, disjoint, non-touching ranges ``[first, last)``.
+
+    Adding where the last range ends costs a comparison; anywhere else a bisection and a list insertion.
+    """
+
+    __slots__ = ("_firsts", "_lasts")
+
+    def __init__(self) -> None:
+        self._firsts: list[int] = []
+        self._lasts: list[int] = []
+
+    def __iter__(self) -> "zip[tuple[int, int]]":
+        """The ranges, lowest first."""
+        return zip(self._firsts, self._lasts, strict=True)
+
+    @property
+    def total(self) -> int:
+        """How many numbers are in the set."""
+        return sum(self._lasts) - sum(self._firsts)
+
+    def add(self, first: int, last: int) -> int:
+        """Put ``first .. last - 1`` in; returns how many of them were in already."""
+        if first >= last:
+            return 0
+        firsts, lasts = self._firsts, self._lasts
+        if not firsts or first > lasts[-1]:
+            firsts.append(first)
+            lasts.append(last)
+            return 0
+        if first == lasts[-1]:  # the common case: work goes on where it stopped
+            lasts[-1] = last
+            return 0
+        low = bisect_left(lasts, first)
+        high = bisect_right(firsts, last)
+        known = self._covered(low, high, first, last)
+        if low < high:
+            first = min(first, firsts[low])
+            last = max(last, lasts[high - 1])
+        firsts[low:high] = [first]
+        lasts[low:high] = [last]
+        return known
+
+    def cut(self, end: int) -> int:
+        """Take out everything from ``end`` on; returns how many numbers that were."""
+        keep = bisect_left(self._firsts, end)
+        taken = sum(self._lasts[keep:]) - sum(self._firsts[keep:])
+        del self._firsts[keep:], self._lasts[keep:]
+        if keep and self._lasts[-1] > end:
+            taken += self._lasts[-1] - end
+            self._lasts[-1] = end
+        return taken
+
+    def gaps(self, first: int, last: int) -> list[tuple[int, int]]:
+        """The parts of ``[first, last)`` that are not in the set."""
+        missing = []
+        for index in range(bisect_right(self._lasts, first), len(self._firsts)):
+            if self._firsts[index] >= last:
+                break
+            if self._firsts[index] > first:
+                missing.append((first, self._firsts[index]))
+            first = self._lasts[index]
+        if first < last:
+            missing.append((first, last))
+        return missing
+
+    def _covered(self, low: int, high: int, first: int, last: int) -> int:
+        return sum(
+            max(0, min(self._lasts[index], last) - max(self._firsts[index], first)) for index in range(low, high)
+        )
