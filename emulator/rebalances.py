@@ -18,7 +18,8 @@ from protocol.notes import AssignmentReceived, GroupBecame, GroupLoaded, GroupUn
 
 PREPARING = "PreparingRebalance"
 STABLE = "Stable"
-CALM = (STABLE, "Empty", "Dead")
+CALM = (STABLE, "Empty")
+"""Dead is not: from the midst of a rebalance it means that the coordinator gave the group up."""
 
 
 class Rebalance:
