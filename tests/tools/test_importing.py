@@ -82,6 +82,12 @@ def test_every_layout_of_a_topic_describe_says_the_same(imported: Import, text: 
     assert "# seen: 1, 2, 4" in toml
 
 
+def test_a_broker_that_only_waits_for_its_replica_is_a_broker(imported: Import):
+    """In mid-reassignment the target may stand under "Adding Replicas" alone (KIP-455)."""
+    _, toml, _, _ = imported(TOPICS_3.replace("Adding Replicas: 2", "Adding Replicas: 8,9"))
+    assert "# seen: 1, 2, 4, 8, 9" in toml
+
+
 def test_topic_settings_are_named_as_not_emulated(imported: Import):
     """Nothing is dropped in silence."""
     _, toml, _, _ = imported(TOPICS_3)
@@ -140,6 +146,14 @@ def test_all_groups_in_one_output_become_as_many_groups(imported: Import):
     assert "# assumed: the group had no active member when described" in toml
     assert "Consumer group 'audit' has no active members." in remarks
     assert scenario.topics["orders"].partitions == 6
+
+
+def test_of_two_describes_of_a_group_the_later_counts(imported: Import):
+    """Members and subscriptions that are gone in the second are gone."""
+    later = "\n".join(line for line in OFFSETS_3_ALL_GROUPS.splitlines() if "b-1-bbbb" not in line) + "\n"
+    scenario, _, unread, _ = imported(OFFSETS_3_ALL_GROUPS, later)
+    assert unread == []
+    assert (scenario.groups["billing"].members, scenario.groups["billing"].topics) == (1, ("orders",))
 
 
 def test_verbose_offsets_of_kafka_4_have_a_leader_epoch(imported: Import):
