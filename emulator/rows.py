@@ -26,6 +26,9 @@ from actors.machine import (
     TimerFired,
     Told,
 )
+from protocol import commands as _commands  # noqa: F401 - importing registers what rows may hold
+from protocol import messages as _messages  # noqa: F401
+from protocol import notes as _notes  # noqa: F401
 from protocol.codec import Malformed, seal, unseal
 from protocol.errors import ErrorCode
 from protocol.values import from_row, to_row
