@@ -17,6 +17,7 @@ nothing is committed.
 from collections.abc import Callable
 from typing import Any
 
+from emulator.checkers.commits import COMMITTED
 from emulator.facts import Seen
 from emulator.ranges import Ranges
 from protocol.errors import ErrorCode
@@ -33,9 +34,6 @@ from protocol.notes import (
     RecordsAcknowledged,
     RecordsAppended,
 )
-
-COMMITTED = "committed"
-"""``PositionSet.why`` of a position that came from the committed offset; any other is a reset."""
 
 
 class _Reading:

@@ -11,8 +11,8 @@ Work cut off by a crash is not reported as processed, and is not committed eithe
 
 from emulator.checkers.base import Checker
 from emulator.checkers.commits import COMMITTED
-from emulator.checkers.intervals import Intervals
 from emulator.facts import DiskTailLost, Seen
+from emulator.ranges import Ranges
 from protocol.names import NO_GENERATION, TopicPartition, host_of
 from protocol.notes import (
     OffsetCommitted,
@@ -29,7 +29,7 @@ class _Progress:
     """One group on one partition."""
 
     def __init__(self) -> None:
-        self.done = Intervals()
+        self.done = Ranges()
         """Processed, or skipped in the open."""
         self.committed: int | None = None
         self.began = False
