@@ -25,6 +25,7 @@ from protocol.messages.group import (
 from protocol.names import ActorName
 from protocol.notes import AdminAnswered, GroupDescribed
 from protocol.schema import SPECS
+from protocol.versions import LATEST, ApiVersions
 
 Command: TypeAlias = RemoveMember | DeleteGroup | DescribeGroup
 
@@ -57,10 +58,11 @@ class _Task:
 class Admin(Machine):
     """``bootstrap``: the brokers to ask for coordinators, in turn."""
 
-    def __init__(self, name: ActorName, bootstrap: tuple[ActorName, ...]) -> None:
+    def __init__(self, name: ActorName, bootstrap: tuple[ActorName, ...], *, versions: ApiVersions = LATEST) -> None:
         super().__init__(name)
         assert bootstrap, f"{name}: no broker to ask"
         self._bootstrap = bootstrap
+        self._versions = versions
         self._next_broker = 0
         self._tasks: dict[int, _Task] = {}
         self._last_number = 0
@@ -114,7 +116,8 @@ class Admin(Machine):
 
     def _ask(self, task: _Task, peer: ActorName, message: object) -> None:
         task.peer = peer
-        task.request_id = self.request(peer, message, SPECS[type(message)].versions[-1])
+        spec = SPECS[type(message)]
+        task.request_id = self.request(peer, message, self._versions.requests.get(spec.name, spec.versions[-1]))
         self.start_timer(("request", str(task.number)), REQUEST_TIMEOUT_US)
 
     def _again(self, task: _Task) -> None:

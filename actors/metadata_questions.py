@@ -4,9 +4,7 @@ from actors.machine import Chance, Machine, Received
 from protocol.config import ProducerConfig
 from protocol.messages.data import Metadata, MetadataReply
 from protocol.names import ActorName
-from protocol.schema import SPECS
 
-METADATA_VERSION = SPECS[Metadata].versions[-1]
 TIMER = ("metadata",)
 
 
@@ -20,12 +18,19 @@ class MetadataQuestions:
     """One question at a time, to the brokers last heard of and the bootstrap ones in turn."""
 
     def __init__(
-        self, machine: Machine, topic: str, config: ProducerConfig, bootstrap: tuple[ActorName, ...], chance: Chance
+        self,
+        machine: Machine,
+        topic: str,
+        config: ProducerConfig,
+        bootstrap: tuple[ActorName, ...],
+        chance: Chance,
+        version: int,
     ) -> None:
         self._machine = machine
         self._topic = topic
         self._config = config
         self._chance = chance
+        self._version = version
         self._bootstrap = bootstrap
         self._brokers = bootstrap
         self._next_broker = chance.below(len(bootstrap))
@@ -45,7 +50,7 @@ class MetadataQuestions:
         self._due_us = None
         self.asked = self._brokers[self._next_broker % len(self._brokers)]
         self._next_broker += 1
-        self._request_id = self._machine.request(self.asked, Metadata(topics=(self._topic,)), METADATA_VERSION)
+        self._request_id = self._machine.request(self.asked, Metadata(topics=(self._topic,)), self._version)
         self._asked_us = self._machine.now_us
         self.deadline_us = self._asked_us + self._config.request_timeout_ms * 1000
 

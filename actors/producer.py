@@ -21,9 +21,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.data import MetadataReply, Produce, ProduceBatch, ProducedBatch, ProduceReply
 from protocol.names import ActorName
 from protocol.notes import ProduceFailed, RecordsAcknowledged
-from protocol.schema import SPECS
-
-PRODUCE_VERSION = SPECS[Produce].versions[-1]
+from protocol.versions import LATEST, ApiVersions
 
 STALE_METADATA = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -75,6 +73,7 @@ class Producer(Machine):
         *,
         bootstrap: tuple[ActorName, ...],
         chance: Chance,
+        versions: ApiVersions = LATEST,
     ) -> None:
         super().__init__(name)
         assert bootstrap, f"{name}: no broker to ask"
@@ -84,8 +83,9 @@ class Producer(Machine):
         self.idempotent = config.enable_idempotence and config.acks == -1
         self.queues: list[ProduceQueue] = []
         self._chance = chance
+        self._produce_version = versions["Produce"]
         self._producer_id = self._new_producer_id()
-        self._metadata = MetadataQuestions(self, topic, config, bootstrap, chance)
+        self._metadata = MetadataQuestions(self, topic, config, bootstrap, chance, versions["Metadata"])
         self._nodes: dict[int, _Node] = {}
         self._rate = config.emulated_records_per_s
         self._credit = 0
@@ -214,7 +214,7 @@ class Producer(Machine):
             return
         timeout_ms = self.config.request_timeout_ms
         message = Produce(acks=self.config.acks, timeout_ms=timeout_ms, batches=tuple(rows))
-        request_id = self.request(node.host, message, PRODUCE_VERSION)
+        request_id = self.request(node.host, message, self._produce_version)
         if self.config.acks == 0:
             for queue, _ in taken:  # nobody will answer
                 self._drop(queue)
