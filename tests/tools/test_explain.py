@@ -1,0 +1,164 @@
+"""``kemu explain``: a whole run as a transcript, filtered, as text and as JSON; bad files in one line."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from emulator.checkers import checkers_for
+from emulator.facts import Seen
+from emulator.replay import scenario_of
+from emulator.runner import run
+from emulator.scenario_files import load_scenario, with_values
+from emulator.traces import Step, facts_of, read_trace
+from tools.explain import explain
+
+SETTINGS = ("duration=25s", "plan.0.at=8s", "plan.0.for=8s", "members=2", "partitions=2", "session.timeout.ms=6000")
+
+
+class Recorder:
+    """Everything that was reported while the run went on."""
+
+    def __init__(self):
+        self.seen: list[Seen] = []
+
+    def see(self, seen):
+        self.seen.append(seen)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """A short run in which a member stands still: (trace file, result, facts seen live)."""
+    path = tmp_path_factory.mktemp("explain") / "run.trace"
+    recorder = Recorder()
+    scenario = with_values(load_scenario("gc-pause-zombie"), SETTINGS)
+    result = run(scenario, seed=3, drive="bare", trace=path, observers=(recorder,))
+    return path, result, recorder.seen
+
+
+def explained(path, *arguments):
+    return CliRunner().invoke(explain, [str(path), *map(str, arguments)])
+
+
+def objects(path, *arguments):
+    outcome = explained(path, "--format", "json", *arguments)
+    assert outcome.exit_code == 0, outcome.output
+    return [json.loads(line) for line in outcome.output.splitlines()]
+
+
+def test_the_facts_of_a_file_are_the_facts_of_the_run(recorded):
+    path, _, seen = recorded
+
+    assert list(facts_of(read_trace(path))) == seen
+
+
+def test_checkers_find_over_a_file_what_they_found_online(recorded):
+    """Issue 2, item 11: the same class, online and over a trace."""
+    path, result, _ = recorded
+    trace = read_trace(path)
+    checkers = checkers_for(scenario_of(trace.header))
+    for seen in facts_of(trace):
+        for checker in checkers:
+            checker.see(seen)
+    for checker in checkers:
+        checker.finish(result.virtual_us)
+
+    assert tuple(violation for checker in checkers for violation in checker.violations) == result.violations
+
+
+def test_text_has_a_legend_one_line_per_step_and_notes_below(recorded):
+    path, result, _ = recorded
+    steps = [record for record in read_trace(path).records() if isinstance(record, Step)]
+
+    outcome = explained(path)
+
+    assert outcome.exit_code == 0
+    lines = outcome.output.splitlines()
+    assert lines[0].startswith("time         step")
+    assert lines[5].startswith("gc-pause-zombie, seed 3, ")
+    assert lines[-1] == f"holds: {result.steps} steps, {result.messages} messages, digest {result.digest}"
+    numbered = [line for line in lines if line[13:14].isdigit()]
+    assert [int(line[13:20]) for line in numbered] == [step.seq for step in steps]
+    assert {line[:12].count(":") for line in numbered} == {1}
+    notes = sum(1 for step in steps for row in step.effects if row[0] == 5)
+    assert sum(line.startswith(" " * 22 + "# ") for line in lines) == notes > 0
+    assert any("% HostPaused host=c2" in line for line in lines)
+    assert any("<- c1 Heartbeat v4 generation=1 member_id=c1-" in line for line in lines)
+
+
+def test_json_is_one_object_per_record_with_decoded_messages(recorded):
+    path, result, _ = recorded
+    rows = objects(path)
+
+    assert (rows[0]["kind"], rows[0]["seed"]) == ("header", 3)
+    assert (rows[-1]["kind"], rows[-1]["digest"]) == ("footer", result.digest)
+    joins = [
+        effect["message"]
+        for row in rows
+        if row["kind"] == "step"
+        for effect in row["effects"]
+        if effect["name"] == "Send" and effect["message"].get("api") == "JoinGroup"
+    ]
+    assert joins[0]["group"] == "g" and joins[0]["type"] == "JoinGroup"
+
+
+@pytest.mark.parametrize(("actor", "shown"), [("c1", {"c1"}), ("b0", {"b0", "b0/coordinator"})])
+def test_an_actor_is_shown_alone_with_all_parts_of_its_host(recorded, actor, shown):
+    rows = objects(recorded[0], "--actor", actor)
+
+    assert {row["actor"] for row in rows if row["kind"] == "step"} == shown
+    assert all(actor in row["fact"].get("host", actor) for row in rows if row["kind"] == "fact")
+
+
+def test_from_and_to_cut_a_window_of_time(recorded):
+    rows = objects(recorded[0], "--from", "8s", "--to", "9500ms")
+
+    times = [row["at_us"] for row in rows if row["kind"] in ("step", "fact", "packet")]
+    assert times and min(times) >= 8_000_000 and max(times) <= 9_500_000
+
+
+def test_grep_keeps_the_whole_step_a_matching_line_belongs_to(recorded):
+    outcome = explained(recorded[0], "--grep", "GroupBecame .*new=Stable")
+
+    blocks = [line for line in outcome.output.splitlines()[6:-1] if not line.startswith(" ")]
+    assert blocks and all("== append" in line for line in blocks)
+
+
+def test_a_torn_file_is_printed_as_far_as_it_is_whole_and_said_to_be_torn(recorded, tmp_path):
+    path = tmp_path / "torn.trace"
+    path.write_bytes(recorded[0].read_bytes()[:-100])
+
+    outcome = explained(path)
+
+    assert outcome.exit_code == 2
+    assert "RunStarted" in outcome.output
+    assert outcome.output.splitlines()[-1].startswith(f"Error: {path}: torn at byte ")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [(b"not a trace", "byte 0: not a kemu trace"), (None, "No such file or directory")]
+)
+def test_a_file_that_is_no_trace_gives_one_line(tmp_path, content, said):
+    path = tmp_path / "some.file"
+    if content is not None:
+        path.write_bytes(content)
+
+    outcome = explained(path)
+
+    assert outcome.exit_code == 2
+    assert outcome.stderr == f"Error: {path}: {said}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--grep", "("), "is no regular expression"),
+        (("--from", "soon"), "is no duration"),
+        (("--actor", "c9"), "nothing in it of c9"),
+    ],
+)
+def test_a_filter_that_makes_no_sense_is_bad_input(recorded, arguments, said):
+    outcome = explained(recorded[0], *arguments)
+
+    assert outcome.exit_code == 2
+    assert said in outcome.output
