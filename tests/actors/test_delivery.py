@@ -14,13 +14,14 @@ from protocol.commands import Close, ClusterView, HostPartition, SetRate
 from protocol.config import BrokerConfig, ProducerConfig
 from protocol.messages.data import MetadataReply, ProduceReply
 from protocol.notes import ProduceFailed, RecordsAcknowledged
+from protocol.versions import KAFKA_2_4, KAFKA_3_4, LATEST, ApiVersions
 from tests.actors.data_world import DataWorld, Lot
 
 INTERVAL_US = 100_000
 PARTITIONS = 3
 
 
-def _cluster(**config: Any) -> DataWorld:
+def _cluster(versions: ApiVersions = LATEST, **config: Any) -> DataWorld:
     """Brokers b0 and b1, topic t with three partitions over them, a producer p1."""
     world = DataWorld()
     view = ClusterView(brokers=((0, ""), (1, "")), topics=(("t", (0, 1, 0)),), offsets_leaders=())
@@ -29,7 +30,10 @@ def _cluster(**config: Any) -> DataWorld:
         for command in (view, *_hosting(node, 1)):
             world.tell(f"b{node}", command)
     settings = ProducerConfig(**{"emulated_records_per_s": 60, **config})
-    world.add("p1", lambda life: Producer("p1", "t", settings, bootstrap=("b0", "b1"), chance=Lot(1000 * life)))
+    world.add(
+        "p1",
+        lambda life: Producer("p1", "t", settings, bootstrap=("b0", "b1"), chance=Lot(1000 * life), versions=versions),
+    )
     return world
 
 
@@ -76,6 +80,20 @@ def test_records_reach_the_log_once_when_nothing_goes_wrong_in_few_steps():
     assert world.steps - before == 100 * (1 + 2 + PARTITIONS + 2)
     _finish(world)
     assert _in_logs(world) == _acknowledged(world) > 700
+
+
+@pytest.mark.parametrize("versions", [LATEST, KAFKA_3_4, KAFKA_2_4], ids=["3.9", "3.4", "2.4"])
+def test_brokers_understand_the_versions_of_every_release(versions):
+    """A profile picks what clients send; the answer comes in the same version."""
+    world = _cluster(versions)
+    world.run(1_000)
+    _finish(world)
+
+    asked = {type(send.message).__name__: send.version for name, send in world.sent if name == "p1"}
+    answered = {type(send.message).__name__: send.version for name, send in world.sent if name != "p1"}
+    assert asked == {api: versions[api] for api in ("Metadata", "Produce")}
+    assert answered == {f"{api}Reply": version for api, version in asked.items()}
+    assert _in_logs(world) == _acknowledged(world) > 0
 
 
 @pytest.mark.parametrize(("idempotent", "duplicates"), [(True, 0), (False, 6)])
