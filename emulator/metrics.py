@@ -29,6 +29,10 @@ class Metrics:
                 self._on[kind] = (*self._on.get(kind, ()), handler)
         self._finished = False
 
+    def wants(self, kind: type) -> bool:
+        """Facts that some figure needs; a world need not show us others."""
+        return kind in self._on
+
     def see(self, seen: Seen) -> None:
         """Take one fact; those that do not matter cost one look-up."""
         for handler in self._on.get(type(seen.fact), ()):
