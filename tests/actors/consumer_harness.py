@@ -190,7 +190,12 @@ class Harness:
         """Run until the consumer is STABLE and has taken its assignment."""
         membership = self.consumer.membership
         return self.run_until(
-            lambda: membership.state.value == "STABLE" and membership.outcome is None and self.consumer.polling,
+            lambda: (
+                membership.state.value == "STABLE"
+                and membership.outcome is None
+                and not membership.rejoin_needed
+                and self.consumer.polling
+            ),
             within_us,
         )
 
@@ -222,7 +227,7 @@ class Harness:
     def _perform(self, effect: Any) -> None:
         match effect:
             case Send(to, _, request_id, version, message):
-                assert (message, version) == unseal(seal(message, version)), "the message does not survive the wire"
+                message, version = unseal(seal(message, version))
                 self.sent.append((self.now_us, to, message))
                 self._open[request_id] = to
                 self._at(self.now_us + LATENCY_US, "arrive", Pending(to, request_id, version, message))
@@ -259,6 +264,10 @@ class Harness:
         """Keep requests of these APIs unanswered (in ``held``)."""
         self._hold.update(apis)
 
+    def unhold(self, *apis: str) -> None:
+        """Answer further requests of these APIs; those held stay held."""
+        self._hold.difference_update(apis)
+
     def release(self, api: str, error: int | Callable[[Any], Any] | None = None) -> None:
         """Answer the requests held, and hold no more; with an error, or as the cluster would."""
         self._hold.discard(api)
@@ -271,6 +280,16 @@ class Harness:
     def tell(self, command: Any) -> None:
         """A command from outside."""
         self.step(Told(command))
+
+    def generation(self) -> tuple[int, str]:
+        """The consumer's generation and member id."""
+        generation = self.consumer.membership.generation
+        return generation.id, generation.member_id
+
+    def rejoin_now(self) -> None:
+        """Have the next heartbeat answered with REBALANCE_IN_PROGRESS, and run until that answer is here."""
+        self.answer_next("Heartbeat", 27)
+        self.run_until(lambda: self.consumer.membership.rejoin_needed)
 
     def close(self) -> "Harness":
         """Close cleanly and wait for it."""
