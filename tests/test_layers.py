@@ -1,0 +1,111 @@
+"""The one rule of the architecture, as a test: who may import whom. Reads sources only, so it needs nothing to run."""
+
+import ast
+import importlib.metadata
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("protocol", "actors", "emulator", "tools")
+
+MAY_IMPORT = {
+    "protocol": {"protocol"},
+    "actors": {"protocol", "actors"},
+    "emulator": {"protocol", "actors", "emulator"},
+    "tools": {"protocol", "actors", "emulator", "tools"},
+}
+"""Imports go leftwards only: protocol <- actors <- emulator <- tools."""
+
+IMPURE = {"trio", "time", "random", "secrets", "datetime", "os", "uuid", "socket", "threading", "asyncio", "subprocess"}
+"""Clock, chance and I/O: nothing of it in ``protocol/`` and in machines."""
+
+ONLY_IN = {
+    "trio": ("actors/shell.py", "emulator/", "tools/bench/"),
+    "pyspark": ("tools/pipeline/",),
+    "hypothesis": (),
+    "pytest": (),
+}
+"""Third parties with one place to live (tests are not looked at); () = nowhere but in tests. The bench measures Trio."""
+
+
+def sources(package: str) -> list[Path]:
+    """Every module of a package."""
+    return sorted((ROOT / package).rglob("*.py"))
+
+
+ALL = [path for package in PACKAGES for path in sources(package)]
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, module) of every import in a file, also those inside functions."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: relative import"
+            yield node.lineno, node.module or ""
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) in (
+            "import_module",
+            "__import__",
+        ):
+            # A module named in a string is an import too.
+            first = node.args[0] if node.args else None
+            if isinstance(first, ast.Constant) and isinstance(first.value, str):
+                yield node.lineno, first.value
+
+
+def place(path: Path) -> str:
+    """A file's path from the root, with forward slashes."""
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", ALL, ids=place)
+def test_a_module_imports_only_from_its_own_layer_and_those_left_of_it(path: Path) -> None:
+    """ARCHITECTURE.md, the rule."""
+    own = place(path).partition("/")[0]
+    for line, module in imports(path):
+        top = module.partition(".")[0]
+        if top in (*PACKAGES, "tests"):
+            assert top in MAY_IMPORT[own], f"{place(path)}:{line}: {own} must not import {module}"
+
+
+@pytest.mark.parametrize("path", [*sources("protocol"), *sources("actors")], ids=place)
+def test_machines_and_the_language_know_no_clock_no_chance_and_no_io(path: Path) -> None:
+    """The same events give the same effects, on any machine and in any process."""
+    if place(path) == "actors/shell.py":
+        return
+    for line, module in imports(path):
+        assert module.partition(".")[0] not in IMPURE, f"{place(path)}:{line}: {module} in a pure layer"
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            assert node.func.id not in ("open", "input", "print"), f"{place(path)}:{node.lineno}: I/O in a pure layer"
+
+
+@pytest.mark.parametrize("path", ALL, ids=place)
+def test_a_third_party_stays_in_its_place(path: Path) -> None:
+    """One file of the actors knows Trio; only the pipeline knows Spark; only tests know the test tools."""
+    for line, module in imports(path):
+        allowed = ONLY_IN.get(module.partition(".")[0])
+        if allowed is not None:
+            assert any(place(path).startswith(start) for start in allowed), f"{place(path)}:{line}: {module}"
+
+
+def test_no_module_is_named_like_one_of_the_standard_library() -> None:
+    """A script run from inside a folder would import ours instead of Python's."""
+    clashes = [place(path) for path in ALL if path.stem in sys.stdlib_module_names]
+
+    assert clashes == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_import_names_are_this_repositorys_and_nobody_elses(package: str) -> None:
+    """Top-level names such as "tools" are common: another distribution that ships one must be noticed."""
+    module = __import__(package)
+    owners = set(importlib.metadata.packages_distributions().get(package, []))
+
+    assert module.__file__ is not None
+    assert Path(module.__file__).resolve().is_relative_to(ROOT)
+    assert owners <= {"kemu"}, f"{package} is also shipped by {sorted(owners - {'kemu'})}"

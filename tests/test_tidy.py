@@ -1,0 +1,75 @@
+"""What keeps the sources readable: sizes, and nothing left lying about."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+MOST_LINES = 600
+MOST_LINES_OF_A_FUNCTION = 80
+CODE = sorted(path for folder in ("protocol", "actors", "emulator", "tools") for path in (ROOT / folder).rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+DOCS = sorted(ROOT.glob("*.md"))
+ALLOWED_AT_ROOT = {
+    "pyproject.toml", "emulator", "protocol", "actors", "tests", "tools",
+    "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", ".ci",
+    ".git", ".gitignore", ".venv", "runs", "build", "dist", "kemu.egg-info",
+}  # fmt: skip
+"""Caches aside, nothing else stands at the root."""
+
+
+def name(path: Path) -> str:
+    """A file's path from the root."""
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", [*CODE, *TESTS], ids=name)
+def test_files_are_short_enough_to_read(path: Path) -> None:
+    """A heart is split into parts before it passes this."""
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+
+
+@pytest.mark.parametrize("path", CODE, ids=name)
+def test_functions_fit_a_screen_or_two(path: Path) -> None:
+    """A flat match may be long, but not longer than this."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            assert length <= MOST_LINES_OF_A_FUNCTION, f"{name(path)}:{node.lineno}: {node.name} has {length} lines"
+
+
+@pytest.mark.parametrize("path", CODE, ids=name)
+def test_nothing_is_left_to_be_done_in_a_comment(path: Path) -> None:
+    """Open ends belong into an issue."""
+    marks = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
+    found = [
+        number for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1) if marks.search(line)
+    ]
+
+    assert found == []
+
+
+@pytest.mark.parametrize("path", [*DOCS, *CODE, *TESTS], ids=name)
+def test_texts_name_no_path_outside_the_repository(path: Path) -> None:
+    """The repository stands alone: what it speaks of is in it, or is public."""
+    foreign = re.compile(r"(?<![\w.])/(?:wo" r"rk|home|Users|root)/\w")
+    text = path.read_text(encoding="utf-8")
+
+    assert [match.group() for match in foreign.finditer(text)] == []
+
+
+@pytest.mark.parametrize("path", DOCS, ids=name)
+def test_the_files_a_document_points_to_exist(path: Path) -> None:
+    """A link that leads nowhere is worse than none."""
+    links = re.findall(r"\]\((?!https?://|#)([^)#]+)", path.read_text(encoding="utf-8"))
+
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_only_what_belongs_there_stands_at_the_root() -> None:
+    """The top level is the project's table of contents."""
+    there = {path.name for path in ROOT.iterdir() if not (path.name.startswith(".") and path.name.endswith("_cache"))}
+
+    assert there - ALLOWED_AT_ROOT - {".hypothesis", ".coverage"} == set()

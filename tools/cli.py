@@ -1,0 +1,104 @@
+"""The command ``kemu``: people's way in. Commands live in modules of their own, imported when they are called."""
+
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import click
+from attrs import frozen
+
+from tools.exits import BAD_INPUT
+
+
+@frozen
+class Row:
+    """One command: where it is, and its line in the help (so that the help imports nothing)."""
+
+    place: str
+    """module:attribute"""
+    summary: str
+
+
+COMMANDS: Mapping[str, Row] = {
+    "run": Row("tools.run_command:run", "Run a scenario and say what happened, what it cost and what was violated."),
+    "scenarios": Row("tools.describe:scenarios", "List the scenarios that come with the package."),
+    "describe": Row("tools.describe:describe", "Explain config keys, faults, actions, checkers and exit codes."),
+    "import": Row("tools.importing:import_", "Turn the output of Kafka's own tools into a scenario."),
+    "replay": Row("tools.replay_command:replay", "Feed a trace to today's machines and stop at the first difference."),
+    "explain": Row("tools.explain:explain", "Print a trace as a transcript people can read."),
+    "assign": Row("tools.assign:assign", "Compute the assignment of one group, as its leader would."),
+    "compare-assignors": Row("tools.assign:compare_assignors", "Compare what assignors do with the same group."),
+}
+
+
+class _LazyGroup(click.Group):
+    """Commands by name from a table; ``kemu run`` need not import what ``kemu import`` needs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        row = COMMANDS.get(cmd_name)
+        if row is None:
+            return None
+        module, _, attribute = row.place.partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and name not in COMMANDS:
+            from emulator.reading import nearest
+
+            raise click.UsageError(f'"{name}" is no command{nearest(name, COMMANDS)}')
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, row.summary) for name, row in COMMANDS.items()])
+
+
+def _version() -> str:
+    try:
+        return version("kemu")
+    except PackageNotFoundError:
+        return "from a source tree that is not installed"
+
+
+def _print_version(ctx: click.Context, _: Any, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        click.echo(f"kemu {_version()}")
+        ctx.exit()
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Say which.")
+def kemu() -> None:
+    """Whole emulated Kafka consumer groups in one process: real protocol, virtual time, one seed, injected faults.
+
+    Start with "kemu run steady-group", then "kemu scenarios".
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; exits with a code of ``tools.exits``. Bad input is one clear message, never a traceback."""
+    from emulator.reading import ScenarioError
+
+    try:
+        kemu.main(args=arguments, prog_name="kemu")
+    except ScenarioError as error:
+        for line in str(error).splitlines():
+            click.echo(f"{click.style('error', fg='red')}: {line}", err=True)
+        sys.exit(BAD_INPUT)
+    except BrokenPipeError:
+        # Whoever read our output has gone (kemu explain ... | head); what is left is for nobody.
+        sys.stderr.close()
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

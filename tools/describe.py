@@ -1,0 +1,218 @@
+"""``kemu describe`` and ``kemu scenarios``: what there is, from the tables themselves."""
+
+import difflib
+import inspect
+import json
+from collections.abc import Callable, Iterable, Mapping
+
+import attrs
+import click
+
+from emulator.faults import ACTIONS, CHOICES, FAULTS, WORKLOAD, ActionKind
+from emulator.reading import nearest
+from emulator.scenario import EARLIEST
+from emulator.scenario_files import presets
+from emulator.settings import SET_BY_SCENARIO, fields_of
+from emulator.units import duration_text
+from protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig, source_of
+from protocol.errors import ErrorCode
+from protocol.schema import STRUCTS, Field
+from tools.exits import MEANING
+
+CONFIGS: Mapping[str, tuple[str, type]] = {
+    "consumer": ("[groups.NAME.config]", ConsumerConfig),
+    "broker": ("[brokers.config]", BrokerConfig),
+    "producer": ("[producers.config]", ProducerConfig),
+}
+
+
+@click.command()
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def scenarios(form: str) -> None:
+    """List the scenarios that come with the package; each is a name for "kemu run"."""
+    listed = presets()
+    if form == "json":
+        click.echo(json.dumps([{"name": preset.name, "summary": preset.summary} for preset in listed], indent=2))
+        return
+    width = max(len(preset.name) for preset in listed)
+    for preset in listed:
+        click.echo(f"{click.style(f'{preset.name:{width}}', bold=True)}  {preset.summary}")
+
+
+@click.command()
+@click.argument("key", required=False)
+def describe(key: str | None) -> None:
+    """Explain KEY: a config key, a fault or action, a checker, or a topic.
+
+    Topics: consumer, broker, producer (config keys), faults, actions, checkers, profiles, errors, exits.
+    Without KEY, everything but errors is listed.
+    """
+    if key is None:
+        for topic in ("consumer", "broker", "producer", "faults", "actions", "checkers", "profiles", "exits"):
+            _print(topic, TOPICS[topic]())
+        return
+    if key in TOPICS:
+        _print(key, TOPICS[key]())
+        return
+    found = [*_config_lines(key), *_action_lines(key), *_checker_lines(key)]
+    if not found:
+        known = [
+            *TOPICS,
+            *ACTIONS,
+            *_checker_names(),
+            *(name for _, cls in CONFIGS.values() for name in fields_of(cls)),
+        ]
+        like = [name for name in known if key.lower() in name.lower()] or difflib.get_close_matches(key, known, n=5)
+        hint = "; did you mean " + ", ".join(like[:8]) + "?" if like else nearest(key, TOPICS)
+        raise click.UsageError(f'nothing is called "{key}"{hint}')
+    for line in found:
+        click.echo(line)
+
+
+def _print(title: str, lines: Iterable[str]) -> None:
+    click.echo(click.style(title, bold=True))
+    for line in lines:
+        click.echo(f"  {line}")
+    click.echo()
+
+
+def _config_table(name: str) -> Callable[[], Iterable[str]]:
+    def lines() -> Iterable[str]:
+        place, cls = CONFIGS[name]
+        yield f"written in {place}"
+        rows = [
+            (key, _said(_default(cls, field)), source_of(field))
+            for key, field in fields_of(cls).items()
+            if key not in SET_BY_SCENARIO
+        ]
+        widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+        for key, default, source in rows:
+            yield f"{key:{widths[0]}}  {default:{widths[1]}}  {source}"
+
+    return lines
+
+
+def _default(cls: type, field: "attrs.Attribute[object]") -> object:
+    return getattr(EARLIEST, field.name) if cls is ConsumerConfig else field.default
+
+
+def _said(item: object) -> str:
+    if isinstance(item, bool):
+        return str(item).lower()
+    if isinstance(item, tuple):
+        return ",".join(item)
+    return "unset" if item is None else '""' if item == "" else str(item)
+
+
+def _config_lines(key: str) -> Iterable[str]:
+    for place, cls in CONFIGS.values():
+        field = fields_of(cls).get(key)
+        if field is not None and key in SET_BY_SCENARIO:
+            yield f"{key}  cannot be set: {SET_BY_SCENARIO[key]}"
+        elif field is not None:
+            default = _said(_default(cls, field))
+            here = f" (Kafka: {_said(field.default)})" if default != _said(field.default) else ""
+            yield f"{click.style(key, bold=True)}  in {place}"
+            yield f"  default {default}{here}"
+            yield f"  source  {source_of(field)}"
+
+
+def _actions_table(rows: Mapping[str, ActionKind]) -> Callable[[], Iterable[str]]:
+    def lines() -> Iterable[str]:
+        width = max(map(len, ACTIONS))
+        for kind, row in rows.items():
+            yield f"{kind:{width}}  {row.summary}"
+
+    return lines
+
+
+def _action_lines(kind: str) -> Iterable[str]:
+    row = ACTIONS.get(kind)
+    if row is None:
+        return
+    yield f"{click.style(kind, bold=True)}: {row.summary}"
+    yield ""
+    yield from (f"  {line}" for line in inspect.cleandoc(row.cls.__doc__ or "").splitlines())
+    yield ""
+    yield "  in a scenario file:"
+    yield "    [[plan]]"
+    yield '    at = "30s"'
+    yield f'    do = "{kind}"'
+    for field in STRUCTS[row.cls]:
+        yield f"    {_field_line(row, field)}"
+
+
+def _field_line(row: ActionKind, field: Field) -> str:
+    """One field as a file would have it, with what it may be."""
+    rate = field.name == "records_per_s"
+    name = "rate" if rate else field.name.removesuffix("_us")
+    duration = field.name.endswith("_us")
+    kind = "duration" if duration else "rate" if rate else "error code" if field.annotation is ErrorCode else ""
+    kind = kind or {int: "number", bool: "true or false", str: "text"}.get(field.annotation, "list of hosts")
+    host = dict(row.hosts).get(field.name)
+    if host and field.annotation is str:
+        kind = {"any": "host", "member": "member", "broker": "broker"}[host]
+    choices = CHOICES.get((row.cls, field.name))
+    said = " or ".join(choices) if choices else kind
+    if field.default is attrs.NOTHING:
+        return f"{name} = ...   # {said}"
+    default = duration_text(field.default) if duration else field.default
+    return f"{name} = ...   # {said}; default {_said(default)}"
+
+
+def _checker_names() -> list[str]:
+    from emulator.checkers import CHECKERS
+
+    return list(CHECKERS)
+
+
+def _checker_lines(name: str) -> Iterable[str]:
+    from emulator.checkers import CHECKERS
+
+    if name in CHECKERS:
+        yield f"{click.style(name, bold=True)}:"
+        yield from (f"  {line}" for line in inspect.cleandoc(CHECKERS[name].__doc__ or "").splitlines())
+
+
+def _checkers() -> Iterable[str]:
+    from emulator.checkers import CHECKERS
+
+    width = max(map(len, CHECKERS))
+    for name, cls in CHECKERS.items():
+        yield f"{name:{width}}  {_first_line(cls)}"
+
+
+def _profiles() -> Iterable[str]:
+    from protocol.profiles import DEFAULT_PROFILE, PROFILES
+
+    width = max(map(len, PROFILES))
+    for name, profile in PROFILES.items():
+        yield f"{name:{width}}  {profile.summary}{' (the default)' if name == DEFAULT_PROFILE else ''}"
+
+
+def _errors() -> Iterable[str]:
+    for code in ErrorCode:
+        yield f"{code.value:>4}  {code.name}"
+
+
+def _exits() -> Iterable[str]:
+    for code, meaning in MEANING.items():
+        yield f"{code:>3}  {meaning}"
+
+
+def _first_line(cls: type) -> str:
+    return inspect.cleandoc(cls.__doc__ or "").partition("\n")[0]
+
+
+TOPICS: Mapping[str, Callable[[], Iterable[str]]] = {
+    "consumer": _config_table("consumer"),
+    "broker": _config_table("broker"),
+    "producer": _config_table("producer"),
+    "faults": _actions_table(FAULTS),
+    "actions": _actions_table(WORKLOAD),
+    "checkers": _checkers,
+    "profiles": _profiles,
+    "errors": _errors,
+    "exits": _exits,
+}
+"""What can be listed as a whole."""

@@ -1,0 +1,171 @@
+"""A run's result for people (text) and for programs (JSON)."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import click
+
+from emulator.runner import RunResult
+from emulator.scenario import Scenario
+from tools.exits import OF_VERDICT
+from tools.ownership import Ownership, picture
+from tools.story import Line, Story, clock_text, span_text
+
+COLOURS = {"holds": "green", "inconclusive": "yellow", "liveness": "red", "violated": "red", "broken": "red"}
+KIND_COLOURS = {"fault": "yellow", "group": "cyan", "member": "magenta"}
+LAST_LINES = 120
+"""How many lines of the story are printed; the middle of a longer one is left out."""
+
+
+def as_dict(result: RunResult) -> dict[str, Any]:
+    """The result as plain data, the metrics' keys beside the run's own."""
+    own = attrs.asdict(result)
+    metrics = own.pop("metrics")
+    own["violations"] = [attrs.asdict(violation) for violation in result.violations]
+    own["faults"] = list(result.faults)
+    own["wall_s"] = round(result.wall_s, 6)
+    clash = own.keys() & metrics.keys()
+    assert not clash, f"metrics must not reuse {sorted(clash)}"
+    return {**own, **metrics}
+
+
+def as_json(result: RunResult) -> str:
+    """The result as one JSON object."""
+    return json.dumps(as_dict(result), indent=2)
+
+
+def as_text(
+    result: RunResult,
+    scenario: Scenario,
+    story: Story,
+    ownership: Ownership,
+    command: str,
+    trace: Path | None,
+    *,
+    told: bool = False,
+) -> Iterable[str]:
+    """The report, line by line; ``told``: the story was printed already while it happened."""
+    yield from _head(result, scenario)
+    if not told:
+        yield from _section("What happened")
+        yield from _story(story.lines)
+    for group in scenario.groups:
+        if group in ownership.intervals:
+            yield from _section(f"Who owned what in {group}")
+            yield from picture(ownership, group)
+    yield from _section("What it cost")
+    yield from _costs(result.metrics)
+    if result.faults:
+        yield from _section("Faults")
+        yield from _faults(result)
+    yield from _section("Verdict")
+    yield from _verdict(result, command, trace)
+
+
+def table_of_seeds(results: Sequence[RunResult], command_for: Callable[[int], str]) -> Iterable[str]:
+    """One row per run, then what failed with the command that repeats it."""
+    first = results[0]
+    yield f"{first.scenario}, profile {first.profile}, seeds {first.seed} to {results[-1].seed}"
+    yield ""
+    yield f"{'seed':>8}  {'verdict':<12} {'steps':>9} {'messages':>9} {'rebalances':>10} {'wall':>8}  digest"
+    for result in results:
+        verdict = click.style(f"{result.verdict:<12}", fg=COLOURS[result.verdict])
+        count = len(result.metrics.get("rebalances", ()))
+        wall = f"{result.wall_s:.2f} s"
+        yield (
+            f"{result.seed:>8}  {verdict} {result.steps:>9,} {result.messages:>9,} {count:>10} {wall:>8}"
+            f"  {result.digest[:16]}"
+        )
+    yield ""
+    failed = [result for result in results if OF_VERDICT[result.verdict]]
+    idle = [index for index, _ in enumerate(first.faults) if not any(each.faults[index]["fired"] for each in results)]
+    for index in idle:
+        yield f"fault {index} never fired in any run: {first.faults[index]['text']}"
+    yield f"{len(results) - len(failed)} of {len(results)} hold"
+    for result in failed:
+        yield f"seed {result.seed} {result.verdict}: {_first_reason(result)}"
+        yield f"  {command_for(result.seed)}"
+
+
+def _first_reason(result: RunResult) -> str:
+    if result.broke:
+        return result.broke.splitlines()[0]
+    return f"{result.violations[0].checker}: {result.violations[0].text}" if result.violations else ""
+
+
+def _section(title: str) -> Iterable[str]:
+    yield ""
+    yield click.style(title, bold=True)
+
+
+def _head(result: RunResult, scenario: Scenario) -> Iterable[str]:
+    yield click.style(result.scenario, bold=True) + (f": {scenario.summary}" if scenario.summary else "")
+    speed = result.virtual_us / 1e6 / result.wall_s if result.wall_s else 0
+    yield f"seed {result.seed}, profile {result.profile}, {result.drive} drive"
+    yield (
+        f"{span_text(result.virtual_us)} of virtual time in {result.wall_s:.2f} s ({speed:,.0f} times as fast), "
+        f"{result.steps:,} steps, {result.messages:,} messages"
+    )
+
+
+def _story(lines: Sequence[Line]) -> Iterable[str]:
+    half = LAST_LINES // 2
+    for number, line in enumerate(lines):
+        if len(lines) > LAST_LINES and number == half:
+            yield f"  ... {len(lines) - 2 * half} lines left out; --trace FILE and kemu explain FILE show all"
+        if len(lines) <= LAST_LINES or number < half or number >= len(lines) - half:
+            colour = KIND_COLOURS.get(line.kind)
+            yield f"  {clock_text(line.at_us)}  {click.style(line.text(), fg=colour) if colour else line.text()}"
+
+
+def _costs(metrics: dict[str, Any]) -> Iterable[str]:
+    rebalances = metrics.get("rebalances", [])
+    if rebalances:
+        yield "  rebalances"
+        yield f"    {'group':<12} {'gen':>4} {'began':>10} {'took':>10} {'members':>8} {'moved':>6}  reason"
+        for row in rebalances:
+            took = span_text(row["ended_us"] - row["started_us"]) if row["ended_us"] is not None else "not over"
+            yield (
+                f"    {row['group']:<12} {row['generation']:>4} {clock_text(row['started_us']):>10} {took:>10} "
+                f"{_count(row['members']):>8} {_count(row['moved']):>6}  {row['reason']}"
+            )
+    downtime = {name: us for name, us in dict(metrics.get("downtime_us", {})).items() if us}
+    if downtime:
+        worst = sorted(downtime.items(), key=lambda pair: (-pair[1], pair[0]))
+        said = ", ".join(f"{name} {span_text(us)}" for name, us in worst[:4])
+        yield f"  partitions nobody served for a time: {len(downtime)}; longest: {said}"
+    for key, words in (("duplicates", "records processed more than once"), ("lost", "records lost")):
+        if key in metrics:
+            yield f"  {words}: {_count(metrics[key]):,}"
+
+
+def _count(given: Any) -> int:
+    """A number, or how many there are."""
+    if isinstance(given, int):
+        return given
+    return sum(given.values()) if isinstance(given, dict) else len(given)
+
+
+def _faults(result: RunResult) -> Iterable[str]:
+    for fault in result.faults:
+        if fault["fired"]:
+            times = "once" if fault["fired"] == 1 else f"{fault['fired']:,} times"
+            yield f"  {fault['index']}  {fault['text']}: fired {times}"
+        else:
+            yield click.style(f"  {fault['index']}  {fault['text']}: NEVER FIRED", fg="yellow")
+
+
+def _verdict(result: RunResult, command: str, trace: Path | None) -> Iterable[str]:
+    yield "  " + click.style(result.verdict, fg=COLOURS[result.verdict], bold=True)
+    for violation in result.violations:
+        yield f"  {clock_text(violation.at_us)} step {violation.seq}: {violation.checker}: {violation.text}"
+    if result.broke:
+        yield from (f"  {line}" for line in result.broke.splitlines())
+    if trace is not None:
+        yield f"  trace: {trace}   (kemu explain {trace}; kemu replay {trace})"
+    yield f"  digest: {result.digest}"
+    if OF_VERDICT[result.verdict]:
+        yield f"  repeat with: {command}"
