@@ -5,7 +5,6 @@ Both drives go through here, so nothing is shared between actors: what arrives i
 
 from typing import Any
 
-from actors.machine import Send
 from protocol import messages as _messages  # noqa: F401 - importing registers every message
 from protocol.codec import CodecError, seal, unseal
 
@@ -14,9 +13,8 @@ class Unreadable(Exception):
     """Bytes that a server answers by closing the connection (Kafka: InvalidRequestException)."""
 
 
-def seal_mail(send: Send) -> bytes:
-    """The bytes of an outgoing message, in the version it is sent in."""
-    return seal(send.message, send.version)
+seal_mail = seal
+"""(message, version) -> the bytes of an outgoing message."""
 
 
 def open_mail(data: bytes) -> Any:

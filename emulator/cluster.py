@@ -176,6 +176,10 @@ class Cluster:
 
     # --- what is where -----------------------------------------------------------------------------------------
 
+    def wants(self, kind: type) -> bool:
+        """Facts that tell who leads a group."""
+        return kind in (MemberAdded, LeaderElected)
+
     def see(self, seen: Seen) -> None:
         """Keep track of who leads which group."""
         fact = seen.fact

@@ -141,6 +141,8 @@ class Host:
         self.disk = Disk()
         self.held: list[Entry] = []
         self.ppm = 0
+        self.steady = True
+        """Whether its clock has always shown the world's time."""
         self._world_base_us = 0
         self._local_base_us = 0
 
@@ -164,6 +166,7 @@ class Host:
         self._local_base_us = self.local_us(now_us)
         self._world_base_us = now_us
         self.ppm = ppm
+        self.steady = False
 
 
 Turn = tuple[Actor, Event]

@@ -73,6 +73,11 @@ class Injector:
 
     # --- triggers ----------------------------------------------------------------------------------------------
 
+    def wants(self, kind: type) -> bool:
+        """Notes that some entry of the plan waits for, and answers to injected errors."""
+        notes = {entry.trigger.note for entry in self.plan if isinstance(entry, When) and isinstance(entry.trigger, Noted)}
+        return kind is AnswerInjected or kind.__name__ in notes
+
     def see(self, seen: Seen) -> None:
         """Look whether a note triggers something, or shows that an injected error was answered."""
         fact = seen.fact

@@ -8,7 +8,7 @@ A link is what one actor (the client of the connection) has to another; it has a
 """
 
 from collections.abc import Callable, Mapping
-from enum import Enum
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 from actors.machine import LinkDown, Received, Send
@@ -19,8 +19,11 @@ from emulator.hosts import Actor, Condition, Host, Turn
 from protocol.names import host_of
 from protocol.schema import SPECS
 
+_API = {cls: spec.name for cls, spec in SPECS.items()}
+"""Kafka's name of each message's API (importing ``actors.mail`` declared them all)."""
 
-class Verdict(Enum):
+
+class Verdict(StrEnum):
     """What became of a packet, as the trace names it."""
 
     SENT = "sent"
@@ -64,17 +67,27 @@ class Link:
         "_bits",
         "broken",
         "client",
+        "client_host",
         "client_life",
         "connection",
         "held",
         "least_us",
         "next_us",
         "server",
+        "server_host",
         "server_life",
         "span",
     )
 
-    def __init__(self, client: str, server: str, latency_us: tuple[int, int], stream: Stream) -> None:
+    def __init__(
+        self,
+        client: str,
+        server: str,
+        hosts: tuple[Host | None, Host | None],
+        latency_us: tuple[int, int],
+        stream: Stream,
+    ) -> None:
+        self.client_host, self.server_host = hosts
         self.least_us, most_us = latency_us
         self.span = most_us - self.least_us + 1
         self.client = client
@@ -181,7 +194,7 @@ class Network:
             if not link.connection:
                 self._open(link, actor)
             reply, connection, dead = 0, link.connection, link.broken
-        packet = Packet(number, link, send, connection, reply, SPECS[type(send.message)].name, seal_mail(send))
+        packet = Packet(number, link, send, connection, reply, _API[type(send[4])], seal_mail(send[4], send[3]))
         if dead:
             return packet, Verdict.LOST, -1
         extra_us = 0
@@ -220,7 +233,7 @@ class Network:
         if way:
             self.agenda.push(due_us, self._reply_arrives, packet)
         else:
-            server_host = self._host_of(link.server)
+            server_host = link.server_host
             packet.server_life = server_host.life if server_host is not None and server_host.running else 0
             self.agenda.push(due_us, self._request_arrives, packet)
         return due_us
@@ -228,7 +241,8 @@ class Network:
     def _link(self, client: str, server: str, life: int) -> Link:
         ends = host_of(client), host_of(server)
         latency_us = self.links_us.get(ends) or self.links_us.get(ends[::-1]) or self.latency_us
-        return Link(client, server, latency_us, Stream(self.seed, f"net/{client}.{life}>{server}"))
+        hosts = self.hosts.get(ends[0]), self.hosts.get(ends[1])
+        return Link(client, server, hosts, latency_us, Stream(self.seed, f"net/{client}.{life}>{server}"))
 
     def _open(self, link: Link, actor: Actor) -> None:
         """A new connection: its handshake costs a round trip before the first packet leaves."""
@@ -246,7 +260,7 @@ class Network:
     def _request_arrives(self, entry: Entry) -> Turn | None:
         packet: Packet = entry[4]
         link = packet.link
-        host = self._host_of(link.server)
+        host = link.server_host
         if host is None or not host.running:
             silent = host is not None and host.condition is Condition.SILENT
             self._tell(packet, Verdict.VANISHED if silent else Verdict.REFUSED, -1)
@@ -268,7 +282,7 @@ class Network:
     def _reply_arrives(self, entry: Entry) -> Turn | None:
         packet: Packet = entry[4]
         link = packet.link
-        host = self._host_of(link.client)
+        host = link.client_host
         if host is None or not host.running or host.life != link.client_life or link.connection != packet.connection:
             self._tell(packet, Verdict.VANISHED, -1)
             return None
@@ -320,12 +334,12 @@ class Network:
 
     def host_down(self, host: Host, silent: bool) -> None:
         """A host's process ended. ``silent``: nobody is told; else its connections are reset."""
-        for link in [link for link in self._connections.values() if self._host_of(link.client) is host]:
+        for link in [link for link in self._connections.values() if link.client_host is host]:
             self._forget(link)
             if not silent:
                 self._tell_server(link)
         if not silent:
-            for link in [link for link in self._connections.values() if self._host_of(link.server) is host]:
+            for link in [link for link in self._connections.values() if link.server_host is host]:
                 self.break_link(link)
 
     def _reset(self, link: Link, connection: int) -> None:
@@ -350,7 +364,7 @@ class Network:
 
     def _client_learns(self, entry: Entry) -> Turn | None:
         link, connection = entry[4]
-        host = self._host_of(link.client)
+        host = link.client_host
         if link.connection != connection or host is None or not host.running or host.life != link.client_life:
             return None
         if host.condition is Condition.PAUSED:
@@ -361,7 +375,7 @@ class Network:
 
     def _server_learns(self, entry: Entry) -> Turn | None:
         link, life = entry[4]
-        host = self._host_of(link.server)
+        host = link.server_host
         if host is None or not host.running or host.life != life:
             return None
         if host.condition is Condition.PAUSED:
@@ -392,6 +406,3 @@ class Network:
                     self.break_link(packet.link)
                     continue
             self._tell(packet, Verdict.RELEASED, self._dispatch(packet))
-
-    def _host_of(self, actor: str) -> Host | None:
-        return self.hosts.get(host_of(actor))

@@ -4,6 +4,7 @@ A run has two phases, as a safety phase under faults and a liveness phase after 
 the scenario's ``heal_at_us``; then everything that lasts is ended, and all must get well again within the bound.
 """
 
+import gc
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -109,7 +110,7 @@ class Run:
         self.injector = Injector(self.cluster, scenario.plan)
         self.checkers = list(checkers_for(scenario) if checkers is None else checkers)
         self.metrics = Metrics()
-        self.world.observers = [self.cluster, self.injector, *self.checkers, self.metrics, *observers]
+        self.world.watch((self.cluster, self.injector, *self.checkers, self.metrics, *observers))
 
     def drive(self, take_turns: Callable[[World, int], None]) -> str:
         """Run both phases; what broke, "" if nothing did."""
@@ -117,10 +118,15 @@ class Run:
         self.cluster.begin()
         self.injector.arm()
         world.at(self.scenario.heal_at_us, self._heal)
+        collecting = gc.isenabled()
+        gc.disable()  # a full collection looks at every member: the cost of a step would grow with the cluster
         try:
             take_turns(world, self.scenario.ends_us)
         except MachineBroke as broke:
             return str(broke)
+        finally:
+            if collecting:
+                gc.enable()
         world.report(facts.RunEnded(reason=world.stopped or "time is over"))
         return ""
 

@@ -36,11 +36,18 @@ from protocol.values import to_row
 
 
 class Observer(Protocol):
-    """Watches facts: checkers, metrics, triggers, live printing."""
+    """Watches facts: checkers, metrics, triggers, live printing.
+
+    An observer with a method ``wants(type) -> bool`` is shown facts of these types only.
+    """
 
     def see(self, seen: facts.Seen) -> None:
         """Take one fact."""
         ...
+
+
+PacketRow = tuple[int, int, str, str, int, str, int, str, int]
+"""As ``TraceWriter.packet`` takes it."""
 
 
 class MachineBroke(Exception):
@@ -67,7 +74,9 @@ class World:
         self.agenda = Agenda(Stream(seed, "ties"))
         self.hosts: dict[str, Host] = {}
         self.network = Network(self.agenda, seed, self.hosts, latency_us, links_us or {}, self._record_packet)
-        self.observers = list(observers)
+        self._observers = tuple(observers)
+        self._watching: dict[type, tuple[Callable[[facts.Seen], None], ...]] = {}
+        """Who sees facts of a type; filled as types turn up."""
         self.append_us = append_us
         self.stopped = ""
         """Why the run is over; "" while it is not."""
@@ -111,9 +120,9 @@ class World:
         """Step, record, perform, tell."""
         host = actor.host
         now_us = self.now_us
-        local_us = host.local_us(now_us)
+        local_us = now_us if host.steady else host.local_us(now_us)
         self.steps = seq = self.steps + 1
-        event_row = self._event_row(event)
+        event_row = (0, self.network.arrived) if type(event) is Received else self._event_row(event)
         try:
             effects: Sequence[Any] = actor.machine.step(local_us, event)
         except Exception as error:
@@ -123,16 +132,19 @@ class World:
             raise MachineBroke(f"{actor.name} at {now_us} us, step {seq}: {type(error).__name__}: {error}") from error
         rows: list[tuple[Any, ...]] = []
         noted: list[Any] | None = None
-        sent: list[tuple[Packet, Verdict, int]] | None = None
+        sent: list[PacketRow] | None = None
         for effect in effects:
             kind = type(effect)
             if kind is Send:
                 packet, verdict, due_us = self.network.send(actor, effect)
-                rows.append((0, packet.id, effect[0], effect[1], effect[2], packet.data))
+                to, connection, request_id = effect[:3]
+                data = packet.data
+                rows.append((0, packet.id, to, connection, request_id, data))
+                row = (packet.id, now_us, actor.name, to, packet.connection, packet.api, len(data), verdict, due_us)
                 if sent is None:
-                    sent = [(packet, verdict, due_us)]
+                    sent = [row]
                 else:
-                    sent.append((packet, verdict, due_us))
+                    sent.append(row)
                 if self.watch_sends is not None:
                     self.watch_sends(packet, effect[4])
             elif kind is StartTimer:
@@ -159,18 +171,22 @@ class World:
                 self.network.hang_up(actor, effect[0])
         self.writer.step(seq, now_us, actor.name, actor.life, local_us, event_row, rows)
         if sent is not None:
-            for packet, verdict, due_us in sent:
-                self._record_packet(packet, verdict, due_us)
+            for row in sent:
+                self.writer.packet(*row)
         if noted is not None:
             for fact in noted:
-                self._tell(facts.Seen(seq, now_us, actor.name, actor.life, fact))
+                watchers = self._watching.get(type(fact))
+                if watchers is None:
+                    watchers = self._watchers_of(type(fact))
+                if watchers:
+                    seen = facts.Seen(seq, now_us, actor.name, actor.life, fact)
+                    for see in watchers:
+                        see(seen)
         if actor.machine.finished and host.running:
             self.take_down(host, Condition.CLOSED)
 
     def _event_row(self, event: Event) -> tuple[Any, ...]:
         kind = type(event)
-        if kind is Received:
-            return (0, self.network.arrived)
         if kind is TimerFired:
             return (2, event[0])
         if kind is Appended:
@@ -179,20 +195,30 @@ class World:
             return (5, to_row(event[0]))
         return (1, *event) if kind is LinkDown else (4, *event)
 
-    def _tell(self, seen: facts.Seen) -> None:
-        for observer in self.observers:
-            observer.see(seen)
+    def watch(self, observers: Sequence[Observer]) -> None:
+        """From now on these see every fact they want, in this order."""
+        self._observers = tuple(observers)
+        self._watching = {}
+
+    def _watchers_of(self, kind: type) -> tuple[Callable[[facts.Seen], None], ...]:
+        found = tuple(
+            observer.see for observer in self._observers if getattr(observer, "wants", _wants_all)(kind)
+        )
+        self._watching[kind] = found
+        return found
 
     def report(self, fact: Any) -> None:
         """A fact of the world: recorded, and told to those who watch."""
         self.writer.fact(self.steps, self.now_us, fact)
-        self._tell(facts.Seen(self.steps, self.now_us, "", 0, fact))
+        seen = facts.Seen(self.steps, self.now_us, "", 0, fact)
+        for see in self._watching.get(type(fact)) or self._watchers_of(type(fact)):
+            see(seen)
 
     def _record_packet(self, packet: Packet, verdict: Verdict, due_us: int) -> None:
         link = packet.link
         sender, to = (link.server, link.client) if packet.reply else (link.client, link.server)
         self.writer.packet(
-            packet.id, self.now_us, sender, to, packet.connection, packet.api, len(packet.data), verdict.value, due_us
+            packet.id, self.now_us, sender, to, packet.connection, packet.api, len(packet.data), verdict, due_us
         )
 
     # --- timers ------------------------------------------------------------------------------------------------
@@ -342,6 +368,10 @@ class World:
 
 def _call(entry: Entry) -> None:
     entry[4]()
+
+
+def _wants_all(_: type) -> bool:
+    return True
 
 
 def _ignore(_: Any) -> None:

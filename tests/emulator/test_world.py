@@ -197,7 +197,7 @@ def test_failed_writes_are_told_to_their_writer_and_leave_no_trace_on_disk() -> 
 def test_a_machine_that_finishes_ends_its_process() -> None:
     world, _ = sleeper_world()
     watcher = Watcher()
-    world.observers.append(watcher)
+    world.watch([watcher])
     world.tell("s", Close())
     drive_bare(world, SECOND)
 
@@ -223,7 +223,7 @@ def test_a_broken_machine_ends_the_run_with_its_event_as_the_last_step(drive: ob
 def test_facts_of_the_world_reach_the_observers() -> None:
     world = small_world(start=False)
     watcher = Watcher()
-    world.observers.append(watcher)
+    world.watch([watcher])
     world.start(world.hosts["c1"])
 
     assert [seen.fact for seen in watcher.facts] == [HostStarted(host="c1", life=1, kept_disk=True)]
