@@ -18,9 +18,9 @@ Handlers = dict[type, Callable[[Seen, Any], None]]
 
 
 class Holding:
-    """One life of one member: its last assignment and what it owns."""
+    """One life of one member: its assignments and what it owns."""
 
-    __slots__ = ("actor", "assignment", "generation", "group", "life", "member_id", "owned")
+    __slots__ = ("actor", "assignment", "generation", "group", "life", "member_id", "owned", "received")
 
     def __init__(self, actor: str, life: int, group: str) -> None:
         self.actor = actor
@@ -28,8 +28,10 @@ class Holding:
         self.group = group
         self.member_id = ""
         self.generation = -1
+        self.received: frozenset[TopicPartition] | None = None
+        """The last assignment that came; None before the first of this life."""
         self.assignment: frozenset[TopicPartition] | None = None
-        """None until the first assignment of this life."""
+        """The last one that was taken over (one with topics that are not subscribed any more is not)."""
         self.owned: set[TopicPartition] = set()
 
 
@@ -63,10 +65,12 @@ class Holdings:
         holding = self.of(seen)
         holding.member_id = fact.member_id
         holding.generation = fact.generation
-        holding.assignment = frozenset(fact.partitions)
+        holding.received = frozenset(fact.partitions)
 
     def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
-        self.of(seen).owned.update(fact.added)
+        holding = self.of(seen)
+        holding.assignment = holding.received
+        holding.owned.update(fact.added)
 
     def _revoked(self, seen: Seen, fact: PartitionsRevoked) -> None:
         self.of(seen).owned.difference_update(fact.revoked)

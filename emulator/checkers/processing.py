@@ -4,7 +4,8 @@ Theory. A partition is handed over by callbacks: from ``onPartitionsAssigned`` u
 a member serves it. The application runs on the polling thread, as the callbacks do, so work that is reported was
 begun under the ownership that still stands. Hence:
 
-1. A member processes only partitions it owns by its own callbacks, and of these only what its last assignment gave it.
+1. A member processes only partitions it owns by its own callbacks, and of these only what the last assignment it took
+   over gave it.
 2. Within one ownership, work begins where the position was set and goes on without gap or repetition.
 
 What the protocol allows: a zombie (paused, cut off, or simply busy) goes on with what it owned until it polls and

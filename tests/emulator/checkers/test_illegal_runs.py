@@ -83,6 +83,7 @@ def test_work_on_a_partition_the_next_assignment_did_not_give(story):
     story.complete(2, "c1", "c2")
     story.become("Stable")
     story.receive("c1", 2, "")
+    story.assigned("c1", 2, "")
     story.process("c1", 0, 0, 2)
 
     caught(story, "processing", "which it was not assigned in generation 2")
@@ -467,6 +468,18 @@ def test_records_that_wait_and_are_never_processed(story):
     story.wait(31)
 
     caught(story, "liveness", "group g processed nothing of t-1 within 30 s, though records wait at 0")
+
+
+def test_a_group_that_changes_hands_for_ever_and_never_processes_anything(story):
+    story.heal()
+    for _ in range(4):
+        story.wait(9)
+        story.revoke("c1", "0")
+        story.revoke("c2", "1")
+        story.assigned("c1", 1, "0")
+        story.assigned("c2", 1, "1")
+
+    caught(story, "liveness", "group g processed nothing of t-0 within 30 s")
 
 
 def test_a_run_that_ends_before_the_bound_is_not_judged(story):

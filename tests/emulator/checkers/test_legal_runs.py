@@ -357,6 +357,27 @@ def test_a_group_that_comes_to_rest_within_the_bound_after_each_disturbance():
     assert story.judged() == {}
 
 
+def test_members_too_slow_for_max_poll_interval_do_the_same_work_again_and_again():
+    """Spec 2.7: they are thrown out before they commit; partitions behind the first are never reached."""
+    story = Story("c1")
+    story.form(c1="0 1")
+    story.heal()
+    for empty in (2, 4, 6):
+        story.wait(9)
+        story.process("c1", 0, 0, 10)
+        story.remove(story.ids["c1"])
+        story.become("PreparingRebalance")
+        story.complete(empty)
+        story.lose("c1")
+        story.ids["c1"] = f"c1-again-{empty}"
+        story.add("c1")
+        story.become("PreparingRebalance")
+        story.generation_of(empty + 1, c1="0 1")
+    story.wait(5)
+
+    assert story.judged() == {}
+
+
 def test_liveness_is_satisfied_when_all_that_was_demanded_has_come_about():
     story = Story("c1", "c2")
     story.form(c1="0", c2="1")
