@@ -12,17 +12,18 @@ cost nothing on the way, within a budget of work, so it finds most of what can b
 
 from collections import deque
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from attrs import define, field
 
 from protocol.assign.leveling import Pool, step_bound
 
-HOME_BUDGET = 200_000
-"""How many (member, pool) pairs ``send_home`` looks at in any case."""
-HOME_PASSES = 40
-"""And how many times all of them, in large groups."""
-MOST_DISTURBED = 2
-"""How many owners a way home may disturb before it repays them."""
+HOME_SEARCHES = ((0, 100_000, 10), (2, 20_000, 1))
+"""The searches of ``send_home``: how many owners may be disturbed on the way before that is repaid, how many (member,
+pool) pairs to look at in any case, and how many times all of them in large groups."""
+
+Link: TypeAlias = tuple[int, int, int, int]
+"""(pool, place of the giver in it, place of the taker, the member at the other end)"""
 
 
 @define
@@ -41,7 +42,7 @@ class _Web:
                 for place, member in enumerate(pool.members):
                     self.places[member].append((index, place))
 
-    def shift(self, source: int, links: dict[int, tuple[int, int, int, int]]) -> None:
+    def shift(self, source: int, links: dict[int, Link]) -> None:
         """Move one partition along each link from the source on, to the end of the chain."""
         member = source
         while member in links:
@@ -94,14 +95,14 @@ def relieve(pools: Sequence[Pool], loads: list[int], keep_owned: bool) -> int:
 
 def _upstream(
     web: _Web, targets: Sequence[int], open_members: dict[int, None], open_pools: bytearray
-) -> tuple[int | None, dict[int, tuple[int, int, int, int]], list[int], list[int]]:
+) -> tuple[int | None, dict[int, Link], list[int], list[int]]:
     """Search from the lightest members against the direction of passing on, fewest owners disturbed first.
 
     Returns:
         A member heavier by two than the target its links lead to, or None; the links; what was seen.
     """
     enough = web.loads[targets[0]] + 2
-    links: dict[int, tuple[int, int, int, int]] = {}
+    links: dict[int, Link] = {}
     seen = dict.fromkeys(targets)
     seen_pools: list[int] = []
     visited = bytearray(len(web.pools))
@@ -140,18 +141,51 @@ def send_home(pools: Sequence[Pool], loads: list[int]) -> int:
         How many partitions are fewer away from their owners; at most as many as were.
     """
     web = _Web(pools, loads, keep_owned=False)
-    budget = max(HOME_BUDGET, HOME_PASSES * sum(len(places) for places in web.places))
+    edges = sum(len(places) for places in web.places)
+    deficits = _Deficits(web)
+    return sum(
+        _send_home_all(web, deficits, most_disturbed, max(least, passes * edges))
+        for most_disturbed, least, passes in HOME_SEARCHES
+    )
+
+
+def _send_home_all(web: _Web, deficits: "_Deficits", most_disturbed: int, budget: int) -> int:
+    """Search for every owner that is short of something, again as long as it finds something."""
     saved = 0
-    for index, pool in enumerate(pools):
-        for place in range(len(pool.members)):
-            while pool.count[place] < pool.own[place] and budget > 0:
-                search = _WayHome(web, index, place)
-                found = search.run(budget)
-                budget -= search.work
-                if not found:
-                    break
-                saved += 1
+    for owner in range(len(web.loads)):
+        while budget > 0 and any(deficits.is_short(index, place) for index, place in web.places[owner]):
+            search = _WayHome(web, deficits, owner, most_disturbed)
+            gain = search.run(budget)
+            budget -= search.work
+            if not gain:
+                break
+            saved += gain
     return saved
+
+
+@define
+class _Deficits:
+    """Per pool the places that hold less than they owned, and those that hold more."""
+
+    web: _Web
+    short: list[list[int]] = field(init=False)
+    spare: list[list[int]] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.short = [[] for _ in self.web.pools]
+        self.spare = [[] for _ in self.web.pools]
+        for index in range(len(self.web.pools)):
+            self.count_again(index)
+
+    def is_short(self, index: int, place: int) -> bool:
+        pool = self.web.pools[index]
+        return pool.count[place] < pool.own[place]
+
+    def count_again(self, index: int) -> None:
+        """Put one pool's lists right after a change."""
+        pairs = list(zip(self.web.pools[index].count, self.web.pools[index].own, strict=True))
+        self.short[index] = [place for place, (count, own) in enumerate(pairs) if count < own]
+        self.spare[index] = [place for place, (count, own) in enumerate(pairs) if count > own]
 
 
 @define
@@ -159,56 +193,70 @@ class _WayHome:
     """The search for what an owner can pass on, to take back one of its own and be as heavy as before.
 
     The owner gains one; everybody it disturbs on the way costs one, and everybody else who gets one of its own back
-    pays for one. The search ends at a member that gives one of the owner's home and so stays as heavy as it is, or
-    that is lighter by one than such a member, which then takes its place. ``cost``: member -> owners disturbed on
-    the way there less those repaid.
+    pays for one. The search ends at a member that gives one of the owner's home and so stays as heavy as it is, or that
+    is lighter by one than such a member, which then takes its place. ``cost``: member -> owners disturbed on the way
+    there less those repaid; ``work``: (member, pool) pairs looked at.
     """
 
     web: _Web
-    home: int
-    place: int
+    deficits: _Deficits
+    owner: int
+    most_disturbed: int
     work: int = 0
     cost: dict[int, int] = field(init=False)
-    links: dict[int, tuple[int, int, int, int]] = field(init=False, factory=dict)
+    links: dict[int, Link] = field(init=False, factory=dict)
 
-    @property
-    def owner(self) -> int:
-        """Whose partition is to come home."""
-        return self.web.pools[self.home].members[self.place]
-
-    def run(self, budget: int) -> bool:
-        """Find a way and take it; False when there is none that pays, or not within the budget."""
+    def run(self, budget: int) -> int:
+        """Find a way and take it; how many partitions came home, 0 without a way that pays within the budget."""
         loads = self.web.loads
-        pool = self.web.pools[self.home]
-        givers = {one: at for at, one in enumerate(pool.members) if pool.count[at] > pool.own[at]}
-        by_load = {loads[one]: at for one, at in reversed(givers.items())}
-        self.work += len(pool.members)
+        givers = self._givers()
+        by_load = {loads[member]: home for member, home in reversed(givers.items())}
         self.cost = {self.owner: 0}
-        reached = {self.home: -len(loads)}
+        reached: dict[int, int] = {}
         queue = deque([self.owner])
         while queue and self.work < budget:
             member = queue.popleft()
-            giver = givers.get(member, by_load.get(loads[member] + 1))
-            if giver is not None and self.cost[member] <= 0:
-                self._take(giver, member)
-                return True
-            for index, at in self.web.places[member]:
-                self._pass_on(member, index, at, reached, queue)
-        return False
+            home = givers.get(member, by_load.get(loads[member] + 1))
+            if home is not None and self.cost[member] <= 0:
+                return self._take(home, member)
+            if not self.most_disturbed and member == self.owner and not self._holds_others():
+                # What it would pass on is its own, too. If others gain by that, the search that starts there finds it.
+                return 0
+            self.work += len(self.web.places[member])
+            for index, place in self.web.places[member]:
+                if self.web.pools[index].count[place]:
+                    self._pass_on(member, index, place, reached, queue)
+        return 0
+
+    def _holds_others(self) -> bool:
+        places = self.web.places[self.owner]
+        return any(self.web.pools[index].count[place] > self.web.pools[index].own[place] for index, place in places)
+
+    def _givers(self) -> dict[int, Link]:
+        """Who holds more than it owned of a pool the owner is short of, and the link that brings one home."""
+        givers: dict[int, Link] = {}
+        for index, place in self.web.places[self.owner]:
+            if self.deficits.is_short(index, place):
+                members = self.web.pools[index].members
+                self.work += len(self.deficits.spare[index])
+                for giver in self.deficits.spare[index]:
+                    givers.setdefault(members[giver], (index, giver, place, self.owner))
+        return givers
 
     def _pass_on(self, member: int, index: int, at: int, reached: dict[int, int], queue: deque[int]) -> None:
         """Look at what follows when the member passes on a partition of one pool."""
         pool = self.web.pools[index]
-        if not pool.count[at]:
-            return
         disturbed = self.cost[member] + (pool.count[at] <= pool.own[at])
-        if disturbed > MOST_DISTURBED or disturbed >= reached.get(index, MOST_DISTURBED + 1):
+        if disturbed >= reached.get(index, self.most_disturbed + 2):
             return
         reached[index] = disturbed
-        self.work += len(pool.members)
-        for taker, other in enumerate(pool.members):
+        # Beyond the limit only those are of interest that repay the disturbance at once.
+        takers = range(len(pool.members)) if disturbed <= self.most_disturbed else self.deficits.short[index]
+        self.work += len(takers)
+        for taker in takers:
+            other = pool.members[taker]
             cost = disturbed - (pool.count[taker] < pool.own[taker])
-            if cost < self.cost.get(other, MOST_DISTURBED + 1) and not self._before(other, member):
+            if cost < self.cost.get(other, self.most_disturbed + 1) and not self._before(other, member):
                 self.cost[other] = cost
                 self.links[other] = (index, at, taker, member)
                 queue.append(other)
@@ -219,16 +267,32 @@ class _WayHome:
             member = self.links[member][3]
         return member == one
 
-    def _take(self, giver: int, last: int) -> None:
-        """Move one partition home, and one along each link from the owner to the last member."""
-        pool = self.web.pools[self.home]
-        pool.count[giver] -= 1
-        pool.count[self.place] += 1
-        self.web.loads[pool.members[giver]] -= 1
-        self.web.loads[last] += 1
+    def _take(self, home: Link, last: int) -> int:
+        """Move one partition home and one along each link from the owner to the last member.
+
+        A way may use the same partition twice: bring it home and pass it on. Then it does not pay, and is taken back.
+        """
+        way = [home]
         member = last
         while member in self.links:
-            index, at, taker, member = self.links[member]
-            self.web.pools[index].count[at] -= 1
-            self.web.pools[index].count[taker] += 1
+            way.append(self.links[member])
+            member = self.links[member][3]
         assert member == self.owner, "the way home does not start at its owner"
+        gain = sum(self._move(index, giver, taker) for index, giver, taker, _ in way)
+        if gain <= 0:
+            for index, giver, taker, _ in reversed(way):
+                self._move(index, taker, giver)
+            return 0
+        for index, *_ in way:
+            self.deficits.count_again(index)
+        self.web.loads[self.web.pools[home[0]].members[home[1]]] -= 1
+        self.web.loads[last] += 1
+        return gain
+
+    def _move(self, index: int, giver: int, taker: int) -> int:
+        """Move one partition of a pool; how many more are with their owners (-1, 0 or 1)."""
+        pool = self.web.pools[index]
+        gain = (pool.count[taker] < pool.own[taker]) - (pool.count[giver] <= pool.own[giver])
+        pool.count[giver] -= 1
+        pool.count[taker] += 1
+        return gain

@@ -1,0 +1,91 @@
+"""Groups to measure assignors with: the shapes of Kafka's own large tests, at any size."""
+
+from collections.abc import Callable, Mapping
+from random import Random
+
+from attrs import evolve, frozen
+
+from protocol.assign.base import Assignment, Assignor, Memory, Subscriber, Topics
+from protocol.names import MemberId
+
+
+@frozen
+class Group:
+    """A group, and one more member that could join it."""
+
+    topics: Topics
+    members: Mapping[MemberId, Subscriber]
+    newcomer: Subscriber
+
+    @property
+    def partitions(self) -> int:
+        """How many there are."""
+        return sum(self.topics.partitions.values())
+
+    def owning(self, assignor: Assignor, assignment: Assignment) -> "Group":
+        """The group after a rebalance: everybody owns its assignment and says so as the assignor wants it said."""
+        members = {
+            member: evolve(
+                one,
+                owned=tuple(assignment[member]),
+                generation=1,
+                user_data=assignor.user_data(Memory(tuple(assignment[member]), 1)),
+            )
+            for member, one in self.members.items()
+        }
+        return evolve(self, members=members)
+
+    def with_one_less(self) -> "Group":
+        """The member in the middle is gone."""
+        gone = sorted(self.members)[len(self.members) // 2]
+        return evolve(self, members={member: one for member, one in self.members.items() if member != gone})
+
+    def with_one_more(self) -> "Group":
+        """The newcomer is in."""
+        return evolve(self, members={**self.members, "newcomer": self.newcomer})
+
+
+Shape = Callable[[int, int, int], Group]
+"""(topics, partitions of each, members) -> group"""
+
+
+def uniform(topics: int, partitions: int, members: int) -> Group:
+    """Everybody subscribes to everything."""
+    names = tuple(f"topic-{number:04d}" for number in range(topics))
+    everything = Subscriber(names)
+    return Group(
+        Topics(dict.fromkeys(names, partitions)),
+        {f"member-{number:05d}": everything for number in range(members)},
+        everything,
+    )
+
+
+def odd_one(topics: int, partitions: int, members: int) -> Group:
+    """As uniform, but the last member subscribes to one topic only."""
+    group = uniform(topics, partitions, members)
+    last = max(group.members)
+    return evolve(group, members={**group.members, last: Subscriber(("topic-0000",))})
+
+
+def halves(topics: int, partitions: int, members: int) -> Group:
+    """Every fourth member subscribes to the first half of the topics, the others to the second half."""
+    group = uniform(topics, partitions, members)
+    names = tuple(group.topics.partitions)
+    first, second = Subscriber(names[: topics // 2]), Subscriber(names[topics // 2 :])
+    by_number = {member: second if number % 4 else first for number, member in enumerate(group.members)}
+    return evolve(group, members=by_number, newcomer=first)
+
+
+def mixed(topics: int, partitions: int, members: int) -> Group:
+    """Everybody subscribes to a random half of the topics; no two alike, as a rule."""
+    group = uniform(topics, partitions, members)
+    names = tuple(group.topics.partitions)
+    random = Random(topics * partitions * members)
+
+    def some() -> Subscriber:
+        return Subscriber(tuple(random.sample(names, max(1, topics // 2))))
+
+    return evolve(group, members={member: some() for member in group.members}, newcomer=some())
+
+
+SHAPES: Mapping[str, Shape] = {"uniform": uniform, "odd-one": odd_one, "halves": halves, "mixed": mixed}
