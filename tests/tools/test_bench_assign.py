@@ -35,6 +35,6 @@ def test_a_quick_run_has_every_kind_of_figure() -> None:
     figures = measure(said.append, quick=True)
 
     assert said
-    assert {key.partition(".")[0] for key in figures} == {"clients", "java", "growth", "optimum", "peak_memory_mib"}
+    assert {key.partition(".")[0] for key in figures} == {"clients", "java", "growth", "optimal_gap", "peak_memory_mib"}
     assert all(value >= 0 for value in figures.values())
-    assert figures["optimum.cases"] == 100
+    assert figures["optimal_gap.cases"] == 100

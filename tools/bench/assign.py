@@ -76,7 +76,7 @@ def measure(say: Say, *, quick: bool = False) -> dict[str, Any]:
             result |= _growth(shape, case)
     say("distance from the optimum")
     gap = optimal_gap(cases=100 if quick else 1000)
-    result |= {f"optimum.{key}": value for key, value in _flat(gap)}
+    result |= {f"optimal_gap.{key}": value for key, value in _flat(gap)}
     result["peak_memory_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     return result
 
