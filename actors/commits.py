@@ -177,6 +177,9 @@ class Commits:
 
     def run_sync(self, timeout_us: int, then: Callable[[], None]) -> None:
         """Commit all positions, retrying what may succeed for this long; ``then`` however it ends."""
+        if not self._consumer.positions.consumed():
+            then()
+            return
         self._sync_until_us = self._consumer.now_us + timeout_us
         self._sync_then = then
         self._sync_failures = 0

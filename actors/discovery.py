@@ -133,7 +133,7 @@ class Discovery:
             return
         self._finding = True
         question = FindCoordinator(key=self._group)
-        self._client.call(self._pick(), question, self._find_version, self._found, self._not_found)
+        self._client.call(self._pick(), question, self._find_version, self._found, self._not_found, self._turn)
 
     def find_timer_fired(self) -> None:
         """FIND fired."""
@@ -152,10 +152,10 @@ class Discovery:
             self._client.drop_connection(lost, why)
         self._client.wake()
 
-    def _found(self, reply: FindCoordinatorReply, context: object) -> None:
+    def _found(self, reply: FindCoordinatorReply, turn: int) -> None:
         if reply.error is not ErrorCode.NONE:
             if reply.error.retriable:
-                self._not_found(reply.error.name, context)
+                self._not_found(reply.error.name, turn)
             else:
                 self._finding = False
                 self._watcher.fail_later(reply.error, "FindCoordinator")
@@ -167,8 +167,8 @@ class Discovery:
         self._watcher.coordinator_found()
         self._client.wake()
 
-    def _not_found(self, why: str, context: object) -> None:
-        self._turn += 1
+    def _not_found(self, why: str, turn: int) -> None:
+        self._pass_over(turn)
         self._find_failures += 1
         self._client.start_timer(FIND, self._retry.after(self._find_failures, self._client.chance))
 
@@ -202,16 +202,16 @@ class Discovery:
             return
         self._asked_for = self.interest
         question = Metadata(topics=self.interest)
-        self._client.call(self._pick(), question, self._metadata_version, self._answered, self._failed)
+        self._client.call(self._pick(), question, self._metadata_version, self._answered, self._failed, self._turn)
 
     def _ask_at(self, at_us: int) -> None:
         if at_us < self._timer_us or not self._timer_us:
             self._timer_us = at_us
             self._client.start_timer(METADATA, at_us - self._client.now_us)
 
-    def _failed(self, why: str, context: object) -> None:
+    def _failed(self, why: str, turn: int) -> None:
         self._asked_for = None
-        self._turn += 1
+        self._pass_over(turn)
         self._try_again_later()
 
     def _try_again_later(self) -> None:
@@ -221,7 +221,7 @@ class Discovery:
         self._not_before_us = self._client.now_us + wait_us
         self._ask_at(self._not_before_us)
 
-    def _answered(self, reply: MetadataReply, context: object) -> None:
+    def _answered(self, reply: MetadataReply, turn: int) -> None:
         asked_for, self._asked_for = self._asked_for, None
         for topic in reply.topics:
             if topic.error in FATAL_TOPIC_ERRORS:
@@ -270,6 +270,11 @@ class Discovery:
                 return node
             self._turn += 1
         return nodes[self._turn % len(nodes)]
+
+    def _pass_over(self, turn: int) -> None:
+        """The broker whose turn it was failed: the next one's, unless another failure said so already."""
+        if self._turn == turn:
+            self._turn += 1
 
 
 def _number(partition: PartitionMetadata) -> int:

@@ -48,7 +48,8 @@ class Positions:
         self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
         self._seeking: dict[TopicPartition, Partition] = {}
         """Those without a position."""
-        self._asking_coordinator = False
+        self._asked: dict[TopicPartition, Partition] | None = None
+        """The committed offsets asked for, until they are answered or another assignment was taken."""
         self._asking_leaders: dict[ActorName, None] = {}
         self._retry_at_us = 0
         self._failures = 0
@@ -67,6 +68,7 @@ class Positions:
         self._owned = tuple(self.partitions)
         self._seeking = {at: one for at, one in self.partitions.items() if one.seeking is not Seeking.FETCHING}
         self._retry_at_us = self._failures = 0
+        self._asked = None
         for one in self.partitions.values():
             one.serving = True
         self.locate()
@@ -125,7 +127,7 @@ class Positions:
                 committed.append(one)
             elif one.leader is not None:
                 by_leader.setdefault(one.leader, []).append(one)
-        if committed and not self._asking_coordinator:
+        if committed and self._asked is None:
             self._ask_coordinator(committed)
         for leader, partitions in by_leader.items():
             if leader not in self._asking_leaders:
@@ -180,7 +182,6 @@ class Positions:
         if coordinator is None:
             self._consumer.discovery.find()
             return
-        self._asking_coordinator = True
         numbers: dict[str, list[int]] = {}
         for one in partitions:
             numbers.setdefault(one.topic, []).append(one.number)
@@ -189,15 +190,18 @@ class Positions:
             topics=tuple(TopicPartitions(topic=topic, partitions=tuple(which)) for topic, which in numbers.items()),
         )
         version = self._consumer.versions["OffsetFetch"]
-        asked = {one.at: one for one in partitions}
+        asked = self._asked = {one.at: one for one in partitions}
         self._consumer.call(coordinator, request, version, self._committed, self._no_committed, asked)
 
     def _no_committed(self, why: str, asked: dict[TopicPartition, Partition]) -> None:
-        self._asking_coordinator = False
-        self._try_later()
+        if asked is self._asked:
+            self._asked = None
+            self._try_later()
 
     def _committed(self, reply: OffsetFetchReply, asked: dict[TopicPartition, Partition]) -> None:
-        self._asking_coordinator = False
+        if asked is not self._asked:
+            return
+        self._asked = None
         self._consumer.wake()
         if reply.error is not ErrorCode.NONE:
             self._committed_failed(reply.error)

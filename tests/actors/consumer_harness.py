@@ -94,10 +94,12 @@ class Cluster:
     starts: dict[TopicPartition, int] = attrs.Factory(dict)
     ends: dict[TopicPartition, int] = attrs.Factory(dict)
     next_member: int = 0
+    leaders: dict[TopicPartition, int] = attrs.Factory(dict)
+    """Where partitions are that are not where they would be."""
 
     def leader_of(self, at: TopicPartition) -> int:
         """Node id of the partition's leader."""
-        return at[1] % self.brokers
+        return self.leaders.get(at, at[1] % self.brokers)
 
 
 @attrs.define
@@ -323,6 +325,10 @@ class Harness:
     def names(self, *kinds: type) -> list[str]:
         """The names of these notes, in order."""
         return [type(fact).__name__ for fact in self.notes if isinstance(fact, kinds)]
+
+    def timers(self) -> list[tuple[str, ...]]:
+        """The timers that run."""
+        return list(self._timers)
 
     def forget(self) -> None:
         """Start counting anew."""
