@@ -131,14 +131,20 @@ def share(
     subscribed = [frozenset(members[member].topics) for member in order]
     numbering = number_partitions(topics, chain.from_iterable(frozenset(subscribed)))
     claims = [_claim(numbering, *claimed.get(member, ((), NO_GENERATION))) for member in order]
-    owners = rules.owners(claims, numbering.total)
+    alike = len(frozenset(subscribed)) == 1 and not rules.keep_owned and rules.owners is not every_claim_counts
     racks = _racks(topics, [members[member].rack or None for member in order], numbering, rules.force_racks)
-    if order and len(frozenset(subscribed)) == 1 and not rules.keep_owned and rules.owners is not every_claim_counts:
+    if alike and racks is None and not any(claim.numbers for claim in claims):
+        # Nothing to preserve and nobody to prefer: dealing in a circle is slicing.
+        return Sharing({member: numbering.partitions[at :: len(order)] for at, member in enumerate(order)}, {})
+    owners = rules.owners(claims, numbering.total)
+    if alike:
         results = _share_equally(order, owners.held, numbering, racks)
     else:
         results = general.share_out(subscribed, owners.held, numbering, racks, rules.keep_owned)
     partition = numbering.partitions.__getitem__
-    assignment = {member: list(map(partition, result)) for member, result in zip(order, results, strict=True)}
+    assignment: Assignment = {
+        member: list(map(partition, result)) for member, result in zip(order, results, strict=True)
+    }
     transferring = _transferring(claims, owners.held, results)
     return Sharing(assignment, {partition(number): order[member] for number, member in transferring.items()})
 

@@ -1,9 +1,14 @@
 """The bench of the assignors: that it measures what it says."""
 
+import pytest
+
 from protocol.assign.sticky import STICKY
 from tools.bench.assign import Case, changes, measure
 from tools.bench.groups import SHAPES
 from tools.bench.other_clients import CLIENTS, understood
+
+# kafka-python reads its message schemas in a way Python 3.11 deprecates.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 def test_the_shapes_are_those_of_kafkas_large_tests() -> None:
