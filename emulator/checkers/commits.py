@@ -11,8 +11,8 @@ whose record is in the same log, every commit accepted under g had been reported
 3. *Not back.* Under one generation-protected owner after the other the committed offset only rises, unless the
    committing member reset its position (no such record any more) or the committed offset was removed. A commit with
    generation -1 is an operator's and may do anything.
-4. *Remembered.* A position taken from the committed offset is at least what was committed when the member got its
-   assignment. A log that lost its tail (``DiskTailLost``) may forget.
+4. *Remembered.* What was committed when a member got its assignment is where it starts, or behind it: it is not told
+   less, nor that there is nothing. A log that lost its tail (``DiskTailLost``) may forget.
 """
 
 from emulator.checkers.base import Checker
@@ -28,6 +28,7 @@ from protocol.notes import (
     MemberAdded,
     OffsetCommitted,
     OffsetRemoved,
+    PartitionsAssigned,
     PositionSet,
     Processed,
 )
@@ -50,13 +51,15 @@ class _Group:
 class _Progress:
     """One life of one member on one partition."""
 
-    __slots__ = ("floor", "reached", "reset_to")
+    __slots__ = ("floor", "reached", "reset_to", "starts")
 
     def __init__(self) -> None:
         self.reached = -1
         self.reset_to: int | None = None
         self.floor = -1
         """What was committed when it got its assignment."""
+        self.starts = False
+        """It owns the partition newly and has no position yet."""
 
 
 class Commits(Checker):
@@ -81,6 +84,7 @@ class Commits(Checker):
             GroupUnloaded: self._unloaded,
             MemberAdded: self._added,
             AssignmentReceived: self._assigned,
+            PartitionsAssigned: self._owns,
             PositionSet: self._positioned,
             Processed: self._processed,
             DiskTailLost: self._lost_tail,
@@ -134,13 +138,20 @@ class Commits(Checker):
             committed = self._committed.get((fact.group, topic, partition), -1)
             self._progress_of(seen, topic, partition).floor = committed
 
+    def _owns(self, seen: Seen, fact: PartitionsAssigned) -> None:
+        for topic, partition in fact.added:
+            self._progress_of(seen, topic, partition).starts = True
+
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         progress = self._progress_of(seen, fact.topic, fact.partition)
+        asked, progress.starts = progress.starts or fact.why == COMMITTED, False
         if fact.why != COMMITTED:
             progress.reset_to = fact.offset
-        elif fact.offset < progress.floor:
+        if asked and progress.floor >= 0 and (fact.why != COMMITTED or fact.offset < progress.floor):
             name = f"{fact.topic}-{fact.partition}"
-            text = f"{seen.actor} starts {name} at committed offset {fact.offset}; {progress.floor} had been committed"
+            text = (
+                f"{seen.actor} starts {name} at {fact.offset} ({fact.why}) though {progress.floor} had been committed"
+            )
             self.violation(seen, (fact.group, name, seen.actor), text)
         progress.reached = max(progress.reached, fact.offset)
 

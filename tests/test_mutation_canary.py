@@ -1,0 +1,98 @@
+"""A deliberate break of one line is noticed: by the checker or the test that is there for it.
+
+Each mutation is applied to a copy of the packages, in which a fresh interpreter then runs a few seeds under all
+checkers, or the one test that is named. See ``tests/mutations``.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from emulator.checkers import CHECKERS
+from tests.mutations import Mutation
+
+ROOT = Path(__file__).parent.parent
+HERE = Path(__file__).parent / "mutations"
+PACKAGES = ("protocol", "actors", "emulator", "tools", "tests")
+SPEAKERS = (*CHECKERS, "broken")
+TIMEOUT_S = 50
+
+
+def all_mutations() -> list[Mutation]:
+    modules = [
+        import_module(f"tests.mutations.{path.stem}") for path in sorted(HERE.glob("*.py")) if path.stem[0] != "_"
+    ]
+    return [Mutation(*mutation) for module in modules for mutation in module.MUTATIONS]
+
+
+MUTATIONS = all_mutations()
+
+
+def name_of(mutation: Mutation) -> str:
+    return f"{mutation.file}, {mutation.caught_by.rpartition('::')[2]}"
+
+
+def test_there_are_enough_mutations_and_every_checker_catches_one():
+    assert len(MUTATIONS) >= 10
+    assert {mutation.caught_by for mutation in MUTATIONS} >= set(CHECKERS)
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory):
+    """An untouched copy of the packages, with their byte code; the copies with a break are made of it by links."""
+    root = tmp_path_factory.mktemp("clean")
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("*.pyc.*"))
+    shutil.copy2(ROOT / "pyproject.toml", root)
+    return root
+
+
+def broken_copy(clean: Path, mutation: Mutation, root: Path) -> Path:
+    shutil.copytree(clean, root, copy_function=os.link)
+    file = root / mutation.file
+    content = file.read_text()
+    found = content.count(mutation.old)
+    assert found == 1, f"{mutation.file}: the text to break stands {found} times in it: {mutation.old!r}"
+    file.unlink()
+    file.write_text(content.replace(mutation.old, mutation.new))
+    return root
+
+
+def outcome_of(mutation: Mutation, root: Path) -> subprocess.CompletedProcess[str]:
+    if mutation.caught_by in SPEAKERS:
+        runs = [str(HERE / run) if ".toml:" in run else run for run in mutation.runs]
+        command = ["-m", "tests.canary_runs", str(root), mutation.caught_by, *runs]
+    else:
+        command = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", mutation.caught_by]
+    environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(
+        [sys.executable, *command], cwd=root, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S
+    )
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=name_of)
+def test_a_broken_line_is_noticed(mutation, clean, tmp_path):
+    """Issue 2, "What must show": every break is caught by a checker or a test."""
+    outcome = outcome_of(mutation, broken_copy(clean, mutation, tmp_path / "broken"))
+
+    if mutation.caught_by in SPEAKERS:
+        assert outcome.returncode == 0, outcome.stderr[-2_000:]
+        assert mutation.caught_by in outcome.stdout.split(), f"spoke instead: {outcome.stdout.split() or 'nobody'}"
+    else:
+        assert outcome.returncode == 1, outcome.stdout[-2_000:] + outcome.stderr[-2_000:]
+        assert " failed" in outcome.stdout
+
+
+def test_without_a_break_nobody_speaks(clean):
+    """Otherwise the checkers would catch everything, and mean nothing by it."""
+    runs = dict.fromkeys(run for mutation in MUTATIONS if mutation.caught_by in SPEAKERS for run in mutation.runs)
+    untouched = Mutation("", "", "", "liveness", tuple(runs))
+
+    outcome = outcome_of(untouched, clean)
+
+    assert (outcome.returncode, outcome.stdout) == (0, ""), outcome.stderr[-2_000:]
