@@ -200,7 +200,7 @@ def _exits() -> Iterable[str]:
         yield f"{code:>3}  {meaning}"
 
 
-def _first_line(cls: type) -> str:
+def _first_line(cls: object) -> str:
     return inspect.cleandoc(cls.__doc__ or "").partition("\n")[0]
 
 

@@ -14,6 +14,17 @@ SEVERAL = "!"
 MARKS = "123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
+_MOVERS = (
+    notes.PartitionsAssigned,
+    notes.PartitionsRevoked,
+    notes.PartitionsLost,
+    facts.HostDown,
+    facts.RunStarted,
+    facts.TopicGrown,
+    facts.RunEnded,
+)
+
+
 @define
 class Interval:
     """One member owned a partition from ``start_us`` until ``end_us`` (exclusive)."""
@@ -36,6 +47,10 @@ class Ownership:
         """group -> topics that were ever assigned in it"""
         self._open: dict[tuple[str, str], dict[TopicPartition, Interval]] = {}
         self.end_us = 0
+
+    def wants(self, kind: type) -> bool:
+        """Facts that move partitions, and the last one."""
+        return kind in _MOVERS
 
     def see(self, seen: Seen) -> None:
         """Take one fact."""
@@ -77,7 +92,7 @@ def picture(ownership: Ownership, group: str, *, width: int = 72, rows: int = 24
     """One line per partition, one column per span of time: a member's mark, "." nobody, "!" several at once.
 
     A column shows "!" if several owned the partition at any moment in it, "." if nobody did at its start; so a gap
-    shorter than a column may not be seen. At most ``rows`` partitions are drawn.
+    shorter than a column may not be seen. Of more than ``rows`` partitions those that moved most are drawn.
     """
     end_us = max(ownership.end_us, 1)
     intervals = ownership.intervals.get(group, [])
@@ -89,7 +104,7 @@ def picture(ownership: Ownership, group: str, *, width: int = 72, rows: int = 24
         for number in range(ownership.partitions.get(topic, 0))
     ]
     step_us = -(-end_us // width)
-    shown = partitions[:rows]
+    shown = _most_moved(partitions, intervals, rows)
     name_width = max((len(f"{topic}-{number}") for topic, number in shown), default=0)
     lines = [f"{'':{name_width}} {_ruler(step_us, width)}"]
     for partition in shown:
@@ -97,11 +112,21 @@ def picture(ownership: Ownership, group: str, *, width: int = 72, rows: int = 24
         cells = "".join(_cell(own, column * step_us, step_us, mark) for column in range(-(-end_us // step_us)))
         lines.append(f"{f'{partition[0]}-{partition[1]}':{name_width}} {cells}")
     if len(partitions) > rows:
-        lines.append(f"... and {len(partitions) - rows} more partitions")
+        lines.append(f"... and {len(partitions) - rows} more partitions, which moved no more often than these")
     legend = [f"{mark[host]} {host}" for host in hosts if mark[host] != "#"]
     more = [f"# {len(hosts) - len(MARKS)} more members"] if len(hosts) > len(MARKS) else []
     lines += _wrapped([*legend, *more, "! several at once", ". nobody"], width + name_width)
     return lines
+
+
+def _most_moved(partitions: list[TopicPartition], intervals: Sequence[Interval], rows: int) -> list[TopicPartition]:
+    """The partitions to draw, in their own order."""
+    moves = dict.fromkeys(partitions, 0)
+    for interval in intervals:
+        if interval.partition in moves:
+            moves[interval.partition] += 1
+    chosen = set(sorted(partitions, key=lambda partition: -moves[partition])[:rows])
+    return [partition for partition in partitions if partition in chosen]
 
 
 def _cell(own: Sequence[Interval], start_us: int, step_us: int, mark: dict[str, str]) -> str:

@@ -16,6 +16,7 @@ from tools.story import Line, Story, clock_text, span_text
 
 COLOURS = {"holds": "green", "inconclusive": "yellow", "liveness": "red", "violated": "red", "broken": "red"}
 KIND_COLOURS = {"fault": "yellow", "group": "cyan", "member": "magenta"}
+MOST_REBALANCES = 30
 LAST_LINES = 120
 """How many lines of the story are printed; the middle of a longer one is left out."""
 
@@ -73,7 +74,7 @@ def table_of_seeds(results: Sequence[RunResult], command_for: Callable[[int], st
     yield f"{'seed':>8}  {'verdict':<12} {'steps':>9} {'messages':>9} {'rebalances':>10} {'wall':>8}  digest"
     for result in results:
         verdict = click.style(f"{result.verdict:<12}", fg=COLOURS[result.verdict])
-        count = len(result.metrics.get("rebalances", ()))
+        count = len(result.metrics["rebalances"])
         wall = f"{result.wall_s:.2f} s"
         yield (
             f"{result.seed:>8}  {verdict} {result.steps:>9,} {result.messages:>9,} {count:>10} {wall:>8}"
@@ -122,31 +123,52 @@ def _story(lines: Sequence[Line]) -> Iterable[str]:
 
 
 def _costs(metrics: dict[str, Any]) -> Iterable[str]:
-    rebalances = metrics.get("rebalances", [])
-    if rebalances:
-        yield "  rebalances"
-        yield f"    {'group':<12} {'gen':>4} {'began':>10} {'took':>10} {'members':>8} {'moved':>6}  reason"
-        for row in rebalances:
-            took = span_text(row["ended_us"] - row["started_us"]) if row["ended_us"] is not None else "not over"
-            yield (
-                f"    {row['group']:<12} {row['generation']:>4} {clock_text(row['started_us']):>10} {took:>10} "
-                f"{_count(row['members']):>8} {_count(row['moved']):>6}  {row['reason']}"
-            )
-    downtime = {name: us for name, us in dict(metrics.get("downtime_us", {})).items() if us}
+    if metrics["rebalances"]:
+        yield from _rebalances(metrics["rebalances"])
+    downtime = {name: us for name, us in metrics["downtime_us"].items() if us}
     if downtime:
         worst = sorted(downtime.items(), key=lambda pair: (-pair[1], pair[0]))
         said = ", ".join(f"{name} {span_text(us)}" for name, us in worst[:4])
-        yield f"  partitions nobody served for a time: {len(downtime)}; longest: {said}"
-    for key, words in (("duplicates", "records processed more than once"), ("lost", "records lost")):
-        if key in metrics:
-            yield f"  {words}: {_count(metrics[key]):,}"
+        yield f"  partitions that nobody served for a time: {len(downtime)}; longest: {said}"
+    records = metrics["records"]
+    yield (
+        f"  records: {records['appended']:,} appended, {records['processed']:,} processed, "
+        f"{metrics['duplicates']:,} of these again, {metrics['lost']:,} lost"
+    )
+    if metrics["zombie_records"]:
+        yield f"  records processed by a member that had lost the partition: {metrics['zombie_records']:,}"
+    if metrics["skipped"]:
+        yield f"  records passed over, read by nobody: {metrics['skipped']:,}"
+    if metrics["lag"]:
+        high = max(metrics["lag"], key=lambda row: row["max_lag"])
+        total = sum(row["lag"] for row in metrics["lag"])
+        yield (
+            f"  lag: {total:,} records at the end; "
+            f"at most {high['max_lag']:,} on one partition ({high['group']}/{high['topic']}-{high['partition']})"
+        )
 
 
-def _count(given: Any) -> int:
-    """A number, or how many there are."""
-    if isinstance(given, int):
-        return given
-    return sum(given.values()) if isinstance(given, dict) else len(given)
+def _rebalances(rows: Sequence[dict[str, Any]]) -> Iterable[str]:
+    """Every rebalance; of many the longest, and the sum."""
+    shown = rows
+    if len(rows) > MOST_REBALANCES:
+        longest = sorted(rows, key=lambda row: -_took(row))[:MOST_REBALANCES]
+        shown = [row for row in rows if row in longest]
+        yield f"  rebalances: {len(rows)}, {span_text(sum(map(_took, rows)))} in all; the longest:"
+    else:
+        yield "  rebalances"
+    head = f"{'group':<12} {'gen':>5} {'began':>10} {'took':>10} {'stopped':>9} {'members':>8} {'moved':>6}"
+    yield f"    {head}  reason"
+    for row in shown:
+        took = "not over" if row["ended_us"] is None else span_text(_took(row))
+        yield (
+            f"    {row['group']:<12} {row['generation']:>5} {clock_text(row['started_us']):>10} {took:>10} "
+            f"{span_text(row['stop_the_world_us']):>9} {row['members']:>8} {row['moved']:>6}  {row['reason']}"
+        )
+
+
+def _took(row: dict[str, Any]) -> int:
+    return 0 if row["ended_us"] is None else int(row["ended_us"]) - int(row["started_us"])
 
 
 def _faults(result: RunResult) -> Iterable[str]:

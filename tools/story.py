@@ -17,6 +17,8 @@ TOGETHER_US = 3_000_000
 """How near in time equal lines must be to be told as one."""
 NAMED = 6
 """How many hosts a line names before it counts the rest."""
+CAUSED = ("host", "effect")
+"""Kinds of lines that a fault brings about at once."""
 CALM = ("Stable", "Empty", "Dead")
 
 Emit = Callable[[str], None]
@@ -43,7 +45,7 @@ class Line:
 
     at_us: int
     kind: str
-    """group, fault, host, member: for colour."""
+    """group, fault, effect, host, member: for colour and order."""
     sentence: str
     """With "{}" where the hosts stand, if it is about hosts."""
     who: list[str]
@@ -66,6 +68,10 @@ class Story:
         """group -> when and why the rebalance that runs began."""
         self._members: dict[str, int] = {}
         """group -> members at the last completed join."""
+
+    def wants(self, kind: type) -> bool:
+        """Facts that are turning points."""
+        return kind in _TELLERS
 
     def see(self, seen: Seen) -> None:
         """Take one fact."""
@@ -124,7 +130,7 @@ class Story:
     def partitions_lost(self, seen: Seen, fact: notes.PartitionsLost) -> None:
         """A member learned that it was none any more."""
         if fact.lost:
-            self.add(seen.at_us, "member", "{} lost what it owned (onPartitionsLost)", seen.actor)
+            self.add(seen.at_us, "member", "{} lost all partitions (onPartitionsLost)", seen.actor)
 
     def listener_failed(self, seen: Seen, fact: notes.ListenerFailed) -> None:
         """A listener raised."""
@@ -152,11 +158,18 @@ class Story:
 
     def topic_grown(self, seen: Seen, fact: facts.TopicGrown) -> None:
         """A topic got partitions."""
-        self.add(seen.at_us, "fault", f"{fact.topic} has {fact.partitions} partitions now")
+        self.add(seen.at_us, "effect", f"{fact.topic} has {fact.partitions} partitions now")
 
     def fault_applied(self, seen: Seen, fact: facts.FaultApplied) -> None:
         """An entry of the plan."""
         self.add(seen.at_us, "fault", f"fault {fact.index}: {fact.text}")
+        if self._emit is None:
+            # It is reported after what it did; told, the cause comes first.
+            line = self.lines.pop()
+            place = len(self.lines)
+            while place and self.lines[place - 1].at_us == seen.at_us and self.lines[place - 1].kind in CAUSED:
+                place -= 1
+            self.lines.insert(place, line)
 
     def fault_ended(self, seen: Seen, fact: facts.FaultEnded) -> None:
         """An entry of the plan is over."""
@@ -164,7 +177,7 @@ class Story:
 
     def disk_tail_lost(self, seen: Seen, fact: facts.DiskTailLost) -> None:
         """Records are gone."""
-        self.add(seen.at_us, "fault", f"{fact.host} lost the last {fact.records} records of {fact.log}")
+        self.add(seen.at_us, "effect", f"{fact.host} lost the last {fact.records} records of {fact.log}")
 
     def healed(self, seen: Seen, fact: facts.Healed) -> None:
         """The plan is over."""
