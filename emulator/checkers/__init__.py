@@ -42,7 +42,7 @@ def make_checkers(
 def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
     """All checkers, with the bound and the subscriptions of this scenario."""
     topics = {name: group.topics for name, group in scenario.groups.items()}
-    return make_checkers(bound_us=scenario.checks.stable_within_us, topics=topics)
+    return make_checkers(bound_us=scenario.stable_within_us, topics=topics)
 
 
 def violations_of(checkers: Iterable[Checker]) -> list[Violation]:

@@ -45,6 +45,8 @@ class Lifecycle(Checker):
         self._closed: dict[str, tuple[int, int]] = {}
         """Actor -> (life, step) in which its consumer closed."""
         self._failed: dict[str, tuple[int, int]] = {}
+        self._free: dict[str, int] = {}
+        """Actor -> its life, if nothing forbids it to speak: the common case, answered by one look-up."""
         self.on = {
             HostStarted: self._started,
             HostDown: self._down,
@@ -60,15 +62,19 @@ class Lifecycle(Checker):
 
     def see(self, seen: Seen) -> None:
         """Take one fact."""
-        if seen.actor:
+        actor = seen.actor
+        if actor and self._free.get(actor) != seen.life:
             self._is_allowed(seen)
-        super().see(seen)
+        handler = self.on.get(type(seen.fact))
+        if handler is not None:
+            handler(seen, seen.fact)
 
     # --- lives -------------------------------------------------------------------------------------------------
 
     def _is_allowed(self, seen: Seen) -> None:
         host = host_of(seen.actor)
         life = self._lives.get(host)
+        before = len(self.violations) + self.suppressed
         if life is not None and life != seen.life:
             self._say(
                 seen, f"reported {_name(seen)} in life {seen.life}; {f'life {life} runs' if life else 'it is down'}"
@@ -82,19 +88,26 @@ class Lifecycle(Checker):
             failed = self._failed.get(seen.actor)
             if failed is not None and failed[0] == seen.life and failed[1] != seen.seq:
                 self._say(seen, f"reported {_name(seen)} after it had failed for good")
+        if len(self.violations) + self.suppressed == before and closed is None and seen.actor not in self._failed:
+            self._free[seen.actor] = seen.life
 
     def _started(self, seen: Seen, fact: HostStarted) -> None:
+        self._free.clear()
         if self._lives.get(fact.host):
             self.violation(seen, (fact.host,), f"{fact.host} started while it ran")
         self._lives[fact.host] = fact.life
+        self._closed.pop(fact.host, None)
+        self._failed.pop(fact.host, None)
         self._paused.discard(fact.host)
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
+        self._free.clear()
         self._lives[fact.host] = 0
         self._paused.discard(fact.host)
         self._holdings.see(seen)
 
     def _paused_now(self, seen: Seen, fact: HostPaused) -> None:
+        self._free.clear()
         self._paused.add(fact.host)
 
     def _resumed(self, seen: Seen, fact: HostResumed) -> None:
@@ -103,11 +116,14 @@ class Lifecycle(Checker):
     def _became(self, seen: Seen, fact: MemberBecame) -> None:
         if fact.new == "CLOSED":
             self._closed[seen.actor] = (seen.life, seen.seq)
+            self._free.pop(seen.actor, None)
         elif fact.new == "FAILED":
             self._failed[seen.actor] = (seen.life, seen.seq)
+            self._free.pop(seen.actor, None)
 
     def _member_failed(self, seen: Seen, fact: MemberFailed) -> None:
         self._failed.setdefault(seen.actor, (seen.life, seen.seq))
+        self._free.pop(seen.actor, None)
 
     # --- callbacks ---------------------------------------------------------------------------------------------
 

@@ -96,7 +96,8 @@ class Liveness(Checker):
         """When judgement comes; None before ``Healed`` and after the judgement."""
         self._awaited = True
         """Judgement has yet to come."""
-        self._last: Seen | None = None
+        self._seq = 0
+        """Step of the last fact that mattered."""
         self.on = {
             RunStarted: self._run_started,
             MemberHostAdded: self._member_added,
@@ -123,10 +124,12 @@ class Liveness(Checker):
 
     def see(self, seen: Seen) -> None:
         """Take one fact; the first one behind the deadline brings the judgement."""
-        self._last = seen
         if self._deadline_us is not None and seen.at_us > self._deadline_us:
             self._judge(seen)
-        super().see(seen)
+        handler = self.on.get(type(seen.fact))
+        if handler is not None:
+            self._seq = seen.seq
+            handler(seen, seen.fact)
 
     @property
     def satisfied(self) -> bool:
@@ -137,8 +140,8 @@ class Liveness(Checker):
 
     def finish(self, at_us: int) -> None:
         """A run that lasted beyond the bound is judged; one that ended before is not."""
-        if self._last is not None and self._deadline_us is not None and at_us >= self._deadline_us:
-            self._judge(Seen(self._last.seq, at_us, "", 0, None))
+        if self._deadline_us is not None and at_us >= self._deadline_us:
+            self._judge(Seen(self._seq, at_us, "", 0, None))
 
     # --- what there is -----------------------------------------------------------------------------------------
 

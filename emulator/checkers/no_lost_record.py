@@ -32,6 +32,7 @@ class _Progress:
         self.done = Ranges()
         """Processed, or skipped in the open."""
         self.committed: int | None = None
+        self.last_commit: Seen | None = None
         self.began = False
         """A position was set in this run."""
 
@@ -58,7 +59,6 @@ class NoLostRecord(Checker):
         self._logs: dict[TopicPartition, _Log] = {}
         self._tail_lost: set[str] = set()
         """Hosts whose logs of topics may be shorter than promised."""
-        self._last: Seen | None = None
         self.on = {
             Processed: self._processed,
             PositionSet: self._positioned,
@@ -99,7 +99,7 @@ class NoLostRecord(Checker):
         progress = self._of(fact.group, fact.topic, fact.partition)
         if fact.generation == NO_GENERATION:  # an operator's: what it skips is skipped in the open
             progress.done.add(progress.committed or 0, fact.offset)
-        progress.committed = fact.offset
+        progress.committed, progress.last_commit = fact.offset, seen
 
     def _removed(self, seen: Seen, fact: OffsetRemoved) -> None:
         self._of(fact.group, fact.topic, fact.partition).committed = None
@@ -148,16 +148,8 @@ class NoLostRecord(Checker):
 
     # --- the end -----------------------------------------------------------------------------------------------
 
-    def see(self, seen: Seen) -> None:
-        """Take one fact."""
-        self._last = seen
-        super().see(seen)
-
     def finish(self, at_us: int) -> None:
         """Every committed offset must stand on work that was done."""
-        if self._last is None:
-            return
-        at = Seen(self._last.seq, at_us, "", 0, None)
         for (group, (topic, partition)), progress in self._progress.items():
             for first, last in progress.done.gaps(0, progress.committed or 0):
                 name = f"{topic}-{partition}"
@@ -165,4 +157,5 @@ class NoLostRecord(Checker):
                     f"group {group} committed {progress.committed} of {name}, "
                     f"but nobody processed records {first} to {last - 1}"
                 )
-                self.violation(at, (group, name), text)
+                assert progress.last_commit is not None
+                self.violation(progress.last_commit, (group, name), text)
