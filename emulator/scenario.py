@@ -119,11 +119,12 @@ class ChecksSpec:
     """When everything is healed, and how soon after that all must be well again.
 
     ``heal_after_us``: time of the world; None = at the scenario's ``duration_us``. From then on every group must get
-    Stable (or Empty without members) with every partition owned within ``stable_within_us``.
+    Stable (or Empty without members) with every partition owned within ``stable_within_us``; None = the longest that
+    Kafka's own timeouts may keep a group waiting (see ``Scenario.stable_within_us``).
     """
 
     heal_after_us: int | None = None
-    stable_within_us: int = 120_000_000
+    stable_within_us: int | None = None
 
 
 @frozen(kw_only=True)
@@ -153,9 +154,23 @@ class Scenario:
         return self.duration_us if self.checks.heal_after_us is None else self.checks.heal_after_us
 
     @property
+    def stable_within_us(self) -> int:
+        """How long groups may take to get well after the healing.
+
+        Unless set, the longest session a dead member can hold on to, plus the longest ``max.poll.interval.ms`` a
+        rebalance then waits for members that do not come back, plus a minute for everything else.
+        """
+        if self.checks.stable_within_us is not None:
+            return self.checks.stable_within_us
+        configs = [configured(EARLIEST, group.config) for group in self.groups.values()] or [EARLIEST]
+        waits_ms = max(config.session_timeout_ms for config in configs)
+        waits_ms += max(config.max_poll_interval_ms for config in configs)
+        return waits_ms * 1_000 + 60_000_000
+
+    @property
     def ends_us(self) -> int:
         """When the run is over at the latest: the load has run, and the time to get well again has passed."""
-        return max(self.duration_us, self.heal_at_us + self.checks.stable_within_us)
+        return max(self.duration_us, self.heal_at_us + self.stable_within_us)
 
     def broker_names(self) -> tuple[str, ...]:
         """b0, b1, ... (the number is the node id)."""
@@ -352,7 +367,7 @@ def _read_network(table: Table, known: Known) -> NetworkSpec:
 def _read_checks(table: Table) -> ChecksSpec:
     checks = ChecksSpec(
         heal_after_us=table.duration("heal_after") if table.has("heal_after") else None,
-        stable_within_us=table.duration("stable_within", 120_000_000, least_us=1),
+        stable_within_us=table.duration("stable_within", least_us=1) if table.has("stable_within") else None,
     )
     table.finish()
     return checks
@@ -408,5 +423,6 @@ def _checks_dict(checks: ChecksSpec) -> dict[str, Any]:
     given: dict[str, Any] = {}
     if checks.heal_after_us is not None:
         given["heal_after"] = duration_text(checks.heal_after_us)
-    _put(given, "stable_within", duration_text(checks.stable_within_us), "2m")
+    if checks.stable_within_us is not None:
+        given["stable_within"] = duration_text(checks.stable_within_us)
     return given

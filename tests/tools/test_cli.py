@@ -1,0 +1,395 @@
+"""The command line: what it prints, what it refuses, and what its exit codes say."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from click.testing import CliRunner, Result
+
+import emulator.runner
+from emulator.checkers import CHECKERS
+from emulator.checkers.base import Violation
+from emulator.faults import ACTIONS
+from emulator.reading import ScenarioError
+from emulator.runner import RunResult
+from emulator.scenario_files import load_scenario, presets, with_values
+from emulator.settings import SET_BY_SCENARIO, fields_of
+from protocol.config import BrokerConfig, ConsumerConfig
+from tools import exits
+from tools.cli import COMMANDS, kemu, main
+
+SHORT = ("--set", "duration=20s")
+CRASH = """
+name = "crash"
+duration = "40s"
+[topics.t]
+partitions = 4
+rate = "4/s"
+[groups.g]
+topics = ["t"]
+members = 2
+config.session.timeout.ms = 6000
+config.heartbeat.interval.ms = 1000
+[[plan]]
+at = "10s"
+do = "crash"
+host = "c2"
+for = "12s"
+[[plan]]
+when = { noted = "GroupBecame", group = "g", new = "Stable", nth = 99 }
+do = "heal"
+"""
+
+
+def call(*arguments: str) -> Result:
+    """Run a command in this process; errors of ours are raised, a ScenarioError stays one."""
+    return CliRunner().invoke(kemu, list(arguments))
+
+
+def run_json(*arguments: str) -> dict[str, Any]:
+    """The JSON a run prints."""
+    result = call("run", *arguments, "--format", "json")
+    assert result.stdout, result
+    data: dict[str, Any] = json.loads(result.stdout)
+    return data
+
+
+@pytest.fixture(name="crash")
+def crash_file(tmp_path: Path) -> str:
+    """A scenario with a crash in it, and with a fault that never fires."""
+    path = tmp_path / "crash.toml"
+    path.write_text(CRASH, encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture(name="verdict")
+def fake_verdicts(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes every run end with another verdict than it had."""
+    real = emulator.runner.run
+
+    def end_with(verdict: str, broke: str = "") -> None:
+        def run(*arguments: Any, **options: Any) -> RunResult:
+            found = (
+                Violation("one-owner", 1_500_000, 7, ("t-0",), "t-0 has two owners", liveness=verdict == "liveness"),
+            )
+            result = real(*arguments, **options)
+            return attrs.evolve(result, verdict=verdict, violations=() if broke else found, broke=broke)
+
+        monkeypatch.setattr(emulator.runner, "run", run)
+
+    return end_with
+
+
+# --- kemu run ------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_in_json_has_every_key_programs_may_count_on(crash: str) -> None:
+    """One flat object."""
+    data = run_json(crash, "--seed", "5")
+
+    assert {
+        "scenario", "seed", "profile", "drive", "digest", "steps", "messages", "virtual_us", "wall_s", "verdict",
+        "violations", "rebalances", "faults", "downtime_us", "duplicates", "lost",
+    } <= data.keys()  # fmt: skip
+    assert (data["scenario"], data["seed"], data["drive"], data["verdict"]) == ("crash", 5, "trio", "holds")
+    assert re.fullmatch(r"[0-9a-f]{32}", data["digest"])
+    assert [fault["fired"] for fault in data["faults"]] == [1, 0]
+    assert data["virtual_us"] >= 40_000_000
+    assert {"group", "generation", "reason", "started_us", "ended_us", "members", "moved"} <= data["rebalances"][
+        0
+    ].keys()
+    assert len(data["rebalances"]) == 3
+    assert data["rebalances"][1]["moved"] == 2
+    assert data["downtime_us"]["g/t-3"] > 6_000_000
+
+
+def test_a_run_in_text_tells_what_happened_who_owned_what_and_what_it_cost(crash: str) -> None:
+    """In the order it happened."""
+    result = call("run", crash)
+
+    assert result.exit_code == 0
+    text = result.stdout
+    happened = [
+        text.index(words)
+        for words in ("What happened", "g is Stable: generation 1, 2 members", "fault 0: crash c2 (power) for 12s",
+                      "c2 lost power", "session expired", "generation 2, 1 member,", "c2 started again",
+                      "generation 3, 2 members", "Who owned what in g", "What it cost", "Faults", "Verdict")
+    ]  # fmt: skip
+    assert happened == sorted(happened)
+    (row,) = [line for line in text.splitlines() if line.startswith("t-3 ")]
+    assert re.fullmatch(r"t-3 \.+2+\.+1+2+", row)
+    assert re.search(r"^  1  when GroupBecame\(.*: NEVER FIRED$", text, re.MULTILINE)
+    assert "\x1b[" not in text, "colour is for terminals"
+
+
+def test_the_same_seed_gives_the_same_digest_on_both_drives(crash: str) -> None:
+    """The digest is printed to be compared."""
+    first, second = run_json(crash, "--seed", "9"), run_json(crash, "--seed", "9", "--drive", "bare")
+
+    assert first["digest"] == second["digest"]
+    assert run_json(crash, "--seed", "10")["digest"] != first["digest"]
+
+
+def test_running_twice_compares_the_digests(crash: str) -> None:
+    """A quick look whether all is deterministic here."""
+    result = call("run", crash, "--twice", "--format", "json")
+
+    assert result.exit_code == 0
+    assert "the same digest again for 1 seed(s)" in result.stderr
+
+
+def test_a_run_that_differs_from_itself_is_nondeterminism(crash: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code 3, and the command that shows it."""
+    real, calls = emulator.runner.run, []
+
+    def moody(*arguments: Any, **options: Any) -> RunResult:
+        calls.append(1)
+        return attrs.evolve(real(*arguments, **options), digest=f"{len(calls):032}")
+
+    monkeypatch.setattr(emulator.runner, "run", moody)
+    result = call("run", crash, "--twice")
+
+    assert result.exit_code == exits.NONDETERMINISM
+    assert f"repeat with: kemu run {crash} --seed 1 --twice" in result.stderr
+
+
+def test_settings_change_the_scenario_that_runs() -> None:
+    """The keys of a scenario file, or short ones."""
+    data = run_json("steady-group", *SHORT, "--set", "members=2", "--set", "partitions=3")
+
+    assert data["rebalances"][0]["members"] == 2
+    assert sorted(data["downtime_us"]) == ["g/orders-0", "g/orders-1", "g/orders-2"]
+
+
+def test_a_profile_changes_what_the_cluster_speaks() -> None:
+    """And is named in the result."""
+    data = run_json("steady-group", *SHORT, "--profile", "kafka-2.4")
+
+    assert (data["profile"], data["verdict"]) == ("kafka-2.4", "holds")
+
+
+def test_a_trace_is_written_and_the_report_says_how_to_read_it(crash: str, tmp_path: Path) -> None:
+    """The trace is a file of its own."""
+    trace = tmp_path / "run.kemu"
+    result = call("run", crash, "--trace", str(trace))
+
+    assert trace.stat().st_size > 1_000
+    assert f"kemu explain {trace}" in result.stdout
+
+
+def test_many_seeds_give_a_table_and_a_trace_each(crash: str, tmp_path: Path) -> None:
+    """Both ends of the range are run."""
+    result = call("run", crash, "--seeds", "3:5", "--drive", "bare", "--trace", str(tmp_path / "t.kemu"))
+
+    assert result.exit_code == 0
+    assert re.findall(r"^ +(\d+)  holds", result.stdout, re.MULTILINE) == ["3", "4", "5"]
+    assert "3 of 3 hold" in result.stdout
+    assert "fault 1 never fired in any run" in result.stdout
+    assert sorted(path.name for path in tmp_path.glob("*.kemu")) == ["t-3.kemu", "t-4.kemu", "t-5.kemu"]
+
+
+def test_many_seeds_in_json_are_a_list_of_runs(crash: str) -> None:
+    """Each as a single run would print it."""
+    data = run_json(crash, "--seeds", "1:2", "--drive", "bare")
+
+    assert [run["seed"] for run in data["runs"]] == [1, 2]
+    assert data["runs"][0]["digest"] == run_json(crash, "--seed", "1")["digest"]
+
+
+@pytest.mark.parametrize(("word", "code"), [("violated", 129), ("liveness", 128)])
+def test_a_violation_ends_with_its_exit_code_and_the_command_that_repeats_it(
+    crash: str, verdict: Callable[..., None], word: str, code: int
+) -> None:
+    """Safety and liveness are told apart."""
+    verdict(word)
+    result = call("run", crash, "--seed", "4", "--set", "members=3", "--drive", "bare", "--profile", "kafka-2.4")
+
+    assert result.exit_code == code
+    assert "00:01.500 step 7: one-owner: t-0 has two owners" in result.stdout
+    last = result.stdout.strip().splitlines()[-1].strip()
+    assert last == f"repeat with: kemu run {crash} --seed 4 --profile kafka-2.4 --set members=3 --drive bare"
+
+
+def test_a_machine_that_breaks_is_told_with_what_broke(crash: str, verdict: Callable[..., None]) -> None:
+    """Exit code 127: the program is wrong, not Kafka."""
+    verdict("broken", "b0/coordinator at step 12: AssertionError: Empty -> Stable")
+    result = call("run", crash)
+
+    assert result.exit_code == exits.BROKEN
+    assert "AssertionError: Empty -> Stable" in result.stdout
+    assert "repeat with: kemu run" in result.stdout
+
+
+def test_failing_seeds_are_listed_with_their_commands(crash: str, verdict: Callable[..., None]) -> None:
+    """The exit code is that of the worst."""
+    verdict("violated")
+    result = call("run", crash, "--seeds", "1:2")
+
+    assert result.exit_code == exits.CORRECTNESS
+    assert "0 of 2 hold" in result.stdout
+    assert "seed 2 violated: one-owner: t-0 has two owners" in result.stdout
+    assert f"  kemu run {crash} --seed 2" in result.stdout.splitlines()
+
+
+def test_what_is_not_well_in_time_is_a_liveness_failure() -> None:
+    """A bound nobody can keep: the initial rebalance delay alone is three seconds."""
+    late = ("--set", "duration=1ms", "--set", "start_spread=0s", "--set", "checks.stable_within=2s")
+    result = call("run", "steady-group", *late)
+
+    assert result.exit_code == exits.LIVENESS
+    assert "liveness" in result.stdout
+
+
+def test_the_worst_verdict_decides() -> None:
+    """A broken program hides everything, a wrong result hides a late one."""
+    assert exits.worst(["holds", "inconclusive"]) == 0
+    assert exits.worst(["holds", "liveness"]) == 128
+    assert exits.worst(["liveness", "violated"]) == 129
+    assert exits.worst(["liveness", "violated", "broken"]) == 127
+
+
+# --- bad input -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "steady-groop"], 'did you mean "steady-group"'),
+        (["run", "nowhere.toml"], "cannot be read: No such file"),
+        (["run", "steady-group", "--set", "sesion.timeout.ms=1"], 'did you mean "session.timeout.ms"'),
+        (["run", "steady-group", "--profile", "kafka-3.5"], '"kafka-3.5" is no profile; did you mean "kafka-3.4"'),
+        (["run", "steady-group", "--seeds", "5:1"], "must be A:B"),
+        (["run", "steady-group", "--seeds", "1:x"], "must be A:B"),
+        (["run", "steady-group", "--seed", "1", "--seeds", "1:2"], "give one"),
+        (["run", "steady-group", "--seed", "-1"], "-1 is not in the range"),
+        (["run", "steady-group", "--live", "--drive", "bare"], "--live goes with"),
+        (["run", "steady-group", "--trace", "/nowhere/at/all.kemu"], "cannot be written"),
+        (["rum"], 'did you mean "run"'),
+        (["describe", "sesion.timeout"], "session.timeout.ms"),
+        (["run"], "Missing argument"),
+    ],
+)
+def test_bad_input_is_one_clear_message_and_exit_code_2(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Never a traceback."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+
+    said = capsys.readouterr().err
+    assert ended.value.code == exits.BAD_INPUT
+    assert words in said
+    assert "Traceback" not in said
+
+
+def test_every_mistake_of_a_file_is_a_line_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """File and line first, as compilers do."""
+    path = tmp_path / "wrong.toml"
+    path.write_text(CRASH.replace("members = 2", "membrs = 2").replace('"c2"', '"c7"'), encoding="utf-8")
+
+    with pytest.raises(SystemExit):
+        main(["run", str(path)])
+
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == f'error: {path}:9: groups.g.membrs: is no key here; did you mean "members"?'
+    assert second.startswith(f'error: {path}:15: plan[0].host: "c7" is no host')
+
+
+def test_a_scenario_error_lists_its_problems_for_programs() -> None:
+    """Tools need not parse the text."""
+    with pytest.raises(ScenarioError) as caught:
+        with_values(load_scenario("steady-group"), ["members=x", "rate=y"])
+
+    assert [problem.key for problem in caught.value.problems] == ["topics.orders.rate", "groups.g.members"]
+
+
+# --- scenarios and describe ----------------------------------------------------------------------------------------
+
+
+def test_scenarios_are_listed_with_their_summaries() -> None:
+    """As text, and as JSON for programs."""
+    listed = json.loads(call("scenarios", "--format", "json").stdout)
+
+    assert listed == [{"name": preset.name, "summary": preset.summary} for preset in presets()]
+    text = call("scenarios").stdout
+    assert all(preset.name in text and preset.summary in text for preset in presets())
+
+
+def test_describe_lists_every_key_with_default_and_source() -> None:
+    """Generated from the declarations, so that it cannot lag behind."""
+    text = call("describe").stdout
+
+    assert re.search(r"session\.timeout\.ms +45000 +KIP-735", text)
+    assert re.search(r"group\.initial\.rebalance\.delay\.ms +3000 +KIP-134", text)
+    for name in (*ACTIONS, *CHECKERS, "kafka-3.4"):
+        assert name in text
+    for cls in (ConsumerConfig, BrokerConfig):
+        assert all(key in text for key in fields_of(cls) if key not in SET_BY_SCENARIO)
+
+
+@pytest.mark.parametrize("kind", ACTIONS)
+def test_every_action_is_described_with_its_fields(kind: str) -> None:
+    """With the lines one writes in a scenario file."""
+    text = call("describe", kind).stdout
+
+    assert f'do = "{kind}"' in text
+    assert ACTIONS[kind].summary in text
+
+
+def test_a_key_is_described_with_where_it_is_written() -> None:
+    """And with Kafka's own default, where ours differs."""
+    text = call("describe", "auto.offset.reset").stdout
+
+    assert "[groups.NAME.config]" in text
+    assert "default earliest (Kafka: latest)" in text
+    assert "the group's name is its id" in call("describe", "group.id").stdout
+
+
+@pytest.mark.parametrize("topic", ["faults", "errors", "exits", "checkers", "profiles", *CHECKERS])
+def test_topics_can_be_described_alone(topic: str) -> None:
+    """Each has something to say."""
+    result = call("describe", topic)
+
+    assert result.exit_code == 0
+    assert len(result.stdout.splitlines()) > 1
+
+
+# --- the command itself --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_of_the_table_exists_and_explains_itself(name: str) -> None:
+    """The table names modules; each must be there."""
+    result = call(name, "--help")
+
+    assert result.exit_code == 0
+    assert result.stdout.startswith(f"Usage: kemu {name}")
+
+
+def test_the_command_runs_as_a_module_and_imports_little_for_its_help() -> None:
+    """``python -m tools.cli``; neither Trio nor Spark is loaded for a help text."""
+    heavy = "{'trio', 'pyspark', 'rich', 'emulator.world', 'protocol.messages'}"
+    script = "import sys; sys.argv=['kemu','--help']; import tools.cli as c\ntry: c.main()\nexcept SystemExit: pass\n"
+    script += f"loaded = {heavy} & set(sys.modules)\nassert not loaded, loaded"
+    outcome = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+
+    assert outcome.returncode == 0, outcome.stderr
+    module = subprocess.run(
+        [sys.executable, "-m", "tools.cli", "--version"], capture_output=True, text=True, check=False
+    )
+    assert module.stdout.startswith("kemu ")
+
+
+def test_a_reader_that_stops_reading_is_no_error() -> None:
+    """``kemu describe | head -1``."""
+    command = f"'{sys.executable}' -m tools.cli describe | head -1"
+    outcome = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+
+    assert outcome.stdout == "consumer\n"
+    assert outcome.stderr == ""
