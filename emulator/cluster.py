@@ -7,17 +7,18 @@ topic lives and dies with its broker; a partition of ``__consumer_offsets`` can 
 
 from collections.abc import Mapping
 
-from actors.consumer import Consumer
-from actors.coordinator import Coordinator
 from attrs import define, evolve
 
 from actors.admin import Admin
 from actors.broker import Broker
+from actors.consumer import Consumer
+from actors.coordinator import Coordinator
 from actors.listener import Listener
 from actors.machine import Machine
 from actors.producer import Producer
 from emulator import facts
 from emulator.chance import Stream
+from emulator.custom import is_custom, load_assignor
 from emulator.facts import Seen
 from emulator.faults import role_of
 from emulator.hosts import Condition, Host, MachineFactory
@@ -80,6 +81,8 @@ class Cluster:
         self.brokers = scenario.broker_names()
         self._listeners = dict(listeners or {})
         self._assignors = dict(profile.assignors if assignors is None else assignors)
+        custom = dict.fromkeys(name for spec in scenario.groups.values() for name in spec.assignors if is_custom(name))
+        self._assignors.update((name, load_assignor(name)) for name in custom if name not in self._assignors)
         self._topics: dict[str, _Topic] = {}
         self._groups: dict[str, _Group] = {}
         self._client_of: dict[str, str] = {}

@@ -9,7 +9,9 @@ from typing import Any, TypeAlias, TypeVar
 
 import attrs
 
+from emulator.custom import is_custom, load_assignor
 from emulator.reading import Path, Problem, ScenarioError, Table, flatten, nearest
+from protocol.assign.checked import NotAnAssignor
 from protocol.assign.registry import ASSIGNORS
 from protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig, key_of
 
@@ -122,10 +124,15 @@ def _checked(table: Table, key: str, field: Any, given: Any) -> Scalar:
 
 
 def check_assignors(table: Table, key: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Assignors by name, at least one, each known."""
+    """Assignors by name, at least one, each known; ``module:Class`` is a class of the user's own and must load."""
     found = assignor_names(names)
     for name in found:
-        if name not in ASSIGNORS:
+        if is_custom(name):
+            try:
+                load_assignor(name)
+            except NotAnAssignor as error:
+                _problem(table, key, str(error))
+        elif name not in ASSIGNORS:
             _problem(table, key, f'"{name}" is no assignor{nearest(name, ASSIGNORS)}')
     if not found:
         _problem(table, key, "needs at least one assignor")

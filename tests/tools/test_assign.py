@@ -250,3 +250,44 @@ def test_a_comparison_goes_on_past_a_bad_line_and_a_broken_assignor(custom: str)
     assert "C0 gets it too" in result.stdout
     assert "not JSON" in result.stdout
     assert "sticky" in result.stdout
+
+
+SCENARIO = """
+summary = "A group with an assignor of the user's own"
+duration = "20s"
+[topics.t0]
+partitions = 4
+[groups.g]
+topics = ["t0"]
+members = 2
+assignors = ["{place}"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("FirstTakesAll", "holds"),
+        ("Twice", "gave t0-0 to"),
+    ],
+)
+def test_a_scenario_runs_a_class_of_the_users_own_and_says_what_it_breaks(custom: str, name: str, said: str) -> None:
+    """``module:Class`` in a scenario; an invalid assignment ends the run with member and partition."""
+    Path("own.toml").write_text(SCENARIO.format(place=f"{custom}:{name}"))
+
+    result = _kemu("run", "./own.toml", "--seed", "1")
+
+    assert said in result.output
+
+
+def test_a_scenario_whose_assignor_cannot_be_loaded_is_bad_input(
+    custom: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Said before the run, with file and line."""
+    Path("own.toml").write_text(SCENARIO.format(place=f"{custom}:Missing"))
+
+    with pytest.raises(SystemExit) as stopped:
+        main(["run", "./own.toml"])
+
+    assert stopped.value.code == 2
+    assert "own.toml:9: groups.g.assignors" in capsys.readouterr().err
