@@ -15,6 +15,8 @@ from protocol.messages.data import Fetch, FetchedPartition, FetchPartition, Fetc
 if TYPE_CHECKING:
     from actors.broker import Broker
 
+FETCH_SESSIONS_SINCE = 7
+
 
 class Fetches:
     """Answers fetches of the broker's partitions, now or later."""
@@ -68,10 +70,14 @@ class Fetches:
             self._answer(fetch, tuple(sorted(fetch.available)))
 
     def time_is_over(self, number: int) -> None:
-        """Answer a parked fetch with what there is: one row per partition."""
+        """Answer a parked fetch with what there is.
+
+        Since v7 with nothing about partitions of which there is no news, as in a fetch session (KIP-227).
+        """
         fetch = self._parked[number]
         self._unpark(fetch)
-        self._answer(fetch, tuple(range(len(fetch.rows))))
+        in_session = fetch.caller.version >= FETCH_SESSIONS_SINCE
+        self._answer(fetch, tuple(sorted(fetch.available) if in_session else range(len(fetch.rows))))
 
     # --- parts -------------------------------------------------------------------------------------------------
 

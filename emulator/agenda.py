@@ -5,7 +5,7 @@ some set of delays allows can occur in some run, and by their number where ties 
 """
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heappush
 from typing import Any, TypeAlias
 
 from emulator.chance import Stream
@@ -13,9 +13,12 @@ from emulator.chance import Stream
 Entry: TypeAlias = tuple[int, int, int, Callable[[Any], Any], Any]
 """(due_us, tie, seq, action, argument); the action is called with the entry."""
 
+IN_ORDER = -1
+"""The tie of entries that keep the order they were pushed in, before all drawn ones."""
+
 
 class Agenda:
-    """A heap of entries."""
+    """A heap of entries; whoever takes turns pops from ``heap`` itself."""
 
     __slots__ = ("_bits", "_seq", "heap")
 
@@ -27,15 +30,11 @@ class Agenda:
     def push(self, due_us: int, action: Callable[[Any], Any], argument: Any) -> int:
         """Plan an action; its number."""
         self._seq = seq = self._seq + 1
-        heappush(self.heap, (due_us, self._bits(32) + 1, seq, action, argument))
+        heappush(self.heap, (due_us, self._bits(32), seq, action, argument))
         return seq
 
     def push_in_order(self, due_us: int, action: Callable[[Any], Any], argument: Any) -> int:
         """Plan an action before all that is drawn at the same time and after all that was pushed so before."""
         self._seq = seq = self._seq + 1
-        heappush(self.heap, (due_us, 0, seq, action, argument))
+        heappush(self.heap, (due_us, IN_ORDER, seq, action, argument))
         return seq
-
-    def pop(self) -> Entry:
-        """The next entry."""
-        return heappop(self.heap)

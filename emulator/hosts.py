@@ -138,6 +138,8 @@ class Host:
         self.actors: dict[str, Actor] = {}
         self.life = 0
         self.condition = Condition.CLOSED
+        self.running = False
+        """Whether its process exists (it may stand still)."""
         self.disk = Disk()
         self.held: list[Entry] = []
         self.ppm = 0
@@ -145,11 +147,6 @@ class Host:
         """Whether its clock has always shown the world's time."""
         self._world_base_us = 0
         self._local_base_us = 0
-
-    @property
-    def running(self) -> bool:
-        """Whether its process exists (it may stand still)."""
-        return self.condition is Condition.UP or self.condition is Condition.PAUSED
 
     def local_us(self, now_us: int) -> int:
         """This host's clock at the world's time."""

@@ -64,7 +64,7 @@ class Link:
     """One actor's connections to another. ``connection`` 0: none open."""
 
     __slots__ = (
-        "_bits",
+        "bits",
         "broken",
         "client",
         "client_host",
@@ -100,11 +100,11 @@ class Link:
         """The earliest arrival of the next packet: to the server, to the client."""
         self.held: list[Rule | None] = [None, None]
         """The rule that keeps packets of this direction; what follows must wait behind them."""
-        self._bits = stream.bits
+        self.bits = stream.bits
 
     def latency_us(self) -> int:
         """How long the next packet takes."""
-        return self.least_us + ((self._bits(32) * self.span) >> 32)
+        return self.least_us + ((self.bits(32) * self.span) >> 32)
 
 
 class Packet:
@@ -226,7 +226,7 @@ class Network:
 
     def _dispatch(self, packet: Packet, extra_us: int = 0) -> int:
         link, way = packet.link, packet.reply
-        due_us = self.now_us + link.latency_us() + extra_us
+        due_us = self.now_us + link.least_us + ((link.bits(32) * link.span) >> 32) + extra_us
         if due_us <= link.next_us[way]:
             due_us = link.next_us[way] + 1
         link.next_us[way] = due_us

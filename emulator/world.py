@@ -6,6 +6,7 @@ between, so the order of turns is the order of everything, and the trace is a fu
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from heapq import heappop
 from typing import Any, Protocol
 
 from actors.machine import (
@@ -94,11 +95,10 @@ class World:
         """Take entries from the agenda until one comes to a turn; None when nothing is due until then."""
         heap = self.agenda.heap
         while heap and not self.stopped:
-            due_us = heap[0][0]
-            if due_us > until_us:
+            if heap[0][0] > until_us:
                 break
-            entry = self.agenda.pop()
-            self.now_us = self.network.now_us = due_us
+            entry = heappop(heap)
+            self.now_us = self.network.now_us = entry[0]
             turn: Turn | None = entry[3](entry)
             if turn is not None:
                 return turn
@@ -315,6 +315,7 @@ class World:
             host.disk = Disk()
         host.life += 1
         host.condition = Condition.UP
+        host.running = True
         self.report(facts.HostStarted(host=host.name, life=host.life, kept_disk=keep_disk))
         for name, factory in host.factories.items():
             machine = factory(host.life)
@@ -338,6 +339,7 @@ class World:
         else:
             host.disk.process_died()
         host.condition = how
+        host.running = False
         actors = list(host.actors.values())
         host.actors = {}
         host.held = []

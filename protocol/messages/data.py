@@ -147,7 +147,10 @@ class FetchedPartition:
 
 @message(api_key=1, kind=REPLY, versions=range(4, 18))
 class FetchReply:
-    """One row per partition asked for that has something to say (records or an error); all of them on a time-out."""
+    """One row per partition asked for that has something to say: records or an error.
+
+    Before v7 also a row for each other one when the wait is over; from v7 on a fetch session is assumed (KIP-227).
+    """
 
     error: ErrorCode = since(7, default=ErrorCode.NONE, ignorable=True)
     partitions: tuple[FetchedPartition, ...]
