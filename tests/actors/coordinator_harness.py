@@ -107,6 +107,8 @@ class Bench:
         self.append_errors: list[ErrorCode] = []
         """Errors of the next appends, in order; after them all succeed."""
         self.timers: dict[tuple[str, ...], tuple[int, int]] = {}
+        self.life_began = 0
+        """The id of the last request before this life of the coordinator."""
         self.after_step: Callable[[], None] = lambda: None
         self._due: list[tuple[int, int, Event]] = []
         self._count = 0
@@ -207,6 +209,16 @@ class Bench:
             at = min(due for due, _ in self.timers.values())
             self.advance_us(max(at - self.now_us, 0))
 
+    @property
+    def unanswered(self) -> dict[tuple[str, int], Ask]:
+        """The requests of this life of the coordinator that have no reply, by client and request id."""
+        return self._waiting
+
+    @property
+    def writing(self) -> bool:
+        """Whether an append is under way."""
+        return bool(self.held or self._due)
+
     # --- commands ----------------------------------------------------------------------------------------------
 
     def lead(self, group: str, *, load_us: int = 0, records: tuple[Record, ...] | None = None) -> None:
@@ -220,10 +232,11 @@ class Bench:
         self.feed(Told(LeadOffsets(partition=number, leader_epoch=self.epoch, records=records, load_us=load_us)))
 
     def resign(self, group: str = GROUP) -> None:
-        """Another broker leads the partition of a group."""
+        """Another broker leads the partition of a group; what was being written is in the log before that one reads."""
         number = offsets_partition_of(group, self.config.offsets_topic_num_partitions)
         self.epoch += 1
         self.feed(Told(ResignOffsets(partition=number, leader_epoch=self.epoch)))
+        self.release()
 
     def crash_and_restart(self, *, load_us: int = 0, groups: tuple[str, ...] = (GROUP,)) -> None:
         """The process dies (parked requests, timers and unfinished appends with it) and a new one reads the logs."""
@@ -231,6 +244,7 @@ class Bench:
         self._due.clear()
         self.held.clear()
         self._waiting.clear()
+        self.life_began = self._count
         self.coordinator = Coordinator(f"b{self.node_id}/coordinator", self.node_id, self.config)
         self.feed(Told(Start()))
         for group in groups:
@@ -240,14 +254,19 @@ class Bench:
 
     def ask(self, client: str, request: Any, version: int | None = None) -> Ask:
         """Send a request; what happens at this instant has happened when this returns."""
+        ask, event = self.mail(client, request, version)
+        self.feed(event)
+        return ask
+
+    def mail(self, client: str, request: Any, version: int | None = None) -> tuple[Ask, Received]:
+        """A request as it arrives, which a test feeds by itself."""
         self._count += 1
         version = LATEST.get(type(request), 0) if version is None else version
         ask = Ask(client, self._count, request, version)
         self.asks.append(ask)
         self._waiting[client, ask.request_id] = ask
         message = unseal(seal(request, version))[0]
-        self.feed(Received(client, 1, ask.request_id, version, message))
-        return ask
+        return ask, Received(client, 1, ask.request_id, version, message)
 
     @property
     def group(self) -> Group:
