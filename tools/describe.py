@@ -171,7 +171,8 @@ def _checker_lines(name: str) -> Iterable[str]:
 
     if name in CHECKERS:
         yield f"{click.style(name, bold=True)}:"
-        yield from (f"  {line}" for line in inspect.cleandoc(CHECKERS[name].__doc__ or "").splitlines())
+        theory = inspect.getdoc(inspect.getmodule(CHECKERS[name])) or ""
+        yield from (f"  {line}".rstrip() for line in theory.splitlines())
 
 
 def _checkers() -> Iterable[str]:

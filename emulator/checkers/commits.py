@@ -63,7 +63,7 @@ class _Progress:
 
 
 class Commits(Checker):
-    """See the module."""
+    """Commits come from members of the current generation, behind their work, and never go back."""
 
     name = "commits"
 

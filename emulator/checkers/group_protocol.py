@@ -56,7 +56,7 @@ class _Copy:
 
 
 class GroupProtocol(Checker):
-    """See the module."""
+    """States, generations, members and leaders of a group follow the protocol, through failovers too."""
 
     name = "group-protocol"
 

@@ -32,7 +32,7 @@ WORK = (AssignmentReceived, PartitionsAssigned, PositionSet, Processed)
 
 
 class Lifecycle(Checker):
-    """See the module."""
+    """The dead are silent, the paused stand still, and callbacks pair up."""
 
     name = "lifecycle"
 

@@ -75,7 +75,10 @@ class _Group:
 
 
 class Liveness(Checker):
-    """See the module. ``topics``: by group, the topics it is subscribed to, for those who know."""
+    """After the faults end, groups get Stable and go on processing within the bound.
+
+    ``topics``: by group, the topics it is subscribed to, for those who know.
+    """
 
     name = "liveness"
 

@@ -49,7 +49,7 @@ class _Log:
 
 
 class NoLostRecord(Checker):
-    """See the module."""
+    """What is committed was processed; what was acknowledged is in the log."""
 
     name = "no-lost-record"
 

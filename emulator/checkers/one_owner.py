@@ -64,7 +64,7 @@ class _Group:
 
 
 class OneOwner(Checker):
-    """See the module."""
+    """Within a generation no two members take one partition, and none changes hands at once."""
 
     name = "one-owner"
 

@@ -29,7 +29,7 @@ from protocol.notes import (
 
 
 class Processing(Checker):
-    """See the module."""
+    """Members process only what they own, in order and without gaps."""
 
     name = "processing"
 
