@@ -165,10 +165,10 @@ class Bench:
         event = Appended(append.token, error, base_offset)
         heapq.heappush(self._due, (self.now_us + self.append_us, self._count, event))
 
-    def release(self, error: ErrorCode = ErrorCode.NONE, *, everything: bool = True) -> None:
-        """End held appends, the oldest first (or only that one)."""
-        ending = self.held if everything else self.held[:1]
-        self.held = self.held[len(ending) :]
+    def release(self, error: ErrorCode = ErrorCode.NONE, *, log: str | None = None) -> None:
+        """End held appends (of one log), the oldest first."""
+        ending = [held for held in self.held if log in (None, held.append.log)]
+        self.held = [held for held in self.held if held not in ending]
         for held in ending:
             if held.coordinator is self.coordinator:
                 self._finish(held.append, error)
@@ -236,7 +236,7 @@ class Bench:
         number = offsets_partition_of(group, self.config.offsets_topic_num_partitions)
         self.epoch += 1
         self.feed(Told(ResignOffsets(partition=number, leader_epoch=self.epoch)))
-        self.release()
+        self.release(log=f"__consumer_offsets-{number}")
 
     def crash_and_restart(self, *, load_us: int = 0, groups: tuple[str, ...] = (GROUP,)) -> None:
         """The process dies (parked requests, timers and unfinished appends with it) and a new one reads the logs."""

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from protocol.messages.group import Heartbeat, JoinGroup, OffsetCommit, OffsetToCommit, SyncGroup
@@ -83,7 +84,7 @@ def test_no_step_of_a_member_costs_more_in_a_large_group() -> None:
 
 def test_a_join_phase_costs_in_proportion_to_the_members() -> None:
     """Completion looks at each member a fixed number of times."""
-    small, large = [work(lambda bench=completing(size): bench.advance(DELAY_MS)) for size in (SMALL, LARGE)]
+    small, large = [work(partial(completing(size).advance, DELAY_MS)) for size in (SMALL, LARGE)]
 
     assert large / small < 1.5 * LARGE / SMALL
 
