@@ -1,5 +1,6 @@
 """Where scenarios come from: a TOML file, a preset by name, and single values set on the command line."""
 
+import shlex
 import tomllib
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
@@ -8,12 +9,14 @@ from typing import Any
 
 from attrs import frozen
 
+from emulator.faults import ACTIONS, Heal
 from emulator.reading import Path as KeyPath
 from emulator.reading import Problem, ScenarioError, nearest
 from emulator.scenario import Scenario, read_scenario, scenario_from_dict
 from emulator.settings import fields_of
 from emulator.toml_lines import key_lines, line_of
 from protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
+from protocol.schema import STRUCTS
 
 
 @frozen
@@ -111,14 +114,45 @@ def with_values(scenario: Scenario, given: Iterable[str]) -> Scenario:
             _put(data, path, _value(text.strip()), problems, setting)
     if problems:
         raise ScenarioError(problems, "")
-    return _checked(data) if changed else scenario
+    return _checked(data, "--set") if changed else scenario
 
 
-def _checked(data: Mapping[str, Any]) -> Scenario:
+def with_actions(scenario: Scenario, given: Iterable[str]) -> Scenario:
+    """The scenario with more entries in its plan, each written in one line: ``"crash host=c2 for=20s at=40s"``.
+
+    The keys are those of a file; ``at`` is 30s unless given, ``group`` the only group if there is but one.
+
+    Raises:
+        ScenarioError: everything that is wrong with them.
+    """
+    data = {"plan": [], **scenario.to_dict()}
+    problems: list[Problem] = []
+    for text in given:
+        try:
+            kind, *rest = shlex.split(text) or [""]
+        except ValueError as error:
+            problems.append(Problem((), f'--do "{text}": {error}'))
+            continue
+        entry: dict[str, Any] = {"do": kind, "at": "30s"}
+        for word in rest:
+            key, equals, item = word.partition("=")
+            if not equals:
+                problems.append(Problem((), f'--do "{text}": "{word}" must be KEY=VALUE'))
+            entry[key] = _value(item)
+        declared = ACTIONS[kind].cls if kind in ACTIONS else Heal
+        if any(spec.name == "group" for spec in STRUCTS[declared]) and len(scenario.groups) == 1:
+            entry.setdefault("group", next(iter(scenario.groups)))
+        data["plan"].append(entry)
+    if problems:
+        raise ScenarioError(problems)
+    return _checked(data, "--do")
+
+
+def _checked(data: Mapping[str, Any], source: str) -> Scenario:
     try:
         return scenario_from_dict(data)
     except ScenarioError as error:
-        raise ScenarioError(error.problems, "--set") from None
+        raise ScenarioError(error.problems, source) from None
 
 
 def _all_keys() -> list[str]:

@@ -12,7 +12,7 @@ from attrs import frozen
 
 from emulator.reading import Problem, ScenarioError, nearest
 from emulator.scenario import Scenario
-from emulator.scenario_files import load_scenario, with_values
+from emulator.scenario_files import load_scenario, with_actions, with_values
 from tools.exits import NONDETERMINISM, worst
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class Request:
     seeds: tuple[int, ...]
     profile: str
     settings: tuple[str, ...]
+    actions: tuple[str, ...]
     drive: str
     trace: Path | None
     live: bool
@@ -48,6 +49,8 @@ class Request:
             words += ["--profile", self.profile]
         for setting in self.settings:
             words += ["--set", setting]
+        for action in self.actions:
+            words += ["--do", action]
         if self.drive != "trio":
             words += ["--drive", self.drive]
         return shlex.join(words)
@@ -59,9 +62,8 @@ class Request:
 @click.option("--seeds", metavar="A:B", help="Run the seeds A to B, both included.")
 @click.option("--profile", metavar="P", help='A release or KIP page (default: see "kemu describe profiles").')
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change the scenario; repeatable.")
-@click.option(
-    "--drive", type=click.Choice(["trio", "bare"]), default="trio", show_default=True, help="What takes turns."
-)
+@click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to the plan; repeatable.")
+@click.option("--drive", type=click.Choice(["trio", "bare"]), default="trio", show_default=True)
 @click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), help="Write the trace to this file.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--live", is_flag=True, help="Run under the wall clock and print as it happens.")
@@ -72,6 +74,7 @@ def run(
     seeds: str | None,
     profile: str | None,
     settings: tuple[str, ...],
+    actions: tuple[str, ...],
     drive: str,
     trace: Path | None,
     form: str,
@@ -83,9 +86,12 @@ def run(
     A KEY of --set is a full one (groups.g.members, plan.0.for) or a short one that means every group or topic
     (members, session.timeout.ms, rate, partitions), a broker's key, or duration.
 
+    An ACTION of --do is a line of a plan, such as "rolling-restart every=20s down=8s" or "crash host=c2 at=40s";
+    see "kemu describe actions" and "kemu describe faults".
+
     Exit codes: 0 all held, 2 bad input, 3 nondeterminism, 127 the program broke, 128 liveness, 129 correctness.
     """
-    request = _request(scenario, seed, seeds, profile, settings, drive, trace, live)
+    request = _request(scenario, seed, seeds, profile, settings, actions, drive, trace, live)
     if live and (drive != "trio" or len(request.seeds) > 1 or twice):
         raise click.UsageError("--live goes with one seed, the trio drive, and without --twice")
     with _writable(request.trace):
@@ -100,6 +106,7 @@ def _request(
     seeds: str | None,
     profile: str | None,
     settings: tuple[str, ...],
+    actions: tuple[str, ...],
     drive: str,
     trace: Path | None,
     live: bool,
@@ -111,8 +118,10 @@ def _request(
     if profile is not None and profile not in PROFILES:
         raise click.UsageError(f'"{profile}" is no profile{nearest(profile, PROFILES)}')
     loaded = with_values(load_scenario(source), settings)
+    if actions:
+        loaded = with_actions(loaded, actions)
     chosen = _seed_range(seeds) if seeds is not None else (loaded.seed if seed is None else seed,)
-    return Request(source, loaded, tuple(chosen), profile or DEFAULT_PROFILE, settings, drive, trace, live)
+    return Request(source, loaded, tuple(chosen), profile or DEFAULT_PROFILE, settings, actions, drive, trace, live)
 
 
 def _seed_range(text: str) -> range:

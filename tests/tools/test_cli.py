@@ -167,6 +167,19 @@ def test_settings_change_the_scenario_that_runs() -> None:
     assert sorted(data["downtime_us"]) == ["g/orders-0", "g/orders-1", "g/orders-2"]
 
 
+def test_actions_are_added_to_the_plan_and_to_the_command_that_repeats_the_run(
+    verdict: Callable[..., None],
+) -> None:
+    """The quickest way from a group to what a restart of it costs."""
+    verdict("violated")
+    actions = ("--do", "rolling-restart every=5s down=2s at=10s", "--do", "crash host=c1 for=1s")
+    result = call("run", "steady-group", "--set", "duration=50s", "--drive", "bare", *actions)
+
+    assert "fault 0: rolling restart of g (close), one every 5s, each down for 2s" in result.stdout
+    assert "fault 1: crash c1 (power) for 1s" in result.stdout
+    assert "--do 'rolling-restart every=5s down=2s at=10s' --do 'crash host=c1 for=1s'" in result.stdout
+
+
 def test_a_profile_changes_what_the_cluster_speaks() -> None:
     """And is named in the result."""
     data = run_json("steady-group", *SHORT, "--profile", "kafka-2.4")
@@ -263,6 +276,10 @@ def test_the_worst_verdict_decides() -> None:
         (["run", "steady-groop"], 'did you mean "steady-group"'),
         (["run", "nowhere.toml"], "cannot be read: No such file"),
         (["run", "steady-group", "--set", "sesion.timeout.ms=1"], 'did you mean "session.timeout.ms"'),
+        (["run", "steady-group", "--do", "crsh host=c1"], 'plan[0].do: "crsh" is no action; did you mean "crash"?'),
+        (["run", "steady-group", "--do", "crash host=c1 for"], '"for" must be KEY=VALUE'),
+        (["run", "steady-group", "--do", "crash host='c1"], "No closing quotation"),
+        (["run", "steady-group", "--do", ""], 'plan[0].do: "" is no action'),
         (["run", "steady-group", "--profile", "kafka-3.5"], '"kafka-3.5" is no profile; did you mean "kafka-3.4"'),
         (["run", "steady-group", "--seeds", "5:1"], "must be A:B"),
         (["run", "steady-group", "--seeds", "1:x"], "must be A:B"),
