@@ -19,6 +19,7 @@ from protocol.names import NO_GENERATION, MemberId, TopicPartition
 
 GROUP_KEYS = ("partitions_per_topic", "members", "replica_racks")
 MEMBER_KEYS = ("topics", "owned", "generation", "rack", "instance_id")
+LONGEST_TOPIC = 249
 MOST_PARTITIONS = 20_000_000
 """More would be a slip of the keyboard, and fill the memory before anything could be said about it."""
 
@@ -63,9 +64,11 @@ def read_group(text: str) -> GroupLine:
         raise BadLine(f"not JSON: {error.msg} at column {error.colno}") from None
     except RecursionError:
         raise BadLine("not JSON that can be read: nested too deep") from None
+    if "\\u" in text:
+        _whole_text(data)
     _known("the line", data, GROUP_KEYS)
     counts = {
-        topic: _whole(f"partitions_per_topic.{topic}", count, least=0)
+        _topic("partitions_per_topic", topic): _whole(f"partitions_per_topic.{topic}", count, least=0)
         for topic, count in _table("partitions_per_topic", data.get("partitions_per_topic")).items()
     }
     if sum(counts.values()) > MOST_PARTITIONS:
@@ -77,15 +80,29 @@ def read_group(text: str) -> GroupLine:
     return GroupLine(Topics(counts, racks), members)
 
 
+def _whole_text(data: Any) -> None:
+    """Half of a surrogate pair can be written in JSON and is no text Kafka could carry."""
+    try:
+        json.dumps(data, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise BadLine("a text with half of a surrogate pair in it") from None
+
+
+def _topic(where: str, raw: Any) -> str:
+    if not isinstance(raw, str) or not 0 < len(raw) <= LONGEST_TOPIC:
+        raise BadLine(f"{where}: {json.dumps(raw)} is no topic name (1 to {LONGEST_TOPIC} characters)")
+    return raw
+
+
 def _member(member: str, raw: Any) -> Subscriber:
     where = f"members.{member}"
     _known(where, raw, MEMBER_KEYS)
     topics = raw.get("topics")
-    if not isinstance(topics, list) or not all(isinstance(topic, str) for topic in topics):
+    if not isinstance(topics, list):
         raise BadLine(f"{where}.topics: must be a list of topic names")
     generation = raw.get("generation")
     return Subscriber(
-        topics=tuple(topics),
+        topics=tuple(_topic(f"{where}.topics", topic) for topic in topics),
         owned=_owned(f"{where}.owned", raw.get("owned")),
         generation=NO_GENERATION if generation is None else _whole(f"{where}.generation", generation, NO_GENERATION),
         rack=_text(f"{where}.rack", raw.get("rack")),
@@ -102,7 +119,7 @@ def _owned(where: str, raw: Any) -> tuple[TopicPartition, ...]:
     for one in raw:
         match one:
             case [str(topic), int(number)] if not isinstance(number, bool) and number >= 0:
-                owned.append((topic, number))
+                owned.append((_topic(where, topic), _whole(where, number, least=0)))
             case _:
                 raise BadLine(f"{where}: {json.dumps(one)} is not [topic, partition]")
     return tuple(owned)

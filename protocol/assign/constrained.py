@@ -14,7 +14,7 @@ from itertools import compress
 
 from attrs import define, field
 
-from protocol.assign.racks import RackSet
+from protocol.assign.racks import Racks, RackSet
 
 
 @define
@@ -126,8 +126,7 @@ def share_out(
     kept: list[list[int]],
     partitions: int,
     order: Iterable[int],
-    racks: Sequence[str | None] | None = None,
-    replicas: Sequence[RackSet] = (),
+    racks: Racks | None = None,
 ) -> Shares:
     """Everybody's share of the numbers 0..partitions-1.
 
@@ -135,14 +134,13 @@ def share_out(
         kept: per member what it rightfully owns, best to keep first; cut down to its share here.
         partitions: how many numbers there are.
         order: the members in the order in which they may keep one more than the common share.
-        racks: per member its rack; None to leave racks out of it (then ``replicas`` is not used).
-        replicas: per number the racks of its replicas.
+        racks: None to leave racks out of it.
     """
     shares = Shares(len(kept), partitions, kept)
     shares.keep(order)
     numbers = shares.left()
     if racks is not None:
-        numbers = shares.deal_by_rack(numbers, racks, replicas)
+        numbers = shares.deal_by_rack(numbers, racks.members, racks.partitions)
     shares.deal(numbers)
     return shares
 

@@ -15,20 +15,12 @@ from collections.abc import Iterator, Sequence
 from heapq import heapify, heapreplace
 from itertools import compress, groupby
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from protocol.assign.chains import relieve, send_home
 from protocol.assign.leveling import Pool, level
 from protocol.assign.numbering import Numbering
-from protocol.assign.racks import NO_RACKS, RackSet
-
-
-@frozen
-class Racks:
-    """Where everybody is. ``members``: per member its rack. ``partitions``: per number the racks of its replicas."""
-
-    members: Sequence[str | None]
-    partitions: Sequence[RackSet]
+from protocol.assign.racks import NO_RACKS, Racks, RackSet
 
 
 @define
@@ -65,7 +57,7 @@ class _Sharing:
     """Number -> its stock's index."""
 
     def keep(self, held: Sequence[Sequence[int]]) -> None:
-        """Preserve what its owner still subscribes to and, when racks matter, has on its rack."""
+        """Preserve what its owner still subscribes to."""
         for member, numbers in enumerate(held):
             by_stock: dict[int, list[int]] = {}
             for number in numbers:
@@ -73,13 +65,9 @@ class _Sharing:
             for index, own in by_stock.items():
                 stock = self.stocks[index]
                 place = stock.place_of(member)
-                if place is not None and self._may_keep(member, stock):
+                if place is not None:
                     stock.kept[place] = own
                     self.loads[member] += len(own)
-
-    def _may_keep(self, member: int, stock: _Stock) -> bool:
-        rack = self.racks.members[member] if self.racks else None
-        return rack is None or rack in stock.on
 
     def left(self) -> Iterator[int]:
         """What nobody keeps: topics with few subscribers first, then by name, then by number."""
@@ -171,7 +159,7 @@ class _Sharing:
 
 
 def share_out(
-    subscribed: Sequence[frozenset[str]],
+    subscribed: Sequence[tuple[str, ...]],
     held: Sequence[Sequence[int]],
     numbering: Numbering,
     racks: Racks | None = None,
@@ -180,7 +168,7 @@ def share_out(
     """Everybody's partitions, by number.
 
     Args:
-        subscribed: per member its topics.
+        subscribed: per member its topics, by name, each once.
         held: per member the numbers it rightfully owns.
         numbering: of all subscribed topics.
         racks: None to leave racks out of it.
@@ -199,9 +187,9 @@ def share_out(
     return _results(sharing, len(subscribed))
 
 
-def _start(subscribed: Sequence[frozenset[str]], numbering: Numbering, racks: Racks | None) -> _Sharing:
+def _start(subscribed: Sequence[tuple[str, ...]], numbering: Numbering, racks: Racks | None) -> _Sharing:
     """Sort the partitions into stocks. Members with the same topics are looked at once."""
-    alike: dict[frozenset[str], list[int]] = {}
+    alike: dict[tuple[str, ...], list[int]] = {}
     for member, topics in enumerate(subscribed):
         alike.setdefault(topics, []).append(member)
     groups = list(alike.items())

@@ -36,6 +36,18 @@ def hash_order(members: Iterable[MemberId]) -> list[MemberId]:
     return sorted(members, key=lambda member: (bucket(member), member))
 
 
+def subscriptions(members: Mapping[MemberId, Subscriber], order: Iterable[MemberId]) -> list[tuple[str, ...]]:
+    """Per member, in the given order, its topics by name, each once; equal subscriptions are equal tuples."""
+    known: dict[tuple[str, ...], tuple[str, ...]] = {}
+    found = []
+    for member in order:
+        told = members[member].topics
+        if told not in known:
+            known[told] = tuple(sorted(dict.fromkeys(told)))
+        found.append(known[told])
+    return found
+
+
 def known_topics(topics: Topics, subscribed: Iterable[str]) -> list[str]:
     """The subscribed topics that have partitions, each once, by name."""
     return sorted(topic for topic in dict.fromkeys(subscribed) if topics.partitions.get(topic, 0) > 0)

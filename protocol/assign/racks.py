@@ -1,6 +1,8 @@
 """Racks: whether an assignor should look at them, and whether a member and a partition share one (KIP-881)."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from attrs import frozen
 
 from protocol.assign.base import Subscriber, Topics
 from protocol.names import MemberId
@@ -9,6 +11,23 @@ RackSet = frozenset[str]
 """The racks that hold a replica of one partition; empty when unknown."""
 
 NO_RACKS: RackSet = frozenset()
+
+
+@frozen
+class Racks:
+    """Where everybody is. ``members``: per member its rack. ``partitions``: per number the racks of its replicas."""
+
+    members: Sequence[str | None]
+    partitions: Sequence[RackSet]
+
+    def near(self, member: int, number: int) -> bool:
+        """Whether the member has no rack, or one that holds a replica."""
+        rack = self.members[member]
+        return rack is None or rack in self.partitions[number]
+
+    def misses(self, results: Sequence[Sequence[int]]) -> int:
+        """How many partitions go to a member on another rack."""
+        return sum(not self.near(member, number) for member, numbers in enumerate(results) for number in numbers)
 
 
 def member_racks(members: Mapping[MemberId, Subscriber]) -> dict[MemberId, str]:

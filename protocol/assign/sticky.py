@@ -6,7 +6,7 @@ assignment that is still valid and hands out only the rest, as fairly as that al
 previous assignment each time.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 
 from attrs import frozen
@@ -15,8 +15,9 @@ from protocol.assign import constrained, general
 from protocol.assign.base import Assignment, Memory, RebalanceProtocol, Subscriber, Topics
 from protocol.assign.claims import Claim, ClaimRule, every_claim_counts, highest_generation_wins
 from protocol.assign.numbering import Numbering, number_partitions
-from protocol.assign.order import hash_order
-from protocol.assign.racks import RackSet, partition_racks, use_racks
+from protocol.assign.order import hash_order, subscriptions
+from protocol.assign.racks import Racks, RackSet, partition_racks, use_racks
+from protocol.assign.score import balance_score
 from protocol.assign.user_data import decode_sticky, encode_sticky
 from protocol.names import NO_GENERATION, MemberId, TopicPartition
 
@@ -128,19 +129,24 @@ def share(
         rules: how to decide.
     """
     order = sorted(members)
-    subscribed = [frozenset(members[member].topics) for member in order]
-    numbering = number_partitions(topics, chain.from_iterable(frozenset(subscribed)))
+    subscribed = subscriptions(members, order)
+    numbering = number_partitions(topics, chain.from_iterable(dict.fromkeys(subscribed)))
     claims = [_claim(numbering, *claimed.get(member, ((), NO_GENERATION))) for member in order]
-    alike = len(frozenset(subscribed)) == 1 and not rules.keep_owned and rules.owners is not every_claim_counts
+    alike = len(dict.fromkeys(subscribed)) == 1 and not rules.keep_owned and rules.owners is not every_claim_counts
     racks = _racks(topics, [members[member].rack or None for member in order], numbering, rules.force_racks)
     if alike and racks is None and not any(claim.numbers for claim in claims):
         # Nothing to preserve and nobody to prefer: dealing in a circle is slicing.
         return Sharing({member: numbering.partitions[at :: len(order)] for at, member in enumerate(order)}, {})
     owners = rules.owners(claims, numbering.total)
-    if alike:
-        results = _share_equally(order, owners.held, numbering, racks)
-    else:
-        results = general.share_out(subscribed, owners.held, numbering, racks, rules.keep_owned)
+
+    def shared(held: Sequence[list[int]]) -> list[list[int]]:
+        if alike:
+            return _share_equally(order, held, numbering, racks)
+        return general.share_out(subscribed, held, numbering, racks, rules.keep_owned)
+
+    results = shared(owners.held) if racks is None or rules.keep_owned else _nearest(shared, owners.held, racks)
+    if rules.owners is every_claim_counts:
+        results = [list(dict.fromkeys(result)) for result in results]
     partition = numbering.partitions.__getitem__
     assignment: Assignment = {
         member: list(map(partition, result)) for member, result in zip(order, results, strict=True)
@@ -153,33 +159,43 @@ def _claim(numbering: Numbering, partitions: Sequence[TopicPartition], generatio
     return Claim(numbering.numbers(partitions), max(generation, NO_GENERATION))
 
 
-def _racks(topics: Topics, members: Sequence[str | None], numbering: Numbering, forced: bool) -> general.Racks | None:
+def _racks(topics: Topics, members: Sequence[str | None], numbering: Numbering, forced: bool) -> Racks | None:
     if not topics.replica_racks or not any(members):
         return None
     partitions: list[RackSet] = []
     for topic in numbering.topics:
         partitions += partition_racks(topics, topic)
     named = [rack for rack in members if rack]
-    return general.Racks(members, partitions) if use_racks(named, partitions, forced) else None
+    return Racks(members, partitions) if use_racks(named, partitions, forced) else None
+
+
+def _nearest(
+    shared: Callable[[Sequence[list[int]]], list[list[int]]], held: Sequence[list[int]], racks: Racks
+) -> list[list[int]]:
+    """Racks before stickiness: owners keep only what has a replica on their rack, if that brings anything.
+
+    Kafka always drops the other claims, and so can move the same partitions again in each follow-up rebalance. Here
+    they stay when that is as balanced and leaves as few members off their racks, so that a group comes to rest.
+    """
+    near = [[number for number in numbers if racks.near(member, number)] for member, numbers in enumerate(held)]
+    if all(len(some) == len(numbers) for some, numbers in zip(near, held, strict=True)):
+        return shared(held)
+    moving, staying = shared(near), shared(held)
+    return min(staying, moving, key=lambda results: (balance_score(map(len, results)), racks.misses(results)))
 
 
 def _share_equally(
-    members: Sequence[MemberId], held: Sequence[list[int]], numbering: Numbering, racks: general.Racks | None
+    members: Sequence[MemberId], held: Sequence[list[int]], numbering: Numbering, racks: Racks | None
 ) -> list[list[int]]:
     place = {member: place for place, member in enumerate(members)}
     order = [place[member] for member in hash_order(members)]
     kept = []
-    for member, numbers in enumerate(held):
-        rack = racks.members[member] if racks else None
-        mine = (
-            sorted(numbers) if rack is None or not racks else sorted(n for n in numbers if rack in racks.partitions[n])
-        )
+    for numbers in held:
+        # Two stable sorts: by partition number, then by topic, so that what is kept is spread over the topics.
+        mine = sorted(numbers)
         mine.sort(key=lambda number: numbering.partitions[number][1])
         kept.append(mine)
-    if racks is None:
-        shares = constrained.share_out(kept, numbering.total, order)
-    else:
-        shares = constrained.share_out(kept, numbering.total, order, racks.members, racks.partitions)
+    shares = constrained.share_out(kept, numbering.total, order, racks)
     return [mine + given for mine, given in zip(shares.kept, shares.given, strict=True)]
 
 

@@ -131,6 +131,13 @@ def test_every_assignor_of_the_table_answers(name: str) -> None:
         ('{"partitions_per_topic": {}, "members": {"a": {"topics": "t"}}}', "members.a.topics: must be a list"),
         ('{"partitions_per_topic": {}, "members": {"a": {"topic": []}}}', '"topic" is unknown; did you mean "topics"?'),
         ('{"partitions_per_topic": {}, "members": {"a": {"topics": [], "owned": [["t"]]}}}', '["t"] is not [topic,'),
+        ('{"partitions_per_topic": {"\\ud800": 1}, "members": {}}', "half of a surrogate pair"),
+        ('{"partitions_per_topic": {"": 1}, "members": {}}', "is no topic name (1 to 249 characters)"),
+        ('{"partitions_per_topic": {}, "members": {"a": {"topics": [1]}}}', "members.a.topics: 1 is no topic name"),
+        (
+            '{"partitions_per_topic": {}, "members": {"a": {"topics": [], "owned": [["t", 3000000000]]}}}',
+            "32 bits hold",
+        ),
         ('{"partitions_per_topic": {}, "members": {"a": {"topics": [], "owned": {}}}}', "must be a list of [topic,"),
         ('{"partitions_per_topic": {}, "members": {"a": {"topics": [], "rack": 1}}}', "members.a.rack: must be a text"),
         ('{"partitions_per_topic": {}, "members": {"a": {"topics": [], "generation": true}}}', "a whole number"),

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from protocol.assign.base import Assignment, Assignor, Memory, Subscriber, Topics
 from protocol.assign.chains import relieve, send_home
 from protocol.assign.checked import check
-from protocol.assign.cooperative import COOPERATIVE_STICKY, settle
+from protocol.assign.cooperative import COOPERATIVE_STICKY, COOPERATIVE_STICKY_BELIEVING_STALE_CLAIMS, settle
 from protocol.assign.leveling import Pool, level, step_bound
 from protocol.assign.optimal import OPTIMAL
 from protocol.assign.score import balance_score, is_balanced, moved, spread
-from protocol.assign.sticky import FAIR, STICKY, STICKY_FIRST
+from protocol.assign.sticky import FAIR, STICKY, STICKY_FIRST, STICKY_WITHOUT_GENERATION
 from protocol.names import MemberId
 from tests.protocol.assign.vectors import load
 
@@ -235,6 +235,29 @@ def test_with_racks_the_result_is_as_balanced_and_the_input_order_as_little_matt
         assert is_balanced(group.members, result.assignment)
         assert settle(assignor, *_shuffled(group, random)) == result
         group = _next(group, result.assignment, random)
+
+
+@settings(max_examples=100, deadline=None)
+@given(CHAIN)
+@pytest.mark.parametrize("assignor", [STICKY_WITHOUT_GENERATION, COOPERATIVE_STICKY_BELIEVING_STALE_CLAIMS])
+def test_past_bugs_assign_what_they_believe_and_break_nothing_else(assignor: Assignor, chain: Any) -> None:
+    """A past bug is another rule for whose claim counts: members still get only topics they subscribe to, all of
+    them.
+    """
+    changes, seed = chain
+    random = Random(seed)
+    group = START
+    for change in changes:
+        group = change(group, random)
+        assignment = assignor.assign(group.topics, group.members)
+        given_out = {partition for partitions in assignment.values() for partition in partitions}
+        for member, partitions in assignment.items():
+            assert {topic for topic, _ in partitions} <= set(group.members[member].topics)
+            assert len(set(partitions)) == len(partitions)
+        if assignor is STICKY_WITHOUT_GENERATION:
+            assert _complete(group, {"all": sorted(given_out)})
+        assert assignor.assign(*_shuffled(group, random)) == assignment
+        group = _next(group, assignment, random)
 
 
 def test_what_javas_class_gives_to_a_member_that_does_not_subscribe_ours_does_not() -> None:
