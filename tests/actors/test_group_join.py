@@ -292,8 +292,8 @@ def test_the_join_limit_of_a_new_member_ends_with_the_join_phase() -> None:
     assert bench.left_ms(*key) == NEW_MEMBER_MS
 
     bench.advance(DELAY_MS)
-    formed = bench.form({"c1": join})
     assert bench.left_ms(*key) == 6_000
+    formed = bench.form({"c1": join})
     bench.advance(6_000)
 
     assert (bench.group.state, bench.group.generation) == (EMPTY, formed.generation + 1)
