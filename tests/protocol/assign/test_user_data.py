@@ -1,11 +1,16 @@
-"""The sticky assignors' user data, byte for byte. Source: StickyAssignor and CooperativeStickyAssignor, Kafka 3.9."""
+"""The bytes of the sticky assignors' user data, both ways, and whatever else comes along the wire."""
 
+import random
+import struct
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protocol.assign.base import Memory
+from protocol.assign.cooperative import COOPERATIVE_STICKY
+from protocol.assign.sticky import STICKY
 from protocol.assign.user_data import (
     StickyData,
     decode_cooperative,
@@ -13,38 +18,54 @@ from protocol.assign.user_data import (
     encode_cooperative,
     encode_sticky,
 )
-from tests.protocol.vectors import examples, pairs
-from tests.strategies import INT32, TOPIC_PARTITIONS
+from tests.protocol.assign.vectors import load, pairs
+
+WIRE = load("wire_examples")
 
 
-@pytest.mark.parametrize("row", examples("StickyAssignorUserData"))
-def test_sticky_examples_are_written_and_read(row: dict[str, Any]):
-    """V0 (before 2.3) has no generation; the bytes do not say which version they are."""
+@pytest.mark.parametrize("row", [row for row in WIRE if row["schema"] == "StickyAssignorUserData"])
+def test_sticky_user_data_has_kafkas_bytes_in_both_versions(row: dict[str, Any]) -> None:
+    """StickyAssignor's V0 (KIP-54) and V1 (KIP-341) schemas."""
     partitions = pairs(row["input"]["partitions"])
     generation = row["input"]["generation"] if row["version"] == 1 else None
-    data = bytes.fromhex(row["hex"])
 
-    assert encode_sticky(partitions, generation) == data
-    assert decode_sticky(data) == StickyData(partitions, generation)
-
-
-@pytest.mark.parametrize("row", examples("CooperativeStickyUserData"))
-def test_cooperative_examples_are_written_and_read(row: dict[str, Any]):
-    """The generation alone."""
-    data = bytes.fromhex(row["hex"])
-    assert encode_cooperative(row["input"]["generation"]) == data
-    assert decode_cooperative(data) == row["input"]["generation"]
+    assert encode_sticky(partitions, generation).hex() == row["hex"]
+    assert decode_sticky(bytes.fromhex(row["hex"])) == StickyData(partitions, generation)
 
 
-@given(TOPIC_PARTITIONS, st.none() | INT32)
-def test_sticky_user_data_survives_the_round_trip(partitions: tuple[tuple[str, int], ...], generation: int | None):
-    """Whatever the order it is given in."""
-    assert decode_sticky(encode_sticky(partitions, generation)) == StickyData(tuple(sorted(partitions)), generation)
+@pytest.mark.parametrize("row", [row for row in WIRE if row["schema"] == "CooperativeStickyUserData"])
+def test_cooperative_user_data_is_the_generation(row: dict[str, Any]) -> None:
+    """CooperativeStickyAssignor's V0 schema."""
+    generation = row["input"]["generation"]
+
+    assert encode_cooperative(generation).hex() == row["hex"]
+    assert decode_cooperative(bytes.fromhex(row["hex"])) == generation
 
 
-@given(st.binary(max_size=40))
-def test_any_bytes_are_some_user_data(data: bytes):
-    """What cannot be read counts as no partitions at generation -1: a member is never refused for it."""
-    read = decode_sticky(data)
-    assert isinstance(read, StickyData)
-    assert decode_cooperative(data) is not None
+def test_members_write_nothing_or_minus_one_before_their_first_assignment() -> None:
+    """StickyAssignor.subscriptionUserData returns null; the cooperative one always writes a generation."""
+    assert STICKY.user_data(None) is None
+    assert COOPERATIVE_STICKY.user_data(None) == b"\xff\xff\xff\xff"
+    assert decode_sticky(STICKY.user_data(Memory((("t", 1),), 3))) == StickyData((("t", 1),), 3)
+
+
+PARTITIONS = st.lists(st.tuples(st.text(min_size=1, max_size=5).filter(str.isprintable), st.integers(0, 2**31 - 1)))
+
+
+@given(PARTITIONS, st.none() | st.integers(-1, 2**31 - 1))
+def test_what_was_written_is_read_whatever_the_order(partitions: Any, generation: int | None) -> None:
+    """Round trip; equal content has equal bytes."""
+    data = encode_sticky(partitions, generation)
+
+    assert decode_sticky(data) == StickyData(tuple(sorted(partitions)), generation)
+    shuffled = random.Random(1).sample(partitions, len(partitions))
+    assert encode_sticky(shuffled, generation) == data
+
+
+@given(st.binary(max_size=60) | st.binary(max_size=8).map(lambda tail: struct.pack(">i", 1) + tail))
+def test_no_bytes_at_all_make_the_reader_fail(data: bytes) -> None:
+    """AbstractStickyAssignor: what cannot be parsed counts as no partitions at generation -1."""
+    found = decode_sticky(data)
+
+    assert found.generation is None or isinstance(found.generation, int)
+    assert isinstance(decode_cooperative(data), int)
