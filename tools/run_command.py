@@ -120,11 +120,12 @@ def _request(
     loaded = with_values(load_scenario(source), settings)
     if actions:
         loaded = with_actions(loaded, actions)
-    chosen = _seed_range(seeds) if seeds is not None else (loaded.seed if seed is None else seed,)
+    chosen = seed_range(seeds) if seeds is not None else (loaded.seed if seed is None else seed,)
     return Request(source, loaded, tuple(chosen), profile or DEFAULT_PROFILE, settings, actions, drive, trace, live)
 
 
-def _seed_range(text: str) -> range:
+def seed_range(text: str) -> range:
+    """ "1:50" as a range that holds both ends."""
     first, colon, last = text.partition(":")
     if not (colon and first.isdigit() and last.isdigit()) or int(last) < int(first):
         raise click.UsageError(f'--seeds "{text}" must be A:B with A not above B, such as 1:50')

@@ -1,0 +1,300 @@
+"""A campaign from the driver's side: what is to run, what is done, who runs the rest, and what came of all.
+
+    OUT/campaign.json         what was asked for, and how it was cut into chunks
+    OUT/chunks/000017/        one chunk's results, there whole or not at all: summary.json, runs.parquet,
+                              notes.parquet, faults, violations, rebalances, and traces.kemu where traces were kept
+
+Everything else follows from these: a campaign taken up again runs the chunks that are not there.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+from emulator.runner import run
+from tools.exits import OF_VERDICT
+from tools.pipeline.cells import Cell, Chunk, Spec, make_chunks, spec_from_dict
+from tools.pipeline.worker import SUMMARY, read_summary, run_chunk
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SPEC = "campaign.json"
+SAMPLES = 8
+"""Runs made on the driver as well: they say how long runs take, and must give the executors' digests."""
+LOOK_EVERY_S = 0.5
+
+
+class CampaignError(Exception):
+    """A campaign that cannot be begun, taken up or finished; the message says why and what to do."""
+
+
+@frozen
+class RunLine:
+    """What the driver knows of a run."""
+
+    cell: int
+    seed: int
+    verdict: str
+    digest: str
+    wall_s: float
+    steps: int
+    reason: str
+
+    @property
+    def failed(self) -> bool:
+        """As ``kemu run`` would say it."""
+        return OF_VERDICT[self.verdict] != 0
+
+
+@frozen
+class Campaign:
+    """A campaign's folder and what it says."""
+
+    out: Path
+    id: str
+    spec: Spec
+    chunks: tuple[Chunk, ...]
+
+    def done(self) -> set[int]:
+        """The numbers of the chunks that are there."""
+        folder = self.out / "chunks"
+        if not folder.is_dir():
+            return set()
+        names = [name for name in os.listdir(folder) if name.isdigit() and (folder / name / SUMMARY).exists()]
+        return {int(name) for name in names}
+
+    def lines_of(self, chunk: Chunk) -> list[RunLine]:
+        """A finished chunk's runs."""
+        told = read_summary(self.out / "chunks" / chunk.folder)
+        return [RunLine(cell=chunk.cell, **line) for line in told["runs"]]
+
+    def lines(self) -> list[RunLine]:
+        """All runs, by cell and seed.
+
+        Raises:
+            CampaignError: some are missing.
+        """
+        missing = [chunk for chunk in self.chunks if chunk.number not in self.done()]
+        if missing:
+            runs = sum(chunk.runs for chunk in missing)
+            raise CampaignError(f"{self.out}: {runs} of {self.spec.runs} runs are missing; go on with --resume")
+        found = [line for chunk in self.chunks for line in self.lines_of(chunk)]
+        found.sort(key=lambda line: (line.cell, line.seed))
+        wanted = [
+            (cell, seed)
+            for cell in range(len(self.spec.cells))
+            for seed in range(self.spec.first_seed, self.spec.last_seed + 1)
+        ]
+        if [(line.cell, line.seed) for line in found] != wanted:
+            raise CampaignError(f"{self.out}: the chunks do not hold every run exactly once; was a file changed?")
+        return found
+
+
+def sample_runs(spec: Spec) -> dict[tuple[int, int], tuple[str, float]]:
+    """Some runs made here, spread over the cells: (cell, seed) -> (digest, seconds)."""
+    step = max(1, len(spec.cells) // SAMPLES)
+    made = {}
+    for number in list(range(0, len(spec.cells), step))[:SAMPLES]:
+        cell = spec.cells[number]
+        result = run(cell.build(), seed=spec.first_seed, profile=cell.profile, drive="bare")
+        made[number, spec.first_seed] = (result.digest, result.wall_s)
+    return made
+
+
+def begin(out: Path, spec: Spec, seconds: Mapping[int, float], cores: int) -> Campaign:
+    """Write down what is to run.
+
+    Raises:
+        CampaignError: there is a campaign already, or the folder cannot be written.
+    """
+    if (out / SPEC).exists():
+        raise CampaignError(f"{out} holds a campaign already: --resume goes on with it, another --out begins anew")
+    digest = hashlib.blake2b(json.dumps(spec.to_dict(), sort_keys=True).encode(), digest_size=4).hexdigest()
+    campaign = Campaign(out, f"{out.resolve().name}-{digest}", spec, make_chunks(spec, seconds, cores))
+    chunks = [(chunk.number, chunk.cell, chunk.first, chunk.last) for chunk in campaign.chunks]
+    try:
+        (out / "chunks").mkdir(parents=True, exist_ok=True)
+        fresh = out / f".{SPEC}.{os.getpid()}"
+        fresh.write_text(json.dumps({"id": campaign.id, "spec": spec.to_dict(), "chunks": chunks}), encoding="utf-8")
+        fresh.replace(out / SPEC)
+    except OSError as error:
+        raise CampaignError(f"{out} cannot be written: {error.strerror}") from None
+    return campaign
+
+
+def load(out: Path) -> Campaign:
+    """The campaign of a folder.
+
+    Raises:
+        CampaignError: there is none, or its description cannot be read.
+    """
+    try:
+        data = json.loads((out / SPEC).read_text(encoding="utf-8"))
+        chunks = tuple(Chunk(*chunk) for chunk in data["chunks"])
+        return Campaign(out, data["id"], spec_from_dict(data["spec"]), chunks)
+    except OSError as error:
+        raise CampaignError(f"{out} holds no campaign ({SPEC}: {error.strerror})") from None
+    except (ValueError, TypeError, KeyError) as error:
+        raise CampaignError(f"{out / SPEC} is damaged: {error}") from None
+
+
+def resume(out: Path, spec: Spec) -> Campaign:
+    """The campaign of a folder, if it is this one.
+
+    Raises:
+        CampaignError: it is another one.
+    """
+    campaign = load(out)
+    if campaign.spec.fingerprint != spec.fingerprint:
+        raise CampaignError(f"{out} was begun by another version of kemu: its runs would not compare; begin anew")
+    for field in ("cells", "first_seed", "last_seed", "keep_traces"):
+        if getattr(campaign.spec, field) != getattr(spec, field):
+            said = {"cells": "scenarios, profiles or grid", "keep_traces": "--keep-traces"}.get(field, "--seeds")
+            raise CampaignError(f"{out} holds a campaign with other {said}: give the same ones, or another --out")
+    for left in (out / "chunks").glob(".*"):
+        shutil.rmtree(left, ignore_errors=True)
+    return campaign
+
+
+def run_rest(spark: "SparkSession", campaign: Campaign, tell: Callable[[list[RunLine], int], None]) -> None:
+    """Run every chunk that is not there yet.
+
+    Args:
+        spark: where.
+        campaign: what.
+        tell: called now and then with the runs that were finished since, and how many are done in all.
+
+    Raises:
+        CampaignError: a run could not be made or its result not be written (more than once, where Spark tries again).
+    """
+    done = campaign.done()
+    todo = [chunk for chunk in campaign.chunks if chunk.number not in done]
+    if not todo:
+        return
+    watch = _Watch(campaign, done, tell)
+    out, identity, keep = str(campaign.out.resolve()), campaign.id, campaign.spec.keep_traces
+    wanted = campaign.spec.fingerprint
+    cells = spark.sparkContext.broadcast(campaign.spec.cells)
+
+    def work(chunk: Chunk) -> int:
+        return run_chunk(out, identity, chunk, cells.value[chunk.cell], keep, wanted)
+
+    try:
+        with watch:
+            spark.sparkContext.parallelize(todo, len(todo)).map(work).sum()
+    except Exception as error:
+        raise CampaignError(why_failed(error)) from error
+    finally:
+        cells.unpersist()
+    for left in (campaign.out / "chunks").glob(".*"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def why_failed(error: BaseException) -> str:
+    """The reason out of what Spark wraps around it."""
+    text = str(error)
+    for line in text.splitlines():
+        _, found, reason = line.partition("ChunkFailed: ")
+        if found:
+            return reason.strip()
+    raised = [line for line in text.splitlines() if re.match(r"[\w.]*(Error|Exception): ", line)]
+    if raised:
+        return f"an executor failed: {raised[-1].strip()}"
+    for line in text.splitlines():
+        if "Job aborted" in line or "cancelled" in line or "Could not recover" in line:
+            return line.strip()
+    return text.strip().splitlines()[0] if text.strip() else type(error).__name__
+
+
+class _Watch:
+    """Looks for finished chunks while the job runs (in a thread: the job holds the main one)."""
+
+    def __init__(self, campaign: Campaign, done: Iterable[int], tell: Callable[[list[RunLine], int], None]) -> None:
+        self._campaign = campaign
+        self._known = set(done)
+        self._tell = tell
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> None:
+        self._look()
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._look()
+
+    def _run(self) -> None:
+        while not self._over.wait(LOOK_EVERY_S):
+            self._look()
+
+    def _look(self) -> None:
+        by_number = {chunk.number: chunk for chunk in self._campaign.chunks}
+        fresh = sorted(self._campaign.done() - self._known)
+        self._known.update(fresh)
+        lines = [line for number in fresh for line in self._campaign.lines_of(by_number[number])]
+        self._tell(lines, sum(by_number[number].runs for number in self._known))
+
+
+def differing(
+    lines: Sequence[RunLine], samples: Mapping[tuple[int, int], tuple[str, float]]
+) -> list[tuple[int, int, str, str]]:
+    """Runs whose digest here and on an executor differ: (cell, seed, here, there)."""
+    found = {(line.cell, line.seed): line.digest for line in lines}
+    return [(*key, digest, found[key]) for key, (digest, _) in sorted(samples.items()) if found[key] != digest]
+
+
+def table_of_cells(cells: Sequence[Cell], lines: Sequence[RunLine]) -> list[dict[str, Any]]:
+    """One row per cell: runs, how many hold, failures by verdict, and the first failing seed."""
+    rows = []
+    for number, cell in enumerate(cells):
+        mine = [line for line in lines if line.cell == number]
+        failed = [line for line in mine if line.failed]
+        counts = {verdict: sum(line.verdict == verdict for line in mine) for verdict in OF_VERDICT}
+        rows.append(
+            {
+                "cell": cell.name,
+                "runs": len(mine),
+                "failed": len(failed),
+                **{verdict: count for verdict, count in counts.items() if count},
+                "first_failing_seed": min((line.seed for line in failed), default=None),
+                "mean_wall_s": round(sum(line.wall_s for line in mine) / len(mine), 4),
+            }
+        )
+    return rows
+
+
+class Rate:
+    """Progress in words: how many, how fast, how long still."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._began_s = time.monotonic()
+        self._before: int | None = None
+        self.failed = 0
+
+    def text(self, lines: Sequence[RunLine], done: int) -> str:
+        """After these runs, with so many done in all."""
+        self.failed += sum(line.failed for line in lines)
+        if self._before is None:
+            self._before = done  # what an earlier attempt had done is no speed of ours
+        spent_s = time.monotonic() - self._began_s
+        rate = (done - self._before) / spent_s if spent_s > 0 else 0.0
+        left = f", {_span((self._total - done) / rate)} left" if rate and done < self._total else ""
+        return f"{done:,} of {self._total:,} runs, {rate:.1f}/s, {self.failed} failed{left}"
+
+
+def _span(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

@@ -1,0 +1,183 @@
+"""What a campaign runs: the grid of scenario x profile x setting (its cells), and seeds cut into chunks.
+
+A chunk is what one task of Spark does: some consecutive seeds of one cell, a few seconds of work, since a task costs
+some 50 ms whatever it does. How a campaign was cut is written down, so that one that is taken up again knows what is
+done; it has no influence on any run.
+"""
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+from attrs import frozen
+
+from emulator.reading import Problem, ScenarioError, nearest
+from emulator.scenario import Scenario, scenario_from_dict
+from emulator.scenario_files import load_scenario, with_values
+from protocol.profiles import PROFILES
+from tools.run_command import Request
+
+CHUNK_S = 4.0
+"""Seconds of work in a chunk, as far as can be told."""
+CHUNKS_PER_CORE = 4
+"""At least so many, lest a core stand idle at the end."""
+KEEP = ("failing", "all", "none")
+"""Which runs' traces are kept."""
+
+
+@frozen
+class Cell:
+    """One combination; ``source`` and ``settings`` as given on the command line, ``scenario`` in its plain form."""
+
+    source: str
+    profile: str
+    settings: tuple[str, ...]
+    scenario: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Such as "rolling-restart-static kafka-3.4 members=12"."""
+        return " ".join((Path(self.source).stem, self.profile, *self.settings))
+
+    def build(self) -> Scenario:
+        """The scenario as a value."""
+        return scenario_from_dict(self.scenario)
+
+    def command(self, seed: int) -> str:
+        """The one command that repeats a run (under either drive: the digests are equal)."""
+        return Request(
+            source=self.source,
+            scenario=self.build(),
+            seeds=(seed,),
+            profile=self.profile,
+            settings=self.settings,
+            actions=(),
+            drive="trio",
+            trace=None,
+            live=False,
+        ).command_for(seed)
+
+
+@frozen
+class Chunk:
+    """Seeds ``first`` to ``last`` (both included) of the cell with this number."""
+
+    number: int
+    cell: int
+    first: int
+    last: int
+
+    @property
+    def runs(self) -> int:
+        """How many."""
+        return self.last - self.first + 1
+
+    @property
+    def folder(self) -> str:
+        """The name of the folder its results lie in."""
+        return f"{self.number:06d}"
+
+
+@frozen
+class Spec:
+    """What was asked for: every cell with every seed."""
+
+    cells: tuple[Cell, ...]
+    first_seed: int
+    last_seed: int
+    keep_traces: str
+    fingerprint: str
+    """Of the code that runs it (``shipping.fingerprint``)."""
+
+    @property
+    def runs(self) -> int:
+        """How many runs that makes."""
+        return len(self.cells) * (self.last_seed - self.first_seed + 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return attrs.asdict(self)
+
+
+def spec_from_dict(data: Mapping[str, Any]) -> Spec:
+    """The reverse of ``to_dict``."""
+    cells = tuple(Cell(**{**cell, "settings": tuple(cell["settings"])}) for cell in data["cells"])
+    return Spec(**{**data, "cells": cells})
+
+
+def make_cells(sources: Sequence[str], profiles: Sequence[str], grid: Iterable[str]) -> tuple[Cell, ...]:
+    """Every combination, scenarios first, then profiles, then the grid's settings in the order given.
+
+    Args:
+        sources: presets' names or files.
+        profiles: names of ``PROFILES``.
+        grid: "key=v1,v2,..." each; commas inside brackets, braces and quotes belong to a value.
+
+    Raises:
+        ScenarioError: a scenario, profile or setting that there is not.
+    """
+    for profile in profiles:
+        if profile not in PROFILES:
+            raise ScenarioError([Problem((), f'"{profile}" is no profile{nearest(profile, PROFILES)}')])
+    axes = [_axis(text) for text in grid]
+    cells = []
+    for source in sources:
+        loaded = load_scenario(source)
+        for profile in profiles:
+            for settings in itertools.product(*axes):
+                scenario = with_values(loaded, settings)
+                cells.append(Cell(source, profile, settings, scenario.to_dict()))
+    names = [cell.name for cell in cells]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ScenarioError([Problem((), f'the campaign would run "{name}" twice') for name in twice])
+    return tuple(cells)
+
+
+def _axis(text: str) -> tuple[str, ...]:
+    """Turn "members=3,6" into ("members=3", "members=6")."""
+    key, equals, values = text.partition("=")
+    if not (key.strip() and equals and values.strip()):
+        raise ScenarioError([Problem((), f'--grid "{text}" must be KEY=VALUE,VALUE,...')])
+    return tuple(f"{key.strip()}={value.strip()}" for value in _split(values))
+
+
+def _split(text: str) -> Iterator[str]:
+    """Split at commas outside of brackets, braces and quotes."""
+    depth, quote, start = 0, "", 0
+    for index, char in enumerate(text):
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "\"'":
+            quote = char
+        elif char in "[{":
+            depth += 1
+        elif char in "]}":
+            depth -= 1
+        elif char == "," and depth == 0:
+            yield text[start:index]
+            start = index + 1
+    yield text[start:]
+
+
+def make_chunks(spec: Spec, seconds: Mapping[int, float], cores: int) -> tuple[Chunk, ...]:
+    """Cut every cell's seeds into chunks.
+
+    Args:
+        spec: the campaign.
+        seconds: how long a run of each cell takes, by its number, as far as known.
+        cores: how many chunks run at a time.
+    """
+    seeds = spec.last_seed - spec.first_seed + 1
+    usual = sum(seconds.values()) / len(seconds) if seconds else 1.0
+    most = max(1, math.ceil(spec.runs / (cores * CHUNKS_PER_CORE)))
+    chunks: list[Chunk] = []
+    for number in range(len(spec.cells)):
+        runs = max(1, min(most, seeds, int(CHUNK_S / max(seconds.get(number, usual), 1e-6))))
+        for first in range(spec.first_seed, spec.last_seed + 1, runs):
+            chunks.append(Chunk(len(chunks), number, first, min(first + runs - 1, spec.last_seed)))
+    assert sum(chunk.runs for chunk in chunks) == spec.runs, "every seed of every cell is in one chunk"
+    return tuple(chunks)

@@ -1,0 +1,219 @@
+"""Facts and results as rows of tables (``schemas``): the one place that knows which field goes into which column."""
+
+import json
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any
+
+import msgpack
+
+from emulator.facts import FaultApplied, FaultEnded, Seen
+from emulator.runner import RunResult
+from protocol.notes import Processed, RecordsAcknowledged, RecordsAppended
+from protocol.values import to_row
+from tools.pipeline.schemas import NOTES
+
+DATA_PATH = (RecordsAppended, RecordsAcknowledged, Processed)
+"""Four facts of five, and of little use without the rest of the trace: a run's other facts are kept always, these where
+its trace is."""
+DATA_PATH_NAMES = tuple(kind.__name__ for kind in DATA_PATH)
+
+_HEAD = ("run_id", "n", "seq", "at_us", "actor", "life", "fact")
+_BODY = tuple(name for name in NOTES.names if name not in (*_HEAD, "rest", "row"))
+_RENAMED: Mapping[tuple[str, str], str] = {
+    ("PartitionsAssigned", "added"): "partitions",
+    ("PartitionsRevoked", "revoked"): "partitions",
+    ("PartitionsLost", "lost"): "partitions",
+    ("FaultApplied", "index"): "fault_index",
+    ("FaultEnded", "index"): "fault_index",
+    ("TopicGrown", "partitions"): "count",
+    ("HostStarted", "life"): "host_life",
+    ("HostDown", "life"): "host_life",
+}
+"""(fact, field) -> column, where the names differ."""
+_KINDS = dict(NOTES.columns)
+
+Cell = Any
+_plan_cache: dict[type, tuple[tuple[tuple[int, str, Callable[[Any], Cell]], ...], tuple[str, ...]]] = {}
+_partition_names: dict[tuple[str, int], str] = {}
+
+
+def partition_name(partition: tuple[str, int]) -> str:
+    """("topic", 0) as "topic-0"."""
+    name = _partition_names.get(partition)
+    if name is None:
+        name = _partition_names[partition] = f"{partition[0]}-{partition[1]}"
+    return name
+
+
+def _partition_names_of(partitions: tuple[tuple[str, int], ...]) -> list[str]:
+    return [partition_name(partition) for partition in partitions]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _enum_name(value: Any) -> str:
+    return str(value.name)
+
+
+_BY_TYPE: Mapping[tuple[str, str], Callable[[Any], Any]] = {
+    ("string", "<class 'str'>"): _same,
+    ("string", "str | None"): _same,
+    ("long", "<class 'int'>"): _same,
+    ("int", "<class 'int'>"): _same,
+    ("strings", "tuple[str, ...]"): list,
+    ("strings", "tuple[tuple[str, int], ...]"): _partition_names_of,
+}
+"""(type of the column, type of the field) -> how the one becomes the other; other fields go into ``rest``."""
+
+
+def _plan_of(kind: type) -> tuple[tuple[tuple[int, str, Callable[[Any], Cell]], ...], tuple[str, ...]]:
+    """Where each field of a fact goes: ((column, field, how), ...), and the fields that have no column."""
+    placed = []
+    rest = []
+    for field, declared in kind.__annotations__.items():
+        column = _RENAMED.get((kind.__name__, field), field)
+        how: Callable[[Any], Cell] | None = None
+        if column in _BODY:
+            if isinstance(declared, type) and issubclass(declared, Enum):
+                how = _enum_name
+            else:
+                how = _BY_TYPE.get((_KINDS[column].rstrip("?"), str(declared)))
+        if how is None:
+            rest.append(field)
+        else:
+            placed.append((_BODY.index(column), field, how))
+    return tuple(placed), tuple(rest)
+
+
+_EMPTY = [None] * len(_BODY)
+
+
+def note_row(run_id: str, n: int, seq: int, at_us: int, actor: str, life: int, fact: Any) -> tuple[Any, ...]:
+    """A fact as a row of ``NOTES``."""
+    kind = type(fact)
+    plan = _plan_cache.get(kind)
+    if plan is None:
+        plan = _plan_cache[kind] = _plan_of(kind)
+    placed, others = plan
+    body: list[Any] = _EMPTY.copy()
+    for index, field, how in placed:
+        body[index] = how(getattr(fact, field))
+    rest = json.dumps({field: getattr(fact, field) for field in others}, default=str) if others else None
+    row = msgpack.packb(to_row(fact))
+    return (run_id, n, seq, at_us, actor, life, kind.__name__, *body, rest, row)
+
+
+class NoteRows:
+    """An observer of a run that keeps its facts as rows, all but those of the data path."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        self.rows: list[tuple[Any, ...]] = []
+
+    def wants(self, kind: type) -> bool:
+        """A world need not show us the others."""
+        return kind not in DATA_PATH
+
+    def see(self, seen: Seen) -> None:
+        """Take one fact."""
+        self.rows.append(note_row(self.run_id, len(self.rows), *seen))
+
+
+class FaultTimes:
+    """When each entry of a plan first took effect and last ended, from a run's facts."""
+
+    def __init__(self) -> None:
+        self.first_us: dict[int, int] = {}
+        self.ended_us: dict[int, int] = {}
+        self.fired: dict[int, int] = {}
+
+    def wants(self, kind: type) -> bool:
+        """Only what is about faults."""
+        return kind is FaultApplied or kind is FaultEnded
+
+    def see(self, seen: Seen) -> None:
+        """Take one fact."""
+        fact = seen.fact
+        if type(fact) is FaultApplied:
+            self.first_us.setdefault(fact.index, seen.at_us)
+            self.fired[fact.index] = self.fired.get(fact.index, 0) + 1
+        elif type(fact) is FaultEnded:
+            self.ended_us[fact.index] = seen.at_us
+
+
+def metric_columns(metrics: Mapping[str, Any]) -> dict[str, int | None]:
+    """The columns of ``RUNS`` that a run's metrics fill."""
+    downtime = metrics["downtime_us"].values()
+    stable = [group["first_stable_us"] for group in metrics["groups"].values()]
+    return {
+        "rebalances": len(metrics["rebalances"]),
+        "stop_the_world_us": sum(row["stop_the_world_us"] for row in metrics["rebalances"]),
+        "downtime_us": sum(downtime),
+        "downtime_max_us": max(downtime, default=0),
+        "moved": sum(row["moved"] for row in metrics["rebalances"]),
+        **{key: metrics[key] for key in ("duplicates", "lost", "acknowledged_lost", "skipped", "zombie_records")},
+        **{key: metrics["records"][key] for key in ("appended", "acknowledged", "failed", "processed")},
+        "first_stable_us": None if None in stable else max(stable, default=None),
+        "max_lag": max((row["max_lag"] for row in metrics["lag"]), default=0),
+    }
+
+
+def rebalance_rows(run_id: str, metrics: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """Rows of ``REBALANCES``."""
+    return [
+        (run_id, number, *(row[key] for key in ("group", "generation", "reason", "started_us", "ended_us")),
+         row["members"], row["rounds"], row["moved"], row["stop_the_world_us"])
+        for number, row in enumerate(metrics["rebalances"])
+    ]  # fmt: skip
+
+
+def fault_rows(run_id: str, faults: Any, times: FaultTimes) -> list[tuple[Any, ...]]:
+    """Rows of ``FAULTS``, from the result's faults (dicts with index, kind, text and fired)."""
+    return [
+        (run_id, index, fault["kind"], fault["text"], fault["fired"],
+         times.first_us.get(index), times.ended_us.get(index))
+        for fault in faults
+        for index in (fault["index"],)
+    ]  # fmt: skip
+
+
+def violation_rows(run_id: str, violations: Any) -> list[tuple[Any, ...]]:
+    """Rows of ``VIOLATIONS``."""
+    return [(run_id, v.checker, v.at_us, v.seq, list(v.entities), v.text, v.liveness) for v in violations]
+
+
+def run_row(
+    *,
+    run_id: str,
+    cell: str,
+    settings: str,
+    result: RunResult,
+    result_json: str,
+    scenario_json: str,
+    traced: bool,
+    command: str,
+) -> dict[str, Any]:
+    """A result as a row of ``RUNS``, by column."""
+    return {
+        "run_id": run_id,
+        "cell": cell,
+        "scenario": result.scenario,
+        "profile": result.profile,
+        "settings": settings,
+        "seed": result.seed,
+        "verdict": result.verdict,
+        "digest": result.digest,
+        "steps": result.steps,
+        "messages": result.messages,
+        "virtual_us": result.virtual_us,
+        "wall_s": result.wall_s,
+        "broke": result.broke or None,
+        "traced": traced,
+        **metric_columns(result.metrics),
+        "scenario_json": scenario_json,
+        "result_json": result_json,
+        "command": command,
+    }

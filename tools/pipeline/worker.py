@@ -1,0 +1,195 @@
+"""Runs a chunk on an executor; what came of it appears under its name whole, or not at all.
+
+Spark may run a task twice (a lost executor, speculation), on machines that know nothing of each other. Each attempt
+writes into a folder of its own and then renames it to the chunk's name, which succeeds once: who comes later finds the
+name taken and throws its own away, which holds the same runs, since a run is a function of its scenario and seed.
+"""
+
+import json
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from emulator.blocks import first_block
+from emulator.runner import RunResult, run
+from emulator.scenario import Scenario
+from tools.exits import OF_VERDICT
+from tools.pipeline.cells import Cell, Chunk
+from tools.pipeline.rows import FaultTimes, NoteRows, fault_rows, rebalance_rows, run_row, violation_rows
+from tools.pipeline.schemas import FAULTS, NOTES, REBALANCES, RUNS, VIOLATIONS, Schema
+from tools.pipeline.shipping import fingerprint
+from tools.run_report import as_dict
+
+SUMMARY = "summary.json"
+TRACES = "traces.kemu"
+
+
+class ChunkFailed(Exception):
+    """A run that the emulator could not even begin or end, with the command that repeats it; or a full disk."""
+
+
+def run_id_of(campaign: str, cell: int, seed: int) -> str:
+    """Unique over campaigns."""
+    return f"{campaign}/{cell}/{seed}"
+
+
+def run_chunk(out: str, campaign: str, chunk: Chunk, cell: Cell, keep_traces: str, wanted: str) -> int:
+    """Run a chunk unless it is done already; how many runs it has.
+
+    Args:
+        out: the campaign's folder, which driver and executors share.
+        campaign: the campaign's id.
+        chunk: what to run.
+        cell: its cell.
+        keep_traces: "failing", "all" or "none".
+        wanted: the driver's ``fingerprint``.
+
+    Raises:
+        ChunkFailed: see there.
+    """
+    final = Path(out) / "chunks" / chunk.folder
+    if (final / SUMMARY).exists():
+        return chunk.runs
+    if fingerprint() != wanted:
+        raise ChunkFailed(
+            f"this executor has another kemu ({fingerprint()}) than the driver ({wanted}): its runs could differ"
+        )
+    attempt = final.with_name(f".{chunk.folder}.{uuid.uuid4().hex}")
+    attempt.mkdir(parents=True)
+    try:
+        _run_into(attempt, campaign, chunk, cell, keep_traces)
+        _publish(attempt, final)
+    except OSError as error:
+        raise ChunkFailed(f"chunk {chunk.number} cannot be written under {out}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(attempt, ignore_errors=True)
+    return chunk.runs
+
+
+def _publish(attempt: Path, final: Path) -> None:
+    try:
+        os.rename(attempt, final)
+    except OSError:
+        if not (final / SUMMARY).exists():
+            raise
+
+
+def _run_into(folder: Path, campaign: str, chunk: Chunk, cell: Cell, keep_traces: str) -> None:
+    scenario = cell.build()
+    rows = ChunkRows(campaign, chunk.cell, cell)
+    told: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="kemu-") as scratch, (folder / TRACES).open("wb") as traces:
+        for seed in range(chunk.first, chunk.last + 1):
+            trace = None if keep_traces == "none" else Path(scratch) / "trace.kemu"
+            result = rows.run(scenario, seed, trace, keep_traces)
+            if trace is not None and (keep_traces == "all" or OF_VERDICT[result.verdict]):
+                _append_trace(traces, trace)
+            told.append(summary_of(result))
+        sync(traces)
+    if not (folder / TRACES).stat().st_size:
+        (folder / TRACES).unlink()
+    rows.write(folder)
+    with (folder / SUMMARY).open("w", encoding="utf-8") as file:
+        json.dump({"chunk": chunk.number, "runs": told}, file)
+        sync(file)
+
+
+def summary_of(result: RunResult) -> dict[str, Any]:
+    """What the driver wants to know of a run at once."""
+    reason = result.broke.splitlines()[0] if result.broke else ""
+    if not reason and result.violations and OF_VERDICT[result.verdict]:
+        reason = f"{result.violations[0].checker}: {result.violations[0].text}"
+    return {
+        "seed": result.seed,
+        "verdict": result.verdict,
+        "digest": result.digest,
+        "wall_s": result.wall_s,
+        "steps": result.steps,
+        "reason": reason,
+    }
+
+
+class ChunkRows:
+    """The rows of a chunk's tables, gathered run by run."""
+
+    def __init__(self, campaign: str, number: int, cell: Cell) -> None:
+        self._campaign = campaign
+        self._number = number
+        self._cell = cell
+        self._scenario_json = json.dumps(cell.scenario)
+        self._rows: dict[Schema, list[tuple[Any, ...]]] = {
+            schema: [] for schema in (RUNS, NOTES, FAULTS, VIOLATIONS, REBALANCES)
+        }
+
+    def run(self, scenario: Scenario, seed: int, trace: Path | None, keep_traces: str) -> RunResult:
+        """Run one seed under the bare drive and keep its rows."""
+        run_id = run_id_of(self._campaign, self._number, seed)
+        notes, times = NoteRows(run_id), FaultTimes()
+        try:
+            result = run(
+                scenario, seed=seed, profile=self._cell.profile, drive="bare", trace=trace, observers=(notes, times)
+            )
+        except OSError:
+            raise
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            raise ChunkFailed(
+                f"{self._cell.name}, seed {seed}: {what}; repeat with: {self._cell.command(seed)}"
+            ) from error
+        traced = keep_traces == "all" or (keep_traces == "failing" and OF_VERDICT[result.verdict] != 0)
+        row = run_row(
+            run_id=run_id,
+            cell=self._cell.name,
+            settings=" ".join(self._cell.settings),
+            result=result,
+            result_json=json.dumps(as_dict(result)),
+            scenario_json=self._scenario_json,
+            traced=traced,
+            command=self._cell.command(seed),
+        )
+        self._rows[RUNS].append(tuple(row[name] for name in RUNS.names))
+        self._rows[NOTES] += notes.rows
+        self._rows[FAULTS] += fault_rows(run_id, result.faults, times)
+        self._rows[VIOLATIONS] += violation_rows(run_id, result.violations)
+        self._rows[REBALANCES] += rebalance_rows(run_id, result.metrics)
+        return result
+
+    def write(self, folder: Path) -> None:
+        """One Parquet file per table."""
+        for schema, rows in self._rows.items():
+            write_parquet(folder / f"{schema.name}.parquet", schema, rows)
+
+
+def write_parquet(path: Path, schema: Schema, rows: Iterable[tuple[Any, ...]]) -> None:
+    """Write rows as a Parquet file, safely on disk when this returns."""
+    table = pa.Table.from_batches([schema.batch(list(rows))])
+    with path.open("wb") as file:
+        pq.write_table(table, file, compression="zstd")
+        sync(file)
+
+
+def sync(file: Any) -> None:
+    """What was written is on the disk."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _append_trace(traces: Any, trace: Path) -> None:
+    """Add a run's trace to the chunk's: the blocks behind the file's own head (with it, if it is the first)."""
+    content = trace.read_bytes()
+    if traces.tell():
+        content = content[first_block(trace) :]
+    traces.write(content)
+
+
+def read_summary(folder: Path) -> Mapping[str, Any]:
+    """A finished chunk's summary."""
+    data: Mapping[str, Any] = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+    return data
