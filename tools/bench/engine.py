@@ -1,0 +1,227 @@
+"""What a step costs, against limits measured in the same run, interleaved, on the same machine.
+
+The limits: a round trip between two Trio tasks over memory channels (what the Trio drive could not beat if it used
+channels), and a bare loop that pushes and pops a heap (what no agenda can beat). Machines are noisy, so every figure is
+the median of the ratios of neighbouring measurements.
+"""
+
+import gc
+import heapq
+import io
+import statistics
+import time
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import trio
+
+from emulator.drive import drive_bare, drive_trio
+from emulator.faults import AddMembers
+from emulator.plan import At
+from emulator.runner import Run
+from emulator.scenario import BrokersSpec, ChecksSpec, GroupSpec, Scenario, TopicSpec
+from emulator.world import World
+
+SECOND = 1_000_000
+Drive = Callable[[World, int], None]
+
+
+def steady(
+    members: int, partitions: int, seconds: int, *, rate: int = 100, spread_s: int = 0, brokers: int = 1
+) -> Scenario:
+    """A group that joins and then lives quietly: heartbeats, fetches, commits."""
+    return Scenario(
+        name=f"steady-{members}",
+        duration_us=seconds * SECOND,
+        brokers=BrokersSpec(count=brokers),
+        topics={"t": TopicSpec(partitions=partitions, records_per_s=rate)},
+        groups={"g": GroupSpec(topics=("t",), members=members, start_spread_us=spread_s * SECOND)},
+        checks=ChecksSpec(heal_after_us=seconds * SECOND, stable_within_us=SECOND),
+    )
+
+
+def measure(say: Callable[[str], None], *, quick: bool = False) -> dict[str, Any]:
+    """All figures of the engine; ``say`` shows progress."""
+    gc.collect()
+    result = _steps(say, rounds=2 if quick else 7, seconds=20 if quick else 120)
+    result |= _growth(say, quick=quick)
+    say("memory per member")
+    result["bytes_per_member"] = _bytes_per_member(100 if quick else 500)
+    say("one member joins 50 with 500 partitions")
+    result |= _join_50_to_51(rounds=1 if quick else 5)
+    say("1,000 members, 10,000 partitions, 10 minutes of virtual time" if not quick else "a smaller herd")
+    result["herd"] = _herd(100 if quick else 1000, 1000 if quick else 10_000, 30 if quick else 600)
+    return result
+
+
+def raw_roundtrips_per_s(count: int = 20_000) -> float:
+    """Round trips per second between two Trio tasks over memory channels."""
+
+    async def main() -> float:
+        there_in, there_out = trio.open_memory_channel[int](0)
+        back_in, back_out = trio.open_memory_channel[int](0)
+
+        async def other() -> None:
+            async for value in there_out:
+                await back_in.send(value)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(other)
+            began = time.perf_counter()
+            for number in range(count):
+                await there_in.send(number)
+                await back_out.receive()
+            took = time.perf_counter() - began
+            nursery.cancel_scope.cancel()
+        return count / took
+
+    return trio.run(main)
+
+
+def heap_events_per_s(count: int = 200_000, pending: int = 1000) -> float:
+    """Pops and pushes per second of a bare heap with entries of the agenda's shape."""
+    heap = [(due, due, due, None, None) for due in range(pending)]
+    began = time.perf_counter()
+    for seq in range(pending, pending + count):
+        due = heapq.heappop(heap)[0]
+        heapq.heappush(heap, (due + 997, seq & 1023, seq, None, None))
+    return count / (time.perf_counter() - began)
+
+
+def steps_per_s(scenario: Scenario, drive: Drive, from_s: int = 0, *, checked: bool = False) -> float:
+    """Machine steps per second of one run with tracing on (to memory), from a time on; ``checked``: checkers too."""
+    one = Run(scenario, seed=1, sink=io.BytesIO())
+    if not checked:
+        one.world.watch((one.cluster,))
+    drive_first = one.scenario.heal_at_us
+    began = steps = 0.0
+
+    def turns(world: World, until_us: int) -> None:
+        nonlocal began, steps
+        if from_s:
+            drive(world, from_s * SECOND)
+        began, steps = time.perf_counter(), world.steps
+        drive(world, drive_first)
+
+    broke = one.drive(turns)
+    assert not broke, broke
+    return (one.world.steps - steps) / (time.perf_counter() - began)
+
+
+def _steps(say: Callable[[str], None], rounds: int, seconds: int) -> dict[str, Any]:
+    scenario = steady(10, 20, seconds)
+    series: dict[str, list[float]] = {
+        name: [] for name in ("trio", "bare", "roundtrips", "heap", "trio_ratio", "bare_ratio")
+    }
+    for number in range(rounds):
+        say(f"steps of both drives against their limits, {number + 1} of {rounds}")
+        roundtrips, heap = raw_roundtrips_per_s(), heap_events_per_s()
+        trio_steps, bare_steps = steps_per_s(scenario, drive_trio), steps_per_s(scenario, drive_bare)
+        again = raw_roundtrips_per_s()
+        limit = (roundtrips + again) / 2
+        for name, value in (
+            ("trio", trio_steps),
+            ("bare", bare_steps),
+            ("roundtrips", limit),
+            ("heap", heap),
+            ("trio_ratio", trio_steps / limit),
+            ("bare_ratio", bare_steps / limit),
+        ):
+            series[name].append(value)
+    median = {name: statistics.median(values) for name, values in series.items()}
+    return {
+        "trio_steps_per_roundtrip": round(median["trio_ratio"], 3),
+        "bare_steps_per_roundtrip": round(median["bare_ratio"], 3),
+        "bare_steps_per_heap_event": round(median["bare"] / median["heap"], 4),
+        "roundtrips_per_s": round(median["roundtrips"]),
+        "heap_events_per_s": round(median["heap"]),
+        "trio_steps_per_s": round(median["trio"]),
+        "bare_steps_per_s": round(median["bare"]),
+    }
+
+
+def _growth(say: Callable[[str], None], *, quick: bool) -> dict[str, Any]:
+    """Microseconds per step of a stable group by its size, in the bare drive, start and join left out."""
+    sizes = (10, 100) if quick else (10, 100, 1000)
+    costs: dict[int, list[float]] = {size: [] for size in sizes}
+    for number in range(1 if quick else 5):
+        say(f"cost per step by size of the group, {number + 1}")
+        for size in sizes:
+            scenario = steady(size, size * 2, 30 + max(30, 6000 // size))
+            costs[size].append(1e6 / steps_per_s(scenario, drive_bare, from_s=30))
+    smallest, largest = sizes[0], sizes[-1]
+    ratios = [big / small for big, small in zip(costs[largest], costs[smallest], strict=True)]
+    return {
+        f"cost_{largest}_vs_{smallest}": round(statistics.median(ratios), 3),
+        "step_us": {str(size): round(statistics.median(values), 2) for size, values in costs.items()},
+    }
+
+
+def _bytes_per_member(size: int) -> int:
+    """What one more member of a stable group costs in memory, its actor, its seat at the coordinator, its links."""
+
+    def held(members: int) -> int:
+        gc.collect()
+        tracemalloc.start()
+        one = Run(steady(members, members * 2, 60), seed=1)
+        one.drive(lambda world, until_us: drive_bare(world, 30 * SECOND))
+        gc.collect()
+        size_bytes, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return size_bytes
+
+    few = 10
+    return (held(size) - held(few)) // (size - few)
+
+
+def _join_50_to_51(rounds: int) -> dict[str, Any]:
+    """CPU of the whole process from the start of a 51st member until the group is stable again."""
+    base = steady(50, 500, 90, rate=0)
+    scenario = Scenario(
+        name="join",
+        duration_us=base.duration_us,
+        brokers=base.brokers,
+        topics=base.topics,
+        groups=base.groups,
+        checks=base.checks,
+        plan=(At(30 * SECOND, AddMembers(group="g", count=1)),),
+    )
+    cpu_ms: list[float] = []
+    virtual_ms = 0.0
+    for _ in range(rounds):
+        one = Run(scenario, seed=1)
+
+        def turns(world: World, until_us: int, one: Run = one) -> None:
+            nonlocal virtual_ms
+            drive_bare(world, 30 * SECOND - 1)
+            done = len(one.metrics.report()["rebalances"])
+            began = time.process_time()
+            while len(one.metrics.report()["rebalances"]) == done and world.now_us < 80 * SECOND:
+                drive_bare(world, world.now_us + 100_000)
+            cpu_ms.append((time.process_time() - began) * 1000)
+            virtual_ms = (world.now_us - 30 * SECOND) / 1000
+
+        one.drive(turns)
+    return {"join_50_to_51_cpu_ms": round(statistics.median(cpu_ms), 2), "join_50_to_51_virtual_ms": round(virtual_ms)}
+
+
+def _herd(members: int, partitions: int, seconds: int) -> dict[str, Any]:
+    scenario = steady(members, partitions, seconds, rate=1000, brokers=3)
+    began = time.perf_counter()
+    one = Run(scenario, seed=1)
+    broke = one.drive(drive_bare)
+    wall_s = time.perf_counter() - began
+    assert not broke, broke
+    report = one.metrics.report()
+    return {
+        "members": members,
+        "partitions": partitions,
+        "virtual_s": one.world.now_us // SECOND,
+        "wall_s": round(wall_s, 1),
+        "steps": one.world.steps,
+        "messages": one.world.network.packets,
+        "step_us": round(wall_s / one.world.steps * 1e6, 2),
+        "rebalances": len(report["rebalances"]),
+        "digest": one.writer.digest(),
+    }
