@@ -129,7 +129,8 @@ def _costs(metrics: dict[str, Any]) -> Iterable[str]:
     if downtime:
         worst = sorted(downtime.items(), key=lambda pair: (-pair[1], pair[0]))
         said = ", ".join(f"{name} {span_text(us)}" for name, us in worst[:4])
-        yield f"  partitions that nobody served for a time: {len(downtime)}; longest: {said}"
+        yield f"  partitions without service for a time: {len(downtime)}, {span_text(sum(downtime.values()))} in all"
+        yield f"    the longest: {said}"
     records = metrics["records"]
     yield (
         f"  records: {records['appended']:,} appended, {records['processed']:,} processed, "

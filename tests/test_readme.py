@@ -1,0 +1,76 @@
+"""The README's tour, run as a reader would run it."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tools.cli import main
+
+README = Path(__file__).resolve().parent.parent / "README.md"
+BLOCK = re.compile(r"^```(\w+) (file=(\S+)|run)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def test_the_tour_of_the_readme_works_as_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Files are written as shown, commands run as shown, each must end with exit code 0."""
+    monkeypatch.chdir(tmp_path)
+    commands = 0
+    for language, _, file, text in BLOCK.findall(README.read_text(encoding="utf-8")):
+        if file:
+            Path(file).write_text(text, encoding="utf-8")
+        elif language == "python":
+            exec(compile(text, "README.md", "exec"), {})
+        else:
+            for line in text.splitlines():
+                commands += 1
+                program, *arguments = shlex.split(line.removeprefix("$ "))
+                assert program == "kemu"
+                with pytest.raises(SystemExit) as ended:
+                    main(arguments)
+                assert ended.value.code in (0, None), f"{line}\n{capsys.readouterr()}"
+
+    said = capsys.readouterr().out
+    assert commands >= 9
+    assert "5 of 5 hold" in said
+    assert "NEVER FIRED" not in said
+    assert "no difference" in said
+
+
+def test_the_readme_opens_with_the_two_commands() -> None:
+    """Nothing stands between a reader and a running demo."""
+    first = README.read_text(encoding="utf-8").split("```")[1]
+
+    assert first == "console\n$ python3 tools/bootstrap.py demo\n$ python3 tools/bootstrap.py test\n"
+
+
+def test_what_the_readme_quotes_is_what_a_run_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same table with as many rebalances of as many members; times may move by milliseconds between versions."""
+    text = README.read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    for _, _, file, content in BLOCK.findall(text):
+        if file:
+            Path(file).write_text(content, encoding="utf-8")
+
+    for arguments in (
+        ["import", "topics.txt", "members.txt", "consumer.properties", "--out", "billing.toml"],
+        ["run", "billing.toml", "--do", "rolling-restart every=20s down=8s"],
+    ):
+        with pytest.raises(SystemExit):
+            main(arguments)
+
+    quoted, printed = text.split("```text\n")[1].split("```")[0], capsys.readouterr().out
+    assert rebalances(quoted) == rebalances(printed)
+    assert len(rebalances(quoted)) == 7
+    (head,) = [line for line in quoted.splitlines() if line.strip().startswith("group ")]
+    assert head in printed.splitlines()
+
+
+def rebalances(text: str) -> list[tuple[str, str]]:
+    """(generation, members) of each row of a table of rebalances."""
+    row = re.compile(r"^ +billing +(\d+) +[\d:.]+ +[\d.]+ m?s +\d+ ms +(\d+) ", re.MULTILINE)
+    return row.findall(text)
