@@ -1,13 +1,16 @@
 """A deliberate break of one line is noticed: by the checker or the test that is there for it.
 
 Each mutation is applied to a copy of the packages, in which a fresh interpreter then runs a few seeds under all
-checkers, or the one test that is named. See ``tests/mutations``.
+checkers, or the one test that is named. See ``tests/mutations``. The interpreters run side by side, as many as there
+are processors; under pytest-xdist each worker starts its own, one at a time.
 """
 
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 
@@ -20,7 +23,8 @@ ROOT = Path(__file__).parent.parent
 HERE = Path(__file__).parent / "mutations"
 PACKAGES = ("protocol", "actors", "emulator", "tools", "tests")
 SPEAKERS = (*CHECKERS, "broken")
-TIMEOUT_S = 50
+TIMEOUT_S = 100
+Outcome = subprocess.CompletedProcess[str]
 
 
 def all_mutations() -> list[Mutation]:
@@ -63,22 +67,47 @@ def broken_copy(clean: Path, mutation: Mutation, root: Path) -> Path:
     return root
 
 
-def outcome_of(mutation: Mutation, root: Path) -> subprocess.CompletedProcess[str]:
+def outcome_of(mutation: Mutation, root: Path) -> Outcome:
     if mutation.caught_by in SPEAKERS:
         runs = [str(HERE / run) if ".toml:" in run else run for run in mutation.runs]
         command = ["-m", "tests.canary_runs", str(root), mutation.caught_by, *runs]
     else:
-        command = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", mutation.caught_by]
-    environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
+        command = ["-m", "pytest", "-x", "-p", "no:cacheprovider", mutation.caught_by]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(root),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # loading plugins takes longer than the one test
+    }
     return subprocess.run(
         [sys.executable, *command], cwd=root, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S
     )
 
 
+@pytest.fixture(scope="module")
+def noticed(request, clean, tmp_path_factory) -> Iterator[Callable[[Mutation], Outcome]]:
+    """What came of a mutation; all that this session asks for are begun at once."""
+
+    def begin(mutation: Mutation) -> Outcome:
+        return outcome_of(mutation, broken_copy(clean, mutation, tmp_path_factory.mktemp("broken") / "root"))
+
+    asked = [item.callspec.params["mutation"] for item in request.session.items if item.name.startswith(BROKEN_LINE)]
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        yield begin
+        return
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        running: dict[Mutation, Future[Outcome]] = {mutation: pool.submit(begin, mutation) for mutation in asked}
+        yield lambda mutation: running[mutation].result()
+        pool.shutdown(cancel_futures=True)
+
+
+BROKEN_LINE = "test_a_broken_line_is_noticed"
+
+
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=name_of)
-def test_a_broken_line_is_noticed(mutation, clean, tmp_path):
+def test_a_broken_line_is_noticed(mutation, noticed):
     """Issue 2, "What must show": every break is caught by a checker or a test."""
-    outcome = outcome_of(mutation, broken_copy(clean, mutation, tmp_path / "broken"))
+    outcome = noticed(mutation)
 
     if mutation.caught_by in SPEAKERS:
         assert outcome.returncode == 0, outcome.stderr[-2_000:]
@@ -90,7 +119,12 @@ def test_a_broken_line_is_noticed(mutation, clean, tmp_path):
 
 def test_without_a_break_nobody_speaks(clean):
     """Otherwise the checkers would catch everything, and mean nothing by it."""
-    runs = dict.fromkeys(run for mutation in MUTATIONS if mutation.caught_by in SPEAKERS for run in mutation.runs)
+    runs = dict.fromkeys(
+        run.partition(":")[0] + ":1"
+        for mutation in MUTATIONS
+        if mutation.caught_by in SPEAKERS
+        for run in mutation.runs
+    )
     untouched = Mutation("", "", "", "liveness", tuple(runs))
 
     outcome = outcome_of(untouched, clean)
