@@ -68,7 +68,7 @@ def demo() -> int:
     os.makedirs(runs, exist_ok=True)
     trace, report = os.path.join(runs, PRESET + ".kemu"), os.path.join(runs, PRESET + ".txt")
     outcome = subprocess.run(
-        [python_path(), "-m", "tools.cli", "run", PRESET, "--trace", trace],
+        [python_path(), "-m", "tools.cli", "run", PRESET, "--trace", os.path.relpath(trace, ROOT)],
         cwd=ROOT, env=clean_environment(), stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     with open(report, "w", encoding="utf-8") as file:
