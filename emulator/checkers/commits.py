@@ -18,7 +18,7 @@ whose record is in the same log, every commit accepted under g had been reported
 from emulator.checkers.base import Checker
 from emulator.checkers.holdings import Coordinators
 from emulator.facts import DiskTailLost, HostDown, Seen
-from protocol.names import NO_GENERATION, OFFSETS_TOPIC
+from protocol.names import NO_GENERATION, OFFSETS_TOPIC, TopicPartition
 from protocol.notes import (
     AssignmentReceived,
     GroupBecame,
@@ -72,7 +72,8 @@ class Commits(Checker):
         self._groups: dict[str, _Group] = {}
         self._coordinators = Coordinators()
         self._committed: dict[tuple[str, str, int], int] = {}
-        self._progress: dict[tuple[str, int, str, int], _Progress] = {}
+        self._progress: dict[TopicPartition, dict[tuple[str, int], _Progress]] = {}
+        """Partition -> (actor, life) -> how far it is there."""
         self._life_of: dict[str, tuple[str, int]] = {}
         """Member id -> (actor, life) that took an assignment under it."""
         self.on = {
@@ -126,10 +127,11 @@ class Commits(Checker):
     # --- the members' work -------------------------------------------------------------------------------------
 
     def _progress_of(self, seen: Seen, topic: str, partition: int) -> _Progress:
-        key = (seen.actor, seen.life, topic, partition)
-        progress = self._progress.get(key)
+        lives = self._progress.setdefault((topic, partition), {})
+        life = (seen.actor, seen.life)
+        progress = lives.get(life)
         if progress is None:
-            progress = self._progress[key] = _Progress()
+            progress = lives[life] = _Progress()
         return progress
 
     def _assigned(self, seen: Seen, fact: AssignmentReceived) -> None:
@@ -195,7 +197,7 @@ class Commits(Checker):
         if life is None:
             self._report(seen, fact, "though it never took an assignment")
             return None
-        progress = self._progress.get((*life, fact.topic, fact.partition))
+        progress = self._progress.get((fact.topic, fact.partition), {}).get(life)
         if progress is None or fact.offset > progress.reached:
             reached = "nothing" if progress is None or progress.reached < 0 else f"up to {progress.reached} only"
             self._report(seen, fact, f"though it has processed {reached}")
@@ -208,19 +210,18 @@ class Commits(Checker):
     def _removed(self, seen: Seen, fact: OffsetRemoved) -> None:
         key = (fact.group, fact.topic, fact.partition)
         if self._coordinators.is_current(seen) and self._committed.pop(key, None) is not None:
-            self._lower_floors(fact.topic, fact.partition)
+            self._forget_floors((fact.topic, fact.partition))
 
-    def _lower_floors(self, topic: str, partition: int) -> None:
-        for key, progress in self._progress.items():
-            if key[2] == topic and key[3] == partition:
-                progress.floor = -1
+    def _forget_floors(self, partition: TopicPartition) -> None:
+        for progress in self._progress.get(partition, {}).values():
+            progress.floor = -1
 
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
         if fact.log.startswith(OFFSETS_TOPIC):
             self._committed.clear()
             self._groups.clear()
-            for progress in self._progress.values():
-                progress.floor = -1
+            for partition in self._progress:
+                self._forget_floors(partition)
 
     def _report(self, seen: Seen, fact: OffsetCommitted, why: str) -> None:
         name = f"{fact.topic}-{fact.partition}"
