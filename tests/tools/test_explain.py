@@ -6,11 +6,12 @@ import pytest
 from click.testing import CliRunner
 
 from emulator.checkers import checkers_for
+from emulator.checkers.base import Violation
 from emulator.facts import Seen
 from emulator.replay import scenario_of
 from emulator.runner import run
 from emulator.scenario_files import load_scenario, with_values
-from emulator.traces import Step, facts_of, read_trace
+from emulator.traces import Step, TraceWriter, facts_of, read_trace
 from tools.explain import explain
 
 SETTINGS = ("duration=25s", "plan.0.at=8s", "plan.0.for=8s", "members=2", "partitions=2", "session.timeout.ms=6000")
@@ -122,6 +123,27 @@ def test_grep_keeps_the_whole_step_a_matching_line_belongs_to(recorded):
 
     blocks = [line for line in outcome.output.splitlines()[6:-1] if not line.startswith(" ")]
     assert blocks and all("== append" in line for line in blocks)
+
+
+def test_what_went_wrong_stands_out(recorded, tmp_path):
+    """A violation, a packet's later fate, and the step in which a machine broke."""
+    path = tmp_path / "broken.trace"
+    with path.open("wb") as file:
+        writer = TraceWriter(file, read_trace(recorded[0]).header)
+        writer.packet(7, 1_500, "c1", "b0", 4, "Heartbeat", 30, "refused", -1)
+        writer.violation(Violation("one-owner", 2_000, 3, ("g", "orders-0"), "two owners"))
+        writer.broken(4, 61_002_500, "c1", 2, 2_400, (2, ("beat", "g")), "AssertionError: no")
+        writer.finish("broken", 61_002_500)
+
+    lines = explained(path).output.splitlines()[6:]
+
+    assert lines[:4] == [
+        "00:00.001500         ~ Heartbeat c1 to b0: refused",
+        "00:00.002000         ## one-owner: two owners",
+        "01:01.002500 4       c1~2             ** beat g",
+        "                      ## the machine broke: AssertionError: no",
+    ]
+    assert [row["kind"] for row in objects(path)] == ["header", "packet", "violation", "broken", "footer"]
 
 
 def test_a_torn_file_is_printed_as_far_as_it_is_whole_and_said_to_be_torn(recorded, tmp_path):
