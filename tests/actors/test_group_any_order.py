@@ -416,4 +416,4 @@ TestAnyOrder.settings = settings(HOW, max_examples=80)
 @pytest.mark.soak
 def test_any_order_for_long() -> None:
     """The same, far more often and for longer."""
-    run_state_machine_as_test(AnyOrder, settings=settings(HOW, max_examples=3_000, stateful_step_count=80))
+    run_state_machine_as_test(AnyOrder, settings=settings(HOW, max_examples=1_000, stateful_step_count=80))
