@@ -1,8 +1,8 @@
 """What the assignors cost, next to those of other Python clients in the same run, and next to Kafka's Java classes.
 
 Each figure is a median. The other clients' assignors get the same groups, with previous assignments in the form they
-read. The Java figures were measured once, warmed up on two cores (Kafka 3.9's StickyAssignor); they are constants here,
-so ratios to them hold only for a machine of that kind.
+read. The Java figures are constants, measured once elsewhere (warmed up, two cores), so ratios to them hold only for a
+machine of that kind. Where only the size of the Java group is known, its number of topics here is our choice.
 """
 
 import gc
