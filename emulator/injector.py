@@ -16,7 +16,7 @@ from protocol.commands import AnswerNext
 from protocol.names import host_of
 from protocol.notes import AnswerInjected
 
-End = Callable[[], None]
+End = Callable[[], object]
 
 
 class _Watch:
@@ -75,7 +75,9 @@ class Injector:
 
     def wants(self, kind: type) -> bool:
         """Notes that some entry of the plan waits for, and answers to injected errors."""
-        notes = {entry.trigger.note for entry in self.plan if isinstance(entry, When) and isinstance(entry.trigger, Noted)}
+        notes = {
+            entry.trigger.note for entry in self.plan if isinstance(entry, When) and isinstance(entry.trigger, Noted)
+        }
         return kind is AnswerInjected or kind.__name__ in notes
 
     def see(self, seen: Seen) -> None:

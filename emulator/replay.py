@@ -5,22 +5,27 @@ events. So a trace of yesterday is tested against the code of today, and a run u
 """
 
 from collections import deque
+from collections.abc import Mapping
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from attrs import frozen
 
 from actors.machine import Effect, Event, Machine
+from emulator.blocks import TraceError
 from emulator.cluster import Cluster
 from emulator.facts import MemberHostAdded
 from emulator.reading import ScenarioError
 from emulator.rows import Packets, effect_from_row, event_from_row, same_effects
 from emulator.runner import RunResult, run
 from emulator.scenario import Scenario, scenario_from_dict
-from emulator.traces import Broken, Footer, Header, PacketRecord, Step, Torn, Trace, TraceError, TraceWriter, WorldFact
+from emulator.traces import Broken, Footer, Header, PacketRecord, Step, Torn, Trace, TraceWriter, WorldFact
 from emulator.world import World
 from protocol.profiles import PROFILES
 
+DEEPEST = 8
+"""How far into a machine's parts its state is shown."""
 CONTEXT = 10
 """How many steps before a difference are shown."""
 
@@ -111,8 +116,7 @@ def rerun(trace: Trace, *, drive: str | None = None, to: Path | None = None) -> 
 
 def state_of(machine: Machine) -> dict[str, Any]:
     """A machine's fields as plain data, for people: nested values by their names, the machine itself left out."""
-    shown = _plain(machine, {id(machine)}, 0)
-    assert isinstance(shown, dict)
+    shown: dict[str, Any] = _plain(machine, frozenset(), 0)
     return shown
 
 
@@ -197,32 +201,30 @@ def _time_of(record: object) -> int:
     return int(getattr(record, "at_us", 0))
 
 
-def _plain(thing: Any, above: set[int], depth: int) -> Any:
+def _plain(thing: Any, above: frozenset[int], depth: int) -> Any:
     """Plain data; ``above`` holds the objects around this one, so that a part's way back to its machine ends."""
-    if thing is None or isinstance(thing, str | int | bool | bytes):
-        return thing.name if hasattr(thing, "name") and hasattr(thing, "value") else thing
-    if depth > 8:
-        return "..."
-    if isinstance(thing, dict):
-        return {_key(key): _plain(value, above, depth + 1) for key, value in thing.items()}
-    if isinstance(thing, set | frozenset):
-        return sorted((_plain(item, above, depth + 1) for item in thing), key=repr)
-    if isinstance(thing, list | tuple | deque):
-        return [_plain(item, above, depth + 1) for item in thing]
-    if callable(thing) and not hasattr(thing, "__dict__"):
-        return getattr(thing, "__name__", "function")
-    if hasattr(thing, "name") and hasattr(thing, "value") and isinstance(thing.name, str):
+    if isinstance(thing, Enum):
         return thing.name
-    if id(thing) in above:
-        return "(above)"
-    names = list(getattr(thing, "__dict__", {})) + [
-        slot for cls in type(thing).__mro__ for slot in getattr(cls, "__slots__", ()) if slot != "__weakref__"
-    ]
+    if thing is None or isinstance(thing, str | int | bool | bytes):
+        return thing
+    if id(thing) in above or depth > DEEPEST:
+        return "..."
     inside = above | {id(thing)}
+    if isinstance(thing, Mapping):
+        return {_key(key): _plain(value, inside, depth + 1) for key, value in thing.items()}
+    if isinstance(thing, set | frozenset):
+        return sorted((_plain(item, inside, depth + 1) for item in thing), key=repr)
+    if isinstance(thing, list | tuple | deque):
+        return [_plain(item, inside, depth + 1) for item in thing]
+    names = dict.fromkeys(vars(thing)) if hasattr(thing, "__dict__") else {}
+    for cls in type(thing).__mro__:
+        names |= dict.fromkeys(getattr(cls, "__slots__", ()))
+    if not names or callable(thing):
+        return getattr(thing, "__name__", type(thing).__name__)
     return {
         name: _plain(getattr(thing, name), inside, depth + 1)
-        for name in sorted(set(names))
-        if hasattr(thing, name) and not name.startswith("_effects")
+        for name in sorted(names)
+        if name != "_effects" and hasattr(thing, name)
     }
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
+from emulator.blocks import TraceError
 from emulator.replay import Difference, Replayed, rerun
 from emulator.replay import replay as replay_trace
-from emulator.traces import Step, Trace, TraceError, read_trace
+from emulator.traces import Step, Trace, read_trace
 from emulator.units import duration_us
 from protocol.codec import Malformed
 from protocol.profiles import PROFILES
@@ -35,7 +36,7 @@ def replay(
     try:
         until_us = duration_us(until) if until is not None else None
     except ValueError as error:
-        raise _bad(f"--until {until}: {error}") from None
+        raise _BadInput(f"--until {until}: {error}") from None
     try:
         recorded = read_trace(trace)
         if again:
@@ -43,21 +44,19 @@ def replay(
         else:
             _replay(recorded, profile, actor, until_us, form)
     except (TraceError, Malformed) as error:
-        raise _bad(str(error) if str(trace) in str(error) else f"{trace}: {error}") from None
+        raise _BadInput(str(error) if str(trace) in str(error) else f"{trace}: {error}") from None
     except OSError as error:
-        raise _bad(f"{trace}: {error.strerror}") from None
+        raise _BadInput(f"{trace}: {error.strerror}") from None
 
 
-def _bad(text: str) -> click.ClickException:
-    error = click.ClickException(text)
-    error.exit_code = BAD_INPUT
-    return error
+class _BadInput(click.ClickException):
+    exit_code = BAD_INPUT
 
 
 def _replay(trace: Trace, profile: str | None, actor: str | None, until_us: int | None, form: str) -> None:
     outcome = replay_trace(trace, profile=profile, actor=actor, until_us=until_us)
     if actor is not None and outcome.steps == 0:
-        raise _bad(f"{trace.path}: no step of {actor!r} in it (until then)")
+        raise _BadInput(f"{trace.path}: no step of {actor!r} in it (until then)")
     if form == "json":
         click.echo(json.dumps(_as_json(outcome), indent=2, default=_said))
     else:

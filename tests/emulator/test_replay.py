@@ -1,0 +1,127 @@
+"""A trace replays on today's machines; where they would answer differently, the replay says so."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from actors.coordinator import Coordinator
+from emulator.blocks import TraceError
+from emulator.drive import drive_trio
+from emulator.replay import replay, rerun, state_of
+from emulator.runner import Run, run
+from emulator.scenario_files import load_scenario
+from emulator.traces import read_trace
+from protocol.config import BrokerConfig
+
+PRESETS = ["steady-group", "gc-pause-zombie", "coordinator-moved", "rolling-restart-static", "disk-tail-lost"]
+SECOND = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
+    folder = tmp_path_factory.mktemp("traces")
+    made = {}
+    for name in PRESETS:
+        made[name] = folder / f"{name}.kemu"
+        run(load_scenario(name), seed=3, drive="bare", trace=made[name])
+    yield made
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_fresh_trace_replays_without_a_difference(traces: dict[str, Path], name: str) -> None:
+    outcome = replay(read_trace(traces[name]))
+
+    assert outcome.difference is None
+    assert outcome.steps > 1000
+    assert outcome.torn == ""
+
+
+def test_one_actor_can_be_replayed_alone(traces: dict[str, Path]) -> None:
+    whole = replay(read_trace(traces["steady-group"]))
+    alone = replay(read_trace(traces["steady-group"]), actor="c1")
+
+    assert alone.difference is None
+    assert 0 < alone.steps < whole.steps
+
+
+def test_the_state_of_an_actor_at_an_instant_is_shown(traces: dict[str, Path]) -> None:
+    early = replay(read_trace(traces["steady-group"]), actor="c1", until_us=1000)
+    later = replay(read_trace(traces["steady-group"]), actor="c1", until_us=20 * SECOND)
+
+    assert early.state is not None
+    assert later.state is not None
+    assert early.state["membership"]["state"] == "UNJOINED"
+    assert later.state["membership"]["state"] == "STABLE"
+
+
+def test_a_machine_that_changed_its_mind_is_found_at_the_step_where_it_shows(
+    traces: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka's default replaced by another timer: the replay stops at the first step that would arm it."""
+    start = Coordinator.start_timer
+
+    def longer(self: Coordinator, key: tuple[str, ...], after_us: int) -> None:
+        start(self, key, after_us + (1 if key[0] == "session" else 0))
+
+    monkeypatch.setattr(Coordinator, "start_timer", longer)
+    outcome = replay(read_trace(traces["steady-group"]))
+
+    assert outcome.difference is not None
+    assert outcome.difference.step.actor.endswith("/coordinator")
+    assert any("session" in line for line in outcome.difference.made)
+    assert outcome.difference.before
+
+
+def test_a_machine_that_breaks_now_is_a_difference(traces: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Coordinator, *_: object) -> None:
+        raise AssertionError("on purpose")
+
+    monkeypatch.setattr(Coordinator, "_heartbeat", broken)
+    outcome = replay(read_trace(traces["steady-group"]))
+
+    assert outcome.difference is not None
+    assert "on purpose" in outcome.difference.why
+
+
+def test_another_profile_answers_differently_from_some_step_on(traces: dict[str, Path]) -> None:
+    outcome = replay(read_trace(traces["steady-group"]), profile="kafka-2.4")
+
+    assert outcome.difference is not None
+
+
+@pytest.mark.parametrize("drive", ["bare", "trio"])
+def test_running_the_plan_again_gives_the_recorded_digest(traces: dict[str, Path], drive: str) -> None:
+    result, recorded = rerun(read_trace(traces["gc-pause-zombie"]), drive=drive)
+
+    assert recorded == result.digest
+
+
+def test_a_torn_trace_replays_up_to_where_it_ends(traces: dict[str, Path], tmp_path: Path) -> None:
+    torn = tmp_path / "torn.kemu"
+    torn.write_bytes(traces["steady-group"].read_bytes()[:-1000])
+
+    outcome = replay(read_trace(torn))
+
+    assert outcome.difference is None
+    assert outcome.steps > 1000
+    assert "byte" in outcome.torn
+
+
+def test_a_live_trace_cannot_be_run_again(tmp_path: Path) -> None:
+    path = tmp_path / "live.kemu"
+    scenario = load_scenario("steady-group")
+    with path.open("wb") as sink:
+        one = Run(scenario, seed=1, sink=sink, live=True)
+        one.drive(lambda world, _: drive_trio(world, 50_000))
+        one.writer.finish("holds", one.world.now_us)
+
+    assert replay(read_trace(path)).difference is None
+    with pytest.raises(TraceError, match="wall clock"):
+        rerun(read_trace(path))
+
+
+def test_the_state_shown_does_not_run_in_circles(traces: dict[str, Path]) -> None:
+    coordinator = Coordinator("b0/coordinator", 0, BrokerConfig())
+
+    assert state_of(coordinator)["name"] == "b0/coordinator"
