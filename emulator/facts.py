@@ -1,6 +1,6 @@
 """What the world itself reports, beside the machines' notes: hosts, faults, the phases of a run.
 
-Together with ``protocol.notes`` these are all that checkers, metrics and transcripts see of a run, live or from a trace.
+Together with ``protocol.notes`` these are all that checkers, metrics and transcripts see of a run, live or recorded.
 """
 
 from typing import Any, NamedTuple

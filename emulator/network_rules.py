@@ -16,7 +16,7 @@ def side_of(hosts: tuple[str, ...]) -> Side:
 
 
 class SplitRule(Rule):
-    """Packets between the sides wait, as TCP retransmits them, until the split heals (or their connection is closed)."""
+    """Packets between the sides wait, as TCP retransmits them, until the split heals or their connection is closed."""
 
     def __init__(self, side: tuple[str, ...], other: tuple[str, ...], one_way: bool) -> None:
         super().__init__()

@@ -140,11 +140,11 @@ class World:
                 to, connection, request_id = effect[:3]
                 data = packet.data
                 rows.append((0, packet.id, to, connection, request_id, data))
-                row = (packet.id, now_us, actor.name, to, packet.connection, packet.api, len(data), verdict, due_us)
+                record = (packet.id, now_us, actor.name, to, packet.connection, packet.api, len(data), verdict, due_us)
                 if sent is None:
-                    sent = [row]
+                    sent = [record]
                 else:
-                    sent.append(row)
+                    sent.append(record)
                 if self.watch_sends is not None:
                     self.watch_sends(packet, effect[4])
             elif kind is StartTimer:
@@ -171,8 +171,8 @@ class World:
                 self.network.hang_up(actor, effect[0])
         self.writer.step(seq, now_us, actor.name, actor.life, local_us, event_row, rows)
         if sent is not None:
-            for row in sent:
-                self.writer.packet(*row)
+            for record in sent:
+                self.writer.packet(*record)
         if noted is not None:
             for fact in noted:
                 watchers = self._watching.get(type(fact))
@@ -201,9 +201,7 @@ class World:
         self._watching = {}
 
     def _watchers_of(self, kind: type) -> tuple[Callable[[facts.Seen], None], ...]:
-        found = tuple(
-            observer.see for observer in self._observers if getattr(observer, "wants", _wants_all)(kind)
-        )
+        found = tuple(observer.see for observer in self._observers if getattr(observer, "wants", _wants_all)(kind))
         self._watching[kind] = found
         return found
 
