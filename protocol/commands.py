@@ -114,3 +114,51 @@ class AnswerNext:
     sender: str
     nth: int
     error: ErrorCode
+
+
+# --- metadata store ------------------------------------------------------------------------------------------------
+
+
+@value
+class SeedNodes:
+    """Store: these persistent nodes exist (parents included) before anybody looks: how a cluster begins with topics."""
+
+    nodes: tuple[tuple[str, bytes], ...]
+
+
+@value
+class LoseStoreAnswer:
+    """Store: execute the ``nth`` operation request (1 = next) of this client, then let its connection go dead.
+
+    The client hears nothing more on this connection: neither the answer nor a watch. It gives up after its read
+    timeout and comes back not knowing what happened. ``client``: an actor, or "" for anyone.
+    """
+
+    client: str
+    nth: int = since(0, default=1)
+
+
+@value
+class FreezeSession:
+    """Store: neither hear nor answer the session of this client (an actor) for a while; it may expire meanwhile.
+
+    What it sent is executed afterwards, in order, if the session still lives.
+    """
+
+    client: str
+    for_us: int
+
+
+@value
+class DelayWatches:
+    """Store: keep the next fired watch of this client back for so long, and all that is said to it after (order)."""
+
+    client: str
+    for_us: int
+
+
+@value
+class ExpireSession:
+    """Store: end the session of this client (an actor) now. It learns so when it speaks to the store again."""
+
+    client: str

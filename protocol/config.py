@@ -54,12 +54,16 @@ class ConsumerConfig:
     auto_offset_reset: str = key("latest", "Kafka 3.9: latest, earliest or none")
     partition_assignment_strategy: tuple[str, ...] = key(("range",), "Kafka 3.9: range, cooperative-sticky")
     default_api_timeout_ms: int = key(60_000, "Kafka 3.9; bounds close()")
+    rebalance_protocol: str = key("eager", "KIP-429 page v99: eager or cooperative; never shipped, Kafka ignores it")
     emulated_process_us_per_record: int = key(200, "emulated: how long the application works on a record")
     emulated_poll_timeout_ms: int = key(100, "emulated: poll(Duration) of the application's loop")
     emulated_commit_after_poll: bool = key(False, "emulated: the application calls commitSync() after each batch")
     emulated_on_revoked_ms: int = key(0, "emulated: how long onPartitionsRevoked takes")
     emulated_on_lost_ms: int = key(0, "emulated: how long onPartitionsLost takes")
     emulated_on_assigned_ms: int = key(0, "emulated: how long onPartitionsAssigned takes")
+    emulated_bytecode: str = key("new", "emulated, KIP-429 page: old = a consumer that does not know the KIP")
+    emulated_mixed_policy: str = key("page", "emulated, KIP-429 page: page or safe_fill, when V0 and V1 members meet")
+    emulated_incompatible_rejoin: str = key("once", "emulated, KIP-429 page: once or at-once, when V0 and V1 meet")
 
 
 @attrs.frozen(kw_only=True)
@@ -96,3 +100,23 @@ class ProducerConfig:
     metadata_max_age_ms: int = key(300_000, "Kafka 3.9")
     emulated_records_per_s: int = key(100, "emulated: records appended per second, over all partitions")
     emulated_batch_interval_ms: int = key(100, "emulated: how often a batch is sent")
+
+
+@attrs.frozen(kw_only=True)
+class ControllerConfig:
+    """The control plane of one broker: its session in the metadata store, and what it does when it controls."""
+
+    zookeeper_session_timeout_ms: int = key(18_000, "KIP-537, Kafka 2.5; 6,000 before")
+    zookeeper_max_in_flight_requests: int = key(10, "Kafka 2.8")
+    unclean_leader_election_enable: bool = key(False, "KIP-106, Kafka 0.11; a topic's own setting goes first")
+    auto_leader_rebalance_enable: bool = key(True, "Kafka 2.8")
+    leader_imbalance_check_interval_seconds: int = key(300, "Kafka 2.8")
+    leader_imbalance_per_broker_percentage: int = key(10, "Kafka 2.8")
+    controller_socket_timeout_ms: int = key(30_000, "Kafka 2.8")
+    controlled_shutdown_max_retries: int = key(3, "Kafka 2.8")
+    controlled_shutdown_retry_backoff_ms: int = key(5_000, "Kafka 2.8")
+    default_replication_factor: int = key(1, "Kafka 2.8")
+    num_partitions: int = key(1, "Kafka 2.8")
+    delete_topic_enable: bool = key(True, "Kafka 1.0")
+    emulated_send_backoff_ms: int = key(100, "Kafka: fixed back-off of the controller's request threads")
+    emulated_first_rebalance_ms: int = key(5_000, "Kafka: fixed delay before the first preferred-leader check")

@@ -31,8 +31,10 @@ class ErrorCode(IntEnum):
     LEADER_NOT_AVAILABLE = 5
     NOT_LEADER_OR_FOLLOWER = 6
     REQUEST_TIMED_OUT = 7
+    BROKER_NOT_AVAILABLE = 8
     REPLICA_NOT_AVAILABLE = 9
     MESSAGE_TOO_LARGE = 10
+    STALE_CONTROLLER_EPOCH = 11
     OFFSET_METADATA_TOO_LARGE = 12
     NETWORK_EXCEPTION = 13
     COORDINATOR_LOAD_IN_PROGRESS = 14
@@ -53,19 +55,29 @@ class ErrorCode(IntEnum):
     TOPIC_AUTHORIZATION_FAILED = 29
     GROUP_AUTHORIZATION_FAILED = 30
     UNSUPPORTED_VERSION = 35
+    TOPIC_ALREADY_EXISTS = 36
+    INVALID_PARTITIONS = 37
+    INVALID_REPLICATION_FACTOR = 38
+    INVALID_REPLICA_ASSIGNMENT = 39
     NOT_CONTROLLER = 41
     INVALID_REQUEST = 42
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45
     DUPLICATE_SEQUENCE_NUMBER = 46
     INVALID_PRODUCER_EPOCH = 47
     KAFKA_STORAGE_ERROR = 56
+    REASSIGNMENT_IN_PROGRESS = 60
     NON_EMPTY_GROUP = 68
     GROUP_ID_NOT_FOUND = 69
     FENCED_LEADER_EPOCH = 74
     UNKNOWN_LEADER_EPOCH = 75
+    STALE_BROKER_EPOCH = 77
     MEMBER_ID_REQUIRED = 79
+    PREFERRED_LEADER_NOT_AVAILABLE = 80
     GROUP_MAX_SIZE_REACHED = 81
     FENCED_INSTANCE_ID = 82
+    ELIGIBLE_LEADERS_NOT_AVAILABLE = 83
+    ELECTION_NOT_NEEDED = 84
+    NO_REASSIGNMENT_IN_PROGRESS = 85
     GROUP_SUBSCRIBED_TO_TOPIC = 86
     UNSTABLE_OFFSET_COMMIT = 88
 
@@ -92,8 +104,10 @@ MEANING: dict[ErrorCode, Meaning] = {
     _E.LEADER_NOT_AVAILABLE: Meaning(_RETRY, _NO_EFFECT, "the partition has no leader at the moment"),
     _E.NOT_LEADER_OR_FOLLOWER: Meaning(_RETRY, _NO_EFFECT, "the broker leads the partition no more"),
     _E.REQUEST_TIMED_OUT: Meaning(_RETRY, _UNKNOWN_EFFECT, "no answer in time"),
+    _E.BROKER_NOT_AVAILABLE: Meaning(_GIVE_UP, _NO_EFFECT, "the broker is not alive"),
     _E.REPLICA_NOT_AVAILABLE: Meaning(_RETRY, _NO_EFFECT, "the replica is not on this broker"),
     _E.MESSAGE_TOO_LARGE: Meaning(_GIVE_UP, _NO_EFFECT, "larger than the broker accepts"),
+    _E.STALE_CONTROLLER_EPOCH: Meaning(_GIVE_UP, _NO_EFFECT, "a newer controller has spoken"),
     _E.OFFSET_METADATA_TOO_LARGE: Meaning(_GIVE_UP, _NO_EFFECT, "the commit's metadata is too long"),
     _E.NETWORK_EXCEPTION: Meaning(_RETRY, _UNKNOWN_EFFECT, "the connection broke before the answer"),
     _E.COORDINATOR_LOAD_IN_PROGRESS: Meaning(_RETRY, _NO_EFFECT, "the coordinator still reads its log"),
@@ -114,19 +128,29 @@ MEANING: dict[ErrorCode, Meaning] = {
     _E.TOPIC_AUTHORIZATION_FAILED: Meaning(_GIVE_UP, _NO_EFFECT, "no access to the topic"),
     _E.GROUP_AUTHORIZATION_FAILED: Meaning(_GIVE_UP, _NO_EFFECT, "no access to the group"),
     _E.UNSUPPORTED_VERSION: Meaning(_GIVE_UP, _NO_EFFECT, "the version of the request is not supported"),
+    _E.TOPIC_ALREADY_EXISTS: Meaning(_GIVE_UP, _NO_EFFECT, "there is a topic of this name"),
+    _E.INVALID_PARTITIONS: Meaning(_GIVE_UP, _NO_EFFECT, "the number of partitions is not possible"),
+    _E.INVALID_REPLICATION_FACTOR: Meaning(_GIVE_UP, _NO_EFFECT, "more replicas than brokers, or none"),
+    _E.INVALID_REPLICA_ASSIGNMENT: Meaning(_GIVE_UP, _NO_EFFECT, "the replicas named are not possible"),
     _E.NOT_CONTROLLER: Meaning(_RETRY, _NO_EFFECT, "another broker is the controller"),
     _E.INVALID_REQUEST: Meaning(_GIVE_UP, _NO_EFFECT, "the request makes no sense"),
     _E.OUT_OF_ORDER_SEQUENCE_NUMBER: Meaning(_GIVE_UP, _NO_EFFECT, "a batch is missing before this one"),
     _E.DUPLICATE_SEQUENCE_NUMBER: Meaning(_GIVE_UP, _UNKNOWN_EFFECT, "the batch was appended before"),
     _E.INVALID_PRODUCER_EPOCH: Meaning(_GIVE_UP, _NO_EFFECT, "the producer wrote with a newer epoch already"),
     _E.KAFKA_STORAGE_ERROR: Meaning(_RETRY, _UNKNOWN_EFFECT, "the disk failed"),
+    _E.REASSIGNMENT_IN_PROGRESS: Meaning(_GIVE_UP, _NO_EFFECT, "a partition of the topic is being reassigned"),
     _E.NON_EMPTY_GROUP: Meaning(_GIVE_UP, _NO_EFFECT, "the group has members"),
     _E.GROUP_ID_NOT_FOUND: Meaning(_GIVE_UP, _NO_EFFECT, "no such group"),
     _E.FENCED_LEADER_EPOCH: Meaning(_RETRY, _NO_EFFECT, "the leader epoch is older than the broker's"),
     _E.UNKNOWN_LEADER_EPOCH: Meaning(_RETRY, _NO_EFFECT, "the leader epoch is newer than the broker's"),
+    _E.STALE_BROKER_EPOCH: Meaning(_GIVE_UP, _NO_EFFECT, "meant for a former life of the broker"),
     _E.MEMBER_ID_REQUIRED: Meaning(_GIVE_UP, _NO_EFFECT, "come back with this member id"),
+    _E.PREFERRED_LEADER_NOT_AVAILABLE: Meaning(_RETRY, _NO_EFFECT, "the preferred replica is not alive and in sync"),
     _E.GROUP_MAX_SIZE_REACHED: Meaning(_GIVE_UP, _NO_EFFECT, "the group is full"),
     _E.FENCED_INSTANCE_ID: Meaning(_GIVE_UP, _NO_EFFECT, "another member took this instance id"),
+    _E.ELIGIBLE_LEADERS_NOT_AVAILABLE: Meaning(_RETRY, _NO_EFFECT, "no replica may lead"),
+    _E.ELECTION_NOT_NEEDED: Meaning(_RETRY, _NO_EFFECT, "the partition is led as it should be"),
+    _E.NO_REASSIGNMENT_IN_PROGRESS: Meaning(_GIVE_UP, _NO_EFFECT, "the partition is not being reassigned"),
     _E.GROUP_SUBSCRIBED_TO_TOPIC: Meaning(_GIVE_UP, _NO_EFFECT, "the group still consumes the topic"),
     _E.UNSTABLE_OFFSET_COMMIT: Meaning(_RETRY, _NO_EFFECT, "a transaction on the offset is not over"),
 }

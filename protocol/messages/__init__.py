@@ -1,5 +1,5 @@
 """Every message, by who speaks; importing this package registers all of them."""
 
-from protocol.messages import data, group
+from protocol.messages import control, data, group, local, store
 
-__all__ = ["data", "group"]
+__all__ = ["control", "data", "group", "local", "store"]

@@ -12,6 +12,18 @@ KAFKAS = {
     "LEADER_NOT_AVAILABLE": 5,
     "NOT_LEADER_OR_FOLLOWER": 6,
     "REQUEST_TIMED_OUT": 7,
+    "BROKER_NOT_AVAILABLE": 8,
+    "STALE_CONTROLLER_EPOCH": 11,
+    "TOPIC_ALREADY_EXISTS": 36,
+    "INVALID_PARTITIONS": 37,
+    "INVALID_REPLICATION_FACTOR": 38,
+    "INVALID_REPLICA_ASSIGNMENT": 39,
+    "REASSIGNMENT_IN_PROGRESS": 60,
+    "STALE_BROKER_EPOCH": 77,
+    "PREFERRED_LEADER_NOT_AVAILABLE": 80,
+    "ELIGIBLE_LEADERS_NOT_AVAILABLE": 83,
+    "ELECTION_NOT_NEEDED": 84,
+    "NO_REASSIGNMENT_IN_PROGRESS": 85,
     "REPLICA_NOT_AVAILABLE": 9,
     "MESSAGE_TOO_LARGE": 10,
     "OFFSET_METADATA_TOO_LARGE": 12,
@@ -47,7 +59,7 @@ def test_codes_have_kafkas_names_and_numbers(name: str, number: int):
 
 
 def test_another_clients_table_agrees():
-    """kafka-python carries a table of its own: same numbers, same retriable flags, and five names of older days."""
+    """kafka-python carries a table of its own: same numbers, same retriable flags, and six names that differ."""
     table = pytest.importorskip("kafka.errors").kafka_errors
     older = {
         "UNKNOWN_SERVER_ERROR": "UNKNOWN",
@@ -55,6 +67,7 @@ def test_another_clients_table_agrees():
         "NOT_LEADER_OR_FOLLOWER": "NOT_LEADER_FOR_PARTITION",
         "MESSAGE_TOO_LARGE": "MESSAGE_SIZE_TOO_LARGE",
         "INVALID_TOPIC_EXCEPTION": "INVALID_TOPIC",
+        "INVALID_REPLICA_ASSIGNMENT": "INVALID_REPLICATION_ASSIGNMENT",
     }
     for code in ErrorCode:
         theirs = table[code.value]
@@ -88,6 +101,9 @@ def test_retriable_is_kafkas_flag():
         "KAFKA_STORAGE_ERROR",
         "FENCED_LEADER_EPOCH",
         "UNKNOWN_LEADER_EPOCH",
+        "PREFERRED_LEADER_NOT_AVAILABLE",
+        "ELIGIBLE_LEADERS_NOT_AVAILABLE",
+        "ELECTION_NOT_NEEDED",
         "UNSTABLE_OFFSET_COMMIT",
     ]
 

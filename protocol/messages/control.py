@@ -1,0 +1,351 @@
+"""What controller and brokers say to each other in the ZooKeeper era, and what admins ask the controller.
+
+Partition states are rows that name their topic (as the first versions of these requests did); later versions of Kafka
+group them by topic, which changes bytes, not meaning. Field names are Kafka's.
+
+Who may speak to whom: LeaderAndIsr, StopReplica and UpdateMetadata go from a broker's controller actor
+(``b2/controller``) to brokers (``b0``); ControlledShutdown and the admin requests go to the controller actor of the
+active controller; OffsetForLeaderEpoch goes from followers to leaders.
+
+Fences, who carries them and who checks them:
+
+* ``controller_epoch``: a broker refuses one lower than it knows (STALE_CONTROLLER_EPOCH), else adopts it.
+* ``broker_epoch``: a broker refuses one lower than its own (STALE_BROKER_EPOCH), accepts a newer one (KIP-380).
+* ``leader_epoch`` per partition: LeaderAndIsr needs a higher one than the broker has; StopReplica see there.
+"""
+
+from protocol.errors import ErrorCode
+from protocol.schema import REPLY, REQUEST, message, since, struct
+
+NO_LEADER = -1
+"""Leader of a partition that has none at the moment."""
+LEADER_DURING_DELETE = -2
+"""Leader in UpdateMetadata of a partition whose topic is being deleted."""
+NO_EPOCH = -1
+"""Leader epoch in StopReplica: no leadership is known (or the request is too old to carry one)."""
+EPOCH_DURING_DELETE = -2
+"""Leader epoch in StopReplica of a topic queued for deletion: always accepted."""
+UNKNOWN_BROKER_EPOCH = -1
+
+
+# --- leaders and in-sync replicas ----------------------------------------------------------------------------------
+
+
+@struct
+class LeaderAndIsrPartition:
+    """One partition's leadership as decided under ``controller_epoch`` (the epoch of the decision, not the sender's).
+
+    ``zk_version``: version of the partition's state node, which the leader needs to change the ISR.
+    ``is_new``: the replica has no log yet; without it, a broker with a failed directory must not create one.
+    """
+
+    topic_name: str
+    partition_index: int
+    controller_epoch: int
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    zk_version: int
+    replicas: tuple[int, ...]
+    adding_replicas: tuple[int, ...] = since(3, default=(), ignorable=True)
+    removing_replicas: tuple[int, ...] = since(3, default=(), ignorable=True)
+    is_new: bool = since(1, default=False, ignorable=True)
+
+
+@struct
+class LiveLeader:
+    """A broker that leads one of the partitions of the request, and its address (actor name)."""
+
+    broker_id: int
+    host_name: str
+
+
+@message(api_key=4, kind=REQUEST, versions=range(0, 6))
+class LeaderAndIsr:
+    """Controller -> broker: lead or follow these partitions.
+
+    The first one after a broker's start holds everything it hosts. Source: LeaderAndIsrRequest.json, Kafka 2.8;
+    the broker epoch since v2 (KIP-380), adding and removing replicas since v3 (KIP-455).
+    """
+
+    controller_id: int
+    controller_epoch: int
+    broker_epoch: int = since(2, default=UNKNOWN_BROKER_EPOCH, ignorable=True)
+    partition_states: tuple[LeaderAndIsrPartition, ...]
+    live_leaders: tuple[LiveLeader, ...]
+
+
+@struct
+class PartitionOutcome:
+    """What became of one partition of a control request."""
+
+    topic_name: str
+    partition_index: int
+    error_code: ErrorCode
+
+
+@message(api_key=4, kind=REPLY, versions=range(0, 6))
+class LeaderAndIsrReply:
+    """``error_code`` other than NONE: nothing was done. A row per partition of the request otherwise."""
+
+    error_code: ErrorCode
+    partition_errors: tuple[PartitionOutcome, ...]
+
+
+# --- replicas that stop --------------------------------------------------------------------------------------------
+
+
+@struct
+class StopReplicaPartition:
+    """One replica to stop. ``leader_epoch``: accepted when newer than the broker's, or -1 or -2 (KIP-570)."""
+
+    topic_name: str
+    partition_index: int
+    leader_epoch: int = since(3, default=NO_EPOCH, ignorable=True)
+    delete_partition: bool = since(3, default=False, ignorable=True)
+
+
+@message(api_key=5, kind=REQUEST, versions=range(0, 4))
+class StopReplica:
+    """Controller -> broker: stop fetching and serving these; with ``delete_partition`` remove their logs, too.
+
+    Before v3 ``delete_partitions`` holds for the whole request and there are no leader epochs.
+    Source: StopReplicaRequest.json, Kafka 2.8.
+    """
+
+    controller_id: int
+    controller_epoch: int
+    broker_epoch: int = since(1, default=UNKNOWN_BROKER_EPOCH, ignorable=True)
+    delete_partitions: bool = since(0, until=2, default=False, ignorable=True)
+    partition_states: tuple[StopReplicaPartition, ...]
+
+
+@message(api_key=5, kind=REPLY, versions=range(0, 4))
+class StopReplicaReply:
+    """``error_code`` other than NONE: nothing was done. A replica that is not there counts as stopped."""
+
+    error_code: ErrorCode
+    partition_errors: tuple[PartitionOutcome, ...]
+
+
+# --- what every broker knows ---------------------------------------------------------------------------------------
+
+
+@struct
+class UpdateMetadataPartition:
+    """One partition as brokers tell clients of it. ``leader`` -2: its topic is being deleted."""
+
+    topic_name: str
+    partition_index: int
+    controller_epoch: int
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    zk_version: int
+    replicas: tuple[int, ...]
+    offline_replicas: tuple[int, ...] = since(4, default=(), ignorable=True)
+
+
+@struct
+class UpdateMetadataBroker:
+    """A live broker: id, address (actor name), rack."""
+
+    id: int
+    host: str
+    rack: str | None = since(2, default=None, ignorable=True)
+
+
+@message(api_key=6, kind=REQUEST, versions=range(0, 8))
+class UpdateMetadata:
+    """Controller -> broker: the live brokers, all of them, and what changed about partitions.
+
+    Source: UpdateMetadataRequest.json, Kafka 2.8.
+    """
+
+    controller_id: int
+    controller_epoch: int
+    broker_epoch: int = since(5, default=UNKNOWN_BROKER_EPOCH, ignorable=True)
+    partition_states: tuple[UpdateMetadataPartition, ...]
+    live_brokers: tuple[UpdateMetadataBroker, ...]
+
+
+@message(api_key=6, kind=REPLY, versions=range(0, 8))
+class UpdateMetadataReply:
+    """NONE, STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH."""
+
+    error_code: ErrorCode
+
+
+# --- leaving -------------------------------------------------------------------------------------------------------
+
+
+@message(api_key=7, kind=REQUEST, versions=range(0, 4))
+class ControlledShutdown:
+    """Broker -> controller: move what I lead elsewhere, I want to stop. Source: ControlledShutdownRequest.json."""
+
+    broker_id: int
+    broker_epoch: int = since(2, default=UNKNOWN_BROKER_EPOCH, ignorable=True)
+
+
+@struct
+class RemainingPartition:
+    """A partition the broker still leads."""
+
+    topic_name: str
+    partition_index: int
+
+
+@message(api_key=7, kind=REPLY, versions=range(0, 4))
+class ControlledShutdownReply:
+    """Done when the error is NONE and nothing remains."""
+
+    error_code: ErrorCode
+    remaining_partitions: tuple[RemainingPartition, ...]
+
+
+# --- truncation by leader epoch ------------------------------------------------------------------------------------
+
+
+@struct
+class EpochQuestion:
+    """Where does ``leader_epoch`` end in this partition? ``current_leader_epoch``: the asker's, for fencing."""
+
+    topic: str
+    partition: int
+    current_leader_epoch: int = since(2, default=-1, ignorable=True)
+    leader_epoch: int
+
+
+@message(api_key=23, kind=REQUEST, versions=range(0, 5))
+class OffsetForLeaderEpoch:
+    """Follower (or, ``replica_id`` -1, consumer) -> leader. Source: KIP-101, KIP-279 (v1), KIP-320 (v2)."""
+
+    replica_id: int = since(3, default=-2, ignorable=True)
+    questions: tuple[EpochQuestion, ...]
+
+
+@struct
+class EpochEnd:
+    """The largest epoch of the leader not above the one asked for, and the offset where it ends; -1: undefined."""
+
+    topic: str
+    partition: int
+    error_code: ErrorCode
+    leader_epoch: int = since(1, default=-1, ignorable=True)
+    end_offset: int = -1
+
+
+@message(api_key=23, kind=REPLY, versions=range(0, 5))
+class OffsetForLeaderEpochReply:
+    """One row per question."""
+
+    answers: tuple[EpochEnd, ...]
+
+
+# --- admins --------------------------------------------------------------------------------------------------------
+
+
+@struct
+class TopicConfigEntry:
+    """A topic's own setting, by Kafka's key (``min.insync.replicas``)."""
+
+    name: str
+    value: str
+
+
+@struct
+class NewTopic:
+    """A topic to create. ``assignments``: the replicas of each partition, or () to have them placed."""
+
+    name: str
+    num_partitions: int = -1
+    replication_factor: int = -1
+    assignments: tuple[tuple[int, ...], ...] = ()
+    configs: tuple[TopicConfigEntry, ...] = ()
+
+
+@message(api_key=19, kind=REQUEST, versions=range(0, 8))
+class CreateTopics:
+    """Admin -> controller. Source: CreateTopicsRequest.json, Kafka 2.8."""
+
+    topics: tuple[NewTopic, ...]
+    timeout_ms: int = 60_000
+
+
+@struct
+class TopicOutcome:
+    """What became of one topic of an admin request."""
+
+    name: str
+    error_code: ErrorCode
+    error_message: str | None = None
+
+
+@message(api_key=19, kind=REPLY, versions=range(0, 8))
+class CreateTopicsReply:
+    """One row per topic. The nodes are in the store when this is said; leaders follow."""
+
+    topics: tuple[TopicOutcome, ...]
+
+
+@message(api_key=20, kind=REQUEST, versions=range(0, 7))
+class DeleteTopics:
+    """Admin -> controller. Source: DeleteTopicsRequest.json, Kafka 2.8."""
+
+    topic_names: tuple[str, ...]
+    timeout_ms: int = 60_000
+
+
+@message(api_key=20, kind=REPLY, versions=range(0, 7))
+class DeleteTopicsReply:
+    """One row per topic: NONE when the deletion is queued."""
+
+    topics: tuple[TopicOutcome, ...]
+
+
+@struct
+class MorePartitions:
+    """A topic's new number of partitions. ``assignments``: replicas of each new one, or () to have them placed."""
+
+    name: str
+    count: int
+    assignments: tuple[tuple[int, ...], ...] = ()
+
+
+@message(api_key=37, kind=REQUEST, versions=range(0, 4))
+class CreatePartitions:
+    """Admin -> controller. Source: CreatePartitionsRequest.json, Kafka 2.8."""
+
+    topics: tuple[MorePartitions, ...]
+    timeout_ms: int = 60_000
+
+
+@message(api_key=37, kind=REPLY, versions=range(0, 4))
+class CreatePartitionsReply:
+    """One row per topic."""
+
+    topics: tuple[TopicOutcome, ...]
+
+
+PREFERRED_ELECTION = 0
+UNCLEAN_ELECTION = 1
+
+
+@message(api_key=43, kind=REQUEST, versions=range(0, 3))
+class ElectLeaders:
+    """Admin -> controller: elect the preferred leader, or (v1+) any live replica. ``None`` = all partitions.
+
+    Source: KIP-460.
+    """
+
+    election_type: int = since(1, default=PREFERRED_ELECTION)
+    topic_partitions: tuple[tuple[str, int], ...] | None
+    timeout_ms: int = 60_000
+
+
+@message(api_key=43, kind=REPLY, versions=range(0, 3))
+class ElectLeadersReply:
+    """A row per partition; when all were asked for, those for which no election was needed are left out."""
+
+    error_code: ErrorCode = since(1, default=ErrorCode.NONE, ignorable=True)
+    replica_election_results: tuple[PartitionOutcome, ...]

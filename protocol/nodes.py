@@ -1,0 +1,268 @@
+"""What stands where in the metadata store: paths, and the contents of nodes as Kafka writes them (JSON).
+
+============================================  =================  ====================================================
+path                                          kind               written by
+============================================  =================  ====================================================
+/controller                                   ephemeral          the elected broker, together with /controller_epoch
+/controller_epoch                             persistent         the same; its version fences all controller writes
+/brokers/ids/<b>                              ephemeral          the broker; the czxid of its creation = broker epoch
+/brokers/topics/<t>                           persistent         admin (creates), controller
+/brokers/topics/<t>/partitions/<p>/state      persistent         controller (fenced), leader (by version only)
+/isr_change_notification/isr_change_<seq>     sequential         leaders create, controller deletes
+/admin/delete_topics/<t>                      persistent         admin creates, controller deletes
+/admin/preferred_replica_election             persistent         a tool creates, controller deletes
+/admin/reassign_partitions                    persistent         a tool creates, controller shrinks and deletes
+/config/topics/<t>                            persistent         admin
+============================================  =================  ====================================================
+
+Source: Kafka 2.8 ``ZkData``.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from attrs import frozen
+
+from protocol.names import TopicPartition
+
+CONTROLLER = "/controller"
+CONTROLLER_EPOCH = "/controller_epoch"
+BROKER_IDS = "/brokers/ids"
+TOPICS = "/brokers/topics"
+ISR_CHANGES = "/isr_change_notification"
+ISR_CHANGE_PREFIX = "/isr_change_notification/isr_change_"
+DELETE_TOPICS = "/admin/delete_topics"
+PREFERRED_ELECTION = "/admin/preferred_replica_election"
+REASSIGN_PARTITIONS = "/admin/reassign_partitions"
+TOPIC_CONFIGS = "/config/topics"
+BROKER_CONFIGS = "/config/brokers"
+
+PERSISTENT_ROOTS = (BROKER_IDS, TOPICS, ISR_CHANGES, DELETE_TOPICS, TOPIC_CONFIGS, BROKER_CONFIGS)
+"""What a broker makes sure to exist when it starts; parents are made, too."""
+
+
+class BadNode(ValueError):
+    """A node whose content is not what Kafka writes there."""
+
+
+# --- paths ---------------------------------------------------------------------------------------------------------
+
+
+def broker_path(broker: int) -> str:
+    """A broker's registration."""
+    return f"{BROKER_IDS}/{broker}"
+
+
+def topic_path(topic: str) -> str:
+    """A topic's assignment."""
+    return f"{TOPICS}/{topic}"
+
+
+def partitions_path(topic: str) -> str:
+    """The parent of a topic's partitions."""
+    return f"{TOPICS}/{topic}/partitions"
+
+
+def partition_path(topic: str, partition: int) -> str:
+    """The parent of a partition's state."""
+    return f"{TOPICS}/{topic}/partitions/{partition}"
+
+
+def state_path(topic: str, partition: int) -> str:
+    """A partition's leader, epoch and ISR."""
+    return f"{TOPICS}/{topic}/partitions/{partition}/state"
+
+
+def partition_of_state(path: str) -> TopicPartition | None:
+    """The partition whose state node this is; None for any other path."""
+    parts = path.split("/")
+    if len(parts) != 7 or parts[6] != "state" or parts[1:3] != ["brokers", "topics"]:
+        return None
+    return parts[3], int(parts[5])
+
+
+def delete_path(topic: str) -> str:
+    """The request to delete a topic."""
+    return f"{DELETE_TOPICS}/{topic}"
+
+
+def topic_config_path(topic: str) -> str:
+    """A topic's own settings."""
+    return f"{TOPIC_CONFIGS}/{topic}"
+
+
+# --- contents ------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class Assignment:
+    """A partition's replicas, preferred leader first; those being added, those being removed (KIP-455)."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def origin(self) -> tuple[int, ...]:
+        """The replicas before the reassignment."""
+        return tuple(broker for broker in self.replicas if broker not in self.adding)
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas after it."""
+        return tuple(broker for broker in self.replicas if broker not in self.removing)
+
+    @property
+    def is_being_reassigned(self) -> bool:
+        """Whether replicas are still to come or to go."""
+        return bool(self.adding or self.removing)
+
+    def reassign_to(self, target: tuple[int, ...]) -> "Assignment":
+        """On the way to ``target``: the target first, then what is left of the origin. Source: KIP-455."""
+        full = tuple(dict.fromkeys((*target, *self.origin)))
+        origin = self.origin
+        return Assignment(
+            full,
+            tuple(broker for broker in full if broker not in origin),
+            tuple(broker for broker in full if broker not in target),
+        )
+
+
+@frozen
+class PartitionState:
+    """What a state node says. ``leader`` -1: none. ``controller_epoch``: of the election that chose the leader."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    controller_epoch: int
+
+
+def controller_data(broker: int, timestamp_ms: int) -> bytes:
+    """Who is the controller."""
+    return _dump({"version": 1, "brokerid": broker, "timestamp": str(timestamp_ms)})
+
+
+def read_controller(data: bytes) -> int:
+    """The broker id; raises BadNode."""
+    return int(_load(data, "brokerid"))
+
+
+def epoch_data(epoch: int) -> bytes:
+    """The controller epoch."""
+    return str(epoch).encode()
+
+
+def read_epoch(data: bytes) -> int:
+    """The controller epoch; raises BadNode."""
+    try:
+        return int(data)
+    except ValueError:
+        raise BadNode(f"no controller epoch: {data!r}") from None
+
+
+def broker_data(host: str, rack: str | None) -> bytes:
+    """A broker's registration: its address (actor name) and rack."""
+    endpoints = [f"PLAINTEXT://{host}:9092"]
+    given: dict[str, Any] = {"version": 4, "host": host, "port": 9092, "endpoints": endpoints}
+    return _dump(given if rack is None else {**given, "rack": rack})
+
+
+def read_broker(data: bytes) -> tuple[str, str | None]:
+    """(host, rack); raises BadNode."""
+    given = _object(data)
+    return str(_item(given, "host")), given.get("rack")
+
+
+def topic_data(partitions: dict[int, Assignment]) -> bytes:
+    """A topic's assignments; additions and removals are written only where there are some."""
+    ordered = sorted(partitions.items())
+    return _dump(
+        {
+            "version": 3,
+            "partitions": {str(number): each.replicas for number, each in ordered},
+            "adding_replicas": {str(number): each.adding for number, each in ordered if each.adding},
+            "removing_replicas": {str(number): each.removing for number, each in ordered if each.removing},
+        }
+    )
+
+
+def read_topic(data: bytes) -> dict[int, Assignment]:
+    """Partition -> assignment, ascending; raises BadNode."""
+    given = _object(data)
+    adding, removing = given.get("adding_replicas", {}), given.get("removing_replicas", {})
+    found = {
+        int(number): Assignment(tuple(replicas), tuple(adding.get(number, ())), tuple(removing.get(number, ())))
+        for number, replicas in _item(given, "partitions").items()
+    }
+    return dict(sorted(found.items()))
+
+
+def state_data(state: PartitionState) -> bytes:
+    """A partition's state."""
+    return _dump(
+        {
+            "controller_epoch": state.controller_epoch,
+            "leader": state.leader,
+            "version": 1,
+            "leader_epoch": state.leader_epoch,
+            "isr": state.isr,
+        }
+    )
+
+
+def read_state(data: bytes) -> PartitionState:
+    """A partition's state; raises BadNode."""
+    given = _object(data)
+    return PartitionState(
+        _item(given, "leader"),
+        _item(given, "leader_epoch"),
+        tuple(_item(given, "isr")),
+        _item(given, "controller_epoch"),
+    )
+
+
+def partitions_data(partitions: Iterable[TopicPartition]) -> bytes:
+    """A list of partitions: an ISR notification, or a preferred election."""
+    rows = [{"topic": topic, "partition": number} for topic, number in partitions]
+    return _dump({"version": 1, "partitions": rows})
+
+
+def read_partitions(data: bytes) -> tuple[TopicPartition, ...]:
+    """The partitions listed; raises BadNode."""
+    return tuple((row["topic"], row["partition"]) for row in _load(data, "partitions"))
+
+
+def config_data(settings: Iterable[tuple[str, str]]) -> bytes:
+    """Dynamic settings of a topic or a broker, by Kafka's keys."""
+    return _dump({"version": 1, "config": dict(settings)})
+
+
+def read_config(data: bytes) -> dict[str, str]:
+    """Kafka key -> value; raises BadNode."""
+    return dict(_load(data, "config"))
+
+
+def _dump(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, separators=(",", ":")).encode()
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        given = json.loads(data)
+    except ValueError as error:
+        raise BadNode(f"not JSON: {data[:80]!r}: {error}") from None
+    if not isinstance(given, dict):
+        raise BadNode(f"not an object: {data[:80]!r}")
+    return given
+
+
+def _item(given: dict[str, Any], name: str) -> Any:
+    if name not in given:
+        raise BadNode(f"no {name!r} in {given}")
+    return given[name]
+
+
+def _load(data: bytes, name: str) -> Any:
+    return _item(_object(data), name)
