@@ -26,6 +26,36 @@ CONFIGS: Mapping[str, tuple[str, type]] = {
 }
 
 
+SCENARIO_KEYS: Mapping[str, str] = {
+    "name": "what reports call it; default: the file's name",
+    "summary": "one line for lists",
+    "duration": 'how long the plan and the load run; default "1m"',
+    "seed": "the seed when none is given; default 1",
+    "expect": "names of checkers whose violations are no failure; default none",
+    "brokers.count": "b0, b1, ...; default 3",
+    "brokers.racks": "brokers take turns; default none",
+    "brokers.config": "Kafka's keys of a broker",
+    "topics.NAME.partitions": "how many; required",
+    "topics.NAME.rate": 'records per second over all partitions; default "10/s"',
+    "topics.NAME.record_bytes": "size of a record; default 1000",
+    "groups.NAME.topics": "what its members subscribe to; required",
+    "groups.NAME.members": "c1, c2, ... over all groups in order; default 3",
+    "groups.NAME.assignors": 'best first; default ["range"]',
+    "groups.NAME.static": "whether members have a group.instance.id; default false",
+    "groups.NAME.racks": "members take turns; default none",
+    "groups.NAME.start": 'when the first member starts; default "0s"',
+    "groups.NAME.start_spread": 'how much later the last one starts; default "0s"',
+    "groups.NAME.config": "Kafka's keys of a consumer",
+    "producers.config": "Kafka's keys of a producer",
+    "network.latency": 'one way, the least and the most; default ["500us", "2ms"]',
+    "network.links": "a list of tables with a, b, latency: two hosts for which it differs",
+    "checks.heal_after": "when everything is healed; default: at the end of duration",
+    "checks.stable_within": "how soon after that all must be well; default: what the members' timeouts may take",
+    "plan": 'a list of tables with at or when, do, and what "kemu describe ACTION" shows',
+}
+"""Every key of a scenario file, and what it means."""
+
+
 @click.command()
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def scenarios(form: str) -> None:
@@ -44,17 +74,19 @@ def scenarios(form: str) -> None:
 def describe(key: str | None) -> None:
     """Explain KEY: a config key, a fault or action, a checker, or a topic.
 
-    Topics: consumer, broker, producer (config keys), faults, actions, checkers, profiles, errors, exits.
+    Topics: scenario (the keys of a scenario file), consumer, broker, producer (config keys), faults, actions,
+    checkers, profiles, errors, exits.
     Without KEY, everything but errors is listed.
     """
     if key is None:
-        for topic in ("consumer", "broker", "producer", "faults", "actions", "checkers", "profiles", "exits"):
-            _print(topic, TOPICS[topic]())
+        for topic, lines in TOPICS.items():
+            if topic != "errors":
+                _print(topic, lines())
         return
     if key in TOPICS:
         _print(key, TOPICS[key]())
         return
-    found = [*_config_lines(key), *_action_lines(key), *_checker_lines(key)]
+    found = [*_scenario_lines(key), *_config_lines(key), *_action_lines(key), *_checker_lines(key)]
     if not found:
         known = [
             *TOPICS,
@@ -74,6 +106,19 @@ def _print(title: str, lines: Iterable[str]) -> None:
     for line in lines:
         click.echo(f"  {line}")
     click.echo()
+
+
+def _scenario() -> Iterable[str]:
+    width = max(map(len, SCENARIO_KEYS))
+    for key, meaning in SCENARIO_KEYS.items():
+        yield f"{key:{width}}  {meaning}"
+
+
+def _scenario_lines(key: str) -> Iterable[str]:
+    """A key by its whole name or its last part."""
+    for name, meaning in SCENARIO_KEYS.items():
+        if key in (name, name.rpartition(".")[2]) and key != "config":
+            yield f"{click.style(name, bold=True)}  {meaning}"
 
 
 def _config_table(name: str) -> Callable[[], Iterable[str]]:
@@ -206,6 +251,7 @@ def _first_line(cls: object) -> str:
 
 
 TOPICS: Mapping[str, Callable[[], Iterable[str]]] = {
+    "scenario": _scenario,
     "consumer": _config_table("consumer"),
     "broker": _config_table("broker"),
     "producer": _config_table("producer"),

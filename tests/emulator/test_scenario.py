@@ -18,8 +18,9 @@ from emulator.scenario import (
     scenario_from_dict,
 )
 from emulator.scenario_files import load_scenario, presets, scenario_from_toml, with_values
+from emulator.settings import fields_of
 from emulator.toml_lines import key_lines, line_of
-from protocol.config import ConsumerConfig
+from protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
 
 WHOLE = """
 name = "everything"
@@ -251,6 +252,14 @@ def test_kafkas_own_class_names_mean_the_assignors() -> None:
     names = "org.apache.kafka.clients.consumer.RoundRobinAssignor, range"
 
     assert scenario_from_toml(text.format(names)).groups["g"].assignors == ("roundrobin", "range")
+
+
+@pytest.mark.parametrize("cls", [ConsumerConfig, BrokerConfig, ProducerConfig])
+def test_no_config_key_is_the_beginning_of_another(cls: type) -> None:
+    """TOML nests bare dotted keys, so "a.b" and "a.b.c" could not both be written bare."""
+    keys = list(fields_of(cls))
+
+    assert [(one, two) for one in keys for two in keys if two.startswith(one + ".")] == []
 
 
 # --- mistakes ------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,10 @@ from emulator.runner import RunResult
 from emulator.scenario_files import load_scenario, presets, with_values
 from emulator.settings import SET_BY_SCENARIO, fields_of
 from protocol.config import BrokerConfig, ConsumerConfig
+from tests.emulator.test_scenario import WHOLE
 from tools import exits
 from tools.cli import COMMANDS, kemu, main
+from tools.describe import SCENARIO_KEYS
 
 SHORT = ("--set", "duration=20s")
 CRASH = """
@@ -185,6 +188,18 @@ def test_a_profile_changes_what_the_cluster_speaks() -> None:
     data = run_json("steady-group", *SHORT, "--profile", "kafka-2.4")
 
     assert (data["profile"], data["verdict"]) == ("kafka-2.4", "holds")
+
+
+def test_a_live_run_tells_what_happens_as_it_happens() -> None:
+    """Under the wall clock; the story comes first, then the report without it."""
+    quick = ("duration=300ms", "group.initial.rebalance.delay.ms=0", "start_spread=0s", "members=1")
+    result = call("run", "steady-group", "--live", *(word for each in quick for word in ("--set", each)))
+
+    assert result.exit_code == 0
+    assert result.stdout.startswith("00:00.000  b0 started\n")
+    assert "g is Stable: generation 1, 1 member" in result.stdout
+    assert "What happened" not in result.stdout
+    assert "(1 times as fast)" in result.stdout
 
 
 def test_a_trace_is_written_and_the_report_says_how_to_read_it(crash: str, tmp_path: Path) -> None:
@@ -350,6 +365,19 @@ def test_describe_lists_every_key_with_default_and_source() -> None:
         assert all(key in text for key in fields_of(cls) if key not in SET_BY_SCENARIO)
 
 
+def test_every_key_of_a_scenario_file_is_described_and_no_other() -> None:
+    """Held against a file that has each key once."""
+    written = set()
+    for key, given in tomllib.loads(WHOLE).items():
+        if key in ("groups", "topics"):
+            written |= {f"{key}.NAME.{inner}" for table in given.values() for inner in table}
+        else:
+            written |= {f"{key}.{inner}" for inner in given} if isinstance(given, dict) else {key}
+
+    assert written == set(SCENARIO_KEYS)
+    assert "default 3" in call("describe", "members").stdout
+
+
 @pytest.mark.parametrize("kind", ACTIONS)
 def test_every_action_is_described_with_its_fields(kind: str) -> None:
     """With the lines one writes in a scenario file."""
@@ -408,5 +436,5 @@ def test_a_reader_that_stops_reading_is_no_error() -> None:
     command = f"'{sys.executable}' -m tools.cli describe | head -1"
     outcome = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
 
-    assert outcome.stdout == "consumer\n"
+    assert outcome.stdout == "scenario\n"
     assert outcome.stderr == ""
