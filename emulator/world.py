@@ -140,7 +140,7 @@ class World:
                 to, connection, request_id = effect[:3]
                 data = packet.data
                 rows.append((0, packet.id, to, connection, request_id, data))
-                record = (packet.id, now_us, actor.name, to, packet.connection, packet.api, len(data), verdict, due_us)
+                record: PacketRow = (packet.id, now_us, actor.name, to, packet.connection, packet.api, len(data), verdict, due_us)
                 if sent is None:
                     sent = [record]
                 else:
