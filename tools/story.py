@@ -103,8 +103,7 @@ class Story:
         elif fact.new in CALM and fact.group in self._began:
             began_us, _ = self._began.pop(fact.group)
             took = span_text(seen.at_us - began_us)
-            count = self._members.get(fact.group, 0)
-            of = f", {count} member{'' if count == 1 else 's'}" if fact.new == "Stable" else ""
+            of = f", {_counted(self._members.get(fact.group, 0))}" if fact.new == "Stable" else ""
             self.add(seen.at_us, "group", f"{fact.group} is {fact.new}: generation {fact.generation}{of}, after {took}")
         elif fact.new in CALM:
             self.add(seen.at_us, "group", f"{fact.group} is {fact.new}: {fact.why}")
@@ -116,7 +115,7 @@ class Story:
     def group_loaded(self, seen: Seen, fact: notes.GroupLoaded) -> None:
         """A failover, seen from the new coordinator."""
         self._began.pop(fact.group, None)
-        what = f"{fact.state}, generation {fact.generation}, {len(fact.members)} members"
+        what = f"{fact.state}, generation {fact.generation}, {_counted(len(fact.members))}"
         self.add(seen.at_us, "group", f"{seen.actor} loaded {fact.group} from the log: {what}")
 
     def group_unloaded(self, seen: Seen, fact: notes.GroupUnloaded) -> None:
@@ -182,6 +181,10 @@ class Story:
     def healed(self, seen: Seen, fact: facts.Healed) -> None:
         """The plan is over."""
         self.add(seen.at_us, "fault", "the plan is over, all is healed: now the groups must get well")
+
+
+def _counted(members: int) -> str:
+    return f"{members} member" + ("" if members == 1 else "s")
 
 
 _TELLERS: dict[type, Callable[[Story, Seen, Any], None]] = {

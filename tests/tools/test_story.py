@@ -1,0 +1,103 @@
+"""The story of a run: turning points, in order, the routine left out."""
+
+from emulator import facts
+from emulator.facts import Seen
+from protocol.notes import GroupBecame, GroupLoaded, JoinPhaseCompleted
+from tools.story import Story, clock_text, span_text
+
+SECOND = 1_000_000
+
+
+def became(old: str, new: str, generation: int, why: str) -> GroupBecame:
+    """A group changed its state."""
+    return GroupBecame(group="g", old=old, new=new, generation=generation, why=why)
+
+
+def told(*rows: tuple[float, str, object]) -> list[str]:
+    """The lines of a story that saw (second, actor, fact)."""
+    story = Story()
+    for number, (second, actor, fact) in enumerate(rows):
+        story.see(Seen(number, round(second * SECOND), actor, 1, fact))
+    return [f"{clock_text(line.at_us)} {line.text()}" for line in story.lines]
+
+
+def test_a_rebalance_is_told_when_it_begins_and_when_it_ends_with_what_it_took() -> None:
+    """States between are routine."""
+    joined = JoinPhaseCompleted(group="g", generation=3, protocol="range", leader="m1", members=("m1", "m2"))
+    lines = told(
+        (1, "b0/coordinator", became("Stable", "PreparingRebalance", 2, "m2 joined")),
+        (2, "b0/coordinator", became("PreparingRebalance", "CompletingRebalance", 3, "all joined")),
+        (2, "b0/coordinator", joined),
+        (3.5, "b0/coordinator", became("CompletingRebalance", "Stable", 3, "the leader's assignment is in the log")),
+    )
+
+    assert lines == [
+        "00:01.000 g rebalances: m2 joined",
+        "00:03.500 g is Stable: generation 3, 2 members, after 2.5 s",
+    ]
+
+
+def test_a_rebalance_that_begins_again_is_counted_from_its_first_beginning() -> None:
+    """What a member sees is one stop."""
+    lines = told(
+        (1, "b0/coordinator", became("Stable", "PreparingRebalance", 2, "m2 joined")),
+        (2, "b0/coordinator", became("CompletingRebalance", "PreparingRebalance", 3, "m3 joined")),
+        (4, "b0/coordinator", became("PreparingRebalance", "Empty", 4, "nobody came")),
+    )
+
+    assert lines[1:] == ["00:02.000 g rebalances again: m3 joined", "00:04.000 g is Empty: generation 4, after 3.0 s"]
+
+
+def test_a_failover_ends_what_the_old_coordinator_began() -> None:
+    """The new one only knows its log."""
+    loaded = GroupLoaded(group="g", state="Stable", generation=2, members=("m1",))
+    lines = told(
+        (1, "b0/coordinator", became("Stable", "PreparingRebalance", 2, "m2 joined")),
+        (9, "b1/coordinator", loaded),
+    )
+
+    assert lines[1] == "00:09.000 b1/coordinator loaded g from the log: Stable, generation 2, 1 member"
+
+
+def test_the_same_of_many_hosts_at_nearly_the_same_time_is_one_line() -> None:
+    """A hundred members start; one line says so, and counts."""
+    rows = [(number / 100, "", facts.HostStarted(host=f"c{number}", life=1, kept_disk=True)) for number in range(100)]
+    late = (60, "", facts.HostStarted(host="c100", life=1, kept_disk=True))
+
+    assert told(*rows, late) == [
+        "00:00.000 c0, c1, c2, c3, c4, c5 and 94 more started",
+        "01:00.000 c100 started",
+    ]
+
+
+def test_a_fault_is_told_before_what_it_did() -> None:
+    """It is reported after it: the world does, then says."""
+    lines = told(
+        (5, "", facts.HostDown(host="b0", life=1, how="power")),
+        (5, "", facts.DiskTailLost(host="b0", log="t-0", records=2)),
+        (5, "", facts.FaultApplied(index=0, kind="lose-disk-tail", text="power cut at b0")),
+    )
+
+    assert [line[10:] for line in lines] == [
+        "fault 0: power cut at b0",
+        "b0 lost power",
+        "b0 lost the last 2 records of t-0",
+    ]
+
+
+def test_a_live_story_is_told_at_once() -> None:
+    """Line by line, nothing gathered."""
+    said: list[str] = []
+    story = Story(said.append)
+    for number in range(2):
+        story.see(Seen(number, number, "", 1, facts.HostStarted(host=f"c{number}", life=1, kept_disk=True)))
+
+    assert said == ["00:00.000  c0 started", "00:00.000  c1 started"]
+
+
+def test_spans_are_rounded_for_the_eye() -> None:
+    """Exact figures are in the JSON."""
+    assert [span_text(us) for us in (0, 12_345, 999_000, 1_500_000, 119_000_000, 125_000_000)] == [
+        "0 ms", "12 ms", "999 ms", "1.5 s", "119.0 s", "2 min 5 s",
+    ]  # fmt: skip
+    assert clock_text(65_250_000) == "01:05.250"
