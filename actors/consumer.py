@@ -34,7 +34,7 @@ from protocol.config import ConsumerConfig
 from protocol.errors import ErrorCode
 from protocol.names import ActorName, TopicPartition
 from protocol.notes import ListenerFailed, MemberFailed, Processed
-from protocol.rebalance import MEMBER_RULES, MemberRules, common_protocol
+from protocol.rebalance import RulesOf, by_assignors
 from protocol.versions import LATEST, ApiVersions
 
 WORK = ("work",)
@@ -79,7 +79,7 @@ class Consumer(Client):
         chance: this life's own stream: the first broker asked, and the jitter of backoffs.
         listener: the application's rebalance listener; by default one that takes as long as the config says.
         versions: the API versions to speak.
-        rules: how to rebalance; by default the highest protocol that the configured assignors have in common.
+        rules_of: how to rebalance; as shipped, the highest protocol that the configured assignors have in common.
 
     Raises:
         ValueError: an assignor nobody knows, assignors without a common protocol, an unknown reset policy.
@@ -96,7 +96,7 @@ class Consumer(Client):
         chance: Chance,
         listener: Listener | None = None,
         versions: ApiVersions = LATEST,
-        rules: MemberRules | None = None,
+        rules_of: RulesOf = by_assignors,
     ) -> None:
         reconnect = Backoff(config.reconnect_backoff_ms * 1000, config.reconnect_backoff_max_ms * 1000)
         super().__init__(name, request_timeout_us=config.request_timeout_ms * 1000, reconnect=reconnect, chance=chance)
@@ -114,7 +114,7 @@ class Consumer(Client):
         self.membership = Membership(self)
         self.positions = Positions(self)
         self.commits = Commits(self)
-        self.rebalancing = Rebalancing(self, used, rules or MEMBER_RULES[common_protocol(used)])
+        self.rebalancing = Rebalancing(self, used, rules_of(config, used))
         self.doing = Doing.POLLING
         self._started = False
         self._listener: Listener = listener or TimedListener(config)
@@ -138,6 +138,8 @@ class Consumer(Client):
     def handle(self, event: Event) -> None:
         """Answers, timers, broken connections, commands; then the polling thread, if it is free."""
         if self.doing is Doing.ENDED:
+            # A consumer that failed is of no use, but its process runs until somebody ends it.
+            self.finished = self.finished or (isinstance(event, Told) and isinstance(event.command, Close))
             return
         match event:
             case Received():

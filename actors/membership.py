@@ -80,10 +80,12 @@ class Membership:
 
     # --- the polling thread ------------------------------------------------------------------------------------
 
-    def request_rejoin(self, why: str) -> None:
-        """Join again at the next poll."""
+    def request_rejoin(self, why: str, after_us: int = 0) -> None:
+        """Join again at the next poll, or the first one this much later."""
         self.rejoin_needed = True
         self._rejoin_reason = why
+        if after_us:
+            self._retry_at_us = self._consumer.now_us + after_us
         self._consumer.wake()
 
     def poll(self) -> bool:
@@ -335,7 +337,8 @@ class Membership:
             self._become(MemberState.UNJOINED, why)
         member_id = UNKNOWN_MEMBER if forget_member_id else self.generation.member_id
         self.generation = Generation(NO_GENERATION, member_id, None)
-        self.needs_prepare = True
+        if self._consumer.rebalancing.rules.prepare_after_reset:
+            self.needs_prepare = True
         self._consumer.rebalancing.membership_reset()
         self.request_rejoin(why)
 

@@ -12,23 +12,21 @@ from typing import TYPE_CHECKING
 from actors.commits import Commit, Result
 from actors.member_state import Generation, MemberState
 from protocol.assign.base import Assignor, Memory, Subscriber, Topics
+from protocol.assign.checked import InvalidAssignment, NotAnAssignor
 from protocol.codec import CodecError
 from protocol.errors import ErrorCode
 from protocol.messages.group import JoinGroupReply, JoinProtocol, MemberAssignment
-from protocol.messages.member import (
-    Assignment,
-    Subscription,
-    decode_assignment,
-    decode_subscription,
-    encode_assignment,
-    encode_subscription,
-)
+from protocol.messages.member import Subscription
 from protocol.names import NO_GENERATION, UNKNOWN_MEMBER, MemberId, TopicPartition
-from protocol.notes import PartitionsAssigned, PartitionsLost, PartitionsRevoked
-from protocol.rebalance import MemberRules
+from protocol.notes import IncompatibleRebalance, PartitionsAssigned, PartitionsLost, PartitionsRevoked
+from protocol.rebalance import Given, Known, MemberRules, Told, minus
 
 if TYPE_CHECKING:
     from actors.consumer import Consumer
+
+REVOKED = "need to revoke partitions and re-join"
+"""Why a member joins again that gave up what an assignment took from it."""
+INCOMPATIBLE = "members of incompatible rebalance protocols are in the group"
 
 
 class Rebalancing:
@@ -42,8 +40,12 @@ class Rebalancing:
         self._assignors: Mapping[str, Assignor] = {one.name: one for one in assignors}
         self._memory: dict[str, Memory] = {}
         """Assignor -> the last assignment it was told of (``onAssignment``); not cleared by loss."""
-        self._leading: tuple[JoinGroupReply, dict[MemberId, Subscriber]] | None = None
-        """Leader: who is in the group, while it waits for metadata of topics that others subscribed to."""
+        self._leading: tuple[JoinGroupReply, dict[MemberId, Told]] | None = None
+        """Leader: what each member said, while it waits for metadata of topics that others subscribed to."""
+        self._known: Known = ()
+        """Who is in the generation, if this member led it."""
+        self._incompatible: tuple[int, Known] | None = None
+        """Generation and known members of the last assignment, if that said INCOMPATIBLE_MEMBERS."""
         self._assigned_from: Topics | None = None
         """Leader: the metadata its last assignment was computed from."""
         self._commit: Commit | None = None
@@ -52,7 +54,7 @@ class Rebalancing:
         self._commit_again_us = 0
         self._raised = False
         """A callback of this onJoinPrepare or onJoinComplete raised."""
-        self._taking: tuple[Generation, tuple[TopicPartition, ...]] | None = None
+        self._taking: tuple[Generation, Given] | None = None
         """The assignment onJoinComplete is working on, and its generation (the heartbeat thread may reset ours)."""
 
     # --- before the join ---------------------------------------------------------------------------------------
@@ -147,10 +149,11 @@ class Rebalancing:
         consumer = self._consumer
         version, rack = consumer.versions.subscription, consumer.config.client_rack or None
         owned, generation = tuple(sorted(consumer.positions.owned())), consumer.membership.generation.id
+        self._known = ()
         return tuple(
             JoinProtocol(
                 name=name,
-                metadata=encode_subscription(
+                metadata=self.rules.write_subscription(
                     Subscription(consumer.topics, assignor.user_data(self._memory.get(name)), owned, generation, rack),
                     version,
                 ),
@@ -162,20 +165,15 @@ class Rebalancing:
 
     def lead(self, reply: JoinGroupReply) -> None:
         """onLeaderElected: decide for everybody, once the metadata of all their topics is here."""
-        members: dict[MemberId, Subscriber] = {}
         try:
-            for row in reply.members:
-                told = decode_subscription(row.metadata)
-                members[row.member_id] = Subscriber(
-                    told.topics, told.owned, told.generation, told.rack, row.instance_id, told.user_data
-                )
+            told = {row.member_id: self.rules.leading.read(row.metadata) for row in reply.members}
         except CodecError as error:
             self._consumer.membership.leading_failed(f"a member's subscription cannot be read: {error}")
             return
         discovery = self._consumer.discovery
-        topics = {topic for subscriber in members.values() for topic in subscriber.topics}
+        topics = {topic for one in told.values() for topic in one.subscription.topics}
         discovery.want(tuple(sorted(topics.union(self._consumer.topics))))
-        self._leading = reply, members
+        self._leading = reply, told
         if not discovery.stale:
             self._assign()
 
@@ -194,6 +192,7 @@ class Rebalancing:
 
     def membership_reset(self) -> None:
         """The member is none any more; what the leader waited for is in vain."""
+        self._incompatible = None
         if self._leading is not None:
             self._leading = None
             self._consumer.membership.leading_ended()
@@ -212,11 +211,12 @@ class Rebalancing:
 
     def _assign(self) -> None:
         assert self._leading is not None
-        reply, members = self._leading
+        reply, told = self._leading
         self._leading = None
         consumer = self._consumer
         membership = consumer.membership
         self.is_leader = True
+        self._known = tuple(sorted(told))
         self._assigned_from = self._snapshot()
         if reply.skip_assignment:
             membership.send_sync(())
@@ -225,19 +225,23 @@ class Rebalancing:
         if assignor is None:
             membership.leading_failed(f"the coordinator selected an unknown protocol: {reply.protocol_name}")
             return
-        assignment = assignor.assign(consumer.discovery.cluster.seen_by_assignor(consumer.discovery.interest), members)
+        members = {row.member_id: _subscriber(told[row.member_id], row.instance_id) for row in reply.members}
+        topics = consumer.discovery.cluster.seen_by_assignor(consumer.discovery.interest)
+        try:
+            assignment = assignor.assign(topics, members)
+        except (InvalidAssignment, NotAnAssignor) as error:
+            membership.leading_failed(str(error))
+            return
         too_early = self.rules.moved_too_early(assignor.name, members, assignment)
         if too_early:
             names = ", ".join(f"{topic}-{number}" for topic, number in too_early)
             membership.leading_failed(f"{assignor.name} gave away what others still own: {names}")
             return
-        version = consumer.versions.subscription
+        leading, version = self.rules.leading, consumer.versions.subscription
         membership.send_sync(
             tuple(
-                MemberAssignment(
-                    member_id=member_id, assignment=encode_assignment(Assignment(tuple(partitions)), version)
-                )
-                for member_id, partitions in assignment.items()
+                MemberAssignment(member_id=one, assignment=leading.write(given, told[one].version, version))
+                for one, given in leading.segment(assignment, told).items()
             )
         )
 
@@ -255,18 +259,21 @@ class Rebalancing:
         if len(data) < 2:
             return self._cannot_take("the leader left this member out of the assignment")
         try:
-            assigned = decode_assignment(data).partitions
+            given = self.rules.read_assignment(data)
         except CodecError as error:
             return self._cannot_take(f"the assignment cannot be read: {error}")
         if not again:
-            membership.assignment_received(assigned)
+            membership.assignment_received(given.assigned)
         wanted = frozenset(consumer.topics)
-        if any(topic not in wanted for topic, _ in assigned):
+        if any(topic not in wanted for topic, _ in given.assigned):
             membership.assignment_taken()
             membership.request_rejoin("the assignment has topics that are not subscribed")
             return True
-        self._taking = membership.generation, assigned
-        changes = self.rules.after_sync(consumer.positions.owned(), assigned)
+        changes = self.rules.after_sync(consumer.positions.owned(), given)
+        if changes.violation:
+            return self._cannot_take(changes.violation)
+        self._taking = membership.generation, given
+        self._look_for_error(changes.incompatible)
         if changes.revoked:
             after = self._reduced_and_rejoins if changes.rejoin else self._reduced
             consumer.call_listener("onPartitionsRevoked", changes.revoked, after)
@@ -276,12 +283,26 @@ class Rebalancing:
             self._take()
         return consumer.polling
 
+    def _look_for_error(self, incompatible: bool) -> None:
+        """Count an assignment that says INCOMPATIBLE_MEMBERS, once per generation, and ask again if the rules do."""
+        before, self._incompatible = self._incompatible, None
+        if not incompatible:
+            return
+        membership, config = self._consumer.membership, self._consumer.config
+        generation, member_id, _ = membership.generation
+        self._incompatible = generation, self._known
+        if before is None or before[0] != generation:
+            self._consumer.note(IncompatibleRebalance(group=self._group, member_id=member_id, generation=generation))
+        if self.rules.rejoin_when_incompatible(before and before[1], self._known):
+            wait_us = config.retry_backoff_ms * 1000 if self.rules.waits_when_incompatible else 0
+            membership.request_rejoin(INCOMPATIBLE, wait_us)
+
     def _cannot_take(self, why: str) -> bool:
         self._consumer.fail(ErrorCode.UNKNOWN_SERVER_ERROR, why)
         return False
 
     def _reduced_and_rejoins(self, revoked: tuple[TopicPartition, ...], raised: bool) -> None:
-        self._consumer.membership.request_rejoin("need to revoke partitions and re-join")
+        self._consumer.membership.request_rejoin(REVOKED)
         self._reduced(revoked, raised)
 
     def _reduced(self, revoked: tuple[TopicPartition, ...], raised: bool) -> None:
@@ -293,10 +314,10 @@ class Rebalancing:
         """Own what was assigned, and tell the listener what is new (also when nothing is)."""
         assert self._taking is not None
         consumer = self._consumer
-        (generation, member_id, protocol), assigned = self._taking
-        added = self.rules.after_sync(consumer.positions.owned(), assigned).added
-        consumer.positions.assign(assigned, generation, member_id)
-        self._memory[protocol or ""] = Memory(assigned, generation)
+        (generation, member_id, protocol), given = self._taking
+        added = minus(given.assigned, consumer.positions.owned())
+        consumer.positions.assign(given.assigned, generation, member_id)
+        self._memory[protocol or ""] = Memory(given.assigned, generation)
         consumer.commits.restart_interval()
         consumer.note(
             PartitionsAssigned(
@@ -341,3 +362,8 @@ class Rebalancing:
             consumer.call_listener("onPartitionsLost", owned, lost)
         else:
             consumer.call_listener("onPartitionsRevoked", owned, revoked)
+
+
+def _subscriber(told: Told, instance_id: str | None) -> Subscriber:
+    said = told.subscription
+    return Subscriber(said.topics, said.owned, said.generation, said.rack, instance_id, said.user_data)

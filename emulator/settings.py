@@ -11,6 +11,7 @@ import attrs
 
 from emulator.custom import is_custom, load_assignor
 from emulator.reading import Path, Problem, ScenarioError, Table, flatten, nearest
+from protocol import kip_429
 from protocol.assign.checked import NotAnAssignor
 from protocol.assign.registry import ASSIGNORS
 from protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig, key_of
@@ -30,6 +31,10 @@ JAVA_ASSIGNORS: Mapping[str, str] = {
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "auto.offset.reset": ("earliest", "latest", "none"),
     "coordinator.kind": ("java", "scala"),
+    "rebalance.protocol": kip_429.PROTOCOLS,
+    "emulated.bytecode": kip_429.BYTECODES,
+    "emulated.mixed.policy": kip_429.MIXED_POLICIES,
+    "emulated.incompatible.rejoin": kip_429.INCOMPATIBLE_REJOINS,
 }
 
 SET_BY_SCENARIO: Mapping[str, str] = {

@@ -162,6 +162,15 @@ class AssignmentReceived:
 
 
 @value
+class IncompatibleRebalance:
+    """KIP-429's page: an assignment said that members of V0 and V1 met (metric ``num.incompatible.rebalance``)."""
+
+    group: str
+    member_id: str
+    generation: int
+
+
+@value
 class PartitionsAssigned:
     """onPartitionsAssigned was called with ``added``; the member owns ``owned`` from now on."""
 

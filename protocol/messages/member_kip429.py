@@ -1,0 +1,143 @@
+"""The consumer protocol as page version 99 of KIP-429 has it: another layout than the one that shipped.
+
+The page puts its new fields in the middle, so that the assignor's bytes stay at the end (integers are big-endian; every
+version starts with itself as int16)::
+
+    Subscription V0  topics: array<string>  info: nullable bytes
+                 V1  topics: array<string>  assigned: nullable array<(topic, array<int32>)>  info: nullable bytes
+    Assignment   V0  assigned: array<(topic, array<int32>)>  info: nullable bytes
+                 V1  assigned  revoked: nullable array<(topic, array<int32>)>  error: int16  info: nullable bytes
+
+V0 is what Kafka had before; a reader that only knows V0 cannot read V1. What shipped appends
+``owned`` after the info bytes instead, which every old reader passes over (``protocol.messages.member``).
+
+Source: KIP-429 page version 99, "Consumer Protocol". Its grammar line of Assignment leaves ErrorCode out, its list of
+fields has it: it is there. The page gives no numbers to its errors; ``AssignmentError`` does.
+"""
+
+from enum import IntEnum
+
+from attrs import frozen
+
+from protocol.binary import Reader, Writer
+from protocol.codec import Malformed, UnsupportedVersion
+from protocol.messages.member import Subscription, encode_subscription
+from protocol.names import TopicPartition
+
+V0, V1 = 0, 1
+
+
+class AssignmentError(IntEnum):
+    """What a leader may tell a V1 member beside its partitions. Any other number is fatal to the member."""
+
+    NONE = 0
+    INCOMPATIBLE_MEMBERS = 1
+    """Members of V0 and V1 are in the group: everybody keeps what it has."""
+
+
+@frozen
+class PageAssignment:
+    """The partitions a leader gives one member, and takes from it. In V0 there is no ``revoked`` and no ``error``."""
+
+    assigned: tuple[TopicPartition, ...] = ()
+    revoked: tuple[TopicPartition, ...] | None = None
+    error: int = AssignmentError.NONE
+    info: bytes | None = None
+
+
+def encode_page_subscription(subscription: Subscription, version: int) -> bytes:
+    """A subscription in the page's layout; topics and partitions are written sorted. V0 leaves ``owned`` out.
+
+    Raises:
+        UnsupportedVersion: neither V0 nor V1.
+        CodecError: a topic or number that has no form in bytes.
+    """
+    if version == V0:
+        return encode_subscription(subscription, V0)
+    out = _begin("Subscription (KIP-429 v99)", version)
+    out.count(len(subscription.topics))
+    for topic in sorted(subscription.topics):
+        out.string(topic)
+    out.topic_partitions(sorted(subscription.owned))
+    out.blob(subscription.user_data)
+    return out.data()
+
+
+def decode_page_subscription(data: bytes, *, at_most: int = V1) -> tuple[int, Subscription]:
+    """(version, subscription).
+
+    Args:
+        data: the bytes.
+        at_most: the highest version this reader knows: V0 is a consumer of before the KIP ("old byte-code").
+
+    Raises:
+        UnsupportedVersion: a version this reader does not know. The page: "an old-versioned consumer would not be able
+            to deserialize a newer-versioned protocol data at all".
+        Malformed: bytes that end inside a field.
+    """
+    source = Reader(data, "Subscription (KIP-429 v99)")
+    version = _version(source, at_most)
+    topics = tuple([source.string("topics") for _ in range(source.count("topics"))])
+    owned = _nullable_partitions(source, "assigned") or () if version >= V1 else ()
+    return version, Subscription(topics, source.nullable_blob("info"), owned)
+
+
+def encode_page_assignment(assignment: PageAssignment, version: int) -> bytes:
+    """An assignment in the page's layout; topics stand in order of first appearance. V0 leaves out what it lacks.
+
+    Raises:
+        UnsupportedVersion: neither V0 nor V1.
+        CodecError: a topic or number that has no form in bytes.
+    """
+    out = _begin("Assignment (KIP-429 v99)", version)
+    out.topic_partitions(assignment.assigned)
+    if version >= V1:
+        if assignment.revoked is None:
+            out.int32(-1)
+        else:
+            out.topic_partitions(assignment.revoked)
+        out.int16(assignment.error)
+    out.blob(assignment.info)
+    return out.data()
+
+
+def decode_page_assignment(data: bytes, *, at_most: int = V1) -> PageAssignment:
+    """Read an assignment of either version.
+
+    Raises:
+        UnsupportedVersion: a version this reader does not know.
+        Malformed: bytes that end inside a field.
+    """
+    source = Reader(data, "Assignment (KIP-429 v99)")
+    version = _version(source, at_most)
+    assigned = source.topic_partitions("assigned")
+    if version == V0:
+        return PageAssignment(assigned, info=source.nullable_blob("info"))
+    revoked = _nullable_partitions(source, "revoked")
+    error = source.int16("error")
+    return PageAssignment(assigned, revoked, error, source.nullable_blob("info"))
+
+
+def _begin(schema: str, version: int) -> Writer:
+    if version not in (V0, V1):
+        raise UnsupportedVersion(f"{schema} V{version}: the page has V0 and V1")
+    out = Writer(f"{schema} V{version}")
+    out.int16(version)
+    return out
+
+
+def _version(source: Reader, at_most: int) -> int:
+    version = source.int16("version")
+    if version < 0:
+        raise Malformed(f"{source.what}.version: negative, {version}")
+    if version > at_most:
+        raise UnsupportedVersion(f"SCHEMA_ERROR: {source.what} V{version}, but this reader knows V{at_most} only")
+    return version
+
+
+def _nullable_partitions(source: Reader, field: str) -> tuple[TopicPartition, ...] | None:
+    """A null array is nothing; the reader's own arrays may not be null."""
+    if source.data[source.at : source.at + 4] == b"\xff\xff\xff\xff":
+        source.at += 4
+        return None
+    return source.topic_partitions(field)
