@@ -211,7 +211,7 @@ def _result(one: Run, seed: int, profile: str, drive: str, broke: str, began_s: 
     for violation in violations:
         one.writer.violation(violation)
     one.metrics.finish(world.now_us)
-    verdict = _verdict(one.scenario, violations, broke)
+    verdict = verdict_of(one.scenario, violations, broke)
     digest = one.writer.finish(verdict, world.now_us)
     counts = one.injector.counts()
     return RunResult(
@@ -235,7 +235,8 @@ def _result(one: Run, seed: int, profile: str, drive: str, broke: str, began_s: 
     )
 
 
-def _verdict(scenario: Scenario, violations: Sequence[Violation], broke: str) -> str:
+def verdict_of(scenario: Scenario, violations: Sequence[Violation], broke: str) -> str:
+    """The verdict on a run with these violations; ``broke``: what broke, "" if nothing did."""
     if broke:
         return "broken"
     unexpected = [violation for violation in violations if violation.checker not in scenario.expect]
