@@ -142,8 +142,12 @@ class Harness:
         )
         self.now_us = 0
         self.steps = 0
+        self.most_effects = 0
+        """Of a single step, so far."""
         self.notes: list[Any] = []
         self.noted_at: list[tuple[int, Any]] = []
+        self.told: list[Any] = []
+        """Notes and requests in the order they left the machine; never forgotten."""
         self.sent: list[tuple[int, str, Any]] = []
         self.held: dict[str, list[Pending]] = defaultdict(list)
         self.hangups: list[str] = []
@@ -164,6 +168,7 @@ class Harness:
         """One event now; its effects, performed."""
         self.steps += 1
         effects = list(self.consumer.step(self.now_us, event))
+        self.most_effects = max(self.most_effects, len(effects))
         for effect in effects:
             self._perform(effect)
         return effects
@@ -201,8 +206,18 @@ class Harness:
             within_us,
         )
 
+    def run_out_of_order(self, index: int) -> None:
+        """Deliver any one thing that is under way, later things before earlier ones."""
+        if self._agenda:
+            chosen = sorted(self._agenda)[index % len(self._agenda)]
+            self._agenda.remove(chosen)
+            heapq.heapify(self._agenda)
+            self._deliver(*chosen)
+
     def _next(self) -> None:
-        due, number, kind, what = heapq.heappop(self._agenda)
+        self._deliver(*heapq.heappop(self._agenda))
+
+    def _deliver(self, due: int, number: int, kind: str, what: Any) -> None:
         if kind == "timer":
             if self._timers.get(what) != number:
                 return
@@ -231,6 +246,7 @@ class Harness:
             case Send(to, _, request_id, version, message):
                 message, version = unseal(seal(message, version))
                 self.sent.append((self.now_us, to, message))
+                self.told.append(message)
                 self._open[request_id] = to
                 self._at(self.now_us + LATENCY_US, "arrive", Pending(to, request_id, version, message))
             case Hangup(peer):
@@ -243,6 +259,7 @@ class Harness:
             case Note(fact):
                 to_row(fact)
                 self.notes.append(fact)
+                self.told.append(fact)
                 self.noted_at.append((self.now_us, fact))
             case _:
                 raise AssertionError(effect)

@@ -1,5 +1,7 @@
 """Finding the coordinator and the leaders: retries, backoff, bootstrap rotation, broken connections."""
 
+from itertools import pairwise
+
 import pytest
 
 from protocol.errors import ErrorCode
@@ -22,7 +24,7 @@ def test_a_coordinator_that_is_not_available_is_looked_up_ever_more_slowly() -> 
     harness.answer_next("FindCoordinator", *[15] * 6)
     harness.stable()
     at = times(harness, FindCoordinator)
-    waits = [(after - before - 2_000) // 1_000 for before, after in zip(at, at[1:], strict=False)]
+    waits = [(after - before - 2_000) // 1_000 for before, after in pairwise(at)]
     assert waits == [100, 200, 400, 800, 1_000, 1_000]
 
 

@@ -1,5 +1,7 @@
 """Heartbeats, the session, max.poll.interval: what the heartbeat thread does while the application may be busy."""
 
+from itertools import pairwise
+
 import pytest
 
 from protocol.errors import ErrorCode
@@ -47,7 +49,7 @@ def test_heartbeats_go_out_every_interval_and_carry_the_membership() -> None:
     harness.run(20 * SECOND)
 
     at = [us for us, _, message in harness.sent if isinstance(message, Heartbeat)]
-    assert len(at) == 10 and {after - before for before, after in zip(at, at[1:], strict=False)} == {2 * SECOND}
+    assert len(at) == 10 and {after - before for before, after in pairwise(at)} == {2 * SECOND}
     beat = harness.requests(Heartbeat)[0]
     assert (beat.group, beat.generation, beat.member_id, beat.instance_id) == ("g", 1, "c1-1", "i1")
 
@@ -112,7 +114,7 @@ def test_being_no_member_any_more_loses_the_partitions_at_the_next_poll(error: i
     assert harness.names(*CALLBACKS) == ["PartitionsLost", "PartitionsAssigned"]
     lost = harness.facts(PartitionsLost)[0]
     assert (lost.member_id, len(lost.lost)) == ("c1-1", 4)
-    assert [note.new for note in harness.facts(MemberBecame)][0] == "UNJOINED"
+    assert harness.facts(MemberBecame)[0].new == "UNJOINED"
 
 
 def test_a_fenced_instance_is_fatal_at_the_next_poll() -> None:
@@ -271,7 +273,7 @@ def test_heartbeats_go_on_while_the_application_is_busy_and_a_rebalance_waits_fo
 
 
 def test_a_busy_application_takes_the_join_answer_only_when_it_polls() -> None:
-    """The heartbeat thread sleeps in PREPARING_REBALANCE, so nobody reads the answer; cooperative members are busy then."""
+    """The heartbeat thread sleeps in PREPARING_REBALANCE, so nobody reads the answer."""
     harness = Harness(
         emulated_process_us_per_record=1_000_000,
         max_poll_records=10,
