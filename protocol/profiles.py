@@ -4,14 +4,17 @@ A profile changes what machines are given, never what they are: decisions that d
 it. The KIP pages' own designs are profiles beside the releases.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from protocol.assign.base import Assignor
+from protocol.assign.cooperative import COOPERATIVE_STICKY_2_4
 from protocol.assign.registry import ASSIGNORS
 from protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
-from protocol.versions import KAFKA_2_4, KAFKA_3_4, LATEST, ApiVersions
+from protocol.kip_429 import page_rules
+from protocol.rebalance import MemberRules, RulesOf, by_assignors
+from protocol.versions import KAFKA_2_3, KAFKA_2_4, KAFKA_3_0, KAFKA_3_4, LATEST, ApiVersions
 
 
 @frozen
@@ -25,26 +28,67 @@ class Profile:
     broker: BrokerConfig = BrokerConfig()
     producer: ProducerConfig = ProducerConfig()
     assignors: Mapping[str, Assignor] = field(factory=lambda: ASSIGNORS)
+    rules_of: RulesOf = by_assignors
+    """How a member's rebalance rules follow from its configuration."""
+
+
+def _by_assignors_unprepared(config: ConsumerConfig, assignors: Sequence[Assignor]) -> MemberRules:
+    """KAFKA-12983: a member that is thrown out while it joins does not prepare again, and so keeps what it owned."""
+    return evolve(by_assignors(config, assignors), prepare_after_reset=False)
 
 
 DEFAULT_PROFILE = "kafka-3.4"
 
+_KIP_429_PAGE = Profile(
+    "kip-429-v99",
+    "KIP-429 as its page had it before it shipped: rebalance.protocol, V0 and V1 subscriptions, on Kafka 2.3",
+    versions=KAFKA_2_3,
+    consumer=ConsumerConfig(session_timeout_ms=10_000),
+    broker=BrokerConfig(coordinator_kind="scala"),
+    producer=ProducerConfig(acks=1, enable_idempotence=False),
+    rules_of=page_rules,
+)
+
+_KAFKA_2_4 = Profile(
+    "kafka-2.4",
+    "Kafka 2.4: KIP-429 as it shipped; subscription v1, no generation anywhere; session.timeout.ms 10000",
+    versions=KAFKA_2_4,
+    consumer=ConsumerConfig(session_timeout_ms=10_000),
+    broker=BrokerConfig(coordinator_kind="scala"),
+    producer=ProducerConfig(acks=1, enable_idempotence=False),
+    assignors={**ASSIGNORS, COOPERATIVE_STICKY_2_4.name: COOPERATIVE_STICKY_2_4},
+)
+
+_KAFKA_3_4 = Profile(
+    "kafka-3.4",
+    "Kafka 3.4: with KIP-792 (subscription v3), the Scala coordinator",
+    versions=KAFKA_3_4,
+    broker=BrokerConfig(coordinator_kind="scala"),
+)
+
 PROFILES: Mapping[str, Profile] = {
     profile.name: profile
     for profile in (
-        Profile(
-            "kafka-2.4",
-            "Kafka 2.4: KIP-429 as it shipped; subscription v1, no generation in it; session.timeout.ms 10000",
-            versions=KAFKA_2_4,
-            consumer=ConsumerConfig(session_timeout_ms=10_000),
-            broker=BrokerConfig(coordinator_kind="scala"),
-            producer=ProducerConfig(acks=1, enable_idempotence=False),
+        _KIP_429_PAGE,
+        _KAFKA_2_4,
+        evolve(
+            _KAFKA_2_4,
+            name="kafka-2.4-unfixed",
+            summary="kafka-2.4 with its bug KAFKA-12983: members thrown out while they join keep what they owned",
+            rules_of=_by_assignors_unprepared,
         ),
         Profile(
-            "kafka-3.4",
-            "Kafka 3.4: with KIP-792 (subscription v3), the Scala coordinator",
-            versions=KAFKA_3_4,
+            "kafka-3.0",
+            "Kafka 3.0: subscription v1; cooperative-sticky tells the generation in its user data",
+            versions=KAFKA_3_0,
             broker=BrokerConfig(coordinator_kind="scala"),
+        ),
+        _KAFKA_3_4,
+        evolve(
+            _KAFKA_3_4,
+            name="kafka-3.4-unfixed",
+            summary="kafka-3.4 with the bug KAFKA-12983 of older clients: what KIP-792 makes of stale claims",
+            rules_of=_by_assignors_unprepared,
         ),
         Profile("kafka-4.0", "Kafka 4.0's classic groups on the Java coordinator, newest messages"),
     )

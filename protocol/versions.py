@@ -81,3 +81,20 @@ KAFKA_2_4 = LATEST.but(
     subscription=1,
 )
 """What Kafka 2.4 clients send: subscription v1 (KIP-429's owned partitions, no generation)."""
+
+KAFKA_2_3 = KAFKA_2_4.but(
+    Produce=7,
+    Metadata=8,
+    OffsetCommit=7,
+    OffsetFetch=5,
+    FindCoordinator=2,
+    JoinGroup=5,
+    SyncGroup=3,
+    Heartbeat=3,
+    LeaveGroup=2,
+    subscription=0,
+)
+"""What Kafka 2.3 clients send: the release that KIP-429's page was written for."""
+
+KAFKA_3_0 = KAFKA_2_4.but(Produce=9, Fetch=12, ListOffsets=7, Metadata=11, JoinGroup=7, SyncGroup=5)
+"""What Kafka 3.0 clients send: still subscription v1."""

@@ -82,6 +82,21 @@ def last_claim_wins(claims: Sequence[Claim], partitions: int) -> Owners:
     )
 
 
+def first_claim_wins(claims: Sequence[Claim], partitions: int) -> Owners:
+    """Of two claims the earlier member's counts: all that could be done while claims did not say when they were true.
+
+    Source: Kafka 2.4's ``AbstractStickyAssignor``, in which every claim of ``cooperative-sticky`` has no generation.
+    """
+    owner = [NOBODY] * partitions
+    for one, claim in enumerate(claims):
+        for number in claim.numbers:
+            if owner[number] == NOBODY:
+                owner[number] = one
+    return Owners(
+        [[number for number in _once(claim.numbers) if owner[number] == one] for one, claim in enumerate(claims)]
+    )
+
+
 def every_claim_counts(claims: Sequence[Claim], partitions: int) -> Owners:
     """A past bug: every claim is preserved, so a partition claimed twice is assigned twice.
 

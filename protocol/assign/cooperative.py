@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from attrs import evolve, frozen
 
 from protocol.assign.base import Assignment, Assignor, Memory, RebalanceProtocol, Subscriber, Topics
-from protocol.assign.claims import last_claim_wins
+from protocol.assign.claims import first_claim_wins, last_claim_wins
 from protocol.assign.sticky import KAFKA_RULES, Belongings, Sharing, StickyRules, share
 from protocol.assign.user_data import decode_cooperative, encode_cooperative
 from protocol.names import NO_GENERATION, MemberId
@@ -25,9 +25,13 @@ class CooperativeStickyAssignor:
     version: int = 0
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
     rules: StickyRules = KAFKA_RULES
+    tells_generation: bool = True
+    """Whether its user data carries the generation: the workaround of Kafka 2.8.1, before KIP-792."""
 
     def user_data(self, memory: Memory | None) -> bytes | None:
         """The generation of the last assignment, for leaders that do not know subscription v2 (KIP-792)."""
+        if not self.tells_generation:
+            return None
         return encode_cooperative(NO_GENERATION if memory is None else memory.generation)
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
@@ -46,6 +50,9 @@ class CooperativeStickyAssignor:
 
 
 COOPERATIVE_STICKY = CooperativeStickyAssignor()
+
+COOPERATIVE_STICKY_2_4 = CooperativeStickyAssignor(rules=StickyRules(owners=first_claim_wins), tells_generation=False)
+"""Before Kafka 2.8.1: nothing says when a claim was true, so of two claims the first one read counts."""
 
 COOPERATIVE_STICKY_BELIEVING_STALE_CLAIMS = CooperativeStickyAssignor(rules=StickyRules(owners=last_claim_wins))
 """A past bug: a member back from a long pause claims partitions of a past generation and is believed (KAFKA-12984)."""

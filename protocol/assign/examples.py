@@ -1,0 +1,63 @@
+"""Assignors as users write them: small, for one kind of group, and built on what members claim to own.
+
+``small_sticky`` is a whole assignor in a dozen lines. ``StickyByClaims`` makes a cooperative one of it and is named in
+scenarios as ``protocol.assign.examples:StickyByClaims``. It believes the claim of the highest generation, which members
+tell since KIP-792; what older members claim all has the same one, and it can but believe somebody.
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from protocol.assign.base import Assignment, RebalanceProtocol, Subscriber, Topics
+from protocol.names import MemberId, TopicPartition
+
+
+def small_sticky(
+    partitions: tuple[TopicPartition, ...], owned: Mapping[MemberId, tuple[TopicPartition, ...]]
+) -> Assignment:
+    """Everybody keeps its lowest partitions up to its share, who owns most first; the rest goes to whoever has least.
+
+    Args:
+        partitions: all there are, in order.
+        owned: member -> what it keeps if it may; no partition twice.
+    """
+    share, extra = divmod(len(partitions), len(owned))
+    assignment: Assignment = {}
+    for member in sorted(owned, key=lambda member: (-len(owned[member]), member)):
+        mine = sorted(at for at in owned[member] if at in partitions)
+        more = extra > 0 and len(mine) > share
+        extra -= more
+        assignment[member] = mine[: share + more]
+    kept = {partition for mine in assignment.values() for partition in mine}
+    for partition in partitions:
+        if partition not in kept:
+            least = min(assignment, key=lambda member: (len(assignment[member]), member))
+            assignment[least].append(partition)
+    return {member: sorted(mine) for member, mine in assignment.items()}
+
+
+class StickyByClaims:
+    """A cooperative assignor of the user's own; all members subscribe to the same topics.
+
+    Of two claims to a partition the one of the higher generation counts, of two with the same the later member's.
+    What moves is withheld for a rebalance, as a cooperative assignor must.
+    """
+
+    name = "sticky-by-claims"
+    version = 0
+    protocols: ClassVar = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
+
+    def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
+        """As ``small_sticky`` has it, without what somebody else still has to give up."""
+        wanted = sorted({topic for one in members.values() for topic in one.topics})
+        everything = tuple((topic, number) for topic in wanted for number in range(topics.partitions.get(topic, 0)))
+        claims: dict[TopicPartition, tuple[int, MemberId]] = {}
+        for member, one in sorted(members.items()):
+            for partition in one.owned:
+                claims[partition] = max(claims.get(partition, (one.generation, member)), (one.generation, member))
+        owned = {member: tuple(at for at in one.owned if claims[at][1] == member) for member, one in members.items()}
+        target = small_sticky(everything, owned)
+        return {
+            member: [at for at in mine if at not in claims or claims[at][1] == member]
+            for member, mine in target.items()
+        }
