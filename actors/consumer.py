@@ -206,6 +206,10 @@ class Consumer(Client):
         """Discovery found the coordinator."""
         self.membership.heartbeats.coordinator_found()
 
+    def coordinator_lost(self) -> None:
+        """Discovery lost the coordinator."""
+        self.membership.heartbeats.coordinator_lost()
+
     def metadata_refreshed(self, changed: bool) -> None:
         """Discovery has an answer about topics."""
         self.positions.locate()

@@ -6,6 +6,7 @@ asked, not before the backoff is over. Nothing is asked that nobody wants to kno
 Source: Kafka's ``AbstractCoordinator.lookupCoordinator`` and ``Metadata``.
 """
 
+from array import array
 from typing import Protocol
 
 from attrs import frozen
@@ -35,6 +36,10 @@ class Watcher(Protocol):
         """There is a coordinator."""
         ...
 
+    def coordinator_lost(self) -> None:
+        """There is none any more."""
+        ...
+
     def metadata_refreshed(self, changed: bool) -> None:
         """An answer came; ``changed`` says whether it differs from the one before."""
         ...
@@ -45,19 +50,32 @@ class Watcher(Protocol):
 
 
 @frozen
+class TopicLayout:
+    """Where a topic's partitions are, by number; compact, since every client of a large cluster has its own.
+
+    ``replicas`` is empty while no broker has a rack: nobody asks then.
+    """
+
+    leaders: "array[int]"
+    """Node ids; -1 = none."""
+    epochs: "array[int]"
+    replicas: tuple[tuple[int, ...], ...]
+
+
+@frozen
 class Cluster:
     """What the last Metadata answer said of the topics asked for."""
 
     brokers: dict[int, ActorName]
     racks: dict[int, str]
-    topics: dict[str, tuple[PartitionMetadata, ...]]
+    topics: dict[str, TopicLayout]
 
     def leader_of(self, topic: str, partition: int) -> tuple[ActorName | None, int]:
         """The address of a partition's leader (None: unknown) and its epoch."""
-        partitions = self.topics.get(topic, ())
-        if partition >= len(partitions):
+        layout = self.topics.get(topic)
+        if layout is None or partition >= len(layout.leaders):
             return None, -1
-        return self.brokers.get(partitions[partition].leader), partitions[partition].leader_epoch
+        return self.brokers.get(layout.leaders[partition]), layout.epochs[partition]
 
     def seen_by_assignor(self, names: tuple[str, ...]) -> Topics:
         """Partition counts and, when brokers have racks, the racks of the replicas."""
@@ -66,15 +84,30 @@ class Cluster:
         if self.racks:
             racks = {
                 name: tuple(
-                    tuple(dict.fromkeys(self.racks[node] for node in one.replicas if node in self.racks))
-                    for one in partitions
+                    tuple(dict.fromkeys(self.racks[node] for node in replicas if node in self.racks))
+                    for replicas in layout.replicas
                 )
-                for name, partitions in known.items()
+                for name, layout in known.items()
             }
-        return Topics({name: len(partitions) for name, partitions in known.items()}, racks)
+        return Topics({name: len(layout.leaders) for name, layout in known.items()}, racks)
 
 
 NOTHING_KNOWN = Cluster({}, {}, {})
+
+
+def cluster_of(reply: MetadataReply) -> Cluster:
+    """What a client keeps of a Metadata answer; topics with an error are left out."""
+    racks = {broker.node_id: broker.rack for broker in reply.brokers if broker.rack}
+    topics: dict[str, TopicLayout] = {}
+    for topic in reply.topics:
+        if topic.error is ErrorCode.NONE:
+            rows = sorted(topic.partitions, key=_number)
+            topics[topic.topic] = TopicLayout(
+                array("i", [row.leader for row in rows]),
+                array("i", [row.leader_epoch for row in rows]),
+                tuple(row.replicas for row in rows) if racks else (),
+            )
+    return Cluster({broker.node_id: broker.host for broker in reply.brokers}, racks, topics)
 
 
 class Discovery:
@@ -112,7 +145,6 @@ class Discovery:
         self._metadata_failures = 0
         self._not_before_us = 0
         self._timer_us = 0
-        self._last_reply: MetadataReply | None = None
 
     # --- coordinator -------------------------------------------------------------------------------------------
 
@@ -150,6 +182,7 @@ class Discovery:
         self._client.note(CoordinatorKnown(group=self._group, host="", why=why))
         if connected:
             self._client.drop_connection(lost, why)
+        self._watcher.coordinator_lost()
         self._client.wake()
 
     def _found(self, reply: FindCoordinatorReply, turn: int) -> None:
@@ -227,10 +260,12 @@ class Discovery:
             if topic.error in FATAL_TOPIC_ERRORS:
                 self._watcher.fail_later(topic.error, f"Metadata of {topic.topic}")
                 return
-        changed = reply != self._last_reply
+        learned = cluster_of(reply)
+        changed = learned != self.cluster
         if changed:
-            self._last_reply = reply
-            self._learn(reply)
+            self.cluster = learned
+            known = tuple(learned.brokers.values())
+            self._nodes = known + tuple(node for node in self._bootstrap if node not in known)
         self.behind = asked_for != self.interest and not set(self.interest).issubset(asked_for or ())
         self.stale = self.behind
         self._timer_us = 0
@@ -245,19 +280,6 @@ class Discovery:
             wait_us = self._retry.after(max(1, self._metadata_failures), self._client.chance)
             self._not_before_us = self._client.now_us + wait_us
         self._watcher.metadata_refreshed(changed)
-
-    def _learn(self, reply: MetadataReply) -> None:
-        self.cluster = Cluster(
-            {broker.node_id: broker.host for broker in reply.brokers},
-            {broker.node_id: broker.rack for broker in reply.brokers if broker.rack},
-            {
-                topic.topic: tuple(sorted(topic.partitions, key=_number))
-                for topic in reply.topics
-                if topic.error is ErrorCode.NONE
-            },
-        )
-        known = tuple(self.cluster.brokers.values())
-        self._nodes = known + tuple(node for node in self._bootstrap if node not in known)
 
     # --- brokers -----------------------------------------------------------------------------------------------
 

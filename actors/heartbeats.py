@@ -63,6 +63,11 @@ class Heartbeats:
         if self._membership.state in BEATING:
             self._arm()
 
+    def coordinator_lost(self) -> None:
+        """The thread looks for another, also while the application is busy."""
+        if self._membership.state in BEATING:
+            self._consumer.start_timer(BEAT, self._retry_us)
+
     def _arm(self) -> None:
         at_us = min(self._next_us, self._session_until_us)
         self._consumer.start_timer(BEAT, at_us - self._consumer.now_us)

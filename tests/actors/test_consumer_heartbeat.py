@@ -175,6 +175,20 @@ def test_a_broken_connection_loses_the_coordinator_and_keeps_the_membership() ->
     assert harness.requests(Heartbeat)
 
 
+def test_a_busy_member_finds_its_new_coordinator_without_its_application() -> None:
+    """HeartbeatThread: coordinator unknown: lookupCoordinator after retry.backoff.ms, whatever the application does."""
+    harness = Harness(emulated_process_us_per_record=1_000_000, max_poll_records=10).stable()
+    harness.run(100_000)
+    harness.append(("t", 0), 10)
+    harness.run(10_000)
+    harness.forget()
+    harness.disconnect()
+    harness.run(200_000)
+
+    assert not harness.consumer.polling
+    assert [note.host for note in harness.facts(CoordinatorKnown)] == ["", COORDINATOR]
+
+
 # --- session -----------------------------------------------------------------------------------------------------
 
 
