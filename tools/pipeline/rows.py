@@ -128,7 +128,7 @@ class FaultTimes:
     def __init__(self) -> None:
         self.first_us: dict[int, int] = {}
         self.ended_us: dict[int, int] = {}
-        self.fired: dict[int, int] = {}
+        self.applied: dict[int, int] = {}
 
     def wants(self, kind: type) -> bool:
         """Only what is about faults."""
@@ -139,9 +139,13 @@ class FaultTimes:
         fact = seen.fact
         if type(fact) is FaultApplied:
             self.first_us.setdefault(fact.index, seen.at_us)
-            self.fired[fact.index] = self.fired.get(fact.index, 0) + 1
+            self.applied[fact.index] = self.applied.get(fact.index, 0) + 1
         elif type(fact) is FaultEnded:
             self.ended_us[fact.index] = seen.at_us
+
+    def of(self, index: int) -> tuple[int, int | None, int | None]:
+        """(how often applied, when first, when last ended) of an entry of the plan."""
+        return self.applied.get(index, 0), self.first_us.get(index), self.ended_us.get(index)
 
 
 def metric_columns(metrics: Mapping[str, Any]) -> dict[str, int | None]:
@@ -173,11 +177,9 @@ def rebalance_rows(run_id: str, metrics: Mapping[str, Any]) -> list[tuple[Any, .
 def fault_rows(run_id: str, faults: Any, times: FaultTimes) -> list[tuple[Any, ...]]:
     """Rows of ``FAULTS``, from the result's faults (dicts with index, kind, text and fired)."""
     return [
-        (run_id, index, fault["kind"], fault["text"], fault["fired"],
-         times.first_us.get(index), times.ended_us.get(index))
+        (run_id, fault["index"], fault["kind"], fault["text"], fault["fired"], *times.of(fault["index"]))
         for fault in faults
-        for index in (fault["index"],)
-    ]  # fmt: skip
+    ]
 
 
 def violation_rows(run_id: str, violations: Any) -> list[tuple[Any, ...]]:

@@ -122,9 +122,14 @@ NOTES = _schema(
 "topic-0"; fields without a column in ``rest`` (JSON). ``row`` is the fact as recorded, for ``folds``."""
 
 FAULTS = _schema(
-    "faults", "run_id string, fault_index int, kind string, text string, fired long, first_us long?, ended_us long?"
+    "faults",
+    """
+    run_id string, fault_index int, kind string, text string, fired long?, applied long, first_us long?
+    ended_us long?
+    """,
 )
-"""One row per entry of a run's plan; ``fired`` 0: it never took effect."""
+"""One row per entry of a run's plan. ``applied``: how often its moment came. ``fired``: how often it took effect, which
+for a rule of the network is once per packet it hit; known of a campaign's runs, not of lone traces."""
 
 VIOLATIONS = _schema(
     "violations",
@@ -191,7 +196,10 @@ no partition)."""
 
 LAYOUTS = _schema(
     "layouts",
-    "run_id string, group string, generation long, actor string, at_us long, partitions int, gained int, kept int",
+    """
+    run_id string, group string, generation long, actor string, at_us long, assigned strings, partitions int
+    gained int, kept int
+    """,
 )
 """One row per member and generation: how many partitions its assignment holds, how many of them it had not and had in
 its assignment before."""

@@ -6,6 +6,7 @@ module (``jdk.incubator.vector``) that small Java runtimes lack and only Spark's
 drops that word, which also keeps Java from warning about it.
 """
 
+import logging
 import os
 import re
 import shutil
@@ -158,6 +159,7 @@ def start_spark(
     builder = SparkSession.builder.appName(app).master(master)
     for key, text in {**_settings(master, memory, log, java_options), **given}.items():
         builder = builder.config(key, text)
+    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)  # we say what went wrong
     try:
         spark = builder.getOrCreate()
     except PySparkException as error:
@@ -170,10 +172,10 @@ def start_spark(
 
 
 def _settings(master: str, memory: str, log: Path | None, java_options: str) -> dict[str, str]:
-    logging = f"-Dlog4j2.configurationFile={_logging(log)}"
+    log4j = f"-Dlog4j2.configurationFile={_logging(log)}"
     settings = {
         "spark.driver.memory": memory,
-        "spark.driver.extraJavaOptions": f"{logging} {java_options}".strip(),
+        "spark.driver.extraJavaOptions": f"{log4j} {java_options}".strip(),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.structuredLogging.enabled": "false",
@@ -182,9 +184,13 @@ def _settings(master: str, memory: str, log: Path | None, java_options: str) -> 
         "spark.sql.shuffle.partitions": str(max(4, 2 * (os.cpu_count() or 1))),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.parquet.compression.codec": "zstd",
+        # Without this, writing into several tables at once would sort every row first.
+        "spark.sql.maxConcurrentOutputFileWriters": "64",
         "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
         # Python code on executors is ours and of one version; a worker process is used again and again.
         "spark.python.worker.reuse": "true",
+        # Or every call of a DataFrame's method would look up who called it, and errors would be logged as JSON.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
     if master.startswith("local") or "127.0.0.1" in master or "localhost" in master:
         settings["spark.driver.host"] = "127.0.0.1"

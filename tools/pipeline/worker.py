@@ -155,7 +155,8 @@ class ChunkRows:
             command=self._cell.command(seed),
         )
         self._rows[RUNS].append(tuple(row[name] for name in RUNS.names))
-        self._rows[NOTES] += notes.rows
+        if not traced:  # a trace holds them all
+            self._rows[NOTES] += notes.rows
         self._rows[FAULTS] += fault_rows(run_id, result.faults, times)
         self._rows[VIOLATIONS] += violation_rows(run_id, result.violations)
         self._rows[REBALANCES] += rebalance_rows(run_id, result.metrics)

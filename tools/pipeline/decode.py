@@ -1,0 +1,258 @@
+"""A trace file's blocks as rows of tables, straight from msgpack: one pass, all tables.
+
+What cannot be read is a row too (``bad_records``), never an exception and never silence: a foreign file, a torn tail, a
+damaged block, a run without a footer.
+"""
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgpack
+from attrs import field, frozen, mutable
+
+from emulator.blocks import TraceError, blocks_of, first_block
+from emulator.facts import FaultApplied, FaultEnded, Seen
+from emulator.faults import kind_of
+from emulator.plan_text import describe_entry
+from emulator.rows import EVENT_NAMES, NOTE, RECEIVED, TOLD
+from emulator.scenario import scenario_from_dict
+from emulator.traces import BROKEN, FACT, FOOTER, HEADER, PACKET, STEP, VIOLATION, Header
+from protocol.values import from_row
+from tools.pipeline.rows import FaultTimes, note_row
+from tools.pipeline.schemas import RUNS
+
+BLOCK_BITS = 26
+PLACE_BITS = 12
+"""The ``n`` of a fact read from a file is its block's offset, its record's place in the block (14 bits are plenty for
+64 KiB) and its own place in the record: it rises, wherever a reader begins."""
+_FAULT_FACTS = (FaultApplied.__name__, FaultEnded.__name__)
+_RUN_COLUMNS = {name: index for index, name in enumerate(RUNS.names)}
+
+Row = tuple[Any, ...]
+Emit = Callable[[str, Row], None]
+
+
+@frozen
+class Span:
+    """Part of a file: blocks that begin at ``start`` or behind it and before ``end``. ``header_at``: where the header
+    of the run that goes on at ``start`` lies, -1 if a header comes first there.
+    """
+
+    path: str
+    start: int
+    end: int
+    header_at: int = -1
+    growing: bool = False
+    """The file is being written: a torn tail is not there yet, rather than lost."""
+    prefix: str = ""
+    """Of its runs' ids: with the seed behind it (a campaign's), or if it is "" the path and the header's offset."""
+
+
+@mutable
+class _Run:
+    """What must be remembered of a run while its records go by."""
+
+    run_id: str
+    header: Header
+    offset: int
+    times: FaultTimes = field(factory=FaultTimes)
+    broke: str | None = None
+
+
+class Decoder:
+    """Turns a span into rows.
+
+    Args:
+        emit: takes a table's name and a row of it.
+        tables: names of those wanted; others are not even decoded.
+    """
+
+    def __init__(self, emit: Emit, tables: frozenset[str]) -> None:
+        self._emit = emit
+        self._steps = "steps" in tables
+        self._packets = "packets" in tables
+        self._notes = "notes" in tables
+        self._runs = "runs" in tables
+        self._faults = "faults" in tables
+        self._violations = "violations" in tables
+        self._run: _Run | None = None
+        self._path = ""
+
+    def decode(self, span: Span) -> Iterator[None]:
+        """Emit a span's rows; yields after every block, so that the caller can hand on what there is."""
+        path = Path(span.path)
+        self._path = span.path
+        try:
+            start = first_block(path)
+            if span.header_at >= 0:
+                self._catch_up(span, path)
+        except (TraceError, OSError) as error:
+            self._bad(0, _size(path), error)
+            return
+        reached = max(start, span.start)
+        try:
+            for offset, after, payload in blocks_of(path, reached):
+                if offset >= span.end:
+                    break
+                if isinstance(payload, str):
+                    if not span.growing:
+                        self._cut_off(offset, _size(path) - offset, payload)
+                    return
+                self._block(span, offset, payload)
+                reached = after
+                yield
+        except (TraceError, OSError, ValueError, TypeError, LookupError, msgpack.UnpackException) as error:
+            self._cut_off(reached, _size(path) - reached, error)
+            return
+        if self._run is not None and not span.growing:
+            self._cut_off(reached, 0, "the run has no footer")
+
+    # --- blocks ------------------------------------------------------------------------------------------------
+
+    def _catch_up(self, span: Span, path: Path) -> None:
+        """Learn of the run that goes on at the span's start what its last row will say."""
+        for offset, _, payload in blocks_of(path, span.header_at):
+            if offset >= span.start:
+                return
+            assert isinstance(payload, bytes), "what was read once can be read again"
+            if offset == span.header_at:
+                self._begin(span, offset, payload)
+                continue
+            if not (self._runs or self._faults):
+                return
+            for row in msgpack.Unpacker(io.BytesIO(payload), use_list=False, strict_map_key=False):
+                if row[0] == FACT and row[3][0] in _FAULT_FACTS and self._run is not None:
+                    self._run.times.see(Seen(row[1], row[2], "", 0, from_row(row[3])))
+                elif row[0] == FOOTER:
+                    self._run = None
+
+    def _begin(self, span: Span, offset: int, payload: bytes) -> None:
+        _, fields = msgpack.unpackb(payload, strict_map_key=False)
+        header = Header(**fields)
+        run_id = f"{span.prefix}/{header.seed}" if span.prefix else f"{span.path}@{offset}"
+        self._run = _Run(run_id, header, offset)
+
+    def _block(self, span: Span, offset: int, payload: bytes) -> None:
+        if payload[1:2] == bytes((HEADER,)):
+            if self._run is not None:
+                self._cut_off(offset, 0, "the run has no footer")
+            self._begin(span, offset, payload)
+            return
+        run = self._run
+        if run is None:
+            raise TraceError(f"byte {offset}: records before any header")
+        unpacker = msgpack.Unpacker(use_list=False, strict_map_key=False, max_buffer_size=len(payload))
+        unpacker.feed(payload)
+        base = offset << BLOCK_BITS
+        for index, row in enumerate(unpacker):
+            kind = row[0]
+            if kind == STEP:
+                if self._steps:
+                    self._step(run, row, None)
+                if self._notes:
+                    n = base + (index << PLACE_BITS)
+                    for place, effect in enumerate(row[7]):
+                        if effect[0] == NOTE:
+                            self._fact(run, n + place, row[1], row[2], row[3], row[4], effect[1])
+            elif kind == PACKET:
+                if self._packets:
+                    self._emit("packets", (run.run_id, *row[1:]))
+            elif kind == FACT:
+                if self._notes or row[3][0] in _FAULT_FACTS:
+                    self._fact(run, base + (index << PLACE_BITS), row[1], row[2], "", 0, row[3])
+            elif kind == VIOLATION:
+                if self._violations:
+                    checker, at_us, seq, entities, text, liveness = row[1:]
+                    self._emit("violations", (run.run_id, checker, at_us, seq, list(entities), text, liveness))
+            elif kind == BROKEN:
+                run.broke = f"{row[3]} at {row[2]} us, step {row[1]}: {row[7]}"
+                if self._steps:
+                    self._step(run, (*row[:7], ()), row[7])
+            elif kind == FOOTER:
+                self._end(run, row)
+            else:
+                raise TraceError(f"byte {offset}: unknown kind of record {kind!r}")
+        if unpacker.tell() != len(payload):
+            raise TraceError(f"byte {offset}: the block ends inside a record")
+
+    # --- records -----------------------------------------------------------------------------------------------
+
+    def _step(self, run: _Run, row: Row, broke: str | None) -> None:
+        _, seq, at_us, actor, life, local_us, event, effects = row
+        counts = [0, 0, 0, 0, 0, 0]
+        for effect in effects:
+            counts[effect[0]] += 1
+        code = event[0]
+        about = event[1]
+        if code == RECEIVED:
+            said = str(about)
+        elif code == TOLD:
+            said = about[0]
+        else:
+            said = "/".join(map(str, about)) if type(about) is tuple else str(about)
+        self._emit("steps", (run.run_id, seq, at_us, actor, life, local_us, EVENT_NAMES[code], said, *counts, broke))
+
+    def _fact(self, run: _Run, n: int, seq: int, at_us: int, actor: str, life: int, row: Row) -> None:
+        if row[0] in _FAULT_FACTS:
+            run.times.see(Seen(seq, at_us, actor, life, from_row(row)))
+        if self._notes:
+            self._emit("notes", note_row(run.run_id, n, seq, at_us, actor, life, from_row(row)))
+
+    def _end(self, run: _Run, footer: Row | None) -> None:
+        self._run = None
+        if self._runs:
+            self._emit("runs", run_from_trace(run.run_id, run.header, footer, run.broke))
+        if self._faults and footer is not None:
+            times = run.times
+            for index, entry in enumerate(scenario_from_dict(run.header.scenario).plan):
+                row = (run.run_id, index, kind_of(entry.action), describe_entry(entry), None)
+                self._emit("faults", (*row, *times.of(index)))
+
+    def _cut_off(self, offset: int, unread_bytes: int, why: object) -> None:
+        """The run that was going on ends here without a footer: it counts as torn."""
+        self._bad(offset, unread_bytes, why)
+        if self._run is not None:
+            self._end(self._run, None)
+
+    def _bad(self, offset: int, unread_bytes: int, why: object) -> None:
+        text = str(why.strerror or why) if isinstance(why, OSError) else str(why)
+        self._emit("bad_records", (self._path, offset, unread_bytes, text.removeprefix(f"{self._path}: ")))
+
+
+def run_from_trace(run_id: str, header: Header, footer: Row | None, broke: str | None) -> Row:
+    """The row of ``RUNS`` that a trace alone can fill; the figures of its metrics come from ``folds``."""
+    row: list[Any] = [None] * len(_RUN_COLUMNS)
+    scenario = header.scenario
+    known: dict[str, Any] = {
+        "run_id": run_id,
+        "cell": f"{scenario['name']} {header.profile}",
+        "scenario": scenario["name"],
+        "profile": header.profile,
+        "settings": "",
+        "seed": header.seed,
+        "broke": broke,
+        "traced": True,
+        "scenario_json": json.dumps(scenario),
+    }
+    if footer is not None:
+        _, verdict, steps, messages, virtual_us, digest = footer
+        known |= {
+            "verdict": verdict,
+            "steps": steps,
+            "messages": messages,
+            "virtual_us": virtual_us,
+            "digest": digest,
+        }
+    for name, value in known.items():
+        row[_RUN_COLUMNS[name]] = value
+    return tuple(row)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,135 @@
+"""Checkers and metrics over recorded facts, run by run: the same Python classes as live, as grouped Arrow functions.
+
+A checker is a fold over a run's facts in order, which no column function can say. Spark brings the facts of a run
+together; everything else is ``emulator``'s.
+"""
+
+import json
+from collections.abc import Iterable
+
+import attrs
+import msgpack
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from emulator.checkers import checkers_for
+from emulator.checkers.base import Violation
+from emulator.facts import Seen
+from emulator.metrics import Metrics
+from emulator.runner import verdict_of
+from emulator.scenario import Scenario, scenario_from_dict
+from protocol.values import from_row
+from tools.pipeline.rows import metric_columns
+from tools.pipeline.schemas import REBALANCES, VIOLATIONS, Schema
+from tools.pipeline.tables import of
+
+JUDGED = Schema(
+    "judged",
+    (
+        ("run_id", "string"),
+        ("verdict", "string"),
+        ("violations", "string"),
+        ("metrics", "string"),
+        ("figures", "string"),
+    ),
+)
+"""``violations`` and ``metrics``: JSON, as a run's result has them. ``figures``: those of the metrics that are columns
+of ``RUNS``, JSON too."""
+
+
+def judge(facts: Iterable[Seen], scenario: Scenario, ended_us: int, broke: str) -> tuple[str, list[Violation], Metrics]:
+    """What checkers and metrics make of a run's facts, as ``emulator.runner`` lets them see it live."""
+    checkers = checkers_for(scenario)
+    metrics = Metrics()
+    for seen in facts:
+        for checker in checkers:
+            checker.see(seen)
+        metrics.see(seen)
+    violations: list[Violation] = []
+    for checker in checkers:
+        checker.finish(ended_us)
+        violations += checker.violations
+    metrics.finish(ended_us)
+    violations.sort(key=lambda violation: (violation.at_us, violation.seq, violation.checker, violation.text))
+    return verdict_of(scenario, violations, broke), violations, metrics
+
+
+def judged(notes: DataFrame, runs: DataFrame) -> DataFrame:
+    """Let today's checkers and metrics see recorded runs.
+
+    In:  notes: of traced runs (others' are not complete); runs(run_id, scenario_json, virtual_us, broke)
+    Out: JUDGED, one row per complete run
+    """
+    complete = runs.where(F.col("traced") & F.col("verdict").isNotNull())
+    heads = complete.select("run_id", "scenario_json", "virtual_us", "broke")
+    facts = notes.select("run_id", "n", "seq", "at_us", "actor", "life", "row")
+    grouped = heads.groupBy("run_id").cogroup(facts.groupBy("run_id"))
+    return grouped.applyInArrow(_judge_run, JUDGED.spark())
+
+
+def _judge_run(head: pa.Table, facts: pa.Table) -> pa.Table:
+    if head.num_rows == 0:  # facts of a run that is not complete
+        return pa.Table.from_batches([JUDGED.batch([])])
+    assert head.num_rows == 1, f"{head['run_id'][0]}: a run has one row"
+    scenario = scenario_from_dict(json.loads(head["scenario_json"][0].as_py()))
+    ended_us, broke = head["virtual_us"][0].as_py(), head["broke"][0].as_py() or ""
+    in_order = facts.sort_by("n")
+    columns = [in_order[name].to_pylist() for name in ("seq", "at_us", "actor", "life", "row")]
+    seen = (
+        Seen(seq, at_us, actor, life, from_row(msgpack.unpackb(row, use_list=False, strict_map_key=False)))
+        for seq, at_us, actor, life, row in zip(*columns, strict=True)
+    )
+    verdict, violations, metrics = judge(seen, scenario, ended_us, broke)
+    report = metrics.report()
+    row = (
+        head["run_id"][0].as_py(),
+        verdict,
+        json.dumps([attrs.asdict(violation) for violation in violations]),
+        json.dumps(report),
+        json.dumps(metric_columns(report)),
+    )
+    return pa.Table.from_batches([JUDGED.batch([row])])
+
+
+def violations_of(verdicts: DataFrame) -> DataFrame:
+    """The violations that were found again.
+
+    In:  JUDGED
+    Out: VIOLATIONS
+    """
+    shape = "array<struct<checker:string,at_us:long,seq:long,entities:array<string>,text:string,liveness:boolean>>"
+    return verdicts.select("run_id", F.explode(F.from_json("violations", shape)).alias("v")).select(
+        "run_id", *[F.col(f"v.{name}").alias(name) for name in VIOLATIONS.names[1:]]
+    )
+
+
+def rebalances_of(verdicts: DataFrame) -> DataFrame:
+    """The rebalances that the metrics counted.
+
+    In:  JUDGED
+    Out: REBALANCES
+    """
+    fields = ",".join(f"{name}:{REBALANCES.spark()[name].dataType.simpleString()}" for name in REBALANCES.names[2:])
+    listed = F.from_json(F.get_json_object("metrics", "$.rebalances"), f"array<struct<{fields}>>")
+    numbered = verdicts.select("run_id", F.posexplode(listed).alias("number", "r"))
+    return numbered.select("run_id", "number", "r.*").select(*of(REBALANCES))
+
+
+def with_figures(runs: DataFrame, verdicts: DataFrame) -> DataFrame:
+    """Runs of lone traces with the figures that only their facts tell.
+
+    In:  RUNS, the figures null; JUDGED
+    Out: RUNS
+    """
+    names = metric_names()
+    shape = ",".join(f"{name} long" for name in names)
+    figures = verdicts.select("run_id", F.from_json("figures", shape).alias("f"))
+    filled = {name: F.col(f"f.{name}") for name in names}
+    joined = runs.join(figures, "run_id", how="left")
+    return joined.withColumns(filled).select(*runs.columns)
+
+
+def metric_names() -> tuple[str, ...]:
+    """The columns of ``RUNS`` that come from a run's metrics."""
+    return tuple(metric_columns(Metrics().report()))

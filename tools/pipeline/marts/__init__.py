@@ -1,0 +1,27 @@
+"""What tables answer. A mart is a small table over all runs, made anew by every analysis; ``MARTS`` lists them."""
+
+from collections.abc import Callable, Mapping
+
+from pyspark.sql import DataFrame
+
+from tools.pipeline.marts.comparison import differences, headline, quantiles
+from tools.pipeline.marts.coverage import first_violations, refusals, transitions
+from tools.pipeline.marts.faults import fault_effects
+from tools.pipeline.marts.rebalancing import balance, downtime_by_cause, moves, rebalance_reasons
+
+Tables = Mapping[str, DataFrame]
+
+MARTS: Mapping[str, Callable[[Tables], DataFrame]] = {
+    "headline": headline,
+    "quantiles": quantiles,
+    "differences": differences,
+    "rebalance_reasons": rebalance_reasons,
+    "downtime_by_cause": downtime_by_cause,
+    "moves": moves,
+    "balance": balance,
+    "fault_effects": fault_effects,
+    "first_violations": first_violations,
+    "transitions": transitions,
+    "refusals": refusals,
+}
+"""Name -> how it is made of the tables, by their names."""

@@ -1,0 +1,94 @@
+"""What runs went through, and how soon they found something: edges of state tables, refusals, first violations."""
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from actors.group_state import MAY_FOLLOW as GROUP_EDGES
+from actors.member_state import MAY_FOLLOW as MEMBER_EDGES
+
+CELL = ("campaign", "cell")
+
+
+def edges() -> list[tuple[str, str, str]]:
+    """(fact, old, new) of every change of state that the machines allow."""
+    group = [("GroupBecame", old.value, new.value) for new, olds in GROUP_EDGES.items() for old in olds]
+    member = [("MemberBecame", old.value, new.value) for new, olds in MEMBER_EDGES.items() for old in olds]
+    return sorted(set(group + member))
+
+
+def transitions(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """Every allowed change of state, and in how many runs of each scenario it was taken; 0 shows what no run reached.
+
+    In:  runs, notes
+    Out: (fact, old, new, scenario, runs, times, allowed): ``scenario`` null where none took it
+    """
+    spark = tables["runs"].sparkSession
+    allowed = spark.createDataFrame(edges(), "fact string, old string, new string").withColumn("allowed", F.lit(True))
+    taken = (
+        tables["notes"]
+        .where(F.col("fact").isin("GroupBecame", "MemberBecame") & (F.col("old") != F.col("new")))
+        .join(tables["runs"].select("run_id", "scenario"), "run_id", how="inner")
+        .groupBy("fact", "old", "new", "scenario")
+        .agg(F.countDistinct("run_id").alias("runs"), F.count("*").alias("times"))
+    )
+    return (
+        allowed.join(taken, ["fact", "old", "new"], how="full")
+        .select(
+            "fact", "old", "new", "scenario",
+            F.coalesce("runs", F.lit(0)).alias("runs"),
+            F.coalesce("times", F.lit(0)).alias("times"),
+            F.coalesce("allowed", F.lit(False)).alias("allowed"),
+        )
+        .orderBy("fact", "old", "new", "scenario")
+    )  # fmt: skip
+
+
+def refusals(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """Which requests coordinators refused, why, and how often.
+
+    In:  runs, notes
+    Out: (campaign, cell, api, error, runs, times)
+    """
+    return (
+        tables["notes"]
+        .where(F.col("fact") == "RequestRefused")
+        .drop("campaign")
+        .join(tables["runs"].select("run_id", *CELL), "run_id", how="inner")
+        .groupBy(*CELL, "api", "error")
+        .agg(F.countDistinct("run_id").alias("runs"), F.count("*").alias("times"))
+        .orderBy(*CELL, "api", "error")
+    )
+
+
+def first_violations(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """How many seeds it took, in their order, to the first run that breaks a checker's rule, per cell and checker.
+
+    In:  runs, violations
+    Out: (campaign, cell, checker, runs, violated, violations, first_seed, seeds_to_first, first_run_id, command):
+        ``seeds_to_first`` counts that seed; ``runs``: of the cell
+    """
+    runs = tables["runs"].select("run_id", *CELL, "seed", "command")
+    per_cell = runs.groupBy(*CELL).agg(F.count("*").alias("runs"), F.min("seed").alias("from_seed"))
+    found = tables["violations"].drop("campaign").join(runs, "run_id", how="inner")
+    first = F.min(F.struct("seed", "run_id", "command"))
+    told = found.groupBy(*CELL, "checker").agg(
+        F.countDistinct("run_id").alias("violated"), F.count("*").alias("violations"), first.alias("first")
+    )
+    seeds = runs.select(*CELL, F.col("seed").alias("tried")).distinct()
+    counted = (
+        told.join(seeds, list(CELL), how="inner")
+        .where(F.col("tried") <= F.col("first.seed"))
+        .groupBy(*CELL, "checker")
+        .agg(F.count("*").alias("seeds_to_first"))
+    )
+    return (
+        told.join(counted, [*CELL, "checker"], how="inner")
+        .join(per_cell, list(CELL), how="inner")
+        .select(
+            *CELL, "checker", "runs", "violated", "violations", F.col("first.seed").alias("first_seed"),
+            "seeds_to_first", F.col("first.run_id").alias("first_run_id"), F.col("first.command").alias("command"),
+        )
+        .orderBy(*CELL, "checker")
+    )  # fmt: skip

@@ -1,0 +1,161 @@
+"""Rebalances and what they cost: by reason, downtime by cause, partitions moved against the fewest, time to balance."""
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+CELL = ("campaign", "cell")
+_MEMBER_ID = r"[\w.]+-b\d+\.\d+-\d+"
+"""A member's id as coordinators make it: client, broker and epoch, number."""
+
+
+def plain_reason(reason: Column) -> Column:
+    """A reason with members' ids taken out, so that the same thing reads the same."""
+    return F.regexp_replace(reason, _MEMBER_ID, "a member")
+
+
+def _with_cell(table: DataFrame, runs: DataFrame) -> DataFrame:
+    return table.drop("campaign").join(runs.select("run_id", *CELL), "run_id", how="inner")
+
+
+def rebalance_reasons(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """Rebalances by what began them.
+
+    In:  runs, rebalances
+    Out: (campaign, cell, reason, rebalances, runs, unfinished, median_s, p95_s, moved, stopped_s): ``runs`` in which it
+        happened; ``moved`` and ``stopped_s`` on average per rebalance
+    """
+    took = (F.col("ended_us") - F.col("started_us")) / F.lit(1e6)
+    return (
+        _with_cell(tables["rebalances"], tables["runs"])
+        .groupBy(*CELL, plain_reason(F.col("reason")).alias("reason"))
+        .agg(
+            F.count("*").alias("rebalances"),
+            F.countDistinct("run_id").alias("runs"),
+            F.count(F.when(F.col("ended_us").isNull(), 1)).alias("unfinished"),
+            F.median(took).alias("median_s"),
+            F.percentile(took, F.lit(0.95)).alias("p95_s"),
+            F.avg("moved").alias("moved"),
+            (F.avg("stop_the_world_us") / F.lit(1e6)).alias("stopped_s"),
+        )
+        .orderBy(*CELL, F.desc("rebalances"), "reason")
+    )
+
+
+def downtime_by_cause(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """Downtime of partitions by how their last server stopped, and where the time went.
+
+    In:  runs, downtime
+    Out: (campaign, cell, cause, intervals, runs, total_s, median_s, p95_s, max_s, detect, barrier, hand_over): the last
+        three are shares of the total
+    """
+    length = F.col("until_us") - F.col("from_us")
+    seconds = length / F.lit(1e6)
+    shares = [(F.sum(f"{part}_us") / F.sum(length)).alias(part) for part in ("detect", "barrier", "hand_over")]
+    return (
+        _with_cell(tables["downtime"], tables["runs"])
+        .groupBy(*CELL, "cause")
+        .agg(
+            F.count("*").alias("intervals"),
+            F.countDistinct("run_id").alias("runs"),
+            F.sum(seconds).alias("total_s"),
+            F.median(seconds).alias("median_s"),
+            F.percentile(seconds, F.lit(0.95)).alias("p95_s"),
+            F.max(seconds).alias("max_s"),
+            *shares,
+        )
+        .orderBy(*CELL, "cause")
+    )
+
+
+def settled(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """The layout at the end of each rebalance, one row per member: what it has now and what it had at the one before.
+
+    In:  rebalances, layouts
+    Out: (run_id, group, number, started_us, members, actor, at_us, now, before): arrays of partitions
+    """
+    ended = tables["rebalances"].where(F.col("ended_us").isNotNull() & (F.col("members") > 0))
+    last = tables["layouts"].select("run_id", "group", "generation", "actor", "at_us", F.col("assigned").alias("now"))
+    keyed = ended.select("run_id", "group", "generation", "number", "started_us", "members")
+    at_end = keyed.join(last, ["run_id", "group", "generation"], how="inner")
+    in_order = Window.partitionBy("run_id", "group").orderBy("number")
+    # The rebalance before: not the member's last layout, which may lie further back if it was away meanwhile.
+    previous = keyed.select("run_id", "group", "number", F.lag("number").over(in_order).alias("earlier"))
+    then = at_end.select("run_id", "group", "actor", F.col("number").alias("earlier"), F.col("now").alias("before"))
+    return (
+        at_end.join(previous, ["run_id", "group", "number"], how="inner")
+        .join(then, ["run_id", "group", "actor", "earlier"], how="left")
+        .withColumn("before", F.coalesce("before", F.array().cast("array<string>")))
+        .where(F.col("earlier").isNotNull())
+        .select("run_id", "group", "number", "started_us", "members", "actor", "at_us", "now", "before")
+    )
+
+
+def moves(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """Partitions that changed hands between living members, against the fewest that would have balanced the group.
+
+    The fewest: every member gives up what it has beyond its share of all partitions; members that have most keep the
+    larger shares. That holds for groups whose members all subscribe to the same topics. A partition whose owner is gone
+    had to change hands and counts as neither.
+
+    In:  runs, rebalances, layouts
+    Out: (campaign, cell, rebalances, moved, fewest, excess, with_excess): sums; ``with_excess``: rebalances
+    """
+    key = ("run_id", "group", "number")
+    rows = settled(tables).withColumn("load", F.size("before"))
+    everybody = Window.partitionBy(*key)
+    ranked = everybody.orderBy(F.desc("load"), "actor")
+    present = rows.withColumn("living", F.count("*").over(everybody)).withColumn("rank", F.row_number().over(ranked))
+    all_now = F.sum(F.size("now")).over(everybody)
+    share = F.floor(all_now / F.col("living")) + (F.col("rank") <= all_now % F.col("living")).cast("int")
+    given_up = (
+        present.withColumn("share", share)
+        .groupBy(*key)
+        .agg(F.sum(F.greatest(F.lit(0), F.col("load") - F.col("share"))).alias("fewest"))
+    )
+    now = rows.select(*key, "actor", F.explode("now").alias("partition"))
+    before = rows.select(*key, F.col("actor").alias("had"), F.explode("before").alias("partition"))
+    moved = (
+        now.join(before, [*key, "partition"], how="inner")
+        .groupBy(*key)
+        .agg(F.count(F.when(F.col("actor") != F.col("had"), 1)).alias("moved"))
+    )
+    told = given_up.join(moved, list(key), how="left").withColumn("moved", F.coalesce("moved", F.lit(0)))
+    return (
+        _with_cell(told, tables["runs"])
+        .groupBy(*CELL)
+        .agg(
+            F.count("*").alias("rebalances"),
+            F.sum("moved").alias("moved"),
+            F.sum("fewest").alias("fewest"),
+            F.sum(F.greatest(F.lit(0), F.col("moved") - F.col("fewest"))).alias("excess"),
+            F.count(F.when(F.col("moved") > F.col("fewest"), 1)).alias("with_excess"),
+        )
+        .orderBy(*CELL)
+    )
+
+
+def balance(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """How long a rebalance takes until the last member has its part, and whether the parts are equal then.
+
+    In:  runs, rebalances, layouts
+    Out: (campaign, cell, rebalances, balanced, median_s, p95_s): ``balanced``: share in which no member has two
+        partitions more than another
+    """
+    sizes = settled(tables).withColumn("load", F.size("now"))
+    per = sizes.groupBy("run_id", "group", "number", "started_us").agg(
+        (F.max("load") - F.min("load") <= 1).alias("even"), F.max("at_us").alias("at_us")
+    )
+    took = (F.col("at_us") - F.col("started_us")) / F.lit(1e6)
+    return (
+        _with_cell(per, tables["runs"])
+        .groupBy(*CELL)
+        .agg(
+            F.count("*").alias("rebalances"),
+            F.avg(F.col("even").cast("double")).alias("balanced"),
+            F.median(took).alias("median_s"),
+            F.percentile(took, F.lit(0.95)).alias("p95_s"),
+        )
+        .orderBy(*CELL)
+    )

@@ -1,0 +1,128 @@
+"""What must hold of each table, declared; and the check.
+
+A row that breaks a constraint is a defect of ours or a damaged file, so an analysis with one says so and ends with an
+error.
+"""
+
+from collections.abc import Mapping
+
+from attrs import frozen
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from tools.pipeline import schemas
+from tools.pipeline.schemas import Schema
+
+
+@frozen
+class Constraint:
+    """A condition on rows (SQL) or, between tables, a query that gives the rows that break it."""
+
+    name: str
+    table: str
+    holds: str = ""
+    """SQL of a row that is as it should be."""
+    breaks: str = ""
+    """A query whose rows are wrong."""
+
+
+def _row(table: str, name: str, holds: str) -> Constraint:
+    return Constraint(name, table, holds=holds)
+
+
+def _never_null(schema: Schema) -> Constraint:
+    return _row(schema.name, "required columns are there", " and ".join(f"`{c}` is not null" for c in schema.required))
+
+
+def _unique(table: str, *columns: str) -> Constraint:
+    key = ", ".join(f"`{column}`" for column in columns)
+    query = f"select {key} from {table} group by {key} having count(*) > 1"
+    return Constraint(f"({', '.join(columns)}) is unique", table, breaks=query)
+
+
+def _belongs(table: str) -> Constraint:
+    query = f"select t.run_id from {table} t left anti join runs r on t.run_id = r.run_id"
+    return Constraint("every row belongs to a run", table, breaks=query)
+
+
+def _sums(table: str, column: str, total: str) -> Constraint:
+    """A run's own figure is what its rows in another table add up to."""
+    query = (
+        f"select r.run_id, r.{column}, t.total from runs r left join "
+        f"(select run_id, {total} total from {table} group by run_id) t on r.run_id = t.run_id "
+        f"where r.{column} is not null and r.{column} <> coalesce(t.total, 0)"
+    )
+    return Constraint(f"adds up to runs.{column}", table, breaks=query)
+
+
+def _of_traced(table: str, column: str, total: str) -> Constraint:
+    query = _sums(table, column, total).breaks + " and r.traced"
+    return Constraint(f"traced runs: adds up to runs.{column}", table, breaks=query)
+
+
+ALL = (*schemas.RECORDED.values(), *schemas.DERIVED.values())
+
+CONSTRAINTS: tuple[Constraint, ...] = (
+    *(_never_null(schema) for schema in ALL),
+    *(_belongs(schema.name) for schema in ALL if schema not in (schemas.RUNS, schemas.BAD_RECORDS)),
+    _unique("runs", "run_id"),
+    _unique("notes", "run_id", "n"),
+    _unique("steps", "run_id", "seq"),
+    _unique("rebalances", "run_id", "number"),
+    _unique("faults", "run_id", "fault_index"),
+    _row("runs", "a digest has 32 hexadecimal digits", "digest is null or digest rlike '^[0-9a-f]{32}$'"),
+    _row("rebalances", "ends after it began", "ended_us is null or ended_us >= started_us"),
+    _row("ownership", "ends after it began", "until_us >= from_us"),
+    _row("downtime", "ends after it began", "until_us > from_us"),
+    _row("downtime", "its parts add up", "detect_us + barrier_us + hand_over_us = until_us - from_us"),
+    _row("downtime", "no part is negative", "detect_us >= 0 and barrier_us >= 0 and hand_over_us >= 0"),
+    _row("layouts", "gained and kept make up the assignment", "gained + kept = partitions"),
+    _sums("rebalances", "rebalances", "count(*)"),
+    _sums("rebalances", "moved", "sum(moved)"),
+    _sums("downtime", "downtime_us", "sum(until_us - from_us)"),
+    _of_traced("steps", "steps", "count(*)"),
+    _of_traced("packets", "messages", "count(distinct packet_id)"),
+)
+"""The sums compare what column functions make of recorded facts with what the run's own metrics said."""
+
+
+@frozen
+class Broken:
+    """A constraint that does not hold: how many rows break it, and one of them."""
+
+    constraint: Constraint
+    rows: int
+    example: str
+
+    def text(self) -> str:
+        """In one line."""
+        return f"{self.constraint.table}: {self.constraint.name}: {self.rows} rows break this, such as {self.example}"
+
+
+def check(tables: Mapping[str, DataFrame]) -> list[Broken]:
+    """Every constraint of the tables given; they must be registered as views of their names."""
+    spark = next(iter(tables.values())).sparkSession
+    broken = []
+    for name, table in tables.items():
+        rows = [each for each in CONSTRAINTS if each.table == name and each.holds]
+        if rows:  # all conditions on single rows in one pass
+            failing = [F.count(F.when(~F.coalesce(F.expr(each.holds), F.lit(False)), 1)) for each in rows]
+            counts = table.agg(*[count.alias(str(index)) for index, count in enumerate(failing)]).first()
+            assert counts is not None, "an aggregate has a row"
+            for each, count in zip(rows, counts, strict=True):
+                if count:
+                    bad = table.where(f"not coalesce({each.holds}, false)").first()
+                    broken.append(Broken(each, count, _said(bad)))
+        for each in CONSTRAINTS:
+            if each.table == name and each.breaks:
+                wrong = spark.sql(each.breaks).cache()
+                count = wrong.count()
+                if count:
+                    broken.append(Broken(each, count, _said(wrong.first())))
+                wrong.unpersist()
+    return broken
+
+
+def _said(row: object) -> str:
+    text = str(row)
+    return text if len(text) <= 200 else f"{text[:200]}..."

@@ -1,0 +1,209 @@
+"""Reads, calls the pure jobs in order, writes. An analysis is: what is new into tables, constraints, marts, exports.
+
+OUT/tables/...            ``ingest``
+OUT/marts/NAME.parquet    each mart, and the same as NAME.csv and NAME.json
+"""
+
+import csv
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from attrs import field, frozen, mutable
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from tools.pipeline import tables as jobs
+from tools.pipeline.campaign import CampaignError
+from tools.pipeline.ingest import New, Tables
+from tools.pipeline.marts import MARTS
+from tools.pipeline.quality import Broken, check
+from tools.pipeline.schemas import COMMITS, DERIVED, DOWNTIME, GENERATIONS, LAYOUTS, NOTES, OWNERSHIP, RECORDED
+
+Say = Callable[[str], None]
+
+
+@mutable
+class Analysis:
+    """What an analysis came to. ``seconds``: by table and mart, how long it took."""
+
+    new_units: int = 0
+    rows: dict[str, int] = field(factory=dict)
+    seconds: dict[str, float] = field(factory=dict)
+    broken: list[Broken] = field(factory=list)
+    bad_records: list[dict[str, Any]] = field(factory=list)
+    headline: list[dict[str, Any]] = field(factory=list)
+
+
+@frozen
+class _Clock:
+    into: dict[str, float]
+    say: Say
+
+    @contextmanager
+    def time(self, name: str) -> Iterator[None]:
+        began_s = time.perf_counter()
+        yield
+        self.into[name] = round(time.perf_counter() - began_s, 3)
+        self.say(f"{name}: {self.into[name]:.1f} s")
+
+
+def analyze(spark: SparkSession, root: Path, out: Path, *, say: Say, with_checks: bool = True) -> Analysis:
+    """Bring the tables of a folder up to date and make all marts.
+
+    Args:
+        spark: where.
+        root: a campaign's folder, a folder of campaigns and traces, or one trace.
+        out: where tables and marts go.
+        say: told of each step and how long it took.
+        with_checks: check the constraints.
+
+    Raises:
+        CampaignError: nothing to analyze, a damaged or changed file, a full disk.
+    """
+    done = Analysis()
+    clock = _Clock(done.seconds, say)
+    try:
+        tables = Tables(spark, (out / "tables").resolve())
+        new = tables.find_new(root)
+        if not new and not tables.parts:
+            raise CampaignError(f"{root}: neither a campaign's results nor a trace in it")
+        done.new_units = len(new.units)
+        if new:
+            _add(tables, new, clock)
+        views = register(spark, out)
+        for name, view in views.items():
+            done.rows[name] = view.count()
+        if with_checks:
+            with clock.time("constraints"):
+                done.broken = check(views)
+        write_marts(views, out / "marts", clock)
+        done.bad_records = [row.asDict() for row in views["bad_records"].orderBy("path", "at_byte").collect()]
+        done.headline = json.loads((out / "marts" / "headline.json").read_text(encoding="utf-8"))
+    except CampaignError:
+        raise
+    except OSError as error:
+        raise CampaignError(f"{error.filename or out}: {error.strerror}") from error
+    except Exception as error:
+        raise CampaignError(_plain(error)) from error
+    return done
+
+
+def _add(tables: Tables, new: New, clock: _Clock) -> None:
+    """A new part: the recorded tables, then what follows from them."""
+    with clock.time("ingest"):
+        part = tables.ingest(new)
+    notes = tables.read(NOTES, [part])
+    plain = notes.drop("campaign")
+    campaign = tables.read(RECORDED["runs"], [part]).select("run_id", "campaign")
+
+    def put(schema: Any, rows: DataFrame) -> DataFrame:
+        with clock.time(schema.name):
+            tables.write(part, schema, rows.join(campaign, "run_id", how="inner"))
+        return tables.read(schema, [part]).drop("campaign")
+
+    began = put(GENERATIONS, jobs.generations(plain))
+    put(LAYOUTS, jobs.layouts(plain))
+    put(COMMITS, jobs.commits(plain))
+    owned = put(OWNERSHIP, jobs.ownership(plain))
+    put(DOWNTIME, jobs.downtime(plain, owned, began))
+    tables.commit(part, new)
+
+
+def register(spark: SparkSession, out: Path) -> dict[str, DataFrame]:
+    """Every table as a view of its name."""
+    tables = Tables(spark, (out / "tables").resolve())
+    if not tables.parts:
+        raise CampaignError(f"{out} holds no tables: kemu analyze makes them")
+    views = {}
+    for schema in (*RECORDED.values(), *DERIVED.values()):
+        views[schema.name] = tables.read(schema)
+        views[schema.name].createOrReplaceTempView(schema.name)
+    return views
+
+
+def register_marts(spark: SparkSession, out: Path) -> None:
+    """Every mart as a view of its name."""
+    for name in MARTS:
+        path = out / "marts" / f"{name}.parquet"
+        if path.exists():
+            spark.read.parquet(str(path)).createOrReplaceTempView(name)
+
+
+def write_marts(views: dict[str, DataFrame], folder: Path, clock: _Clock) -> None:
+    """Make every mart; each is written whole under its name, as Parquet, CSV and JSON."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, mart in MARTS.items():
+        with clock.time(f"mart {name}"):
+            table = mart(views).toArrow()
+            rows = table.to_pylist()
+            with _whole(folder / f"{name}.parquet") as path:
+                pq.write_table(table, path)
+            with _whole(folder / f"{name}.json") as path:
+                path.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+            with _whole(folder / f"{name}.csv") as path:
+                write_csv(path, table.column_names, rows)
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> None:
+    """Rows as CSV, null as nothing."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield fresh
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def _plain(error: BaseException) -> str:
+    """Spark's exception in a line."""
+    text = str(error)
+    for mark in ("No space left on device", "is not a Parquet file", "Permission denied"):
+        for line in text.splitlines():
+            if mark in line:
+                return line.strip()[:400]
+    return text.strip().splitlines()[0][:400] if text.strip() else type(error).__name__
+
+
+def ask(spark: SparkSession, out: Path, sql: str | None, limit: int) -> tuple[list[str], list[dict[str, Any]], bool]:
+    """Run a query over tables and marts.
+
+    Args:
+        spark: where.
+        out: the folder of an analysis.
+        sql: the query; None lists every table's columns.
+        limit: rows at most, 0 = all.
+
+    Returns:
+        The columns' names, the rows, and whether there are more.
+
+    Raises:
+        CampaignError: no tables there, or Spark does not understand the query.
+    """
+    register(spark, out)
+    register_marts(spark, out)
+    if sql is None:
+        listed = [
+            {"table": name, "columns": ", ".join(spark.table(name).columns)}
+            for name in sorted(view.name for view in spark.catalog.listTables())
+        ]
+        return ["table", "columns"], listed, False
+    try:
+        answer = spark.sql(sql)
+        rows = (answer.limit(limit + 1) if limit else answer).toArrow().to_pylist()
+    except PySparkException as error:
+        raise CampaignError(f"the query: {_plain(error)}") from None
+    return answer.columns, rows[: limit or None], bool(limit) and len(rows) > limit

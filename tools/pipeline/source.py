@@ -1,0 +1,221 @@
+"""``format("kemu")``: trace files as a DataFrame, batch and streaming.
+
+    spark.dataSource.register(KemuSource)
+    spark.read.format("kemu").option("table", "packets").load("runs/")
+    spark.readStream.format("kemu").option("table", "runs").load("runs/")
+
+Options: ``path`` (a file or a folder, looked through to its bottom) or ``files`` (a JSON list of files), ``table``
+(one of ``schemas.OF_TRACES``; without it rows of all of them, in the wide schema ``EVENTS``), ``splitBytes`` (larger
+files are cut at the beginnings of runs).
+
+One partition is one file, or part of a large one. What cannot be read is in the table ``bad_records``; with another
+table alone it is not shown, so whoever reads one table should look at that one too. As a stream, a file's unfinished
+last block is left for later; what has been read is told by its byte offset.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+
+from emulator.blocks import MAGIC, TraceError, blocks_of, first_block
+from emulator.traces import HEADER
+from tools.pipeline.decode import Decoder, Span
+from tools.pipeline.schemas import BAD_RECORDS, EVENTS, OF_TRACES, Schema
+
+SUFFIX = ".kemu"
+BATCH_ROWS = 20_000
+SPLIT_BYTES = 64 << 20
+_HEAD_BYTES = len(MAGIC) + 2
+"""What stands before the first block of a file."""
+_TABLES: Mapping[str, Schema] = {schema.name: schema for schema in OF_TRACES}
+
+
+class _Part(InputPartition):
+    def __init__(self, spans: tuple[Span, ...]) -> None:
+        self.spans = spans
+
+
+class KemuSource(DataSource):
+    """See the module."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "kemu"
+
+    def schema(self) -> T.StructType:
+        """The table's columns, or the wide table's."""
+        return self._schema().spark()
+
+    def _schema(self) -> Schema:
+        table = self.options.get("table")
+        if table is None:
+            return EVENTS
+        if table not in _TABLES:
+            raise ValueError(f'"{table}" is no table of a trace; there are: {", ".join(_TABLES)}')
+        return _TABLES[table]
+
+    def reader(self, schema: T.StructType) -> DataSourceReader:
+        """For ``spark.read``."""
+        return _BatchReader(self._schema(), dict(self.options))
+
+    def streamReader(self, schema: T.StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """For ``spark.readStream``."""
+        return _StreamReader(self._schema(), dict(self.options))
+
+
+class _Reading:
+    """What both readers share: options, and spans as Arrow batches."""
+
+    def __init__(self, schema: Schema, options: dict[str, str]) -> None:
+        self._schema = schema
+        if "path" not in options and "files" not in options:
+            raise ValueError("kemu: give a path, as in load(PATH)")
+        self._options = options
+        self._split_bytes = int(options.get("splitbytes", options.get("splitBytes", SPLIT_BYTES)))
+
+    def _files(self) -> list[Path]:
+        if "files" in self._options:
+            return [Path(name) for name in json.loads(self._options["files"])]
+        return trace_files(Path(self._options["path"]))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """A partition's rows."""
+        assert isinstance(partition, _Part)
+        wide = self._schema is EVENTS or self._schema.name == EVENTS.name
+        tables = frozenset(_TABLES) if wide else frozenset((self._schema.name,))
+        rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in tables | {BAD_RECORDS.name}}
+        decoder = Decoder(lambda table, row: rows[table].append(row), tables)
+        for span in partition.spans:
+            for _ in decoder.decode(span):
+                for name in tables:
+                    if len(rows[name]) >= BATCH_ROWS:
+                        yield self._batch(name, rows[name])
+                        rows[name] = []
+        for name in sorted(tables):
+            if rows[name]:
+                yield self._batch(name, rows[name])
+
+    def _batch(self, table: str, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+        narrow = _TABLES[table].batch(rows)
+        if self._schema.name == table:
+            return narrow
+        schema = EVENTS.arrow()
+        have = set(narrow.schema.names)
+        arrays = [pa.array([table] * len(rows), pa.string())]
+        arrays += [
+            narrow.column(field.name) if field.name in have else pa.nulls(len(rows), field.type)
+            for field in schema
+            if field.name != "table"
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+class _BatchReader(_Reading, DataSourceReader):
+    def partitions(self) -> list[InputPartition]:
+        """One per file; large files are cut at the beginnings of runs."""
+        parts: list[InputPartition] = []
+        for path in self._files():
+            parts += [_Part((span,)) for span in spans_of(path, self._split_bytes)]
+        return parts or [_Part(())]
+
+
+class _StreamReader(_Reading, DataSourceStreamReader):
+    """An offset is {path: [bytes read, where the header of the run that goes on there lies]} as a JSON text."""
+
+    def initialOffset(self) -> dict[str, str]:  # noqa: N802
+        """Nothing read."""
+        return {"files": "{}"}
+
+    def latestOffset(self, start: dict[str, str] | None = None, limit: Any = None) -> dict[str, str]:  # noqa: N802
+        """Every whole block there is now."""
+        known: dict[str, list[int]] = json.loads((start or {"files": "{}"})["files"])
+        return {"files": json.dumps({str(path): _whole(path, known.get(str(path))) for path in self._files()})}
+
+    def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
+        """One per file that has grown."""
+        before: dict[str, list[int]] = json.loads(start["files"])
+        parts: list[InputPartition] = []
+        for path, (until, _) in sorted(json.loads(end["files"]).items()):
+            since, header_at = before.get(path, [0, -1])
+            if until > since:
+                span = Span(path, since, until, header_at, growing=True, prefix=run_prefix(Path(path)))
+                parts.append(_Part((span,)))
+        return parts
+
+    def commit(self, end: dict[str, str]) -> None:
+        """Files stay where they are."""
+
+
+def _whole(path: Path, known: list[int] | None) -> list[int]:
+    """How far a growing file can be read, and the header of the run that goes on there (-1: none does)."""
+    offset, header_at = known or (0, -1)
+    try:
+        if offset == 0:
+            offset = first_block(path)
+        for at, after, payload in blocks_of(path, offset):
+            if isinstance(payload, str):
+                break
+            if payload[1:2] == bytes((HEADER,)):
+                header_at = at
+            offset = after
+    except (TraceError, OSError):
+        size = path.stat().st_size
+        # A foreign or damaged file is read "to its end" once, so that it becomes a bad record; a file that has not yet
+        # got its first bytes is looked at again.
+        return [max(size, 1), header_at] if size >= _HEAD_BYTES or offset else [0, -1]
+    return [offset, header_at]
+
+
+def trace_files(root: Path) -> list[Path]:
+    """Every trace file at or below a path, sorted.
+
+    Raises:
+        FileNotFoundError: no such path.
+    """
+    if root.is_file():
+        return [root]
+    if not root.is_dir():
+        raise FileNotFoundError(f"{root}: no such file or folder")
+    found = []
+    for folder, folders, names in os.walk(root):
+        # Attempts of a campaign that is under way begin with a dot; they are nobody's results yet.
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        found += [Path(folder) / name for name in names if name.endswith(SUFFIX) and not name.startswith(".")]
+    return sorted(found)
+
+
+def spans_of(path: Path, split_bytes: int = SPLIT_BYTES) -> list[Span]:
+    """A file as one span, or a large one as several that begin with a run."""
+    prefix = run_prefix(path)
+    size = path.stat().st_size
+    end = 1 << 62
+    if size <= split_bytes:
+        return [Span(str(path), 0, end, prefix=prefix)]
+    cuts = [0]
+    try:
+        for offset, _, payload in blocks_of(path, first_block(path)):
+            if offset - cuts[-1] >= split_bytes and payload[1:2] == bytes((HEADER,)):
+                cuts.append(offset)
+    except TraceError:
+        pass  # whoever reads the span says so
+    return [Span(str(path), start, until, prefix=prefix) for start, until in zip(cuts, [*cuts[1:], end], strict=True)]
+
+
+def run_prefix(path: Path) -> str:
+    """The prefix of the ids of a campaign's runs, "" for other files."""
+    folder = path.parent
+    if folder.parent.name != "chunks":
+        return ""
+    try:
+        told = json.loads((folder.parent.parent / "campaign.json").read_text(encoding="utf-8"))
+        _, cell, _, _ = told["chunks"][int(folder.name)]
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
+    return f"{told['id']}/{cell}"

@@ -1,0 +1,224 @@
+"""Tables that follow from the recorded ones: pure functions, DataFrame to DataFrame, each with its contract.
+
+Facts of a run are in order by ``n``. Times are equal often (a step reports many facts), so whatever asks "what came
+before" orders by ``n`` and not by time.
+"""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as every text on Spark names it
+
+from tools.pipeline.schemas import COMMITS, DOWNTIME, GENERATIONS, LAYOUTS, OWNERSHIP, Schema
+
+PREPARING = "PreparingRebalance"
+_FOREVER = (1 << 63) - 1
+
+
+def of(schema: Schema) -> list[Column]:
+    """The columns of a table by name and type: the contract at the end of a job."""
+    return [F.col(name).cast(schema.spark()[name].dataType).alias(name) for name in schema.names]
+
+
+def _ids(*more: str) -> list[str]:
+    return ["run_id", *more]
+
+
+def generations(notes: DataFrame) -> DataFrame:
+    """Generations: when each began, with whom, and since when and why the group had prepared for it.
+
+    In:  notes
+    Out: GENERATIONS; ``prepared_us`` and ``reason`` null when the record begins in the midst of it
+    """
+    until_here = (
+        Window.partitionBy("run_id", "group").orderBy("n").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    prepares = (F.col("fact") == "GroupBecame") & (F.col("new") == PREPARING)
+    begins = F.col("fact") == "JoinPhaseCompleted"
+    return (
+        notes.where(prepares | begins)
+        .withColumn("prepared_us", F.last(F.when(prepares, F.col("at_us")), ignorenulls=True).over(until_here))
+        .withColumn("reason", F.last(F.when(prepares, F.col("why")), ignorenulls=True).over(until_here))
+        .where(begins)
+        .withColumn("members", F.size("members"))
+        .select(*of(GENERATIONS))
+    )
+
+
+def layouts(notes: DataFrame) -> DataFrame:
+    """Layouts: every assignment a member took, against the one before.
+
+    In:  notes
+    Out: LAYOUTS
+    """
+    in_order = Window.partitionBy("run_id", "group", "actor").orderBy("n")
+    before = F.coalesce(F.lag("partitions").over(in_order), F.array().cast("array<string>"))
+    return (
+        notes.where(F.col("fact") == "AssignmentReceived")
+        .withColumn("before", before)
+        .withColumn("assigned", F.col("partitions"))
+        .withColumn("gained", F.size(F.array_except("assigned", "before")))
+        .withColumn("kept", F.size(F.array_intersect("assigned", "before")))
+        .withColumn("partitions", F.size("assigned"))
+        .select(*of(LAYOUTS))
+    )
+
+
+def commits(notes: DataFrame) -> DataFrame:
+    """Commits: offsets that became durable, and what members were answered.
+
+    In:  notes
+    Out: COMMITS
+    """
+    durable = F.col("fact") == "OffsetCommitted"
+    return (
+        notes.where(durable | (F.col("fact") == "CommitAnswered"))
+        .withColumn("what", F.when(durable, "durable").otherwise("answered"))
+        .withColumn("error", F.coalesce("error", F.lit("NONE")))
+        .withColumn("partition", F.when(durable, F.concat_ws("-", "topic", F.col("partition").cast("string"))))
+        .select(*of(COMMITS))
+    )
+
+
+def run_ends(notes: DataFrame) -> DataFrame:
+    """When each run's record ends: its last fact.
+
+    In:  notes
+    Out: (run_id, ends_us)
+    """
+    return notes.groupBy("run_id").agg(F.max("at_us").alias("ends_us"))
+
+
+def ownership(notes: DataFrame) -> DataFrame:
+    """Ownership: intervals in which members held partitions, by their own account.
+
+    A member holds a partition from ``PartitionsAssigned`` (among those added) until it is revoked or lost, until the
+    member fails, until its host goes down, or until the record ends. A zombie's interval overlaps its successor's.
+
+    In:  notes
+    Out: OWNERSHIP
+    """
+    key = _ids("actor", "life", "group", "partition")
+    named = {"PartitionsAssigned": "", "PartitionsRevoked": "revoked", "PartitionsLost": "lost"}
+    changes = (
+        notes.where(F.col("fact").isin(*named))
+        .withColumn("partition", F.explode("partitions"))
+        .withColumn("ended_by", F.create_map(*[F.lit(word) for pair in named.items() for word in pair])[F.col("fact")])
+        .select(*key, "n", "at_us", "ended_by")
+    )
+    holders = changes.select(*key).distinct()
+    failed = notes.where(F.col("fact") == "MemberFailed").select(
+        *_ids("actor", "life"), "n", "at_us", F.lit("failed").alias("ended_by")
+    )
+    down = notes.where(F.col("fact") == "HostDown").select(
+        "run_id", "host", F.col("host_life").alias("life"), "n", "at_us", F.lit("down").alias("ended_by")
+    )
+    on_hosts = holders.withColumn("host", F.substring_index("actor", "/", 1))
+    ends = (
+        holders.join(failed, _ids("actor", "life"), how="inner")
+        .select(*key, "n", "at_us", "ended_by")
+        .unionByName(on_hosts.join(down, _ids("host", "life"), how="inner").select(*key, "n", "at_us", "ended_by"))
+    )
+    in_order = Window.partitionBy(*key).orderBy("n")
+    starts = F.col("ended_by") == ""
+    # Runs of equal rows: a partition that is added twice is held from the first time on.
+    fresh = starts & (F.coalesce(F.lag("ended_by").over(in_order), F.lit("none")) != "")
+    behind = in_order.rowsBetween(1, Window.unboundedFollowing)
+    ending = F.when(~starts, F.struct("at_us", "ended_by"))
+    return (
+        changes.unionByName(ends)
+        .withColumn("fresh", fresh)
+        .withColumn("end", F.first(ending, ignorenulls=True).over(behind))
+        .where("fresh")
+        .join(run_ends(notes), "run_id", how="inner")
+        .withColumn("from_us", F.col("at_us"))
+        .withColumn("until_us", F.coalesce("end.at_us", "ends_us"))
+        .withColumn("ended_by", F.coalesce("end.ended_by", F.lit("end")))
+        .select(*of(OWNERSHIP))
+    )
+
+
+def pauses(notes: DataFrame) -> DataFrame:
+    """Pauses: intervals in which hosts stood still.
+
+    In:  notes
+    Out: (run_id, host, paused_us, resumed_us); to the end of the record if it never went on
+    """
+    in_order = Window.partitionBy("run_id", "host").orderBy("n")
+    paused = F.col("fact") == "HostPaused"
+    return (
+        notes.where(F.col("fact").isin("HostPaused", "HostResumed", "HostDown"))
+        .withColumn("then_us", F.lead("at_us").over(in_order))
+        .where(paused)
+        .join(run_ends(notes), "run_id", how="inner")
+        .select(
+            "run_id", "host", F.col("at_us").alias("paused_us"), F.coalesce("then_us", "ends_us").alias("resumed_us")
+        )
+    )
+
+
+def downtime(notes: DataFrame, owned: DataFrame, began: DataFrame) -> DataFrame:
+    """Downtime: intervals in which nobody served a partition, from the first time it was served on.
+
+    A member serves what it holds, but not while its host is paused (``emulator.serving`` counts the same way, live).
+
+    In:  notes; owned: OWNERSHIP; began: GENERATIONS
+    Out: DOWNTIME
+    """
+    key = _ids("group", "partition")
+    held = owned.withColumn("host", F.substring_index("actor", "/", 1))
+    still = (
+        held.join(pauses(notes), _ids("host"), how="inner")
+        .withColumn("since", F.greatest("from_us", "paused_us"))
+        .withColumn("until", F.least("until_us", "resumed_us"))
+        .where("since < until")
+    )
+
+    def change(of_what: DataFrame, at: str, by: int, cause: Column) -> DataFrame:
+        return of_what.select(*key, F.col(at).alias("at_us"), F.lit(by).alias("change"), cause.alias("cause"))
+
+    nothing = F.lit(None).cast("string")
+    changes = (
+        change(held, "from_us", 1, nothing)
+        .unionByName(change(held, "until_us", -1, F.col("ended_by")))
+        .unionByName(change(still, "since", -1, F.lit("paused")))
+        .unionByName(change(still, "until", 1, nothing))
+    )
+    in_order = Window.partitionBy(*key).orderBy("at_us")
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    instants = (
+        changes.groupBy(*key, "at_us")
+        .agg(F.sum("change").alias("change"), F.max("cause").alias("cause"))
+        .withColumn("servers", F.sum("change").over(so_far))
+        .withColumn("cause", F.last("cause", ignorenulls=True).over(so_far))
+        .withColumn("until_us", F.lead("at_us").over(in_order))
+        .where((F.col("servers") == 0) & ((F.col("change") < 0) | F.col("cause").isNotNull()))
+        .join(run_ends(notes), "run_id", how="inner")
+        .withColumn("until_us", F.coalesce("until_us", "ends_us"))
+        .withColumnRenamed("at_us", "from_us")
+        .where("from_us < until_us")
+        .select(*key, "from_us", "until_us", "cause")
+    )
+    return _parted(instants, began).select(*of(DOWNTIME))
+
+
+def _parted(down: DataFrame, began: DataFrame) -> DataFrame:
+    """Cut each interval at the first preparation and at the last generation that lie in it.
+
+    In:  down(run_id, group, partition, from_us, until_us, cause); began: GENERATIONS
+    Out: the same with detect_us, barrier_us, hand_over_us
+    """
+    key = ["run_id", "group", "partition", "from_us", "until_us", "cause"]
+    inside = (F.col("g.at_us") > F.col("d.from_us")) & (F.col("g.at_us") <= F.col("d.until_us"))
+    same = (F.col("g.run_id") == F.col("d.run_id")) & (F.col("g.group") == F.col("d.group"))
+    met = (
+        down.alias("d")
+        .join(began.alias("g"), same & inside, how="left")
+        .groupBy(*[F.col(f"d.{name}").alias(name) for name in key])
+        .agg(F.min("g.prepared_us").alias("prepared_us"), F.max("g.at_us").alias("begun_us"))
+    )
+    length = F.col("until_us") - F.col("from_us")
+    prepared = F.greatest("prepared_us", "from_us")
+    return (
+        met.withColumn("detect_us", F.when(F.col("begun_us").isNull(), length).otherwise(prepared - F.col("from_us")))
+        .withColumn("barrier_us", F.coalesce(F.col("begun_us") - prepared, F.lit(0)))
+        .withColumn("hand_over_us", F.coalesce(F.col("until_us") - F.col("begun_us"), F.lit(0)))
+    )
