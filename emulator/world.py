@@ -14,10 +14,8 @@ from actors.machine import (
     Appended,
     Event,
     Hangup,
-    LinkDown,
     Loaded,
     Note,
-    Received,
     Send,
     StartTimer,
     StopTimer,
@@ -30,6 +28,7 @@ from emulator.agenda import Agenda, Entry
 from emulator.chance import Stream
 from emulator.hosts import Actor, Condition, Disk, DiskWrite, Host, MachineFactory, Timer, Turn
 from emulator.network import Network, Packet, Verdict
+from emulator.rows import APPEND, HANGUP, NOTE, SEND, START_TIMER, STOP_TIMER, event_row
 from emulator.traces import TraceWriter
 from protocol.commands import Start
 from protocol.errors import ErrorCode
@@ -122,12 +121,12 @@ class World:
         now_us = self.now_us
         local_us = now_us if host.steady else host.local_us(now_us)
         self.steps = seq = self.steps + 1
-        event_row = (0, self.network.arrived) if type(event) is Received else self._event_row(event)
+        event_made = event_row(event, self.network.arrived)
         try:
             effects: Sequence[Any] = actor.machine.step(local_us, event)
         except Exception as error:
             self.writer.broken(
-                seq, now_us, actor.name, actor.life, local_us, event_row, f"{type(error).__name__}: {error}"
+                seq, now_us, actor.name, actor.life, local_us, event_made, f"{type(error).__name__}: {error}"
             )
             raise MachineBroke(f"{actor.name} at {now_us} us, step {seq}: {type(error).__name__}: {error}") from error
         rows: list[tuple[Any, ...]] = []
@@ -139,8 +138,18 @@ class World:
                 packet, verdict, due_us = self.network.send(actor, effect)
                 to, connection, request_id = effect[:3]
                 data = packet.data
-                rows.append((0, packet.id, to, connection, request_id, data))
-                record: PacketRow = (packet.id, now_us, actor.name, to, packet.connection, packet.api, len(data), verdict, due_us)
+                rows.append((SEND, packet.id, to, connection, request_id, data))
+                record: PacketRow = (
+                    packet.id,
+                    now_us,
+                    actor.name,
+                    to,
+                    packet.connection,
+                    packet.api,
+                    len(data),
+                    verdict,
+                    due_us,
+                )
                 if sent is None:
                     sent = [record]
                 else:
@@ -148,28 +157,28 @@ class World:
                 if self.watch_sends is not None:
                     self.watch_sends(packet, effect[4])
             elif kind is StartTimer:
-                rows.append((2, *effect))
+                rows.append((START_TIMER, *effect))
                 self._start_timer(actor, effect[0], effect[1])
             elif kind is Note:
                 fact = effect[0]
-                rows.append((5, to_row(fact)))
+                rows.append((NOTE, to_row(fact)))
                 if noted is None:
                     noted = [fact]
                 else:
                     noted.append(fact)
             elif kind is StopTimer:
-                rows.append((3, *effect))
+                rows.append((STOP_TIMER, *effect))
                 timer = actor.timers.get(effect[0])
                 if timer is not None:
                     timer.due_us = -1
             elif kind is Append:
-                rows.append((4, *effect))
+                rows.append((APPEND, *effect))
                 self._append(actor, effect)
             else:
                 assert kind is Hangup, effect
-                rows.append((1, *effect))
+                rows.append((HANGUP, *effect))
                 self.network.hang_up(actor, effect[0])
-        self.writer.step(seq, now_us, actor.name, actor.life, local_us, event_row, rows)
+        self.writer.step(seq, now_us, actor.name, actor.life, local_us, event_made, rows)
         if sent is not None:
             for record in sent:
                 self.writer.packet(*record)
@@ -184,16 +193,6 @@ class World:
                         see(seen)
         if actor.machine.finished and host.running:
             self.take_down(host, Condition.CLOSED)
-
-    def _event_row(self, event: Event) -> tuple[Any, ...]:
-        kind = type(event)
-        if kind is TimerFired:
-            return (2, event[0])
-        if kind is Appended:
-            return (3, *event)
-        if kind is Told:
-            return (5, to_row(event[0]))
-        return (1, *event) if kind is LinkDown else (4, *event)
 
     def watch(self, observers: Sequence[Observer]) -> None:
         """From now on these see every fact they want, in this order."""

@@ -44,14 +44,14 @@ def steady(
 def measure(say: Callable[[str], None], *, quick: bool = False) -> dict[str, Any]:
     """All figures of the engine; ``say`` shows progress."""
     gc.collect()
-    result = _steps(say, rounds=2 if quick else 7, seconds=20 if quick else 120)
+    result = _steps(say, rounds=1 if quick else 7, seconds=15 if quick else 100)
     result |= _growth(say, quick=quick)
     say("memory per member")
-    result["bytes_per_member"] = _bytes_per_member(100 if quick else 500)
+    result["bytes_per_member"] = _bytes_per_member(40 if quick else 500)
     say("one member joins 50 with 500 partitions")
     result |= _join_50_to_51(rounds=1 if quick else 5)
     say("1,000 members, 10,000 partitions, 10 minutes of virtual time" if not quick else "a smaller herd")
-    result["herd"] = _herd(100 if quick else 1000, 1000 if quick else 10_000, 30 if quick else 600)
+    result["herd"] = _herd(20 if quick else 1000, 40 if quick else 10_000, 30 if quick else 600)
     return result
 
 
@@ -110,45 +110,46 @@ def steps_per_s(scenario: Scenario, drive: Drive, from_s: int = 0, *, checked: b
 
 
 def _steps(say: Callable[[str], None], rounds: int, seconds: int) -> dict[str, Any]:
-    scenario = steady(10, 20, seconds)
-    series: dict[str, list[float]] = {
-        name: [] for name in ("trio", "bare", "roundtrips", "heap", "trio_ratio", "bare_ratio")
+    """Steps per round trip of a group at rest (it polls, heartbeats, commits); "loaded": it also gets records."""
+    at_rest, loaded = steady(10, 20, 2 * seconds, rate=0), steady(10, 20, seconds, rate=10)
+    mixes: dict[str, Callable[[], float]] = {
+        "trio_steps_per_roundtrip": lambda: steps_per_s(at_rest, drive_trio),
+        "bare_steps_per_roundtrip": lambda: steps_per_s(at_rest, drive_bare),
+        "trio_loaded_steps_per_roundtrip": lambda: steps_per_s(loaded, drive_trio),
+        "bare_loaded_steps_per_roundtrip": lambda: steps_per_s(loaded, drive_bare),
+        "bare_loaded_checked_steps_per_roundtrip": lambda: steps_per_s(loaded, drive_bare, checked=True),
     }
+    ratios: dict[str, list[float]] = {name: [] for name in mixes}
+    limits: dict[str, list[float]] = {"roundtrips_per_s": [], "heap_events_per_s": []}
+    rates: list[float] = []
     for number in range(rounds):
         say(f"steps of both drives against their limits, {number + 1} of {rounds}")
-        roundtrips, heap = raw_roundtrips_per_s(), heap_events_per_s()
-        trio_steps, bare_steps = steps_per_s(scenario, drive_trio), steps_per_s(scenario, drive_bare)
-        again = raw_roundtrips_per_s()
-        limit = (roundtrips + again) / 2
-        for name, value in (
-            ("trio", trio_steps),
-            ("bare", bare_steps),
-            ("roundtrips", limit),
-            ("heap", heap),
-            ("trio_ratio", trio_steps / limit),
-            ("bare_ratio", bare_steps / limit),
-        ):
-            series[name].append(value)
-    median = {name: statistics.median(values) for name, values in series.items()}
+        limits["heap_events_per_s"].append(heap_events_per_s())
+        before = raw_roundtrips_per_s()
+        for name, measured in mixes.items():
+            rate, after = measured(), raw_roundtrips_per_s()
+            ratios[name].append(rate / ((before + after) / 2))
+            limits["roundtrips_per_s"].append(after)
+            before = after
+            if name == "bare_steps_per_roundtrip":
+                rates.append(rate)
+    heap = statistics.median(limits["heap_events_per_s"])
     return {
-        "trio_steps_per_roundtrip": round(median["trio_ratio"], 3),
-        "bare_steps_per_roundtrip": round(median["bare_ratio"], 3),
-        "bare_steps_per_heap_event": round(median["bare"] / median["heap"], 4),
-        "roundtrips_per_s": round(median["roundtrips"]),
-        "heap_events_per_s": round(median["heap"]),
-        "trio_steps_per_s": round(median["trio"]),
-        "bare_steps_per_s": round(median["bare"]),
+        **{name: round(statistics.median(values), 3) for name, values in ratios.items()},
+        **{name: round(statistics.median(values)) for name, values in limits.items()},
+        "bare_steps_per_heap_event": round(statistics.median(rates) / heap, 4),
+        "bare_steps_per_s": round(statistics.median(rates)),
     }
 
 
 def _growth(say: Callable[[str], None], *, quick: bool) -> dict[str, Any]:
     """Microseconds per step of a stable group by its size, in the bare drive, start and join left out."""
-    sizes = (10, 100) if quick else (10, 100, 1000)
+    sizes = (10, 30) if quick else (10, 100, 1000)
     costs: dict[int, list[float]] = {size: [] for size in sizes}
     for number in range(1 if quick else 5):
         say(f"cost per step by size of the group, {number + 1}")
         for size in sizes:
-            scenario = steady(size, size * 2, 30 + max(30, 6000 // size))
+            scenario = steady(size, size * 2, 30 + (10 if quick else max(30, 6000 // size)), rate=0)
             costs[size].append(1e6 / steps_per_s(scenario, drive_bare, from_s=30))
     smallest, largest = sizes[0], sizes[-1]
     ratios = [big / small for big, small in zip(costs[largest], costs[smallest], strict=True)]
@@ -195,15 +196,18 @@ def _join_50_to_51(rounds: int) -> dict[str, Any]:
         def turns(world: World, until_us: int, one: Run = one) -> None:
             nonlocal virtual_ms
             drive_bare(world, 30 * SECOND - 1)
-            done = len(one.metrics.report()["rebalances"])
             began = time.process_time()
-            while len(one.metrics.report()["rebalances"]) == done and world.now_us < 80 * SECOND:
+            while not _stable_with(one, 51) and world.now_us < 80 * SECOND:
                 drive_bare(world, world.now_us + 100_000)
             cpu_ms.append((time.process_time() - began) * 1000)
             virtual_ms = (world.now_us - 30 * SECOND) / 1000
 
         one.drive(turns)
     return {"join_50_to_51_cpu_ms": round(statistics.median(cpu_ms), 2), "join_50_to_51_virtual_ms": round(virtual_ms)}
+
+
+def _stable_with(one: Run, members: int) -> bool:
+    return any(each["members"] == members and each["ended_us"] for each in one.metrics.report()["rebalances"])
 
 
 def _herd(members: int, partitions: int, seconds: int) -> dict[str, Any]:
