@@ -5,7 +5,7 @@ when a dead broker is noticed, who takes an offsets partition over. Replication 
 topic lives and dies with its broker; a partition of ``__consumer_offsets`` can be taken over with all that was durable.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from attrs import define, evolve
 
@@ -20,8 +20,9 @@ from emulator import facts
 from emulator.chance import Stream
 from emulator.custom import is_custom, load_assignor
 from emulator.facts import Seen
-from emulator.faults import role_of
+from emulator.faults import RollingUpgrade, role_of
 from emulator.hosts import Condition, Host, MachineFactory
+from emulator.members import AS_ITS_GROUP, MemberSpec, texts_of
 from emulator.scenario import EARLIEST, GroupSpec, Scenario
 from emulator.settings import configured
 from emulator.world import World
@@ -37,7 +38,7 @@ from protocol.commands import (
 from protocol.errors import ErrorCode
 from protocol.names import OFFSETS_TOPIC, offsets_partition_of
 from protocol.notes import LeaderElected, MemberAdded
-from protocol.profiles import Profile
+from protocol.profiles import PROFILES, Profile
 
 BROKER_SESSION_US = 9_000_000
 """How long a broker that fell silent counts as alive. Source: ``broker.session.timeout.ms``, Kafka 3.9."""
@@ -60,6 +61,8 @@ class _Group:
     """Hosts, oldest first, whether they run or not."""
     leader: str = ""
     """Host of the group's leader, as last elected."""
+    upgraded: MemberSpec = AS_ITS_GROUP
+    """What a rolling upgrade of the whole group makes of its members; later ones start like that."""
 
 
 class Cluster:
@@ -81,8 +84,12 @@ class Cluster:
         self.brokers = scenario.broker_names()
         self._listeners = dict(listeners or {})
         self._assignors = dict(profile.assignors if assignors is None else assignors)
-        custom = dict.fromkeys(name for spec in scenario.groups.values() for name in spec.assignors if is_custom(name))
-        self._assignors.update((name, load_assignor(name)) for name in custom if name not in self._assignors)
+        custom = dict.fromkeys(name for name in _assignors_named(scenario) if is_custom(name))
+        self._custom = {name: load_assignor(name) for name in custom}
+        self._members: dict[str, MemberSpec] = {
+            host: member for spec in scenario.groups.values() for host, member in spec.overrides.items()
+        }
+        """Host -> what that member has other than its group, from its next life on."""
         self._topics: dict[str, _Topic] = {}
         self._groups: dict[str, _Group] = {}
         self._client_of: dict[str, str] = {}
@@ -158,24 +165,31 @@ class Cluster:
 
     def _add_member(self, host: str, group_name: str, number: int) -> None:
         group = self._groups[group_name]
-        defaults = evolve(self.profile.consumer, auto_offset_reset=EARLIEST.auto_offset_reset)
-        config = group.spec.consumer(group_name, host, number, defaults)
         seed, spec = self.world.seed, group.spec
 
         def make(life: int) -> Machine:
+            member = self._members.get(host, AS_ITS_GROUP)
+            profile = PROFILES[member.profile] if member.profile else self.profile
+            assignors = profile.assignors if member.profile else self._assignors
+            defaults = evolve(profile.consumer, auto_offset_reset=EARLIEST.auto_offset_reset)
             return Consumer(
                 host,
-                config,
+                spec.consumer(group_name, host, number, defaults, member),
                 spec.topics,
                 bootstrap=self.brokers,
-                assignors=self._assignors,
+                assignors={**assignors, **self._custom},
                 chance=Stream(seed, f"{host}/life {life}"),
                 listener=self._listeners.get(host),
-                versions=self.profile.versions,
+                versions=profile.versions,
+                rules_of=profile.rules_of,
             )
 
         self.world.add_host(host, {host: make})
         group.members.append(host)
+
+    def reconfigure(self, host: str, member: MemberSpec) -> None:
+        """What a member has other than its group, from its next life on."""
+        self._members[host] = member
 
     # --- what is where -----------------------------------------------------------------------------------------
 
@@ -243,8 +257,26 @@ class Cluster:
         for number, name in enumerate(self._groups[group].members):
             self.world.at(self.world.now_us + number * every_us, self._bouncer(name, down_us, how))
 
-    def _bouncer(self, name: str, down_us: int, how: str) -> "_Bounce":
-        return _Bounce(self, name, down_us, how)
+    def rolling_upgrade(
+        self, group: str, every_us: int, down_us: int, how: str, becomes: MemberSpec, hosts: tuple[str, ...]
+    ) -> None:
+        """As ``rolling_restart``, but members come back as something else; without ``hosts`` the whole group does."""
+        if not hosts:
+            self._groups[group].upgraded = self._groups[group].upgraded.then(becomes)
+        for number, name in enumerate(hosts or self._groups[group].members):
+            self.world.at(self.world.now_us + number * every_us, self._bouncer(name, down_us, how, becomes))
+
+    def _bouncer(self, name: str, down_us: int, how: str, becomes: MemberSpec | None = None) -> "_Bounce":
+        return _Bounce(self, name, down_us, how, becomes)
+
+    def change_member(self, host: str, becomes: MemberSpec) -> None:
+        """As ``reconfigure``, on top of what it has already, and on the record."""
+        member = self._members.get(host, AS_ITS_GROUP).then(becomes)
+        self.reconfigure(host, member)
+        settings = texts_of(member.config)
+        self.world.report(
+            facts.MemberReconfigured(host=host, profile=member.profile, assignors=member.assignors, settings=settings)
+        )
 
     def add_members(self, group: str, count: int) -> None:
         """Start more members, configured as the others."""
@@ -253,6 +285,8 @@ class Cluster:
             name = f"c{sum(len(each.members) for each in self._groups.values()) + 1}"
             self._add_member(name, group, len(members))
             self.world.report(facts.MemberHostAdded(host=name, group=group))
+            if self._groups[group].upgraded != AS_ITS_GROUP:
+                self.change_member(name, self._groups[group].upgraded)
             self.start(name)
 
     def adopt(self, host: str, group: str) -> None:
@@ -420,14 +454,19 @@ class _Start:
 class _Bounce:
     """Takes a member down; ``down_us`` after it was told (and not before it has ended) it starts again."""
 
-    def __init__(self, cluster: Cluster, name: str, down_us: int, how: str) -> None:
+    def __init__(self, cluster: Cluster, name: str, down_us: int, how: str, becomes: MemberSpec | None) -> None:
         self._cluster = cluster
         self._host = cluster.world.hosts[name]
         self._down_us = down_us
         self._how = how
+        self._becomes = becomes
+        self._life = 0
 
     def __call__(self) -> None:
         world = self._cluster.world
+        self._life = self._host.life
+        if self._becomes is not None:
+            self._cluster.change_member(self._host.name, self._becomes)
         if self._host.running:
             if self._how == "crash":
                 world.take_down(self._host, Condition.CRASHED)
@@ -437,7 +476,20 @@ class _Bounce:
 
     def _up(self) -> None:
         world = self._cluster.world
+        if self._host.life != self._life:
+            return  # somebody else started it meanwhile
         if self._host.running:
             world.at(world.now_us + CLOSE_POLL_US, self._up)
         else:
             world.start(self._host)
+
+
+def _assignors_named(scenario: Scenario) -> Iterator[str]:
+    """Every assignor that the groups of a scenario use, or will after an upgrade."""
+    for spec in scenario.groups.values():
+        yield from spec.assignors
+        for member in spec.overrides.values():
+            yield from member.assignors
+    for entry in scenario.plan:
+        if isinstance(entry.action, RollingUpgrade):
+            yield from entry.action.assignors

@@ -40,6 +40,16 @@ class MemberHostAdded:
 
 
 @value
+class MemberReconfigured:
+    """From its next life on a member is another release ("" = its group's), or is set otherwise ("KEY=VALUE")."""
+
+    host: str
+    profile: str
+    assignors: tuple[str, ...]
+    settings: tuple[str, ...]
+
+
+@value
 class HostStarted:
     """A host's process runs (first start or restart); with its disk as it was, or an empty one."""
 

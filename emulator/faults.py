@@ -200,6 +200,25 @@ class RollingRestart:
 
 
 @value
+class RollingUpgrade:
+    """As a rolling restart, but members come back as another release or configured otherwise.
+
+    ``hosts``: only these, in this order; none = all of the group, and members added later are like them. ``profile``:
+    the release they become ("" = stays). ``assignors``: their new list (none = stays). ``settings``: consumer keys,
+    each as "KEY=VALUE", on top of what they have.
+    """
+
+    group: str
+    every_us: int
+    down_us: int
+    how: str = "close"
+    hosts: tuple[str, ...] = ()
+    profile: str = ""
+    assignors: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+
+
+@value
 class AddMembers:
     """The group gets more members, configured as the others."""
 
@@ -265,6 +284,7 @@ Action: TypeAlias = (
     | StartHost
     | CloseHost
     | RollingRestart
+    | RollingUpgrade
     | AddMembers
     | RemoveMembers
     | GrowTopic
@@ -318,6 +338,9 @@ WORKLOAD: Mapping[str, ActionKind] = {
     "start-host": ActionKind(StartHost, "a host starts", (("host", "any"),), workload=True),
     "close-host": ActionKind(CloseHost, "a host ends cleanly", (("host", "any"),), workload=True),
     "rolling-restart": ActionKind(RollingRestart, "members restart one after the other", workload=True),
+    "rolling-upgrade": ActionKind(
+        RollingUpgrade, "members come back as another release, or set otherwise", (("hosts", "member"),), workload=True
+    ),
     "add-members": ActionKind(AddMembers, "a group gets more members", workload=True),
     "remove-members": ActionKind(RemoveMembers, "members close and do not come back", workload=True),
     "grow-topic": ActionKind(GrowTopic, "a topic gets more partitions", workload=True),
@@ -338,6 +361,7 @@ ROLES = ("coordinator", "leader")
 CHOICES: Mapping[tuple[type, str], tuple[str, ...]] = {
     (Crash, "mode"): ("power", "process"),
     (RollingRestart, "how"): ("close", "crash"),
+    (RollingUpgrade, "how"): ("close", "crash"),
 }
 """Fields that take one of a few words."""
 

@@ -8,6 +8,7 @@ from emulator.chance import Stream
 from emulator.cluster import Cluster
 from emulator.facts import Seen
 from emulator.hosts import Condition, Host
+from emulator.members import MemberSpec, settings_of
 from emulator.network import Packet, Rule
 from emulator.network_rules import DuplicateRule, HoldRule, LossyRule, SlowRule, SplitRule, said_api
 from emulator.plan import At, Noted, Plan, Receives, Sends, When
@@ -351,6 +352,15 @@ def _rolling(injector: Injector, index: int, action: faults.RollingRestart) -> O
     return None
 
 
+def _upgrade(injector: Injector, index: int, action: faults.RollingUpgrade) -> Outcome:
+    becomes = MemberSpec(profile=action.profile, assignors=action.assignors, config=settings_of(action.settings))
+    hosts = tuple(injector.cluster.resolve(name) for name in action.hosts)
+    if not all(hosts):
+        return "a host of it does not exist now"
+    injector.cluster.rolling_upgrade(action.group, action.every_us, action.down_us, action.how, becomes, hosts)
+    return None
+
+
 def _add(injector: Injector, index: int, action: faults.AddMembers) -> Outcome:
     injector.cluster.add_members(action.group, action.count)
     return None
@@ -402,6 +412,7 @@ _APPLY: dict[type, Callable[[Injector, int, Any], Outcome]] = {
     faults.StartHost: _start_host,
     faults.CloseHost: _close_host,
     faults.RollingRestart: _rolling,
+    faults.RollingUpgrade: _upgrade,
     faults.AddMembers: _add,
     faults.RemoveMembers: _remove,
     faults.GrowTopic: _grow,

@@ -30,13 +30,17 @@ from emulator.faults import (
     Disconnect,
     GrowTopic,
     Lossy,
+    RollingUpgrade,
     Split,
     kind_of,
     role_of,
 )
+from emulator.members import settings_of
 from emulator.reading import REQUIRED, Problem, ScenarioError, Table, nearest
+from emulator.settings import check_assignors
 from emulator.units import duration_text
 from protocol.errors import ErrorCode
+from protocol.profiles import PROFILES
 from protocol.schema import MESSAGES, STRUCTS, Kind
 from protocol.schema import Field as SchemaField
 from protocol.values import VALUES
@@ -313,6 +317,8 @@ def _read_field(table: Table, cls: type, spec: SchemaField, host: str | None, kn
         return _read_host(table, key, table.text(key, default), host, known)
     if host is not None:
         return tuple(_read_host(table, key, name, host, known) for name in table.words(key, default))
+    if spec.annotation == tuple[str, ...]:
+        return table.words(key, default)
     if spec.annotation is ErrorCode:
         return _read_error(table, key)
     if spec.name.endswith("_us"):
@@ -335,6 +341,8 @@ def _read_word(table: Table, cls: type, spec: SchemaField, key: str, default: An
         choices, what = known.groups, "group"
     elif spec.name == "topic":
         choices, what = (name for name, _ in known.topics), "topic"
+    elif spec.name == "profile":
+        choices, what = PROFILES, "profile"
     elif spec.name == "api":
         choices, what = request_names(), "API"
     else:
@@ -375,7 +383,22 @@ def _check_action(table: Table, action: Action, known: Known) -> None:
             table.problem("b", "must be another host")
         case GrowTopic(topic=topic, partitions=partitions) if partitions <= dict(known.topics).get(topic, 0):
             table.problem("partitions", f"must be more than {topic} has ({dict(known.topics)[topic]})")
+        case RollingUpgrade():
+            _check_upgrade(table, action)
         case AddMembers(count=count) if count > 100_000:
             table.problem("count", "must be at most 100000")
         case _:
             pass
+
+
+def _check_upgrade(table: Table, action: RollingUpgrade) -> None:
+    if not (action.profile or action.assignors or action.settings):
+        table.problem("settings", 'is missing; it, "profile" or "assignors" must say what changes')
+    if action.assignors:
+        check_assignors(table, "assignors", action.assignors)
+    try:
+        settings_of(action.settings)
+    except ScenarioError as error:
+        for problem in error.problems:
+            key = ".".join(str(part) for part in problem.path)
+            table.problem("settings", f"{key} {problem.text}".strip())

@@ -21,6 +21,7 @@ from emulator.faults import (
     RemoveMembers,
     Restart,
     RollingRestart,
+    RollingUpgrade,
     SetRateOf,
     Slow,
     Split,
@@ -107,6 +108,8 @@ def _workload_text(action: Action) -> str:
         case RollingRestart(group=group, every_us=every_us, down_us=down_us, how=how):
             said = f"rolling restart of {group} ({how}), one every {duration_text(every_us)}, each down"
             said += _for(down_us)
+        case RollingUpgrade():
+            said = _upgrade_text(action)
         case AddMembers(group=group, count=count):
             said = f"add {count} to {group}"
         case RemoveMembers(group=group, count=count):
@@ -122,6 +125,16 @@ def _workload_text(action: Action) -> str:
         case _:
             raise AssertionError(f"no words for {action!r}")
     return said
+
+
+def _upgrade_text(action: RollingUpgrade) -> str:
+    whom = f"{', '.join(action.hosts)} of {action.group}" if action.hosts else action.group
+    becomes = [action.profile] if action.profile else []
+    if action.assignors:
+        becomes.append(f"assignors {', '.join(action.assignors)}")
+    becomes += action.settings
+    pace = f"one every {duration_text(action.every_us)}, each down{_for(action.down_us)}"
+    return f"rolling upgrade of {whom} ({action.how}) to {'; '.join(becomes)}; {pace}"
 
 
 def _for(for_us: int, endless: str = " until healed") -> str:

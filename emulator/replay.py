@@ -15,7 +15,8 @@ from attrs import frozen
 from actors.machine import Effect, Event, Machine
 from emulator.blocks import TraceError
 from emulator.cluster import Cluster
-from emulator.facts import MemberHostAdded
+from emulator.facts import MemberHostAdded, MemberReconfigured
+from emulator.members import MemberSpec, settings_of
 from emulator.reading import ScenarioError
 from emulator.rows import Packets, effect_from_row, event_from_row, same_effects
 from emulator.runner import RunResult, run
@@ -149,6 +150,9 @@ class _Player:
                     self._packets.lost(packet_id)
             case WorldFact(fact=MemberHostAdded(host=host, group=group)):
                 self._cluster.adopt(host, group)
+            case WorldFact(fact=MemberReconfigured(host=host, profile=profile, assignors=assignors, settings=settings)):
+                member = MemberSpec(profile=profile, assignors=assignors, config=settings_of(settings))
+                self._cluster.reconfigure(host, member)
             case Broken():
                 self._broken(record)
 

@@ -152,7 +152,7 @@ def run(
     scenario: Scenario,
     *,
     seed: int,
-    profile: str = DEFAULT_PROFILE,
+    profile: str | None = None,
     drive: str = "trio",
     trace: Path | None = None,
     live: bool = False,
@@ -166,7 +166,7 @@ def run(
     Args:
         scenario: what to run.
         seed: decides everything the scenario leaves open; the same seed gives the same trace, byte for byte.
-        profile: a name of ``PROFILES``.
+        profile: a name of ``PROFILES``; None is the scenario's own, else the default.
         drive: "trio" (every actor a task) or "bare" (a loop); the traces are equal.
         trace: where to write the trace, if anywhere.
         live: under the wall clock (Trio drive only).
@@ -176,6 +176,7 @@ def run(
         checkers: instead of all that apply.
     """
     assert drive in DRIVES, drive
+    profile = profile or scenario.profile or DEFAULT_PROFILE
     began_s = time.perf_counter()
     sink = trace.open("wb") if trace is not None else None
     try:

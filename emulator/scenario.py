@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import field, frozen
 
+from emulator.members import AS_ITS_GROUP, MemberSpec, member_dict, read_member
 from emulator.plan import Known, Plan, plan_from_tables, plan_to_dicts
 from emulator.reading import REQUIRED, Problem, ScenarioError, Table
 from emulator.settings import (
@@ -22,6 +23,7 @@ from emulator.settings import (
 )
 from emulator.units import duration_text
 from protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
+from protocol.profiles import PROFILES
 
 EARLIEST = ConsumerConfig(auto_offset_reset="earliest")
 """The defaults of members. Only ``auto.offset.reset`` differs from Kafka's ("latest"): under "latest" a member that
@@ -56,7 +58,7 @@ class GroupSpec:
 
     ``static``: members have ``group.instance.id`` = their host's name. ``racks``: members take turns. The first member
     starts at ``start_us``, the last one ``start_spread_us`` later, the others evenly between. ``config`` is written
-    with Kafka's keys.
+    with Kafka's keys. ``overrides``: host -> what that member has otherwise.
     """
 
     topics: tuple[str, ...]
@@ -67,19 +69,28 @@ class GroupSpec:
     start_us: int = 0
     start_spread_us: int = 0
     config: Settings = field(default=(), converter=_consumer_settings)
+    overrides: Mapping[str, MemberSpec] = field(factory=dict)
 
     def start_of(self, number: int) -> int:
         """When the member with this number (0 = first) starts, in microseconds of the world."""
         return self.start_us + (self.start_spread_us * number // (self.members - 1) if self.members > 1 else 0)
 
-    def consumer(self, group: str, host: str, number: int, defaults: ConsumerConfig = EARLIEST) -> ConsumerConfig:
-        """The configuration of one member (number 0 = first); ``defaults`` are a release's."""
-        named: dict[str, Any] = {"group_id": group, "client_id": host, "partition_assignment_strategy": self.assignors}
+    def consumer(
+        self,
+        group: str,
+        host: str,
+        number: int,
+        defaults: ConsumerConfig = EARLIEST,
+        member: MemberSpec = AS_ITS_GROUP,
+    ) -> ConsumerConfig:
+        """The configuration of one member (number 0 = first); ``defaults`` are a release's, ``member`` its own."""
+        assignors = member.assignors or self.assignors
+        named: dict[str, Any] = {"group_id": group, "client_id": host, "partition_assignment_strategy": assignors}
         if self.static:
             named["group_instance_id"] = host
         if self.racks:
             named["client_rack"] = self.racks[number % len(self.racks)]
-        return configured(defaults, (*self.config, *named.items()))
+        return configured(defaults, (*self.config, *member.config, *named.items()))
 
 
 @frozen(kw_only=True)
@@ -137,6 +148,8 @@ class Scenario:
 
     name: str
     summary: str = ""
+    profile: str = ""
+    """The release it is about, a name of ``PROFILES``; "" = whatever is asked for."""
     duration_us: int = 60_000_000
     seed: int = 1
     brokers: BrokersSpec = BrokersSpec()
@@ -194,6 +207,7 @@ class Scenario:
         """The plain form: what a TOML file would say, defaults left out; keys in a fixed order."""
         given: dict[str, Any] = {"name": self.name}
         _put(given, "summary", self.summary, "")
+        _put(given, "profile", self.profile, "")
         given["duration"] = duration_text(self.duration_us)
         _put(given, "seed", self.seed, 1)
         _put(given, "expect", list(self.expect), [])
@@ -228,6 +242,7 @@ def read_scenario(data: Mapping[str, Any], problems: list[Problem], name: str = 
     scenario = Scenario(
         name=top.text("name", name or "scenario"),
         summary=top.text("summary", ""),
+        profile=top.one_of("profile", PROFILES, "profile", ""),
         duration_us=top.duration("duration", 60_000_000, least_us=1),
         seed=top.count("seed", 1),
         expect=top.words("expect"),
@@ -238,6 +253,9 @@ def read_scenario(data: Mapping[str, Any], problems: list[Problem], name: str = 
         checks=_read_checks(top.table("checks")),
     )
     known = known_names(scenario)
+    for host, group in ((host, group) for group, spec in groups.items() for host in spec.overrides):
+        names = [each for each, of, _ in scenario.member_names() if of == group]
+        top.table("groups").table(group).table("overrides").known(host, host, names, f"member of {group}")
     network = _read_network(top.table("network"), known)
     plan = plan_from_tables(top.tables("plan"), known)
     top.finish()
@@ -246,6 +264,7 @@ def read_scenario(data: Mapping[str, Any], problems: list[Problem], name: str = 
     return Scenario(
         name=scenario.name,
         summary=scenario.summary,
+        profile=scenario.profile,
         duration_us=scenario.duration_us,
         seed=scenario.seed,
         expect=scenario.expect,
@@ -310,6 +329,7 @@ def _read_group(table: Table, topics: list[str]) -> GroupSpec:
         start_us=table.duration("start", 0),
         start_spread_us=table.duration("start_spread", 0),
         config=tuple(sorted(settings.items())),
+        overrides={host: read_member(row) for host, row in _named(table.table("overrides"))},
     )
     table.finish()
     return group
@@ -394,6 +414,7 @@ def _group_dict(group: GroupSpec) -> dict[str, Any]:
     _put(given, "start", duration_text(group.start_us), "0s")
     _put(given, "start_spread", duration_text(group.start_spread_us), "0s")
     _put(given, "config", settings_dict(ConsumerConfig, group.config), {})
+    _put(given, "overrides", {host: member_dict(member) for host, member in group.overrides.items()}, {})
     return given
 
 

@@ -83,7 +83,7 @@ def scenario_from_toml(text: str, *, source: str = "", name: str = "") -> Scenar
 
 _GROUP_KEYS = ("members", "assignors", "static", "start", "start_spread")
 _TOPIC_KEYS = ("partitions", "rate", "record_bytes")
-_TOP_KEYS = ("duration", "seed", "expect", "summary", "name")
+_TOP_KEYS = ("profile", "duration", "seed", "expect", "summary", "name")
 _SECTIONS = ("brokers", "topics", "groups", "producers", "network", "checks", "plan")
 
 
@@ -189,6 +189,9 @@ def _full(head: str, rest: str, data: Mapping[str, Any]) -> KeyPath:
         names = sorted(data[head], key=len, reverse=True)
         name = next((name for name in names if rest.startswith(f"{name}.")), rest.partition(".")[0])
         path, rest = (*path, name), rest[len(name) + 1 :]
+    if rest.startswith("overrides."):
+        _, host, rest = (*rest.split(".", 2), "")[:3]
+        path = (*path, "overrides", host)
     if rest.startswith("config."):
         return (*path, "config", rest.removeprefix("config."))
     if head == "plan":

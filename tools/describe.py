@@ -193,7 +193,7 @@ def _field_line(row: ActionKind, field: Field) -> str:
     name = "rate" if rate else field.name.removesuffix("_us")
     duration = field.name.endswith("_us")
     kind = "duration" if duration else "rate" if rate else "error code" if field.annotation is ErrorCode else ""
-    kind = kind or {int: "number", bool: "true or false", str: "text"}.get(field.annotation, "list of hosts")
+    kind = kind or {int: "number", bool: "true or false", str: "text"}.get(field.annotation, "list of names")
     host = dict(row.hosts).get(field.name)
     if host and field.annotation is str:
         kind = {"any": "host", "member": "member", "broker": "broker"}[host]

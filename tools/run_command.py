@@ -45,7 +45,7 @@ class Request:
         from protocol.profiles import DEFAULT_PROFILE
 
         words = ["kemu", "run", self.source, "--seed", str(seed)]
-        if self.profile != DEFAULT_PROFILE:
+        if self.profile != (self.scenario.profile or DEFAULT_PROFILE):
             words += ["--profile", self.profile]
         for setting in self.settings:
             words += ["--set", setting]
@@ -60,7 +60,7 @@ class Request:
 @click.argument("scenario")
 @click.option("--seed", type=click.IntRange(min=0), help="The seed of the run (default: the scenario's).")
 @click.option("--seeds", metavar="A:B", help="Run the seeds A to B, both included.")
-@click.option("--profile", metavar="P", help='A release or KIP page (default: see "kemu describe profiles").')
+@click.option("--profile", metavar="P", help="A release or KIP page (default: the scenario's).")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change the scenario; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to the plan; repeatable.")
 @click.option("--drive", type=click.Choice(["trio", "bare"]), default="trio", show_default=True)
@@ -121,11 +121,12 @@ def _request(
     if actions:
         loaded = with_actions(loaded, actions)
     chosen = seed_range(seeds) if seeds is not None else (loaded.seed if seed is None else seed,)
-    return Request(source, loaded, tuple(chosen), profile or DEFAULT_PROFILE, settings, actions, drive, trace, live)
+    profile = profile or loaded.profile or DEFAULT_PROFILE
+    return Request(source, loaded, tuple(chosen), profile, settings, actions, drive, trace, live)
 
 
 def seed_range(text: str) -> range:
-    """ "1:50" as a range that holds both ends."""
+    """Read "1:50" as a range that holds both ends."""
     first, colon, last = text.partition(":")
     if not (colon and first.isdigit() and last.isdigit()) or int(last) < int(first):
         raise click.UsageError(f'--seeds "{text}" must be A:B with A not above B, such as 1:50')

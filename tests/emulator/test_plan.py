@@ -71,7 +71,7 @@ def test_every_kind_can_be_written_and_read(kind: str) -> None:
     samples: dict[str, object] = {
         "host": "b0", "for": "5s", "side": ["c1"], "ppm": 100, "records": 2, "add": "5ms", "per_mille": 10, "a": "c1",
         "b": "b0", "api": "SyncGroup", "error": "REBALANCE_IN_PROGRESS", "group": "g", "every": "5s", "down": "1s",
-        "topic": "orders", "partitions": 8, "rate": "5/s",
+        "topic": "orders", "partitions": 8, "rate": "5/s", "settings": ["max.poll.records=5"],
     }  # fmt: skip
     row: dict[str, object] = {"at": "10s", "do": kind}
     for _ in samples:
