@@ -8,6 +8,7 @@ Every step is O(partitions touched): a parked fetch is found through the partiti
 built once per view of the cluster.
 """
 
+from actors.cluster_answers import ClusterAnswers
 from actors.fetches import Fetches
 from actors.hosted_partition import HostedPartition, ProduceCall, QueuedBatch, fault_of, log_name, produced
 from actors.injection import Injections
@@ -17,27 +18,18 @@ from protocol.commands import AnswerNext, ClusterView, HostPartition, Start
 from protocol.config import BrokerConfig
 from protocol.errors import ErrorCode
 from protocol.messages.data import (
-    EARLIEST_TIMESTAMP,
-    LATEST_TIMESTAMP,
     BrokerMetadata,
     Fetch,
     ListOffsets,
-    ListOffsetsReply,
     Metadata,
-    MetadataReply,
-    OffsetAnswer,
-    OffsetQuestion,
     PartitionMetadata,
     Produce,
     ProducedBatch,
     TopicMetadata,
 )
-from protocol.messages.group import FindCoordinator, FindCoordinatorReply
-from protocol.names import ActorName, offsets_partition_of
+from protocol.messages.group import FindCoordinator
+from protocol.names import ActorName
 from protocol.notes import PartitionHosted, RecordsAppended
-
-GROUP_KEY = 0
-"""FindCoordinator's key type of groups; 1, transactions, has no coordinator here yet."""
 
 
 class Broker(Machine):
@@ -55,9 +47,7 @@ class Broker(Machine):
         self._last_token = 0
         self._on_disk: dict[str, tuple[Record, ...]] = {}
         """Logs found at the start, until their partition is hosted again."""
-        self._brokers: tuple[BrokerMetadata, ...] = ()
-        self._topics: dict[str, TopicMetadata] = {}
-        self._offsets_leaders: tuple[int, ...] = ()
+        self._answers = ClusterAnswers(self, self.injections)
 
     def handle(self, event: Event) -> None:
         """Requests, the disk's answers, and what the cluster tells."""
@@ -71,11 +61,11 @@ class Broker(Machine):
             case TimerFired(key=("fetch", number)):
                 self._fetches.time_is_over(int(number))
             case Received(message=Metadata()):
-                self._metadata(event)
+                self._answers.metadata(event)
             case Received(message=FindCoordinator()):
-                self._find_coordinator(event)
+                self._answers.find_coordinator(event)
             case Received(message=ListOffsets()):
-                self._list_offsets(event)
+                self._answers.list_offsets(event, self.partitions)
             case Told(command=ClusterView() as view):
                 self._see(view)
             case Told(command=HostPartition() as command):
@@ -92,11 +82,11 @@ class Broker(Machine):
     # --- the cluster -------------------------------------------------------------------------------------------
 
     def _see(self, view: ClusterView) -> None:
-        self._brokers = tuple(
+        self._answers.brokers = tuple(
             BrokerMetadata(node_id=node, host=f"b{node}", rack=rack or None) for node, rack in view.brokers
         )
-        self._topics = {topic: _topic_metadata(topic, leaders) for topic, leaders in view.topics}
-        self._offsets_leaders = view.offsets_leaders
+        self._answers.topics = {topic: _topic_metadata(topic, leaders) for topic, leaders in view.topics}
+        self._answers.offsets_leaders = view.offsets_leaders
 
     def _host(self, command: HostPartition) -> None:
         at = (command.topic, command.partition)
@@ -110,37 +100,8 @@ class Broker(Machine):
         self.note(PartitionHosted(topic=command.topic, partition=command.partition, end_offset=log.end_offset))
 
     def absent(self, topic: str, partition: int) -> ErrorCode:
-        """Why a partition is not here. Source: Kafka's ``ReplicaManager.getPartitionOrError``."""
-        known = self._topics.get(topic)
-        if known is not None and 0 <= partition < len(known.partitions):
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-    def _metadata(self, event: Received) -> None:
-        request: Metadata = event.message
-        asked = self._topics if request.topics is None else request.topics
-        error = self.injections.take("Metadata", event.peer)
-        topics = tuple(
-            self._topics.get(topic) or _no_topic(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            if error is None
-            else _no_topic(topic, error)
-            for topic in asked
-        )
-        self.reply(event, MetadataReply(brokers=self._brokers, topics=topics))
-
-    def _find_coordinator(self, event: Received) -> None:
-        request: FindCoordinator = event.message
-        error = self.injections.take("FindCoordinator", event.peer)
-        if error is None:
-            node = -1
-            if request.key_type == GROUP_KEY and self._offsets_leaders:
-                node = self._offsets_leaders[offsets_partition_of(request.key, len(self._offsets_leaders))]
-            if node >= 0:
-                reply = FindCoordinatorReply(error=ErrorCode.NONE, node_id=node, host=f"b{node}/coordinator")
-                self.reply(event, reply)
-                return
-            error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        self.reply(event, FindCoordinatorReply(error=error, node_id=-1, host=""))
+        """Why a partition is not here."""
+        return self._answers.absent(topic, partition)
 
     # --- produce -----------------------------------------------------------------------------------------------
 
@@ -203,7 +164,7 @@ class Broker(Machine):
         if call.caller is not None:
             self.reply(call.caller, call.reply())
 
-    # --- fetch and offsets -------------------------------------------------------------------------------------
+    # --- fetch -------------------------------------------------------------------------------------------------
 
     def _fetch(self, event: Received) -> None:
         error = self.injections.take("Fetch", event.peer)
@@ -211,43 +172,6 @@ class Broker(Machine):
             self._fetches.asked(event)
         else:
             self._fetches.refuse(event, error)
-
-    def _list_offsets(self, event: Received) -> None:
-        request: ListOffsets = event.message
-        error = self.injections.take("ListOffsets", event.peer)
-        answers = tuple(
-            self._offset(question) if error is None else _no_offset(question, error) for question in request.questions
-        )
-        self.reply(event, ListOffsetsReply(answers=answers))
-
-    def _offset(self, question: OffsetQuestion) -> OffsetAnswer:
-        at = (question.topic, question.partition)
-        hosted = self.partitions.get(at)
-        if hosted is None:
-            return _no_offset(question, self.absent(*at))
-        error = hosted.epoch_error(question.current_leader_epoch)
-        if error is not ErrorCode.NONE:
-            return _no_offset(question, error)
-        found: tuple[int, int] | None
-        match question.timestamp_ms:
-            case timestamp if timestamp == LATEST_TIMESTAMP:
-                found = (-1, hosted.log.high_watermark)
-            case timestamp if timestamp == EARLIEST_TIMESTAMP:
-                found = (-1, hosted.log.start_offset)
-            case timestamp if timestamp < 0:
-                return _no_offset(question, ErrorCode.UNSUPPORTED_VERSION)  # KIP-734, KIP-405: not kept here
-            case timestamp:
-                found = hosted.log.offset_at(timestamp)
-        if found is None:
-            return _no_offset(question, ErrorCode.NONE)
-        return OffsetAnswer(
-            topic=question.topic,
-            partition=question.partition,
-            error=ErrorCode.NONE,
-            timestamp_ms=found[0],
-            offset=found[1],
-            leader_epoch=hosted.leader_epoch,
-        )
 
 
 def _topic_metadata(topic: str, leaders: tuple[int, ...]) -> TopicMetadata:
@@ -263,11 +187,3 @@ def _topic_metadata(topic: str, leaders: tuple[int, ...]) -> TopicMetadata:
         for number, leader in enumerate(leaders)
     )
     return TopicMetadata(error=ErrorCode.NONE, topic=topic, partitions=rows)
-
-
-def _no_topic(topic: str, error: ErrorCode) -> TopicMetadata:
-    return TopicMetadata(error=error, topic=topic, partitions=())
-
-
-def _no_offset(question: OffsetQuestion, error: ErrorCode) -> OffsetAnswer:
-    return OffsetAnswer(topic=question.topic, partition=question.partition, error=error)

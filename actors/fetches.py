@@ -5,23 +5,69 @@ want to wait. Otherwise it is parked, and each of its partitions knows it: an ap
 that partition. Source: Kafka's ``DelayedFetch``, whose purgatory watches the same keys.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Protocol
 
-from actors.hosted_partition import HostedPartition, ParkedFetch, Waiter
-from actors.machine import Received, caller_of
+from actors.hosted_partition import ParkedFetch, Waiter
+from actors.machine import Caller, Received, TimerKey, caller_of
+from actors.partition_log import PartitionLog
 from protocol.errors import ErrorCode
 from protocol.messages.data import Fetch, FetchedPartition, FetchPartition, FetchReply, RecordBatch
-
-if TYPE_CHECKING:
-    from actors.broker import Broker
+from protocol.names import TopicPartition
 
 FETCH_SESSIONS_SINCE = 7
+
+
+class Readable(Protocol):
+    """A partition that is led here: ``HostedPartition``, or a leading ``Replica``."""
+
+    waiters: dict[int, Waiter]
+    record_bytes: int
+    leader_epoch: int
+
+    @property
+    def log(self) -> PartitionLog:
+        """Its records."""
+        ...
+
+    def epoch_error(self, current_leader_epoch: int) -> ErrorCode:
+        """What is wrong with the leader epoch a client believes in."""
+        ...
+
+    def available_bytes(self, row: FetchPartition) -> int:
+        """How many bytes there are for a fetch."""
+        ...
+
+
+class FetchDesk(Protocol):
+    """The broker, as its parked fetches see it."""
+
+    @property
+    def partitions(self) -> Mapping[TopicPartition, Readable]:
+        """What is led here."""
+        ...
+
+    def absent(self, topic: str, partition: int) -> ErrorCode:
+        """Why a partition is not among them."""
+        ...
+
+    def reply(self, caller: Caller | Received, message: object) -> None:
+        """Answer a request."""
+        ...
+
+    def start_timer(self, key: TimerKey, after_us: int) -> None:
+        """(Re)start a timer."""
+        ...
+
+    def stop_timer(self, key: TimerKey) -> None:
+        """Forget a timer."""
+        ...
 
 
 class Fetches:
     """Answers fetches of the broker's partitions, now or later."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: FetchDesk) -> None:
         self._broker = broker
         self._parked: dict[int, ParkedFetch] = {}
         self._last_number = 0
@@ -55,7 +101,7 @@ class Fetches:
         rows = tuple(_row(row, error) for row in request.partitions)
         self._broker.reply(event, FetchReply(partitions=rows))
 
-    def grown(self, hosted: HostedPartition) -> None:
+    def grown(self, hosted: Readable) -> None:
         """Records were appended: answer the fetches that have enough now."""
         ready: list[ParkedFetch] = []
         for fetch, index in hosted.waiters.values():
@@ -78,6 +124,18 @@ class Fetches:
         self._unpark(fetch)
         in_session = fetch.caller.version >= FETCH_SESSIONS_SINCE
         self._answer(fetch, tuple(sorted(fetch.available) if in_session else range(len(fetch.rows))))
+
+    def unpark_all(self, hosted: Readable) -> list[ParkedFetch]:
+        """Whoever waits for this partition waits no more, and is to be answered (``answer_now``)."""
+        ended = [waiter.fetch for waiter in hosted.waiters.values()]
+        for fetch in ended:
+            self._unpark(fetch)
+            self._broker.stop_timer(("fetch", str(fetch.number)))
+        return ended
+
+    def answer_now(self, fetch: ParkedFetch) -> None:
+        """Answer a fetch whose partition went away: every row as it is now."""
+        self._answer(fetch, tuple(range(len(fetch.rows))))
 
     # --- parts -------------------------------------------------------------------------------------------------
 
@@ -122,7 +180,7 @@ class Fetches:
             )
         self._broker.reply(fetch.caller, FetchReply(partitions=tuple(rows)))
 
-    def _partition_for(self, row: FetchPartition) -> tuple[HostedPartition | None, ErrorCode]:
+    def _partition_for(self, row: FetchPartition) -> tuple[Readable | None, ErrorCode]:
         hosted = self._broker.partitions.get((row.topic, row.partition))
         if hosted is None:
             return None, self._broker.absent(row.topic, row.partition)
@@ -130,12 +188,12 @@ class Fetches:
             error = hosted.epoch_error(row.current_leader_epoch)
             if error is not ErrorCode.NONE:
                 return hosted, error
-        if not hosted.log.start_offset <= row.fetch_offset <= hosted.log.high_watermark:
+        if not hosted.log.start_offset <= row.fetch_offset <= hosted.log.end_offset:
             return hosted, ErrorCode.OFFSET_OUT_OF_RANGE
         return hosted, ErrorCode.NONE
 
 
-def _row(row: FetchPartition, error: ErrorCode, hosted: HostedPartition | None = None) -> FetchedPartition:
+def _row(row: FetchPartition, error: ErrorCode, hosted: Readable | None = None) -> FetchedPartition:
     log = hosted.log if hosted is not None and error is ErrorCode.OFFSET_OUT_OF_RANGE else None
     return FetchedPartition(
         topic=row.topic,

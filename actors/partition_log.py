@@ -78,8 +78,8 @@ class _ProducerState:
 class PartitionLog:
     """Records ``start_offset .. end_offset - 1``.
 
-    The high watermark is the end: one replica. With followers it will be what all in-sync replicas have; ``read`` and
-    ``offset_at`` ask it, not the end.
+    The high watermark is the end: one replica. With followers (``replica_log``) it is what all in-sync replicas have;
+    ``read`` and ``offset_at`` ask it, not the end.
     """
 
     __slots__ = ("_bases", "_batches", "_latest_ms", "_producers", "end_offset", "start_offset")
@@ -136,9 +136,9 @@ class PartitionLog:
 
         Source of "at least one": KIP-74.
         """
-        assert self.start_offset <= from_offset <= self.high_watermark, f"{from_offset} is out of range"
+        assert self.start_offset <= from_offset <= self.end_offset, f"{from_offset} is out of range"
         left = min(max(1, max_bytes // record_bytes), self.high_watermark - from_offset)
-        if left == 0:
+        if left <= 0:
             return ()
         index = bisect_right(self._bases, from_offset) - 1
         found = []

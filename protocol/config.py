@@ -120,3 +120,28 @@ class ControllerConfig:
     delete_topic_enable: bool = key(True, "Kafka 1.0")
     emulated_send_backoff_ms: int = key(100, "Kafka: fixed back-off of the controller's request threads")
     emulated_first_rebalance_ms: int = key(5_000, "Kafka: fixed delay before the first preferred-leader check")
+
+
+@attrs.frozen(kw_only=True)
+class ReplicaConfig:
+    """Replication on one broker; defaults are Kafka 2.8's."""
+
+    replica_lag_time_max_ms: int = key(30_000, "KIP-537, Kafka 2.5; 10,000 before")
+    replica_fetch_wait_max_ms: int = key(500, "Kafka 2.8")
+    replica_fetch_min_bytes: int = key(1, "Kafka 2.8")
+    replica_fetch_max_bytes: int = key(1_048_576, "Kafka 2.8; per partition")
+    replica_fetch_response_max_bytes: int = key(10_485_760, "Kafka 2.8")
+    replica_fetch_backoff_ms: int = key(1_000, "Kafka 2.8")
+    replica_socket_timeout_ms: int = key(30_000, "Kafka 2.8")
+    replica_high_watermark_checkpoint_interval_ms: int = key(5_000, "Kafka 2.8")
+    min_insync_replicas: int = key(1, "Kafka 2.8; a topic's own setting goes first")
+    offsets_commit_timeout_ms: int = key(5_000, "Kafka 2.8")
+    offsets_topic_replication_factor: int = key(3, "Kafka 2.8")
+    controlled_shutdown_enable: bool = key(True, "Kafka 2.8")
+    controlled_shutdown_max_retries: int = key(3, "Kafka 2.8")
+    controlled_shutdown_retry_backoff_ms: int = key(5_000, "Kafka 2.8")
+    reconnect_backoff_ms: int = key(50, "Kafka 2.8")
+    reconnect_backoff_max_ms: int = key(1_000, "Kafka 2.8")
+    emulated_isr_notification_tick_ms: int = key(2_500, "Kafka: fixed; ISR changes are announced by this tick")
+    emulated_isr_notification_delay_ms: int = key(5_000, "Kafka: fixed; ... when the last change is this old")
+    emulated_isr_notification_most_ms: int = key(60_000, "Kafka: fixed; ... or the last announcement is this old")

@@ -569,6 +569,27 @@ class BecameFollower:
 
 
 @value
+class RecordsReplicated:
+    """A follower appended records it fetched: ``base_offset .. base_offset + count - 1``, written in that epoch."""
+
+    topic: str
+    partition: int
+    base_offset: int
+    count: int
+    leader_epoch: int
+
+
+@value
+class ReplicaRestored:
+    """A broker found this log on its disk: it ends here, with this watermark (the checkpoint's)."""
+
+    topic: str
+    partition: int
+    end_offset: int
+    high_watermark: int
+
+
+@value
 class Truncated:
     """A replica cut its log from ``old_end_offset`` to ``end_offset`` (why: leader-epoch, high-watermark, ...)."""
 

@@ -109,11 +109,16 @@ class FetchPartition:
     max_bytes: int = 1_048_576
 
 
-@message(api_key=1, kind=REQUEST, versions=range(4, 18))
+REPLICA_FETCH_VERSION = 18
+"""What followers speak: the answer holds batches as they are on disk. Ours; Kafka's records always have everything."""
+
+
+@message(api_key=1, kind=REQUEST, versions=range(4, 19))
 class Fetch:
     """Consumer (replica id -1) or follower -> leader: what comes after these offsets?
 
-    The broker holds the answer back until ``min_bytes`` are there or ``max_wait_ms`` are over.
+    The broker holds the answer back until ``min_bytes`` are there or ``max_wait_ms`` are over. A follower's fetch
+    offset says what it has: everything below.
     """
 
     replica_id: int = -1
@@ -134,6 +139,24 @@ class RecordBatch:
 
 
 @struct
+class ReplicaBatch:
+    """One append as its leader made it, for followers to copy.
+
+    Producer id -1: not idempotent. ``records``: (key, value) of each record where they have content
+    (``__consumer_offsets``); () elsewhere: ``count`` is all there is to know.
+    """
+
+    base_offset: int
+    count: int
+    append_time_ms: int
+    leader_epoch: int
+    producer_id: int = -1
+    producer_epoch: int = -1
+    sequence: int = -1
+    records: tuple[tuple[bytes, bytes | None], ...] = ()
+
+
+@struct
 class FetchedPartition:
     """What one partition has from the fetch offset on."""
 
@@ -143,9 +166,10 @@ class FetchedPartition:
     high_watermark: int = -1
     log_start_offset: int = since(5, default=-1, ignorable=True)
     batches: tuple[RecordBatch, ...] = ()
+    replica_batches: tuple[ReplicaBatch, ...] = since(18, default=())
 
 
-@message(api_key=1, kind=REPLY, versions=range(4, 18))
+@message(api_key=1, kind=REPLY, versions=range(4, 19))
 class FetchReply:
     """One row per partition asked for that has something to say: records or an error.
 

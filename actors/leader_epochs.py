@@ -1,0 +1,129 @@
+"""Which leader epoch wrote which part of a log, and where a follower's log and its leader's part ways.
+
+Each epoch is known by the offset of its first record: epoch ``e`` ends where the next known one begins. A leader
+answers "where does epoch e end?" from it (OffsetForLeaderEpoch), a follower finds from the answer how much of its own
+log to keep. Both are pure; sources: KIP-101 (truncate by epoch, not by high watermark), KIP-279 (ask again when the
+leader never knew the epoch one asked for). Kafka: ``LeaderEpochFileCache``, ``AbstractFetcherThread``.
+"""
+
+from bisect import bisect_left, bisect_right
+from enum import Enum
+from typing import NamedTuple
+
+UNDEFINED_EPOCH = -1
+UNDEFINED_OFFSET = -1
+
+
+class EpochEndOffset(NamedTuple):
+    """An epoch and the offset behind its last record; both -1 when there is no answer."""
+
+    epoch: int
+    end_offset: int
+
+
+UNDEFINED = EpochEndOffset(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
+
+
+class LeaderEpochs:
+    """(epoch, start offset) in ascending order of both."""
+
+    __slots__ = ("_epochs", "_starts")
+
+    def __init__(self) -> None:
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+
+    @property
+    def entries(self) -> tuple[tuple[int, int], ...]:
+        """What is known, oldest first."""
+        return tuple(zip(self._epochs, self._starts, strict=True))
+
+    @property
+    def latest(self) -> int:
+        """The newest epoch, -1 when none is known."""
+        return self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
+
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """``epoch`` begins at ``start_offset``; whether that was news.
+
+        Entries that contradict it (a newer epoch, or one that starts at or behind it) are removed: the log was cut, or
+        another leader wrote meanwhile.
+        """
+        assert epoch >= 0 and start_offset >= 0, f"({epoch}, {start_offset})"
+        if self._epochs and self._epochs[-1] == epoch and self._starts[-1] <= start_offset:
+            return False
+        keep = min(bisect_left(self._epochs, epoch), bisect_left(self._starts, start_offset))
+        del self._epochs[keep:], self._starts[keep:]
+        self._epochs.append(epoch)
+        self._starts.append(start_offset)
+        return True
+
+    def truncate_end(self, end_offset: int) -> None:
+        """The log ends here now: epochs that started at or behind it are forgotten."""
+        keep = bisect_left(self._starts, end_offset)
+        del self._epochs[keep:], self._starts[keep:]
+
+    def truncate_start(self, start_offset: int) -> None:
+        """The log starts here now: the epoch of its first record starts here, older ones are forgotten."""
+        index = bisect_right(self._starts, start_offset) - 1
+        if index >= 0:
+            del self._epochs[:index], self._starts[:index]
+            self._starts[0] = start_offset
+
+    def clear(self) -> None:
+        """Nothing is known."""
+        self._epochs.clear()
+        self._starts.clear()
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
+        """The largest epoch known that is not above ``epoch``, and where it ends.
+
+        Undefined when ``epoch`` is, or is newer than all that is known. When it is older than all that is known, it
+        ends where the first one begins.
+        """
+        if epoch == UNDEFINED_EPOCH or not self._epochs:
+            return UNDEFINED
+        if epoch == self._epochs[-1]:
+            return EpochEndOffset(epoch, log_end_offset)
+        above = bisect_right(self._epochs, epoch)
+        if above == len(self._epochs):
+            return UNDEFINED
+        if above == 0:
+            return EpochEndOffset(epoch, self._starts[0])
+        return EpochEndOffset(self._epochs[above - 1], self._starts[above])
+
+
+class Truncation(Enum):
+    """How a new follower finds out what to cut off its log."""
+
+    HIGH_WATERMARK = "high-watermark"
+    """Before KIP-101: everything above its own high watermark, without asking."""
+    SINGLE_ROUND = "epoch-single-round"
+    """KIP-101: one question about its latest epoch; whatever epoch the answer is about, its offset counts."""
+    MULTI_ROUND = "epoch-multi-round"
+    """KIP-279: when the leader does not know the epoch, cut to what both may have and ask about the one before."""
+
+
+class Cut(NamedTuple):
+    """Keep the log up to ``end_offset``; ``done``: that was all, fetch from there. Else ask again."""
+
+    end_offset: int
+    done: bool
+    why: str
+
+
+def cut_for(
+    answer: EpochEndOffset, own: LeaderEpochs, log_end_offset: int, high_watermark: int, mode: Truncation
+) -> Cut:
+    """What a follower keeps of its log after its leader's answer about the follower's latest epoch."""
+    epoch, end_offset = answer
+    if end_offset == UNDEFINED_OFFSET:
+        return Cut(min(high_watermark, log_end_offset), True, "high-watermark")
+    if mode is Truncation.SINGLE_ROUND or epoch == UNDEFINED_EPOCH:
+        return Cut(min(end_offset, log_end_offset), True, "leader-epoch")
+    found = own.end_offset_for(epoch, log_end_offset)
+    if found.end_offset == UNDEFINED_OFFSET:
+        return Cut(min(end_offset, log_end_offset), True, "leader-epoch")
+    if found.epoch == epoch:
+        return Cut(min(found.end_offset, end_offset, log_end_offset), True, "leader-epoch")
+    return Cut(min(found.end_offset, log_end_offset), False, "leader-epoch")
