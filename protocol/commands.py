@@ -159,6 +159,17 @@ class DelayWatches:
 
 @value
 class ExpireSession:
-    """Store: end the session of this client (an actor) now. It learns so when it speaks to the store again."""
+    """Store: end the session of this client (an actor) now. It learns so when it speaks to the store again.
+
+    ``linger_us``: its ephemeral nodes stay for so long, as when the ensemble is slow to remove them (KAFKA-7165).
+    """
 
     client: str
+    linger_us: int = since(0, default=0)
+
+
+@value
+class RemoveNode:
+    """Store: an operator removes a node without children (``zookeeper-shell delete``), such as /controller."""
+
+    path: str

@@ -349,3 +349,26 @@ class ElectLeadersReply:
 
     error_code: ErrorCode = since(1, default=ErrorCode.NONE, ignorable=True)
     replica_election_results: tuple[PartitionOutcome, ...]
+
+
+@struct
+class ConfigChange:
+    """A topic's own settings that change: a value, or None to remove it."""
+
+    topic: str
+    name: str
+    value: str | None
+
+
+@message(api_key=44, kind=REQUEST, versions=range(0, 2))
+class IncrementalAlterConfigs:
+    """Admin -> controller: set or remove settings of topics. Source: KIP-339."""
+
+    changes: tuple[ConfigChange, ...]
+
+
+@message(api_key=44, kind=REPLY, versions=range(0, 2))
+class IncrementalAlterConfigsReply:
+    """One row per topic, in the order they were first named. The store has the settings when this is said."""
+
+    topics: tuple[TopicOutcome, ...]
