@@ -52,6 +52,7 @@ class Metrics:
         Returns:
             rebalances: one row each: group, generation (the last), reason, started_us, ended_us (None: not over),
                 members, rounds (join phases), moved (partitions), stop_the_world_us.
+            num_incompatible_rebalance: client -> how often it was told that incompatible members met (KIP-429's page).
             downtime_us: "group/topic-partition" -> microseconds without anybody who serves it.
             duplicates, lost, skipped, zombie_records, acknowledged_lost: counts of records. ``lost`` holds both kinds:
                 committed and never processed, and acknowledged and in no log (``acknowledged_lost`` alone).
@@ -82,6 +83,7 @@ class Metrics:
         }
         return {
             "rebalances": [rebalance.row() for rebalance in self._rebalances.all],
+            "num_incompatible_rebalance": dict(sorted(self._rebalances.incompatible.items())),
             "downtime_us": self._serving.downtime_us(),
             "duplicates": sum(progress.duplicates.values()),
             "lost": sum(lost.values()) + progress.acknowledged_lost,

@@ -14,7 +14,14 @@ from typing import Any
 from emulator.checkers.holdings import Coordinators
 from emulator.facts import HostDown, Seen
 from protocol.names import TopicPartition
-from protocol.notes import AssignmentReceived, GroupBecame, GroupLoaded, GroupUnloaded, JoinPhaseCompleted
+from protocol.notes import (
+    AssignmentReceived,
+    GroupBecame,
+    GroupLoaded,
+    GroupUnloaded,
+    IncompatibleRebalance,
+    JoinPhaseCompleted,
+)
 
 PREPARING = "PreparingRebalance"
 STABLE = "Stable"
@@ -71,6 +78,8 @@ class Rebalances:
 
     def __init__(self) -> None:
         self.all: list[Rebalance] = []
+        self.incompatible: dict[str, int] = {}
+        """Client -> ``num.incompatible.rebalance`` (KIP-429's page): generations in which V0 and V1 members met."""
         self._groups: dict[str, _Group] = {}
         self._coordinators = Coordinators()
         self.on: dict[type, Callable[[Seen, Any], None]] = {
@@ -80,6 +89,7 @@ class Rebalances:
             GroupUnloaded: self._coordinators.unloaded,
             HostDown: self._coordinators.down,
             AssignmentReceived: self._received,
+            IncompatibleRebalance: self._incompatible,
         }
 
     def stopped(self, group: str, since_us: int, until_us: int) -> None:
@@ -140,6 +150,9 @@ class Rebalances:
         self._coordinators.loaded(seen, fact)
         if fact.state in CALM:
             self._group(fact.group).loaded_us = seen.at_us
+
+    def _incompatible(self, seen: Seen, fact: IncompatibleRebalance) -> None:
+        self.incompatible[seen.actor] = self.incompatible.get(seen.actor, 0) + 1
 
     def _received(self, seen: Seen, fact: AssignmentReceived) -> None:
         group = self._group(fact.group)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from emulator.checkers.base import Checker, Violation
 from emulator.checkers.commits import Commits
+from emulator.checkers.cooperative import Cooperative
 from emulator.checkers.group_protocol import GroupProtocol
 from emulator.checkers.lifecycle import Lifecycle
 from emulator.checkers.liveness import DEFAULT_BOUND_US, Liveness
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 CHECKERS: Mapping[str, Callable[[], Checker]] = {
     "one-owner": OneOwner,
+    "cooperative": Cooperative,
     "processing": Processing,
     "commits": Commits,
     "no-lost-record": NoLostRecord,

@@ -1,0 +1,29 @@
+"""Breaks of the cooperative protocol and of KIP-429's page."""
+
+from tests.mutations import Mutation
+
+GROWTH = ("cooperative-scale-out-by-one:1",)
+
+MUTATIONS = [
+    Mutation(
+        "protocol/assign/cooperative.py",
+        "        if not sharing.transferring:\n            return sharing.assignment",
+        "        if sharing:\n            return sharing.assignment",
+        "cooperative",  # what moves is not withheld
+        GROWTH,
+    ),
+    Mutation(
+        "actors/rebalancing.py",
+        "        self._consumer.membership.request_rejoin(REVOKED)\n",
+        "",
+        "liveness",  # a member that revoked does not come back
+        ("cooperative-rolling-restart:1",),
+    ),
+    Mutation(
+        "protocol/kip_429.py",
+        "tuple(at for at in partitions if at not in claims or owner[at] == one),",
+        "tuple(partitions),",
+        "cooperative",  # the page's leader assigns what it only just revoked
+        ("downgrade-by-one-bounce:1", "upgrade-by-two-bounces:1"),
+    ),
+]
