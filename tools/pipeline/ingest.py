@@ -3,6 +3,9 @@
     TABLES/parts.json                                      which parts there are, and what each was made of
     TABLES/part=0003/table=notes/campaign=.../*.parquet    one ingestion's rows
 
+Executors decode traces and write Parquet themselves, through Arrow: rows do not pass through Spark's Java, which would
+take several times as long for tables this wide.
+
 A part counts from the moment ``parts.json`` names it; what a killed ingestion left behind is removed by the next one.
 ``parts.json`` also says which chunk or file went into which part, so nothing is taken twice.
 """
@@ -10,31 +13,46 @@ A part counts from the moment ``parts.json`` names it; what a killed ingestion l
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TypeVar
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from attrs import frozen
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from tools.pipeline.campaign import SPEC, Campaign, CampaignError, load
+from tools.pipeline.decode import Span
 from tools.pipeline.folds import judged, rebalances_of, with_figures
 from tools.pipeline.schemas import (
-    EVENTS,
+    BAD_RECORDS,
     FAULTS,
     NOTES,
     OF_TRACES,
+    PACKETS,
     REBALANCES,
+    RECORDED,
     RUNS,
+    STEPS,
     VIOLATIONS,
     Schema,
 )
-from tools.pipeline.source import KemuSource, run_prefix, trace_files
+from tools.pipeline.source import KemuSource, batches, run_prefix, spans_of, trace_files
 from tools.pipeline.worker import TRACES
 
 PARTS = "parts.json"
 OF_CHUNKS = (RUNS, NOTES, FAULTS, VIOLATIONS, REBALANCES)
-FILES_PER_TASK_BYTES = 32 << 20
+OF_CAMPAIGN_TRACES = frozenset(schema.name for schema in (STEPS, PACKETS, NOTES, BAD_RECORDS))
+"""The rest stands in the chunk's own tables."""
+OF_LONE_TRACES = frozenset(schema.name for schema in OF_TRACES if schema is not RUNS)
+JOB_BYTES = 48 << 20
+GROUP_ROWS = 1 << 17
+"""Rows in a group of a Parquet file."""
+T = TypeVar("T")
 LONE = "traces"
 """The campaign that traces outside of any campaign belong to."""
 
@@ -120,11 +138,11 @@ class Tables:
                 shutil.rmtree(left)
         name = f"{len(self._known):04d}"
         part = self.folder / f"part={name}"
-        self.folder.mkdir(parents=True, exist_ok=True)
-        if new.chunks:
-            self._ingest_chunks(part, new.chunks)
+        part.mkdir(parents=True)
+        jobs = jobs_of(new, part, self.spark.sparkContext.defaultParallelism)
+        self.spark.sparkContext.parallelize(jobs, len(jobs)).map(convert).sum()
         if new.traces:
-            self._ingest_lone(part, new.traces)
+            self._judge_lone(name, new.traces)
         return name
 
     def commit(self, name: str, new: New) -> None:
@@ -149,23 +167,11 @@ class Tables:
         place = self.folder / f"part={part}" / f"table={schema.name}"
         rows.write.mode("append").partitionBy("campaign").parquet(str(place))
 
-    # --- ingestion ---------------------------------------------------------------------------------------------
-
-    def _ingest_chunks(self, part: Path, chunks: Sequence[Path]) -> None:
-        for schema in OF_CHUNKS:
-            files = [str(folder / f"{schema.name}.parquet") for folder in chunks]
-            rows = self.spark.read.schema(schema.spark()).parquet(*files)
-            tasks = 1 + sum(os.path.getsize(file) for file in files) // FILES_PER_TASK_BYTES
-            rows = rows.withColumn("campaign", F.substring_index("run_id", "/", 1)).coalesce(tasks)
-            self.write(part.name.removeprefix("part="), schema, rows)
-        traces = [folder / TRACES for folder in chunks if (folder / TRACES).exists()]
-        if traces:
-            self._ingest_traces(part, traces, leave_out=(RUNS, FAULTS, VIOLATIONS))
-
-    def _ingest_lone(self, part: Path, traces: Sequence[Path]) -> None:
-        name = part.name.removeprefix("part=")
-        self._ingest_traces(part, traces, leave_out=(RUNS,))
-        told = self._events(traces, RUNS).drop("campaign").cache()
+    def _judge_lone(self, name: str, traces: Sequence[Path]) -> None:
+        """The figures of a run outside a campaign are in no file: metrics and checkers look at its facts again."""
+        self.spark.dataSource.register(KemuSource)
+        files = json.dumps([str(path) for path in traces])
+        told = self.spark.read.format("kemu").option("files", files).option("table", RUNS.name).load().cache()
         notes = self.read(NOTES, [name]).where(F.col("campaign") == LONE)
         verdicts = judged(notes, told).cache()
         campaign = F.lit(LONE).alias("campaign")
@@ -174,21 +180,124 @@ class Tables:
         verdicts.unpersist()
         told.unpersist()
 
-    def _ingest_traces(self, part: Path, traces: Sequence[Path], leave_out: Sequence[Schema]) -> None:
-        """All tables in one pass over the files."""
-        wanted = [schema.name for schema in OF_TRACES if schema not in leave_out]
-        events = self._events(traces, EVENTS).where(F.col("table").isin(wanted))
-        events.write.mode("append").partitionBy("table", "campaign").parquet(str(part))
 
-    def _events(self, traces: Sequence[Path], schema: Schema) -> DataFrame:
-        self.spark.dataSource.register(KemuSource)
-        reader = self.spark.read.format("kemu").option("files", json.dumps([str(path) for path in traces]))
-        if schema is not EVENTS:
-            reader = reader.option("table", schema.name)
-        path = F.coalesce("run_id", "path") if schema is EVENTS else F.col("run_id")
-        # A campaign's runs are named campaign/cell/seed, lone ones by their file's absolute path.
-        lone = path.startswith("/") | path.contains(":")
-        return reader.load().withColumn("campaign", F.when(lone, LONE).otherwise(F.substring_index(path, "/", 1)))
+@frozen
+class Job:
+    """What one task converts: chunks' tables to be joined into larger files, and traces to be decoded."""
+
+    part: str
+    campaign: str
+    number: int
+    chunks: tuple[str, ...]
+    spans: tuple[Span, ...]
+    tables: frozenset[str]
+    """Which tables the spans are decoded into."""
+
+
+def jobs_of(new: New, part: Path, cores: int) -> list[Job]:
+    """Cut into tasks of some size: many small files make one, and one large file makes many."""
+    jobs: list[Job] = []
+
+    def add(campaign: str, chunks: Sequence[Path], spans: Sequence[Span], tables: frozenset[str]) -> None:
+        jobs.append(Job(str(part), campaign, len(jobs), tuple(map(str, chunks)), tuple(spans), tables))
+
+    by_campaign: dict[str, list[Path]] = {}
+    for chunk in new.chunks:
+        by_campaign.setdefault(run_prefix(chunk / TRACES).rpartition("/")[0], []).append(chunk)
+    for campaign, chunks in by_campaign.items():
+        sized = [(chunk, sum(item.stat().st_size for item in chunk.iterdir())) for chunk in chunks]
+        for bin_ in _bins(sized, cores):
+            spans = [span for chunk in bin_ if (chunk / TRACES).exists() for span in spans_of(chunk / TRACES)]
+            add(campaign, bin_, spans, OF_CAMPAIGN_TRACES)
+    lone = [(span, _bytes_of(span)) for path in new.traces for span in spans_of(path)]
+    for some in _bins(lone, cores):
+        add(LONE, (), some, OF_LONE_TRACES)
+    return jobs
+
+
+def _bytes_of(span: Span) -> int:
+    return min(span.end, os.path.getsize(span.path)) - span.start
+
+
+def _bins(sized: Sequence[tuple[T, int]], cores: int) -> Iterator[list[T]]:
+    """Consecutive items of together about ``JOB_BYTES``, or less if every core is to have some."""
+    limit = min(JOB_BYTES, sum(size for _, size in sized) // cores + 1)
+    items: list[T] = []
+    total = 0
+    for item, size in sized:
+        if items and total + size > limit:
+            yield items
+            items, total = [], 0
+        items.append(item)
+        total += size
+    if items:
+        yield items
+
+
+def convert(job: Job) -> int:
+    """Do a job on an executor; how many rows it wrote.
+
+    A file is written under another name and then renamed, and it is named after the job: a job that Spark runs twice
+    leaves one file.
+
+    Raises:
+        OSError: a full disk, or a file that cannot be read as a chunk's table.
+    """
+    with ExitStack() as stack:
+        files = {name: stack.enter_context(_Growing(job, schema)) for name, schema in RECORDED.items()}
+        for chunk in job.chunks:
+            for schema in OF_CHUNKS:
+                table = pq.read_table(Path(chunk) / f"{schema.name}.parquet", schema=schema.arrow())
+                for batch in table.to_batches():
+                    files[schema.name].write(batch)
+        for name, batch in batches(job.spans, job.tables):
+            files[name].write(batch)
+        return sum(file.rows for file in files.values())
+
+
+class _Growing:
+    """A table's Parquet file of a job; there under its name when the block ends well."""
+
+    def __init__(self, job: Job, schema: Schema) -> None:
+        self._schema = schema
+        self._final = Path(job.part, f"table={schema.name}", f"campaign={job.campaign}", f"{job.number:05d}.parquet")
+        self._fresh = self._final.with_name(f".{self._final.name}.{uuid.uuid4().hex}")
+        self._writer: pq.ParquetWriter | None = None
+        self._held: list[pa.RecordBatch] = []
+        self._held_rows = 0
+        self.rows = 0
+
+    def __enter__(self) -> "_Growing":
+        return self
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows."""
+        self._held.append(batch)
+        self._held_rows += batch.num_rows
+        if self._held_rows >= GROUP_ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        table = pa.Table.from_batches(self._held)
+        self._held, self._held_rows = [], 0
+        if not table.num_rows:
+            return
+        if self._writer is None:
+            self._final.parent.mkdir(parents=True, exist_ok=True)
+            self._writer = pq.ParquetWriter(self._fresh, self._schema.arrow(), compression="zstd")
+        self._writer.write_table(table)
+        self.rows += table.num_rows
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None and self._held:
+                self._flush()
+            if self._writer is not None:
+                self._writer.close()
+                if kind is None:
+                    self._fresh.replace(self._final)
+        finally:
+            self._fresh.unlink(missing_ok=True)
 
 
 def campaigns_below(root: Path, leave_out: Path) -> list[Campaign]:

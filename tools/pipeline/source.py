@@ -15,7 +15,7 @@ last block is left for later; what has been read is told by its byte offset.
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from emulator.blocks import MAGIC, TraceError, blocks_of, first_block
 from emulator.traces import HEADER
 from tools.pipeline.decode import Decoder, Span
-from tools.pipeline.schemas import BAD_RECORDS, EVENTS, OF_TRACES, Schema
+from tools.pipeline.schemas import EVENTS, OF_TRACES, Schema
 
 SUFFIX = ".kemu"
 BATCH_ROWS = 20_000
@@ -88,33 +88,38 @@ class _Reading:
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """A partition's rows."""
         assert isinstance(partition, _Part)
-        wide = self._schema is EVENTS or self._schema.name == EVENTS.name
+        wide = self._schema.name == EVENTS.name
         tables = frozenset(_TABLES) if wide else frozenset((self._schema.name,))
-        rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in tables | {BAD_RECORDS.name}}
-        decoder = Decoder(lambda table, row: rows[table].append(row), tables)
-        for span in partition.spans:
-            for _ in decoder.decode(span):
-                for name in tables:
-                    if len(rows[name]) >= BATCH_ROWS:
-                        yield self._batch(name, rows[name])
-                        rows[name] = []
-        for name in sorted(tables):
-            if rows[name]:
-                yield self._batch(name, rows[name])
+        for table, batch in batches(partition.spans, tables):
+            yield _widened(table, batch) if wide else batch
 
-    def _batch(self, table: str, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
-        narrow = _TABLES[table].batch(rows)
-        if self._schema.name == table:
-            return narrow
-        schema = EVENTS.arrow()
-        have = set(narrow.schema.names)
-        arrays = [pa.array([table] * len(rows), pa.string())]
-        arrays += [
-            narrow.column(field.name) if field.name in have else pa.nulls(len(rows), field.type)
-            for field in schema
-            if field.name != "table"
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+def batches(spans: Iterable[Span], tables: frozenset[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Spans as (table, rows), a batch at a time."""
+    rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in _TABLES}
+    decoder = Decoder(lambda table, row: rows[table].append(row), tables)
+    for span in spans:
+        for _ in decoder.decode(span):
+            for name in tables:
+                if len(rows[name]) >= BATCH_ROWS:
+                    yield name, _TABLES[name].batch(rows[name])
+                    rows[name] = []
+    for name in sorted(tables):
+        if rows[name]:
+            yield name, _TABLES[name].batch(rows[name])
+
+
+def _widened(table: str, narrow: pa.RecordBatch) -> pa.RecordBatch:
+    """A table's rows in the wide schema."""
+    schema = EVENTS.arrow()
+    have = set(narrow.schema.names)
+    arrays = [pa.array([table] * narrow.num_rows, pa.string())]
+    arrays += [
+        narrow.column(field.name) if field.name in have else pa.nulls(narrow.num_rows, field.type)
+        for field in schema
+        if field.name != "table"
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 class _BatchReader(_Reading, DataSourceReader):
