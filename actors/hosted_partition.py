@@ -16,9 +16,11 @@ from protocol.messages.data import FetchPartition, ProduceBatch, ProducedBatch, 
 class ProduceCall:
     """A Produce request whose batches are being appended; answered when the last of them is decided."""
 
-    __slots__ = ("caller", "left", "rows")
+    __slots__ = ("caller", "left", "number", "rows")
 
     def __init__(self, caller: Caller | None, batches: int) -> None:
+        self.number = 0
+        """Of a call that may time out (with replication)."""
         self.caller = caller
         """None with acks 0: nobody waits."""
         self.rows: list[ProducedBatch | None] = [None] * batches

@@ -57,6 +57,7 @@ class Replica:
         "journal",
         "leader",
         "leader_epoch",
+        "led_since",
         "log",
         "log_name",
         "min_in_sync",
@@ -97,8 +98,10 @@ class Replica:
         """Appended with acks=1, by the offset that must be on the disk."""
         self.waiters: dict[int, Waiter] = {}
         self.follower_waiters: dict[int, Waiter] = {}
-        self.writes = 0
-        """Journal writes under way."""
+        self.led_since = -1
+        """The leader epoch since which we lead without a break."""
+        self.writes: dict[int, int] = {}
+        """Token of a journal write under way -> the log's end once it is durable."""
 
     @property
     def at(self) -> TopicPartition:
@@ -124,6 +127,8 @@ class Replica:
         was_leader = self.role is Role.LEADER
         self.take_epoch(state)
         self.role = Role.LEADER
+        if not was_leader:
+            self.led_since = state.leader_epoch
         self.in_sync.settle(state.isr, state.zk_version)
         self.epoch_start = self.log.end_offset
         # The ISR may hold replicas that are not assigned any more (KAFKA-9672).
@@ -172,6 +177,19 @@ class Replica:
     def bytes_to_copy(self, row: FetchPartition) -> int:
         """How many bytes there are for a follower's fetch of this partition."""
         return min((self.log.end_offset - row.fetch_offset) * self.record_bytes, row.max_bytes)
+
+    # --- the disk ----------------------------------------------------------------------------------------------
+
+    def cut(self, end_offset: int) -> bool:
+        """Forget the log from here on; whether there was anything. Writes under way lead to this end at most."""
+        if not self.log.cut(end_offset):
+            return False
+        self.writes = {token: min(end, end_offset) for token, end in self.writes.items()}
+        return True
+
+    def written(self, token: int) -> None:
+        """A journal write is durable."""
+        self.log.durable_end = max(self.log.durable_end, self.writes.pop(token))
 
     # --- leading -----------------------------------------------------------------------------------------------
 

@@ -67,7 +67,11 @@ class ReplicaLog(PartitionLog):
         self._bases_of_entries.append(batch.base_offset)
 
     def cut(self, end_offset: int) -> bool:
-        """Forget everything from ``end_offset`` on; whether there was anything."""
+        """Forget everything from ``end_offset`` on; whether there was anything.
+
+        An epoch that began there without a record is forgotten in any case: it may contradict the leader's.
+        """
+        self.epochs.truncate_end(end_offset)
         if end_offset >= self.end_offset:
             return False
         self.truncate(end_offset)
@@ -77,7 +81,6 @@ class ReplicaLog(PartitionLog):
             last = self._entries[-1]
             if last.base_offset + last.count > end_offset:
                 self._entries[-1] = _part(last, last.base_offset, end_offset)
-        self.epochs.truncate_end(end_offset)
         self._visible_end = min(self._visible_end, end_offset)
         self.durable_end = min(self.durable_end, end_offset)
         return True

@@ -1,0 +1,462 @@
+"""A broker with replication: leads and follows partitions as the controller says, through leader epochs and ISRs.
+
+The parts: ``replica_control`` (what the controller says), ``fetcher`` (copying what we follow), ``follower_fetches``
+(being copied from), ``isr_store`` (ISR changes in the metadata store), ``offsets_host`` (the logs of the group
+coordinator of this process), ``leaving`` (controlled shutdown). Consumers' fetches, metadata, injected answers and the
+log of a partition are those of ``broker``, the one without replication.
+
+A record counts when the in-sync replicas have it: below the high watermark it may be read, and acks=all is answered.
+``log.flush.interval.ms`` 0 means that a replica has a record when it is durable there; otherwise when it is written, as
+in Kafka's page cache, and a power cut may take what was acknowledged.
+
+Source: Kafka 2.8 with the ZooKeeper controller.
+"""
+
+from collections.abc import Mapping
+
+from actors.client import DEADLINE, WAKE
+from actors.cluster_answers import ClusterAnswers
+from actors.cluster_view import topics_after
+from actors.fetcher import TIMER as FETCHER
+from actors.fetcher import Fetchers
+from actors.fetches import Fetches
+from actors.follower_fetches import TIMER as FOLLOWER_FETCH
+from actors.follower_fetches import FollowerFetches
+from actors.hosted_partition import ProduceCall, fault_of, produced
+from actors.injection import Injections
+from actors.isr_store import IsrStore
+from actors.leaving import Leaving
+from actors.machine import (
+    Appended,
+    Chance,
+    Event,
+    LinkDown,
+    Loaded,
+    Received,
+    Record,
+    TimerFired,
+    TimerKey,
+    Told,
+    caller_of,
+)
+from actors.offsets_host import OffsetsHost
+from actors.replica import Ack, Replica, Role
+from actors.replica_base import US_PER_MS, GroupCall, ReplicaDesk, TopicSettings
+from actors.replica_control import ReplicaControl
+from actors.replica_log import JOURNALS, restored
+from actors.replica_rules import TODAY, ReplicaRules
+from protocol.commands import AnswerNext, Close, Start
+from protocol.config import BrokerConfig, ReplicaConfig
+from protocol.errors import ErrorCode
+from protocol.messages.control import (
+    EpochEnd,
+    EpochQuestion,
+    LeaderAndIsr,
+    OffsetForLeaderEpoch,
+    OffsetForLeaderEpochReply,
+    StopReplica,
+    UpdateMetadata,
+)
+from protocol.messages.data import BrokerMetadata, Fetch, ListOffsets, Metadata, Produce, ProduceBatch, ProducedBatch
+from protocol.messages.group import FindCoordinator
+from protocol.messages.local import BrokerSession, BrokerSessionReply
+from protocol.messages.offsets_log import AppendGroups
+from protocol.names import OFFSETS_TOPIC, ActorName
+from protocol.notes import HighWatermarkAdvanced, RecordsAppended, ReplicaRestored
+
+_NONE = ErrorCode.NONE
+_CHECKPOINT: TimerKey = ("checkpoint",)
+_ISR_TICK: TimerKey = ("isr",)
+WATERMARKS = "high-watermarks"
+"""The disk's name of the checkpoint of high watermarks: (log name, offset) at each change."""
+ALL, LEADER, NOBODY = -1, 1, 0
+
+
+class ReplicatedBroker(ReplicaDesk):
+    """``node_id`` is Kafka's broker id; ``topics`` are what brokers know of topics besides their replicas."""
+
+    def __init__(
+        self,
+        name: ActorName,
+        node_id: int,
+        config: BrokerConfig,
+        replication: ReplicaConfig,
+        *,
+        topics: Mapping[str, TopicSettings],
+        chance: Chance,
+        rules: ReplicaRules = TODAY,
+        store: ActorName = "zk",
+    ) -> None:
+        super().__init__(name, node_id, config, replication, topics=topics, chance=chance, rules=rules, store=store)
+        self.injections = Injections(self)
+        self.answers = ClusterAnswers(self, self.injections)
+        self.fetchers = Fetchers(self)
+        self._isr_store = IsrStore(self)
+        self._fetches = Fetches(self)
+        self._follower_fetches = FollowerFetches(self, self._isr_store)
+        self._control = ReplicaControl(self, self.fetchers, self)
+        self._offsets = OffsetsHost(self)
+        self._leaving = Leaving(self)
+        self._calls: dict[int, ProduceCall] = {}
+        """Number -> an append that waits for other replicas, or for the disk."""
+        self._journals: dict[str, tuple[Record, ...]] = {}
+        self._checkpointed: dict[str, int] = {}
+        """Log name -> the high watermark the disk knows."""
+
+    def handle(self, event: Event) -> None:
+        """Requests, the disk's answers, and what the controller says."""
+        match event:
+            case Received(message=Fetch(replica_id=replica_id)):
+                self._fetch(event, replica_id)
+            case Received(message=Produce()):
+                self._produce(event)
+            case Appended(token=token, error=error):
+                self._written(token, error)
+            case TimerFired(key=key):
+                self._timer_fired(key)
+            case Received(message=LeaderAndIsr() | StopReplica() | UpdateMetadata()):
+                self._control.asked(event)
+            case Received(message=OffsetForLeaderEpoch()):
+                self._epoch_ends(event)
+            case Received(message=AppendGroups()):
+                self._append_groups(event)
+            case Received(message=BrokerSession() as message):
+                self.reply(event, BrokerSessionReply())
+                self._isr_store.registered(message)
+                if message.session_id:
+                    self._control.registered(message.broker_epoch)
+            case Received(message=Metadata()):
+                self.answers.metadata(event)
+            case Received(message=FindCoordinator()):
+                self.answers.find_coordinator(event)
+            case Received(message=ListOffsets()):
+                self.answers.list_offsets(event, self.partitions)
+            case Received():
+                self.reply_arrived(event)
+            case LinkDown(peer=peer):
+                self._link_down(peer)
+            case Told(command=AnswerNext() as command):
+                self.injections.told(command)
+            case Told(command=Close()):
+                self._checkpoint()
+                self._leaving.begin()
+            case Loaded(log=log, records=records):
+                self._journals[log] = records
+            case Told(command=Start()):
+                self._start()
+            case _:
+                raise AssertionError(f"{self.name}: {event}")
+
+    def _timer_fired(self, key: TimerKey) -> None:
+        match key:
+            case ("fetch", number):
+                self._fetches.time_is_over(int(number))
+            case (name, number) if name == FOLLOWER_FETCH:
+                self._follower_fetches.time_is_over(int(number))
+            case (name, leader) if name == FETCHER:
+                self.fetchers.due(int(leader))
+            case ("produce", number):
+                self._time_out(self._calls.pop(int(number)))
+            case ("isr",):
+                self._shrink_isrs()
+            case ("checkpoint",):
+                self._checkpoint()
+                self.start_timer(
+                    _CHECKPOINT, self.replication.replica_high_watermark_checkpoint_interval_ms * US_PER_MS
+                )
+            case ("store",):
+                self._isr_store.retry_due()
+            case ("isr-notify",):
+                self._isr_store.notify_due()
+            case ("leaving",):
+                self._leaving.try_again()
+            case _ if key == DEADLINE:
+                self.deadline_passed()
+            case _:
+                assert key == WAKE, f"{self.name}: no timer {key}"
+                self.wake_fired()
+
+    # --- start and connections ---------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        watermarks = dict(self._journals.pop(WATERMARKS, ()))
+        for journal, records in sorted(self._journals.items()):
+            log = restored(records) if journal.startswith(JOURNALS) else None
+            if log is None:
+                continue
+            name = journal.removeprefix(JOURNALS)
+            topic, _, number = name.rpartition("-")
+            checkpoint = watermarks.get(name.encode())
+            log.high_watermark = min(log.end_offset, int(checkpoint) if checkpoint else log.start_offset)
+            self._checkpointed[name] = log.high_watermark
+            self._control.adopt((topic, int(number)), log)
+            self.note(
+                ReplicaRestored(
+                    topic=topic,
+                    partition=int(number),
+                    end_offset=log.end_offset,
+                    high_watermark=log.high_watermark,
+                )
+            )
+        self._journals.clear()
+        self.start_timer(_CHECKPOINT, self.replication.replica_high_watermark_checkpoint_interval_ms * US_PER_MS)
+        self.start_timer(_ISR_TICK, self.lag_us // 2)
+
+    def _link_down(self, peer: ActorName) -> None:
+        if any(flight.peer == peer for flight in self.in_flight.values()) or peer == self.store:
+            self.connection_broke(peer, "connection broke")
+        node = next((node for node, host in self.live_brokers.items() if host == peer), -1)
+        for replica in self.partitions.values():
+            follower = replica.followers.get(node)
+            if follower is not None:
+                follower.told_watermark = -1  # the answer may have been lost
+
+    def link_lost(self, peer: ActorName, why: str) -> None:
+        """Called before the requests to ``peer`` fail."""
+        if peer == self.store:
+            self._isr_store.link_down()
+
+    # --- leading -----------------------------------------------------------------------------------------------
+
+    def leads(self, replica: Replica) -> None:
+        """We lead this partition from now on, or go on under a new epoch."""
+        self._offsets.leads(replica)
+
+    def leads_no_more(self, replica: Replica, error: ErrorCode) -> None:
+        """Whoever waits at this partition is told so."""
+        fetches = self._fetches.unpark_all(replica)
+        follower_fetches = self._follower_fetches.unpark_all(replica)
+        del self.partitions[replica.at]
+        for ack in replica.acks_given_up():
+            self._decide(ack.call, ack.row, produced(ack.batch, error))
+        for fetch in fetches:
+            self._fetches.answer_now(fetch)
+        for fetch, broker in follower_fetches:
+            self._follower_fetches.answer_now(fetch, broker)
+        self._offsets.leads_no_more(replica)
+
+    def follows(self, replica: Replica) -> None:
+        """We follow from now on."""
+
+    def gone(self, replica: Replica) -> None:
+        """The replica was stopped: if its log is deleted, so is its checkpoint."""
+        if replica.at not in self.replicas and self._checkpointed.pop(replica.log_name, None) is not None:
+            self.write_elsewhere(WATERMARKS, ((replica.log_name.encode(), b"0"),))
+
+    def cluster_changed(self, request: UpdateMetadata) -> None:
+        """What clients are told of the cluster."""
+        answers = self.answers
+        answers.controller_id = request.controller_id
+        answers.brokers = tuple(
+            BrokerMetadata(node_id=broker.id, host=broker.host, rack=broker.rack) for broker in request.live_brokers
+        )
+        answers.topics = topics_after(answers.topics, request)
+        offsets = answers.topics.get(OFFSETS_TOPIC)
+        answers.offsets_leaders = (
+            tuple(row.leader if row.error is _NONE else -1 for row in offsets.partitions) if offsets is not None else ()
+        )
+
+    def advance(self, replica: Replica) -> None:
+        """Raise a leader's high watermark as far as it goes; whoever waited for that is answered."""
+        if replica.role is not Role.LEADER:
+            return
+        if not replica.raise_watermark(self.own_end(replica), self.now_us, self.lag_us, self.rules):
+            return
+        self.note(
+            HighWatermarkAdvanced(
+                topic=replica.topic,
+                partition=replica.number,
+                leader_epoch=replica.leader_epoch,
+                high_watermark=replica.log.high_watermark,
+            )
+        )
+        if replica.acks:
+            enough = replica.min_in_sync <= len(replica.in_sync.maximal)
+            error = _NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            for ack in replica.acks_reached():
+                self._acknowledge(ack, error)
+        if replica.waiters:
+            self._fetches.grown(replica)
+
+    def _shrink_isrs(self) -> None:
+        for replica in self.partitions.values():
+            isr = replica.shrunk(self.now_us, self.lag_us, self.rules)
+            if isr is not None:
+                self._isr_store.propose(replica, isr, "shrink")
+            self.advance(replica)
+        self.start_timer(_ISR_TICK, self.lag_us // 2)
+
+    def absent(self, topic: str, partition: int) -> ErrorCode:
+        """Why a partition is not led here."""
+        replica = self.replicas.get((topic, partition))
+        if replica is None:
+            return self.answers.absent(topic, partition)
+        return ErrorCode.KAFKA_STORAGE_ERROR if replica.role is Role.OFFLINE else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    # --- produce -----------------------------------------------------------------------------------------------
+
+    def _produce(self, event: Received) -> None:
+        request: Produce = event.message
+        refused = self.injections.take("Produce", event.peer)
+        if refused is None and request.acks not in (ALL, NOBODY, LEADER):
+            refused = ErrorCode.INVALID_REQUIRED_ACKS
+        call = ProduceCall(caller_of(event) if request.acks != NOBODY else None, len(request.batches))
+        if not request.batches:
+            self._answer(call)
+        grown: dict[Replica, None] = {}
+        for index, batch in enumerate(request.batches):
+            replica = self.partitions.get((batch.topic, batch.partition))
+            error = self._fault(batch, replica, request.acks) if refused is None else refused
+            if replica is None or error is not _NONE:
+                self._decide(call, index, produced(batch, error))
+            elif self._append(replica, batch, call, index, request.acks):
+                grown[replica] = None
+        if call.left:
+            self._wait(call, request.timeout_ms)
+        for replica in grown:
+            self._grown(replica)
+
+    def _fault(self, batch: ProduceBatch, replica: Replica | None, acks: int) -> ErrorCode:
+        if replica is None:
+            return self.absent(batch.topic, batch.partition)
+        error = fault_of(batch)
+        if error is _NONE and acks == ALL and not replica.enough_in_sync():
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        return error
+
+    def _append(self, replica: Replica, batch: ProduceBatch, call: ProduceCall, index: int, acks: int) -> bool:
+        """Append a batch, or find it in the log; whether the log grew. The row is decided when its acks say so."""
+        known = -1
+        time_ms = self.now_ms
+        if batch.producer_id >= 0:
+            error, known, known_ms = replica.log.check(
+                batch.producer_id, batch.producer_epoch, batch.sequence, batch.count
+            )
+            if error is not _NONE:
+                self._decide(call, index, produced(batch, error))
+                return False
+            time_ms = known_ms if known >= 0 else time_ms
+        base = known
+        if known < 0:
+            written = replica.append(batch.count, time_ms, batch)
+            base = written.base_offset
+            self.note(
+                RecordsAppended(topic=batch.topic, partition=batch.partition, base_offset=base, count=batch.count)
+            )
+            self.write_batches(replica, (written,))
+        end = base + batch.count
+        ack = Ack(end, self.next_order(), call, index, batch, base, time_ms)
+        if acks == ALL and end > replica.log.high_watermark:
+            replica.wait_for_all(ack)
+        elif acks == LEADER and end > self.own_end(replica):
+            replica.durable_acks.append(ack)
+        else:
+            self._acknowledge(ack, _NONE)
+        return known < 0
+
+    def _grown(self, replica: Replica) -> None:
+        if replica.follower_waiters:
+            self._follower_fetches.grown(replica)
+        self.advance(replica)
+
+    def _append_groups(self, event: Received) -> None:
+        appended = self._offsets.append(event)
+        if appended is not None:
+            replica, call = appended
+            self._wait(call, self.replication.offsets_commit_timeout_ms)
+            self._grown(replica)
+
+    def _wait(self, call: ProduceCall, timeout_ms: int) -> None:
+        call.number = number = self.next_order()
+        self._calls[number] = call
+        self.start_timer(("produce", str(number)), timeout_ms * US_PER_MS)
+
+    def _time_out(self, call: ProduceCall) -> None:
+        """Not enough replicas had it in time. It is in the log and may still count."""
+        for replica in self.partitions.values():
+            for waiting in (replica.acks, replica.durable_acks):
+                late = [ack for ack in waiting if ack.call is call]
+                for ack in late:
+                    waiting.remove(ack)
+                    self._decide(call, ack.row, produced(ack.batch, ErrorCode.REQUEST_TIMED_OUT))
+
+    def _acknowledge(self, ack: Ack, error: ErrorCode) -> None:
+        if error is _NONE:
+            self._decide(ack.call, ack.row, produced(ack.batch, error, ack.base_offset, ack.append_time_ms))
+        else:
+            self._decide(ack.call, ack.row, produced(ack.batch, error))
+
+    def _decide(self, call: ProduceCall, index: int, row: ProducedBatch) -> None:
+        if call.answer(index, row):
+            self._answer(call)
+
+    def _answer(self, call: ProduceCall) -> None:
+        if self._calls.pop(call.number, None) is not None:
+            self.stop_timer(("produce", str(call.number)))
+        if call.caller is not None:
+            self.reply(call.caller, call.group_reply() if isinstance(call, GroupCall) else call.reply())
+
+    # --- the disk ----------------------------------------------------------------------------------------------
+
+    def _written(self, token: int, error: ErrorCode) -> None:
+        replica = self.writes.pop(token, None)
+        if replica is None:
+            return  # a checkpoint
+        if error is not _NONE:
+            replica.writes.pop(token)
+            if self.replicas.get(replica.at) is replica and replica.role is not Role.OFFLINE:
+                self._control.fail(replica)
+            return
+        replica.written(token)
+        self._control.deleted(token)
+        if self.replicas.get(replica.at) is not replica:
+            return
+        if replica.role is Role.LEADER:
+            for ack in replica.acks_durable():
+                self._acknowledge(ack, _NONE)
+            self.advance(replica)
+        elif self.flushes_each and not replica.writes:
+            self.fetchers.durable(replica)
+
+    def _checkpoint(self) -> None:
+        """Write down the high watermarks that changed."""
+        rows: list[Record] = []
+        for replica in self.replicas.values():
+            offset = replica.log.high_watermark
+            if self._checkpointed.get(replica.log_name) != offset:
+                self._checkpointed[replica.log_name] = offset
+                rows.append((replica.log_name.encode(), str(offset).encode()))
+        if rows:
+            self.write_elsewhere(WATERMARKS, tuple(rows))
+
+    # --- fetches and epochs ------------------------------------------------------------------------------------
+
+    def _fetch(self, event: Received, replica_id: int) -> None:
+        error = self.injections.take("Fetch", event.peer)
+        if error is not None:
+            self._fetches.refuse(event, error)
+        elif replica_id >= 0:
+            self._follower_fetches.asked(event)
+        else:
+            self._fetches.asked(event)
+
+    def _epoch_ends(self, event: Received) -> None:
+        request: OffsetForLeaderEpoch = event.message
+        answers = tuple(self._epoch_end(question) for question in request.questions)
+        self.reply(event, OffsetForLeaderEpochReply(answers=answers))
+
+    def _epoch_end(self, question: EpochQuestion) -> EpochEnd:
+        replica = self.partitions.get((question.topic, question.partition))
+        error = self.absent(question.topic, question.partition) if replica is None else _NONE
+        if replica is not None and self.rules.fences_fetches:
+            error = replica.epoch_error(question.current_leader_epoch)
+        if replica is None or error is not _NONE:
+            return EpochEnd(topic=question.topic, partition=question.partition, error_code=error)
+        found = replica.log.epochs.end_offset_for(question.leader_epoch, replica.log.end_offset)
+        return EpochEnd(
+            topic=question.topic,
+            partition=question.partition,
+            error_code=_NONE,
+            leader_epoch=found.epoch,
+            end_offset=found.end_offset,
+        )
