@@ -23,6 +23,7 @@ class Row:
 
 COMMANDS: Mapping[str, Row] = {
     "run": Row("tools.run_command:run", "Run a scenario and say what happened, what it cost and what was violated."),
+    "compare": Row("tools.compare_command:compare", "Compare what protocols and assignors cost under the same faults."),
     "scenarios": Row("tools.describe:scenarios", "List the scenarios that come with the package."),
     "describe": Row("tools.describe:describe", "Explain config keys, faults, actions, checkers and exit codes."),
     "import": Row("tools.importing:import_", "Turn the output of Kafka's own tools into a scenario."),

@@ -1,0 +1,119 @@
+"""``kemu compare``: the same faults for every contender, and figures that are what they are called."""
+
+import json
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from emulator.costs import FIGURES, Bill, Costs
+from emulator.runner import run
+from emulator.scenario_files import load_scenario, with_values
+from emulator.swarm import random_faults
+from tools.cli import kemu
+from tools.compare_command import DEFAULT_CONTENDERS, contenders_of
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(kemu, ["compare", *arguments])
+
+
+def compare_json(*arguments: str) -> dict[str, Any]:
+    result = call(*arguments, "--format", "json")
+    assert result.stdout, result
+    data: dict[str, Any] = json.loads(result.stdout)
+    return data
+
+
+def test_every_contender_is_a_row_with_the_median_and_p95_of_every_figure() -> None:
+    """Issue 4, item 5."""
+    data = compare_json(
+        "cooperative-scale-out-by-one", "--profiles", "kafka-2.4,kafka-3.4", "--assignors", "range,cooperative-sticky",
+        "--seeds", "1:2",
+    )  # fmt: skip
+
+    assert [row["contender"] for row in data["contenders"]] == [
+        "kafka-2.4 range", "kafka-2.4 cooperative-sticky", "kafka-3.4 range", "kafka-3.4 cooperative-sticky",
+    ]  # fmt: skip
+    assert data["seeds"] == [1, 2]
+    for row in data["contenders"]:
+        assert row["figures"].keys() == FIGURES.keys()
+        assert all(figure.keys() == {"median", "p95"} for figure in row["figures"].values())
+        assert row["verdicts"] == {"holds": 2}
+
+
+def test_a_profile_may_carry_settings() -> None:
+    """The page's cooperative protocol is a setting of its consumers."""
+    (contender,) = contenders_of("kip-429-v99+rebalance.protocol=cooperative", "sticky")
+
+    scenario = contender.of(load_scenario("steady-group"))
+
+    assert contender.name == "kip-429-v99+rebalance.protocol=cooperative sticky"
+    assert scenario.groups["g"].assignors == ("sticky",)
+    assert dict(scenario.groups["g"].config)["rebalance_protocol"] == "cooperative"
+
+
+def test_without_options_eager_the_page_and_what_shipped_are_compared() -> None:
+    """Issue 4: "what eager, the page's protocol and the shipped protocol each cost"."""
+    assert contenders_of(None, None) == DEFAULT_CONTENDERS
+    assert {contender.profile for contender in DEFAULT_CONTENDERS} == {"kafka-2.4", "kip-429-v99", "kafka-3.4"}
+
+
+def test_the_table_has_a_line_per_contender_and_the_help_says_what_its_columns_mean() -> None:
+    """Definitions stand with the table."""
+    text = call("cooperative-scale-in", "--profiles", "kafka-3.4", "--seeds", "1:1").stdout
+    said = call("--help").stdout
+
+    assert "seeds 1 to 1" in text
+    assert [line.split()[0] for line in text.splitlines()[3:]] == ["contender", "kafka-3.4"]
+    for name in FIGURES:
+        assert name.replace("_", " ") in text
+        assert name in said
+
+
+def test_a_profile_that_does_not_exist_is_one_clear_error() -> None:
+    """With the nearest name."""
+    result = call("steady-group", "--profiles", "kafka-2.5")
+
+    assert result.exit_code == 2
+    assert "kafka-2.4" in result.output
+
+
+def test_the_same_seed_draws_the_same_faults_whatever_runs_under_them() -> None:
+    """Otherwise the contenders would not be compared under the same faults."""
+    scenario = load_scenario("cooperative-scale-in")
+    others = [contender.of(scenario) for contender in DEFAULT_CONTENDERS]
+
+    drawn = random_faults(scenario, 7, 5)
+
+    assert len(drawn) == 5
+    assert all(random_faults(other, 7, 5) == drawn for other in others)
+    assert random_faults(scenario, 8, 5) != drawn
+
+
+def test_the_figures_of_a_growing_eager_group() -> None:
+    """Everything stops at each join, in one rebalance; the formation of the group is not counted."""
+    bill = bill_of("cooperative-scale-out-by-one", "assignors=sticky")
+
+    assert bill.rebalances == 1
+    assert bill.moved == 2
+    assert bill.stopped > 0
+    assert bill.unfinished == 0
+    assert bill.unavailable == bill.downtime_sum // 12
+    assert 0 < bill.to_balance < 4_000_000
+
+
+def test_a_group_that_never_balances_is_unfinished_until_the_end_of_the_run() -> None:
+    """KIP-429's page with one member left behind; "If never reached ... report, do not drop"."""
+    bill = bill_of("one-eager-member-left-behind")
+
+    assert bill.unfinished == 1
+    assert bill.to_balance > 100_000_000
+    assert bill.stopped > 100_000_000
+
+
+def bill_of(preset: str, *settings: str) -> Bill:
+    scenario = with_values(load_scenario(preset), settings)
+    costs = Costs({name: group.topics for name, group in scenario.groups.items()})
+    result = run(scenario, seed=1, drive="bare", observers=(costs,))
+    costs.finish(result.virtual_us)
+    return costs.bill()
