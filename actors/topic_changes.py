@@ -6,7 +6,6 @@ watch on what was written starts the work. Source: Kafka 2.8 ``KafkaController``
 
 from collections.abc import Iterable
 
-
 from actors.control_context import PartitionPhase, ReplicaPhase
 from actors.controller_base import ControllerBase
 from actors.controller_store import Work, ask, ask_one, children, create, delete, expect, get, set_data
@@ -38,7 +37,6 @@ from protocol.messages.store import OpResult, StoreCode
 from protocol.names import TopicPartition
 from protocol.nodes import (
     DELETE_TOPICS,
-    PREFERRED_ELECTION as PREFERRED_ELECTION_PATH,
     TOPICS,
     Assignment,
     config_data,
@@ -48,6 +46,9 @@ from protocol.nodes import (
     topic_config_path,
     topic_data,
     topic_path,
+)
+from protocol.nodes import (
+    PREFERRED_ELECTION as PREFERRED_ELECTION_PATH,
 )
 from protocol.notes import PartitionsAdded, TopicCreated
 from protocol.placement import CannotPlace, place

@@ -1,8 +1,8 @@
 """Where the replicas of a new topic go.
 
-Leaders go round the brokers; a partition's further replicas follow its leader at a distance that grows by one with every
-round, so that the followers of one broker's partitions are spread over the others. With racks, brokers are taken from
-the racks in turn and a partition's replicas lie in as many racks as there are.
+Leaders go round the brokers; a partition's further replicas follow its leader at a distance that grows by one with
+every round, so that the followers of one broker's partitions are spread over the others. With racks, brokers are taken
+from the racks in turn and a partition's replicas lie in as many racks as there are.
 
 Kafka draws the first broker and the distance; here they are arguments. Source: Kafka 2.8 ``AdminUtils``, KIP-36.
 """
