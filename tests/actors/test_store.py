@@ -36,7 +36,7 @@ TIMEOUT_MS = 6_000
 
 
 class Client(Machine):
-    """A session and what came of it. Told operations, it executes each by itself; a tuple of them as one transaction."""
+    """A session and what came of it. Told operations, it executes each by itself; a tuple of them as one."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
