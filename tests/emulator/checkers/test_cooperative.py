@@ -1,0 +1,165 @@
+"""The cooperative checker: what it catches, and what it must let pass."""
+
+import pytest
+
+from actors.rebalancing import REVOKED
+from emulator.checkers.cooperative import MOST_REVOKING
+from protocol import notes
+from tests.emulator.checkers.story import GROUP, Story
+
+
+def joins(story: Story, *members: str, why: str = "the group is rebalancing") -> None:
+    """Members send JoinGroup with what they own."""
+    for member in members:
+        story.by(
+            member,
+            notes.MemberBecame(
+                group=GROUP,
+                member_id=story.ids[member],
+                old="STABLE",
+                new="PREPARING_REBALANCE",
+                generation=story.generation,
+                why=why,
+            ),
+        )
+
+
+def take(story: Story, member: str, generation: int, names: str, added: str = "", revoked: str = "") -> None:
+    """A member takes an assignment cooperatively."""
+    became(story, member)
+    story.receive(member, generation, names)
+    if revoked:
+        story.revoke(member, revoked)
+    story.assigned(member, generation, added)
+
+
+def became(story: Story, member: str) -> None:
+    story.by(
+        member,
+        notes.MemberBecame(
+            group=GROUP,
+            member_id=story.ids[member],
+            old="COMPLETING_REBALANCE",
+            new="STABLE",
+            generation=story.generation,
+            why="synced",
+        ),
+    )
+
+
+@pytest.fixture(name="story")
+def grown() -> Story:
+    """c1 owns both partitions and c2 comes: everybody has joined for generation 2."""
+    story = Story("c1", "c2")
+    story.form(c1="0 1")
+    story.become("PreparingRebalance")
+    story.add("c2")
+    joins(story, "c1", "c2")
+    story.complete(2, "c1", "c2")
+    story.become("Stable")
+    return story
+
+
+def said(story: Story) -> list[str]:
+    return story.judged().get("cooperative", [])
+
+
+def test_a_move_in_two_steps_is_what_the_protocol_wants(story: Story) -> None:
+    """KIP-429: withheld, revoked, and given in the follow-up."""
+    take(story, "c1", 2, "0", revoked="1")
+    take(story, "c2", 2, "")
+    story.become("PreparingRebalance")
+    joins(story, "c1", why=REVOKED)
+    joins(story, "c2")
+    story.complete(3, "c1", "c2")
+    story.become("Stable")
+    take(story, "c1", 3, "0")
+    take(story, "c2", 3, "1", added="1")
+
+    assert said(story) == []
+
+
+def test_a_direct_move_is_caught_even_if_the_owner_never_hears_of_it(story: Story) -> None:
+    """The page: "no partitions should be migrated directly before being revoked first"."""
+    take(story, "c2", 2, "1", added="1")
+
+    assert said(story) == ["t-1 was given to c2 in generation 2, which c1 joined with it"]
+
+
+def test_a_claim_to_what_somebody_else_was_given_since_protects_nothing() -> None:
+    """KIP-792: a stale claim. c1 slept through generation 2 and joins generation 3 with what it had in 1."""
+    story = Story("c1", "c2")
+    story.form(c1="0 1")
+    story.become("PreparingRebalance")
+    story.add("c2")
+    story.remove("c1-1")
+    joins(story, "c2")
+    story.complete(2, "c2")
+    story.become("Stable")
+    take(story, "c2", 2, "0 1", added="0 1")
+    story.become("PreparingRebalance")
+    story.add("c1")
+    joins(story, "c1", "c2")
+    story.complete(3, "c1", "c2")
+    story.become("Stable")
+    take(story, "c1", 3, "", revoked="0 1")
+    take(story, "c2", 3, "0 1")
+
+    assert said(story) == []
+
+
+def test_an_assignment_is_not_taken_before_what_it_takes_away_is_revoked(story: Story) -> None:
+    """KIP-429: revoke first."""
+    take(story, "c1", 2, "0")
+
+    assert said(story) == ["c1 takes its assignment before it revoked t-1"]
+
+
+def test_a_member_that_revoked_nothing_has_no_reason_to_come_back_for_it(story: Story) -> None:
+    """The page: "If revoked partitions is not empty ... immediately send another join group request"."""
+    take(story, "c1", 2, "0 1")
+    joins(story, "c1", why=REVOKED)
+
+    assert said(story) == ["c1 joins again because it revoked something, but it did not"]
+
+
+def test_two_owners_at_rest_are_caught(story: Story) -> None:
+    """Owned sets are disjoint when everybody has taken its part."""
+    story.receive("c1", 2, "0 1")
+    story.assigned("c1", 2, "")
+    story.receive("c2", 2, "1")
+    story.assigned("c2", 2, "1")
+
+    assert "t-1 is owned by c1 and c2, with generation 2 at rest" in said(story)
+
+
+def test_a_rebalance_that_comes_to_no_end_is_caught(story: Story) -> None:
+    """A partition that goes back and forth while nothing happens."""
+    generation, owner, other = 2, "c1", "c2"
+    for _ in range(MOST_REVOKING + 1):
+        take(story, owner, generation, "0" if owner == "c1" else "", revoked="1")
+        take(story, other, generation, "0" if other == "c1" else "")
+        generation = next_generation(story, owner, other)
+        take(story, owner, generation, "0" if owner == "c1" else "")
+        take(story, other, generation, "0 1" if other == "c1" else "1", added="1")
+        generation = next_generation(story, other, owner, why="the group is rebalancing")
+        owner, other = other, owner
+
+    assert said(story) == [f"group g moves partitions in {MOST_REVOKING + 1} rebalances, and nothing has happened"]
+
+
+def next_generation(story: Story, first: str, second: str, why: str = REVOKED) -> int:
+    story.become("PreparingRebalance")
+    joins(story, first, why=why)
+    joins(story, second)
+    story.complete(story.generation + 1, "c1", "c2")
+    story.become("Stable")
+    return story.generation
+
+
+def test_a_member_that_refuses_its_assignment_is_the_run_s_failure(story: Story) -> None:
+    """The page's superset check."""
+    fact = notes.MemberFailed(group=GROUP, member_id="c1-1", error=notes.ErrorCode(-1), why="PROTOCOL_VIOLATION: t-1")
+    story.by("c1", fact)
+
+    assert said(story) == ["c1 refuses its assignment: PROTOCOL_VIOLATION: t-1"]

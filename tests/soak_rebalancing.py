@@ -1,0 +1,93 @@
+"""Every preset of cooperative rebalancing under every profile and random faults, many seeds each, with all checkers on.
+
+``python -m tests.soak_rebalancing --seeds 1:500`` prints one line per preset and profile, and a command for every run
+that did not hold. ``tests/kips/test_kip_429_soak.py`` runs the same over a few seeds.
+
+The load is lighter than the presets' own: less is fetched, so that there is time for more seeds.
+"""
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from emulator.chance import Stream
+from emulator.runner import RunResult, run
+from emulator.scenario import Scenario
+from emulator.scenario_files import load_scenario, with_values
+from emulator.swarm import with_random_faults
+
+PRESETS = (
+    "cooperative-scale-out-by-one",
+    "cooperative-scale-out-ten-at-once",
+    "cooperative-scale-in",
+    "cooperative-rolling-restart",
+    "cooperative-zombie",
+    "upgrade-by-two-bounces",
+    "upgrade-without-first-bounce",
+    "upgrade-by-assignor-list",
+    "downgrade-by-one-bounce",
+    "one-eager-member-left-behind",
+)
+PROFILES = ("kip-429-v99", "kafka-2.4", "kafka-3.4")
+LIGHTER = ("fetch.max.wait.ms=10000", "rate=3/s", "emulated.batch.interval.ms=2000")
+MOST_FAULTS = 4
+EXPECTED = {("one-eager-member-left-behind", "kip-429-v99"): "liveness"}
+"""The one preset that shows how a group never gets well: it must not, whatever else happens."""
+
+
+def drawn(preset: str, seed: int) -> Scenario:
+    """A preset with the load made lighter and random faults added: 1 to 4, by seed."""
+    scenario = with_values(load_scenario(preset), LIGHTER)
+    return with_random_faults(scenario, seed, 1 + Stream(seed, "how many").below(MOST_FAULTS))
+
+
+def run_one(preset: str, profile: str, seed: int) -> RunResult:
+    """One run; nothing is expected to be violated."""
+    return run(attrs.evolve(drawn(preset, seed), expect=()), seed=seed, profile=profile, drive="bare")
+
+
+def is_as_it_should(preset: str, profile: str, result: RunResult) -> bool:
+    """Whether the run holds; for the preset that cannot, whether nothing but that is wrong."""
+    if (preset, profile) in EXPECTED:
+        return not result.broke and all(each.liveness for each in result.violations)
+    return result.verdict == "holds"
+
+
+def soak(presets: Sequence[str], profiles: Sequence[str], seeds: range) -> Iterator[str]:
+    """A line per preset and profile, and one for each run that is not as it should be."""
+    for preset in presets:
+        for profile in profiles:
+            began_s = time.perf_counter()
+            verdicts: Counter[str] = Counter()
+            for seed in seeds:
+                result = run_one(preset, profile, seed)
+                verdicts[result.verdict] += 1
+                if not is_as_it_should(preset, profile, result):
+                    found = result.broke or "; ".join(f"{each.checker}: {each.text}" for each in result.violations[:2])
+                    yield f"  FAILED {preset} {profile} seed {seed}: {found}"
+            said = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
+            yield f"{preset:34} {profile:12} {said}   ({time.perf_counter() - began_s:.0f} s)"
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", default="1:500")
+    parser.add_argument("--presets", default=",".join(PRESETS))
+    parser.add_argument("--profiles", default=",".join(PROFILES))
+    chosen = parser.parse_args()
+    first, last = chosen.seeds.split(":")
+    failed = 0
+    for line in soak(chosen.presets.split(","), chosen.profiles.split(","), range(int(first), int(last) + 1)):
+        failed += line.lstrip().startswith("FAILED")
+        print(line, flush=True)
+    print(f"{failed} runs are not as they should be")
+    sys.exit(bool(failed))
+
+
+if __name__ == "__main__":
+    main()
