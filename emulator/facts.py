@@ -90,6 +90,17 @@ class TopicGrown:
 
 
 @value
+class TopicReplicated:
+    """A topic's replicas by partition, and what it promises: at how many in-sync replicas, with or without unclean
+    elections."""
+
+    topic: str
+    replicas: tuple[tuple[int, ...], ...]
+    min_isr: int
+    unclean: bool
+
+
+@value
 class FaultApplied:
     """An entry of the plan took effect: its index in the plan, its kind ("crash"), what it did in words."""
 

@@ -358,6 +358,9 @@ _KIND_OF = {row.cls: kind for kind, row in ACTIONS.items()}
 ROLES = ("coordinator", "leader")
 """What "... of <group>" may begin with."""
 
+REPLICATED_ROLES = ("controller", "partition leader")
+"""Where brokers replicate: "controller", and "partition leader of t-0"."""
+
 CHOICES: Mapping[tuple[type, str], tuple[str, ...]] = {
     (Crash, "mode"): ("power", "process"),
     (RollingRestart, "how"): ("close", "crash"),
@@ -374,4 +377,4 @@ def kind_of(action: Action) -> str:
 def role_of(host: str) -> tuple[str, str] | None:
     """(role, group) of a host named by its role ("leader of g" gives ("leader", "g")), None for a plain name."""
     role, of, group = host.partition(" of ")
-    return (role, group) if of and role in ROLES and group else None
+    return (role, group) if of and role in (*ROLES, *REPLICATED_ROLES) and group else None

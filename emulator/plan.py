@@ -123,11 +123,14 @@ class Known:
     groups: tuple[str, ...] = ()
     topics: tuple[tuple[str, int], ...] = ()
     """(name, partitions)"""
+    replicated: bool = False
+    """Whether there is a metadata store and an elected controller."""
 
     def hosts(self, kind: str = "any") -> tuple[str, ...]:
         """The hosts of a kind: "any", "member" or "broker"."""
-        return {"broker": self.brokers, "member": self.members}.get(
-            kind, (*self.brokers, *self.members, *self.producers)
+        by_role = ("controller",) if self.replicated else ()
+        return {"broker": (*self.brokers, *by_role), "member": self.members}.get(
+            kind, (*self.brokers, *self.members, *self.producers, *((*by_role, "zk") if by_role else ()))
         )
 
 
@@ -365,7 +368,11 @@ def _read_host(table: Table, key: str, given: str, kind: str, known: Known) -> s
     if role is not None:
         if kind == "broker" and role[0] == "leader":
             table.problem(key, f'must be a broker; "{given}" is a member')
-        table.known(key, role[1], known.groups, "group")
+        if role[0] == "partition leader":
+            names = [f"{topic}-{number}" for topic, partitions in known.topics for number in range(partitions)]
+            table.known(key, role[1], names if known.replicated else (), "replicated partition")
+        else:
+            table.known(key, role[1], known.groups, "group")
         return given
     roles = [f"{role} of {group}" for role in ROLES for group in known.groups]
     table.known(key, given, (*known.hosts(kind), *roles), "host" if kind == "any" else kind)

@@ -14,7 +14,7 @@ from attrs import frozen
 
 from actors.machine import Effect, Event, Machine
 from emulator.blocks import TraceError
-from emulator.cluster import Cluster
+from emulator.replicated_cluster import cluster_class
 from emulator.facts import MemberHostAdded, MemberReconfigured
 from emulator.members import MemberSpec, settings_of
 from emulator.reading import ScenarioError
@@ -128,7 +128,7 @@ class _Player:
         if profile not in PROFILES:
             raise TraceError(f"unknown profile {profile!r} (there are {', '.join(PROFILES)})")
         scenario = scenario_of(header)
-        self._cluster = Cluster(World(header.seed, TraceWriter(None, header)), scenario, PROFILES[profile])
+        self._cluster = cluster_class(scenario)(World(header.seed, TraceWriter(None, header)), scenario, PROFILES[profile])
         self._cluster.build()
         self._only = only
         self._packets = Packets()

@@ -17,13 +17,13 @@ from actors.listener import Listener
 from emulator import facts
 from emulator.checkers import checkers_for
 from emulator.checkers.base import Checker, Violation
-from emulator.cluster import Cluster
 from emulator.drive import drive_bare, drive_trio
 from emulator.faults import kind_of
 from emulator.injector import Injector
 from emulator.metrics import Metrics
 from emulator.plan import plan_to_dicts
 from emulator.plan_text import describe_entry
+from emulator.replicated_cluster import cluster_class
 from emulator.scenario import Scenario
 from emulator.traces import Header, TraceWriter
 from emulator.world import MachineBroke, Observer, World
@@ -104,7 +104,7 @@ class Run:
             latency_us=(network.latency_min_us, network.latency_max_us),
             links_us={(link.a, link.b): (link.latency_min_us, link.latency_max_us) for link in network.links},
         )
-        self.cluster = Cluster(self.world, scenario, PROFILES[profile], listeners=listeners, assignors=assignors)
+        self.cluster = cluster_class(scenario)(self.world, scenario, PROFILES[profile], listeners=listeners, assignors=assignors)
         self.world.append_us = self.cluster.broker_config.emulated_append_us
         self.cluster.build()
         self.injector = Injector(self.cluster, scenario.plan)

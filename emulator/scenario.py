@@ -12,6 +12,7 @@ from attrs import field, frozen
 from emulator.members import AS_ITS_GROUP, MemberSpec, member_dict, read_member
 from emulator.plan import Known, Plan, plan_from_tables, plan_to_dicts
 from emulator.reading import REQUIRED, Problem, ScenarioError, Table
+from emulator.replication import ReplicationSpec, read_replication
 from emulator.settings import (
     Settings,
     as_settings,
@@ -33,11 +34,17 @@ records from lost ones. A scenario about that very trap sets ``auto.offset.reset
 
 @frozen(kw_only=True)
 class TopicSpec:
-    """A topic, and the load its producer puts on it (over all partitions; 0 = no producer)."""
+    """A topic, and the load its producer puts on it (over all partitions; 0 = no producer).
+
+    ``replication_factor``, ``min_isr``, ``unclean``: where brokers replicate; None = as they do (``ReplicationSpec``).
+    """
 
     partitions: int
     records_per_s: int = 10
     record_bytes: int = 1_000
+    replication_factor: int | None = None
+    min_isr: int | None = None
+    unclean: bool | None = None
 
 
 def _consumer_settings(given: Any) -> Settings:
@@ -95,10 +102,11 @@ class GroupSpec:
 
 @frozen(kw_only=True)
 class BrokersSpec:
-    """The brokers b0, b1, ...; ``racks``: they take turns."""
+    """The brokers b0, b1, ...; ``racks``: they take turns. ``replication``: None = a partition lives on one broker."""
 
     count: int = 3
     racks: tuple[str, ...] = ()
+    replication: ReplicationSpec | None = None
     config: Settings = field(default=(), converter=_broker_settings)
 
     def rack_of(self, number: int) -> str:
@@ -286,6 +294,7 @@ def known_names(scenario: Scenario) -> Known:
         producers=tuple(host for host, _ in scenario.producer_names()),
         groups=tuple(scenario.groups),
         topics=tuple((name, topic.partitions) for name, topic in scenario.topics.items()),
+        replicated=scenario.brokers.replication is not None,
     )
 
 
@@ -301,9 +310,34 @@ def _read_topic(table: Table) -> TopicSpec:
         partitions=table.count("partitions", REQUIRED, least=1),
         records_per_s=table.rate("rate", 10),
         record_bytes=table.count("record_bytes", 1_000, least=1),
+        replication_factor=table.count("replication_factor", 1, least=1) if table.has("replication_factor") else None,
+        min_isr=table.count("min_isr", 1, least=1) if table.has("min_isr") else None,
+        unclean=table.flag("unclean", False) if table.has("unclean") else None,
     )
     table.finish()
     return topic
+
+
+def _check_replication(top: Table, brokers: BrokersSpec, topics: Mapping[str, TopicSpec]) -> None:
+    """What topics say about replicas needs brokers that replicate, and enough of them."""
+    for name, topic in topics.items():
+        given = [
+            key
+            for key, value in (
+                ("replication_factor", topic.replication_factor),
+                ("min_isr", topic.min_isr),
+                ("unclean", topic.unclean),
+            )
+            if value is not None
+        ]
+        if given and brokers.replication is None:
+            top.problem("topics", f"{name}: {given[0]} needs [brokers.replication]")
+        elif brokers.replication is not None:
+            factor = topic.replication_factor or brokers.replication.factor
+            if factor > brokers.count:
+                top.problem("topics", f"{name}: more replicas than brokers ({brokers.count})")
+            if (topic.min_isr or 1) > factor:
+                top.problem("topics", f"{name}: min_isr is more than the replication factor ({factor})")
 
 
 def _read_group(table: Table, topics: list[str]) -> GroupSpec:
@@ -336,9 +370,12 @@ def _read_group(table: Table, topics: list[str]) -> GroupSpec:
 
 
 def _read_brokers(table: Table) -> BrokersSpec:
+    count = table.count("count", 3, least=1)
+    replicated = table.has("replication")
     brokers = BrokersSpec(
-        count=table.count("count", 3, least=1),
+        count=count,
         racks=table.words("racks"),
+        replication=read_replication(table.table("replication"), count) if replicated else None,
         config=read_settings(table.table("config"), BrokerConfig),
     )
     table.finish()
@@ -404,6 +441,9 @@ def _put(given: dict[str, Any], key: str, item: Any, default: Any) -> None:
 def _topic_dict(topic: TopicSpec) -> dict[str, Any]:
     given: dict[str, Any] = {"partitions": topic.partitions, "rate": f"{topic.records_per_s}/s"}
     _put(given, "record_bytes", topic.record_bytes, 1_000)
+    _put(given, "replication_factor", topic.replication_factor, None)
+    _put(given, "min_isr", topic.min_isr, None)
+    _put(given, "unclean", topic.unclean, None)
     return given
 
 
@@ -421,6 +461,8 @@ def _group_dict(group: GroupSpec) -> dict[str, Any]:
 def _brokers_dict(brokers: BrokersSpec) -> dict[str, Any]:
     given: dict[str, Any] = {"count": brokers.count}
     _put(given, "racks", list(brokers.racks), [])
+    if brokers.replication is not None:
+        given["replication"] = brokers.replication.to_dict()
     _put(given, "config", settings_dict(BrokerConfig, brokers.config), {})
     return given
 

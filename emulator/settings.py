@@ -14,11 +14,11 @@ from emulator.reading import Path, Problem, ScenarioError, Table, flatten, neare
 from protocol import kip_429
 from protocol.assign.checked import NotAnAssignor
 from protocol.assign.registry import ASSIGNORS
-from protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig, key_of
+from protocol.config import BrokerConfig, ConsumerConfig, ControllerConfig, ProducerConfig, ReplicaConfig, key_of
 
 Scalar: TypeAlias = str | int | bool | tuple[str, ...] | None
 Settings: TypeAlias = tuple[tuple[str, Scalar], ...]
-Config = TypeVar("Config", ConsumerConfig, BrokerConfig, ProducerConfig)
+Config = TypeVar("Config", ConsumerConfig, BrokerConfig, ProducerConfig, ReplicaConfig, ControllerConfig)
 
 JAVA_ASSIGNORS: Mapping[str, str] = {
     "RangeAssignor": "range",

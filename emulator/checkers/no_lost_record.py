@@ -6,6 +6,9 @@ first position (a group that starts at the end of the log), or by a reset of the
 that is not in the log. A record a producer got acknowledged stays in the log; only a disk that lost its tail may take
 it (``DiskTailLost``), which is reported as a fault and not as a violation.
 
+Where brokers replicate, a log is what its latest leader has (``BecameLeader``): what an election may lose, and what not,
+is the business of ``replicas``. A deposed leader that does not know it yet appends to a log of its own.
+
 Work cut off by a crash is not reported as processed, and is not committed either; so no exception is needed for it.
 """
 
@@ -15,6 +18,7 @@ from emulator.facts import DiskTailLost, Seen
 from emulator.ranges import Ranges
 from protocol.names import NO_GENERATION, TopicPartition, host_of
 from protocol.notes import (
+    BecameLeader,
     OffsetCommitted,
     OffsetRemoved,
     PartitionHosted,
@@ -44,6 +48,8 @@ class _Log:
         self.end = 0
         self.longest = 0
         """The highest end it ever had."""
+        self.leader = ""
+        """Who leads it, where that can change; "" where it cannot."""
         self.acknowledged = 0
         """Behind the last record a producer got acknowledged."""
 
@@ -67,6 +73,7 @@ class NoLostRecord(Checker):
             RecordsAppended: self._appended,
             RecordsAcknowledged: self._acknowledged,
             PartitionHosted: self._hosted,
+            BecameLeader: self._led,
             DiskTailLost: self._lost_tail,
         }
 
@@ -114,6 +121,9 @@ class NoLostRecord(Checker):
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
         log = self._log(fact.topic, fact.partition)
+        if log.leader not in ("", seen.actor):
+            log.longest = max(log.longest, fact.base_offset + fact.count)
+            return
         if fact.base_offset != log.end:
             name = f"{fact.topic}-{fact.partition}"
             text = f"{seen.actor} appended to {name} at offset {fact.base_offset}; its log ended at {log.end}"
@@ -131,6 +141,12 @@ class NoLostRecord(Checker):
             )
             self.violation(seen, (name, seen.actor), text)
         log.acknowledged = max(log.acknowledged, end)
+
+    def _led(self, seen: Seen, fact: BecameLeader) -> None:
+        log = self._log(fact.topic, fact.partition)
+        log.leader = seen.actor
+        log.end = fact.end_offset
+        log.longest = max(log.longest, log.end)
 
     def _hosted(self, seen: Seen, fact: PartitionHosted) -> None:
         log = self._log(fact.topic, fact.partition)

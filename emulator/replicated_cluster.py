@@ -1,0 +1,201 @@
+"""A cluster whose brokers replicate: a metadata store, a controller part in each broker, leaders by election.
+
+Nothing is decided here that an emulated controller decides. What is left are the hosts, the operators (who create
+topics before anybody looks, grow them in the store as the tools of the ZooKeeper era did, and stop brokers cleanly),
+and the roles that plans name: "coordinator of g", "controller", "partition leader of t-0".
+"""
+
+from actors.controller import Controller
+from actors.replica_base import TopicSettings
+from actors.replicated_broker import ReplicatedBroker
+from actors.replicated_coordinator import ReplicatedCoordinator
+from actors.store import Store
+from emulator import facts
+from emulator.chance import Stream
+from emulator.cluster import NOBODY, Cluster
+from emulator.facts import Seen
+from emulator.faults import role_of
+from emulator.hosts import Host, MachineFactory
+from emulator.replication import ReplicationSpec
+from emulator.scenario import Scenario
+from protocol.commands import Close, SeedNodes
+from protocol.names import OFFSETS_TOPIC, TopicPartition, host_of
+from protocol.nodes import Assignment, config_data, topic_config_path, topic_data, topic_path
+from protocol.notes import BecameController, BecameLeader
+from protocol.placement import place
+
+STORE = "zk"
+
+
+class ReplicatedCluster(Cluster):
+    """See the module."""
+
+    @property
+    def replication(self) -> ReplicationSpec:
+        """What the scenario says about replicas."""
+        spec = self.scenario.brokers.replication
+        assert spec is not None
+        return spec
+
+    # --- building ----------------------------------------------------------------------------------------------
+
+    def build(self) -> None:
+        """Add every host of the scenario, the store among them; none runs yet."""
+        self._settings = {
+            name: TopicSettings(record_bytes=topic.record_bytes, min_in_sync=topic.min_isr)
+            for name, topic in self.scenario.topics.items()
+        }
+        self._leaders: dict[TopicPartition, tuple[int, str]] = {}
+        """Partition -> (leader epoch, host) of the last broker that said it leads."""
+        self._controller = ""
+        self.assignments = self._assign()
+        self.world.add_host(STORE, {STORE: lambda life: Store(STORE)})
+        super().build()
+
+    def begin(self) -> None:
+        """The store first, with the topics in it; then as ever."""
+        self.world.at(0, self._starter(STORE))
+        self.world.at(0, self._seed)
+        super().begin()
+        factor = self.replication.factor
+        for topic, replicas in self.assignments.items():
+            spec = self.scenario.topics.get(topic)
+            unclean = self.replication.unclean if spec is None or spec.unclean is None else spec.unclean
+            min_isr = self.replication.min_isr if spec is None or spec.min_isr is None else spec.min_isr
+            self.world.report(
+                facts.TopicReplicated(topic=topic, replicas=replicas, min_isr=min(min_isr, factor), unclean=unclean)
+            )
+
+    def _assign(self) -> dict[str, tuple[tuple[int, ...], ...]]:
+        """Who replicates what: Kafka's placement, each topic's first leader one broker further on."""
+        scenario, factor = self.scenario, self.replication.factor
+        brokers = tuple(range(scenario.brokers.count))
+        racks = {node: scenario.brokers.rack_of(node) for node in brokers} if scenario.brokers.racks else None
+        offsets = self.broker_config.offsets_topic_num_partitions
+        placed = {OFFSETS_TOPIC: place(brokers, offsets, factor, racks=racks)}
+        for start, (name, topic) in enumerate(scenario.topics.items()):
+            copies = topic.replication_factor or factor
+            placed[name] = place(brokers, topic.partitions, copies, racks=racks, start=start % len(brokers))
+        return placed
+
+    def _seed(self) -> None:
+        nodes = []
+        for topic, replicas in self.assignments.items():
+            nodes.append((topic_path(topic), _topic_node(replicas)))
+            spec = self.scenario.topics.get(topic)
+            settings = []
+            if spec is not None and spec.min_isr is not None:
+                settings.append(("min.insync.replicas", str(spec.min_isr)))
+            if spec is not None and spec.unclean is not None:
+                settings.append(("unclean.leader.election.enable", str(spec.unclean).lower()))
+            if settings:
+                nodes.append((topic_config_path(topic), config_data(settings)))
+        self.world.tell(STORE, SeedNodes(nodes=tuple(nodes)))
+
+    def _broker_factories(self, node: int, name: str) -> dict[str, MachineFactory]:
+        config, spec, seed = self.broker_config, self.replication, self.world.seed
+        replication, control = spec.replica_config(), spec.controller_config()
+        replica_rules, controller_rules = spec.replica_rules(), spec.controller_rules()
+        rack = self.scenario.brokers.rack_of(node) or None
+        settings = self._settings
+
+        def broker(life: int) -> ReplicatedBroker:
+            chance = Stream(seed, f"{name}/life {life}")
+            return ReplicatedBroker(
+                name, node, config, replication, topics=settings, chance=chance, rules=replica_rules, store=STORE
+            )
+
+        return {
+            name: broker,
+            f"{name}/coordinator": lambda life: ReplicatedCoordinator(f"{name}/coordinator", node, config, name),
+            f"{name}/controller": lambda life: Controller(
+                f"{name}/controller", node, control, rack=rack, store=STORE, rules=controller_rules
+            ),
+        }
+
+    # --- what is where -----------------------------------------------------------------------------------------
+
+    def wants(self, kind: type) -> bool:
+        """Facts that tell who leads what."""
+        return kind in (BecameLeader, BecameController) or super().wants(kind)
+
+    def see(self, seen: Seen) -> None:
+        """Keep track of who leads which group, which partition, and the cluster."""
+        fact = seen.fact
+        if type(fact) is BecameLeader:
+            at = (fact.topic, fact.partition)
+            if fact.leader_epoch >= self._leaders.get(at, (-1, ""))[0]:
+                self._leaders[at] = (fact.leader_epoch, seen.actor)
+        elif type(fact) is BecameController:
+            self._controller = host_of(seen.actor)
+        else:
+            super().see(seen)
+
+    def coordinator_of(self, group: str) -> str:
+        """The host that coordinates a group; "" when nobody ever did."""
+        return self._leaders.get((OFFSETS_TOPIC, self._partition_of(group)), (NOBODY, ""))[1]
+
+    def resolve(self, name: str) -> str:
+        """The host a name or a role means now; "" if there is none."""
+        if name == "controller":
+            return self._controller
+        role = role_of(name)
+        if role is not None and role[0] == "partition leader":
+            topic, _, number = role[1].rpartition("-")
+            return self._leaders.get((topic, int(number)), (NOBODY, ""))[1]
+        return super().resolve(name)
+
+    # --- hosts and operators -----------------------------------------------------------------------------------
+
+    def close(self, name: str) -> bool:
+        """End a host cleanly: also a broker ends by itself, after a controlled shutdown."""
+        return self.world.tell(name, Close()) if self.world.hosts[name].running else False
+
+    def revive(self) -> None:
+        """Start the store, and every broker that is down."""
+        self.start(STORE)
+        super().revive()
+
+    def grow_topic(self, topic: str, partitions: int) -> str | None:
+        """Give a topic this many partitions, as ``kafka-topics --alter`` did: in the store. None, or why not."""
+        replicas = self.assignments[topic]
+        if partitions <= len(replicas):
+            return f"{topic} has {len(replicas)} partitions already"
+        spec = self.scenario.brokers
+        brokers = tuple(range(spec.count))
+        racks = {node: spec.rack_of(node) for node in brokers} if spec.racks else None
+        more = place(
+            brokers,
+            partitions - len(replicas),
+            len(replicas[0]),
+            racks=racks,
+            start=replicas[0][0],
+            first_partition=len(replicas),
+        )
+        self.assignments[topic] = (*replicas, *more)
+        nodes = ((topic_path(topic), _topic_node(self.assignments[topic])),)
+        self.world.tell(STORE, SeedNodes(nodes=nodes))
+        self.world.report(facts.TopicGrown(topic=topic, partitions=partitions))
+        return None
+
+    def expect_takeover(self, group: str) -> None:
+        """Nothing to arrange: the controller notices."""
+
+    def move_coordinator(self, group: str, to: str) -> str | None:
+        """Leaders move by elections only."""
+        return "with replication a coordinator moves when its partition's leader does: close or crash that broker"
+
+    def _started(self, host: Host) -> None:
+        """Nobody tells a broker its part but the controller."""
+
+    def _went_down(self, host: Host) -> None:
+        """Nobody notices but the store."""
+
+
+def _topic_node(replicas: tuple[tuple[int, ...], ...]) -> bytes:
+    return topic_data({number: Assignment(each) for number, each in enumerate(replicas)})
+
+
+def cluster_class(scenario: Scenario) -> type[Cluster]:
+    """The kind of cluster a scenario asks for."""
+    return Cluster if scenario.brokers.replication is None else ReplicatedCluster
