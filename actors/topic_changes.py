@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from actors.control_context import PartitionPhase, ReplicaPhase
 from actors.controller_base import ControllerBase
-from actors.controller_store import Work, ask, ask_one, children, create, delete, expect, get, set_data
+from actors.controller_store import Work, ask, ask_one, children, create, delete, exists, expect, get, set_data
 from actors.elections import Strategy, preferred_leader
 from actors.partition_states import UNCLEAN_KEY, PartitionStates
 from actors.replica_states import ReplicaStates
@@ -140,7 +140,10 @@ class TopicChanges:
     def preferred_election_asked(self) -> Work[None]:
         """A tool left a list of partitions in the store."""
         controller, context = self._controller, self._controller.context
-        found = yield from ask_one(get(PREFERRED_ELECTION_PATH, watch=True))
+        there = yield from ask_one(exists(PREFERRED_ELECTION_PATH, watch=True))
+        if there.code is not StoreCode.OK:
+            return
+        found = yield from ask_one(get(PREFERRED_ELECTION_PATH))
         if found.code is not StoreCode.OK:
             return
         listed = [at for at in read_partitions(found.data) if context.assignment(at) is not None]
