@@ -196,6 +196,7 @@ class ReplicatedBroker(ReplicaDesk):
                     partition=int(number),
                     end_offset=log.end_offset,
                     high_watermark=log.high_watermark,
+                    epochs=log.epochs.entries,
                 )
             )
         self._journals.clear()

@@ -260,12 +260,16 @@ class RecordsReplicated:
 
 @value
 class ReplicaRestored:
-    """A broker found this log on its disk: it ends here, with this watermark (the checkpoint's)."""
+    """A broker found this log on its disk: it ends here, with this watermark (the checkpoint's).
+
+    ``epochs``: (leader epoch, offset of its first record), ascending.
+    """
 
     topic: str
     partition: int
     end_offset: int
     high_watermark: int
+    epochs: tuple[tuple[int, int], ...]
 
 
 @value

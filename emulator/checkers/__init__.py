@@ -7,11 +7,14 @@ from emulator.checkers.base import Checker, Violation
 from emulator.checkers.commits import Commits
 from emulator.checkers.cooperative import Cooperative
 from emulator.checkers.group_protocol import GroupProtocol
+from emulator.checkers.leadership import Leadership
 from emulator.checkers.lifecycle import Lifecycle
 from emulator.checkers.liveness import DEFAULT_BOUND_US, Liveness
 from emulator.checkers.no_lost_record import NoLostRecord
 from emulator.checkers.one_owner import OneOwner
 from emulator.checkers.processing import Processing
+from emulator.checkers.recovery import Recovery
+from emulator.checkers.replicas import Replicas
 
 if TYPE_CHECKING:
     from emulator.scenario import Scenario
@@ -25,6 +28,9 @@ CHECKERS: Mapping[str, Callable[[], Checker]] = {
     "group-protocol": GroupProtocol,
     "lifecycle": Lifecycle,
     "liveness": Liveness,
+    "replicas": Replicas,
+    "leadership": Leadership,
+    "recovery": Recovery,
 }
 """Name -> how to make one with its defaults."""
 
@@ -44,7 +50,13 @@ def make_checkers(
 def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
     """All checkers, with the bound and the subscriptions of this scenario."""
     topics = {name: group.topics for name, group in scenario.groups.items()}
-    return make_checkers(bound_us=scenario.stable_within_us, topics=topics)
+    made = make_checkers(bound_us=scenario.stable_within_us, topics=topics)
+    if scenario.brokers.replication is None:
+        return made
+    acks_all = dict(scenario.producers).get("acks", -1) == -1
+    flushes = dict(scenario.brokers.config).get("log_flush_interval_ms", 0) == 0
+    replicas = Replicas(acks_all=acks_all, flushes=flushes)
+    return tuple(replicas if isinstance(checker, Replicas) else checker for checker in made)
 
 
 def violations_of(checkers: Iterable[Checker]) -> list[Violation]:

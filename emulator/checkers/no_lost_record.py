@@ -6,8 +6,8 @@ first position (a group that starts at the end of the log), or by a reset of the
 that is not in the log. A record a producer got acknowledged stays in the log; only a disk that lost its tail may take
 it (``DiskTailLost``), which is reported as a fault and not as a violation.
 
-Where brokers replicate, a log is what its latest leader has (``BecameLeader``): what an election may lose, and what not,
-is the business of ``replicas``. A deposed leader that does not know it yet appends to a log of its own.
+Where brokers replicate, a log is what its latest leader has (``BecameLeader``): what an election may lose, and what
+not, is the business of ``replicas``. A deposed leader that does not know it yet appends to a log of its own.
 
 Work cut off by a crash is not reported as processed, and is not committed either; so no exception is needed for it.
 """
