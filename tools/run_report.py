@@ -131,6 +131,9 @@ def _costs(metrics: dict[str, Any]) -> Iterable[str]:
         said = ", ".join(f"{name} {span_text(us)}" for name, us in worst[:4])
         yield f"  partitions without service for a time: {len(downtime)}, {span_text(sum(downtime.values()))} in all"
         yield f"    the longest: {said}"
+    if metrics["num_incompatible_rebalance"]:
+        counts = ", ".join(f"{client} {count}" for client, count in metrics["num_incompatible_rebalance"].items())
+        yield f"  rebalances in which V0 and V1 members met (num.incompatible.rebalance): {counts}"
     records = metrics["records"]
     yield (
         f"  records: {records['appended']:,} appended, {records['processed']:,} processed, "

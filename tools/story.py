@@ -137,6 +137,13 @@ class Story:
 
     # --- the world ---------------------------------------------------------------------------------------------
 
+    def member_reconfigured(self, seen: Seen, fact: facts.MemberReconfigured) -> None:
+        """A step of a rolling upgrade."""
+        said = [*([fact.profile] if fact.profile else []), *fact.settings]
+        if fact.assignors:
+            said.append(f"assignors {', '.join(fact.assignors)}")
+        self.add(seen.at_us, "host", f"{{}} will be otherwise when it starts again: {'; '.join(said)}", fact.host)
+
     def host_started(self, seen: Seen, fact: facts.HostStarted) -> None:
         """Starts and restarts."""
         again = "started" if fact.life == 1 else "started again" if fact.kept_disk else "started again, its disk empty"
@@ -195,6 +202,7 @@ _TELLERS: dict[type, Callable[[Story, Seen, Any], None]] = {
     notes.MemberFailed: Story.member_failed,
     notes.PartitionsLost: Story.partitions_lost,
     notes.ListenerFailed: Story.listener_failed,
+    facts.MemberReconfigured: Story.member_reconfigured,
     facts.HostStarted: Story.host_started,
     facts.HostDown: Story.host_down,
     facts.HostPaused: Story.host_paused,
