@@ -2,7 +2,13 @@
 
 from protocol.assign.base import Assignment, Memory, Subscriber, Topics
 from protocol.assign.claims import Overlap, rightful_owners, validate_subscriptions
-from protocol.assign.cooperative import COOPERATIVE_STICKY, COOPERATIVE_STICKY_BELIEVING_STALE_CLAIMS, settle
+from protocol.assign.cooperative import (
+    COOPERATIVE_STICKY,
+    COOPERATIVE_STICKY_2_4,
+    COOPERATIVE_STICKY_BELIEVING_STALE_CLAIMS,
+    settle,
+)
+from protocol.assign.examples import StickyByClaims
 from protocol.assign.sticky import STICKY
 from protocol.names import NO_GENERATION, TopicPartition
 
@@ -121,3 +127,26 @@ def test_custom_assignors_can_ask_for_the_overlaps_and_for_the_rightful_owners()
     )
     assert rightful_owners(members) == {T0: "b", T1: "a", T3: "c"}
     assert validate_subscriptions({"a": _v2(T0, generation=1), "b": _v2(T1, generation=1)}) == ()
+
+
+def test_before_the_workaround_nothing_says_when_a_claim_was_true() -> None:
+    """Kafka 2.4's cooperative-sticky writes no user data, so the first claim read is believed, stale or not."""
+    members = {
+        "apaused": Subscriber(("t",), (T0, T1), user_data=COOPERATIVE_STICKY_2_4.user_data(Memory((T0, T1), 1))),
+        "present": Subscriber(("t",), (T0, T1), user_data=COOPERATIVE_STICKY_2_4.user_data(Memory((T0, T1), 3))),
+    }
+    workaround = {"apaused": _v1(T0, T1, generation=1), "present": _v1(T0, T1, generation=3)}
+
+    assert all(one.user_data is None for one in members.values())
+    assert _sets(COOPERATIVE_STICKY_2_4.assign(FOUR, members))["apaused"] >= {T0, T1}
+    assert _sets(COOPERATIVE_STICKY.assign(FOUR, workaround))["present"] >= {T0, T1}
+
+
+def test_a_custom_assignor_can_tell_stale_claims_since_the_kip_and_not_before() -> None:
+    """KIP-792: "if users have their own custom cooperative assignor, they also need to workaround it manually"."""
+    stale_last = {"apresent": (T0, T1), "paused": (T0, T1)}
+    before = {member: Subscriber(("t",), owned) for member, owned in stale_last.items()}
+    since = {"apresent": _v2(T0, T1, generation=3), "paused": _v2(T0, T1, generation=1)}
+
+    assert _sets(StickyByClaims().assign(FOUR, before))["paused"] == {T0, T1}
+    assert _sets(StickyByClaims().assign(FOUR, since))["apresent"] == {T0, T1}
