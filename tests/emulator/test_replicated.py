@@ -1,0 +1,164 @@
+"""Whole clusters with replication: what each preset is about happens, and nothing else."""
+
+import attrs
+import pytest
+
+from emulator.checkers import checkers_for
+from emulator.checkers.replicas import Replicas
+from emulator.facts import Seen
+from emulator.runner import RunResult, run
+from emulator.scenario import Scenario
+from emulator.scenario_files import load_scenario
+from protocol.errors import ErrorCode
+from protocol.names import OFFSETS_TOPIC, host_of
+from protocol.notes import (
+    BecameController,
+    BecameLeader,
+    ControlledShutdownAnswered,
+    ControllerReady,
+    ControllerResigned,
+    ControllerWriteRefused,
+    GroupLoaded,
+    IsrChanged,
+    LeaderElectedForPartition,
+    RecordsAcknowledged,
+    Truncated,
+)
+
+S = 1_000_000
+
+
+class Kept:
+    """An observer that keeps facts of some types."""
+
+    def __init__(self, *kinds: type) -> None:
+        self.kinds = kinds
+        self.seen: list[Seen] = []
+
+    def wants(self, kind: type) -> bool:
+        return kind in self.kinds
+
+    def see(self, seen: Seen) -> None:
+        self.seen.append(seen)
+
+    def of(self, kind: type) -> list[Seen]:
+        return [seen for seen in self.seen if type(seen.fact) is kind]
+
+
+def went(name: str, *kinds: type, seed: int = 3) -> Kept:
+    """A preset's run, which holds; the facts of these types."""
+    kept = Kept(*kinds)
+    result = run(load_scenario(name), seed=seed, drive="bare", observers=(kept,))
+    assert result.verdict == "holds", (result.broke, result.violations[:3])
+    return kept
+
+
+def test_a_rolling_restart_with_controlled_shutdown_elects_nobody_offline():
+    """Spec 1.10; leaders are moved before the broker goes, so nobody finds a partition without one."""
+    kept = went("rolling-broker-restart", ControlledShutdownAnswered, LeaderElectedForPartition)
+
+    answers = [seen.fact for seen in kept.of(ControlledShutdownAnswered)]
+    done = [each for each in answers if each.error is ErrorCode.NONE and not each.remaining]
+    assert {answer.broker_id for answer in answers if answer.error is ErrorCode.NONE and not answer.remaining} == {
+        0,
+        1,
+        2,
+    }
+    strategies = {seen.fact.strategy for seen in kept.of(LeaderElectedForPartition)}
+    assert "controlled-shutdown" in strategies
+    assert "offline" not in strategies
+
+
+def test_when_the_controller_dies_the_next_one_has_the_next_epoch():
+    """ControllerIntegrationTest.testControllerMoveIncrementsControllerEpoch."""
+    kept = went("controller-crash", BecameController, ControllerReady)
+
+    first, second = (seen.fact for seen in kept.of(BecameController))
+    assert (first.controller_epoch, second.controller_epoch) == (1, 2)
+    assert first.broker_id != second.broker_id
+    assert [seen.fact.partitions for seen in kept.of(ControllerReady)][-1] == 11
+
+
+def test_a_zombie_controller_learns_that_it_was_replaced_and_writes_nothing():
+    """KAFKA-6082: the store's fence; the checker "leadership" sees every write."""
+    kept = went("zombie-controller", BecameController, ControllerResigned, ControllerWriteRefused)
+
+    assert len(kept.of(BecameController)) >= 2
+    assert kept.of(ControllerResigned)
+
+
+def test_a_slow_follower_leaves_the_isr_and_comes_back():
+    """IsrExpirationTest, in the large."""
+    kept = went("slow-follower", IsrChanged)
+
+    shrinks = [seen for seen in kept.seen if seen.fact.why == "shrink" and 2 not in seen.fact.isr]
+    expands = [seen for seen in kept.seen if seen.fact.why == "expand" and 2 in seen.fact.isr]
+    assert shrinks and expands
+    assert 30 * S + 10 * S <= shrinks[0].at_us <= 30 * S + 15 * S + S, "between 1 and 1.5 times the lag"
+    assert expands[-1].at_us > 55 * S
+
+
+def test_with_one_replica_of_two_required_nothing_is_acknowledged():
+    """Spec 2.2: NOT_ENOUGH_REPLICAS while the ISR is below min.insync.replicas."""
+    kept = went("two-of-three-lost", RecordsAcknowledged)
+
+    times = [seen.at_us for seen in kept.seen]
+    assert not [at for at in times if 46 * S < at < 60 * S]
+    assert [at for at in times if at > 75 * S]
+
+
+def test_the_next_coordinator_knows_the_group():
+    """Item 4: the group's state is in the replicated log; another broker loads it and goes on."""
+    kept = went("coordinator-crash-replicated", GroupLoaded, BecameLeader)
+
+    leaders = {seen.actor for seen in kept.of(BecameLeader) if seen.fact.topic == OFFSETS_TOPIC}
+    loaded = [seen for seen in kept.of(GroupLoaded) if seen.at_us > 30 * S]
+    assert loaded and host_of(loaded[0].actor) in leaders
+    assert len(loaded[0].fact.members) >= 3
+
+
+def run_with(scenario: Scenario, seed: int) -> tuple[RunResult, Replicas]:
+    """A run, and the checker of its logs."""
+    checkers = checkers_for(scenario)
+    result = run(scenario, seed=seed, drive="bare", checkers=checkers)
+    (replicas,) = [checker for checker in checkers if isinstance(checker, Replicas)]
+    return result, replicas
+
+
+def test_what_an_unclean_election_loses_is_named_and_is_no_violation():
+    """UncleanLeaderElectionTest.uncleanLeaderElectionEnabled; spec 2.7."""
+    result, replicas = run_with(load_scenario("unclean-election"), 3)
+
+    assert "replicas" not in [violation.checker for violation in result.violations]
+    assert replicas.losses
+    assert {loss.why for loss in replicas.losses} == {"unclean"}
+    assert all(loss.partition.startswith("orders-") for loss in replicas.losses)
+
+
+def test_without_unclean_elections_the_partition_waits_for_its_last_in_sync_replica():
+    """UncleanLeaderElectionTest.uncleanLeaderElectionDisabled; ControllerIntegrationTest.entireIsrOffline..."""
+    scenario = load_scenario("unclean-election")
+    orders = attrs.evolve(scenario.topics["orders"], unclean=False)
+    scenario = attrs.evolve(scenario, topics={"orders": orders})
+
+    result, replicas = run_with(scenario, 3)
+
+    assert result.verdict == "holds"
+    assert not replicas.losses
+
+
+def test_scenarios_without_replication_have_no_replicas():
+    """[brokers.replication] is asked for, or nothing of it is there."""
+    kept = Kept(BecameLeader, IsrChanged, Truncated)
+    run(load_scenario("steady-group"), seed=1, drive="bare", observers=(kept,))
+
+    assert not kept.seen
+
+
+@pytest.mark.parametrize("drive", ["bare", "trio"])
+def test_a_replicated_run_can_be_repeated(drive: str):
+    """Same scenario and seed, same trace."""
+    scenario = load_scenario("broker-crash-and-return")
+    scenario = attrs.evolve(scenario, duration_us=45 * S)
+
+    assert run(scenario, seed=9, drive=drive).digest == run(scenario, seed=9, drive="bare").digest
