@@ -462,14 +462,17 @@ class Controller(ControllerBase):
     def _deleted(self, about: tuple[int, StopReplica, StopReplicaReply]) -> Work[None]:
         """A broker answered a StopReplica: whether it has deleted what was to be deleted."""
         broker, request, reply = about
-        errors = {(row.topic_name, row.partition_index): row.error_code for row in reply.partition_errors}
+        to_delete = {
+            (row.topic_name, row.partition_index): None
+            for row in request.partition_states
+            if row.delete_partition or request.delete_partitions
+        }
         done: list[PartitionReplica] = []
         failed: list[PartitionReplica] = []
-        for row in request.partition_states:
-            if row.delete_partition or request.delete_partitions:
-                at = (row.topic_name, row.partition_index)
-                ok = reply.error_code is ErrorCode.NONE and errors.get(at, ErrorCode.NONE) is ErrorCode.NONE
-                (done if ok else failed).append((*at, broker))
+        for row in reply.partition_errors:  # none, if the whole request was stale: then the broker's bounce is noticed
+            at = (row.topic_name, row.partition_index)
+            if at in to_delete:
+                (done if row.error_code is ErrorCode.NONE else failed).append((*at, broker))
         yield from self.deletion.failed(failed)
         yield from self.deletion.done(done)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
@@ -219,7 +219,15 @@ class ControlPlane(RuleBasedStateMachine):
         for broker in BROKERS:
             if not world.is_up(broker):
                 world.revive(broker)
-        world.run(60_000)
+        world.run(30_000)
+        # Who asked for leave goes now: until then it counts as offline, and deletions wait for it.
+        leaving = list(world.active.context.shutting_down)
+        for broker in leaving:
+            world.kill(broker)
+        world.run(9_000)
+        for broker in leaving:
+            world.revive(broker)
+        world.run(30_000)
         self.the_store_tells_a_legal_story()
         active = world.active
         assert sorted(active.context.live) == list(BROKERS)
@@ -235,21 +243,19 @@ class ControlPlane(RuleBasedStateMachine):
         for topic in world.zk.tree.nodes["/brokers/topics"].children:
             for number, assignment in read_topic(world.node(topic_path(topic)) or b"").items():
                 at, state = (topic, number), world.state(topic, number)
-                stays = [broker for broker in state.isr if broker not in world.active.context.shutting_down]
-                assert state.leader in state.isr or not stays, f"Q1: {at} {state}"
+                assert state.leader in state.isr, f"Q1: {at} {state}"
                 leaders[at] = (state.leader, state.leader_epoch)
                 for broker in assignment.replicas:
                     assigned[broker].add(at)
         for broker in BROKERS:
             machine = world.broker(broker)
             assert {at: (row.leader, row.leader_epoch) for at, row in machine.metadata.items()} == leaders, "Q2"
-            leaving = broker in world.active.context.shutting_down
-            assert set(machine.hosted) == assigned[broker] or (leaving and set(machine.hosted) < assigned[broker]), "Q3"
+            assert set(machine.hosted) == assigned[broker], f"Q3: b{broker}"
             hosted = {at: (row.leader, row.leader_epoch) for at, row in machine.hosted.items()}
-            assert leaving or hosted == {at: leaders[at] for at in assigned[broker]}, f"Q2: b{broker}"
+            assert hosted == {at: leaders[at] for at in assigned[broker]}, f"Q2: b{broker}"
 
 
-def _sweep(machine: type[ControlPlane], examples: int, steps: int) -> None:
+def _sweep(machine: type[ControlPlane], examples: int, steps: int, *, shrink: bool = True) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
@@ -259,6 +265,7 @@ def _sweep(machine: type[ControlPlane], examples: int, steps: int) -> None:
             suppress_health_check=list(HealthCheck),
             database=None,
             derandomize=True,
+            phases=(Phase.generate, Phase.shrink) if shrink else (Phase.generate,),
         ),
     )
 
@@ -271,15 +278,13 @@ def test_the_control_plane_under_any_order():
 @pytest.mark.soak
 def test_the_control_plane_under_any_order_for_long():
     """The same, longer."""
-    _sweep(ControlPlane, 1_000, 50)
+    _sweep(ControlPlane, 1_000, 40)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(
-    "bug", ["no_zk_fence", "failover_skips_offline_replicas", "leadership_before_metadata", "registration_conflict"]
-)
+@pytest.mark.parametrize("bug", ["no_zk_fence", "leadership_before_metadata", "registration_conflict"])
 def test_past_bugs_are_found(bug: str):
-    """Spec 4.4: with the old decision an invariant breaks."""
+    """Spec 4.4: with the old decision an invariant breaks (the others have tests of their own)."""
     machine = type(f"With_{bug}", (ControlPlane,), {"rules_of_controllers": CONTROLLER_BUGS[bug].rules})
     with pytest.raises(AssertionError):
-        _sweep(machine, 1_000, 50)
+        _sweep(machine, 300, 40, shrink=False)
