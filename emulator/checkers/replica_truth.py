@@ -76,7 +76,7 @@ class EpochLog:
 class Copy:
     """One broker's replica, as its notes tell."""
 
-    __slots__ = ("epoch", "following", "leads", "log", "lost", "watermark")
+    __slots__ = ("epoch", "following", "leads", "log", "lost", "unread", "watermark")
 
     def __init__(self) -> None:
         self.log = EpochLog()
@@ -87,6 +87,8 @@ class Copy:
         """Host of the leader it follows."""
         self.watermark = -1
         """As leader: the last high watermark it reported in this epoch."""
+        self.unread = False
+        """Its broker started again, and has not said what it found on its disk."""
         self.lost = ""
         """How its disk lost something it was asked to keep: "" while it did not."""
 

@@ -5,7 +5,8 @@ next leader comes from the in-sync replicas. So (Kafka's guarantees; numbers of 
 
 * I5, I8: a new leader's log begins with everything committed before, record by record; what a producer with acks=all
   was told is committed. No reader ever finds another record at an offset below a high watermark.
-* I4: everybody in the ISR, as the store has it, has everything below the high watermark that a leader moves to.
+* I4: everybody in the ISR, as the store has it, has everything that is committed when it is written there, and
+  everything below the high watermark that a leader moves to.
 * I6: a follower appends only behind records that are its leader's, too.
 * I7: a leader's high watermark does not go back within its epoch.
 
@@ -22,7 +23,7 @@ from attrs import frozen
 
 from emulator.checkers.base import Checker
 from emulator.checkers.replica_truth import Copy, PartitionTruth
-from emulator.facts import DiskTailLost, HostDown, HostStarted, Seen
+from emulator.facts import DiskTailLost, HostDown, HostStarted, Seen, TopicReplicated
 from protocol.names import TopicPartition
 from protocol.nodes import partition_of_state, read_state
 from protocol.notes import (
@@ -70,6 +71,8 @@ class Replicas(Checker):
         self._flushes = flushes
         self._partitions: dict[TopicPartition, PartitionTruth] = {}
         self._in_sync: dict[TopicPartition, tuple[int, ...]] = {}
+        self._unclean: dict[str, None] = {}
+        """Topics that allow unclean elections."""
         self.on = {
             BecameLeader: self._led,
             BecameFollower: self._followed,
@@ -85,7 +88,12 @@ class Replicas(Checker):
             HostDown: self._down,
             HostStarted: self._started,
             DiskTailLost: self._tail_lost,
+            TopicReplicated: self._topic,
         }
+
+    def _topic(self, seen: Seen, fact: TopicReplicated) -> None:
+        if fact.unclean:
+            self._unclean[fact.topic] = None
 
     def _truth(self, topic: str, partition: int) -> PartitionTruth:
         truth = self._partitions.get((topic, partition))
@@ -105,6 +113,7 @@ class Replicas(Checker):
         truth = self._truth(fact.topic, fact.partition)
         copy = truth.copy_on(seen.actor)
         copy.leads, copy.following, copy.epoch, copy.watermark = True, "", fact.leader_epoch, fact.high_watermark
+        _found(copy)
         name = f"{fact.topic}-{fact.partition}"
         assert copy.log.end == fact.end_offset, f"{name} on {seen.actor} ends at {fact.end_offset}, not {copy.log.end}"
         same = truth.committed.same_until(copy.log)
@@ -123,6 +132,7 @@ class Replicas(Checker):
 
     def _followed(self, seen: Seen, fact: BecameFollower) -> None:
         copy = self._copy(seen, fact)
+        _found(copy)
         copy.leads, copy.epoch, copy.following = False, fact.leader_epoch, f"b{fact.leader}"
 
     def _stopped(self, seen: Seen, fact: ReplicaStopped) -> None:
@@ -170,6 +180,7 @@ class Replicas(Checker):
     def _restored(self, seen: Seen, fact: ReplicaRestored) -> None:
         copy = self._truth(fact.topic, fact.partition).copy_on(seen.actor)
         copy.log.restore(fact.end_offset, fact.epochs)
+        copy.unread = False
 
     # --- watermarks --------------------------------------------------------------------------------------------
 
@@ -233,8 +244,17 @@ class Replicas(Checker):
         if fact.what == "deleted":
             self._in_sync.pop(at, None)
             self._partitions.pop(at, None)
-        else:
-            self._in_sync[at] = read_state(fact.data).isr
+            return
+        self._in_sync[at] = read_state(fact.data).isr
+        truth = self._truth(*at)
+        if at[0] in self._unclean and len(self._in_sync[at]) == 1:
+            return  # perhaps an unclean election: its note follows
+        for node in self._in_sync[at]:
+            copy = truth.copies.get(f"b{node}")
+            if copy is not None and copy.log.end < truth.committed.end and not copy.lost and not truth.unclean:
+                name = f"{at[0]}-{at[1]}"
+                text = f"{fact.client} has b{node} in the ISR of {name}, whose log ends at {copy.log.end}; committed is"
+                self.violation(seen, (name, f"b{node}"), f"{text} {truth.committed.end - 1} (I4)")
 
     # --- hosts -------------------------------------------------------------------------------------------------
 
@@ -252,10 +272,17 @@ class Replicas(Checker):
             if copy is not None and not fact.kept_disk:
                 copy.lost = "storage"
                 copy.log.restore(0, ())
-            elif copy is not None and copy.log.end:
-                copy.log.restore(0, ())  # its broker says what it finds (ReplicaRestored)
+            elif copy is not None:
+                copy.unread = True
 
     def _tail_lost(self, seen: Seen, fact: DiskTailLost) -> None:
         if fact.log.startswith(JOURNALS):
             topic, _, number = fact.log.removeprefix(JOURNALS).rpartition("-")
             self._truth(topic, int(number)).copy_on(fact.host).lost = "storage"
+
+
+def _found(copy: Copy) -> None:
+    """A broker that says nothing of a log when it starts has found none."""
+    if copy.unread:
+        copy.log.restore(0, ())
+        copy.unread = False

@@ -1,0 +1,149 @@
+"""Past bugs of replication and control, each under faults that can show it: found when it is on, never when it is off."""
+
+from collections.abc import Callable
+
+import attrs
+import pytest
+
+from emulator.chance import Stream
+from emulator.faults import Action, CloseHost, Crash, Duplicate, Hold, StartHost
+from emulator.plan import At, Plan
+from emulator.replication import ReplicationSpec
+from emulator.runner import run
+from emulator.scenario import BrokersSpec, ChecksSpec, Scenario, TopicSpec
+
+S = 1_000_000
+SEEDS = 1_000
+"""Within so many seeds a bug is to be found; the tests stop at the first one."""
+
+
+def scenario(
+    plan: Plan, bugs: tuple[str, ...] = (), *, brokers: int = 3, unclean: bool = False, small_fetches: bool = False
+) -> Scenario:
+    """Two partitions on every broker, short sessions and lags, no group."""
+    config = {"replica.fetch.backoff.ms": 200, "replica.high.watermark.checkpoint.interval.ms": 1_000}
+    if small_fetches:
+        config["replica.fetch.max.bytes"] = 2_000
+    replication = ReplicationSpec(
+        factor=brokers,
+        unclean=unclean,
+        session_us=2 * S,
+        lag_us=4 * S,
+        bugs=bugs,
+        config=config,
+    )
+    return Scenario(
+        name="past-bug",
+        duration_us=35 * S,
+        brokers=BrokersSpec(count=brokers, replication=replication, config={"offsets.topic.num.partitions": 1}),
+        topics={"orders": TopicSpec(partitions=2, records_per_s=40)},
+        producers={"request.timeout.ms": 2_000},
+        checks=ChecksSpec(stable_within_us=30 * S),
+        plan=plan,
+    )
+
+
+def crashes(chance: Stream) -> Plan:
+    """Brokers come and go, one after the other, with short pauses: many elections."""
+    entries = []
+    at_us = 5 * S
+    while at_us < 28 * S:
+        host = f"b{chance.below(3)}"
+        entries.append(At(at_us, Crash(host=host, mode="process", for_us=chance.between(S // 2, 4 * S))))
+        at_us += chance.between(S, 4 * S)
+    return tuple(entries)
+
+
+def _plan(*rows: tuple[float, Action]) -> Plan:
+    return tuple(At(int(at_s * S), action) for at_s, action in rows)
+
+
+def lost_answers(chance: Stream) -> Plan:
+    """A follower falls out of the ISR; the answers to the leaders' ISR writes are lost with their connections."""
+    return _plan(
+        (8, Hold(sender="b2", api="Fetch", for_us=10 * S)),
+        (9, Duplicate(api="StoreOps", sender="b0", nth=1)),
+        (9, Duplicate(api="StoreOps", sender="b1", nth=1)),
+    )
+
+
+def stale_answers(chance: Stream) -> Plan:
+    """b2's questions about epochs are held back while the epoch rises again."""
+    return _plan(
+        (7, Hold(sender="b2", api="OffsetForLeaderEpoch", for_us=6 * S)),
+        (8, Crash(host="b1", mode="process", for_us=9 * S)),
+        (8 + chance.between(1, 20) / 10, Crash(host="b3", mode="process", for_us=9 * S)),
+    )
+
+
+def late_joiner(chance: Stream) -> Plan:
+    """b3 catches up slowly while the leader dies and the next one waits for b2."""
+    return _plan(
+        (6, Hold(sender="b3", api="Fetch", for_us=10 * S)),
+        (15.6, Hold(sender="b2", api="Fetch", for_us=3 * S)),
+        (15.6 + chance.between(0, 10) / 10, Crash(host="b0", mode="process", for_us=12 * S)),
+    )
+
+
+def quick_return(chance: Stream) -> Plan:
+    """A broker's process dies and is back before its session has expired."""
+    return _plan((8, Crash(host=f"b{chance.below(3)}", mode="process", for_us=chance.between(100_000, S))))
+
+
+def controller_and_broker(chance: Stream) -> Plan:
+    """The controller dies while another broker is on its way back."""
+    return _plan(
+        (8, Crash(host="b1", mode="process", for_us=5 * S)),
+        (12 + chance.between(0, 20) / 10, Crash(host="controller", mode="process", for_us=8 * S)),
+    )
+
+
+def close_and_return(chance: Stream) -> Plan:
+    """A broker is closed cleanly and started at once."""
+    return _plan((8, CloseHost(host="b1")), (8 + chance.between(5, 30) / 10, StartHost(host="b1")))
+
+
+CASES: tuple[tuple[str, str, Callable[[Stream], Plan], dict[str, bool | int]], ...] = (
+    ("KAFKA-1211", "replicas", crashes, {}),
+    ("KAFKA-6361", "replicas", crashes, {"unclean": True}),
+    ("KAFKA-1382", "recovery", lost_answers, {}),
+    ("KAFKA-7786", "recovery", stale_answers, {"brokers": 4}),
+    ("KAFKA-7128", "replicas", late_joiner, {"brokers": 4, "small_fetches": True}),
+    ("KAFKA-7165", "recovery", quick_return, {}),
+    ("KAFKA-4443", "recovery", controller_and_broker, {}),
+)
+
+
+def violated(issue: str, plan: Callable[[Stream], Plan], how: dict[str, bool | int], seed: int) -> set[str]:
+    """The checkers that found something."""
+    bugs = (issue,) if issue else ()
+    made = scenario(plan(Stream(seed, "plan")), bugs, **how)  # type: ignore[arg-type]
+    result = run(made, seed=seed, drive="bare")
+    assert not result.broke, result.broke
+    return {violation.checker for violation in result.violations}
+
+
+@pytest.mark.parametrize(("issue", "checker", "plan", "how"), CASES, ids=[case[0] for case in CASES])
+def test_a_past_bug_is_found_when_it_is_on_and_not_when_it_is_off(issue, checker, plan, how):
+    """Spec 4.4."""
+    for seed in range(1, SEEDS + 1):
+        if checker in violated(issue, plan, how, seed):
+            assert not violated("", plan, how, seed)
+            return
+    raise AssertionError(f"{issue} was not found in {SEEDS} seeds")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("plan", [crashes, lost_answers, quick_return, controller_and_broker, close_and_return])
+def test_nothing_is_found_without_past_bugs(plan):
+    """The same faults, today's rules, many seeds."""
+    for seed in range(1, 301):
+        assert not violated("", plan, {}, seed), f"{plan.__name__} seed {seed}"
+
+
+def test_bugs_are_named_by_issue():
+    """Scenario files name them so."""
+    spec = ReplicationSpec(bugs=("KAFKA-1211", "KAFKA-7165"))
+
+    assert attrs.evolve(spec, bugs=()).replica_rules() != spec.replica_rules()
+    assert attrs.evolve(spec, bugs=()).controller_rules() != spec.controller_rules()
