@@ -182,13 +182,13 @@ class ControlPlane(RuleBasedStateMachine):
         """Every write since we looked, in order."""
         facts = self.world.facts(NodeWritten)
         for fact in facts[self.seen :]:
+            self.seen += 1
             at = partition_of_state(fact.path)
             if at is not None:
                 self._check_state(at, fact)
             elif fact.path == CONTROLLER_EPOCH and fact.what == "set":
                 assert int(fact.data) == self.epoch + 1, "I2: controller epochs go up by one"
                 self.epoch = int(fact.data)
-        self.seen = len(facts)
 
     def _check_state(self, at: TopicPartition, fact: Any) -> None:
         if fact.what == "deleted":
