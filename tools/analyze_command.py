@@ -25,7 +25,6 @@ OUT = "analysis"
 @click.option("--master", default="local[*]", show_default=True, help="Spark's master, as spark-submit takes it.")
 @click.option("--memory", default="2g", show_default=True, help="Of the driver's Java.")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's; repeatable.")
-@click.option("--no-checks", is_flag=True, help="Do not check the tables' constraints.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--verbose", is_flag=True, help="Say how long each table took.")
 def analyze(
@@ -34,7 +33,6 @@ def analyze(
     master: str,
     memory: str,
     conf: tuple[str, ...],
-    no_checks: bool,
     form: str,
     verbose: bool,
 ) -> None:
@@ -52,7 +50,7 @@ def analyze(
         spark = start_spark("kemu analyze", master=master, memory=memory, log=place / "spark.log", settings=settings)
         try:
             say = (lambda text: click.echo(text, err=True)) if verbose else (lambda text: None)
-            done = analyze_folder(spark, folder, place, say=say, with_checks=not no_checks)
+            done = analyze_folder(spark, folder, place, say=say)
         finally:
             spark.stop()
     if form == "json":

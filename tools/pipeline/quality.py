@@ -99,28 +99,35 @@ class Broken:
         return f"{self.constraint.table}: {self.constraint.name}: {self.rows} rows break this, such as {self.example}"
 
 
-def check(tables: Mapping[str, DataFrame]) -> list[Broken]:
-    """Every constraint of the tables given; they must be registered as views of their names."""
-    spark = next(iter(tables.values())).sparkSession
-    broken = []
+def check(tables: Mapping[str, DataFrame]) -> tuple[dict[str, int], list[Broken]]:
+    """Count every table's rows and check its constraints.
+
+    Args:
+        tables: by name; they must be registered as views of their names.
+
+    Returns:
+        Rows by table, and the constraints that do not hold.
+    """
+    counts: dict[str, int] = {}
+    broken: list[Broken] = []
     for name, table in tables.items():
         rows = [each for each in CONSTRAINTS if each.table == name and each.holds]
-        if rows:  # all conditions on single rows in one pass
-            failing = [F.count(F.when(~F.coalesce(F.expr(each.holds), F.lit(False)), 1)) for each in rows]
-            counts = table.agg(*[count.alias(str(index)) for index, count in enumerate(failing)]).first()
-            assert counts is not None, "an aggregate has a row"
-            for each, count in zip(rows, counts, strict=True):
-                if count:
-                    bad = table.where(f"not coalesce({each.holds}, false)").first()
-                    broken.append(Broken(each, count, _said(bad)))
-        for each in CONSTRAINTS:
-            if each.table == name and each.breaks:
-                wrong = spark.sql(each.breaks).cache()
-                count = wrong.count()
-                if count:
-                    broken.append(Broken(each, count, _said(wrong.first())))
-                wrong.unpersist()
-    return broken
+        failing = [F.count(F.when(~F.coalesce(F.expr(each.holds), F.lit(False)), 1)) for each in rows]
+        told = table.agg(
+            F.count("*").alias("all"), *[bad.alias(str(index)) for index, bad in enumerate(failing)]
+        ).first()
+        assert told is not None, "an aggregate has a row"
+        counts[name] = told[0]
+        for each, bad in zip(rows, told[1:], strict=True):
+            if bad:
+                broken.append(Broken(each, bad, _said(table.where(f"not coalesce({each.holds}, false)").first())))
+    queries = [each for each in CONSTRAINTS if each.table in tables and each.breaks]
+    if queries:  # one plan for all of them
+        parts = [f"select {index} i, count(*) bad from ({each.breaks})" for index, each in enumerate(queries)]
+        spark = next(iter(tables.values())).sparkSession
+        for index, bad in spark.sql(" union all ".join(parts)).where("bad > 0").orderBy("i").collect():
+            broken.append(Broken(queries[index], bad, _said(spark.sql(queries[index].breaks).first())))
+    return counts, broken
 
 
 def _said(row: object) -> str:

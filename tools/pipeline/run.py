@@ -53,7 +53,7 @@ class _Clock:
         self.say(f"{name}: {self.into[name]:.1f} s")
 
 
-def analyze(spark: SparkSession, root: Path, out: Path, *, say: Say, with_checks: bool = True) -> Analysis:
+def analyze(spark: SparkSession, root: Path, out: Path, *, say: Say) -> Analysis:
     """Bring the tables of a folder up to date and make all marts.
 
     Args:
@@ -61,7 +61,6 @@ def analyze(spark: SparkSession, root: Path, out: Path, *, say: Say, with_checks
         root: a campaign's folder, a folder of campaigns and traces, or one trace.
         out: where tables and marts go.
         say: told of each step and how long it took.
-        with_checks: check the constraints.
 
     Raises:
         CampaignError: nothing to analyze, a damaged or changed file, a full disk.
@@ -77,11 +76,8 @@ def analyze(spark: SparkSession, root: Path, out: Path, *, say: Say, with_checks
         if new:
             _add(tables, new, clock)
         views = register(spark, out)
-        for name, view in views.items():
-            done.rows[name] = view.count()
-        if with_checks:
-            with clock.time("constraints"):
-                done.broken = check(views)
+        with clock.time("constraints"):
+            done.rows, done.broken = check(views)
         write_marts(views, out / "marts", clock)
         done.bad_records = [row.asDict() for row in views["bad_records"].orderBy("path", "at_byte").collect()]
         done.headline = json.loads((out / "marts" / "headline.json").read_text(encoding="utf-8"))
@@ -127,12 +123,12 @@ def register(spark: SparkSession, out: Path) -> dict[str, DataFrame]:
     return views
 
 
-def register_marts(spark: SparkSession, out: Path) -> None:
-    """Every mart as a view of its name."""
-    for name in MARTS:
-        path = out / "marts" / f"{name}.parquet"
-        if path.exists():
-            spark.read.parquet(str(path)).createOrReplaceTempView(name)
+def register_marts(spark: SparkSession, out: Path) -> list[str]:
+    """Every mart that was made as a view of its name; the names."""
+    made = [name for name in MARTS if (out / "marts" / f"{name}.parquet").exists()]
+    for name in made:
+        spark.read.parquet(str(out / "marts" / f"{name}.parquet")).createOrReplaceTempView(name)
+    return made
 
 
 def write_marts(views: dict[str, DataFrame], folder: Path, clock: _Clock) -> None:
@@ -193,13 +189,9 @@ def ask(spark: SparkSession, out: Path, sql: str | None, limit: int) -> tuple[li
     Raises:
         CampaignError: no tables there, or Spark does not understand the query.
     """
-    register(spark, out)
-    register_marts(spark, out)
+    names = [*register(spark, out), *register_marts(spark, out)]
     if sql is None:
-        listed = [
-            {"table": name, "columns": ", ".join(spark.table(name).columns)}
-            for name in sorted(view.name for view in spark.catalog.listTables())
-        ]
+        listed = [{"table": name, "columns": ", ".join(spark.table(name).columns)} for name in names]
         return ["table", "columns"], listed, False
     try:
         answer = spark.sql(sql)

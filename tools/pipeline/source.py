@@ -205,8 +205,9 @@ def spans_of(path: Path, split_bytes: int = SPLIT_BYTES) -> list[Span]:
         return [Span(str(path), 0, end, prefix=prefix)]
     cuts = [0]
     try:
-        for offset, _, payload in blocks_of(path, first_block(path)):
-            if offset - cuts[-1] >= split_bytes and payload[1:2] == bytes((HEADER,)):
+        start = first_block(path)
+        for offset, _, payload in blocks_of(path, start):
+            if offset - max(cuts[-1], start) >= split_bytes and payload[1:2] == bytes((HEADER,)):
                 cuts.append(offset)
     except TraceError:
         pass  # whoever reads the span says so

@@ -62,8 +62,8 @@ def run_chunk(out: str, campaign: str, chunk: Chunk, cell: Cell, keep_traces: st
             f"this executor has another kemu ({fingerprint()}) than the driver ({wanted}): its runs could differ"
         )
     attempt = final.with_name(f".{chunk.folder}.{uuid.uuid4().hex}")
-    attempt.mkdir(parents=True)
     try:
+        attempt.mkdir(parents=True)
         _run_into(attempt, campaign, chunk, cell, keep_traces)
         _publish(attempt, final)
     except OSError as error:

@@ -1,0 +1,1 @@
+"""Campaigns, traces and tables on Spark."""

@@ -1,0 +1,178 @@
+"""An analysis of a small campaign, a lone trace, a torn and a foreign file: right, complete, incremental."""
+
+import csv
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from emulator.runner import run
+from emulator.scenario_files import load_scenario
+from tools.analyze_command import as_dict as analysis_as_dict
+from tools.analyze_command import as_table
+from tools.pipeline.campaign import Campaign, CampaignError
+from tools.pipeline.folds import judged, rebalances_of, violations_of
+from tools.pipeline.ingest import Tables
+from tools.pipeline.marts import MARTS
+from tools.pipeline.quality import check
+from tools.pipeline.run import Analysis, analyze, ask
+from tools.pipeline.schemas import DERIVED, RECORDED, RUNS
+from tools.run_report import as_dict
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="module")
+def analysis(spark: "SparkSession", small_campaign: Campaign) -> Analysis:
+    return analyze(spark, small_campaign.out, small_campaign.out / "analysis", say=lambda text: None)
+
+
+@pytest.fixture(scope="module")
+def tables(spark: "SparkSession", small_campaign: Campaign, analysis: Analysis) -> Tables:
+    return Tables(spark, (small_campaign.out / "analysis" / "tables").resolve())
+
+
+def test_every_constraint_holds_and_everything_unreadable_is_listed(
+    small_campaign: Campaign, analysis: Analysis
+) -> None:
+    """Right result, never silently less. The constraints compare Spark's sums with the runs' own metrics."""
+    assert analysis.broken == []
+    assert [(Path(bad["path"]).name, bad["why"][:20]) for bad in analysis.bad_records] == [
+        ("foreign.kemu", "byte 0: not a kemu t"),
+        ("torn.kemu", "the file ends inside"),
+    ]
+    assert analysis.rows["runs"] == 14
+    assert analysis.new_units == len(small_campaign.chunks) + 3
+    assert all(analysis.rows[name] > 0 for name in DERIVED)
+    assert json.loads(json.dumps(analysis_as_dict(analysis)))["rows"] == analysis.rows
+
+
+def test_the_numbers_are_those_of_kemu_run(small_campaign: Campaign, tables: Tables) -> None:
+    """Numbers in Spark equal ``kemu run --format json`` on every run, and on lone traces too."""
+    rows = {row["run_id"]: row.asDict() for row in tables.read(RUNS).where("verdict is not null").collect()}
+    downtime: dict[str, dict[str, int]] = {}
+    for row in tables.spark.sql(
+        "select run_id, `group`, partition, sum(until_us - from_us) us from downtime group by all"
+    ).collect():
+        downtime.setdefault(row["run_id"], {})[f"{row['group']}/{row['partition']}"] = row["us"]
+    lone = str((small_campaign.out / "lone.kemu").resolve())
+
+    for run_id, row in rows.items():
+        scenario = load_scenario(small_campaign.out / "small.toml")
+        result = as_dict(run(scenario, seed=row["seed"], profile=row["profile"], drive="bare"))
+        assert (row["digest"], row["verdict"]) == (result["digest"], result["verdict"])
+        for name in ("steps", "messages", "virtual_us", "duplicates", "lost", "skipped", "zombie_records"):
+            assert row[name] == result[name], name
+        assert row["rebalances"] == len(result["rebalances"])
+        assert row["processed"] == result["records"]["processed"]
+        assert downtime.get(run_id, {}) == {name: us for name, us in result["downtime_us"].items() if us}
+        if row["result_json"] is None:
+            assert run_id.startswith(lone)
+        else:
+            told = json.loads(row["result_json"])
+            assert {**told, "wall_s": 0} == json.loads(json.dumps({**result, "wall_s": 0}))
+    assert len(rows) == 13
+
+
+def test_checkers_say_the_same_of_recorded_runs_as_they_did_live(tables: Tables) -> None:
+    """Offline verdicts, violations and rebalances equal the online ones."""
+    runs, notes = tables.read(RUNS), tables.read(RECORDED["notes"])
+    verdicts = judged(notes.drop("campaign"), runs.drop("campaign")).cache()
+    again = {row["run_id"]: row["verdict"] for row in verdicts.collect()}
+    live = {row["run_id"]: row["verdict"] for row in runs.where("verdict is not null").collect()}
+    same = ["run_id", "group", "generation", "started_us", "ended_us", "moved", "stop_the_world_us"]
+
+    assert again == live
+    assert violations_of(verdicts).count() == tables.read(RECORDED["violations"]).count()
+    found = sorted(map(tuple, rebalances_of(verdicts).select(*same).collect()), key=str)
+    assert found == sorted(map(tuple, tables.read(RECORDED["rebalances"]).select(*same).collect()), key=str)
+    verdicts.unpersist()
+
+
+def test_tables_have_their_declared_schemas(tables: Tables, analysis: Analysis) -> None:
+    """What is read back is the contract plus the campaign."""
+    for schema in (*RECORDED.values(), *DERIVED.values()):
+        table = tables.read(schema)
+        assert table.schema == schema.spark().add("campaign", "string"), schema.name
+
+
+def test_marts_are_exported_for_notebooks(small_campaign: Campaign, analysis: Analysis) -> None:
+    """CSV and JSON beside Parquet, the same rows."""
+    folder = small_campaign.out / "analysis" / "marts"
+    for name in MARTS:
+        rows = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+        with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+            assert len(list(csv.DictReader(file))) == len(rows)
+    cells = [(row["cell"], row["runs"], row["torn"]) for row in analysis.headline]
+    assert cells == [("small kafka-2.4", 6, 0), ("small kafka-3.4", 6, 0), ("small kafka-3.4", 2, 1)]
+    assert as_table(analysis.headline)[0].split()[:3] == ["campaign", "cell", "runs"]
+
+
+def test_a_second_analysis_reads_only_what_is_new(
+    spark: "SparkSession", small_campaign: Campaign, analysis: Analysis, tmp_path: Path
+) -> None:
+    """Incremental; a file that changed is refused, since what was read of it would count twice."""
+    root = tmp_path / "root"
+    root.mkdir()
+    shutil.copy(small_campaign.out / "lone.kemu", root / "a.kemu")
+    folder = (tmp_path / "tables").resolve()
+
+    def take() -> int:
+        tables = Tables(spark, folder)
+        new = tables.find_new(root)
+        if new:
+            tables.commit(tables.ingest(new), new)
+        return len(new.units)
+
+    taken = [take(), take()]
+    (folder / "part=0001" / "table=runs").mkdir(parents=True)
+    (folder / "part=0001" / "left-by-a-killed-analysis").touch()
+    shutil.copy(small_campaign.out / "lone.kemu", root / "b.kemu")
+    taken.append(take())
+
+    assert taken == [1, 0, 1]
+    assert Tables(spark, folder).read(RUNS).count() == 2
+    assert not (folder / "part=0001" / "left-by-a-killed-analysis").exists()
+    with (root / "b.kemu").open("ab") as file:
+        file.write(b"more")
+    with pytest.raises(CampaignError, match="has changed since it was analyzed"):
+        Tables(spark, folder).find_new(root)
+
+
+def test_a_constraint_that_does_not_hold_is_found(spark: "SparkSession", tables: Tables) -> None:
+    """Otherwise the checks above prove nothing."""
+    runs = tables.read(RUNS).where("verdict is not null").limit(3).cache()
+    wrong = runs.unionByName(runs.limit(1)).selectExpr("* except (digest)", "'short' as digest")
+    wrong.createOrReplaceTempView("runs")
+    try:
+        found = {(broken.constraint.name, broken.rows) for broken in check({"runs": wrong})[1]}
+    finally:
+        tables.read(RUNS).createOrReplaceTempView("runs")
+
+    assert found == {("(run_id) is unique", 1), ("a digest has 32 hexadecimal digits", 4)}
+
+
+def test_tables_and_marts_can_be_asked_in_sql(
+    spark: "SparkSession", small_campaign: Campaign, analysis: Analysis
+) -> None:
+    """``kemu query``; a query that is wrong is one clear line."""
+    out = small_campaign.out / "analysis"
+
+    columns, rows, more = ask(spark, out, "select cell, runs from headline order by cell, runs", 2)
+    listed = ask(spark, out, None, 0)[1]
+
+    assert (columns, rows, more) == (
+        ["cell", "runs"], [{"cell": "small kafka-2.4", "runs": 6}, {"cell": "small kafka-3.4", "runs": 2}], True
+    )  # fmt: skip
+    assert {row["table"] for row in listed} >= {*RECORDED, *DERIVED, *MARTS}
+    with pytest.raises(CampaignError, match=r"the query: .*headlines"):
+        ask(spark, out, "select * from headlines", 0)
+
+
+def test_a_folder_with_nothing_in_it_is_a_clear_error(spark: "SparkSession", tmp_path: Path) -> None:
+    """Not an empty table."""
+    with pytest.raises(CampaignError, match="neither a campaign's results nor a trace"):
+        analyze(spark, tmp_path, tmp_path / "out", say=lambda text: None)

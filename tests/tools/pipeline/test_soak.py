@@ -1,0 +1,182 @@
+"""Faults of the pipeline itself, and its size: ``pytest -m soak tests/tools/pipeline`` (some minutes)."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+
+from emulator.runner import run
+from tools.pipeline.campaign import load
+from tools.pipeline.session import java_home
+from tools.run_report import as_dict
+
+pytestmark = pytest.mark.soak
+
+ROOT = Path(__file__).resolve().parents[3]
+PRESET = "cooperative-scale-in"
+KEMU = [sys.executable, "-m", "tools.cli"]
+SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Ours, with the Java that kemu would take."""
+    return {**os.environ, "JAVA_HOME": str(java_home()), "PYSPARK_PYTHON": sys.executable, **more}
+
+
+def started(*arguments: str, log: Path, **more: Any) -> subprocess.Popen[bytes]:
+    """A process of its own group, its output in a file."""
+    with log.open("wb") as file:
+        return subprocess.Popen(
+            arguments, stdout=file, stderr=subprocess.STDOUT, start_new_session=True, env=environment(), **more
+        )
+
+
+def kill_group(process: "subprocess.Popen[bytes]") -> None:
+    """As a power cut would."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def wait_until(true: Callable[[], bool], seconds: float, what: str) -> None:
+    """Poll; an error says what did not happen."""
+    ends = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < ends, f"{what} did not happen within {seconds} s"
+        time.sleep(0.2)
+
+
+def chunks_of(out: Path) -> list[Path]:
+    """Finished chunks."""
+    return sorted((out / "chunks").glob("[0-9]*")) if (out / "chunks").is_dir() else []
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> "Iterator[tuple[str, list[subprocess.Popen[bytes]]]]":
+    """A standalone master and two workers of one core each, from the pip-installed PySpark: (master, workers)."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    master = f"spark://127.0.0.1:{port}"
+    place = ("--host", "127.0.0.1", "--webui-port", "0")
+    log = tmp_path / "master.log"
+    processes = [
+        started(
+            str(SPARK_CLASS), "org.apache.spark.deploy.master.Master", "--port", str(port), *place,
+            log=log, cwd=tmp_path,
+        )
+    ]  # fmt: skip
+    wait_until(lambda: b"New state: ALIVE" in log.read_bytes(), 120, "a master")
+    for name in ("w1", "w2"):
+        work = tmp_path / name
+        work.mkdir()
+        processes.append(
+            started(
+                str(SPARK_CLASS), "org.apache.spark.deploy.worker.Worker", master, "--cores", "1", "--memory", "700m",
+                "--work-dir", str(work), *place, log=tmp_path / f"{name}.log", cwd=work,
+            )
+        )  # fmt: skip
+    for name in ("w1", "w2"):
+        wait_until(lambda n=name: b"Successfully registered" in (tmp_path / f"{n}.log").read_bytes(), 120, name)
+    yield master, processes[1:]
+    for process in processes:
+        if process.poll() is None:
+            kill_group(process)
+
+
+def test_a_worker_killed_in_the_middle_costs_nothing_but_time(
+    cluster: "tuple[str, list[subprocess.Popen[bytes]]]", tmp_path: Path
+) -> None:
+    """Executors of a real cluster run our shipped archive; one is killed: nothing lost, nothing counted twice."""
+    master, workers = cluster
+    out = tmp_path / "out"
+    arguments = ["campaign", PRESET, "--seeds", "1:200", "--out", str(out), "--master", master]
+    arguments += ["--conf", "spark.executor.memory=512m", "--conf", "spark.executor.cores=1"]
+    campaign = started(*KEMU, *arguments, log=tmp_path / "campaign.log", cwd=ROOT)
+    wait_until(lambda: len(chunks_of(out)) >= 3, 240, "three chunks")
+    before = {chunk.name: (chunk / "summary.json").stat().st_mtime_ns for chunk in chunks_of(out)}
+    running = (tmp_path / "w1").glob("app-*/*/stderr")
+    assert any(True for _ in running), "the first worker runs an executor"
+
+    kill_group(workers[0])
+    code = campaign.wait(timeout=900)
+
+    assert code == 0, (tmp_path / "campaign.log").read_text()
+    done = load(out)
+    lines = done.lines()
+    assert [line.seed for line in lines] == list(range(1, 201))
+    for name, stamp in before.items():
+        assert (out / "chunks" / name / "summary.json").stat().st_mtime_ns == stamp
+    assert sorted(os.listdir(out / "chunks")) == [chunk.folder for chunk in done.chunks]
+    for line in lines[::20]:
+        cell = done.spec.cells[0]
+        assert run(cell.build(), seed=line.seed, profile=cell.profile, drive="bare").digest == line.digest
+    shipped = list((tmp_path / "w2").glob("app-*/*/kemu-*.zip"))
+    assert shipped, "the archive reached the executor"
+
+
+def test_a_driver_killed_in_the_middle_is_resumed_and_the_numbers_are_those_of_kemu_run(tmp_path: Path) -> None:
+    """SIGKILL to driver and Java; --resume finishes; Spark's numbers equal ``kemu run --format json`` on 200 runs."""
+    out = tmp_path / "out"
+    arguments = ["campaign", PRESET, "cooperative-zombie", "--profiles", "kafka-2.4,kafka-3.4", "--seeds", "1:50"]
+    arguments += ["--out", str(out), "--master", "local[2]"]
+    campaign = started(*KEMU, *arguments, log=tmp_path / "first.log", cwd=ROOT)
+    wait_until(lambda: len(chunks_of(out)) >= 2, 240, "two chunks")
+    kill_group(campaign)
+    before = {chunk.name: (chunk / "summary.json").stat().st_mtime_ns for chunk in chunks_of(out)}
+    assert len(before) < len(load(out).chunks)
+
+    again = subprocess.run([*KEMU, *arguments, "--resume"], cwd=ROOT, capture_output=True, text=True)
+    told = subprocess.run(
+        [*KEMU, "analyze", str(out), "--master", "local[2]", "--format", "json"],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    asked = subprocess.run(
+        [*KEMU, "query", str(out), "select * from runs", "--limit", "0", "--format", "json"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+
+    assert again.returncode == 0, again.stderr
+    for name, stamp in before.items():
+        assert (out / "chunks" / name / "summary.json").stat().st_mtime_ns == stamp
+    assert told.returncode == 0, told.stderr
+    assert json.loads(told.stdout)["broken_constraints"] == []
+    rows = json.loads(asked.stdout)
+    assert len(rows) == 200
+    campaign_spec = load(out).spec
+    for row in rows:
+        cell = campaign_spec.cells[int(row["run_id"].split("/")[1])]
+        result = as_dict(run(cell.build(), seed=row["seed"], profile=cell.profile, drive="bare"))
+        assert {**json.loads(row["result_json"]), "wall_s": 0} == json.loads(json.dumps({**result, "wall_s": 0}))
+        assert row["downtime_us"] == sum(result["downtime_us"].values())
+
+
+def test_a_disk_that_fills_up_during_analysis_is_one_clear_error(tmp_path: Path) -> None:
+    """And the next analysis, with room again, is complete."""
+    import resource
+
+    for seed in (1, 2):
+        subprocess.run(
+            [*KEMU, "run", PRESET, "--seed", str(seed), "--trace", str(tmp_path / f"{seed}.kemu")],
+            cwd=ROOT, capture_output=True, check=True,
+        )  # fmt: skip
+    analyze = [*KEMU, "analyze", str(tmp_path), "--master", "local[2]", "--format", "json"]
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
+
+    full = subprocess.run(analyze, cwd=ROOT, capture_output=True, text=True, preexec_fn=limit)
+    assert full.returncode == 2, full.stderr
+    assert "error: " in full.stderr
+    assert "Traceback" not in full.stderr
+    room = subprocess.run(analyze, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert json.loads(room.stdout)["rows"]["runs"] == 2
+    assert json.loads(room.stdout)["new"] == 2

@@ -1,0 +1,79 @@
+"""``format("kemu")`` in Spark: batch and streaming."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from emulator.traces import read_runs
+from tools.pipeline.campaign import Campaign
+from tools.pipeline.schemas import EVENTS, OF_TRACES, PACKETS
+from tools.pipeline.source import KemuSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_a_folder_of_traces_is_one_table_of_all_kinds(spark: "SparkSession", small_campaign: Campaign) -> None:
+    """Whole, torn and foreign files together; the counts are those of the files' own footers."""
+    spark.dataSource.register(KemuSource)
+    events = spark.read.format("kemu").load(str(small_campaign.out)).cache()
+    counts = {row["table"]: row["count"] for row in events.groupBy("table").count().collect()}
+    told = events.where("table = 'runs'").select("run_id", "verdict", "steps", "digest").collect()
+
+    assert events.schema == EVENTS.spark()
+    assert counts["runs"] == 14
+    assert counts["bad_records"] == 2
+    whole = [row for row in told if row["verdict"] is not None]
+    steps = events.where("table = 'steps'").groupBy("run_id").count().collect()
+    by_run = {row["run_id"]: row["count"] for row in steps}
+    assert len(whole) == 13
+    assert all(by_run[row["run_id"]] == row["steps"] for row in whole)
+    digests = {(line.cell, line.seed): line.digest for line in small_campaign.lines()}
+    named = {row["run_id"]: row["digest"] for row in whole}
+    for (cell, seed), digest in digests.items():
+        assert named[f"{small_campaign.id}/{cell}/{seed}"] == digest
+    events.unpersist()
+
+
+def test_one_table_has_its_own_narrow_schema(spark: "SparkSession", small_campaign: Campaign) -> None:
+    """Explicit: nothing is inferred from the data; a table there is not is an error that names those there are."""
+    spark.dataSource.register(KemuSource)
+    lone = small_campaign.out / "lone.kemu"
+    packets = spark.read.format("kemu").option("table", "packets").load(str(lone))
+
+    assert packets.schema == PACKETS.spark()
+    (trace,) = read_runs(lone)
+    assert packets.count() == sum(type(record).__name__ == "PacketRecord" for record in trace.records())
+    with pytest.raises(Exception, match="there are: " + ", ".join(schema.name for schema in OF_TRACES)):
+        spark.read.format("kemu").option("table", "pakets").load(str(lone)).count()
+
+
+def test_a_stream_over_a_growing_folder_reads_everything_once(
+    spark: "SparkSession", small_campaign: Campaign, tmp_path: Path
+) -> None:
+    """A directory that is being written: half a file, then the rest, then another one."""
+    spark.dataSource.register(KemuSource)
+    content = (small_campaign.out / "lone.kemu").read_bytes()
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+
+    def read_what_is_there() -> None:
+        stream = spark.readStream.format("kemu").option("table", "steps").load(str(folder))
+        place = stream.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "at"))
+        place.trigger(availableNow=True).start(str(out)).awaitTermination()
+
+    (folder / "a.kemu").write_bytes(content[: len(content) // 2])
+    read_what_is_there()
+    some = spark.read.parquet(str(out)).count()
+    (folder / "a.kemu").write_bytes(content)
+    (folder / "b.kemu").write_bytes(content)
+    read_what_is_there()
+
+    rows = spark.read.parquet(str(out)).groupBy("run_id").count().collect()
+    (trace,) = read_runs(small_campaign.out / "lone.kemu")
+    steps = sum(type(record).__name__ == "Step" for record in trace.records())
+    assert 0 < some < steps
+    assert [row["count"] for row in rows] == [steps, steps]
+    assert json.dumps(sorted(row["run_id"].rpartition("/")[2] for row in rows)) == '["a.kemu@16", "b.kemu@16"]'
