@@ -22,7 +22,8 @@ from emulator.custom import is_custom, load_assignor
 from emulator.facts import Seen
 from emulator.faults import RollingUpgrade, role_of
 from emulator.hosts import Condition, Host, MachineFactory
-from emulator.members import AS_ITS_GROUP, MemberSpec, texts_of
+from emulator.members import AS_ITS_GROUP, MemberSpec, texts_of, upgraded_to
+from emulator.reading import Problem, ScenarioError
 from emulator.scenario import EARLIEST, GroupSpec, Scenario
 from emulator.settings import configured
 from emulator.world import World
@@ -116,6 +117,7 @@ class Cluster:
             self._groups[name] = _Group(group, [])
         for host, group_name, number in self.scenario.member_names():
             self._add_member(host, group_name, number)
+        self._check_members()
         for host, topic in self.scenario.producer_names():
             self.world.add_host(host, {host: self._producer_factory(host, topic)})
         self.world.add_host(ADMIN, {ADMIN: lambda life: Admin(ADMIN, self.brokers)})
@@ -164,28 +166,51 @@ class Cluster:
         return make
 
     def _add_member(self, host: str, group_name: str, number: int) -> None:
-        group = self._groups[group_name]
-        seed, spec = self.world.seed, group.spec
-
         def make(life: int) -> Machine:
-            member = self._members.get(host, AS_ITS_GROUP)
-            profile = PROFILES[member.profile] if member.profile else self.profile
-            assignors = profile.assignors if member.profile else self._assignors
-            defaults = evolve(profile.consumer, auto_offset_reset=EARLIEST.auto_offset_reset)
-            return Consumer(
-                host,
-                spec.consumer(group_name, host, number, defaults, member),
-                spec.topics,
-                bootstrap=self.brokers,
-                assignors={**assignors, **self._custom},
-                chance=Stream(seed, f"{host}/life {life}"),
-                listener=self._listeners.get(host),
-                versions=profile.versions,
-                rules_of=profile.rules_of,
-            )
+            return self._consumer(host, group_name, number, self._members.get(host, AS_ITS_GROUP), life)
 
         self.world.add_host(host, {host: make})
-        group.members.append(host)
+        self._groups[group_name].members.append(host)
+
+    def _consumer(self, host: str, group: str, number: int, member: MemberSpec, life: int) -> Consumer:
+        spec = self._groups[group].spec
+        profile = PROFILES[member.profile] if member.profile else self.profile
+        assignors = profile.assignors if member.profile else self._assignors
+        defaults = evolve(profile.consumer, auto_offset_reset=EARLIEST.auto_offset_reset)
+        return Consumer(
+            host,
+            spec.consumer(group, host, number, defaults, member),
+            spec.topics,
+            bootstrap=self.brokers,
+            assignors={**assignors, **self._custom},
+            chance=Stream(self.world.seed, f"{host}/life {life}"),
+            listener=self._listeners.get(host),
+            versions=profile.versions,
+            rules_of=profile.rules_of,
+        )
+
+    def _check_members(self) -> None:
+        """Whatever a member is at the start, or is to become, must be something a consumer can be.
+
+        Raises:
+            ScenarioError: a consumer of that release refuses its configuration.
+        """
+        checked: set[tuple[str, MemberSpec]] = set()
+        for host, group, number in self.scenario.member_names():
+            member = self._members.get(host, AS_ITS_GROUP)
+            upgrades = [entry.action for entry in self.scenario.plan if isinstance(entry.action, RollingUpgrade)]
+            stages = [member]
+            for upgrade in upgrades:
+                if upgrade.group == group and host in (upgrade.hosts or (host,)):
+                    stages.append(stages[-1].then(upgraded_to(upgrade)))
+            for stage in stages:
+                if (group, stage) not in checked:
+                    checked.add((group, stage))
+                    try:
+                        self._consumer(host, group, number, stage, 0)
+                    except ValueError as error:
+                        problem = Problem(("groups", group), f"{host} as {self.profile.name}: {error}")
+                        raise ScenarioError([problem]) from error
 
     def reconfigure(self, host: str, member: MemberSpec) -> None:
         """What a member has other than its group, from its next life on."""

@@ -8,7 +8,7 @@ from emulator.chance import Stream
 from emulator.cluster import Cluster
 from emulator.facts import Seen
 from emulator.hosts import Condition, Host
-from emulator.members import MemberSpec, settings_of
+from emulator.members import upgraded_to
 from emulator.network import Packet, Rule
 from emulator.network_rules import DuplicateRule, HoldRule, LossyRule, SlowRule, SplitRule, said_api
 from emulator.plan import At, Noted, Plan, Receives, Sends, When
@@ -353,7 +353,7 @@ def _rolling(injector: Injector, index: int, action: faults.RollingRestart) -> O
 
 
 def _upgrade(injector: Injector, index: int, action: faults.RollingUpgrade) -> Outcome:
-    becomes = MemberSpec(profile=action.profile, assignors=action.assignors, config=settings_of(action.settings))
+    becomes = upgraded_to(action)
     hosts = tuple(injector.cluster.resolve(name) for name in action.hosts)
     if not all(hosts):
         return "a host of it does not exist now"

@@ -10,6 +10,7 @@ from typing import Any
 
 from attrs import field, frozen
 
+from emulator.faults import RollingUpgrade
 from emulator.reading import Problem, ScenarioError, Table, flatten
 from emulator.settings import (
     Settings,
@@ -92,6 +93,11 @@ def settings_of(texts: Sequence[str]) -> Settings:
     if problems:
         raise ScenarioError(problems)
     return settings
+
+
+def upgraded_to(action: RollingUpgrade) -> MemberSpec:
+    """What a rolling upgrade makes of a member, on top of what it is."""
+    return MemberSpec(profile=action.profile, assignors=action.assignors, config=settings_of(action.settings))
 
 
 def texts_of(settings: Settings) -> tuple[str, ...]:

@@ -142,7 +142,7 @@ class Story:
         said = [*([fact.profile] if fact.profile else []), *fact.settings]
         if fact.assignors:
             said.append(f"assignors {', '.join(fact.assignors)}")
-        self.add(seen.at_us, "host", f"{{}} will be otherwise when it starts again: {'; '.join(said)}", fact.host)
+        self.add(seen.at_us, "host", f"{{}} will start again with {'; '.join(said)}", fact.host)
 
     def host_started(self, seen: Seen, fact: facts.HostStarted) -> None:
         """Starts and restarts."""

@@ -176,6 +176,15 @@ def test_a_member_that_is_down_when_its_turn_comes_comes_back_upgraded() -> None
     assert [fact.host for fact in watch.facts] == ["c1", "c2", "c3"]
 
 
+def test_what_a_consumer_would_refuse_is_an_error_of_the_scenario() -> None:
+    """Not of the program, and not in the midst of the run."""
+    page = TEXT.replace('profile = "kafka-3.4"\nsettings', 'profile = "kip-429-v99"\nsettings')
+    wrong = page.replace('"max.poll.records=5"', '"emulated.bytecode=old", "rebalance.protocol=cooperative"')
+
+    with pytest.raises(ScenarioError, match="groups.g: c1 .*does not know it"):
+        run(scenario_from_toml(wrong), seed=1, drive="bare")
+
+
 def test_an_upgrade_in_words_says_who_becomes_what() -> None:
     """Exact enough to tell it from any other."""
     action: Any = RollingUpgrade(
