@@ -15,6 +15,7 @@ from emulator.faults import (
     Action,
     Crash,
     Disconnect,
+    Duplicate,
     ErrorReply,
     Hold,
     Isolate,
@@ -23,6 +24,7 @@ from emulator.faults import (
     MoveCoordinator,
     Pause,
     Slow,
+    Split,
 )
 from emulator.plan import At, Plan
 from emulator.scenario import Scenario
@@ -88,6 +90,19 @@ SWARM: tuple[Drawn, ...] = (
 )
 """What may be drawn; each as likely as the others."""
 
+SWARM_OF_REPLICATION: tuple[Drawn, ...] = (
+    lambda draw: Crash(host=draw.one_of(draw.brokers), mode="power", for_us=draw.span()),
+    lambda draw: Crash(host=draw.one_of(draw.brokers), mode="process", for_us=draw.span(100_000, 3 * SECOND)),
+    lambda draw: Crash(host="controller", mode="power", for_us=draw.span()),
+    lambda draw: Pause(host=draw.one_of((*draw.brokers, "controller")), for_us=draw.span()),
+    lambda draw: Isolate(host=draw.one_of(draw.brokers), for_us=draw.span()),
+    lambda draw: Split(side=(draw.one_of((*draw.brokers, "controller")),), other=("zk",), for_us=draw.span()),
+    lambda draw: Hold(sender=draw.one_of(draw.brokers), receiver=draw.one_of(draw.brokers), for_us=draw.span()),
+    lambda draw: Disconnect(a=draw.one_of(draw.brokers), b="zk"),
+    lambda draw: Duplicate(api="StoreOps", sender=draw.one_of(draw.brokers), nth=draw.chance.between(1, 5)),
+)
+"""What may be drawn besides where brokers replicate."""
+
 
 def random_faults(scenario: Scenario, seed: int, count: int) -> Plan:
     """So many faults, at times between the group's start and the end of the scenario's load.
@@ -96,10 +111,11 @@ def random_faults(scenario: Scenario, seed: int, count: int) -> Plan:
     """
     draw = _Draw(scenario, Stream(seed, "swarm"))
     latest_us = max(2 * SECOND, scenario.heal_at_us - SECOND)
+    swarm = SWARM if scenario.brokers.replication is None else (*SWARM, *SWARM_OF_REPLICATION)
     entries = []
     for _ in range(count):
         at_us = draw.chance.between(SECOND, latest_us)
-        entries.append(At(at_us, SWARM[draw.chance.below(len(SWARM))](draw)))
+        entries.append(At(at_us, swarm[draw.chance.below(len(swarm))](draw)))
     return tuple(sorted(entries, key=lambda entry: entry.at_us))
 
 

@@ -27,6 +27,8 @@ class Recovery(Checker):
         """(broker, partition) -> (leader epoch it takes part in, whether it leads)."""
         self._logs: dict[tuple[str, TopicPartition], None] = {}
         """Who has a log of what."""
+        self._downs: dict[str, None] = {}
+        """Brokers that do not run: an operator closed them, and they were slow to go."""
         self._healed: Seen | None = None
         self._last: Seen | None = None
         self.on = {
@@ -77,10 +79,12 @@ class Recovery(Checker):
         self._logs[seen.actor, (fact.topic, fact.partition)] = None
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
+        self._downs[fact.host] = None
         for key in [key for key in self._part if key[0] == fact.host]:
             del self._part[key]
 
     def _up(self, seen: Seen, fact: HostStarted) -> None:
+        self._downs.pop(fact.host, None)
         if not fact.kept_disk:
             for key in [key for key in self._logs if key[0] == fact.host]:
                 del self._logs[key]
@@ -98,9 +102,12 @@ class Recovery(Checker):
     def _missing(self) -> "list[tuple[str, str]]":
         """(partition, what is wrong with it)."""
         found = []
-        for at, replicas in self._assigned.items():
+        for at, assigned in self._assigned.items():
             name = f"{at[0]}-{at[1]}"
             state = self._states.get(at)
+            replicas = [replica for replica in assigned if f"b{replica}" not in self._downs]
+            if state is not None and not any(replica in state.isr for replica in replicas):
+                continue  # its last in-sync replica does not run
             if state is None:
                 found.append((name, "has no state in the store (Q1)"))
                 continue

@@ -96,13 +96,17 @@ class Copy:
 class PartitionTruth:
     """One partition: its copies by host, and what was ever below a high watermark."""
 
-    __slots__ = ("committed", "copies", "unclean")
+    __slots__ = ("committed", "committed_epoch", "copies", "unclean", "unclean_before")
 
     def __init__(self) -> None:
         self.copies: dict[str, Copy] = {}
         self.committed = EpochLog()
+        self.committed_epoch = -1
+        """The newest leader epoch in which a high watermark was reported."""
         self.unclean = False
         """The election whose leader has not spoken yet was unclean."""
+        self.unclean_before = False
+        """Some election was."""
 
     def copy_on(self, host: str) -> Copy:
         """The replica on a broker."""

@@ -71,6 +71,8 @@ class Replicas(Checker):
         self._flushes = flushes
         self._partitions: dict[TopicPartition, PartitionTruth] = {}
         self._in_sync: dict[TopicPartition, tuple[int, ...]] = {}
+        self._epochs: dict[TopicPartition, int] = {}
+        """Leader epochs as the store has them."""
         self._unclean: dict[str, None] = {}
         """Topics that allow unclean elections."""
         self.on = {
@@ -107,7 +109,9 @@ class Replicas(Checker):
     # --- roles -------------------------------------------------------------------------------------------------
 
     def _elected(self, seen: Seen, fact: LeaderElectedForPartition) -> None:
-        self._truth(fact.topic, fact.partition).unclean |= fact.unclean
+        truth = self._truth(fact.topic, fact.partition)
+        truth.unclean |= fact.unclean
+        truth.unclean_before |= fact.unclean
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         truth = self._truth(fact.topic, fact.partition)
@@ -117,7 +121,7 @@ class Replicas(Checker):
         name = f"{fact.topic}-{fact.partition}"
         assert copy.log.end == fact.end_offset, f"{name} on {seen.actor} ends at {fact.end_offset}, not {copy.log.end}"
         same = truth.committed.same_until(copy.log)
-        if same < truth.committed.end:
+        if same < truth.committed.end and fact.leader_epoch >= truth.committed_epoch:  # else it is deposed already
             why = "unclean" if truth.unclean else copy.lost
             if why:
                 self.losses.append(Loss(seen.at_us, name, same, truth.committed.end - 1, why))
@@ -188,11 +192,14 @@ class Replicas(Checker):
         at = (fact.topic, fact.partition)
         truth = self._truth(*at)
         copy = truth.copy_on(seen.actor)
+        if truth.unclean_before and fact.leader_epoch < self._epochs.get(at, -1):
+            return  # deposed by an unclean election, and does not know it: what only it has is lost already
         name = f"{fact.topic}-{fact.partition}"
         if fact.high_watermark < copy.watermark:
             text = f"{seen.actor}'s high watermark of {name} went back from {copy.watermark} to {fact.high_watermark}"
             self.violation(seen, (name, seen.actor), f"{text} (I7)")
         copy.watermark = fact.high_watermark
+        truth.committed_epoch = max(truth.committed_epoch, fact.leader_epoch)
         committed = truth.committed
         same = committed.same_until(copy.log)
         if same < min(committed.end, fact.high_watermark):
@@ -227,9 +234,9 @@ class Replicas(Checker):
         if truth is None or not truth.copies or not self._acks_all:
             return
         end = fact.base_offset + fact.count
-        lost = any(loss.partition == f"{fact.topic}-{fact.partition}" for loss in self.losses)
+        name = f"{fact.topic}-{fact.partition}"
+        lost = truth.unclean_before or any(loss.partition == name for loss in self.losses)
         if end > truth.committed.end and not lost:
-            name = f"{fact.topic}-{fact.partition}"
             text = (
                 f"{seen.actor} was told that all have {name} to {end - 1}; committed is {truth.committed.end - 1} (I5)"
             )
@@ -245,7 +252,8 @@ class Replicas(Checker):
             self._in_sync.pop(at, None)
             self._partitions.pop(at, None)
             return
-        self._in_sync[at] = read_state(fact.data).isr
+        state = read_state(fact.data)
+        self._in_sync[at], self._epochs[at] = state.isr, state.leader_epoch
         truth = self._truth(*at)
         if at[0] in self._unclean and len(self._in_sync[at]) == 1:
             return  # perhaps an unclean election: its note follows
