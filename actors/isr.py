@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from actors.replica_rules import ReplicaRules
 
 UNKNOWN_OFFSET = -1
+NEVER_US = -(1 << 62)
+"""Longer ago than any lag."""
 
 
 class Follower:
@@ -31,7 +33,7 @@ class Follower:
         self.broker = broker
         self.end_offset = UNKNOWN_OFFSET
         """Its log's end, as its last fetch said; -1 before the first one."""
-        self.caught_up_us = 0
+        self.caught_up_us = NEVER_US
         """When it last had everything the leader had."""
         self.fetched_us = 0
         self.leader_end_then = 0

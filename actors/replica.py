@@ -9,7 +9,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from actors.hosted_partition import ProduceCall, Waiter, log_name
-from actors.isr import Follower, InSync, fallen_behind, may_join, watermark_for
+from actors.isr import NEVER_US, Follower, InSync, fallen_behind, may_join, watermark_for
 from actors.machine import Record
 from actors.replica_log import JOURNALS, ReplicaLog
 from actors.replica_rules import ReplicaRules
@@ -135,7 +135,7 @@ class Replica:
         others = [broker for broker in dict.fromkeys((*state.replicas, *state.isr)) if broker != own_id]
         self.followers = {broker: self.followers.get(broker) or Follower(broker) for broker in others}
         for follower in self.followers.values():
-            caught_up_us = now_us if follower.broker in state.isr else 0
+            caught_up_us = now_us if follower.broker in state.isr else NEVER_US
             if was_leader:
                 follower.caught_up_us = caught_up_us
             else:
