@@ -211,7 +211,7 @@ def _stable_with(one: Run, members: int) -> bool:
 
 
 def _herd(members: int, partitions: int, seconds: int) -> dict[str, Any]:
-    scenario = steady(members, partitions, seconds, rate=1000, brokers=3)
+    scenario = steady(members, partitions, seconds, rate=100)
     began = time.perf_counter()
     one = Run(scenario, seed=1)
     broke = one.drive(drive_bare)
