@@ -35,7 +35,7 @@ class Follower:
         """Its log's end, as its last fetch said; -1 before the first one."""
         self.caught_up_us = NEVER_US
         """When it last had everything the leader had."""
-        self.fetched_us = 0
+        self.fetched_us = NEVER_US
         self.leader_end_then = 0
         """The leader's end at its last fetch."""
         self.seen_epoch = -1
@@ -47,7 +47,7 @@ class Follower:
         """Nothing is known of it: the leader is new."""
         self.end_offset = UNKNOWN_OFFSET
         self.caught_up_us = caught_up_us
-        self.fetched_us = 0
+        self.fetched_us = NEVER_US
         self.leader_end_then = 0
         self.seen_epoch = -1
         self.told_watermark = -1
