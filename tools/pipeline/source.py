@@ -14,12 +14,15 @@ last block is left for later; what has been read is told by its byte offset.
 """
 
 import json
+import math
 import os
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
@@ -225,3 +228,26 @@ def run_prefix(path: Path) -> str:
     except (OSError, ValueError, LookupError, TypeError):
         return ""
     return f"{told['id']}/{cell}"
+
+
+def read_rates(spark: SparkSession, traces: Path, parquet: Path) -> tuple[float, float]:
+    """Rows per second that Spark reads of a folder's steps: from the traces, and from the same as Parquet.
+
+    Args:
+        spark: where.
+        traces: the folder.
+        parquet: where to write them to.
+    """
+    spark.dataSource.register(KemuSource)
+    rows = spark.read.format("kemu").option("table", "steps").load(str(traces))
+    rows.write.parquet(str(parquet))
+    count = rows.count()
+    rates = []
+    for table in (rows, spark.read.parquet(str(parquet))):
+        best_s = math.inf
+        for _ in range(3):
+            began_s = time.perf_counter()
+            table.write.format("noop").mode("overwrite").save()
+            best_s = min(best_s, time.perf_counter() - began_s)
+        rates.append(count / best_s)
+    return rates[0], rates[1]

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 CELL = ("campaign", "cell")
-_MEMBER_ID = r"[\w.]+-b\d+\.\d+-\d+"
+_MEMBER_ID = r"[\w.-]+-b\d+\.\d+-\d+"
 """A member's id as coordinators make it: client, broker and epoch, number."""
 
 
@@ -69,25 +69,35 @@ def downtime_by_cause(tables: Mapping[str, DataFrame]) -> DataFrame:
     )
 
 
+def at_ends(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """The layout at the end of each rebalance, one row per member.
+
+    In:  rebalances, layouts
+    Out: (run_id, group, generation, number, started_us, members, actor, at_us, now): ``now``: its partitions
+    """
+    ended = tables["rebalances"].where(F.col("ended_us").isNotNull() & (F.col("members") > 0))
+    keyed = ended.select("run_id", "group", "generation", "number", "started_us", "members")
+    last = tables["layouts"].select("run_id", "group", "generation", "actor", "at_us", F.col("assigned").alias("now"))
+    return keyed.join(last, ["run_id", "group", "generation"], how="inner")
+
+
 def settled(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """The layout at the end of each rebalance, one row per member: what it has now and what it had at the one before.
+    """The same with what each member had at the end of the rebalance before; the group's first one is left out.
 
     In:  rebalances, layouts
     Out: (run_id, group, number, started_us, members, actor, at_us, now, before): arrays of partitions
     """
-    ended = tables["rebalances"].where(F.col("ended_us").isNotNull() & (F.col("members") > 0))
-    last = tables["layouts"].select("run_id", "group", "generation", "actor", "at_us", F.col("assigned").alias("now"))
-    keyed = ended.select("run_id", "group", "generation", "number", "started_us", "members")
-    at_end = keyed.join(last, ["run_id", "group", "generation"], how="inner")
+    ends = at_ends(tables)
     in_order = Window.partitionBy("run_id", "group").orderBy("number")
+    numbers = ends.select("run_id", "group", "number").distinct()
     # The rebalance before: not the member's last layout, which may lie further back if it was away meanwhile.
-    previous = keyed.select("run_id", "group", "number", F.lag("number").over(in_order).alias("earlier"))
-    then = at_end.select("run_id", "group", "actor", F.col("number").alias("earlier"), F.col("now").alias("before"))
+    previous = numbers.withColumn("earlier", F.lag("number").over(in_order))
+    then = ends.select("run_id", "group", "actor", F.col("number").alias("earlier"), F.col("now").alias("before"))
     return (
-        at_end.join(previous, ["run_id", "group", "number"], how="inner")
+        ends.join(previous, ["run_id", "group", "number"], how="inner")
+        .where(F.col("earlier").isNotNull())
         .join(then, ["run_id", "group", "actor", "earlier"], how="left")
         .withColumn("before", F.coalesce("before", F.array().cast("array<string>")))
-        .where(F.col("earlier").isNotNull())
         .select("run_id", "group", "number", "started_us", "members", "actor", "at_us", "now", "before")
     )
 
@@ -95,12 +105,13 @@ def settled(tables: Mapping[str, DataFrame]) -> DataFrame:
 def moves(tables: Mapping[str, DataFrame]) -> DataFrame:
     """Partitions that changed hands between living members, against the fewest that would have balanced the group.
 
-    The fewest: every member gives up what it has beyond its share of all partitions; members that have most keep the
-    larger shares. That holds for groups whose members all subscribe to the same topics. A partition whose owner is gone
-    had to change hands and counts as neither.
+    The fewest: at each rebalance every member gives up what it has beyond its share of all partitions; members that
+    have most keep the larger shares. That holds for groups whose members all subscribe to the same topics. A partition
+    whose owner is gone had to change hands and counts as neither. A cooperative group gives up in one rebalance and
+    hands out in the next, so both are summed over a run before they are compared.
 
     In:  runs, rebalances, layouts
-    Out: (campaign, cell, rebalances, moved, fewest, excess, with_excess): sums; ``with_excess``: rebalances
+    Out: (campaign, cell, runs, rebalances, moved, fewest, excess, with_excess): sums; ``with_excess``: runs
     """
     key = ("run_id", "group", "number")
     rows = settled(tables).withColumn("load", F.size("before"))
@@ -111,22 +122,25 @@ def moves(tables: Mapping[str, DataFrame]) -> DataFrame:
     share = F.floor(all_now / F.col("living")) + (F.col("rank") <= all_now % F.col("living")).cast("int")
     given_up = (
         present.withColumn("share", share)
-        .groupBy(*key)
-        .agg(F.sum(F.greatest(F.lit(0), F.col("load") - F.col("share"))).alias("fewest"))
+        .groupBy("run_id", "group")
+        .agg(
+            F.countDistinct("number").alias("rebalances"),
+            F.sum(F.greatest(F.lit(0), F.col("load") - F.col("share"))).alias("fewest"),
+        )
     )
-    now = rows.select(*key, "actor", F.explode("now").alias("partition"))
-    before = rows.select(*key, F.col("actor").alias("had"), F.explode("before").alias("partition"))
-    moved = (
-        now.join(before, [*key, "partition"], how="inner")
-        .groupBy(*key)
-        .agg(F.count(F.when(F.col("actor") != F.col("had"), 1)).alias("moved"))
-    )
-    told = given_up.join(moved, list(key), how="left").withColumn("moved", F.coalesce("moved", F.lit(0)))
+    # Who had a partition last, however far back; that member must live now for it to be a move.
+    held = at_ends(tables).select(*key, "actor", F.explode("now").alias("partition"))
+    earlier = Window.partitionBy("run_id", "group", "partition").orderBy("number")
+    passed = held.withColumn("had", F.lag("actor").over(earlier)).where("had <> actor")
+    living = at_ends(tables).select(*key, F.col("actor").alias("had"))
+    moved = passed.join(living, [*key, "had"], how="inner").groupBy("run_id", "group").agg(F.count("*").alias("moved"))
+    told = given_up.join(moved, ["run_id", "group"], how="left").withColumn("moved", F.coalesce("moved", F.lit(0)))
     return (
         _with_cell(told, tables["runs"])
         .groupBy(*CELL)
         .agg(
-            F.count("*").alias("rebalances"),
+            F.countDistinct("run_id").alias("runs"),
+            F.sum("rebalances").alias("rebalances"),
             F.sum("moved").alias("moved"),
             F.sum("fewest").alias("fewest"),
             F.sum(F.greatest(F.lit(0), F.col("moved") - F.col("fewest"))).alias("excess"),

@@ -1,0 +1,231 @@
+"""Tables and marts over rows written here."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tools.pipeline.marts.comparison import differences, quantiles
+from tools.pipeline.marts.coverage import edges, first_violations
+from tools.pipeline.marts.faults import fault_effects
+from tools.pipeline.marts.rebalancing import moves, plain_reason
+from tools.pipeline.rows import note_row
+from tools.pipeline.schemas import DOWNTIME, LAYOUTS, NOTES, OWNERSHIP, REBALANCES, RUNS, VIOLATIONS, Schema
+from tools.pipeline.tables import downtime, generations, ownership
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+from emulator.facts import FaultApplied, HostDown, HostPaused, HostResumed, RunEnded
+from protocol.notes import GroupBecame, JoinPhaseCompleted, PartitionsAssigned, PartitionsRevoked
+
+T0, T1 = ("t", 0), ("t", 1)
+
+
+def table(spark: "SparkSession", schema: Schema, rows: list[Mapping[str, Any]]) -> "DataFrame":
+    """Rows with the columns given, the others null; and the campaign's name."""
+    given = [(*[row.get(name) for name in schema.names], "c") for row in rows]
+    return spark.createDataFrame(given, schema.spark().add("campaign", "string"))
+
+
+def notes_of(spark: "SparkSession", *facts: tuple[int, str, Any]) -> "DataFrame":
+    """(time in ms, actor, fact) of one run, in order."""
+    rows = [
+        dict(zip(NOTES.names, note_row("r", n, n, at_ms * 1000, actor, 1, fact), strict=True))
+        for n, (at_ms, actor, fact) in enumerate(facts)
+    ]
+    return table(spark, NOTES, rows).drop("campaign")
+
+
+def columns_of(schema: Any) -> list[tuple[str, str]]:
+    """Names and types; Spark says of what it computes itself that it is never null, of files that all may be."""
+    return [(column.name, column.dataType.simpleString()) for column in schema]
+
+
+def assigned(*partitions: tuple[str, int]) -> PartitionsAssigned:
+    return PartitionsAssigned(group="g", member_id="m", generation=1, added=partitions, owned=partitions)
+
+
+def revoked(*partitions: tuple[str, int]) -> PartitionsRevoked:
+    return PartitionsRevoked(group="g", member_id="m", generation=1, revoked=partitions, owned=())
+
+
+def became(new: str, generation: int, why: str = "") -> GroupBecame:
+    return GroupBecame(group="g", old="", new=new, generation=generation, why=why)
+
+
+def began(generation: int) -> JoinPhaseCompleted:
+    return JoinPhaseCompleted(group="g", generation=generation, protocol="range", leader="m", members=("m", "n"))
+
+
+def test_ownership_and_downtime_of_a_crash_a_pause_and_a_handover(spark: "SparkSession") -> None:
+    """Seconds 1 to 3 nobody serves t-0 (crash), 5 to 6 (pause); t-1 goes from hand to hand within a rebalance."""
+    notes = notes_of(
+        spark,
+        (0, "c1", assigned(T0)),
+        (0, "c2", assigned(T1)),
+        (1000, "", HostDown(host="c1", life=1, how="power")),
+        (2000, "b0/coordinator", became("PreparingRebalance", 1, "c1-b0.1-1: session expired")),
+        (2200, "c2", revoked(T1)),
+        (2500, "b0/coordinator", began(2)),
+        (3000, "c2", assigned(T0, T1)),
+        (5000, "", HostPaused(host="c2")),
+        (6000, "", HostResumed(host="c2")),
+        (9000, "", RunEnded(reason="")),
+    )
+    owned = ownership(notes)
+    down = downtime(notes, owned, generations(notes))
+
+    held = owned.orderBy("actor", "partition", "from_us").collect()
+    assert columns_of(owned.schema) == columns_of(OWNERSHIP.spark())
+    assert [(r["actor"], r["partition"], r["from_us"], r["until_us"], r["ended_by"]) for r in held] == [
+        ("c1", "t-0", 0, 1_000_000, "down"),
+        ("c2", "t-0", 3_000_000, 9_000_000, "end"),
+        ("c2", "t-1", 0, 2_200_000, "revoked"),
+        ("c2", "t-1", 3_000_000, 9_000_000, "end"),
+    ]
+    assert columns_of(down.schema) == columns_of(DOWNTIME.spark())
+    told = [tuple(row)[2:] for row in down.orderBy("partition", "from_us").collect()]
+    assert told == [
+        ("t-0", 1_000_000, 3_000_000, "down", 1_000_000, 500_000, 500_000),
+        ("t-0", 5_000_000, 6_000_000, "paused", 1_000_000, 0, 0),
+        ("t-1", 2_200_000, 3_000_000, "revoked", 0, 300_000, 500_000),
+        ("t-1", 5_000_000, 6_000_000, "paused", 1_000_000, 0, 0),
+    ]
+
+
+def test_two_owners_at_a_time_are_no_downtime_when_one_goes(spark: "SparkSession") -> None:
+    """A zombie overlaps its successor; one who serves suffices."""
+    notes = notes_of(
+        spark,
+        (0, "c1", assigned(T0)),
+        (1000, "c2", assigned(T0)),
+        (2000, "c1", revoked(T0)),
+        (3000, "", RunEnded(reason="")),
+    )
+    assert downtime(notes, ownership(notes), generations(notes)).count() == 0
+
+
+def run_rows(cell: str, values: list[int]) -> list[dict[str, Any]]:
+    """Runs of a cell, seeds from 1, with these values of duplicates."""
+    return [
+        {
+            "run_id": f"{cell}/{seed}", "cell": cell, "scenario": "s", "profile": cell, "settings": "", "seed": seed,
+            "verdict": "holds", "duplicates": value, "command": f"kemu run {cell} --seed {seed}",
+        }
+        for seed, value in enumerate(values, start=1)
+    ]  # fmt: skip
+
+
+def test_quantiles_and_paired_differences(spark: "SparkSession") -> None:
+    """Median 50.5 of 1..100 with ranks 40 and 61 as its interval; b is 7 more on every seed, whatever the spread."""
+    a, b = list(range(1, 101)), [value + 7 for value in range(1, 101)]
+    runs = table(spark, RUNS, [*run_rows("a", a), *run_rows("b", b)])
+
+    row = quantiles({"runs": runs}).where("cell = 'a' and figure = 'duplicates'").first()
+    pair = differences({"runs": runs}).where("figure = 'duplicates'").first()
+
+    assert row is not None and pair is not None
+    assert (row["runs"], row["median"], row["low"], row["high"], row["p95"], row["max"]) == (100, 50.5, 40, 61, 95, 100)
+    assert (pair["cell_a"], pair["cell_b"], pair["seeds"]) == ("a", "b", 100)
+    assert (pair["median"], pair["low"], pair["high"], pair["b_is_more"], pair["differs"]) == (7, 7, 7, 1.0, True)
+
+
+def test_a_move_in_two_steps_is_one_move_and_an_orphan_is_none(spark: "SparkSession") -> None:
+    """Cooperative: c1 gives t-2 up in one rebalance, c2 gets it in the next. c3 is gone: t-3 had to go somewhere."""
+    runs = table(spark, RUNS, run_rows("a", [0]))
+    rebalances = table(
+        spark,
+        REBALANCES,
+        [
+            {"run_id": "a/1", "number": number, "group": "g", "generation": number + 1, "reason": "", "rounds": 1,
+             "started_us": number, "ended_us": number, "members": 2, "moved": 0, "stop_the_world_us": 0}
+            for number in range(3)
+        ],
+    )  # fmt: skip
+    steps = [
+        {"c1": ["t-0", "t-1", "t-2"], "c3": ["t-3"]},
+        {"c1": ["t-0", "t-1"], "c2": ["t-3"]},
+        {"c1": ["t-0", "t-1"], "c2": ["t-2", "t-3"]},
+    ]
+    layouts = table(
+        spark,
+        LAYOUTS,
+        [
+            {"run_id": "a/1", "group": "g", "generation": generation, "actor": actor, "at_us": 0, "assigned": has,
+             "partitions": len(has), "gained": 0, "kept": 0}
+            for generation, layout in enumerate(steps, start=1)
+            for actor, has in layout.items()
+        ],
+    )  # fmt: skip
+
+    row = moves({"runs": runs, "rebalances": rebalances, "layouts": layouts}).first()
+
+    assert row is not None
+    assert (row["rebalances"], row["moved"], row["fewest"], row["excess"], row["with_excess"]) == (2, 1, 1, 0, 0)
+
+
+def test_costs_are_charged_to_the_fault_that_came_last(spark: "SparkSession") -> None:
+    """Before any fault: to none."""
+    crash = FaultApplied(index=0, kind="crash", text="")
+    runs = table(spark, RUNS, [{**run_rows("a", [0])[0], "run_id": "r"}])
+    notes = notes_of(spark, (5000, "", crash))
+    down = [
+        {"run_id": "r", "group": "g", "partition": "t-0", "from_us": at, "until_us": at + 1_000_000, "cause": "down",
+         "detect_us": 0, "barrier_us": 0, "hand_over_us": 0}
+        for at in (1_000_000, 5_000_000, 8_000_000)
+    ]  # fmt: skip
+    empty = {"rebalances": table(spark, REBALANCES, []), "violations": table(spark, VIOLATIONS, [])}
+
+    rows = fault_effects({"runs": runs, "notes": notes, "downtime": table(spark, DOWNTIME, down), **empty}).collect()
+
+    assert [(row["kind"], row["applied"], row["downtime_s"]) for row in rows] == [
+        ("crash", 1, 2.0),
+        ("nothing yet", 0, 1.0),
+    ]
+
+
+def test_seeds_to_the_first_violation_are_counted_in_the_order_of_seeds(spark: "SparkSession") -> None:
+    """Seeds 3 and 5 of six break a rule: it took three seeds, and the command repeats seed 3."""
+    runs = table(spark, RUNS, run_rows("a", [0] * 6))
+    found = [
+        {"run_id": f"a/{seed}", "checker": "one-owner", "at_us": 1, "seq": 1, "entities": [], "text": "",
+         "liveness": False}
+        for seed in (5, 3, 3)
+    ]  # fmt: skip
+
+    row = first_violations({"runs": runs, "violations": table(spark, VIOLATIONS, found)}).first()
+
+    assert row is not None
+    assert (row["runs"], row["violated"], row["violations"], row["first_seed"], row["seeds_to_first"]) == (
+        6,
+        2,
+        3,
+        3,
+        3,
+    )
+    assert row["command"] == "kemu run a --seed 3"
+
+
+@pytest.mark.parametrize(
+    ("reason", "plain"),
+    [
+        ("c1-b0.1-12 joined", "a member joined"),
+        ("left: c3-b12.4-3", "left: a member"),
+        ("my-app.x-b0.1-1: session expired", "a member: session expired"),
+        ("metadata changed", "metadata changed"),
+    ],
+)
+def test_reasons_read_alike_whoever_it_was(spark: "SparkSession", reason: str, plain: str) -> None:
+    """Or no two would be counted together."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    row = spark.createDataFrame([(reason,)], "reason string").select(plain_reason(F.col("reason"))).first()
+
+    assert row is not None and row[0] == plain
+
+
+def test_every_edge_of_the_state_tables_is_named() -> None:
+    """From the machines' own tables."""
+    assert ("GroupBecame", "Stable", "PreparingRebalance") in edges()
+    assert len(edges()) == len(set(edges())) > 10

@@ -1,0 +1,174 @@
+"""The pipeline: campaigns against a loop in one process, the trace source against Parquet, cost by size."""
+
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from emulator.runner import run
+from tools.pipeline.campaign import begin, run_rest
+from tools.pipeline.cells import Spec, make_cells
+from tools.pipeline.run import analyze
+from tools.pipeline.session import start_spark
+from tools.pipeline.shipping import fingerprint
+from tools.pipeline.source import read_rates
+
+PRESET = "cooperative-scale-in"
+MASTER = "local[2]"
+Say = Callable[[str], None]
+
+
+def measure(say: Say, *, quick: bool) -> dict[str, Any]:
+    """Runs per second, events per second, seconds per event; ``quick`` with a twentieth of the size."""
+    runs = 40 if quick else 600
+    sizes = (20_000, 100_000) if quick else (100_000, 1_000_000, 10_000_000)
+    figures: dict[str, Any] = {"load when it began": round(os.getloadavg()[0], 2)}
+    with tempfile.TemporaryDirectory(prefix="kemu-bench-") as folder:
+        place = Path(folder)
+        began_s = time.perf_counter()
+        spark = start_spark("kemu bench", master=MASTER, memory="2g", log=place / "spark.log")
+        figures["session start (s)"] = round(time.perf_counter() - began_s, 1)
+        try:
+            figures |= _campaign(say, spark, place, runs)
+            trace = place / "one.kemu"
+            made = run(make_cells([PRESET], ["kafka-3.4"], [])[0].build(), seed=1, drive="bare", trace=trace)
+            say(f"one trace: {made.steps:,} steps, {trace.stat().st_size:,} bytes")
+            figures |= _rates(say, spark, place, trace, 4 if quick else 40)
+            for size in sizes:
+                figures |= _analysis(say, spark, place, trace, size)
+        finally:
+            spark.stop()
+    return figures
+
+
+def _loop(spec: Spec, seeds: range) -> float:
+    """Seconds per run of a loop in this process."""
+    cell = spec.cells[0]
+    scenario = cell.build()
+    began_s = time.perf_counter()
+    for seed in seeds:
+        run(scenario, seed=seed, profile=cell.profile, drive="bare")
+    return (time.perf_counter() - began_s) / len(seeds)
+
+
+def _campaign(say: Say, spark: Any, place: Path, runs: int) -> dict[str, Any]:
+    spec = Spec(make_cells([PRESET], ["kafka-3.4"], []), 1, runs, "failing", fingerprint())
+    some = range(1, max(10, runs // 10))
+    before = _loop(spec, some)
+    campaign = begin(place / "campaign", spec, {0: before}, 2)
+    began_s = time.perf_counter()
+    run_rest(spark, campaign, lambda lines, done: None)
+    took_s = time.perf_counter() - began_s
+    alone = (before + _loop(spec, some)) / 2  # before and after: the machine may be shared
+    inside = sum(line.wall_s for line in campaign.lines()) / runs
+    say(f"campaign: {runs} runs in {took_s:.1f} s")
+    return {
+        "loop (s per run)": round(alone, 4),
+        "campaign (s)": round(took_s, 1),
+        "campaign against loop": round(alone * runs / took_s, 2),
+        "run inside a campaign (s)": round(inside, 4),
+        "overhead per run (ms of a core)": round(1000 * (2 * took_s / runs - inside), 1),
+    }
+
+
+def _rates(say: Say, spark: Any, place: Path, trace: Path, copies: int) -> dict[str, Any]:
+    folder = place / "rates"
+    _copies(trace, folder, copies)
+    source, parquet = read_rates(spark, folder, place / "parquet")
+    say(f"source {source:,.0f} rows/s, Parquet {parquet:,.0f} rows/s")
+    return {
+        "source (rows/s)": round(source),
+        "the same from Parquet (rows/s)": round(parquet),
+        "Parquet against source": round(parquet / source, 1),
+    }
+
+
+def _analysis(say: Say, spark: Any, place: Path, trace: Path, events: int) -> dict[str, Any]:
+    """Lone traces of together so many steps, packets and facts, analyzed anew."""
+    folder = place / f"analysis-{events}"
+    one = make_cells([PRESET], ["kafka-3.4"], [])[0]
+    counted = _events_of(one)
+    _copies(trace, folder, max(1, round(events / counted)))
+    with _Memory() as memory:
+        began_s = time.perf_counter()
+        done = analyze(spark, folder, place / f"out-{events}", say=lambda text: None)
+        took_s = time.perf_counter() - began_s
+    rows = sum(done.rows[name] for name in ("steps", "packets", "notes"))
+    assert not done.broken, [broken.text() for broken in done.broken]
+    say(f"{rows:,} events in {took_s:.1f} s, at most {memory.most_bytes / 2**30:.2f} GiB: {done.seconds}")
+    shutil.rmtree(folder)
+    shutil.rmtree(place / f"out-{events}")
+    name = f"{events:,} events"
+    return {
+        f"{name}: events": rows,
+        f"{name}: s": round(took_s, 1),
+        f"{name}: us per event": round(1e6 * took_s / rows, 1),
+        f"{name}: memory of all processes (GiB)": round(memory.most_bytes / 2**30, 2),
+        f"{name}: s by table": done.seconds,
+    }
+
+
+class _Counter:
+    def __init__(self) -> None:
+        self.facts = 0
+
+    def see(self, seen: object) -> None:
+        self.facts += 1
+
+
+def _events_of(cell: Any) -> int:
+    """Rows that the trace of a run becomes, about: steps, packets (some have two records) and facts."""
+    counter = _Counter()
+    result = run(cell.build(), seed=1, profile=cell.profile, drive="bare", observers=(counter,))
+    return result.steps + result.messages + counter.facts
+
+
+def _copies(trace: Path, folder: Path, count: int) -> None:
+    folder.mkdir()
+    for number in range(count):
+        shutil.copy(trace, folder / f"{number}.kemu")
+
+
+class _Memory:
+    """The most memory that this process and all below it held at once (resident, shared pages counted once each)."""
+
+    def __init__(self) -> None:
+        self.most_bytes = 0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> "_Memory":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.5):
+            self.most_bytes = max(self.most_bytes, _held_bytes(os.getpid()))
+
+
+def _held_bytes(root: int) -> int:
+    """Of a process and its descendants, from /proc (0 where there is none)."""
+    parents: dict[int, int] = {}
+    held: dict[int, int] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            stat = (folder / "stat").read_text().rpartition(")")[2].split()
+            parents[int(folder.name)] = int(stat[1])
+            held[int(folder.name)] = int(stat[21]) * os.sysconf("SC_PAGE_SIZE")
+        except (OSError, ValueError, IndexError):
+            continue
+    total = 0
+    for process in held:
+        at = process
+        while at not in (0, root):
+            at = parents.get(at, 0)
+        total += held[process] if at == root else 0
+    return total
