@@ -261,6 +261,7 @@ def read_scenario(data: Mapping[str, Any], problems: list[Problem], name: str = 
         checks=_read_checks(top.table("checks")),
     )
     known = known_names(scenario)
+    _check_replication(top, scenario.brokers, topics)
     for host, group in ((host, group) for group, spec in groups.items() for host in spec.overrides):
         names = [each for each, of, _ in scenario.member_names() if of == group]
         top.table("groups").table(group).table("overrides").known(host, host, names, f"member of {group}")
