@@ -90,7 +90,7 @@ def test() -> int:
     """Run all checks and the fast tests."""
     check_python(tuple(sys.version_info[:2]))
     make_venv()
-    install("dev", ".[dev]")
+    install("dev", ".[dev,spark]")
     return subprocess.run([python_path(), "-m", "tools.check"], cwd=ROOT, env=clean_environment()).returncode
 
 

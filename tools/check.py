@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def steps() -> list[tuple[str, list[str]]]:
     """(name, arguments of Python) of each step, in order."""
-    parallel = ["-n", "auto"] if importlib.util.find_spec("xdist") else []
+    parallel = ["-n", "auto", "--dist", "loadgroup"] if importlib.util.find_spec("xdist") else []
     return [
         ("layers", ["-m", "pytest", "tests/test_layers.py"]),
         ("ruff check", ["-m", "ruff", "check", "."]),

@@ -45,25 +45,26 @@ def measure(say: Say, *, quick: bool) -> dict[str, Any]:
     return figures
 
 
-def _loop(spec: Spec, seeds: range) -> float:
-    """Seconds per run of a loop in this process."""
+def _loop(spec: Spec, seeds: range) -> tuple[float, float]:
+    """Seconds per run of a loop in this process, by the clock and of a core."""
     cell = spec.cells[0]
     scenario = cell.build()
-    began_s = time.perf_counter()
+    began_s, began_cpu_s = time.perf_counter(), time.process_time()
     for seed in seeds:
         run(scenario, seed=seed, profile=cell.profile, drive="bare")
-    return (time.perf_counter() - began_s) / len(seeds)
+    return (time.perf_counter() - began_s) / len(seeds), (time.process_time() - began_cpu_s) / len(seeds)
 
 
 def _campaign(say: Say, spark: Any, place: Path, runs: int) -> dict[str, Any]:
     spec = Spec(make_cells([PRESET], ["kafka-3.4"], []), 1, runs, "failing", fingerprint())
     some = range(1, max(10, runs // 10))
-    before = _loop(spec, some)
+    before, before_cpu = _loop(spec, some)
     campaign = begin(place / "campaign", spec, {0: before}, 2)
-    began_s = time.perf_counter()
+    began_s, began_cpu_s = time.perf_counter(), _spent_s(os.getpid())
     run_rest(spark, campaign, lambda lines, done: None)
-    took_s = time.perf_counter() - began_s
-    alone = (before + _loop(spec, some)) / 2  # before and after: the machine may be shared
+    took_s, cpu_s = time.perf_counter() - began_s, _spent_s(os.getpid()) - began_cpu_s
+    after, after_cpu = _loop(spec, some)
+    alone, alone_cpu = (before + after) / 2, (before_cpu + after_cpu) / 2  # the machine may be shared
     inside = sum(line.wall_s for line in campaign.lines()) / runs
     say(f"campaign: {runs} runs in {took_s:.1f} s")
     return {
@@ -71,7 +72,8 @@ def _campaign(say: Say, spark: Any, place: Path, runs: int) -> dict[str, Any]:
         "campaign (s)": round(took_s, 1),
         "campaign against loop": round(alone * runs / took_s, 2),
         "run inside a campaign (s)": round(inside, 4),
-        "overhead per run (ms of a core)": round(1000 * (2 * took_s / runs - inside), 1),
+        "overhead per run (ms of a core)": round(1000 * (cpu_s / runs - alone_cpu), 1),
+        "campaign against loop on two idle cores, by processor time": round(2 * alone_cpu * runs / cpu_s, 2),
     }
 
 
@@ -155,20 +157,28 @@ class _Memory:
 
 
 def _held_bytes(root: int) -> int:
-    """Of a process and its descendants, from /proc (0 where there is none)."""
-    parents: dict[int, int] = {}
-    held: dict[int, int] = {}
+    """Memory of a process and its descendants."""
+    return sum(int(stat[21]) for stat in _below(root)) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _spent_s(root: int) -> float:
+    """Processor time of a process and its descendants, those that ended and were waited for among them."""
+    return sum(int(ticks) for stat in _below(root) for ticks in stat[11:15]) / os.sysconf("SC_CLK_TCK")
+
+
+def _below(root: int) -> list[list[str]]:
+    """The fields of /proc/PID/stat behind the name, of a process and its descendants (none without a /proc)."""
+    found: dict[int, list[str]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            stat = (folder / "stat").read_text().rpartition(")")[2].split()
-            parents[int(folder.name)] = int(stat[1])
-            held[int(folder.name)] = int(stat[21]) * os.sysconf("SC_PAGE_SIZE")
-        except (OSError, ValueError, IndexError):
+            found[int(folder.name)] = (folder / "stat").read_text().rpartition(")")[2].split()
+        except (OSError, ValueError):
             continue
-    total = 0
-    for process in held:
+    inside = []
+    for process, stat in found.items():
         at = process
         while at not in (0, root):
-            at = parents.get(at, 0)
-        total += held[process] if at == root else 0
-    return total
+            at = int(found[at][1]) if at in found else 0
+        if at == root:
+            inside.append(stat)
+    return inside

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-pytest.importorskip("pyspark", reason="the extra is not installed: pip install -e '.[spark]'")
-
 from emulator.runner import run
 from emulator.scenario_files import load_scenario
 from tools.pipeline.campaign import Campaign, begin, run_rest
@@ -50,6 +48,14 @@ for = "10s"
 [checks]
 stable_within = "{within}"
 """
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests that share the session run in one process, however many there are."""
+    if config.pluginmanager.hasplugin("xdist"):
+        for item in items:
+            if "spark" in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 def write_small(folder: Path, *, name: str = "small", duration: str = "40s", within: str = "60s") -> Path:
