@@ -64,7 +64,7 @@ def campaign(
     with clear_errors():
         from tools.pipeline.campaign import begin, differing, resume, run_rest, sample_runs
         from tools.pipeline.cells import Spec, make_cells
-        from tools.pipeline.session import start_spark
+        from tools.pipeline.session import LEAN, start_spark
         from tools.pipeline.shipping import fingerprint
 
         wanted = seed_range(seeds)
@@ -78,7 +78,12 @@ def campaign(
             running = begin(out, spec, seconds, cores_of(master))
         click.echo(f"{len(cells)} cells, {spec.runs:,} runs in {len(running.chunks)} tasks on {master}", err=True)
         spark = start_spark(
-            f"kemu campaign {out.name}", master=master, memory=memory, log=out / "spark.log", settings=settings
+            f"kemu campaign {out.name}",
+            master=master,
+            memory=memory,
+            log=out / "spark.log",
+            settings=settings,
+            java_options=LEAN,
         )
         began_s = time.perf_counter()
         try:

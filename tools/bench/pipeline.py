@@ -13,7 +13,7 @@ from emulator.runner import run
 from tools.pipeline.campaign import begin, run_rest
 from tools.pipeline.cells import Spec, make_cells
 from tools.pipeline.run import analyze
-from tools.pipeline.session import start_spark
+from tools.pipeline.session import LEAN, start_spark
 from tools.pipeline.shipping import fingerprint
 from tools.pipeline.source import read_rates
 
@@ -30,10 +30,14 @@ def measure(say: Say, *, quick: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="kemu-bench-") as folder:
         place = Path(folder)
         began_s = time.perf_counter()
-        spark = start_spark("kemu bench", master=MASTER, memory="2g", log=place / "spark.log")
+        spark = start_spark("kemu bench", master=MASTER, log=place / "spark.log", java_options=LEAN)
         figures["session start (s)"] = round(time.perf_counter() - began_s, 1)
         try:
             figures |= _campaign(say, spark, place, runs)
+        finally:
+            spark.stop()
+        spark = start_spark("kemu bench", master=MASTER, memory="2g", log=place / "spark.log")
+        try:
             trace = place / "one.kemu"
             made = run(make_cells([PRESET], ["kafka-3.4"], [])[0].build(), seed=1, drive="bare", trace=trace)
             say(f"one trace: {made.steps:,} steps, {trace.stat().st_size:,} bytes")

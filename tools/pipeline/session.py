@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 OLDEST_JAVA = 17
 DEFAULT_MEMORY = "1g"
+LEAN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For a Java that only hands out tasks: it leaves the processors to the Python workers."""
 
 _WRAPPER = """#!/bin/sh
 # Made by kemu: runs {java} without a module that only Spark's linear algebra would use.
