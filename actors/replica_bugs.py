@@ -31,14 +31,14 @@ REPLICA_BUGS: Mapping[str, ReplicaBug] = _rows(
     ReplicaBug(
         "B1",
         "KAFKA-1211",
-        "A returning follower cuts its log to its high watermark, which is behind; elected then, it lacks acked records.",
+        "A returning follower cuts its log to its late high watermark; elected then, it lacks acked records.",
         evolve(TODAY, truncation=Truncation.HIGH_WATERMARK),
         ("I4", "I5", "I6"),
     ),
     ReplicaBug(
         "B3",
         "KAFKA-6361",
-        "The leader answers about an older epoch than asked; the follower cuts by offset alone, keeping a foreign tail.",
+        "The leader answers about an older epoch than asked; the follower cuts by offset, keeping a foreign tail.",
         evolve(TODAY, truncation=Truncation.SINGLE_ROUND),
         ("I6",),
     ),

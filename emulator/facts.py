@@ -91,8 +91,7 @@ class TopicGrown:
 
 @value
 class TopicReplicated:
-    """A topic's replicas by partition, and what it promises: at how many in-sync replicas, with or without unclean
-    elections."""
+    """A topic's replicas by partition, and its promise: min in-sync replicas, with or without unclean elections."""
 
     topic: str
     replicas: tuple[tuple[int, ...], ...]

@@ -104,7 +104,9 @@ class Run:
             latency_us=(network.latency_min_us, network.latency_max_us),
             links_us={(link.a, link.b): (link.latency_min_us, link.latency_max_us) for link in network.links},
         )
-        self.cluster = cluster_class(scenario)(self.world, scenario, PROFILES[profile], listeners=listeners, assignors=assignors)
+        self.cluster = cluster_class(scenario)(
+            self.world, scenario, PROFILES[profile], listeners=listeners, assignors=assignors
+        )
         self.world.append_us = self.cluster.broker_config.emulated_append_us
         self.cluster.build()
         self.injector = Injector(self.cluster, scenario.plan)

@@ -24,9 +24,9 @@ class Profile:
     name: str
     summary: str
     versions: ApiVersions = LATEST
-    consumer: ConsumerConfig = ConsumerConfig()
-    broker: BrokerConfig = BrokerConfig()
-    producer: ProducerConfig = ProducerConfig()
+    consumer: ConsumerConfig = field(factory=ConsumerConfig)
+    broker: BrokerConfig = field(factory=BrokerConfig)
+    producer: ProducerConfig = field(factory=ProducerConfig)
     assignors: Mapping[str, Assignor] = field(factory=lambda: ASSIGNORS)
     rules_of: RulesOf = by_assignors
     """How a member's rebalance rules follow from its configuration."""

@@ -28,7 +28,7 @@ ONLY_IN = {
     "hypothesis": (),
     "pytest": (),
 }
-"""Third parties with one place to live (tests are not looked at); () = nowhere but in tests. The bench measures Trio."""
+"""Third parties with one place to live (tests are not looked at); () = only in tests. The bench measures Trio."""
 
 
 def sources(package: str) -> list[Path]:

@@ -32,7 +32,7 @@ COMMANDS: Mapping[str, Row] = {
     "assign": Row("tools.assign:assign", "Compute the assignment of one group, as its leader would."),
     "compare-assignors": Row("tools.assign:compare_assignors", "Compare what assignors do with the same group."),
     "campaign": Row("tools.campaign_command:campaign", "Run many scenarios, profiles, settings and seeds on Spark."),
-    "analyze": Row("tools.analyze_command:analyze", "Turn campaigns and traces into tables, check them, compare cells."),
+    "analyze": Row("tools.analyze_command:analyze", "Turn campaigns and traces into tables and comparisons."),
     "query": Row("tools.analyze_command:query", "Ask analyzed tables in SQL."),
 }
 

@@ -255,4 +255,3 @@ def test_a_move_over_a_batch_that_was_not_sent_does_nothing():
     assert bench.context.phase(T0) is OFFLINE
     with pytest.raises(BatchNotEmpty):
         bench.controller.batch.begin()
-

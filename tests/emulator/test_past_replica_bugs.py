@@ -1,4 +1,4 @@
-"""Past bugs of replication and control, each under faults that can show it: found when it is on, never when it is off."""
+"""Past bugs of replication and control, under faults that can show them: found when on, never when off."""
 
 from collections.abc import Callable
 
