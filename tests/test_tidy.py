@@ -17,7 +17,7 @@ DOCS = sorted(ROOT.glob("*.md"))
 ALLOWED_AT_ROOT = {
     "pyproject.toml", "emulator", "protocol", "actors", "tests", "tools",
     "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", ".ci",
-    ".git", ".gitignore", ".venv", "runs", "build", "dist", "kemu.egg-info",
+    ".git", ".gitignore", ".venv", "runs", "build", "dist", "kemu.egg-info", "spark-warehouse",
 }  # fmt: skip
 """Caches aside, nothing else stands at the root."""
 

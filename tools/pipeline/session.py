@@ -13,6 +13,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -179,6 +180,8 @@ def _settings(master: str, memory: str, log: Path | None, java_options: str) -> 
         "spark.driver.memory": memory,
         "spark.driver.extraJavaOptions": f"{log4j} {java_options}".strip(),
         "spark.ui.enabled": "false",
+        # Spark makes the folder of tables that have no place of their own; ours all have one.
+        "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "kemu-spark-warehouse"),
         "spark.ui.showConsoleProgress": "false",
         "spark.log.structuredLogging.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
