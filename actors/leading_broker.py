@@ -3,23 +3,18 @@
 Source: Kafka 2.8's ``ReplicaManager.appendRecords``, ``DelayedProduce``, ``Partition.checkEnoughReplicasReachOffset``.
 """
 
-from collections.abc import Mapping
-
 from actors.cluster_answers import ClusterAnswers
 from actors.fetches import Fetches
 from actors.follower_fetches import FollowerFetches
 from actors.hosted_partition import ProduceCall, fault_of, produced
 from actors.injection import Injections
 from actors.isr_store import IsrStore
-from actors.machine import Chance, Received, caller_of
+from actors.machine import Received, caller_of
 from actors.offsets_host import OffsetsHost
 from actors.replica import Ack, Replica, Role
-from actors.replica_base import US_PER_MS, GroupCall, ReplicaDesk, TopicSettings
-from actors.replica_rules import TODAY, ReplicaRules
-from protocol.config import BrokerConfig, ReplicaConfig
+from actors.replica_base import US_PER_MS, GroupCall, ReplicaDesk
 from protocol.errors import ErrorCode
 from protocol.messages.data import Produce, ProduceBatch, ProducedBatch
-from protocol.names import ActorName
 from protocol.notes import HighWatermarkAdvanced, RecordsAppended
 
 _NONE = ErrorCode.NONE
@@ -30,19 +25,8 @@ ALL, LEADER, NOBODY = -1, 1, 0
 class LeadingBroker(ReplicaDesk):
     """See the module; ``ReplicatedBroker`` is the whole."""
 
-    def __init__(
-        self,
-        name: ActorName,
-        node_id: int,
-        config: BrokerConfig,
-        replication: ReplicaConfig,
-        *,
-        topics: Mapping[str, TopicSettings],
-        chance: Chance,
-        rules: ReplicaRules = TODAY,
-        store: ActorName = "zk",
-    ) -> None:
-        super().__init__(name, node_id, config, replication, topics=topics, chance=chance, rules=rules, store=store)
+    def _assemble(self) -> None:
+        super()._assemble()
         self.injections = Injections(self)
         self.answers = ClusterAnswers(self, self.injections)
         self._isr_store = IsrStore(self)

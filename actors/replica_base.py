@@ -44,7 +44,14 @@ class GroupCall(ProduceCall):
 
 
 class ReplicaDesk(Client):
-    """The books of a replicated broker, and what its parts may do through it."""
+    """The books of a replicated broker, and what its parts may do through it.
+
+    Args:
+        node_id: Kafka's broker id.
+        topics: what brokers know of topics besides their replicas.
+        rules: the decisions that past bugs change.
+        store: the metadata store's actor.
+    """
 
     def __init__(
         self,
@@ -88,6 +95,10 @@ class ReplicaDesk(Client):
         self._last_order = 0
         self.writes: dict[int, Replica] = {}
         """Token of a journal write under way -> whose it is."""
+        self._assemble()
+
+    def _assemble(self) -> None:
+        """Make the parts and their books; the desk is ready. Called once, so that only one class has to be set up."""
 
     @property
     def now_ms(self) -> int:

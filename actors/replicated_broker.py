@@ -12,8 +12,6 @@ in Kafka's page cache, and a power cut may take what was acknowledged.
 Source: Kafka 2.8 with the ZooKeeper controller.
 """
 
-from collections.abc import Mapping
-
 from actors.client import DEADLINE, WAKE
 from actors.cluster_view import topics_after
 from actors.fetcher import TIMER as FETCHER
@@ -24,7 +22,6 @@ from actors.leading_broker import LeadingBroker
 from actors.leaving import Leaving
 from actors.machine import (
     Appended,
-    Chance,
     Event,
     LinkDown,
     Loaded,
@@ -35,12 +32,10 @@ from actors.machine import (
     Told,
 )
 from actors.replica import Replica, Role
-from actors.replica_base import US_PER_MS, TopicSettings
+from actors.replica_base import US_PER_MS
 from actors.replica_control import ReplicaControl
 from actors.replica_log import JOURNALS, restored
-from actors.replica_rules import TODAY, ReplicaRules
 from protocol.commands import AnswerNext, Close, Start
-from protocol.config import BrokerConfig, ReplicaConfig
 from protocol.errors import ErrorCode
 from protocol.messages.control import (
     EpochEnd,
@@ -66,21 +61,10 @@ WATERMARKS = "high-watermarks"
 
 
 class ReplicatedBroker(LeadingBroker):
-    """``node_id`` is Kafka's broker id; ``topics`` are what brokers know of topics besides their replicas."""
+    """See the module, and ``ReplicaDesk`` for what one is made of."""
 
-    def __init__(
-        self,
-        name: ActorName,
-        node_id: int,
-        config: BrokerConfig,
-        replication: ReplicaConfig,
-        *,
-        topics: Mapping[str, TopicSettings],
-        chance: Chance,
-        rules: ReplicaRules = TODAY,
-        store: ActorName = "zk",
-    ) -> None:
-        super().__init__(name, node_id, config, replication, topics=topics, chance=chance, rules=rules, store=store)
+    def _assemble(self) -> None:
+        super()._assemble()
         self.fetchers = Fetchers(self)
         self._control = ReplicaControl(self, self.fetchers, self)
         self._leaving = Leaving(self)
