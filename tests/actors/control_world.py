@@ -59,6 +59,8 @@ class ObedientBroker(Machine):
         """Replicas stopped since they last served; True: deleted."""
         self.metadata: dict[TopicPartition, UpdateMetadataPartition] = {}
         self.live: tuple[int, ...] = ()
+        self.was_out = False
+        """Whether its session expired in this life."""
         self.heard: list[Any] = []
         """Every control request, in order, also those refused."""
         self.refused: list[ErrorCode] = []
@@ -80,6 +82,8 @@ class ObedientBroker(Machine):
             case Received(message=BrokerSession() as told):
                 if told.session_id:
                     self.broker_epoch = told.broker_epoch
+                else:
+                    self.was_out = True
                 self.reply(event, BrokerSessionReply())
             case Received(message=answer):
                 self.answers.append(answer)

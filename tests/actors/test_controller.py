@@ -101,6 +101,31 @@ def test_a_controller_whose_node_is_removed_resigns_and_an_election_follows():
     assert [fact.controller_epoch for fact in world.facts(ControllerResigned)] == [1]
 
 
+def test_an_office_vacated_before_anybody_watched_it_again_stays_vacant_until_somebody_starts():
+    """A gap of Kafka's own (spec 1.1, 5), found by ``test_control_any_order``: operators remove /controller twice.
+
+    The first removal's election uses up everybody's watch (the node was created); who looks then, sets it again and
+    finds nobody, takes note of that and does not run: only a removal that it is told of makes it run.
+    """
+    world = ControlWorld(3, T)
+    world.tell("zk", RemoveNode(path=CONTROLLER))
+    world.run(10)
+    world.tell("zk", RemoveNode(path=CONTROLLER))
+    world.run(20_000)
+
+    assert _controls(world) == -1
+    assert [world.part(broker).active_id for broker in world.ids] == [-1, -1, -1]
+    assert [fact.controller_epoch for fact in world.facts(ControllerResigned)] == [1, 2]
+
+    world.kill(2)
+    world.revive(2)
+    world.run(2 * SESSION_MS)
+
+    assert _controls(world) == world.active.broker_id == 2
+    assert world.active.context.epoch == 3
+    assert sorted(world.active.context.live) == [0, 1, 2]
+
+
 def test_a_restarted_broker_waits_until_its_former_lifes_session_is_over():
     """Spec 0.1 and KafkaZkClient.CheckedEphemeral: another session's registration is not taken over."""
     world = ControlWorld(2)

@@ -265,6 +265,24 @@ def test_a_topic_is_created_again_after_its_deletion():
     assert second.incarnation > first.incarnation
 
 
+def test_a_broker_that_was_out_of_the_cluster_keeps_metadata_of_a_topic_that_was_deleted_meanwhile():
+    """What UpdateMetadata does not name stays known (the ground of KAFKA-15799); found by ``test_control_any_order``.
+
+    A broker that starts hears of all there is, not of what is gone; only a process that starts knows nothing.
+    """
+    world = ControlWorld(3, {"t": ((1,),)})
+    world.tell("zk", ExpireSession(client="b0/controller"))
+    world.put("/admin/delete_topics/t")
+    world.run(9_000)
+
+    assert _nodes_of(world, "t") == []
+    assert [list(world.broker(broker).metadata) for broker in world.ids] == [[("t", 0)], [], []]
+
+    world.put_topic("t", (2,))
+    world.run(200)
+    assert [world.broker(broker).metadata["t", 0].leader for broker in world.ids] == [2, 2, 2]
+
+
 def test_deletion_switched_off_removes_the_request_only():
     """delete.topic.enable=false."""
     world = ControlWorld(1, {"t": ((0,),)}, config=ControllerConfig(delete_topic_enable=False))
