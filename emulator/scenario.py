@@ -10,7 +10,8 @@ from typing import Any
 from attrs import field, frozen
 
 from emulator.members import AS_ITS_GROUP, MemberSpec, member_dict, read_member
-from emulator.plan import Known, Plan, plan_from_tables, plan_to_dicts
+from emulator.plan import Known, Plan, plan_to_dicts
+from emulator.plan_reading import plan_from_tables
 from emulator.reading import REQUIRED, Problem, ScenarioError, Table
 from emulator.replication import ReplicationSpec, read_replication
 from emulator.settings import (

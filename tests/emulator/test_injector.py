@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from emulator import facts, faults
+from emulator.applying import APPLY
 from emulator.drive import drive_bare
 from emulator.hosts import Condition
-from emulator.injector import _APPLY
 from emulator.plan import At, Entry, Noted, Receives, Sends, When
 from emulator.runner import Run, run
 from emulator.scenario import BrokersSpec, ChecksSpec, GroupSpec, Scenario, TopicSpec
@@ -56,7 +56,7 @@ class Watched:
 
 
 def test_every_action_there_is_can_be_carried_out() -> None:
-    assert {row.cls for row in faults.ACTIONS.values()} == set(_APPLY)
+    assert {row.cls for row in faults.ACTIONS.values()} == set(APPLY)
 
 
 def test_a_crash_without_an_end_stays_down_even_after_the_heal() -> None:

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.faults import ACTIONS, AddMembers, CloseHost, Crash, ErrorReply, Heal, Isolate, MoveCoordinator, Split
-from emulator.plan import At, Entry, Known, Noted, Receives, Sends, When, entry_to_dict, plan_from_dicts, plan_to_dicts
+from emulator.plan import At, Entry, Known, Noted, Receives, Sends, When, entry_to_dict, plan_to_dicts
+from emulator.plan_reading import plan_from_dicts
 from emulator.plan_text import describe_entry
 from emulator.reading import ScenarioError
 from protocol.errors import ErrorCode
