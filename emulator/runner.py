@@ -215,8 +215,8 @@ def _result(one: Run, seed: int, profile: str, drive: str, broke: str, began_s: 
         one.writer.violation(violation)
     one.metrics.finish(world.now_us)
     verdict = verdict_of(one.scenario, violations, broke)
-    digest = one.writer.finish(verdict, world.now_us)
-    counts = one.injector.counts()
+    counts = tuple(one.injector.counts())
+    digest = one.writer.finish(verdict, world.now_us, counts)
     return RunResult(
         scenario=one.scenario.name,
         seed=seed,

@@ -93,13 +93,14 @@ class Broken(NamedTuple):
 
 
 class Footer(NamedTuple):
-    """The end of a run."""
+    """The end of a run. ``fired``: how often each entry of the plan took effect; None in traces of kemu before it."""
 
     verdict: str
     steps: int
     messages: int
     virtual_us: int
     digest: str
+    fired: tuple[int, ...] | None = None
 
 
 class Torn(NamedTuple):
@@ -190,13 +191,13 @@ class TraceWriter:
         if self._sink is not None:
             self._sink.flush()
 
-    def finish(self, verdict: str, virtual_us: int) -> str:
-        """Write the footer; the run's digest."""
+    def finish(self, verdict: str, virtual_us: int, fired: tuple[int, ...] | None = None) -> str:
+        """Write the footer (``fired``: see there; no part of the digest); the run's digest."""
         assert not self._finished, "a run ends once"
         self._finished = True
         digest = self.digest()
         if self._sink is not None:
-            footer = Footer(verdict, self.steps, self.messages, virtual_us, digest)
+            footer = Footer(verdict, self.steps, self.messages, virtual_us, digest, fired)
             write_block(self._sink, msgpack.packb((FOOTER, *footer)))
             self._sink.flush()
         return digest

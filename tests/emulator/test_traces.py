@@ -81,6 +81,17 @@ def test_a_run_is_read_back_as_it_was_written(tmp_path):
     ]
 
 
+def test_how_often_faults_took_effect_is_told_at_the_end_and_is_no_part_of_the_digest(tmp_path):
+    digests = []
+    for fired in (None, (3, 0)):
+        with (tmp_path / "a.trace").open("wb") as sink:
+            digests.append(TraceWriter(sink, HEADER).finish("holds", 5, fired))
+        (end,) = read_trace(tmp_path / "a.trace").records()
+        assert end == Footer("holds", 0, 0, 5, digests[0], fired)
+
+    assert digests[0] == digests[1]
+
+
 def test_facts_come_out_as_checkers_saw_them_live(tmp_path):
     write_file(tmp_path / "a.trace", steps=2)
 

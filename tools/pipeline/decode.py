@@ -19,7 +19,7 @@ from emulator.faults import kind_of
 from emulator.plan_text import describe_entry
 from emulator.rows import EVENT_NAMES, NOTE, RECEIVED, TOLD
 from emulator.scenario import scenario_from_dict
-from emulator.traces import BROKEN, FACT, FOOTER, HEADER, PACKET, STEP, VIOLATION, Header
+from emulator.traces import BROKEN, FACT, FOOTER, HEADER, PACKET, STEP, VIOLATION, Footer, Header
 from protocol.values import from_row
 from tools.pipeline.rows import FaultTimes, note_row
 from tools.pipeline.schemas import RUNS
@@ -206,9 +206,10 @@ class Decoder:
         if self._runs:
             self._emit("runs", run_from_trace(run.run_id, run.header, footer, run.broke))
         if self._faults and footer is not None:
-            times = run.times
+            times, fired = run.times, Footer(*footer[1:]).fired
             for index, entry in enumerate(scenario_from_dict(run.header.scenario).plan):
-                row = (run.run_id, index, kind_of(entry.action), describe_entry(entry), None)
+                took_effect = None if fired is None else fired[index]
+                row = (run.run_id, index, kind_of(entry.action), describe_entry(entry), took_effect)
                 self._emit("faults", (*row, *times.of(index)))
 
     def _cut_off(self, offset: int, unread_bytes: int, why: object) -> None:
@@ -238,14 +239,8 @@ def run_from_trace(run_id: str, header: Header, footer: Row | None, broke: str |
         "scenario_json": json.dumps(scenario),
     }
     if footer is not None:
-        _, verdict, steps, messages, virtual_us, digest = footer
-        known |= {
-            "verdict": verdict,
-            "steps": steps,
-            "messages": messages,
-            "virtual_us": virtual_us,
-            "digest": digest,
-        }
+        end = Footer(*footer[1:])
+        known |= {name: getattr(end, name) for name in ("verdict", "steps", "messages", "virtual_us", "digest")}
     for name, value in known.items():
         row[_RUN_COLUMNS[name]] = value
     return tuple(row)

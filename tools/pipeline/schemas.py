@@ -129,7 +129,7 @@ FAULTS = _schema(
     """,
 )
 """One row per entry of a run's plan. ``applied``: how often its moment came. ``fired``: how often it took effect, which
-for a rule of the network is once per packet it hit; known of a campaign's runs, not of lone traces."""
+for a rule of the network is once per packet it hit; null only in traces of a kemu that did not write it down."""
 
 VIOLATIONS = _schema(
     "violations",

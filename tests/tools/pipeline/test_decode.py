@@ -8,13 +8,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from emulator.blocks import blocks_of, first_block
-from emulator.runner import run
+from emulator.runner import RunResult, run
 from emulator.scenario_files import load_scenario
-from emulator.traces import HEADER, Footer, PacketRecord, Step, facts_of, read_trace
+from emulator.traces import HEADER, Footer, PacketRecord, Step, TraceWriter, facts_of, read_trace
 from protocol.values import to_row
 from tests.tools.pipeline.conftest import write_small
 from tools.pipeline.decode import Decoder, Span
-from tools.pipeline.schemas import NOTES, OF_TRACES, RUNS
+from tools.pipeline.schemas import FAULTS, NOTES, OF_TRACES, RUNS
 from tools.pipeline.source import _whole, spans_of, trace_files
 
 ALL = frozenset(schema.name for schema in OF_TRACES)
@@ -22,10 +22,15 @@ END = 1 << 62
 
 
 @pytest.fixture(scope="module")
-def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunResult, Path]:
     folder = tmp_path_factory.mktemp("trace")
-    run(load_scenario(write_small(folder)), seed=1, drive="bare", trace=folder / "t.kemu")
-    return folder / "t.kemu"
+    result = run(load_scenario(write_small(folder)), seed=1, drive="bare", trace=folder / "t.kemu")
+    return result, folder / "t.kemu"
+
+
+@pytest.fixture(scope="module")
+def trace(made: tuple[RunResult, Path]) -> Path:
+    return made[1]
 
 
 def rows_of(*spans: Span) -> dict[str, list[tuple[Any, ...]]]:
@@ -61,6 +66,20 @@ def test_the_tables_hold_every_record_of_the_trace(trace: Path) -> None:
     (told,) = rows["runs"]
     assert dict(zip(RUNS.names, told, strict=True))["digest"] == footer.digest
     assert rows["bad_records"] == []
+
+
+def test_a_lone_trace_tells_how_often_its_faults_took_effect(made: tuple[RunResult, Path], tmp_path: Path) -> None:
+    """As the run itself did; a trace whose end does not say has null there, not 0."""
+    result, trace = made
+    silent = tmp_path / "silent.kemu"
+    with silent.open("wb") as sink:
+        TraceWriter(sink, read_trace(trace).header).finish("holds", 0)
+
+    told = [dict(zip(FAULTS.names, row, strict=True)) for row in rows_of(whole(trace))["faults"]]
+    unknown = [dict(zip(FAULTS.names, row, strict=True)) for row in rows_of(whole(silent))["faults"]]
+
+    assert [row["fired"] for row in told] == [fault["fired"] for fault in result.faults] == [1]
+    assert [(row["kind"], row["fired"]) for row in unknown] == [("crash", None)]
 
 
 def test_a_fact_is_recorded_without_loss(trace: Path) -> None:
