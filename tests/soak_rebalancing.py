@@ -7,10 +7,7 @@ The load is lighter than the presets' own: less is fetched, so that there is tim
 """
 
 import argparse
-import sys
-import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from functools import partial
 
 import attrs
 
@@ -19,6 +16,7 @@ from emulator.runner import RunResult, run
 from emulator.scenario import ChecksSpec, Scenario
 from emulator.scenario_files import load_scenario, with_values
 from emulator.swarm import with_random_faults
+from tests.soaking import report, said, seeds_of, sweep
 
 PRESETS = (
     "cooperative-scale-out-by-one",
@@ -61,20 +59,10 @@ def is_as_it_should(preset: str, profile: str, result: RunResult) -> bool:
     return result.verdict == "holds"
 
 
-def soak(presets: Sequence[str], profiles: Sequence[str], seeds: range) -> Iterator[str]:
-    """A line per preset and profile, and one for each run that is not as it should be."""
-    for preset in presets:
-        for profile in profiles:
-            began_s = time.perf_counter()
-            verdicts: Counter[str] = Counter()
-            for seed in seeds:
-                result = run_one(preset, profile, seed)
-                verdicts[result.verdict] += 1
-                if not is_as_it_should(preset, profile, result):
-                    found = result.broke or "; ".join(f"{each.checker}: {each.text}" for each in result.violations[:2])
-                    yield f"  FAILED {preset} {profile} seed {seed}: {found}"
-            said = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
-            yield f"{preset:34} {profile:12} {said}   ({time.perf_counter() - began_s:.0f} s)"
+def one_seed(preset: str, profile: str, seed: int) -> tuple[str, str]:
+    """The verdict, and what is wrong with it."""
+    result = run_one(preset, profile, seed)
+    return result.verdict, "" if is_as_it_should(preset, profile, result) else said(result)
 
 
 def main() -> None:
@@ -84,13 +72,12 @@ def main() -> None:
     parser.add_argument("--presets", default=",".join(PRESETS))
     parser.add_argument("--profiles", default=",".join(PROFILES))
     chosen = parser.parse_args()
-    first, last = chosen.seeds.split(":")
-    failed = 0
-    for line in soak(chosen.presets.split(","), chosen.profiles.split(","), range(int(first), int(last) + 1)):
-        failed += line.lstrip().startswith("FAILED")
-        print(line, flush=True)
-    print(f"{failed} runs are not as they should be")
-    sys.exit(bool(failed))
+    cases = [
+        (f"{preset} {profile}", partial(one_seed, preset, profile))
+        for preset in chosen.presets.split(",")
+        for profile in chosen.profiles.split(",")
+    ]
+    report(sweep(cases, seeds_of(chosen.seeds)))
 
 
 if __name__ == "__main__":

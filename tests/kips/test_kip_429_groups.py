@@ -99,6 +99,21 @@ def test_partitions_that_are_added_cost_one_rebalance(profile: str, assignor: st
     assert down(result) == set()
 
 
+@pytest.mark.parametrize("interval_ms", [500, 1_000, 3_000])
+def test_a_partition_that_moves_waits_for_a_heartbeat(interval_ms: int) -> None:
+    """The member that revoked asks for the follow-up at once; the next owner hears of it with its next heartbeat.
+
+    Kafka's consumers learn of a rebalance by nothing else (AbstractCoordinator), so this is what cooperative transfers
+    cost: all heartbeats began with the answers to one SyncGroup, the wait is a whole ``heartbeat.interval.ms``.
+    """
+    scenario = small("cooperative-sticky", 2, 6, AddMembers(group="g"), **{"heartbeat.interval.ms": interval_ms})
+    result = run(scenario, seed=1, profile="kafka-3.4", drive="bare")
+
+    waits_ms = [us / 1_000 for us in result.metrics["downtime_us"].values() if us > 0]
+    assert len(waits_ms) == 2
+    assert all(interval_ms <= wait_ms <= interval_ms + 100 for wait_ms in waits_ms)
+
+
 @pytest.mark.parametrize("profile", ["kip-429-v99", "kafka-2.4", "kafka-3.4"])
 @pytest.mark.parametrize("action", [AddMembers(group="g"), RemoveMembers(group="g")])
 def test_an_eager_group_pays_one_rebalance_each_and_stops_altogether(profile: str, action: object) -> None:

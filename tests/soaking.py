@@ -1,0 +1,47 @@
+"""What the long sweeps share: cases times seeds, a line per case, a line per seed that is not as it should be."""
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
+
+from emulator.runner import RunResult
+
+OneSeed: TypeAlias = Callable[[int], tuple[str, str]]
+"""Seed -> (verdict, what is wrong with that or "")."""
+
+
+def said(result: RunResult) -> str:
+    """What a run found, in a line."""
+    return result.broke or "; ".join(f"{each.checker}: {each.text}" for each in result.violations[:2])
+
+
+def seeds_of(text: str) -> range:
+    """The seeds that FIRST:LAST names, both included."""
+    first, _, last = text.partition(":")
+    return range(int(first), int(last) + 1)
+
+
+def sweep(cases: Iterable[tuple[str, OneSeed]], seeds: range) -> Iterator[str]:
+    """The lines of all cases, each named."""
+    for name, one_seed in cases:
+        began_s = time.perf_counter()
+        verdicts: Counter[str] = Counter()
+        for seed in seeds:
+            verdict, wrong = one_seed(seed)
+            verdicts[verdict] += 1
+            if wrong:
+                yield f"  FAILED {name} seed {seed}: {wrong}"
+        counted = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
+        yield f"{name:48} {counted}   ({time.perf_counter() - began_s:.0f} s)"
+
+
+def report(lines: Iterable[str]) -> None:
+    """Print them as they come, how many failed, and exit with 1 if any did."""
+    failed = 0
+    for line in lines:
+        failed += line.lstrip().startswith("FAILED")
+        print(line, flush=True)
+    print(f"{failed} runs are not as they should be")
+    sys.exit(bool(failed))
