@@ -29,6 +29,7 @@ SAY_EVERY_S = 10.0
 @click.option("--seeds", required=True, metavar="A:B", help="The seeds A to B, both included.")
 @click.option("--profiles", default=DEFAULT_PROFILE, show_default=True, metavar="P,P", help="Releases or KIP pages.")
 @click.option("--grid", multiple=True, metavar="KEY=V1,V2", help="Run with each of these values; repeatable.")
+@click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to every plan; repeatable.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="The campaign's folder.")
 @click.option("--resume", "again", is_flag=True, help="Go on with the campaign in --out.")
 @click.option(
@@ -44,6 +45,7 @@ def campaign(
     seeds: str,
     profiles: str,
     grid: tuple[str, ...],
+    actions: tuple[str, ...],
     out: Path,
     again: bool,
     keep_traces: str,
@@ -54,9 +56,9 @@ def campaign(
 ) -> None:
     """Run every SCENARIO under every profile, with every setting of the grid and every seed; list what fails.
 
-    The same results as "kemu run" for every single run. Killed in the middle, it goes on with --resume. With a master
-    that is not local, --out must be a folder that driver and executors share, and the executors' Python must have
-    attrs, msgpack, pyarrow and trio. Then: "kemu analyze OUT".
+    A KEY of --grid and an ACTION are those of "kemu run", and so are the results, for every single run. Killed in the
+    middle, it goes on with --resume. With a master that is not local, --out must be a folder that driver and executors
+    share, and the executors' Python must have attrs, msgpack, pyarrow and trio. Then: "kemu analyze OUT".
 
     Exit codes: 0 all held, 2 bad input, 3 executors gave other digests than this machine, 127 a run broke,
     128 liveness, 129 correctness.
@@ -68,7 +70,7 @@ def campaign(
         from tools.pipeline.shipping import fingerprint
 
         wanted = seed_range(seeds)
-        cells = make_cells(scenarios, [name.strip() for name in profiles.split(",")], grid)
+        cells = make_cells(scenarios, [name.strip() for name in profiles.split(",")], grid, actions)
         spec = Spec(cells, wanted[0], wanted[-1], keep_traces, fingerprint())
         settings = spark_settings(conf)
         running = resume(out, spec) if again else None

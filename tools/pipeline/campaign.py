@@ -159,7 +159,9 @@ def resume(out: Path, spec: Spec) -> Campaign:
         raise CampaignError(f"{out} was begun by another version of kemu: its runs would not compare; begin anew")
     for field in ("cells", "first_seed", "last_seed", "keep_traces"):
         if getattr(campaign.spec, field) != getattr(spec, field):
-            said = {"cells": "scenarios, profiles or grid", "keep_traces": "--keep-traces"}.get(field, "--seeds")
+            said = {"cells": "scenarios, profiles, --grid or --do", "keep_traces": "--keep-traces"}.get(
+                field, "--seeds"
+            )
             raise CampaignError(f"{out} holds a campaign with other {said}: give the same ones, or another --out")
     for left in (out / "chunks").glob(".*"):
         shutil.rmtree(left, ignore_errors=True)

@@ -16,7 +16,7 @@ from attrs import frozen
 
 from emulator.reading import Problem, ScenarioError, nearest
 from emulator.scenario import Scenario, scenario_from_dict
-from emulator.scenario_files import load_scenario, with_values
+from emulator.scenario_files import load_scenario, with_actions, with_values
 from protocol.profiles import PROFILES
 from tools.run_command import Request
 
@@ -30,17 +30,21 @@ KEEP = ("failing", "all", "none")
 
 @frozen
 class Cell:
-    """One combination; ``source`` and ``settings`` as given on the command line, ``scenario`` in its plain form."""
+    """One combination; ``source``, ``settings`` and ``actions`` as given on the command line.
+
+    ``scenario``: in its plain form, with the settings and with the actions (``--do``) in its plan.
+    """
 
     source: str
     profile: str
     settings: tuple[str, ...]
     scenario: dict[str, Any]
+    actions: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        """Such as "rolling-restart-static kafka-3.4 members=12"."""
-        return " ".join((Path(self.source).stem, self.profile, *self.settings))
+        """Such as "rolling-restart-static kafka-3.4 members=12 + crash host=c2 at=40s"."""
+        return " + ".join((" ".join((Path(self.source).stem, self.profile, *self.settings)), *self.actions))
 
     def build(self) -> Scenario:
         """The scenario as a value."""
@@ -54,7 +58,7 @@ class Cell:
             seeds=(seed,),
             profile=self.profile,
             settings=self.settings,
-            actions=(),
+            actions=self.actions,
             drive="trio",
             trace=None,
             live=False,
@@ -104,20 +108,24 @@ class Spec:
 
 def spec_from_dict(data: Mapping[str, Any]) -> Spec:
     """The reverse of ``to_dict``."""
-    cells = tuple(Cell(**{**cell, "settings": tuple(cell["settings"])}) for cell in data["cells"])
+    texts = ("settings", "actions")
+    cells = tuple(Cell(**{**cell, **{name: tuple(cell[name]) for name in texts}}) for cell in data["cells"])
     return Spec(**{**data, "cells": cells})
 
 
-def make_cells(sources: Sequence[str], profiles: Sequence[str], grid: Iterable[str]) -> tuple[Cell, ...]:
+def make_cells(
+    sources: Sequence[str], profiles: Sequence[str], grid: Iterable[str], actions: Sequence[str] = ()
+) -> tuple[Cell, ...]:
     """Every combination, scenarios first, then profiles, then the grid's settings in the order given.
 
     Args:
         sources: presets' names or files.
         profiles: names of ``PROFILES``.
         grid: "key=v1,v2,..." each; commas inside brackets, braces and quotes belong to a value.
+        actions: lines that are added to the plan of every cell, as ``kemu run --do`` adds them.
 
     Raises:
-        ScenarioError: a scenario, profile or setting that there is not.
+        ScenarioError: a scenario, profile, setting or action that there is not.
     """
     for profile in profiles:
         if profile not in PROFILES:
@@ -129,7 +137,9 @@ def make_cells(sources: Sequence[str], profiles: Sequence[str], grid: Iterable[s
         for profile in profiles:
             for settings in itertools.product(*axes):
                 scenario = with_values(loaded, settings)
-                cells.append(Cell(source, profile, settings, scenario.to_dict()))
+                if actions:
+                    scenario = with_actions(scenario, actions)
+                cells.append(Cell(source, profile, settings, scenario.to_dict(), tuple(actions)))
     names = [cell.name for cell in cells]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

@@ -220,7 +220,8 @@ class Decoder:
 
     def _bad(self, offset: int, unread_bytes: int, why: object) -> None:
         text = str(why.strerror or why) if isinstance(why, OSError) else str(why)
-        self._emit("bad_records", (self._path, offset, unread_bytes, text.removeprefix(f"{self._path}: ")))
+        text = text.removeprefix(f"{self._path}: ").removeprefix(f"byte {offset}: ")
+        self._emit("bad_records", (self._path, offset, unread_bytes, text))
 
 
 def run_from_trace(run_id: str, header: Header, footer: Row | None, broke: str | None) -> Row:
@@ -233,6 +234,7 @@ def run_from_trace(run_id: str, header: Header, footer: Row | None, broke: str |
         "scenario": scenario["name"],
         "profile": header.profile,
         "settings": "",
+        "actions": "",
         "seed": header.seed,
         "broke": broke,
         "traced": True,

@@ -171,7 +171,8 @@ class Tables:
         """The figures of a run outside a campaign are in no file: metrics and checkers look at its facts again."""
         self.spark.dataSource.register(KemuSource)
         files = json.dumps([str(path) for path in traces])
-        told = self.spark.read.format("kemu").option("files", files).option("table", RUNS.name).load().cache()
+        source = self.spark.read.format("kemu").option("table", RUNS.name).option("warn", "false")  # told already
+        told = source.option("files", files).load().cache()
         notes = self.read(NOTES, [name]).where(F.col("campaign") == LONE)
         verdicts = judged(notes, told).cache()
         campaign = F.lit(LONE).alias("campaign")

@@ -76,7 +76,7 @@ def _schema(name: str, text: str) -> Schema:
 RUNS = _schema(
     "runs",
     """
-    run_id string, cell string, scenario string, profile string, settings string, seed long
+    run_id string, cell string, scenario string, profile string, settings string, actions string, seed long
     verdict string?, digest string?, steps long?, messages long?, virtual_us long?, wall_s double?
     broke string?, traced boolean
     rebalances long?, stop_the_world_us long?, downtime_us long?, downtime_max_us long?, moved long?
@@ -86,6 +86,7 @@ RUNS = _schema(
     """,
 )
 """One row per run. ``traced``: its trace was ingested, so its facts are complete and its steps and packets are there.
+``settings`` and ``actions``: as a campaign's grid and --do set them.
 ``verdict`` null: its record is torn. ``result_json``: what ``kemu run --format json`` prints, on one line. The sums are
 over groups and partitions; ``downtime_max_us`` is the worst partition's, ``first_stable_us`` the last group's."""
 

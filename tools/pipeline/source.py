@@ -6,14 +6,16 @@
 
 Options: ``path`` (a file or a folder, looked through to its bottom) or ``files`` (a JSON list of files), ``table``
 (one of ``schemas.OF_TRACES``; without it rows of all of them, in the wide schema ``EVENTS``), ``splitBytes`` (larger
-files are cut at the beginnings of runs).
+files are cut at the beginnings of runs), ``warn`` ("false": say nothing of what cannot be read).
 
-One partition is one file, or part of a large one. What cannot be read is in the table ``bad_records``; with another
-table alone it is not shown, so whoever reads one table should look at that one too. As a stream, a file's unfinished
-last block is left for later; what has been read is told by its byte offset.
+One partition is one file, or part of a large one. What cannot be read are rows of the table ``bad_records``; another
+table read alone has no place for them, so each is a line on the standard error of whoever reads it (an executor's log,
+on a cluster). As a stream, a file's unfinished last block is left for later; what has been read is told by its byte
+offset.
 """
 
 import json
+import logging
 import math
 import os
 import time
@@ -29,13 +31,14 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from emulator.blocks import MAGIC, TraceError, blocks_of, first_block
 from emulator.traces import HEADER
 from tools.pipeline.decode import Decoder, Span
-from tools.pipeline.schemas import EVENTS, OF_TRACES, Schema
+from tools.pipeline.schemas import BAD_RECORDS, EVENTS, OF_TRACES, Schema
 
 SUFFIX = ".kemu"
 BATCH_ROWS = 20_000
 SPLIT_BYTES = 64 << 20
 _HEAD_BYTES = len(MAGIC) + 2
 """What stands before the first block of a file."""
+_LOG = logging.getLogger(__name__)
 _TABLES: Mapping[str, Schema] = {schema.name: schema for schema in OF_TRACES}
 
 
@@ -81,6 +84,7 @@ class _Reading:
         if "path" not in options and "files" not in options:
             raise ValueError("kemu: give a path, as in load(PATH)")
         self._options = options
+        self._warn = options.get("warn", "true").lower() != "false"
         self._split_bytes = int(options.get("splitbytes", options.get("splitBytes", SPLIT_BYTES)))
 
     def _files(self) -> list[Path]:
@@ -89,12 +93,24 @@ class _Reading:
         return trace_files(Path(self._options["path"]))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """A partition's rows."""
+        """A partition's rows; what could not be read, where they have no place for it, is said aloud."""
         assert isinstance(partition, _Part)
         wide = self._schema.name == EVENTS.name
-        tables = frozenset(_TABLES) if wide else frozenset((self._schema.name,))
+        tables = frozenset(_TABLES) if wide else frozenset((self._schema.name, BAD_RECORDS.name))
         for table, batch in batches(partition.spans, tables):
-            yield _widened(table, batch) if wide else batch
+            if wide:
+                yield _widened(table, batch)
+            elif table == self._schema.name:
+                yield batch
+            elif self._warn:
+                _say_unread(batch, self._schema.name)
+
+
+def _say_unread(bad: pa.RecordBatch, table: str) -> None:
+    for row in bad.to_pylist():
+        where = f"{row['path']}: byte {row['at_byte']}: {row['why']}"
+        left = f"{row['unread_bytes']} bytes unread" if row["unread_bytes"] else "nothing behind it"
+        _LOG.warning('kemu: %s (%s): table "%s" may lack rows; table "bad_records" lists it', where, left, table)
 
 
 def batches(spans: Iterable[Span], tables: frozenset[str]) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -148,6 +148,7 @@ class ChunkRows:
             run_id=run_id,
             cell=self._cell.name,
             settings=" ".join(self._cell.settings),
+            actions=" + ".join(self._cell.actions),
             result=result,
             result_json=json.dumps(as_dict(result)),
             scenario_json=self._scenario_json,

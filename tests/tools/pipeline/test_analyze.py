@@ -41,7 +41,7 @@ def test_every_constraint_holds_and_everything_unreadable_is_listed(
     """Right result, never silently less. The constraints compare Spark's sums with the runs' own metrics."""
     assert analysis.broken == []
     assert [(Path(bad["path"]).name, bad["why"][:20]) for bad in analysis.bad_records] == [
-        ("foreign.kemu", "byte 0: not a kemu t"),
+        ("foreign.kemu", "not a kemu trace"),
         ("torn.kemu", "the file ends inside"),
     ]
     assert analysis.rows["runs"] == 14

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from attrs import evolve
 from click.testing import CliRunner
 
 from emulator.runner import run
@@ -107,6 +108,9 @@ def test_another_campaign_is_not_resumed(small_campaign: Campaign, tmp_path: Pat
     spec = small_campaign.spec
     with pytest.raises(CampaignError, match="other --seeds"):
         resume(small_campaign.out, Spec(spec.cells, 1, 7, spec.keep_traces, spec.fingerprint))
+    other = tuple(evolve(cell, actions=("crash host=c2 at=5s",)) for cell in spec.cells)
+    with pytest.raises(CampaignError, match="other scenarios, profiles, --grid or --do"):
+        resume(small_campaign.out, evolve(spec, cells=other))
     with pytest.raises(CampaignError, match="another version of kemu"):
         resume(small_campaign.out, Spec(spec.cells, 1, 6, spec.keep_traces, "0"))
     with pytest.raises(CampaignError, match="holds no campaign"):

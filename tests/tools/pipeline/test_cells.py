@@ -1,14 +1,19 @@
 """The grid and its cut into chunks; no Spark."""
 
+import json
+import shlex
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.reading import ScenarioError
+from emulator.runner import run
 from tests.tools.pipeline.conftest import write_small
 from tools.pipeline.cells import KEEP, Cell, Spec, make_cells, make_chunks, spec_from_dict
+from tools.run_command import run as run_command
 
 
 def spec_of(cells: int, first: int, last: int) -> Spec:
@@ -42,21 +47,41 @@ def test_a_cells_command_repeats_its_run_exactly(tmp_path: Path) -> None:
     assert cell.command(7) == f"kemu run {path} --seed 7 --profile kafka-2.4 --set members=2"
 
 
+def test_actions_are_in_every_cells_plan_name_and_command(tmp_path: Path) -> None:
+    """``--do``: the command that is printed repeats the run, digest and all."""
+    path = str(write_small(tmp_path))
+    actions = ["crash host=c2 at=20s for=5s", "pause host=c3 at=30s for=2s"]
+
+    cells = make_cells([path], ["kafka-2.4"], ["members=3,4"], actions)
+
+    assert [cell.name for cell in cells] == [
+        f"small kafka-2.4 members={members} + crash host=c2 at=20s for=5s + pause host=c3 at=30s for=2s"
+        for members in (3, 4)
+    ]
+    assert all(len(cell.build().plan) == 3 for cell in cells)
+    words = shlex.split(cells[1].command(7))
+    assert words[:5] == ["kemu", "run", path, "--seed", "7"]
+    said = json.loads(CliRunner().invoke(run_command, [*words[2:], "--format", "json"]).stdout)
+    assert said["digest"] == run(cells[1].build(), seed=7, profile="kafka-2.4", drive="bare").digest
+    assert said["digest"] != run(make_cells([path], ["kafka-2.4"], ["members=4"])[0].build(), seed=7).digest
+
+
 @pytest.mark.parametrize(
-    ("profiles", "grid", "said"),
+    ("profiles", "grid", "actions", "said"),
     [
-        (["kafka-9"], [], '"kafka-9" is no profile'),
-        (["kafka-3.4"], ["members"], "must be KEY=VALUE"),
-        (["kafka-3.4"], ["membres=3"], '"membres" is no key'),
-        (["kafka-3.4", "kafka-3.4"], [], "twice"),
+        (["kafka-9"], [], [], '"kafka-9" is no profile'),
+        (["kafka-3.4"], ["members"], [], "must be KEY=VALUE"),
+        (["kafka-3.4"], ["membres=3"], [], '"membres" is no key'),
+        (["kafka-3.4"], [], ["crush host=c1 at=5s"], "crush"),
+        (["kafka-3.4", "kafka-3.4"], [], [], "twice"),
     ],
 )
 def test_a_grid_that_cannot_be_is_one_clear_error(
-    tmp_path: Path, profiles: list[str], grid: list[str], said: str
+    tmp_path: Path, profiles: list[str], grid: list[str], actions: list[str], said: str
 ) -> None:
     """A user's bad input is no traceback."""
     with pytest.raises(ScenarioError, match=said):
-        make_cells([str(write_small(tmp_path))], profiles, grid)
+        make_cells([str(write_small(tmp_path))], profiles, grid, actions)
 
 
 @given(
@@ -82,8 +107,7 @@ def test_chunks_hold_every_seed_of_every_cell_once(
 
 def test_a_specification_survives_being_written_down(tmp_path: Path) -> None:
     """campaign.json is all that --resume knows."""
-    import json
-
-    spec = Spec(make_cells([str(write_small(tmp_path))], ["kafka-2.4"], ["members=2,3"]), 3, 9, "all", "f")
+    cells = make_cells([str(write_small(tmp_path))], ["kafka-2.4"], ["members=2,3"], ["crash host=c2 at=20s"])
+    spec = Spec(cells, 3, 9, "all", "f")
 
     assert spec_from_dict(json.loads(json.dumps(spec.to_dict()))) == spec

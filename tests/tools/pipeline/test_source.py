@@ -1,6 +1,7 @@
 """``format("kemu")`` in Spark: batch and streaming."""
 
 import json
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,7 @@ import pytest
 
 from emulator.traces import read_runs
 from tools.pipeline.campaign import Campaign
-from tools.pipeline.schemas import EVENTS, OF_TRACES, PACKETS
+from tools.pipeline.schemas import BAD_RECORDS, EVENTS, OF_TRACES, PACKETS
 from tools.pipeline.source import KemuSource
 
 if TYPE_CHECKING:
@@ -48,6 +49,43 @@ def test_one_table_has_its_own_narrow_schema(spark: "SparkSession", small_campai
     assert packets.count() == sum(type(record).__name__ == "PacketRecord" for record in trace.records())
     with pytest.raises(Exception, match="there are: " + ", ".join(schema.name for schema in OF_TRACES)):
         spark.read.format("kemu").option("table", "pakets").load(str(lone)).count()
+
+
+def test_what_cannot_be_read_is_a_table_of_its_own(spark: "SparkSession", small_campaign: Campaign) -> None:
+    """One row per torn or foreign file, with where and why."""
+    spark.dataSource.register(KemuSource)
+    bad = spark.read.format("kemu").option("table", "bad_records").load(str(small_campaign.out))
+
+    rows = bad.orderBy("path").collect()
+
+    assert bad.schema == BAD_RECORDS.spark()
+    assert [(Path(row["path"]).name, row["at_byte"] > 0) for row in rows] == [
+        ("foreign.kemu", False),
+        ("torn.kemu", True),
+    ]
+    assert all(row["why"] and row["unread_bytes"] > 0 for row in rows)
+
+
+def test_a_table_read_alone_says_aloud_which_files_were_bad(
+    small_campaign: Campaign, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Never silently less. The reader as an executor calls it."""
+
+    def lines(**options: str) -> list[str]:
+        source = KemuSource({"path": str(small_campaign.out), **options})
+        reader = source.reader(source.schema())
+        caplog.clear()
+        for part in reader.partitions():
+            for batch in reader.read(part):
+                assert batch.schema.names == source.schema().names
+        return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+
+    foreign, torn = lines(table="packets")
+
+    assert "foreign.kemu: byte 0: not a kemu trace" in foreign
+    assert "torn.kemu: byte " in torn and 'table "packets" may lack rows; table "bad_records" lists it' in torn
+    assert len(lines(table="runs")) == 2
+    assert lines(table="bad_records") == lines() == lines(table="packets", warn="false") == []
 
 
 def test_a_stream_over_a_growing_folder_reads_everything_once(
