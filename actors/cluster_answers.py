@@ -26,6 +26,8 @@ from protocol.messages.data import (
 from protocol.messages.group import FindCoordinator, FindCoordinatorReply
 from protocol.names import TopicPartition, offsets_partition_of
 
+_OFFSET_NOT_AVAILABLE_SINCE = 5
+"""The version of ListOffsets that knows this error (KIP-207)."""
 GROUP_KEY = 0
 """FindCoordinator's key type of groups; 1, transactions, has no coordinator here yet."""
 
@@ -84,13 +86,13 @@ class ClusterAnswers:
         request: ListOffsets = event.message
         error = self._injections.take("ListOffsets", event.peer)
         answers = tuple(
-            self._offset(question, partitions, request.replica_id) if error is None else no_offset(question, error)
+            self._offset(question, partitions, event) if error is None else no_offset(question, error)
             for question in request.questions
         )
         self._machine.reply(event, ListOffsetsReply(answers=answers))
 
     def _offset(
-        self, question: OffsetQuestion, partitions: Mapping[TopicPartition, Readable], replica_id: int
+        self, question: OffsetQuestion, partitions: Mapping[TopicPartition, Readable], event: Received
     ) -> OffsetAnswer:
         at = (question.topic, question.partition)
         hosted = partitions.get(at)
@@ -102,8 +104,10 @@ class ClusterAnswers:
         log = hosted.log
         found: tuple[int, int] | None
         match question.timestamp_ms:
+            case timestamp if timestamp == LATEST_TIMESTAMP and event.message.replica_id >= 0:
+                found = (-1, log.end_offset)
             case timestamp if timestamp == LATEST_TIMESTAMP:
-                found = (-1, log.end_offset if replica_id >= 0 else log.high_watermark)
+                found = (-1, log.high_watermark) if not hosted.may_be_behind else None
             case timestamp if timestamp == EARLIEST_TIMESTAMP:
                 found = (-1, log.start_offset)
             case timestamp if timestamp < 0:
@@ -111,7 +115,7 @@ class ClusterAnswers:
             case timestamp:
                 found = log.offset_at(timestamp)
         if found is None:
-            return no_offset(question, ErrorCode.NONE)
+            return no_offset(question, _unknown_yet(event.version) if hosted.may_be_behind else ErrorCode.NONE)
         return OffsetAnswer(
             topic=question.topic,
             partition=question.partition,
@@ -120,6 +124,11 @@ class ClusterAnswers:
             offset=found[1],
             leader_epoch=hosted.leader_epoch,
         )
+
+
+def _unknown_yet(version: int) -> ErrorCode:
+    """Ask again: the answer may be above the new leader's high watermark. Source: KIP-207, ``KafkaApis``."""
+    return ErrorCode.OFFSET_NOT_AVAILABLE if version >= _OFFSET_NOT_AVAILABLE_SINCE else ErrorCode.LEADER_NOT_AVAILABLE
 
 
 def no_offset(question: OffsetQuestion, error: ErrorCode) -> OffsetAnswer:

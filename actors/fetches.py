@@ -30,6 +30,11 @@ class Readable(Protocol):
         """Its records."""
         ...
 
+    @property
+    def may_be_behind(self) -> bool:
+        """Whether more is committed than the high watermark says: the leader is new (KIP-207)."""
+        ...
+
     def epoch_error(self, current_leader_epoch: int) -> ErrorCode:
         """What is wrong with the leader epoch a client believes in."""
         ...

@@ -87,6 +87,11 @@ class HostedPartition:
         self.waiters: dict[int, Waiter] = {}
         """Number of a parked fetch -> the fetch."""
 
+    @property
+    def may_be_behind(self) -> bool:
+        """No: without replication what is in the log is committed."""
+        return False
+
     def epoch_error(self, current_leader_epoch: int) -> ErrorCode:
         """What is wrong with the leader epoch a client believes in (-1 = it does not say). Source: KIP-320."""
         if current_leader_epoch in (-1, self.leader_epoch):

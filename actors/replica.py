@@ -170,6 +170,13 @@ class Replica:
             return ErrorCode.FENCED_LEADER_EPOCH
         return ErrorCode.UNKNOWN_LEADER_EPOCH
 
+    @property
+    def may_be_behind(self) -> bool:
+        """Whether the high watermark is still that of the follower we were: what was committed before our epoch is
+        below the epoch's start, and perhaps above the high watermark (KIP-207).
+        """
+        return self.log.high_watermark < self.epoch_start
+
     def available_bytes(self, row: FetchPartition) -> int:
         """How many bytes there are for a consumer's fetch of this partition."""
         return max(0, min((self.log.high_watermark - row.fetch_offset) * self.record_bytes, row.max_bytes))

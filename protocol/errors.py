@@ -71,6 +71,7 @@ class ErrorCode(IntEnum):
     FENCED_LEADER_EPOCH = 74
     UNKNOWN_LEADER_EPOCH = 75
     STALE_BROKER_EPOCH = 77
+    OFFSET_NOT_AVAILABLE = 78
     MEMBER_ID_REQUIRED = 79
     PREFERRED_LEADER_NOT_AVAILABLE = 80
     GROUP_MAX_SIZE_REACHED = 81
@@ -144,6 +145,7 @@ MEANING: dict[ErrorCode, Meaning] = {
     _E.FENCED_LEADER_EPOCH: Meaning(_RETRY, _NO_EFFECT, "the leader epoch is older than the broker's"),
     _E.UNKNOWN_LEADER_EPOCH: Meaning(_RETRY, _NO_EFFECT, "the leader epoch is newer than the broker's"),
     _E.STALE_BROKER_EPOCH: Meaning(_GIVE_UP, _NO_EFFECT, "meant for a former life of the broker"),
+    _E.OFFSET_NOT_AVAILABLE: Meaning(_RETRY, _NO_EFFECT, "the new leader does not know yet what is committed"),
     _E.MEMBER_ID_REQUIRED: Meaning(_GIVE_UP, _NO_EFFECT, "come back with this member id"),
     _E.PREFERRED_LEADER_NOT_AVAILABLE: Meaning(_RETRY, _NO_EFFECT, "the preferred replica is not alive and in sync"),
     _E.GROUP_MAX_SIZE_REACHED: Meaning(_GIVE_UP, _NO_EFFECT, "the group is full"),

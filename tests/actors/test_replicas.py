@@ -1,18 +1,16 @@
 """Leaders and followers one step at a time, with the test as controller and store.
 
-Mirrors tests of Kafka's PartitionTest, ReplicaManagerTest, AbstractFetcherThreadTest, BrokerEpochIntegrationTest and
-EpochDrivenReplicationProtocolAcceptanceTest (spec section 5).
+Mirrors tests of Kafka's PartitionTest, ReplicaManagerTest and EpochDrivenReplicationProtocolAcceptanceTest (spec, section
+5). What controllers may tell is in ``test_replica_control``, copying in ``test_fetcher``.
 """
 
 import pytest
-from attrs import evolve
 
 from actors.replica import Role
-from actors.replica_rules import TODAY, StopEpoch
 from protocol.errors import ErrorCode
-from protocol.messages.data import Fetch, FetchPartition, ListOffsets, OffsetQuestion, ProduceReply
+from protocol.messages.data import Fetch, FetchPartition, FetchReply, ListOffsets, OffsetQuestion, ProduceReply
 from protocol.notes import BecameLeader, IsrChanged, IsrChangeFailed, Truncated
-from tests.actors.replica_world import AT, BROKER_EPOCH, Bench
+from tests.actors.replica_world import Bench
 
 S = 1_000_000
 
@@ -87,7 +85,7 @@ def test_an_isr_that_shrinks_below_the_minimum_after_the_append_says_so():
 
 
 def test_a_deposed_leader_fails_what_waits_and_refuses_more():
-    """ReplicaManagerTest.testClearProducePurgatoryOnStopReplica, ...OnBecomeFollower."""
+    """ReplicaManagerTest.testClearPurgatoryOnBecomingFollower."""
     bench = led()
     bench.produce("b0")
     bench.elect(1, (0, 1, 2))
@@ -97,104 +95,20 @@ def test_a_deposed_leader_fails_what_waits_and_refuses_more():
     assert bench.replica("b0").role is Role.FOLLOWER
 
 
-def test_equal_and_older_leader_epochs_are_ignored():
-    """Spec 2.1: STALE_CONTROLLER_EPOCH for the partition, harmless."""
-    bench = led()
-    bench.elect(0, (0, 1, 2))
-
-    for epoch in (bench.epoch, bench.epoch - 1):
-        reply = bench.tell_state("b0", leader=1, leader_epoch=epoch)
-        assert [row.error_code for row in reply.partition_errors] == [ErrorCode.STALE_CONTROLLER_EPOCH]
-    assert bench.replica("b0").role is Role.LEADER
-
-
-def test_a_broker_that_is_no_replica_does_nothing():
-    """Spec 2.1."""
-    bench = Bench(2)
-    reply = bench.tell_state("b1", leader=0, leader_epoch=3, replicas=(0, 2))
-
-    assert [row.error_code for row in reply.partition_errors] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-    assert AT not in bench.brokers["b1"].replicas
-
-
-def test_a_follower_of_a_leader_it_does_not_see_alive_keeps_its_role():
-    """Spec 2.1; KAFKA-4443: the metadata must come first."""
-    bench = led()
-    bench.crash("b2")
-    bench.tell_brokers()
-    bench.elect(2, (0, 1, 2), to=(1,))
-
-    assert bench.replica("b1").leader == 0
-    assert bench.replica("b1").leader_epoch == bench.epoch - 1
-
-
-@pytest.mark.parametrize(
-    ("broker_epoch", "error"),
-    [
-        pytest.param(BROKER_EPOCH, ErrorCode.STALE_BROKER_EPOCH, id="stale"),
-        pytest.param(BROKER_EPOCH + 1, ErrorCode.NONE, id="correct"),
-        pytest.param(BROKER_EPOCH + 2, ErrorCode.NONE, id="newer"),
-        pytest.param(-1, ErrorCode.NONE, id="none"),
-    ],
-)
-def test_control_requests_for_an_earlier_life_are_refused(broker_epoch, error):
-    """BrokerEpochIntegrationTest: testControlRequestWith{Correct,Stale,Newer}BrokerEpoch; KIP-380."""
-    bench = led()
-
-    reply = bench.tell_state("b0", leader=1, leader_epoch=9, broker_epoch=broker_epoch)
-
-    assert reply.error_code is error
-    assert (bench.replica("b0").leader_epoch == 9) is (error is ErrorCode.NONE)
-
-
-def test_requests_of_an_older_controller_are_refused_and_those_of_an_equal_one_are_not():
-    """LeaderElectionTest.testLeaderElectionWithStaleControllerEpoch."""
-    bench = led()
-    bench.tell_brokers(controller_epoch=3)
-
-    assert bench.tell_state("b0", leader=1, leader_epoch=9, controller_epoch=2).error_code is (
-        ErrorCode.STALE_CONTROLLER_EPOCH
-    )
-    assert bench.tell_state("b0", leader=1, leader_epoch=9, controller_epoch=3).error_code is ErrorCode.NONE
-
-
 @pytest.mark.parametrize("delete", [False, True])
-@pytest.mark.parametrize(
-    ("epoch", "error"),
-    [
-        pytest.param(6, ErrorCode.NONE, id="newer"),
-        pytest.param(4, ErrorCode.FENCED_LEADER_EPOCH, id="older"),
-        pytest.param(5, ErrorCode.NONE, id="equal"),
-        pytest.param(-1, ErrorCode.NONE, id="without an epoch"),
-        pytest.param(-2, ErrorCode.NONE, id="deletion"),
-    ],
-)
-def test_stop_replica_by_leader_epoch(epoch, error, delete):
-    """ReplicaManagerTest.testStopReplicaWith...: newer, older, equal (KAFKA-13972), -1, -2; with and without delete."""
-    bench = Bench()
-    bench.epoch = 4
-    bench.elect(0, (0, 1, 2))
-    bench.settle(S)
+def test_a_stopped_leader_answers_everybody_who_waits(delete: bool):
+    """ReplicaManagerTest.testClearProducePurgatoryOnStopReplica, testClearFetchPurgatoryOnStopReplica."""
+    bench = led()
+    bench.produce("b0")
+    row = FetchPartition(topic="t", partition=0, fetch_offset=0)
+    parked = bench.ask("b0", Fetch(max_wait_ms=30_000, min_bytes=1, partitions=(row,)), 11, sender="c1")
+    assert errors(bench) == [] and parked is None
 
-    (row,) = bench.stop("b1", epoch, delete=delete).partition_errors
+    bench.stop("b0", bench.epoch + 1, delete=delete)
 
-    assert row.error_code is error
-    stopped = error is ErrorCode.NONE
-    assert (AT in bench.brokers["b1"].replicas) is not (stopped and delete)
-    assert bench.brokers["b1"].fetchers.is_copied(AT) is not stopped
-
-
-def test_stop_replica_of_the_past_and_of_what_is_not_there():
-    """KIP-570, KAFKA-13972 off; ReplicaManagerTest.testStopReplicaWithInexistentPartition."""
-    strict = Bench(rules=evolve(TODAY, stop_epoch=StopEpoch.HIGHER))
-    strict.elect(0, (0, 1, 2))
-    (row,) = strict.stop("b1", strict.epoch).partition_errors
-    assert row.error_code is ErrorCode.FENCED_LEADER_EPOCH
-    (row,) = Bench().stop("b1", 3, delete=True).partition_errors
-    assert row.error_code is ErrorCode.NONE
-    (stale,) = (Bench() for _ in range(1))
-    stale.tell_brokers(controller_epoch=5)
-    assert stale.stop("b1", 3, controller_epoch=4).error_code is ErrorCode.STALE_CONTROLLER_EPOCH
+    assert errors(bench) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    (fetched,) = [reply for _, reply in bench.replies if isinstance(reply, FetchReply)]
+    assert [one.error for one in fetched.partitions] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
 def test_a_stuck_follower_leaves_the_isr_and_joins_again():
@@ -215,8 +129,40 @@ def test_a_stuck_follower_leaves_the_isr_and_joins_again():
     assert ends(bench) == [(1, 1)] * 3
 
 
-def test_an_isr_write_that_the_store_refuses_changes_nothing():
+def test_a_replica_joins_only_when_the_store_says_so():
     """PartitionTest.testIsrNotExpandedIfUpdateFails: somebody else wrote; its LeaderAndIsr will come."""
+    bench = led()
+    bench.elect(0, (0, 1))
+    bench.version += 1
+    bench.settle(2 * S)
+
+    assert bench.replica("b0").in_sync.members == (0, 1)
+    assert any(isinstance(fact, IsrChangeFailed) and fact.isr == (0, 1, 2) for _, fact in bench.notes)
+
+    bench.tell_state("b0", leader_epoch=bench.epoch + 1)
+    bench.tell_state("b2", leader_epoch=bench.epoch + 1)
+    bench.settle(2 * S)
+    assert bench.replica("b0").in_sync.members == bench.isr == (0, 1, 2)
+
+
+def test_a_broker_that_shuts_down_does_not_come_back_into_the_isr():
+    """ControllerIntegrationTest.testShutdownBrokerNotAddedToIsr: here it is stopped, and its last fetch is fenced."""
+    bench = led()
+    bench.produce("b0", 1)
+    for _ in range(5):  # b2's next fetch, from the log's end, is on its way
+        bench.deliver("b0", "b2")
+        bench.write_all()
+    assert bench.mail["b2", "b0"]
+    bench.stop("b2", bench.epoch)
+    bench.elect(0, (0, 1), to=(0, 1))
+    bench.settle(3 * S)
+
+    assert bench.isr == bench.replica("b0").in_sync.members == (0, 1)
+    assert ends(bench)[:2] == [(1, 1)] * 2, "nobody waits for it"
+
+
+def test_an_isr_write_that_the_store_refuses_changes_nothing():
+    """PartitionTest.testIsrNotShrunkIfUpdateFails."""
     bench = led()
     bench.crash("b2")
     bench.produce("b0")
@@ -317,8 +263,43 @@ def test_a_restart_finds_its_log_and_its_checkpoint():
     assert bench.replica("b2").role is Role.IDLE
 
 
+@pytest.mark.parametrize(
+    ("version", "error"), [(4, ErrorCode.LEADER_NOT_AVAILABLE), (5, ErrorCode.OFFSET_NOT_AVAILABLE)]
+)
+def test_a_new_leader_tells_no_latest_offset_below_what_its_predecessor_told(version: int, error: ErrorCode):
+    """PartitionTest.testMonotonicOffsetsAfterLeaderChange; KIP-207: until its watermark passed its epoch's start."""
+
+    def latest(name: str, timestamp_ms: int = -1, replica_id: int = -1) -> tuple[ErrorCode, int]:
+        question = OffsetQuestion(topic="t", partition=0, timestamp_ms=timestamp_ms)
+        request = ListOffsets(replica_id=replica_id, questions=(question,))
+        (answer,) = bench.ask(name, request, version, sender="c1").answers
+        return answer.error, answer.offset
+
+    bench = led()
+    bench.produce("b0", 4)
+    while bench.replica("b0").log.high_watermark < 4:  # the followers have it all, and know nothing of that yet
+        for name in ("b1", "b2"):
+            if bench.replica(name).log.end_offset < 4 or bench.mail.get((name, "b0")):
+                bench.deliver("b0", name) if bench.replica(name).log.end_offset < 4 else None
+                bench.deliver(name, "b0")
+        bench.write_all()
+    assert latest("b0") == (ErrorCode.NONE, 4)
+    time_ms = bench.now_us // 1_000
+
+    bench.elect(1, (0, 1, 2))
+    assert bench.replica("b1").log.high_watermark == 0
+    assert latest("b1") == (error, -1)
+    assert latest("b1", timestamp_ms=time_ms - 10) == (error, -1), "there is one, above the watermark"
+    assert latest("b1", timestamp_ms=-2) == (ErrorCode.NONE, 0), "the earliest is what it is"
+    assert latest("b1", replica_id=2) == (ErrorCode.NONE, 4), "followers ask for the log's end"
+
+    bench.settle(2 * S)
+    assert latest("b1") == (ErrorCode.NONE, 4)
+    assert latest("b1", timestamp_ms=time_ms + 60_000) == (ErrorCode.NONE, -1)
+
+
 def test_a_new_leader_begins_with_its_own_watermark_and_never_lowers_it():
-    """PartitionTest.testMonotonicOffsetsAfterLeaderChange."""
+    """PartitionTest.testMonotonicOffsetsAfterLeaderChange, its other half."""
     bench = led()
     bench.produce("b0", 4)
     bench.settle(2 * S)
