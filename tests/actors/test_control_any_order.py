@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from actors.controller_rules import CONTROLLER_BUGS, RULES, ControllerRules
-from protocol.commands import DelayWatches, ExpireSession, FreezeSession, LoseStoreAnswer, RemoveNode
+from protocol.commands import DelayWatches, EndStoreFault, ExpireSession, FreezeSession, LoseStoreAnswer, RemoveNode
 from protocol.config import ControllerConfig
 from protocol.messages.control import ControlledShutdown, ElectLeaders
 from protocol.names import TopicPartition
@@ -217,6 +217,7 @@ class ControlPlane(RuleBasedStateMachine):
         world = self.world
         if not world.ids:
             return
+        world.tell("zk", EndStoreFault(number=-1))  # lost answers that are still to come would cost 4 s each
         for broker in BROKERS:
             if not world.is_up(broker):
                 world.revive(broker)
