@@ -7,8 +7,8 @@ promised: every event and reply of a session arrives in the order of the changes
 Sessions: each request of a client keeps its session alive; one that is silent for its timeout expires, its ephemeral
 nodes go, and whoever watched them is told. The client learns of it when it speaks to the store again.
 
-Faults are told as commands: ``LoseStoreAnswer`` (executed, then the connection goes dead), ``FreezeSession``,
-``DelayWatches``, ``ExpireSession``.
+Faults are told as commands: ``LoseStoreAnswer`` (executed or not, then the connection goes dead), ``FreezeSession``,
+``DelayWatches``, ``ExpireSession``; ``EndStoreFault`` ends one. Each that takes effect says so (``StoreFaultHit``).
 
 Source: ZooKeeper 3.5 programmer's guide, "ZooKeeper Sessions", "ZooKeeper Watches"; spec section 0.
 """
@@ -17,6 +17,7 @@ from actors.machine import Caller, Event, LinkDown, Machine, Received, TimerFire
 from actors.store_tree import Change, Tree, Watches
 from protocol.commands import (
     DelayWatches,
+    EndStoreFault,
     ExpireSession,
     FreezeSession,
     LoseStoreAnswer,
@@ -51,30 +52,35 @@ READS = (StoreOpKind.EXISTS, StoreOpKind.GET_DATA, StoreOpKind.GET_CHILDREN)
 class _Session:
     """A live session and the actors that speak under it."""
 
-    __slots__ = ("client", "frozen", "id", "inbox", "timeout_us")
+    __slots__ = ("client", "frozen_by", "id", "inbox", "timeout_us")
 
     def __init__(self, number: int, client: ActorName, timeout_us: int) -> None:
         self.id = number
         self.client = client
         """Who opened it."""
         self.timeout_us = timeout_us
-        self.frozen = False
-        """Whether nothing is heard of its clients and said to them; it may expire so."""
+        self.frozen_by: dict[int, None] = {}
+        """Numbers of the faults that freeze it: nothing is heard of its clients and said to them; it may expire so."""
         self.inbox: list[Received] = []
         """What arrived while it is frozen."""
+
+    @property
+    def frozen(self) -> bool:
+        """Whether it is frozen."""
+        return bool(self.frozen_by)
 
 
 class _Channel:
     """The connection of one actor. ``dead``: nothing is heard or said on it any more."""
 
-    __slots__ = ("caller", "dead", "delay_us", "held", "session")
+    __slots__ = ("caller", "dead", "held", "held_by", "session")
 
     def __init__(self, caller: Caller, session: _Session) -> None:
         self.caller = caller
         self.session = session
         self.dead = False
-        self.delay_us = 0
-        """How long to keep back the next watch event."""
+        self.held_by = -1
+        """The number of the fault that keeps a watch event back."""
         self.held: list[tuple[Caller, object]] | None = None
         """What waits behind a watch event that is kept back; None when none is."""
 
@@ -91,6 +97,10 @@ class Store(Machine):
         self._frozen: dict[int, _Session] = {}
         self._last_session = 0
         self._losses: list[LoseStoreAnswer] = []
+        self._delays: list[DelayWatches] = []
+        """Faults that wait for their request, their watch."""
+        self._lingering: dict[int, list[int]] = {}
+        """Number of an expiry -> the sessions whose nodes stayed."""
 
     def handle(self, event: Event) -> None:
         """Requests of sessions; silence; broken connections; faults."""
@@ -104,26 +114,15 @@ class Store(Machine):
             case TimerFired(key=("session", number)):
                 self._end(self.sessions[int(number)], "expired")
             case TimerFired(key=("thaw", number)):
-                self._thaw(self._frozen.pop(int(number)))
+                self._thaw(self._frozen[int(number)], None)
             case TimerFired(key=("release", client)):
                 self._release(client)
             case LinkDown(peer=peer):
                 self._channels.pop(peer, None)
                 self.watches.forget(peer)
                 self.stop_timer(("release", peer))
-            case Told(command=LoseStoreAnswer() as command):
-                self._losses.append(command)
-            case Told(command=FreezeSession(client=client, for_us=for_us)):
-                self._freeze(client, for_us)
-            case Told(command=DelayWatches(client=client, for_us=for_us)):
-                if client in self._channels:
-                    self._channels[client].delay_us = for_us
             case TimerFired(key=("linger", number)):
                 self._remove_ephemerals(int(number), "")
-            case Told(command=ExpireSession(client=client, linger_us=linger_us)):
-                for session in [each for each in self.sessions.values() if each.client == client]:
-                    self.note(StoreFaultHit(fault="ExpireSession", client=client))
-                    self._end(session, "expired", linger_us)
             case Told(command=SeedNodes(nodes=nodes)):
                 for path, data in nodes:
                     self._changed(self.tree.make(path, data), "")
@@ -132,8 +131,26 @@ class Store(Machine):
                 self._changed(self.tree.write(NO_SESSION, (removal,))[1], "")
             case Told(command=Start()):
                 pass
+            case Told(command=command):
+                self._fault(command)
             case _:
                 raise AssertionError(f"{self.name}: {event}")
+
+    def _fault(self, command: object) -> None:
+        match command:
+            case LoseStoreAnswer():
+                self._losses.append(command)
+            case FreezeSession():
+                self._freeze(command)
+            case DelayWatches():
+                self._delays.append(command)
+            case ExpireSession(client=client):
+                for session in [each for each in self.sessions.values() if each.client == client]:
+                    self._expire(session, command)
+            case EndStoreFault(number=number):
+                self._end_fault(number)
+            case _:
+                raise AssertionError(f"{self.name}: {command}")
 
     def _heard(self, event: Received) -> None:
         request = event.message
@@ -192,6 +209,12 @@ class Store(Machine):
         else:
             self._remove_ephemerals(session.id, session.client)
 
+    def _expire(self, session: _Session, command: ExpireSession) -> None:
+        self.note(StoreFaultHit(fault="ExpireSession", client=command.client, number=command.number))
+        if command.linger_us:
+            self._lingering.setdefault(command.number, []).append(session.id)
+        self._end(session, "expired", command.linger_us)
+
     def _remove_ephemerals(self, session_id: int, client: ActorName) -> None:
         self._changed(self.tree.end_session(session_id), client)
 
@@ -213,13 +236,16 @@ class Store(Machine):
     # --- operations --------------------------------------------------------------------------------------------
 
     def _execute(self, event: Received, request: StoreOps, channel: _Channel) -> None:
+        loss = self._loss(event.peer, request) if self._losses else None
+        if loss is not None:
+            channel.dead, channel.held = True, None
+            self.note(StoreFaultHit(fault="LoseStoreAnswer", client=event.peer, number=loss.number))
+            if not loss.executed:
+                return
         changes: list[Change] = []
         results = tuple(
             self._transaction(event.peer, request.session_id, each, changes) for each in request.transactions
         )
-        if self._losses and self._loses(event.peer):
-            channel.dead, channel.held = True, None
-            self.note(StoreFaultHit(fault="LoseStoreAnswer", client=event.peer))
         self._tell_changes(changes)
         self._say(channel, caller_of(event), StoreOpsReply(code=StoreCode.OK, zxid=self.tree.zxid, results=results))
 
@@ -242,17 +268,20 @@ class Store(Machine):
         if code is StoreCode.OK or op.kind is StoreOpKind.EXISTS:
             self.watches.add(client, op.path, child=op.kind is StoreOpKind.GET_CHILDREN)
 
-    def _loses(self, client: ActorName) -> bool:
-        """Whether a LoseStoreAnswer is due with this request; all that match count it."""
-        due = -1
-        for index, loss in enumerate(self._losses):
-            if loss.client in ("", client):
-                self._losses[index] = LoseStoreAnswer(client=loss.client, nth=loss.nth - 1)
-                if loss.nth <= 1 and due < 0:
-                    due = index
-        if due >= 0:
-            del self._losses[due]
-        return due >= 0
+    def _loss(self, client: ActorName, request: StoreOps) -> LoseStoreAnswer | None:
+        """The LoseStoreAnswer that is due with this request; all that match count it."""
+        writes = any(op.kind not in READS for each in request.transactions for op in each.ops)
+        due: LoseStoreAnswer | None = None
+        waiting: list[LoseStoreAnswer] = []
+        for loss in self._losses:
+            if loss.client not in ("", client) or (loss.writes_only and not writes):
+                waiting.append(loss)
+            elif loss.nth <= 1 and due is None:
+                due = loss
+            else:
+                waiting.append(_one_less(loss))
+        self._losses = waiting
+        return due
 
     # --- telling -----------------------------------------------------------------------------------------------
 
@@ -280,11 +309,14 @@ class Store(Machine):
                 self._say_events(channel, events)
 
     def _say_events(self, channel: _Channel, events: list[WatchEvent]) -> None:
-        if channel.delay_us and channel.held is None:
-            self.note(StoreFaultHit(fault="DelayWatches", client=channel.caller.actor))
-            self.start_timer(("release", channel.caller.actor), channel.delay_us)
-            channel.delay_us = 0
-            channel.held = []
+        client = channel.caller.actor
+        delay = next((each for each in self._delays if each.client == client), None) if self._delays else None
+        if delay is not None and channel.held is None and not channel.dead:
+            self._delays.remove(delay)
+            self.note(StoreFaultHit(fault="DelayWatches", client=client, number=delay.number))
+            if delay.for_us:
+                self.start_timer(("release", client), delay.for_us)
+            channel.held, channel.held_by = [], delay.number
         self._say(channel, channel.caller, StoreEvents(zxid=self.tree.zxid, events=tuple(events)))
 
     def _say(self, channel: _Channel, caller: Caller, message: object) -> None:
@@ -299,28 +331,70 @@ class Store(Machine):
 
     def _release(self, client: ActorName) -> None:
         channel = self._channels.get(client)
-        if channel is None or channel.held is None or channel.session.frozen:
+        if channel is None or channel.held is None:
             return
-        held, channel.held = channel.held, None
+        if channel.session.frozen:
+            channel.held_by = -1  # It waits for the session only.
+            return
+        held, channel.held, channel.held_by = channel.held, None, -1
         for caller, message in held:
             self._say(channel, caller, message)
 
-    # --- frozen sessions ---------------------------------------------------------------------------------------
+    # --- frozen sessions, and the end of faults ------------------------------------------------------------------
 
-    def _freeze(self, client: ActorName, for_us: int) -> None:
-        channel = self._channels.get(client)
-        if channel is None or channel.session.id not in self.sessions:
+    def _freeze(self, command: FreezeSession) -> None:
+        session = self._session_of(command.client)
+        if session is None:
             return
-        session = channel.session
-        session.frozen = True
+        session.frozen_by[command.number] = None
         self._frozen[session.id] = session
-        self.note(StoreFaultHit(fault="FreezeSession", client=client))
-        self.start_timer(("thaw", str(session.id)), for_us)
+        self.note(StoreFaultHit(fault="FreezeSession", client=command.client, number=command.number))
+        if command.for_us:
+            self.start_timer(("thaw", str(session.id)), command.for_us)
 
-    def _thaw(self, session: _Session) -> None:
-        session.frozen = False
-        for client in [client for client, channel in self._channels.items() if channel.session is session]:
-            self._release(client)
+    def _session_of(self, client: ActorName) -> _Session | None:
+        """The live session that a client speaks under, or has opened."""
+        channel = self._channels.get(client)
+        if channel is not None and channel.session.id in self.sessions:
+            return channel.session
+        return next((each for each in self.sessions.values() if each.client == client), None)
+
+    def _thaw(self, session: _Session, number: int | None) -> None:
+        """One fault that freezes it is over; None: all."""
+        if number is None:
+            session.frozen_by.clear()
+        else:
+            session.frozen_by.pop(number, None)
+        if session.frozen:
+            return
+        del self._frozen[session.id]
+        self.stop_timer(("thaw", str(session.id)))
+        for client, channel in list(self._channels.items()):
+            if channel.session is session and channel.held_by == -1:
+                self._release(client)
         inbox, session.inbox = session.inbox, []
         for event in inbox:
             self._heard(event)
+
+    def _end_fault(self, number: int) -> None:
+        self._losses = [each for each in self._losses if each.number != number]
+        self._delays = [each for each in self._delays if each.number != number]
+        for client in [client for client, channel in self._channels.items() if channel.held_by == number]:
+            self.stop_timer(("release", client))
+            self._release(client)
+        for session in [each for each in self._frozen.values() if number in each.frozen_by]:
+            self._thaw(session, number)
+        for session_id in self._lingering.pop(number, ()):
+            self.stop_timer(("linger", str(session_id)))
+            self._remove_ephemerals(session_id, "")
+
+
+def _one_less(loss: LoseStoreAnswer) -> LoseStoreAnswer:
+    """The fault after a request that it counts."""
+    return LoseStoreAnswer(
+        client=loss.client,
+        nth=loss.nth - 1,
+        executed=loss.executed,
+        writes_only=loss.writes_only,
+        number=loss.number,
+    )

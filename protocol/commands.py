@@ -131,30 +131,40 @@ class LoseStoreAnswer:
     """Store: execute the ``nth`` operation request (1 = next) of this client, then let its connection go dead.
 
     The client hears nothing more on this connection: neither the answer nor a watch. It gives up after its read
-    timeout and comes back not knowing what happened. ``client``: an actor, or "" for anyone.
+    timeout and comes back not knowing what happened. ``client``: an actor, or "" for anyone. ``executed`` False: the
+    connection goes dead before, and nothing happened. ``writes_only``: requests that only read do not count.
+    ``number``, here and below: what ``StoreFaultHit`` and ``EndStoreFault`` call this fault; -1: nobody asks.
     """
 
     client: str
     nth: int = since(0, default=1)
+    executed: bool = since(0, default=True)
+    writes_only: bool = since(0, default=False)
+    number: int = since(0, default=-1)
 
 
 @value
 class FreezeSession:
     """Store: neither hear nor answer the session of this client (an actor) for a while; it may expire meanwhile.
 
-    What it sent is executed afterwards, in order, if the session still lives.
+    What it sent is executed afterwards, in order, if the session still lives. ``for_us`` 0: until it is ended.
     """
 
     client: str
     for_us: int
+    number: int = since(0, default=-1)
 
 
 @value
 class DelayWatches:
-    """Store: keep the next fired watch of this client back for so long, and all that is said to it after (order)."""
+    """Store: keep the next fired watch of this client back for so long, and all that is said to it after (order).
+
+    ``for_us`` 0: until it is ended.
+    """
 
     client: str
     for_us: int
+    number: int = since(0, default=-1)
 
 
 @value
@@ -166,6 +176,17 @@ class ExpireSession:
 
     client: str
     linger_us: int = since(0, default=0)
+    number: int = since(0, default=-1)
+
+
+@value
+class EndStoreFault:
+    """Store: the fault of this number is over.
+
+    What has not hit yet will not, a frozen session is heard again, what was kept back is said, lingering nodes go.
+    """
+
+    number: int
 
 
 @value

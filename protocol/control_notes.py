@@ -1,6 +1,9 @@
 """What the control plane and replicas report: the store, controllers, leaders and followers. See ``protocol.notes``."""
 
 from protocol.errors import ErrorCode
+from protocol.messages.data import TopicMetadata
+from protocol.names import TopicPartition
+from protocol.schema import since
 from protocol.values import value
 
 # --- metadata store ------------------------------------------------------------------------------------------------
@@ -37,10 +40,14 @@ class NodeWritten:
 
 @value
 class StoreFaultHit:
-    """A fault told to the store took effect (LoseStoreAnswer, FreezeSession, DelayWatches, ExpireSession)."""
+    """A fault told to the store took effect (LoseStoreAnswer, FreezeSession, DelayWatches, ExpireSession).
+
+    ``number``: what the one who told it calls it (-1: nothing).
+    """
 
     fault: str
     client: str
+    number: int = since(0, default=-1)
 
 
 # --- controller ----------------------------------------------------------------------------------------------------
@@ -224,6 +231,27 @@ class ControlRequestRefused:
 
 
 @value
+class ControlRequestTaken:
+    """A broker obeyed a control request; said when its epochs are not the last one's. Broker epoch -1: it has none."""
+
+    api: str
+    controller_epoch: int
+    broker_epoch: int
+
+
+@value
+class MetadataCached:
+    """What a broker's metadata cache has after an UpdateMetadata: who lives, and the partitions that it spoke of.
+
+    ``gone``: partitions that it spoke of and that are not in the cache.
+    """
+
+    live_brokers: tuple[int, ...]
+    topics: tuple[TopicMetadata, ...]
+    gone: tuple[TopicPartition, ...]
+
+
+@value
 class BecameLeader:
     """A replica leads from now on; its log ends at ``end_offset`` (the epoch's start) and it knows this watermark."""
 
@@ -292,6 +320,17 @@ class HighWatermarkAdvanced:
     partition: int
     leader_epoch: int
     high_watermark: int
+
+
+@value
+class IsrProposed:
+    """A leader asks the store for a new ISR. Until it knows the outcome, ``counted`` count for its high watermark."""
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    counted: tuple[int, ...]
 
 
 @value

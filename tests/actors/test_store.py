@@ -10,6 +10,7 @@ from actors.store import Store
 from actors.store_session import SessionState, StoreSession
 from protocol.commands import (
     DelayWatches,
+    EndStoreFault,
     ExpireSession,
     FreezeSession,
     LoseStoreAnswer,
@@ -421,6 +422,104 @@ def test_an_expired_sessions_nodes_may_linger():
     assert "/e" in world.nodes
     world.run(2_000)
     assert "/e" not in world.nodes
+
+
+def test_a_write_that_was_not_executed_and_whose_answer_is_lost_is_sent_again():
+    """The other uncertain outcome: the client comes back and its write happens once, with the version it named."""
+    world = Stores()
+    world.tell("zk", LoseStoreAnswer(client="c1", executed=False, number=7))
+    world.tell("c1", [set_data("/a", b"1", 0)])
+    world.run(100)
+    assert world.nodes["/a"] == b"0"
+
+    world.run(TIMEOUT_MS)
+
+    assert [result.code for result in world.take("c1") if isinstance(result, TransactionResult)] == [OK]
+    assert [(fact.client, fact.number) for fact in world.facts(StoreFaultHit)] == [("c1", 7)]
+
+
+def test_only_writes_are_counted_when_only_a_write_is_to_lose_its_answer():
+    """Reads pass; of two writes the second is hit."""
+    world = Stores()
+    world.tell("zk", LoseStoreAnswer(client="c1", nth=2, writes_only=True))
+
+    assert [result.code for result in world.ask("c1", get("/a"))] == [OK]
+    assert [result.code for result in world.ask("c1", set_data("/a", b"1"))] == [OK]
+    assert [result.code for result in world.ask("c1", get("/a"))] == [OK]
+    assert world.facts(StoreFaultHit) == []
+    assert world.ask("c1", set_data("/a", b"2")) == []
+    assert [fact.fault for fact in world.facts(StoreFaultHit)] == ["LoseStoreAnswer"]
+
+
+def test_a_fault_that_ends_before_it_hits_never_hits():
+    """EndStoreFault: neither the loss nor the delay that waited; those of other numbers do."""
+    world = Stores()
+    world.ask("c1", get("/a", watch=True))
+    world.tell("zk", LoseStoreAnswer(client="c1", number=1))
+    world.tell("zk", DelayWatches(client="c1", for_us=0, number=2))
+    for number in (1, 2, 3):
+        world.tell("zk", EndStoreFault(number=number))
+
+    world.ask("c2", set_data("/a", b"1"))
+
+    assert world.take("c1") == [_changed("/a")]
+    assert [result.code for result in world.ask("c1", get("/a"))] == [OK]
+    assert world.facts(StoreFaultHit) == []
+
+
+def test_what_a_fault_does_until_it_is_ended_is_over_when_it_ends():
+    """A delayed watch is said, a frozen session is heard, lingering nodes go: each by its own number only."""
+    world = Stores()
+    world.ask("c1", get("/a", watch=True), create("/e", b"", EPHEMERAL))
+    world.tell("zk", DelayWatches(client="c1", for_us=0, number=1))
+    world.ask("c2", set_data("/a", b"1"))
+    assert world.take("c1") == []
+    world.tell("zk", EndStoreFault(number=2))
+    world.run(10)
+    assert world.take("c1") == []
+    world.tell("zk", EndStoreFault(number=1))
+    world.run(10)
+    assert world.take("c1") == [_changed("/a")]
+
+    for number in (3, 4):
+        world.tell("zk", FreezeSession(client="c1", for_us=0, number=number))
+    world.tell("zk", EndStoreFault(number=3))
+    assert world.ask("c1", set_data("/a", b"2")) == []
+    assert world.nodes["/a"] == b"1", "the other fault freezes it still"
+    world.tell("zk", EndStoreFault(number=4))
+    world.run(10)
+    assert world.nodes["/a"] == b"2"
+
+    world.tell("zk", ExpireSession(client="c1", linger_us=60_000_000, number=5))
+    world.run(10)
+    assert "/e" in world.nodes
+    world.tell("zk", EndStoreFault(number=5))
+    world.run(10)
+    assert "/e" not in world.nodes
+
+
+def test_a_watch_delayed_while_its_session_is_frozen_waits_for_both():
+    """Whichever ends last lets it go."""
+    for frozen_ms, delayed_ms in ((2_000, 1_000), (1_000, 2_000)):
+        world = Stores()
+        world.ask("c1", get("/a", watch=True))
+        world.tell("zk", DelayWatches(client="c1", for_us=delayed_ms * 1_000, number=1))
+        world.tell("zk", FreezeSession(client="c1", for_us=frozen_ms * 1_000, number=2))
+        world.tell("c2", [set_data("/a", b"1")])
+        world.run(1_500)
+        assert world.take("c1") == []
+        world.run(1_000)
+        assert world.take("c1") == [_changed("/a")]
+
+
+def test_a_fault_at_a_client_without_a_session_does_not_hit():
+    """Nothing is frozen, nothing expires, and nobody says so."""
+    world = Stores()
+    world.tell("zk", FreezeSession(client="c9", for_us=1_000))
+    world.tell("zk", ExpireSession(client="c9"))
+    world.run(10)
+
+    assert world.facts(StoreFaultHit) == []
 
 
 def test_operators_write_and_remove_nodes_and_watches_fire():
