@@ -1,7 +1,7 @@
 """Leaders and followers one step at a time, with the test as controller and store.
 
-Mirrors tests of Kafka's PartitionTest, ReplicaManagerTest and EpochDrivenReplicationProtocolAcceptanceTest (spec, section
-5). What controllers may tell is in ``test_replica_control``, copying in ``test_fetcher``.
+Mirrors tests of Kafka's PartitionTest, ReplicaManagerTest and EpochDrivenReplicationProtocolAcceptanceTest (spec 5).
+What controllers may tell is in ``test_replica_control``, copying in ``test_fetcher``.
 """
 
 import pytest
