@@ -59,7 +59,9 @@ class LeaderEpochs:
         return True
 
     def truncate_end(self, end_offset: int) -> None:
-        """The log ends here now: epochs that started at or behind it are forgotten."""
+        """The log ends here now: epochs that started at or behind it are forgotten. Undefined (-1): nothing changes."""
+        if end_offset == UNDEFINED_OFFSET:
+            return
         keep = bisect_left(self._starts, end_offset)
         del self._epochs[keep:], self._starts[keep:]
 

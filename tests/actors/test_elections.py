@@ -45,7 +45,8 @@ def test_reassign_picks_the_first_live_in_sync_replica_of_the_target(target, isr
 
 
 @pytest.mark.parametrize(
-    ("isr", "live", "leader"), [((2, 4), (2, 4), 2), ((2,), (), None), ((4,), (2, 4), None), ((2, 4), (4,), None)]
+    ("isr", "live", "leader"),
+    [((2, 4), (2, 4), 2), ((2,), (), None), ((4,), (2, 4), None), ((2, 4), (4,), None), ((), (), None)],
 )
 def test_preferred_is_the_first_assigned_or_nobody(isr, live, leader):
     """testPreferredReplicaPartitionLeaderElection, ...InIsrNotLive, ...NotInIsrLive, ...NotInIsrNotLive."""

@@ -47,6 +47,9 @@ def test_assigning_keeps_epochs_and_starts_ascending(assigned, kept):
         pytest.param([(0, 10), (2, 13), (4, 17)], 20, 2, EpochEndOffset(2, 17), id="a known one"),
         pytest.param([(0, 10), (2, 13), (4, 17)], 20, 3, EpochEndOffset(2, 17), id="another gap"),
         pytest.param([(5, 11), (6, 12), (7, 13), (7, 12)], 14, 6, EpochEndOffset(5, 12), id="one that was overwritten"),
+        pytest.param([(5, 11), (6, 12), (7, 13), (7, 12)], 14, 5, EpochEndOffset(5, 12), id="the one below that"),
+        pytest.param([(0, 0), (1, 1), (2, 2)], 3, 0, EpochEndOffset(0, 1), id="a record each: the first"),
+        pytest.param([(0, 0), (1, 1), (2, 2)], 3, 2, EpochEndOffset(2, 3), id="a record each: the last"),
         pytest.param([(1, 5), (2, 6), (1, 7)], 8, 1, EpochEndOffset(1, 8), id="after going back, the new one"),
         pytest.param([(1, 5), (2, 6), (1, 7)], 8, 2, UNDEFINED, id="after going back, the forgotten one"),
     ],
@@ -64,11 +67,11 @@ def test_an_epoch_ends_where_the_next_known_one_begins(entries, log_end, epoch, 
         (11, [(2, 6), (3, 8)]),
         (12, [(2, 6), (3, 8), (4, 11)]),
         (0, []),
-        (-1, []),
+        (-1, [(2, 6), (3, 8), (4, 11)]),
     ],
 )
 def test_cutting_the_end_forgets_epochs_that_began_there(end, kept):
-    """LeaderEpochFileCacheTest.shouldTruncateFromEnd, shouldClearAll."""
+    """LeaderEpochFileCacheTest: shouldDropEntriesOnEpochBoundary..., shouldNotResetEpochHistoryHeadIfUndefined..."""
     epochs = cache((2, 6), (3, 8), (4, 11))
 
     epochs.truncate_end(end)
@@ -79,21 +82,59 @@ def test_cutting_the_end_forgets_epochs_that_began_there(end, kept):
 @pytest.mark.parametrize(
     ("start", "kept"),
     [
+        (-1, [(2, 6), (3, 8), (4, 11)]),
         (1, [(2, 6), (3, 8), (4, 11)]),
         (6, [(2, 6), (3, 8), (4, 11)]),
         (7, [(2, 7), (3, 8), (4, 11)]),
         (8, [(3, 8), (4, 11)]),
         (9, [(3, 9), (4, 11)]),
+        (10, [(3, 10), (4, 11)]),
+        (11, [(4, 11)]),
         (13, [(4, 13)]),
     ],
 )
 def test_cutting_the_start_keeps_the_epoch_of_the_first_record(start, kept):
-    """LeaderEpochFileCacheTest.preserveResetOffsetOnClearEarliest, shouldUpdateSavedOffsetWhen..., retain latest."""
+    """LeaderEpochFileCacheTest: shouldPreserveResetOffsetOnClearEarliest..., shouldUpdateSavedOffsetWhen...,
+    shouldNotClearAnythingIfOffset..., shouldUpdateOffsetBetweenEpochBoundaries..., shouldRetainLatestEpoch...,
+    shouldNotResetEpochHistoryTailIfUndefinedPassed.
+    """
     epochs = cache((2, 6), (3, 8), (4, 11))
 
     epochs.truncate_start(start)
 
     assert epochs.entries == tuple(kept)
+
+
+def test_an_empty_cache_stays_empty_and_knows_no_epoch():
+    """LeaderEpochFileCacheTest: shouldFetchLatestEpochOfEmptyCache, shouldClear{Earliest,Latest}OnEmptyCache."""
+    epochs = cache()
+
+    assert epochs.latest == -1
+    epochs.truncate_start(5)
+    epochs.truncate_end(5)
+    assert epochs.entries == ()
+    assert epochs.end_offset_for(7, 0) == UNDEFINED
+
+
+def test_all_can_be_forgotten():
+    """LeaderEpochFileCacheTest.shouldClearAllEntries."""
+    epochs = cache((2, 6), (3, 8))
+    epochs.clear()
+
+    assert epochs.entries == ()
+    assert epochs.assign(1, 0), "what comes next begins anew"
+
+
+def test_epochs_are_followed_through_many_leader_changes():
+    """LeaderEpochFileCacheTest: shouldIncreaseAndTrackEpochsAsLeadersChangeManyTimes, ...AsFollowerReceives..."""
+    epochs = cache((0, 0))
+    assert not epochs.assign(0, 0) and epochs.end_offset_for(0, 0) == EpochEndOffset(0, 0)
+    assert epochs.assign(1, 0) and epochs.entries == ((1, 0),), "nothing was written in epoch 0"
+    assert epochs.end_offset_for(1, 3) == EpochEndOffset(1, 3)
+    assert epochs.assign(2, 3) and not epochs.assign(2, 4), "more records of an epoch move nothing"
+    assert (epochs.latest, epochs.entries) == (2, ((1, 0), (2, 3)))
+    assert epochs.end_offset_for(1, 5) == EpochEndOffset(1, 3)
+    assert epochs.end_offset_for(2, 5) == EpochEndOffset(2, 5)
 
 
 def truncated(

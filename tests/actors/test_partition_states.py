@@ -8,7 +8,6 @@ from actors.control_batch import BatchNotEmpty
 from actors.control_context import PartitionPhase
 from actors.controller_store import ControllerMoved, delete
 from actors.elections import Strategy
-from actors.partition_states import MAY_FOLLOW
 from protocol.messages.store import StoreCode, StoreOpKind
 from protocol.nodes import CONTROLLER_EPOCH, PartitionState, config_data, epoch_data, topic_config_path
 from protocol.notes import LeaderElectedForPartition, StateChangeRefused
@@ -127,6 +126,21 @@ def test_an_online_partition_is_led_by_another_when_its_leader_shuts_down():
     assert not rows[2][T0].is_new
 
 
+def test_an_online_partition_returns_to_its_preferred_leader():
+    """testOnlinePartitionToOnlineTransition: everybody assigned is told, the ISR stays; nobody else is a reason."""
+    bench = ControllerBench(1, 2)
+    bench.topic("t", (1, 2), (1, 2))
+    bench.led(T0, 2, (2, 1))
+    bench.led(("t", 1), 2, (2,))
+
+    failed = bench.do(bench.controller.partitions.move([T0, ("t", 1)], ONLINE, Strategy.PREFERRED))
+
+    assert bench.state(T0) == PartitionState(1, 6, (2, 1), EPOCH)
+    assert {broker: list(rows) for broker, rows in bench.leader_and_isr().items()} == {1: [T0], 2: [T0]}
+    assert failed == {("t", 1): "preferred election found nobody"}
+    assert bench.context.phase(("t", 1)) is ONLINE and bench.state(("t", 1)).leader_epoch == 5
+
+
 def test_an_offline_partition_is_led_by_a_live_member_of_the_isr():
     """testOfflinePartitionToOnlinePartitionTransition; LE + 1, dead members leave the ISR."""
     bench = _offline(2)
@@ -205,6 +219,19 @@ def test_a_state_written_under_a_later_controller_epoch_is_left_alone():
     assert bench.sent == []
 
 
+VALID = {
+    (NON_EXISTENT, NEW),
+    (NEW, ONLINE),
+    (ONLINE, ONLINE),
+    (OFFLINE, ONLINE),
+    (NEW, OFFLINE),
+    (ONLINE, OFFLINE),
+    (OFFLINE, OFFLINE),
+    (OFFLINE, NON_EXISTENT),
+}
+"""The moves of spec 1.6; the other eight are refused."""
+
+
 @pytest.mark.parametrize(("old", "new"), list(itertools.product(PartitionPhase, PartitionPhase)))
 def test_the_table_of_moves_is_kept(old: PartitionPhase, new: PartitionPhase):
     """testInvalid...Transition, all of them: a move that the table lacks is noted and not made."""
@@ -219,8 +246,8 @@ def test_the_table_of_moves_is_kept(old: PartitionPhase, new: PartitionPhase):
 
     bench.do(bench.controller.partitions.move([T0], new, Strategy.OFFLINE if new is ONLINE else None))
 
-    allowed = old in MAY_FOLLOW[new]
-    assert bench.context.phase(T0) is (new if allowed or old is new else old)
+    allowed = (old, new) in VALID
+    assert bench.context.phase(T0) is (new if allowed else old)
     assert bool(bench.notes(StateChangeRefused)) is not allowed
 
 
