@@ -8,7 +8,23 @@ from emulator.hosts import Condition, Host
 from emulator.members import upgraded_to
 from emulator.network_rules import DuplicateRule, HoldRule, LossyRule, SlowRule, SplitRule
 from emulator.ongoing import Ongoing
-from protocol.commands import AnswerNext
+from emulator.store_actions import (
+    CreateTopic,
+    DeleteTopic,
+    ElectPreferredLeaders,
+    ExpiredSession,
+    FrozenSession,
+    LateWatches,
+    LostStoreAnswer,
+)
+from protocol.commands import (
+    AnswerNext,
+    DelayWatches,
+    EndStoreFault,
+    ExpireSession,
+    FreezeSession,
+    LoseStoreAnswer,
+)
 
 Outcome: TypeAlias = str | None
 """None: it took effect. A text: why not."""
@@ -222,6 +238,76 @@ def _kill(ongoing: Ongoing, index: int, action: faults.KillCoordinator) -> Outco
     return None
 
 
+# --- the metadata store --------------------------------------------------------------------------------------------
+
+
+def _tell_store(ongoing: Ongoing, index: int, action: faults.Action, for_us: int, command: object) -> Outcome:
+    outcome = ongoing.cluster.tell_store(command)
+    if outcome is None:
+        ongoing.lasts(index, action, for_us, lambda: ongoing.cluster.tell_store(EndStoreFault(number=index)))
+    return outcome
+
+
+def _lose_answer(ongoing: Ongoing, index: int, action: LostStoreAnswer) -> Outcome:
+    host = ongoing.host(action.host)
+    if isinstance(host, str):
+        return host
+    command = LoseStoreAnswer(
+        client=host.name if action.part == "broker" else _controller_of(host),
+        nth=action.nth,
+        executed=action.applied,
+        writes_only=True,
+        number=index,
+    )
+    return _tell_store(ongoing, index, action, 0, command)
+
+
+def _freeze(ongoing: Ongoing, index: int, action: FrozenSession) -> Outcome:
+    host = ongoing.host(action.host)
+    if isinstance(host, str):
+        return host
+    command = FreezeSession(client=_controller_of(host), for_us=0, number=index)
+    return _tell_store(ongoing, index, action, action.for_us, command)
+
+
+def _delay_watches(ongoing: Ongoing, index: int, action: LateWatches) -> Outcome:
+    host = ongoing.host(action.host)
+    if isinstance(host, str):
+        return host
+    command = DelayWatches(client=_controller_of(host), for_us=action.for_us, number=index)
+    return _tell_store(ongoing, index, action, 0, command)
+
+
+def _expire(ongoing: Ongoing, index: int, action: ExpiredSession) -> Outcome:
+    host = ongoing.host(action.host)
+    if isinstance(host, str):
+        return host
+    command = ExpireSession(client=_controller_of(host), linger_us=action.linger_us, number=index)
+    if not action.linger_us:
+        return ongoing.cluster.tell_store(command)
+    return _tell_store(ongoing, index, action, action.linger_us, command)
+
+
+def _controller_of(host: Host) -> str:
+    """The actor that opens a broker's session and sets its watches."""
+    return f"{host.name}/controller"
+
+
+def _create_topic(ongoing: Ongoing, index: int, action: CreateTopic) -> Outcome:
+    outcome = ongoing.cluster.create_topic(action.topic, action.partitions, action.replication_factor)
+    if outcome is None and action.records_per_s:
+        return ongoing.cluster.set_rate(action.topic, action.records_per_s)
+    return outcome
+
+
+def _delete_topic(ongoing: Ongoing, index: int, action: DeleteTopic) -> Outcome:
+    return ongoing.cluster.delete_topic(action.topic)
+
+
+def _elect(ongoing: Ongoing, index: int, action: ElectPreferredLeaders) -> Outcome:
+    return ongoing.cluster.elect_preferred_leaders(action.topics)
+
+
 APPLY: Mapping[type, Callable[[Ongoing, int, Any], Outcome]] = {
     faults.Crash: _crash,
     faults.Restart: _restart,
@@ -247,5 +333,15 @@ APPLY: Mapping[type, Callable[[Ongoing, int, Any], Outcome]] = {
     faults.SetRateOf: _rate,
     faults.MoveCoordinator: _move,
     faults.KillCoordinator: _kill,
+    LostStoreAnswer: _lose_answer,
+    FrozenSession: _freeze,
+    LateWatches: _delay_watches,
+    ExpiredSession: _expire,
+    CreateTopic: _create_topic,
+    DeleteTopic: _delete_topic,
+    ElectPreferredLeaders: _elect,
 }
 """What each action does. Every row of ``faults.ACTIONS`` has one here; a test holds the two tables together."""
+
+COUNTED_BY_NOTES = (faults.ErrorReply, LostStoreAnswer, FrozenSession, LateWatches, ExpiredSession)
+"""Actions that only arm something: they count when a note says that it took effect."""

@@ -45,6 +45,7 @@ BROKER_SESSION_US = 9_000_000
 """How long a broker that fell silent counts as alive. Source: ``broker.session.timeout.ms``, Kafka 3.9."""
 ADMIN = "admin"
 NOBODY = -1
+NO_STORE = "there is no metadata store: brokers do not replicate"
 CLOSE_POLL_US = 100_000
 """How often an operator looks whether a closing host has ended."""
 
@@ -136,7 +137,7 @@ class Cluster:
             self.world.at(0, self._starter(name))
         self.world.at(0, self._starter(ADMIN))
         for host, topic in self.scenario.producer_names():
-            if self.scenario.topics[topic].records_per_s:
+            if topic in self.scenario.topics and self.scenario.topics[topic].records_per_s:
                 self.world.at(0, self._starter(host))
         for host, group, number in self.scenario.member_names():
             self.world.at(self._groups[group].spec.start_of(number), self._starter(host))
@@ -425,6 +426,22 @@ class Cluster:
         self._move(partition, new)
         self._tell_view()
         return None
+
+    def tell_store(self, command: object) -> str | None:
+        """Tell the metadata store something; None, or why not."""
+        return NO_STORE
+
+    def create_topic(self, topic: str, partitions: int, replication_factor: int) -> str | None:
+        """Create a topic (factor 0: as the brokers have it); None, or why not."""
+        return NO_STORE
+
+    def delete_topic(self, topic: str) -> str | None:
+        """Ask for a topic to be deleted; None, or why not."""
+        return NO_STORE
+
+    def elect_preferred_leaders(self, topics: tuple[str, ...]) -> str | None:
+        """Ask for preferred leaders of these topics (none = of all); None, or why not."""
+        return NO_STORE
 
     def _next_live(self, node: int) -> int:
         count = len(self.brokers)

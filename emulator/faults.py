@@ -16,12 +16,10 @@ that no such link can have would find bugs that Kafka does not have.
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from attrs import frozen
-
+from emulator.action_kinds import ANYONE, ActionKind
+from emulator.store_actions import CHOICES_OF_STORE, STORE_FAULTS, STORE_WORKLOAD, StoreAction
 from protocol.errors import ErrorCode
 from protocol.values import value
-
-ANYONE = ""
 
 # --- hosts ---------------------------------------------------------------------------------------------------------
 
@@ -252,7 +250,10 @@ class SetRateOf:
 
 @value
 class MoveCoordinator:
-    """Another broker becomes leader of the group's offsets partition, without any crash ("" = the next one)."""
+    """Another broker becomes leader of the group's offsets partition, without any crash ("" = the next one).
+
+    Where brokers replicate it is the controller who moves leaders: see elect-preferred-leaders and close-host.
+    """
 
     group: str
     to: str = ANYONE
@@ -291,21 +292,8 @@ Action: TypeAlias = (
     | SetRateOf
     | MoveCoordinator
     | KillCoordinator
+    | StoreAction
 )
-
-
-@frozen
-class ActionKind:
-    """One row of the tables: the class, what it does in a line, and what its host fields accept.
-
-    ``hosts``: (field, "any" | "member" | "broker"); fields without a row are no hosts.
-    ``workload``: done by operators and users, not by misfortune.
-    """
-
-    cls: type
-    summary: str
-    hosts: tuple[tuple[str, str], ...] = ()
-    workload: bool = False
 
 
 _LINK = (("sender", "any"), ("receiver", "any"))
@@ -332,6 +320,7 @@ FAULTS: Mapping[str, ActionKind] = {
     "error-reply": ActionKind(ErrorReply, "a request is answered with an error", (("sender", "any"),)),
     "kill-coordinator": ActionKind(KillCoordinator, "the group's coordinator loses power"),
     "heal": ActionKind(Heal, "everything that lasts ends"),
+    **STORE_FAULTS,
 }
 
 WORKLOAD: Mapping[str, ActionKind] = {
@@ -346,8 +335,14 @@ WORKLOAD: Mapping[str, ActionKind] = {
     "grow-topic": ActionKind(GrowTopic, "a topic gets more partitions", workload=True),
     "set-rate": ActionKind(SetRateOf, "a topic's producer gets faster or slower", workload=True),
     "move-coordinator": ActionKind(
-        MoveCoordinator, "another broker becomes the group's coordinator", (("to", "broker"),), workload=True
+        MoveCoordinator,
+        "another broker becomes the group's coordinator",
+        (("to", "broker"),),
+        workload=True,
+        replicated=False,
+        instead='"elect-preferred-leaders", "kill-coordinator", or "close-host" with host = "coordinator of GROUP"',
     ),
+    **STORE_WORKLOAD,
 }
 
 ACTIONS: Mapping[str, ActionKind] = {**FAULTS, **WORKLOAD}
@@ -365,6 +360,7 @@ CHOICES: Mapping[tuple[type, str], tuple[str, ...]] = {
     (Crash, "mode"): ("power", "process"),
     (RollingRestart, "how"): ("close", "crash"),
     (RollingUpgrade, "how"): ("close", "crash"),
+    **CHOICES_OF_STORE,
 }
 """Fields that take one of a few words."""
 

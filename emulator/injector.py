@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from emulator import facts, faults
-from emulator.applying import APPLY
+from emulator.applying import APPLY, COUNTED_BY_NOTES
 from emulator.cluster import Cluster
 from emulator.facts import Seen
 from emulator.network import Packet
@@ -13,7 +13,7 @@ from emulator.ongoing import Ongoing
 from emulator.plan import At, Noted, Plan, Receives, Sends, When
 from emulator.plan_text import describe_action
 from protocol.names import host_of
-from protocol.notes import AnswerInjected
+from protocol.notes import AnswerInjected, StoreFaultHit
 
 
 class _Watch:
@@ -66,17 +66,19 @@ class Injector:
     # --- triggers ----------------------------------------------------------------------------------------------
 
     def wants(self, kind: type) -> bool:
-        """Notes that some entry of the plan waits for, and answers to injected errors."""
+        """Notes that some entry of the plan waits for, and those that tell of an entry's effect."""
         notes = {
             entry.trigger.note for entry in self.plan if isinstance(entry, When) and isinstance(entry.trigger, Noted)
         }
-        return kind is AnswerInjected or kind.__name__ in notes
+        return kind in (AnswerInjected, StoreFaultHit) or kind.__name__ in notes
 
     def see(self, seen: Seen) -> None:
-        """Look whether a note triggers something, or shows that an injected error was answered."""
+        """Look whether a note triggers something, or shows that an entry took effect."""
         fact = seen.fact
         if type(fact) is AnswerInjected:
             self._ongoing.count_injected(fact)
+        elif type(fact) is StoreFaultHit:
+            self._ongoing.count_hit(fact)
         for watch in list(self._on_note):
             trigger = watch.entry.trigger
             assert isinstance(trigger, Noted)
@@ -127,7 +129,7 @@ class Injector:
         outcome = APPLY[type(action)](self._ongoing, index, action)
         effective = outcome is None
         text = describe_action(action) + ("" if effective else f": no effect, {outcome}")
-        if effective and index not in self._ongoing.rules and not isinstance(action, faults.ErrorReply):
+        if effective and index not in self._ongoing.rules and not isinstance(action, COUNTED_BY_NOTES):
             self._ongoing.fired[index] += 1
         self.world.report(facts.FaultApplied(index=index, kind=kind, text=text))
 

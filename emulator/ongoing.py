@@ -9,7 +9,7 @@ from emulator.cluster import Cluster
 from emulator.hosts import Host
 from emulator.network import Rule
 from protocol.commands import AnswerNext
-from protocol.notes import AnswerInjected
+from protocol.notes import AnswerInjected, StoreFaultHit
 
 End: TypeAlias = Callable[[], object]
 
@@ -73,3 +73,8 @@ class Ongoing:
                 self.fired[index] += 1
                 del self.injected[position]
                 return
+
+    def count_hit(self, fact: StoreFaultHit) -> None:
+        """A fault told to the store took effect."""
+        if fact.number >= 0:
+            self.fired[fact.number] += 1

@@ -16,6 +16,7 @@ import attrs
 from attrs import frozen
 
 from emulator.faults import Action, kind_of
+from emulator.store_actions import STORE
 from emulator.units import duration_text
 from protocol.errors import ErrorCode
 from protocol.schema import STRUCTS
@@ -101,12 +102,18 @@ class Known:
     """(name, partitions)"""
     replicated: bool = False
     """Whether there is a metadata store and an elected controller."""
+    declared: tuple[str, ...] = ()
+    """Topics that are there at the start."""
+    created: tuple[str, ...] = ()
+    """Topics that the plan creates, once for each time."""
+    deleted: tuple[str, ...] = ()
+    """Topics that the plan deletes."""
 
     def hosts(self, kind: str = "any") -> tuple[str, ...]:
         """The hosts of a kind: "any", "member" or "broker"."""
         by_role = ("controller",) if self.replicated else ()
         return {"broker": (*self.brokers, *by_role), "member": self.members}.get(
-            kind, (*self.brokers, *self.members, *self.producers, *((*by_role, "zk") if by_role else ()))
+            kind, (*self.brokers, *self.members, *self.producers, *((*by_role, STORE) if by_role else ()))
         )
 
 

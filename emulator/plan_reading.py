@@ -12,6 +12,7 @@ import protocol.messages.data
 import protocol.messages.group
 import protocol.messages.store
 import protocol.notes
+from actors.topic_changes import is_legal_name
 from emulator.faults import (
     ACTIONS,
     CHOICES,
@@ -19,18 +20,24 @@ from emulator.faults import (
     Action,
     AddMembers,
     ClockDrift,
+    CloseHost,
+    Crash,
     Disconnect,
     GrowTopic,
     Lossy,
+    Restart,
     RollingUpgrade,
     Split,
+    StartHost,
     role_of,
 )
 from emulator.members import settings_of
 from emulator.plan import At, Entry, FieldValue, Known, Noted, Plan, Receives, Sends, Trigger, When, key_of
 from emulator.reading import REQUIRED, Problem, ScenarioError, Table, nearest
 from emulator.settings import check_assignors
+from emulator.store_actions import STORE, CreateTopic, ElectPreferredLeaders
 from protocol.errors import ErrorCode
+from protocol.names import OFFSETS_TOPIC
 from protocol.profiles import PROFILES
 from protocol.schema import MESSAGES, STRUCTS, Kind
 from protocol.schema import Field as SchemaField
@@ -53,9 +60,9 @@ def plan_from_dicts(rows: Sequence[Mapping[str, Any]], known: Known) -> Plan:
 def plan_from_tables(tables: Sequence[Table], known: Known) -> Plan:
     """The plan of these tables; what is wrong goes to the tables' list of problems, and such entries are left out.
 
-    Members that the plan itself adds count as known.
+    Members that the plan itself adds, and topics that it creates with their producers, count as known.
     """
-    known = _with_added_members(tables, known)
+    known = _with_created_topics(tables, _with_added_members(tables, known))
     entries = [_read_entry(table, known) for table in tables]
     return tuple(entry for entry in entries if entry is not None)
 
@@ -65,6 +72,35 @@ def _with_added_members(tables: Sequence[Table], known: Known) -> Known:
     added = sum(count for count in counts if type(count) is int and 0 < count <= 100_000)
     there = len(known.members)
     return attrs.evolve(known, members=(*known.members, *(f"c{there + number}" for number in range(1, added + 1))))
+
+
+def topics_created(tables: Sequence[Table]) -> tuple[str, ...]:
+    """The topics that a plan creates, once for each time."""
+    return _topics_of(tables, "create-topic")
+
+
+def _topics_of(tables: Sequence[Table], kind: str) -> tuple[str, ...]:
+    return tuple(str(table.data.get("topic", "")) for table in tables if table.data.get("do") == kind)
+
+
+def _with_created_topics(tables: Sequence[Table], known: Known) -> Known:
+    created, deleted = topics_created(tables), _topics_of(tables, "delete-topic")
+    partitions = dict(known.topics)
+    new = [topic for topic in dict.fromkeys(created) if topic not in partitions]
+    for table in tables:
+        count = table.data.get("partitions", 1)
+        if table.data.get("do") == "create-topic" and type(count) is int:
+            topic = str(table.data.get("topic", ""))
+            partitions[topic] = max(partitions.get(topic, 0), count)
+    producers = (f"p{len(known.topics) + number}" for number in range(1, len(new) + 1))
+    return attrs.evolve(
+        known,
+        topics=tuple(partitions.items()),
+        producers=(*known.producers, *producers),
+        created=created,
+        deleted=deleted,
+        declared=tuple(topic for topic, _ in known.topics),
+    )
 
 
 def _read_entry(table: Table, known: Known) -> Entry | None:
@@ -80,6 +116,10 @@ def _read_entry(table: Table, known: Known) -> Entry | None:
     kind = table.one_of("do", ACTIONS, "action", REQUIRED)
     if kind not in ACTIONS:
         return None
+    if ACTIONS[kind].replicated is True and not known.replicated:
+        table.problem("do", f'"{kind}" needs brokers that replicate: add [brokers.replication]')
+    elif ACTIONS[kind].replicated is False and known.replicated:
+        table.problem("do", f'"{kind}" is nothing that [brokers.replication] has; write {ACTIONS[kind].instead}')
     action = _read_action(table, kind, known)
     table.finish()
     if len(table.problems) > before or action is None:
@@ -186,7 +226,7 @@ def _read_word(table: Table, cls: type, spec: SchemaField, key: str, default: An
         choices, what = CHOICES[cls, spec.name], f'value of "{key}"'
     elif spec.name == "group":
         choices, what = known.groups, "group"
-    elif spec.name == "topic":
+    elif spec.name == "topic" and cls is not CreateTopic:
         choices, what = (name for name, _ in known.topics), "topic"
     elif spec.name == "profile":
         choices, what = PROFILES, "profile"
@@ -236,10 +276,29 @@ def _check_action(table: Table, action: Action, known: Known) -> None:
             table.problem("partitions", f"must be more than {topic} has ({dict(known.topics)[topic]})")
         case RollingUpgrade():
             _check_upgrade(table, action)
+        case Crash(host=host) | Restart(host=host) | StartHost(host=host) | CloseHost(host=host) if host == STORE:
+            table.problem("host", f'"{STORE}" is never down; "pause" and "isolate" make it silent')
+        case CreateTopic():
+            _check_creation(table, action, known)
+        case ElectPreferredLeaders(topics=topics):
+            for topic in topics:
+                table.known("topics", topic, (*(name for name, _ in known.topics), OFFSETS_TOPIC), "topic")
         case AddMembers(count=count) if count > 100_000:
             table.problem("count", "must be at most 100000")
         case _:
             pass
+
+
+def _check_creation(table: Table, action: CreateTopic, known: Known) -> None:
+    topic = action.topic
+    if not is_legal_name(topic):
+        table.problem("topic", "must be 1 to 249 letters, digits, dots, underscores or hyphens")
+    elif topic == OFFSETS_TOPIC:
+        table.problem("topic", "is there from the start")
+    elif (topic in known.declared or known.created.count(topic) > 1) and topic not in known.deleted:
+        table.problem("topic", f'"{topic}" is there already; "delete-topic" must come first')
+    if action.replication_factor > len(known.brokers):
+        table.problem("replication_factor", f"must not be more than there are brokers ({len(known.brokers)})")
 
 
 def _check_upgrade(table: Table, action: RollingUpgrade) -> None:

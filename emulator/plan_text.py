@@ -29,6 +29,15 @@ from emulator.faults import (
     kind_of,
 )
 from emulator.plan import At, Entry, Noted, Sends, Trigger
+from emulator.store_actions import (
+    CreateTopic,
+    DeleteTopic,
+    ElectPreferredLeaders,
+    ExpiredSession,
+    FrozenSession,
+    LateWatches,
+    LostStoreAnswer,
+)
 from emulator.units import duration_text
 
 
@@ -123,8 +132,37 @@ def _workload_text(action: Action) -> str:
         case KillCoordinator(group=group, for_us=for_us):
             said = f"power cut at the coordinator of {group}{_for(for_us, '')}"
         case _:
+            said = _store_text(action)
+    return said
+
+
+def _store_text(action: Action) -> str:
+    match action:
+        case LostStoreAnswer(host=host, part=part, nth=nth, applied=applied):
+            said = f"lose the store's answer to write {nth} of {host} ({part}), which is "
+            said += "applied" if applied else "not applied"
+        case FrozenSession(host=host, for_us=for_us):
+            said = f"freeze the session of {host}{_for(for_us)}"
+        case LateWatches(host=host, for_us=for_us):
+            said = f"keep the next watch of {host} back{_for(for_us)}"
+        case ExpiredSession(host=host, linger_us=linger_us):
+            lingers = f", whose nodes linger for {duration_text(linger_us)}" if linger_us else ""
+            said = f"expire the session of {host}{lingers}"
+        case CreateTopic():
+            said = _creation_text(action)
+        case DeleteTopic(topic=topic):
+            said = f"delete topic {topic}"
+        case ElectPreferredLeaders(topics=topics):
+            said = f"elect the preferred leaders of {', '.join(topics) or 'all partitions'}"
+        case _:
             raise AssertionError(f"no words for {action!r}")
     return said
+
+
+def _creation_text(action: CreateTopic) -> str:
+    copies = f", {action.replication_factor} replicas each" if action.replication_factor else ""
+    load = f", {action.records_per_s} records/s" if action.records_per_s else ""
+    return f"create topic {action.topic} with {action.partitions} partitions{copies}{load}"
 
 
 def _upgrade_text(action: RollingUpgrade) -> str:

@@ -11,7 +11,7 @@ from attrs import field, frozen
 
 from emulator.members import AS_ITS_GROUP, MemberSpec, member_dict, read_member
 from emulator.plan import Known, Plan, plan_to_dicts
-from emulator.plan_reading import plan_from_tables
+from emulator.plan_reading import plan_from_tables, topics_created
 from emulator.reading import REQUIRED, Problem, ScenarioError, Table
 from emulator.replication import ReplicationSpec, read_replication
 from emulator.settings import (
@@ -23,6 +23,7 @@ from emulator.settings import (
     read_settings,
     settings_dict,
 )
+from emulator.store_actions import CreateTopic
 from emulator.units import duration_text
 from protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
 from protocol.profiles import PROFILES
@@ -203,13 +204,25 @@ class Scenario:
         numbered = [(group, number) for group, spec in self.groups.items() for number in range(spec.members)]
         return tuple((f"c{index}", group, number) for index, (group, number) in enumerate(numbered, start=1))
 
+    def created_topics(self) -> dict[str, TopicSpec]:
+        """Topics that are not there at the start: the plan creates them."""
+        created: dict[str, TopicSpec] = {}
+        for entry in self.plan:
+            action = entry.action
+            if isinstance(action, CreateTopic) and action.topic not in self.topics:
+                spec = TopicSpec(partitions=action.partitions, records_per_s=action.records_per_s)
+                created.setdefault(action.topic, spec)
+        return created
+
     def producer_names(self) -> tuple[tuple[str, str], ...]:
-        """(host, topic) of every producer: p1, p2, ... by topic."""
-        return tuple((f"p{index}", topic) for index, topic in enumerate(self.topics, start=1))
+        """(host, topic) of every producer: p1, p2, ... by topic, those that the plan creates behind the others."""
+        topics = (*self.topics, *self.created_topics())
+        return tuple((f"p{index}", topic) for index, topic in enumerate(topics, start=1))
 
     def producer_config(self, topic: str, defaults: ProducerConfig | None = None) -> ProducerConfig:
         """The configuration of a topic's producer, at its rate."""
-        rate = ("emulated_records_per_s", self.topics[topic].records_per_s)
+        spec = self.topics.get(topic) or self.created_topics()[topic]
+        rate = ("emulated_records_per_s", spec.records_per_s)
         return configured(defaults or ProducerConfig(), (*self.producers, rate))
 
     def to_dict(self) -> dict[str, Any]:
@@ -247,7 +260,9 @@ def read_scenario(data: Mapping[str, Any], problems: list[Problem], name: str = 
     """As ``scenario_from_dict``, but the problems are added to a list; with any, the result is of no use."""
     top = Table(data, (), problems)
     topics = {key: _read_topic(table) for key, table in _named(top.table("topics", required=True))}
-    groups = {key: _read_group(table, list(topics)) for key, table in _named(top.table("groups"))}
+    entries = top.tables("plan")
+    subscribable = [*topics, *topics_created(entries)]
+    groups = {key: _read_group(table, subscribable) for key, table in _named(top.table("groups"))}
     scenario = Scenario(
         name=top.text("name", name or "scenario"),
         summary=top.text("summary", ""),
@@ -267,7 +282,7 @@ def read_scenario(data: Mapping[str, Any], problems: list[Problem], name: str = 
         names = [each for each, of, _ in scenario.member_names() if of == group]
         top.table("groups").table(group).table("overrides").known(host, host, names, f"member of {group}")
     network = _read_network(top.table("network"), known)
-    plan = plan_from_tables(top.tables("plan"), known)
+    plan = plan_from_tables(entries, known)
     top.finish()
     if not topics and isinstance(top.data.get("topics"), Mapping):
         top.problem("topics", "needs at least one topic")

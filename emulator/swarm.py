@@ -28,6 +28,14 @@ from emulator.faults import (
 )
 from emulator.plan import At, Plan
 from emulator.scenario import Scenario
+from emulator.store_actions import (
+    STORE,
+    ElectPreferredLeaders,
+    ExpiredSession,
+    FrozenSession,
+    LateWatches,
+    LostStoreAnswer,
+)
 from protocol.errors import ErrorCode
 
 SECOND = 1_000_000
@@ -61,6 +69,9 @@ class _Draw:
     def member(self) -> str:
         return self.one_of(self.members)
 
+    def broker_or_controller(self) -> str:
+        return self.one_of((*self.brokers, "controller"))
+
     def group(self) -> str:
         return self.one_of(self.groups)
 
@@ -71,6 +82,24 @@ class _Draw:
 def _error(draw: _Draw) -> Action:
     api, error = ERRORS[draw.chance.below(len(ERRORS))]
     return ErrorReply(api=api, sender=draw.member(), nth=draw.chance.between(1, 3), error=error)
+
+
+def _move(draw: _Draw) -> Action:
+    return MoveCoordinator(group=draw.group())
+
+
+def _lost_answer(draw: _Draw) -> Action:
+    return LostStoreAnswer(
+        host=draw.broker_or_controller(),
+        part=draw.one_of(("broker", "controller")),
+        nth=draw.chance.between(1, 3),
+        applied=draw.chance.below(2) == 0,
+    )
+
+
+def _expiry(draw: _Draw) -> Action:
+    linger_us = draw.span(100_000, 5 * SECOND) if draw.chance.below(2) else 0
+    return ExpiredSession(host=draw.broker_or_controller(), linger_us=linger_us)
 
 
 Drawn: TypeAlias = Callable[[_Draw], Action]
@@ -85,21 +114,29 @@ SWARM: tuple[Drawn, ...] = (
     lambda draw: Hold(sender=draw.member(), for_us=draw.span()),
     lambda draw: Disconnect(a=draw.member(), b=draw.one_of(draw.brokers)),
     lambda draw: KillCoordinator(group=draw.group(), for_us=draw.span(5 * SECOND)),
-    lambda draw: MoveCoordinator(group=draw.group()),
+    _move,
     _error,
 )
 """What may be drawn; each as likely as the others."""
+
+_WITHOUT_REPLICATION: tuple[Drawn, ...] = (_move,)
+"""What is drawn only where brokers do not replicate."""
 
 SWARM_OF_REPLICATION: tuple[Drawn, ...] = (
     lambda draw: Crash(host=draw.one_of(draw.brokers), mode="power", for_us=draw.span()),
     lambda draw: Crash(host=draw.one_of(draw.brokers), mode="process", for_us=draw.span(100_000, 3 * SECOND)),
     lambda draw: Crash(host="controller", mode="power", for_us=draw.span()),
-    lambda draw: Pause(host=draw.one_of((*draw.brokers, "controller")), for_us=draw.span()),
+    lambda draw: Pause(host=draw.broker_or_controller(), for_us=draw.span()),
     lambda draw: Isolate(host=draw.one_of(draw.brokers), for_us=draw.span()),
-    lambda draw: Split(side=(draw.one_of((*draw.brokers, "controller")),), other=("zk",), for_us=draw.span()),
+    lambda draw: Split(side=(draw.broker_or_controller(),), other=(STORE,), for_us=draw.span()),
     lambda draw: Hold(sender=draw.one_of(draw.brokers), receiver=draw.one_of(draw.brokers), for_us=draw.span()),
-    lambda draw: Disconnect(a=draw.one_of(draw.brokers), b="zk"),
+    lambda draw: Disconnect(a=draw.one_of(draw.brokers), b=STORE),
     lambda draw: Duplicate(api="StoreOps", sender=draw.one_of(draw.brokers), nth=draw.chance.between(1, 5)),
+    _lost_answer,
+    lambda draw: FrozenSession(host=draw.broker_or_controller(), for_us=draw.span()),
+    lambda draw: LateWatches(host=draw.broker_or_controller(), for_us=draw.span(100_000)),
+    _expiry,
+    lambda draw: ElectPreferredLeaders(),
 )
 """What may be drawn besides where brokers replicate."""
 
@@ -111,7 +148,9 @@ def random_faults(scenario: Scenario, seed: int, count: int) -> Plan:
     """
     draw = _Draw(scenario, Stream(seed, "swarm"))
     latest_us = max(2 * SECOND, scenario.heal_at_us - SECOND)
-    swarm = SWARM if scenario.brokers.replication is None else (*SWARM, *SWARM_OF_REPLICATION)
+    swarm = SWARM
+    if scenario.brokers.replication is not None:
+        swarm = (*(drawn for drawn in SWARM if drawn not in _WITHOUT_REPLICATION), *SWARM_OF_REPLICATION)
     entries = []
     for _ in range(count):
         at_us = draw.chance.between(SECOND, latest_us)
