@@ -3,6 +3,7 @@
 from protocol.errors import ErrorCode
 from protocol.messages.control import LEADER_DURING_DELETE, NO_LEADER, UpdateMetadata, UpdateMetadataPartition
 from protocol.messages.data import PartitionMetadata, TopicMetadata
+from protocol.names import TopicPartition
 
 Topics = dict[str, TopicMetadata]
 
@@ -30,6 +31,22 @@ def topics_after(topics: Topics, request: UpdateMetadata) -> Topics:
             same = topic in topics and ordered == known
             after[topic] = topics[topic] if same else _topic(topic, ordered)
     return after
+
+
+def cached(topics: Topics, request: UpdateMetadata) -> tuple[tuple[TopicMetadata, ...], tuple[TopicPartition, ...]]:
+    """What the cache has of the partitions that a request spoke of, and those it does not have."""
+    said: dict[str, list[int]] = {}
+    for state in request.partition_states:
+        said.setdefault(state.topic_name, []).append(state.partition_index)
+    found: list[TopicMetadata] = []
+    gone: list[TopicPartition] = []
+    for topic, numbers in said.items():
+        there = {row.partition: row for row in topics[topic].partitions} if topic in topics else {}
+        gone += [(topic, number) for number in numbers if number not in there]
+        rows = tuple([there[number] for number in numbers if number in there])
+        if rows:
+            found.append(_topic(topic, rows))
+    return tuple(found), tuple(gone)
 
 
 def _topic(topic: str, rows: tuple[PartitionMetadata, ...]) -> TopicMetadata:

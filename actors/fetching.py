@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from actors.client import Client
 from actors.owned_partition import Partition, Returned
 from protocol.errors import ErrorCode
-from protocol.messages.data import Fetch, FetchedPartition, FetchPartition, FetchReply
+from protocol.messages.data import Fetch, FetchedPartition, FetchPartition, FetchReply, RecordBatch
 from protocol.names import ActorName, TopicPartition
+from protocol.notes import EpochRead
 
 if TYPE_CHECKING:
     from actors.consumer import Consumer
@@ -184,8 +185,11 @@ class Fetching:
         if error is ErrorCode.NONE:
             position = one.position
             buffer = one.buffer
+            batches = row.batches
             assert not buffer, f"{one.at} was fetched with something buffered"
-            for batch in row.batches:
+            if batches and not batches[0].leader_epoch == one.epoch_read == batches[-1].leader_epoch:
+                self._note_epochs(one, batches)
+            for batch in batches:
                 first, last = max(batch.base_offset, position), batch.base_offset + batch.count
                 if first >= last:
                     continue  # A batch that begins before the fetch offset, and ends there.
@@ -203,6 +207,15 @@ class Fetching:
             # An error Kafka does not expect is raised to the application there; here the leader is looked up again.
             one.waits_for_metadata = True
             self._consumer.discovery.refresh()
+
+    def _note_epochs(self, one: Partition, batches: tuple[RecordBatch, ...]) -> None:
+        """The epochs change within these batches, or since the last ones."""
+        for batch in batches:
+            if batch.leader_epoch != one.epoch_read and batch.base_offset + batch.count > one.position:
+                one.epoch_read = batch.leader_epoch
+                offset = max(batch.base_offset, one.position)
+                note = EpochRead(topic=one.topic, partition=one.number, offset=offset, leader_epoch=batch.leader_epoch)
+                self._client.note(note)
 
     # --- polls -------------------------------------------------------------------------------------------------
 

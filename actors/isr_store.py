@@ -31,7 +31,7 @@ from protocol.messages.store import (
 )
 from protocol.names import TopicPartition
 from protocol.nodes import ISR_CHANGE_PREFIX, PartitionState, partitions_data, state_data, state_path
-from protocol.notes import IsrChanged, IsrChangeFailed
+from protocol.notes import IsrChanged, IsrChangeFailed, IsrProposed
 
 RETRY: TimerKey = ("store",)
 NOTIFY: TimerKey = ("isr-notify",)
@@ -128,6 +128,15 @@ class IsrStore:
         """Try to make this the ISR."""
         assert replica.role is Role.LEADER and replica.in_sync.proposed is None and isr
         replica.in_sync.proposed = isr
+        self._desk.note(
+            IsrProposed(
+                topic=replica.topic,
+                partition=replica.number,
+                leader_epoch=replica.leader_epoch,
+                isr=isr,
+                counted=replica.in_sync.maximal if self._desk.rules.maximal_isr else replica.in_sync.members,
+            )
+        )
         state = PartitionState(self._desk.node_id, replica.leader_epoch, isr, replica.controller_epoch)
         version = replica.in_sync.zk_version
         self._queue.append(IsrChange(replica, replica.leader_epoch, version, isr, state_data(state), why))

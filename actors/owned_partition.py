@@ -21,6 +21,7 @@ class Partition:
     __slots__ = (
         "at",
         "buffer",
+        "epoch_read",
         "leader",
         "leader_epoch",
         "number",
@@ -40,6 +41,8 @@ class Partition:
         """Offset of the next record a poll returns; -1 while unknown."""
         self.leader: ActorName | None = None
         self.leader_epoch = -1
+        self.epoch_read = 0
+        """Leader epoch of the last records fetched since the position was set."""
         self.buffer: list[tuple[int, int]] = []
         """Fetched and not returned yet: (first, last + 1), in order."""
         self.row: FetchPartition | None = None

@@ -140,6 +140,7 @@ class Positions:
 
     def _set(self, one: Partition, offset: int, why: str) -> None:
         one.position = offset
+        one.epoch_read = 0
         one.seeking = Seeking.FETCHING
         one.row = None
         one.buffer = []

@@ -20,7 +20,7 @@ from protocol.config import ProducerConfig
 from protocol.errors import ErrorCode
 from protocol.messages.data import MetadataReply, Produce, ProduceBatch, ProducedBatch, ProduceReply
 from protocol.names import ActorName
-from protocol.notes import ProduceFailed, RecordsAcknowledged
+from protocol.notes import ProduceFailed, ProducerStarted, RecordsAcknowledged
 from protocol.versions import LATEST, ApiVersions
 
 STALE_METADATA = (
@@ -120,6 +120,7 @@ class Producer(Machine):
             case TimerFired(key=("metadata",)):
                 self._ask_who_leads()
             case Told(command=Start()):
+                self.note(ProducerStarted(topic=self.topic, acks=self.config.acks))
                 self._ask_who_leads()
             case Told(command=SetRate(records_per_s=rate)):
                 self._set_rate(rate)

@@ -30,7 +30,13 @@ from protocol.messages.control import (
     UpdateMetadataReply,
 )
 from protocol.names import TopicPartition
-from protocol.notes import BecameFollower, BecameLeader, ControlRequestRefused, ReplicaStopped
+from protocol.notes import (
+    BecameFollower,
+    BecameLeader,
+    ControlRequestRefused,
+    ControlRequestTaken,
+    ReplicaStopped,
+)
 
 _NONE = ErrorCode.NONE
 
@@ -81,6 +87,8 @@ class ReplicaControl:
         """Control requests that came before we knew our broker epoch."""
         self._deleting: dict[int, StopCall] = {}
         """Token of a deletion's journal entry -> whose answer waits for it."""
+        self._taken = (-1, -1)
+        """Controller and broker epoch of the last request that was obeyed."""
 
     def registered(self, broker_epoch: int) -> None:
         """We know our epoch: what waited for it is decided now."""
@@ -126,6 +134,16 @@ class ReplicaControl:
         else:
             desk.controller_epoch = max(desk.controller_epoch, request.controller_epoch)
             desk.controller_id = request.controller_id
+            epochs = (request.controller_epoch, request.broker_epoch)
+            if epochs != self._taken:
+                self._taken = epochs
+                desk.note(
+                    ControlRequestTaken(
+                        api=type(request).__name__,
+                        controller_epoch=request.controller_epoch,
+                        broker_epoch=request.broker_epoch,
+                    )
+                )
         return error
 
     # --- leaders and followers ---------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ Source: Kafka 2.8 with the ZooKeeper controller.
 """
 
 from actors.client import DEADLINE, WAKE
-from actors.cluster_view import topics_after
+from actors.cluster_view import cached, topics_after
 from actors.fetcher import TIMER as FETCHER
 from actors.fetcher import Fetchers
 from actors.follower_fetches import TIMER as FOLLOWER_FETCH
@@ -51,7 +51,7 @@ from protocol.messages.group import FindCoordinator
 from protocol.messages.local import BrokerSession, BrokerSessionReply
 from protocol.messages.offsets_log import AppendGroups
 from protocol.names import OFFSETS_TOPIC, ActorName
-from protocol.notes import ReplicaRestored
+from protocol.notes import MetadataCached, ReplicaRestored
 
 _NONE = ErrorCode.NONE
 _CHECKPOINT: TimerKey = ("checkpoint",)
@@ -221,6 +221,8 @@ class ReplicatedBroker(LeadingBroker):
             BrokerMetadata(node_id=broker.id, host=broker.host, rack=broker.rack) for broker in request.live_brokers
         )
         answers.topics = topics_after(answers.topics, request)
+        topics, gone = cached(answers.topics, request)
+        self.note(MetadataCached(live_brokers=tuple(self.live_brokers), topics=topics, gone=gone))
         offsets = answers.topics.get(OFFSETS_TOPIC)
         answers.offsets_leaders = (
             tuple(row.leader if row.error is _NONE else -1 for row in offsets.partitions) if offsets is not None else ()

@@ -14,11 +14,14 @@ from protocol.control_notes import ControllerReady as ControllerReady
 from protocol.control_notes import ControllerResigned as ControllerResigned
 from protocol.control_notes import ControllerWriteRefused as ControllerWriteRefused
 from protocol.control_notes import ControlRequestRefused as ControlRequestRefused
+from protocol.control_notes import ControlRequestTaken as ControlRequestTaken
 from protocol.control_notes import HighWatermarkAdvanced as HighWatermarkAdvanced
 from protocol.control_notes import IsrChanged as IsrChanged
 from protocol.control_notes import IsrChangeFailed as IsrChangeFailed
+from protocol.control_notes import IsrProposed as IsrProposed
 from protocol.control_notes import LeaderElectedForPartition as LeaderElectedForPartition
 from protocol.control_notes import LeaderEpochBumped as LeaderEpochBumped
+from protocol.control_notes import MetadataCached as MetadataCached
 from protocol.control_notes import NodeWritten as NodeWritten
 from protocol.control_notes import PartitionsAdded as PartitionsAdded
 from protocol.control_notes import PartitionStateBecame as PartitionStateBecame
@@ -271,6 +274,19 @@ class Processed:
 
 
 @value
+class EpochRead:
+    """What a member reads of a partition from this offset on was written in another leader epoch.
+
+    From its position on it is epoch 0 until such a note; -1: the version it speaks does not tell.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int
+
+
+@value
 class CommitAnswered:
     """A commit was answered: offsets by partition, the request's generation, and the first error."""
 
@@ -312,6 +328,14 @@ class AnswerInjected:
 
 
 # --- data path -----------------------------------------------------------------------------------------------------
+
+
+@value
+class ProducerStarted:
+    """A producer of a topic runs; ``acks``: 0 none, 1 the leader's, -1 all in-sync replicas'."""
+
+    topic: str
+    acks: int
 
 
 @value

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from emulator.checkers.agreement import Agreement
 from emulator.checkers.base import Checker, Violation
 from emulator.checkers.commits import Commits
 from emulator.checkers.cooperative import Cooperative
@@ -31,6 +32,7 @@ CHECKERS: Mapping[str, Callable[[], Checker]] = {
     "replicas": Replicas,
     "leadership": Leadership,
     "recovery": Recovery,
+    "agreement": Agreement,
 }
 """Name -> how to make one with its defaults."""
 
@@ -53,9 +55,7 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
     made = make_checkers(bound_us=scenario.stable_within_us, topics=topics)
     if scenario.brokers.replication is None:
         return made
-    acks_all = dict(scenario.producers).get("acks", -1) == -1
-    flushes = dict(scenario.brokers.config).get("log_flush_interval_ms", 0) == 0
-    replicas = Replicas(acks_all=acks_all, flushes=flushes)
+    replicas = Replicas(flushes=dict(scenario.brokers.config).get("log_flush_interval_ms", 0) == 0)
     return tuple(replicas if isinstance(checker, Replicas) else checker for checker in made)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import frozen
 
+from emulator.checkers.atlas import Loss
 from emulator.facts import Seen
 
 MAX_VIOLATIONS = 100
@@ -38,6 +39,8 @@ class Checker:
 
     def __init__(self) -> None:
         self.violations: list[Violation] = []
+        self.losses: list[Loss] = []
+        """What may be lost, and was."""
         self.suppressed = 0
         """Violations beyond the first ``MAX_VIOLATIONS``."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {}

@@ -5,16 +5,24 @@ spec/controller.md 2.8):
 
 * I1: a leader epoch has one leader; in the store it rises by one with each write of a controller and stays with each
   write of a leader.
-* I2: controller epochs rise; only the newest controller writes partition states.
+* I2: controller epochs rise; only the newest controller writes what controllers write.
 * I3, I12: the leader (if there is one) is in the ISR, the ISR is not empty, and all of it is assigned.
-* I10: a broker never takes part in an older leader epoch than it did before.
+* I9: those that the leader of the store's epoch counts for its high watermark (its ISR, and while a change of it is
+  undecided the members it may have then) are all members of the ISR in the store, at least.
+* I10: a broker obeys nothing of an older leader, controller or broker epoch than it obeyed before in its life.
 """
 
+from typing import NamedTuple
+
 from emulator.checkers.base import Checker
-from emulator.facts import Seen
+from emulator.facts import HostDown, Seen
 from protocol.names import TopicPartition
 from protocol.nodes import (
     CONTROLLER_EPOCH,
+    DELETE_TOPICS,
+    ISR_CHANGES,
+    PREFERRED_ELECTION,
+    TOPIC_CONFIGS,
     TOPICS,
     PartitionState,
     partition_of_state,
@@ -22,7 +30,27 @@ from protocol.nodes import (
     read_state,
     read_topic,
 )
-from protocol.notes import BecameFollower, BecameLeader, NodeWritten, ReplicaStopped
+from protocol.notes import (
+    BecameFollower,
+    BecameLeader,
+    ControlRequestTaken,
+    IsrChanged,
+    IsrChangeFailed,
+    IsrProposed,
+    NodeWritten,
+    ReplicaStopped,
+)
+
+OF_CONTROLLERS = (f"{TOPICS}/", f"{TOPIC_CONFIGS}/", f"{DELETE_TOPICS}/", f"{ISR_CHANGES}/", PREFERRED_ELECTION)
+"""What only the newest controller writes, besides leaders and admins."""
+
+
+class Counted(NamedTuple):
+    """Whom a leader counts in its epoch: now, and once nothing is undecided."""
+
+    epoch: int
+    now: tuple[int, ...]
+    settled: tuple[int, ...]
 
 
 class Leadership(Checker):
@@ -38,12 +66,21 @@ class Leadership(Checker):
         """(broker, topic, partition) -> the last leader epoch it took part in."""
         self._states: dict[TopicPartition, PartitionState] = {}
         self._assigned: dict[TopicPartition, tuple[int, ...]] = {}
+        self._counted: dict[tuple[str, TopicPartition], Counted] = {}
+        """(leader, partition) -> whom it counts for its high watermark."""
+        self._obeyed: dict[str, tuple[int, int]] = {}
+        """Broker -> controller epoch and broker epoch of the last control request it obeyed."""
         self._controller_epoch = 0
         self._controller = ""
         self.on = {
             BecameLeader: self._led,
-            BecameFollower: self._took_part,
+            BecameFollower: self._followed,
             ReplicaStopped: self._stopped,
+            IsrProposed: self._proposed,
+            IsrChanged: self._isr_changed,
+            IsrChangeFailed: self._isr_change_failed,
+            ControlRequestTaken: self._obeys,
+            HostDown: self._down,
             NodeWritten: self._written,
         }
 
@@ -55,6 +92,12 @@ class Leadership(Checker):
             text = f"{seen.actor} leads {name} in epoch {fact.leader_epoch}, in which {first} led it (I1)"
             self.violation(seen, (name, seen.actor, first), text)
         self._took_part(seen, fact)
+        at = (fact.topic, fact.partition)
+        self._counts(seen, at, Counted(fact.leader_epoch, fact.isr, fact.isr))
+
+    def _followed(self, seen: Seen, fact: BecameFollower) -> None:
+        self._took_part(seen, fact)
+        self._counted.pop((seen.actor, (fact.topic, fact.partition)), None)
 
     def _took_part(self, seen: Seen, fact: BecameLeader | BecameFollower) -> None:
         key = (seen.actor, fact.topic, fact.partition)
@@ -66,8 +109,65 @@ class Leadership(Checker):
         self._epochs[key] = fact.leader_epoch
 
     def _stopped(self, seen: Seen, fact: ReplicaStopped) -> None:
+        at = (fact.topic, fact.partition)
+        key = (seen.actor, *at)
+        last = self._epochs.get(key, -1)
+        if 0 <= fact.leader_epoch < last:
+            name = f"{at[0]}-{at[1]}"
+            text = f"{seen.actor} stops its replica of {name} for epoch {fact.leader_epoch} after epoch {last} (I10)"
+            self.violation(seen, (name, seen.actor), text)
+        self._counted.pop((seen.actor, at), None)
         if fact.deleted:
-            self._epochs.pop((seen.actor, fact.topic, fact.partition), None)
+            self._epochs.pop(key, None)
+
+    def _obeys(self, seen: Seen, fact: ControlRequestTaken) -> None:
+        controller, broker = self._obeyed.get(seen.actor, (-1, -1))
+        for what, epoch, last in (
+            ("controller", fact.controller_epoch, controller),
+            ("broker", fact.broker_epoch, broker),
+        ):
+            if 0 <= epoch < last:
+                text = f"{seen.actor} obeys a {fact.api} of {what} epoch {epoch} after one of epoch {last} (I10)"
+                self.violation(seen, (seen.actor,), text)
+        self._obeyed[seen.actor] = (max(controller, fact.controller_epoch), max(broker, fact.broker_epoch))
+
+    def _down(self, seen: Seen, fact: HostDown) -> None:
+        self._obeyed.pop(fact.host, None)
+        for key in [key for key in self._counted if key[0] == fact.host]:
+            del self._counted[key]
+
+    # --- whom a leader counts ----------------------------------------------------------------------------------
+
+    def _counts(self, seen: Seen, at: TopicPartition, counted: "Counted") -> None:
+        self._counted[seen.actor, at] = counted
+        self._check_counted(seen, seen.actor, at)
+
+    def _proposed(self, seen: Seen, fact: IsrProposed) -> None:
+        at = (fact.topic, fact.partition)
+        before = self._counted.get((seen.actor, at))
+        if before is not None:
+            self._counts(seen, at, before._replace(now=fact.counted))
+
+    def _isr_changed(self, seen: Seen, fact: IsrChanged) -> None:
+        if not seen.actor.endswith("/controller"):
+            at = (fact.topic, fact.partition)
+            self._counts(seen, at, Counted(fact.leader_epoch, fact.isr, fact.isr))
+
+    def _isr_change_failed(self, seen: Seen, fact: IsrChangeFailed) -> None:
+        at = (fact.topic, fact.partition)
+        before = self._counted.get((seen.actor, at))
+        if before is not None:
+            self._counts(seen, at, before._replace(now=before.settled))
+
+    def _check_counted(self, seen: Seen, leader: str, at: TopicPartition) -> None:
+        counted, state = self._counted.get((leader, at)), self._states.get(at)
+        if counted is None or state is None or counted.epoch != state.leader_epoch or leader != f"b{state.leader}":
+            return  # stale: the store has another leader or epoch, and it will be told
+        missing = [member for member in state.isr if member not in counted.now]
+        if missing:
+            name = f"{at[0]}-{at[1]}"
+            text = f"{leader} leads {name} and counts {counted.now}; in the store's ISR is {missing}, too (I9)"
+            self.violation(seen, (name, leader), text)
 
     # --- the store ---------------------------------------------------------------------------------------------
 
@@ -79,6 +179,11 @@ class Leadership(Checker):
             self._epoch_written(seen, fact)
         elif fact.path.startswith(TOPICS + "/") and fact.path.count("/") == 3:
             self._topic_written(fact)
+        if at is None and fact.client != self._controller and fact.path.startswith(OF_CONTROLLERS):
+            if not fact.client.endswith("/controller"):
+                return
+            text = f"{fact.client} has {fact.what} {fact.path}; {self._controller} is the controller (I2)"
+            self.violation(seen, (fact.client, fact.path), text)
 
     def _topic_written(self, fact: NodeWritten) -> None:
         topic = fact.path.rpartition("/")[2]
@@ -124,3 +229,4 @@ class Leadership(Checker):
             wrong.append(f"the ISR {state.isr} is not within the replicas {assigned} (I3)")
         for text in wrong:
             self.violation(seen, (name, fact.client), f"{fact.client} wrote the state of {name}: {text}")
+        self._check_counted(seen, f"b{state.leader}", at)

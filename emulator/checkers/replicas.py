@@ -1,37 +1,37 @@
-"""Replicated logs: what was committed stays, and every leader has it.
+"""Replicated logs: what was committed stays, every leader has it, and readers find one record at an offset.
 
 Theory. A record is committed when its leader's high watermark passes it: every in-sync replica has it then, and the
 next leader comes from the in-sync replicas. So (Kafka's guarantees; numbers of spec/controller.md 2.8):
 
-* I5, I8: a new leader's log begins with everything committed before, record by record; what a producer with acks=all
-  was told is committed. No reader ever finds another record at an offset below a high watermark.
-* I4: everybody in the ISR, as the store has it, has everything that is committed when it is written there, and
-  everything below the high watermark that a leader moves to.
+* I4: everybody in the ISR, as the store has it, has everything that is committed when it is written there, record by
+  record, and everything below the high watermark that a leader moves to.
+* I5: a new leader's log begins with everything committed before; what a producer with acks=all was told is committed.
+  A controller elects out of the ISR only where the topic allows it.
 * I6: a follower appends only behind records that are its leader's, too.
 * I7: a leader's high watermark does not go back within its epoch.
+* I8: no leader ever shows another record at an offset below a high watermark; a consumer processes committed records
+  only, each from the epoch that was committed (``EpochRead``; members whose Fetch is older than v12 cannot tell).
 
-The fault atlas: what may be lost all the same, and is counted as a loss, not as a violation.
-
-* An unclean election (allowed by the topic) makes the new leader's log the truth: ``unclean``.
-* A disk that loses what it was asked to keep (``lose-disk-tail``, a restart with an empty disk), or a power cut when
-  ``log.flush.interval.ms`` is not 0: the replica may still be in the ISR, even the last one in it ("last replica
-  standing", KIP-966), and lead with what is left: ``storage``.
-* acks 0 and 1 promise nothing beyond the leader.
+What may be lost all the same is in the atlas (``atlas``): it is a ``Loss``, named with its reason, and no violation.
+A disk is an excuse only until its replica, in the ISR again, has everything that is committed.
 """
 
-from attrs import frozen
-
+from emulator.checkers.atlas import EMPTY_DISK, LEADER_ONLY, LOST_TAIL, UNCLEAN, UNFLUSHED, Loss
 from emulator.checkers.base import Checker
+from emulator.checkers.read_epochs import ReadEpochs
 from emulator.checkers.replica_truth import Copy, PartitionTruth
 from emulator.facts import DiskTailLost, HostDown, HostStarted, Seen, TopicReplicated
 from protocol.names import TopicPartition
-from protocol.nodes import partition_of_state, read_state
+from protocol.nodes import TOPIC_CONFIGS, PartitionState, partition_of_state, read_config, read_state
 from protocol.notes import (
     BecameFollower,
     BecameLeader,
+    EpochRead,
     HighWatermarkAdvanced,
-    LeaderElectedForPartition,
     NodeWritten,
+    PositionSet,
+    Processed,
+    ProducerStarted,
     RecordsAcknowledged,
     RecordsAppended,
     RecordsReplicated,
@@ -41,33 +41,20 @@ from protocol.notes import (
 )
 
 JOURNALS = "replica/"
-
-
-@frozen
-class Loss:
-    """Committed records that are gone, for a reason that the atlas names."""
-
-    at_us: int
-    partition: str
-    first: int
-    last: int
-    why: str
+UNCLEAN_KEY = "unclean.leader.election.enable"
 
 
 class Replicas(Checker):
-    """What was committed stays, and every leader has it.
+    """What was committed stays, every leader has it, and readers find one record at an offset.
 
     Args:
-        acks_all: whether producers asked for all in-sync replicas.
         flushes: whether an acknowledged append survives a power cut (``log.flush.interval.ms`` 0).
     """
 
     name = "replicas"
 
-    def __init__(self, *, acks_all: bool = True, flushes: bool = True) -> None:
+    def __init__(self, *, flushes: bool = True) -> None:
         super().__init__()
-        self.losses: list[Loss] = []
-        self._acks_all = acks_all
         self._flushes = flushes
         self._partitions: dict[TopicPartition, PartitionTruth] = {}
         self._in_sync: dict[TopicPartition, tuple[int, ...]] = {}
@@ -75,6 +62,10 @@ class Replicas(Checker):
         """Leader epochs as the store has them."""
         self._unclean: dict[str, None] = {}
         """Topics that allow unclean elections."""
+        self._asked_less: dict[str, None] = {}
+        """Producers that do not ask for all in-sync replicas."""
+        self._reads = ReadEpochs()
+        self._deleted: dict[TopicPartition, None] = {}
         self.on = {
             BecameLeader: self._led,
             BecameFollower: self._followed,
@@ -85,12 +76,15 @@ class Replicas(Checker):
             RecordsAcknowledged: self._acknowledged,
             ReplicaRestored: self._restored,
             ReplicaStopped: self._stopped,
-            LeaderElectedForPartition: self._elected,
             NodeWritten: self._written,
             HostDown: self._down,
             HostStarted: self._started,
             DiskTailLost: self._tail_lost,
             TopicReplicated: self._topic,
+            ProducerStarted: self._produces,
+            PositionSet: self._positioned,
+            EpochRead: self._reads_epoch,
+            Processed: self._processed,
         }
 
     def _topic(self, seen: Seen, fact: TopicReplicated) -> None:
@@ -101,17 +95,14 @@ class Replicas(Checker):
         truth = self._partitions.get((topic, partition))
         if truth is None:
             truth = self._partitions[topic, partition] = PartitionTruth()
+            if (topic, partition) in self._deleted:
+                truth.excuse(0)  # readers of the former topic may still be at work
         return truth
 
     def _copy(self, seen: Seen, fact: BecameLeader | BecameFollower | RecordsReplicated | Truncated) -> Copy:
         return self._truth(fact.topic, fact.partition).copy_on(seen.actor)
 
     # --- roles -------------------------------------------------------------------------------------------------
-
-    def _elected(self, seen: Seen, fact: LeaderElectedForPartition) -> None:
-        truth = self._truth(fact.topic, fact.partition)
-        truth.unclean |= fact.unclean
-        truth.unclean_before |= fact.unclean
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         truth = self._truth(fact.topic, fact.partition)
@@ -120,11 +111,16 @@ class Replicas(Checker):
         _found(copy)
         name = f"{fact.topic}-{fact.partition}"
         assert copy.log.end == fact.end_offset, f"{name} on {seen.actor} ends at {fact.end_offset}, not {copy.log.end}"
+        if fact.leader_epoch < max(truth.committed_epoch, truth.unclean_epoch):
+            return  # it is deposed already
+        why = UNCLEAN if truth.unclean_epoch >= 0 else copy.lost
         same = truth.committed.same_until(copy.log)
-        if same < truth.committed.end and fact.leader_epoch >= truth.committed_epoch:  # else it is deposed already
-            why = "unclean" if truth.unclean else copy.lost
+        if why == UNCLEAN:
+            truth.excuse(same)
+        if same < truth.committed.end:
             if why:
                 self.losses.append(Loss(seen.at_us, name, same, truth.committed.end - 1, why))
+                truth.excuse(same)
             else:
                 text = (
                     f"{seen.actor} leads {name} in epoch {fact.leader_epoch} without records {same} to "
@@ -132,7 +128,9 @@ class Replicas(Checker):
                 )
                 self.violation(seen, (name, seen.actor), text)
             truth.committed.cut(same)
-        truth.unclean = False
+        for first, last in truth.broken_promises(copy.log):
+            self.losses.append(Loss(seen.at_us, name, first, last - 1, LEADER_ONLY))
+        truth.unclean_epoch = -1
 
     def _followed(self, seen: Seen, fact: BecameFollower) -> None:
         copy = self._copy(seen, fact)
@@ -192,8 +190,8 @@ class Replicas(Checker):
         at = (fact.topic, fact.partition)
         truth = self._truth(*at)
         copy = truth.copy_on(seen.actor)
-        if truth.unclean_before and fact.leader_epoch < self._epochs.get(at, -1):
-            return  # deposed by an unclean election, and does not know it: what only it has is lost already
+        if truth.excused_from <= copy.log.end and fact.leader_epoch < self._epochs.get(at, -1):
+            return  # deposed by an election with losses, and does not know it: what only it has is lost already
         name = f"{fact.topic}-{fact.partition}"
         if fact.high_watermark < copy.watermark:
             text = f"{seen.actor}'s high watermark of {name} went back from {copy.watermark} to {fact.high_watermark}"
@@ -229,40 +227,104 @@ class Replicas(Checker):
                 text = f"b{node} is in the ISR of {name} with a log to {end}; {seen.actor}'s high watermark"
                 self.violation(seen, (name, f"b{node}"), f"{text} is {fact.high_watermark} (I4)")
 
+    def _produces(self, seen: Seen, fact: ProducerStarted) -> None:
+        if fact.acks == -1:
+            self._asked_less.pop(seen.actor, None)
+        else:
+            self._asked_less[seen.actor] = None
+
     def _acknowledged(self, seen: Seen, fact: RecordsAcknowledged) -> None:
         truth = self._partitions.get((fact.topic, fact.partition))
-        if truth is None or not truth.copies or not self._acks_all:
+        if truth is None or not truth.copies:
             return
         end = fact.base_offset + fact.count
+        if end <= truth.committed.end or end > truth.excused_from:
+            return
+        if seen.actor in self._asked_less:
+            truth.promise(fact.base_offset, end)
+            return
         name = f"{fact.topic}-{fact.partition}"
-        lost = truth.unclean_before or any(loss.partition == name for loss in self.losses)
-        if end > truth.committed.end and not lost:
-            text = (
-                f"{seen.actor} was told that all have {name} to {end - 1}; committed is {truth.committed.end - 1} (I5)"
-            )
-            self.violation(seen, (name, seen.actor), text)
+        text = f"{seen.actor} was told that all have {name} to {end - 1}; committed is {truth.committed.end - 1} (I5)"
+        self.violation(seen, (name, seen.actor), text)
+
+    # --- readers -----------------------------------------------------------------------------------------------
+
+    def _positioned(self, seen: Seen, fact: PositionSet) -> None:
+        self._reads.positioned(seen.actor, (fact.topic, fact.partition), fact.offset)
+
+    def _reads_epoch(self, seen: Seen, fact: EpochRead) -> None:
+        self._reads.told(seen.actor, (fact.topic, fact.partition), fact.offset, fact.leader_epoch)
+
+    def _processed(self, seen: Seen, fact: Processed) -> None:
+        at = (fact.topic, fact.partition)
+        truth = self._partitions.get(at)
+        if truth is None or not truth.copies:
+            return
+        committed = truth.committed
+        for first, last, epoch in self._reads.pieces(seen.actor, at, fact.first, fact.last):
+            upto = min(last, truth.excused_from)
+            if first >= upto or committed.holds(first, upto, epoch):
+                continue
+            name = f"{at[0]}-{at[1]}"
+            text = f"{seen.actor} read records {first} to {upto - 1} of {name} from epoch {epoch}"
+            there = committed.epoch_at(first)
+            known = f"committed there is one of epoch {there}" if there not in (-1, epoch) else ""
+            known = known or f"of that epoch it is committed to {min(committed.end_of(epoch), committed.end) - 1}"
+            self.violation(seen, (name, seen.actor), f"{text}; {known} (I8)")
 
     # --- the store ---------------------------------------------------------------------------------------------
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
         at = partition_of_state(fact.path)
         if at is None:
+            if fact.path.startswith(TOPIC_CONFIGS + "/") and fact.what != "deleted":
+                self._configured(fact.path.rpartition("/")[2], read_config(fact.data).get(UNCLEAN_KEY, ""))
             return
         if fact.what == "deleted":
             self._in_sync.pop(at, None)
+            self._epochs.pop(at, None)
             self._partitions.pop(at, None)
+            self._deleted[at] = None
             return
-        state = read_state(fact.data)
+        state, before = read_state(fact.data), self._in_sync.get(at)
         self._in_sync[at], self._epochs[at] = state.isr, state.leader_epoch
         truth = self._truth(*at)
-        if at[0] in self._unclean and len(self._in_sync[at]) == 1:
-            return  # perhaps an unclean election: its note follows
-        for node in self._in_sync[at]:
+        if before is not None and fact.client.endswith("/controller") and not set(state.isr) <= set(before):
+            self._elected_uncleanly(seen, fact.client, at, state, before)
+        elif truth.unclean_epoch < 0:
+            self._check_written(seen, fact.client, at, state)
+
+    def _configured(self, topic: str, unclean: str) -> None:
+        if unclean == "true":
+            self._unclean[topic] = None
+        elif unclean == "false":
+            self._unclean.pop(topic, None)
+
+    def _elected_uncleanly(
+        self, seen: Seen, client: str, at: TopicPartition, state: PartitionState, before: tuple[int, ...]
+    ) -> None:
+        """A controller takes members out of an ISR; it brings somebody in only by an unclean election."""
+        truth, leader = self._truth(*at), f"b{state.leader}"
+        if at[0] not in self._unclean:
+            name = f"{at[0]}-{at[1]}"
+            text = f"{client} made {leader} the leader of {name}, which was not in its ISR {before}; the topic forbids"
+            self.violation(seen, (name, client), f"{text} unclean elections (I5)")
+        truth.unclean_epoch = state.leader_epoch
+        truth.excuse(truth.committed.same_until(truth.copy_on(leader).log))
+
+    def _check_written(self, seen: Seen, client: str, at: TopicPartition, state: PartitionState) -> None:
+        truth = self._truth(*at)
+        for node in state.isr:
             copy = truth.copies.get(f"b{node}")
-            if copy is not None and copy.log.end < truth.committed.end and not copy.lost and not truth.unclean:
+            if copy is None:
+                continue
+            same = truth.committed.same_until(copy.log)
+            if same == truth.committed.end:
+                copy.lost = copy.lost if copy.unread else ""
+            elif not copy.lost:
                 name = f"{at[0]}-{at[1]}"
-                text = f"{fact.client} has b{node} in the ISR of {name}, whose log ends at {copy.log.end}; committed is"
-                self.violation(seen, (name, f"b{node}"), f"{text} {truth.committed.end - 1} (I4)")
+                text = f"{client} has b{node} in the ISR of {name}, whose log has what is committed to {same - 1} only;"
+                self.violation(seen, (name, f"b{node}"), f"{text} committed is {truth.committed.end - 1} (I4)")
 
     # --- hosts -------------------------------------------------------------------------------------------------
 
@@ -270,23 +332,23 @@ class Replicas(Checker):
         for truth in self._partitions.values():
             copy = truth.copies.get(fact.host)
             if copy is not None:
-                copy.leads = False
+                copy.leads, copy.unread = False, True
                 if fact.how == "power" and not self._flushes:
-                    copy.lost = "storage"
+                    copy.lost = UNFLUSHED
 
     def _started(self, seen: Seen, fact: HostStarted) -> None:
+        if fact.kept_disk:
+            return
         for truth in self._partitions.values():
             copy = truth.copies.get(fact.host)
-            if copy is not None and not fact.kept_disk:
-                copy.lost = "storage"
+            if copy is not None:
+                copy.lost = EMPTY_DISK
                 copy.log.restore(0, ())
-            elif copy is not None:
-                copy.unread = True
 
     def _tail_lost(self, seen: Seen, fact: DiskTailLost) -> None:
         if fact.log.startswith(JOURNALS):
             topic, _, number = fact.log.removeprefix(JOURNALS).rpartition("-")
-            self._truth(topic, int(number)).copy_on(fact.host).lost = "storage"
+            self._truth(topic, int(number)).copy_on(fact.host).lost = LOST_TAIL
 
 
 def _found(copy: Copy) -> None:

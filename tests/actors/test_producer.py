@@ -20,7 +20,7 @@ from protocol.messages.data import (
     ProduceReply,
     TopicMetadata,
 )
-from protocol.notes import ProduceFailed, RecordsAcknowledged
+from protocol.notes import ProduceFailed, ProducerStarted, RecordsAcknowledged
 from tests.actors.data_world import Lot
 
 NONE = ErrorCode.NONE
@@ -35,9 +35,12 @@ class Bench:
         self.now_us = 0
         self.timers: dict[tuple[str, ...], int] = {}
         self.notes: list[Any] = []
+        """All but the first, which says that it started."""
         self.hung_up: list[str] = []
         self.requests: list[Send] = []
         self.step(Told(Start()))
+        assert self.notes == [ProducerStarted(topic="t", acks=self.producer.config.acks)]
+        self.notes.clear()
         if leaders:
             self.metadata(*leaders)
 

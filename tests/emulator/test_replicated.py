@@ -127,7 +127,7 @@ def test_what_an_unclean_election_loses_is_named_and_is_no_violation():
 
     assert "replicas" not in [violation.checker for violation in result.violations]
     assert replicas.losses
-    assert {loss.why for loss in replicas.losses} == {"unclean"}
+    assert {loss.why for loss in replicas.losses} == {"unclean-election"}
     assert all(loss.partition.startswith("orders-") for loss in replicas.losses)
 
 

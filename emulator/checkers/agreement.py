@@ -1,0 +1,199 @@
+"""When all is quiet everybody knows what the store says, and nothing is left over in it.
+
+Theory (numbers of spec/controller.md 2.8). Some time after the faults are over and the last change was made:
+
+* Q2: every broker that runs is registered; what its metadata cache tells clients of every partition (leader, leader
+  epoch, ISR, replicas) and of the live brokers is what the store has. ISR changes of leaders get there last: they are
+  announced to the controller up to 7.5 s later.
+* Q6: no request or announcement stands in the store any more: topics to be deleted (while all brokers run), preferred
+  elections, reassignments, ISR changes.
+
+What changed only a moment ago is not judged at the end of a run that did not come to rest.
+"""
+
+from collections.abc import Iterator
+
+from emulator.checkers.base import Checker
+from emulator.facts import Healed, HostDown, HostPaused, HostResumed, HostStarted, RunStarted, Seen
+from protocol.messages.data import PartitionMetadata
+from protocol.names import TopicPartition
+from protocol.nodes import (
+    BROKER_IDS,
+    DELETE_TOPICS,
+    ISR_CHANGES,
+    PREFERRED_ELECTION,
+    REASSIGN_PARTITIONS,
+    TOPICS,
+    PartitionState,
+    partition_of_state,
+    read_state,
+    read_topic,
+)
+from protocol.notes import MetadataCached, NodeWritten
+
+SETTLE_US = 15_000_000
+"""How long a change may take to reach everybody."""
+REQUESTS = (f"{DELETE_TOPICS}/", f"{ISR_CHANGES}/", PREFERRED_ELECTION, REASSIGN_PARTITIONS)
+
+
+class Cache:
+    """One broker's metadata cache, as its notes tell."""
+
+    __slots__ = ("brokers", "rows")
+
+    def __init__(self) -> None:
+        self.brokers: tuple[int, ...] = ()
+        self.rows: dict[TopicPartition, PartitionMetadata] = {}
+
+
+class Agreement(Checker):
+    """When all is quiet metadata caches equal the store, and no request is left over."""
+
+    name = "agreement"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._states: dict[TopicPartition, PartitionState] = {}
+        self._assigned: dict[TopicPartition, tuple[int, ...]] = {}
+        self._registered: dict[int, None] = {}
+        self._requests: dict[str, int] = {}
+        """Path of a request or announcement -> since when it stands."""
+        self._caches: dict[str, Cache] = {}
+        """Of brokers that run and were told something."""
+        self._still: dict[str, None] = {}
+        """Brokers that do not run, or stand still."""
+        self._brokers: tuple[str, ...] = ()
+        self._changed_us: dict[TopicPartition | str, int] = {}
+        """A partition, a broker, or "brokers" -> when the store or the host last changed about it."""
+        self._healed: Seen | None = None
+        self.on = {
+            RunStarted: self._run_started,
+            NodeWritten: self._written,
+            MetadataCached: self._cached,
+            HostDown: self._down,
+            HostPaused: self._stands_still,
+            HostStarted: self._runs,
+            HostResumed: self._runs,
+            Healed: self._heal,
+        }
+
+    def _run_started(self, seen: Seen, fact: RunStarted) -> None:
+        self._brokers = fact.brokers
+
+    def _heal(self, seen: Seen, fact: Healed) -> None:
+        self._healed = seen
+
+    # --- the store ---------------------------------------------------------------------------------------------
+
+    def _written(self, seen: Seen, fact: NodeWritten) -> None:
+        path, deleted = fact.path, fact.what == "deleted"
+        at = partition_of_state(path)
+        if at is not None:
+            self._changed_us[at] = seen.at_us
+            if deleted:
+                self._states.pop(at, None)
+            else:
+                self._states[at] = read_state(fact.data)
+        elif path.startswith(f"{BROKER_IDS}/"):
+            self._changed_us["brokers"] = seen.at_us
+            broker = int(path.rpartition("/")[2])
+            if deleted:
+                self._registered.pop(broker, None)
+            else:
+                self._registered[broker] = None
+        elif path.startswith(f"{TOPICS}/") and path.count("/") == 3:
+            self._topic_written(seen, fact)
+        elif path.startswith(REQUESTS):
+            if deleted:
+                self._requests.pop(path, None)
+            else:
+                self._requests.setdefault(path, seen.at_us)
+
+    def _topic_written(self, seen: Seen, fact: NodeWritten) -> None:
+        topic = fact.path.rpartition("/")[2]
+        if fact.what == "deleted":
+            self._assigned = {at: replicas for at, replicas in self._assigned.items() if at[0] != topic}
+            return
+        for number, assignment in read_topic(fact.data).items():
+            at = (topic, number)
+            if self._assigned.get(at) != assignment.replicas:
+                self._assigned[at] = assignment.replicas
+                self._changed_us[at] = seen.at_us
+
+    # --- brokers -----------------------------------------------------------------------------------------------
+
+    def _cached(self, seen: Seen, fact: MetadataCached) -> None:
+        cache = self._caches.get(seen.actor)
+        if cache is None:
+            cache = self._caches[seen.actor] = Cache()
+        cache.brokers = tuple(sorted(fact.live_brokers))
+        for topic in fact.topics:
+            for row in topic.partitions:
+                cache.rows[topic.topic, row.partition] = row
+        for at in fact.gone:
+            cache.rows.pop(at, None)
+
+    def _down(self, seen: Seen, fact: HostDown) -> None:
+        self._caches.pop(fact.host, None)
+        self._stands_still(seen, fact)
+
+    def _stands_still(self, seen: Seen, fact: HostDown | HostPaused) -> None:
+        self._still[fact.host] = None
+
+    def _runs(self, seen: Seen, fact: HostStarted | HostResumed) -> None:
+        self._still.pop(fact.host, None)
+        self._changed_us[fact.host] = seen.at_us
+
+    # --- when all is quiet -------------------------------------------------------------------------------------
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether everybody agrees now."""
+        return not any(True for _ in self._disagreements())
+
+    def _disagreements(self) -> Iterator[tuple[str, int, str]]:
+        """(whom or what it is about, when that last changed, what is wrong)."""
+        if not self._states:
+            return
+        for host in self._brokers:
+            if host not in self._still:
+                yield from self._of_broker(host)
+        whole = not any(host in self._still for host in self._brokers)
+        for path, since_us in self._requests.items():
+            if whole or not path.startswith(DELETE_TOPICS):
+                yield path, since_us, f"{path} is left over in the store (Q6)"
+
+    def _of_broker(self, host: str) -> Iterator[tuple[str, int, str]]:
+        changed = self._changed_us
+        since_us = max(changed.get(host, 0), changed.get("brokers", 0))
+        if int(host[1:]) not in self._registered:
+            yield host, since_us, f"{host} runs and is not registered (Q2)"
+            return
+        cache = self._caches.get(host)
+        live = tuple(sorted(self._registered))
+        if cache is None or cache.brokers != live:
+            known = cache.brokers if cache is not None else ()
+            yield host, since_us, f"{host} takes brokers {known} for alive; registered are {live} (Q2)"
+            return
+        for at, state in self._states.items():
+            row = cache.rows.get(at)
+            there = _told(state.leader, state.leader_epoch, state.isr, self._assigned.get(at, ()))
+            told = _told(row.leader, row.leader_epoch, row.isr, row.replicas) if row is not None else "nothing"
+            if told != there:
+                name = f"{at[0]}-{at[1]}"
+                text = f"{host} knows of {name} {told}; the store has {there}"
+                yield name, max(since_us, changed.get(at, 0)), f"{text} (Q2)"
+
+    def finish(self, at_us: int) -> None:
+        """Where somebody still disagrees at the end of a run that was given its time to get well."""
+        if self._healed is None:
+            return
+        for what, since_us, text in self._disagreements():
+            for_us = at_us - max(since_us, self._healed.at_us)
+            if for_us >= SETTLE_US:
+                seen = Seen(self._healed.seq, at_us, "", 0, self._healed.fact)
+                self.violation(seen, (what,), f"{text}, for {for_us // 1_000_000} s in peace", liveness=True)
+
+
+def _told(leader: int, epoch: int, isr: tuple[int, ...], replicas: tuple[int, ...]) -> str:
+    return f"leader {leader} in epoch {epoch}, ISR {isr} of {replicas}"

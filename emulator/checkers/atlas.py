@@ -1,0 +1,43 @@
+"""The fault atlas: what a cluster may lose without breaking a promise. Such a loss is named, and is no violation.
+
+Source: Kafka's documentation of acks, ``unclean.leader.election.enable`` and flushing; KIP-966 ("last replica
+standing").
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from attrs import frozen
+
+UNCLEAN = "unclean-election"
+UNFLUSHED = "unflushed"
+EMPTY_DISK = "lost-disk"
+LOST_TAIL = "lost-tail"
+LEADER_ONLY = "acks"
+
+ATLAS: Mapping[str, str] = MappingProxyType(
+    {
+        UNCLEAN: "no in-sync replica was left, and the topic allows unclean elections: a replica without them leads",
+        UNFLUSHED: "the last in-sync replica had not flushed them when its power was cut (log.flush.interval.ms)",
+        EMPTY_DISK: "the last in-sync replica came back with an empty disk",
+        LOST_TAIL: "the last in-sync replica's disk lost the end of what it was asked to keep",
+        LEADER_ONLY: "only their leader had them: the producer asked for no more (acks=0 or 1), and another leads now",
+    }
+)
+"""Reason -> why that is allowed."""
+
+
+@frozen
+class Loss:
+    """Records ``first .. last`` of a partition are gone, for a reason of the atlas."""
+
+    at_us: int
+    partition: str
+    first: int
+    last: int
+    why: str
+
+    @property
+    def records(self) -> int:
+        """How many."""
+        return self.last - self.first + 1
