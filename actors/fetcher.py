@@ -50,12 +50,16 @@ class Copying(Enum):
 class Followed:
     """A partition in a fetch loop. One that is followed again, under another epoch, is another object."""
 
-    __slots__ = ("not_before_us", "replica", "state")
+    __slots__ = ("asked", "at", "not_before_us", "replica", "row", "state")
 
     def __init__(self, replica: Replica, state: Copying) -> None:
         self.replica = replica
+        self.at = replica.at
         self.state = state
         self.not_before_us = 0
+        self.row: FetchPartition | None = None
+        """How it was last fetched; as long as nothing comes the next fetch is the same."""
+        self.asked = Asked(self, -1, -1)
 
 
 class Asked(NamedTuple):
@@ -80,7 +84,8 @@ class Fetchers:
         if loop is None:
             loop = self._loops[replica.leader] = Fetcher(self._desk, replica.leader, host)
         state = Copying.TRUNCATING if truncates else Copying.FETCHING
-        loop.followed[replica.at] = Followed(replica, state)
+        followed = Followed(replica, state)
+        loop.followed[followed.at] = followed
 
     def forget(self, at: TopicPartition) -> None:
         """Copy this partition no more. What is on its way for it will be ignored."""
@@ -116,6 +121,8 @@ class Fetcher:
         self._host = host
         self._busy = False
         self._timer: TimerKey = (TIMER, str(leader))
+        self._writing: Followed | None = None
+        """One that was still being written when last seen."""
         self.followed: dict[TopicPartition, Followed] = {}
 
     def run(self) -> None:
@@ -123,23 +130,37 @@ class Fetcher:
         if self._busy or not self.followed:
             return
         desk = self._desk
-        if desk.flushes_each and any(each.replica.writes for each in self.followed.values()):
+        if desk.flushes_each and self._is_writing():
             return  # its append's end will call again
         now_us = desk.now_us
-        ready = [each for each in self.followed.values() if each.not_before_us <= now_us]
         wait_us = desk.available_at(self._host) - now_us
         if wait_us > 0:
             desk.start_timer(self._timer, wait_us)
             return
-        if self._truncate([each for each in ready if each.state is Copying.TRUNCATING]):
-            return
-        if self._ask_range([each for each in ready if each.state is Copying.OUT_OF_RANGE]):
-            return
-        if desk.flushes_each and any(each.replica.writes for each in self.followed.values()):
-            return
-        sent = self._fetch([each for each in ready if each.state is Copying.FETCHING])
+        ready = [each for each in self.followed.values() if each.not_before_us <= now_us]
+        fetching = [each for each in ready if each.state is Copying.FETCHING]
+        if len(fetching) < len(ready):
+            if self._truncate([each for each in ready if each.state is Copying.TRUNCATING]):
+                return
+            if self._ask_range([each for each in ready if each.state is Copying.OUT_OF_RANGE]):
+                return
+            if desk.flushes_each and self._is_writing():
+                return
+            fetching = [each for each in ready if each.state is Copying.FETCHING]
+        sent = self._fetch(fetching)
         if not sent or len(ready) < len(self.followed):
             self._wait()
+
+    def _is_writing(self) -> bool:
+        """Whether something that we follow is still on its way to the disk."""
+        last = self._writing
+        if last is not None and last.replica.writes and self.followed.get(last.at) is last:
+            return True
+        for each in self.followed.values():
+            if each.replica.writes:
+                self._writing = each
+                return True
+        return False
 
     def _wait(self) -> None:
         due_us = min(each.not_before_us for each in self.followed.values() if each.not_before_us > self._desk.now_us)
@@ -232,26 +253,31 @@ class Fetcher:
         if not which:
             return False
         config = self._desk.replication
-        rows = tuple(
-            FetchPartition(
-                topic=each.replica.topic,
-                partition=each.replica.number,
-                current_leader_epoch=self._current_epoch(each.replica),
-                fetch_offset=each.replica.log.end_offset,
-                log_start_offset=each.replica.log.start_offset,
-                max_bytes=config.replica_fetch_max_bytes,
-            )
-            for each in which
-        )
+        rows: list[FetchPartition] = []
+        asked: list[Asked] = []
+        for each in which:
+            log, epoch = each.replica.log, each.replica.leader_epoch
+            row, ask = each.row, each.asked
+            if row is None or ask.offset != log.end_offset or ask.leader_epoch != epoch:
+                each.asked = ask = Asked(each, epoch, log.end_offset)
+                each.row = row = FetchPartition(
+                    topic=each.replica.topic,
+                    partition=each.replica.number,
+                    current_leader_epoch=self._current_epoch(each.replica),
+                    fetch_offset=log.end_offset,
+                    log_start_offset=log.start_offset,
+                    max_bytes=config.replica_fetch_max_bytes,
+                )
+            rows.append(row)
+            asked.append(ask)
         request = Fetch(
             replica_id=self._desk.node_id,
             max_wait_ms=config.replica_fetch_wait_max_ms,
             min_bytes=config.replica_fetch_min_bytes,
             max_bytes=config.replica_fetch_response_max_bytes,
-            partitions=rows,
+            partitions=tuple(rows),
         )
-        asked = tuple(Asked(each, each.replica.leader_epoch, each.replica.log.end_offset) for each in which)
-        self._send(request, REPLICA_FETCH_VERSION, asked)
+        self._send(request, REPLICA_FETCH_VERSION, tuple(asked))
         return True
 
     def _fetch_answered(self, reply: FetchReply, asked: dict[TopicPartition, Asked]) -> None:
@@ -294,11 +320,14 @@ class Fetcher:
 
     def _send(self, request: object, version: int, asked: tuple[Asked, ...]) -> None:
         self._busy = True
-        by_partition = {ask.followed.replica.at: ask for ask in asked}
-        self._desk.call(self._host, request, version, self._answered, self._unanswered, by_partition)
+        self._desk.call(self._host, request, version, self._answered, self._unanswered, asked)
 
-    def _answered(self, reply: object, asked: dict[TopicPartition, Asked]) -> None:
+    def _answered(self, reply: object, about: tuple[Asked, ...]) -> None:
         self._busy = False
+        if type(reply) is FetchReply and not reply.partitions:
+            self.run()
+            return
+        asked = {ask.followed.at: ask for ask in about}
         match reply:
             case FetchReply():
                 self._fetch_answered(reply, asked)
@@ -310,14 +339,14 @@ class Fetcher:
                 raise AssertionError(f"no answer to a follower: {reply!r}")
         self.run()
 
-    def _unanswered(self, why: str, asked: dict[TopicPartition, Asked]) -> None:
+    def _unanswered(self, why: str, about: tuple[Asked, ...]) -> None:
         self._busy = False
         self._back_off(self.followed.values())
         self.run()
 
     def _current(self, ask: Asked, state: Copying, *, checked: bool) -> Followed | None:
         """The partition an answer is about, if it is still in that state (and, ``checked``, that leader epoch)."""
-        each = self.followed.get(ask.followed.replica.at)
+        each = self.followed.get(ask.followed.at)
         if each is None or each.state is not state or each.replica.role is not Role.FOLLOWER:
             return None
         if checked and each.replica.leader_epoch != ask.leader_epoch:
@@ -329,7 +358,7 @@ class Fetcher:
         replica = each.replica
         same_epoch = replica.leader_epoch == ask.leader_epoch or not self._desk.rules.checks_answer_epoch
         if error is ErrorCode.FENCED_LEADER_EPOCH and same_epoch:
-            del self.followed[replica.at]
+            del self.followed[each.at]
         else:
             self._back_off([each])
 

@@ -59,7 +59,8 @@ class Follower:
         steadily, always one batch behind, is in sync.
         """
         if offset >= leader_end:
-            self.caught_up_us = max(self.caught_up_us, now_us)
+            if now_us > self.caught_up_us:
+                self.caught_up_us = now_us
         elif offset >= self.leader_end_then:
             self.caught_up_us = max(self.caught_up_us, self.fetched_us)
         self.end_offset = offset

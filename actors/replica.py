@@ -97,7 +97,8 @@ class Replica:
         self.durable_acks: list[Ack] = []
         """Appended with acks=1, by the offset that must be on the disk."""
         self.waiters: dict[int, Waiter] = {}
-        self.follower_waiters: dict[int, Waiter] = {}
+        self.follower_waiters: dict[int, int] = {}
+        """Number of a follower's parked fetch -> which of its rows is about this partition."""
         self.led_since = -1
         """The leader epoch since which we lead without a break."""
         self.writes: dict[int, int] = {}
@@ -184,6 +185,24 @@ class Replica:
     def bytes_to_copy(self, row: FetchPartition) -> int:
         """How many bytes there are for a follower's fetch of this partition."""
         return min((self.log.end_offset - row.fetch_offset) * self.record_bytes, row.max_bytes)
+
+    def is_copied_whole(self, row: FetchPartition, broker: int) -> bool:
+        """Whether a follower's fetch is in order and there is nothing for it to copy. (False may also mean neither.)"""
+        return (
+            row.fetch_offset == self.log.end_offset
+            and row.current_leader_epoch == self.leader_epoch
+            and broker in self.followers
+        )
+
+    def has_no_news(self, row: FetchPartition, broker: int) -> bool:
+        """Whether, besides, the follower knows our high watermark: there is nothing to tell it."""
+        follower, log = self.followers.get(broker), self.log
+        return (
+            follower is not None
+            and row.fetch_offset == log.end_offset
+            and row.current_leader_epoch == self.leader_epoch
+            and follower.told_watermark == log.high_watermark
+        )
 
     # --- the disk ----------------------------------------------------------------------------------------------
 

@@ -201,8 +201,8 @@ class ReplicatedBroker(LeadingBroker):
             self._decide(ack.call, ack.row, produced(ack.batch, error))
         for fetch in fetches:
             self._fetches.answer_now(fetch)
-        for fetch, broker in follower_fetches:
-            self._follower_fetches.answer_now(fetch, broker)
+        for follower_fetch in follower_fetches:
+            self._follower_fetches.answer_now(follower_fetch)
         self._offsets.leads_no_more(replica)
 
     def follows(self, replica: Replica) -> None:
