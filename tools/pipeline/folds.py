@@ -22,7 +22,7 @@ from emulator.scenario import Scenario, scenario_from_dict
 from protocol.values import from_row
 from tools.pipeline.rows import metric_columns
 from tools.pipeline.schemas import REBALANCES, VIOLATIONS, Schema
-from tools.pipeline.tables import of
+from tools.pipeline.tables.common import of
 
 JUDGED = Schema(
     "judged",

@@ -7,9 +7,11 @@ Executors decode traces and write Parquet themselves, through Arrow: rows do not
 take several times as long for tables this wide.
 
 A part counts from the moment ``parts.json`` names it; what a killed ingestion left behind is removed by the next one.
-``parts.json`` also says which chunk or file went into which part, so nothing is taken twice.
+``parts.json`` also says which chunk or file went into which part, so nothing is taken twice, and for which columns the
+parts were made: parts of another kemu are refused, not filled up with nulls.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -17,7 +19,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -42,6 +44,7 @@ from tools.pipeline.schemas import (
     Schema,
 )
 from tools.pipeline.source import KemuSource, batches, run_prefix, spans_of, trace_files
+from tools.pipeline.tables import DERIVED
 from tools.pipeline.worker import TRACES
 
 PARTS = "parts.json"
@@ -72,6 +75,12 @@ class New:
         return bool(self.units)
 
 
+def columns_now() -> str:
+    """A digest of all tables' columns, as this kemu makes them."""
+    declared = [(schema.name, schema.columns) for schema in (*RECORDED.values(), *DERIVED.values())]
+    return hashlib.blake2b(json.dumps(declared).encode(), digest_size=8).hexdigest()
+
+
 class Tables:
     """A folder of parts."""
 
@@ -85,9 +94,15 @@ class Tables:
         if not path.exists():
             return {}
         try:
-            known: dict[str, dict[str, list[int]]] = json.loads(path.read_text(encoding="utf-8"))
+            told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
             raise CampaignError(f"{path} is damaged ({error}): remove {self.folder} and analyze anew") from None
+        if told.get("columns") != columns_now():
+            raise CampaignError(
+                f"{self.folder} was made by a kemu with other tables or columns: its parts would hold less than new "
+                "ones; remove it and analyze anew, or analyze into another --out"
+            )
+        known: dict[str, dict[str, list[int]]] = told["parts"]
         return known
 
     @property
@@ -149,7 +164,7 @@ class Tables:
         """From now on the part counts."""
         self._known[name] = dict(new.units)
         fresh = self.folder / f".{PARTS}.{os.getpid()}"
-        fresh.write_text(json.dumps(self._known), encoding="utf-8")
+        fresh.write_text(json.dumps({"columns": columns_now(), "parts": self._known}), encoding="utf-8")
         fresh.replace(self.folder / PARTS)
 
     def read(self, schema: Schema, parts: Sequence[str] | None = None) -> DataFrame:

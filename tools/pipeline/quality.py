@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from tools.pipeline import schemas
 from tools.pipeline.schemas import Schema
+from tools.pipeline.tables import DERIVED
 
 
 @frozen
@@ -60,7 +61,21 @@ def _of_traced(table: str, column: str, total: str) -> Constraint:
     return Constraint(f"traced runs: adds up to runs.{column}", table, breaks=query)
 
 
-ALL = (*schemas.RECORDED.values(), *schemas.DERIVED.values())
+_ONE_LEADER = """
+    select run_id, partition, from_us from (
+        select *, lead(from_us) over (partition by run_id, partition order by from_us, until_us) next_us
+        from leaderships
+    ) where next_us < until_us
+"""
+_AS_WRITERS_SAY = """
+    select n.run_id, n.n, n.fact, n.topic, n.partition, n.rest from notes n left anti join isr_changes c
+    on c.run_id = n.run_id and c.topic = n.topic and c.partition = concat(n.topic, '-', n.partition) and c.n < n.n
+    and c.leader_epoch = get_json_object(n.rest, '$.leader_epoch') and c.leader = get_json_object(n.rest, '$.leader')
+    and to_json(c.isr) = get_json_object(n.rest, '$.isr')
+    where n.fact in ('IsrChanged', 'LeaderElectedForPartition')
+"""
+
+ALL = (*schemas.RECORDED.values(), *DERIVED.values())
 
 CONSTRAINTS: tuple[Constraint, ...] = (
     *(_never_null(schema) for schema in ALL),
@@ -77,6 +92,15 @@ CONSTRAINTS: tuple[Constraint, ...] = (
     _row("downtime", "its parts add up", "detect_us + barrier_us + hand_over_us = until_us - from_us"),
     _row("downtime", "no part is negative", "detect_us >= 0 and barrier_us >= 0 and hand_over_us >= 0"),
     _row("layouts", "gained and kept make up the assignment", "gained + kept = partitions"),
+    _unique("isr_changes", "run_id", "n"),
+    _row("isr_changes", "ends after it began", "until_us >= at_us"),
+    _row("isr_changes", "nobody joins and goes at once", "size(array_intersect(joined, gone)) = 0"),
+    Constraint("holds what its writers say they wrote", "isr_changes", breaks=_AS_WRITERS_SAY),
+    _row("leaderships", "ends after it began", "until_us > from_us"),
+    Constraint("a partition has one leader at a time", "leaderships", breaks=_ONE_LEADER),
+    _row("leaderless", "ends after it began", "until_us > from_us"),
+    _row("leaderless", "its parts add up", "elect_us + take_over_us = until_us - from_us"),
+    _row("leaderless", "no part is negative", "elect_us >= 0 and take_over_us >= 0"),
     _sums("rebalances", "rebalances", "count(*)"),
     _sums("rebalances", "moved", "sum(moved)"),
     _sums("downtime", "downtime_us", "sum(until_us - from_us)"),

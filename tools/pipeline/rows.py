@@ -9,11 +9,11 @@ import msgpack
 
 from emulator.facts import FaultApplied, FaultEnded, Seen
 from emulator.runner import RunResult
-from protocol.notes import Processed, RecordsAcknowledged, RecordsAppended
+from protocol.notes import HighWatermarkAdvanced, Processed, RecordsAcknowledged, RecordsAppended, RecordsReplicated
 from protocol.values import to_row
 from tools.pipeline.schemas import NOTES
 
-DATA_PATH = (RecordsAppended, RecordsAcknowledged, Processed)
+DATA_PATH = (RecordsAppended, RecordsAcknowledged, RecordsReplicated, HighWatermarkAdvanced, Processed)
 """Four facts of five, and of little use without the rest of the trace: a run's other facts are kept always, these where
 its trace is."""
 DATA_PATH_NAMES = tuple(kind.__name__ for kind in DATA_PATH)
@@ -56,6 +56,11 @@ def _same(value: Any) -> Any:
 
 def _enum_name(value: Any) -> str:
     return str(value.name)
+
+
+def _plain(value: Any) -> str:
+    """What JSON has no form for; a store's nodes hold text."""
+    return value.decode("utf-8", "replace") if type(value) is bytes else str(value)
 
 
 _BY_TYPE: Mapping[tuple[str, str], Callable[[Any], Any]] = {
@@ -101,7 +106,7 @@ def note_row(run_id: str, n: int, seq: int, at_us: int, actor: str, life: int, f
     body: list[Any] = _EMPTY.copy()
     for index, field, how in placed:
         body[index] = how(getattr(fact, field))
-    rest = json.dumps({field: getattr(fact, field) for field in others}, default=str) if others else None
+    rest = json.dumps({field: getattr(fact, field) for field in others}, default=_plain) if others else None
     row = msgpack.packb(to_row(fact))
     return (run_id, n, seq, at_us, actor, life, kind.__name__, *body, rest, row)
 

@@ -18,12 +18,12 @@ from attrs import field, frozen, mutable
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from tools.pipeline import tables as jobs
 from tools.pipeline.campaign import CampaignError
 from tools.pipeline.ingest import New, Tables
 from tools.pipeline.marts import MARTS
 from tools.pipeline.quality import Broken, check
-from tools.pipeline.schemas import COMMITS, DERIVED, DOWNTIME, GENERATIONS, LAYOUTS, NOTES, OWNERSHIP, RECORDED
+from tools.pipeline.schemas import RECORDED, RUNS
+from tools.pipeline.tables import DERIVED, TABLES
 
 Say = Callable[[str], None]
 
@@ -94,20 +94,11 @@ def _add(tables: Tables, new: New, clock: _Clock) -> None:
     """A new part: the recorded tables, then what follows from them."""
     with clock.time("ingest"):
         part = tables.ingest(new)
-    notes = tables.read(NOTES, [part])
-    plain = notes.drop("campaign")
-    campaign = tables.read(RECORDED["runs"], [part]).select("run_id", "campaign")
-
-    def put(schema: Any, rows: DataFrame) -> DataFrame:
-        with clock.time(schema.name):
-            tables.write(part, schema, rows.join(campaign, "run_id", how="inner"))
-        return tables.read(schema, [part]).drop("campaign")
-
-    began = put(GENERATIONS, jobs.generations(plain))
-    put(LAYOUTS, jobs.layouts(plain))
-    put(COMMITS, jobs.commits(plain))
-    owned = put(OWNERSHIP, jobs.ownership(plain))
-    put(DOWNTIME, jobs.downtime(plain, owned, began))
+    campaign = tables.read(RUNS, [part]).select("run_id", "campaign")
+    for table in TABLES:
+        with clock.time(table.schema.name):
+            made = table.make(*(tables.read(schema, [part]).drop("campaign") for schema in table.needs))
+            tables.write(part, table.schema, made.join(campaign, "run_id", how="inner"))
     tables.commit(part, new)
 
 

@@ -19,6 +19,7 @@ _ARROW: Mapping[str, pa.DataType] = {
     "double": pa.float64(),
     "boolean": pa.bool_(),
     "binary": pa.binary(),
+    "ints": pa.list_(pa.field("element", pa.int32())),
     "strings": pa.list_(pa.field("element", pa.string())),
 }
 _SPARK: Mapping[str, T.DataType] = {
@@ -28,6 +29,7 @@ _SPARK: Mapping[str, T.DataType] = {
     "double": T.DoubleType(),
     "boolean": T.BooleanType(),
     "binary": T.BinaryType(),
+    "ints": T.ArrayType(T.IntegerType()),
     "strings": T.ArrayType(T.StringType()),
 }
 
@@ -205,7 +207,41 @@ LAYOUTS = _schema(
 """One row per member and generation: how many partitions its assignment holds, how many of them it had not and had in
 its assignment before."""
 
-DERIVED = {schema.name: schema for schema in (GENERATIONS, OWNERSHIP, DOWNTIME, COMMITS, LAYOUTS)}
+ISR_CHANGES = _schema(
+    "isr_changes",
+    """
+    run_id string, n long, at_us long, until_us long, topic string, partition string, by string, why string?
+    leader int, old_leader int?, leader_epoch long, controller_epoch long, version long, isr ints, joined ints
+    gone ints, replicas ints, min_isr int?, under_replicated boolean, under_min_isr boolean?, unclean boolean
+    """,
+)
+"""One row per state of a partition in the metadata store, the newest from ``at_us`` to ``until_us``. ``by``: the actor
+that wrote it; ``why`` null: it never said (it died, or the answer was lost). ``leader`` -1: none. ``joined`` and
+``gone``: the ISR against the one before, empty in a partition's first row (``old_leader`` null). ``replicas``: those
+assigned, without those being added. ``unclean``: the leader comes from outside the ISR before. ``min_isr`` null: a
+topic that the scenario does not know."""
+
+LEADERSHIPS = _schema(
+    "leaderships",
+    """
+    run_id string, partition string, actor string, life int, leader_epoch long, from_us long, until_us long
+    ended_by string, why string?
+    """,
+)
+"""One row per interval in which a broker acted as the leader that the store named, in one epoch. ``ended_by``: renewed
+(it goes on in another epoch), deposed (the store named another leader or none; ``why`` as the writer said), followed,
+stopped, down, or end (of the run)."""
+
+LEADERLESS = _schema(
+    "leaderless",
+    """
+    run_id string, partition string, from_us long, until_us long, cause string, elect_us long, take_over_us long
+    """,
+)
+"""One row per interval in which nobody led a partition that had been led. ``cause``: how the last leader ended (down,
+paused, stopped; deposed: what the store's writer said, such as "preferred" or "a replica is offline"). The two parts
+add up to the interval: until the store named the leader that took over (all of it where it named none), until that one
+acted."""
 
 # --- one table for all that a trace file holds ---------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ from tools.pipeline.marts.coverage import edges, first_violations
 from tools.pipeline.marts.faults import fault_effects
 from tools.pipeline.marts.rebalancing import moves, plain_reason
 from tools.pipeline.rows import note_row
-from tools.pipeline.schemas import DOWNTIME, LAYOUTS, NOTES, OWNERSHIP, REBALANCES, RUNS, VIOLATIONS, Schema
-from tools.pipeline.tables import downtime, generations, ownership
+from tools.pipeline.schemas import DOWNTIME, LAYOUTS, LEADERLESS, NOTES, OWNERSHIP, REBALANCES, RUNS, VIOLATIONS, Schema
+from tools.pipeline.tables.groups import downtime, generations, ownership
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -175,7 +175,8 @@ def test_costs_are_charged_to_the_fault_that_came_last(spark: "SparkSession") ->
          "detect_us": 0, "barrier_us": 0, "hand_over_us": 0}
         for at in (1_000_000, 5_000_000, 8_000_000)
     ]  # fmt: skip
-    empty = {"rebalances": table(spark, REBALANCES, []), "violations": table(spark, VIOLATIONS, [])}
+    schemas = {"rebalances": REBALANCES, "violations": VIOLATIONS, "leaderless": LEADERLESS}
+    empty = {name: table(spark, schema, []) for name, schema in schemas.items()}
 
     rows = fault_effects({"runs": runs, "notes": notes, "downtime": table(spark, DOWNTIME, down), **empty}).collect()
 

@@ -8,6 +8,7 @@ from tools.pipeline.marts.comparison import differences, headline, quantiles
 from tools.pipeline.marts.coverage import first_violations, refusals, transitions
 from tools.pipeline.marts.faults import fault_effects
 from tools.pipeline.marts.rebalancing import balance, downtime_by_cause, moves, rebalance_reasons
+from tools.pipeline.marts.replication import isr_health, leader_changes, leaderless_by_cause
 
 Tables = Mapping[str, DataFrame]
 
@@ -19,6 +20,9 @@ MARTS: Mapping[str, Callable[[Tables], DataFrame]] = {
     "downtime_by_cause": downtime_by_cause,
     "moves": moves,
     "balance": balance,
+    "isr_health": isr_health,
+    "leader_changes": leader_changes,
+    "leaderless_by_cause": leaderless_by_cause,
     "fault_effects": fault_effects,
     "first_violations": first_violations,
     "transitions": transitions,

@@ -7,8 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from actors.group_state import MAY_FOLLOW as GROUP_EDGES
 from actors.member_state import MAY_FOLLOW as MEMBER_EDGES
-
-CELL = ("campaign", "cell")
+from tools.pipeline.marts.common import CELL, with_cell
 
 
 def edges() -> list[tuple[str, str, str]]:
@@ -52,10 +51,7 @@ def refusals(tables: Mapping[str, DataFrame]) -> DataFrame:
     Out: (campaign, cell, api, error, runs, times)
     """
     return (
-        tables["notes"]
-        .where(F.col("fact") == "RequestRefused")
-        .drop("campaign")
-        .join(tables["runs"].select("run_id", *CELL), "run_id", how="inner")
+        with_cell(tables["notes"].where(F.col("fact") == "RequestRefused"), tables["runs"])
         .groupBy(*CELL, "api", "error")
         .agg(F.countDistinct("run_id").alias("runs"), F.count("*").alias("times"))
         .orderBy(*CELL, "api", "error")

@@ -14,8 +14,9 @@ def fault_effects(tables: Mapping[str, DataFrame]) -> DataFrame:
     What comes before any fault is charged to "nothing yet" (starting up, ordinary life); close faults blur each other,
     so scenarios with one fault tell most.
 
-    In:  runs, notes, rebalances, downtime, violations
-    Out: (campaign, cell, kind, applied, rebalances, stopped_s, moved, downtime_s, violations): sums over all runs
+    In:  runs, notes, rebalances, downtime, leaderless, violations
+    Out: (campaign, cell, kind, applied, rebalances, stopped_s, moved, downtime_s, leaderless_s, violations): sums over
+        all runs
     """
     when = "run_id", F.col("at_us")
     faults = tables["notes"].where(F.col("fact") == "FaultApplied").select(*when, "kind", F.lit(1).alias("applied"))
@@ -23,12 +24,15 @@ def fault_effects(tables: Mapping[str, DataFrame]) -> DataFrame:
     rebalances = tables["rebalances"].select(
         "run_id", began, F.lit(1).alias("rebalances"), F.col("stop_the_world_us").alias("stopped_us"), "moved"
     )
-    down = tables["downtime"].select(
-        "run_id", F.col("from_us").alias("at_us"), (F.col("until_us") - F.col("from_us")).alias("down_us")
+    down, leaderless = (
+        tables[name].select(
+            "run_id", F.col("from_us").alias("at_us"), (F.col("until_us") - F.col("from_us")).alias(cost)
+        )
+        for name, cost in (("downtime", "down_us"), ("leaderless", "leaderless_us"))
     )
     violations = tables["violations"].select(*when, F.lit(1).alias("violations"))
     everything = faults
-    for costs in (rebalances, down, violations):
+    for costs in (rebalances, down, leaderless, violations):
         everything = everything.unionByName(costs, allowMissingColumns=True)
     # A fault and what it does at once have the same time: the fault first.
     so_far = (
@@ -46,6 +50,7 @@ def fault_effects(tables: Mapping[str, DataFrame]) -> DataFrame:
             (F.coalesce(F.sum("stopped_us"), F.lit(0)) / F.lit(1e6)).alias("stopped_s"),
             F.coalesce(F.sum("moved"), F.lit(0)).alias("moved"),
             (F.coalesce(F.sum("down_us"), F.lit(0)) / F.lit(1e6)).alias("downtime_s"),
+            (F.coalesce(F.sum("leaderless_us"), F.lit(0)) / F.lit(1e6)).alias("leaderless_s"),
             F.coalesce(F.sum("violations"), F.lit(0)).alias("violations"),
         )
         .orderBy("campaign", "cell", "kind")

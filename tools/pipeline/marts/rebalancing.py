@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-CELL = ("campaign", "cell")
+from tools.pipeline.marts.common import CELL, with_cell
+
 _MEMBER_ID = r"[\w.-]+-b\d+\.\d+-\d+"
 """A member's id as coordinators make it: client, broker and epoch, number."""
 
@@ -13,10 +14,6 @@ _MEMBER_ID = r"[\w.-]+-b\d+\.\d+-\d+"
 def plain_reason(reason: Column) -> Column:
     """A reason with members' ids taken out, so that the same thing reads the same."""
     return F.regexp_replace(reason, _MEMBER_ID, "a member")
-
-
-def _with_cell(table: DataFrame, runs: DataFrame) -> DataFrame:
-    return table.drop("campaign").join(runs.select("run_id", *CELL), "run_id", how="inner")
 
 
 def rebalance_reasons(tables: Mapping[str, DataFrame]) -> DataFrame:
@@ -28,7 +25,7 @@ def rebalance_reasons(tables: Mapping[str, DataFrame]) -> DataFrame:
     """
     took = (F.col("ended_us") - F.col("started_us")) / F.lit(1e6)
     return (
-        _with_cell(tables["rebalances"], tables["runs"])
+        with_cell(tables["rebalances"], tables["runs"])
         .groupBy(*CELL, plain_reason(F.col("reason")).alias("reason"))
         .agg(
             F.count("*").alias("rebalances"),
@@ -54,7 +51,7 @@ def downtime_by_cause(tables: Mapping[str, DataFrame]) -> DataFrame:
     seconds = length / F.lit(1e6)
     shares = [(F.sum(f"{part}_us") / F.sum(length)).alias(part) for part in ("detect", "barrier", "hand_over")]
     return (
-        _with_cell(tables["downtime"], tables["runs"])
+        with_cell(tables["downtime"], tables["runs"])
         .groupBy(*CELL, "cause")
         .agg(
             F.count("*").alias("intervals"),
@@ -136,7 +133,7 @@ def moves(tables: Mapping[str, DataFrame]) -> DataFrame:
     moved = passed.join(living, [*key, "had"], how="inner").groupBy("run_id", "group").agg(F.count("*").alias("moved"))
     told = given_up.join(moved, ["run_id", "group"], how="left").withColumn("moved", F.coalesce("moved", F.lit(0)))
     return (
-        _with_cell(told, tables["runs"])
+        with_cell(told, tables["runs"])
         .groupBy(*CELL)
         .agg(
             F.countDistinct("run_id").alias("runs"),
@@ -163,7 +160,7 @@ def balance(tables: Mapping[str, DataFrame]) -> DataFrame:
     )
     took = (F.col("at_us") - F.col("started_us")) / F.lit(1e6)
     return (
-        _with_cell(per, tables["runs"])
+        with_cell(per, tables["runs"])
         .groupBy(*CELL)
         .agg(
             F.count("*").alias("rebalances"),

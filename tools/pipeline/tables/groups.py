@@ -1,25 +1,12 @@
-"""Tables that follow from the recorded ones: pure functions, DataFrame to DataFrame, each with its contract.
+"""Of consumer groups: generations, assignments, commits, who held which partition and how long nobody did."""
 
-Facts of a run are in order by ``n``. Times are equal often (a step reports many facts), so whatever asks "what came
-before" orders by ``n`` and not by time.
-"""
-
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as every text on Spark names it
 
-from tools.pipeline.schemas import COMMITS, DOWNTIME, GENERATIONS, LAYOUTS, OWNERSHIP, Schema
+from tools.pipeline.schemas import COMMITS, DOWNTIME, GENERATIONS, LAYOUTS, OWNERSHIP
+from tools.pipeline.tables.common import gaps, host_ends, of, run_ends
 
 PREPARING = "PreparingRebalance"
-_FOREVER = (1 << 63) - 1
-
-
-def of(schema: Schema) -> list[Column]:
-    """The columns of a table by name and type: the contract at the end of a job."""
-    return [F.col(name).cast(schema.spark()[name].dataType).alias(name) for name in schema.names]
-
-
-def _ids(*more: str) -> list[str]:
-    return ["run_id", *more]
 
 
 def generations(notes: DataFrame) -> DataFrame:
@@ -78,15 +65,6 @@ def commits(notes: DataFrame) -> DataFrame:
     )
 
 
-def run_ends(notes: DataFrame) -> DataFrame:
-    """When each run's record ends: its last fact.
-
-    In:  notes
-    Out: (run_id, ends_us)
-    """
-    return notes.groupBy("run_id").agg(F.max("at_us").alias("ends_us"))
-
-
 def ownership(notes: DataFrame) -> DataFrame:
     """Ownership: intervals in which members held partitions, by their own account.
 
@@ -96,7 +74,7 @@ def ownership(notes: DataFrame) -> DataFrame:
     In:  notes
     Out: OWNERSHIP
     """
-    key = _ids("actor", "life", "group", "partition")
+    key = ("run_id", "actor", "life", "group", "partition")
     named = {"PartitionsAssigned": "", "PartitionsRevoked": "revoked", "PartitionsLost": "lost"}
     changes = (
         notes.where(F.col("fact").isin(*named))
@@ -106,16 +84,12 @@ def ownership(notes: DataFrame) -> DataFrame:
     )
     holders = changes.select(*key).distinct()
     failed = notes.where(F.col("fact") == "MemberFailed").select(
-        *_ids("actor", "life"), "n", "at_us", F.lit("failed").alias("ended_by")
+        "run_id", "actor", "life", "n", "at_us", F.lit("failed").alias("ended_by")
     )
-    down = notes.where(F.col("fact") == "HostDown").select(
-        "run_id", "host", F.col("host_life").alias("life"), "n", "at_us", F.lit("down").alias("ended_by")
-    )
-    on_hosts = holders.withColumn("host", F.substring_index("actor", "/", 1))
     ends = (
-        holders.join(failed, _ids("actor", "life"), how="inner")
+        holders.join(failed, ["run_id", "actor", "life"], how="inner")
         .select(*key, "n", "at_us", "ended_by")
-        .unionByName(on_hosts.join(down, _ids("host", "life"), how="inner").select(*key, "n", "at_us", "ended_by"))
+        .unionByName(host_ends(holders, notes).select(*key, "n", "at_us", "ended_by"))
     )
     in_order = Window.partitionBy(*key).orderBy("n")
     starts = F.col("ended_by") == ""
@@ -136,25 +110,6 @@ def ownership(notes: DataFrame) -> DataFrame:
     )
 
 
-def pauses(notes: DataFrame) -> DataFrame:
-    """Pauses: intervals in which hosts stood still.
-
-    In:  notes
-    Out: (run_id, host, paused_us, resumed_us); to the end of the record if it never went on
-    """
-    in_order = Window.partitionBy("run_id", "host").orderBy("n")
-    paused = F.col("fact") == "HostPaused"
-    return (
-        notes.where(F.col("fact").isin("HostPaused", "HostResumed", "HostDown"))
-        .withColumn("then_us", F.lead("at_us").over(in_order))
-        .where(paused)
-        .join(run_ends(notes), "run_id", how="inner")
-        .select(
-            "run_id", "host", F.col("at_us").alias("paused_us"), F.coalesce("then_us", "ends_us").alias("resumed_us")
-        )
-    )
-
-
 def downtime(notes: DataFrame, owned: DataFrame, began: DataFrame) -> DataFrame:
     """Downtime: intervals in which nobody served a partition, from the first time it was served on.
 
@@ -163,41 +118,8 @@ def downtime(notes: DataFrame, owned: DataFrame, began: DataFrame) -> DataFrame:
     In:  notes; owned: OWNERSHIP; began: GENERATIONS
     Out: DOWNTIME
     """
-    key = _ids("group", "partition")
-    held = owned.withColumn("host", F.substring_index("actor", "/", 1))
-    still = (
-        held.join(pauses(notes), _ids("host"), how="inner")
-        .withColumn("since", F.greatest("from_us", "paused_us"))
-        .withColumn("until", F.least("until_us", "resumed_us"))
-        .where("since < until")
-    )
-
-    def change(of_what: DataFrame, at: str, by: int, cause: Column) -> DataFrame:
-        return of_what.select(*key, F.col(at).alias("at_us"), F.lit(by).alias("change"), cause.alias("cause"))
-
-    nothing = F.lit(None).cast("string")
-    changes = (
-        change(held, "from_us", 1, nothing)
-        .unionByName(change(held, "until_us", -1, F.col("ended_by")))
-        .unionByName(change(still, "since", -1, F.lit("paused")))
-        .unionByName(change(still, "until", 1, nothing))
-    )
-    in_order = Window.partitionBy(*key).orderBy("at_us")
-    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    instants = (
-        changes.groupBy(*key, "at_us")
-        .agg(F.sum("change").alias("change"), F.max("cause").alias("cause"))
-        .withColumn("servers", F.sum("change").over(so_far))
-        .withColumn("cause", F.last("cause", ignorenulls=True).over(so_far))
-        .withColumn("until_us", F.lead("at_us").over(in_order))
-        .where((F.col("servers") == 0) & ((F.col("change") < 0) | F.col("cause").isNotNull()))
-        .join(run_ends(notes), "run_id", how="inner")
-        .withColumn("until_us", F.coalesce("until_us", "ends_us"))
-        .withColumnRenamed("at_us", "from_us")
-        .where("from_us < until_us")
-        .select(*key, "from_us", "until_us", "cause")
-    )
-    return _parted(instants, began).select(*of(DOWNTIME))
+    held = owned.withColumn("cause", F.col("ended_by"))
+    return _parted(gaps(held, notes, ("group", "partition")), began).select(*of(DOWNTIME))
 
 
 def _parted(down: DataFrame, began: DataFrame) -> DataFrame:

@@ -1,0 +1,102 @@
+"""Replicas: how long partitions lacked some, who led them and why that changed, and how long nobody did."""
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from tools.pipeline.marts.common import CELL, with_cell
+
+
+def _plain(why: Column) -> Column:
+    """A reason without the broker's number, so that the same thing reads the same."""
+    return F.coalesce(F.regexp_replace(why, r"^replica \d+ is", "a replica is"), F.lit("nobody said"))
+
+
+def isr_health(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """How long partitions had fewer in-sync replicas than they should, and how often that changed.
+
+    In:  runs, isr_changes
+    Out: (campaign, cell, partition, runs, shrinks, expands, under_replicated_s, under_replicated_max_s,
+        under_min_isr_s, under_min_isr_max_s, smallest_isr): per run on average; ``max``: of the worst run;
+        ``under_min_isr``: with fewer than ``min.insync.replicas``
+    """
+    lasted = F.col("until_us") - F.col("at_us")
+    seconds = F.lit(1e6)
+
+    def spent(condition: str) -> Column:
+        return F.coalesce(F.sum(F.when(F.col(condition), lasted)), F.lit(0)) / seconds
+
+    per_run = (
+        with_cell(tables["isr_changes"], tables["runs"])
+        .groupBy("run_id", *CELL, "partition")
+        .agg(
+            F.count(F.when(F.size("gone") > 0, 1)).alias("shrinks"),
+            F.count(F.when(F.size("joined") > 0, 1)).alias("expands"),
+            spent("under_replicated").alias("under_replicated_s"),
+            spent("under_min_isr").alias("under_min_isr_s"),
+            F.min(F.size("isr")).alias("smallest_isr"),
+        )
+    )
+    return (
+        per_run.groupBy(*CELL, "partition")
+        .agg(
+            F.count("*").alias("runs"),
+            F.avg("shrinks").alias("shrinks"),
+            F.avg("expands").alias("expands"),
+            F.avg("under_replicated_s").alias("under_replicated_s"),
+            F.max("under_replicated_s").alias("under_replicated_max_s"),
+            F.avg("under_min_isr_s").alias("under_min_isr_s"),
+            F.max("under_min_isr_s").alias("under_min_isr_max_s"),
+            F.min("smallest_isr").alias("smallest_isr"),
+        )
+        .orderBy(*CELL, "partition")
+    )
+
+
+def leader_changes(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """How often the store named another leader for a partition, or none, and why; the first leader is no change.
+
+    In:  runs, isr_changes
+    Out: (campaign, cell, partition, why, runs, changes, to_none, unclean): ``why`` in the writers' words: an election's
+        strategy (offline, preferred, controlled-shutdown, reassign), or what took the leader away; ``runs`` in which it
+        happened; ``to_none``: of the changes, to no leader; ``unclean``: of them, to one that was not in sync
+    """
+    return (
+        with_cell(tables["isr_changes"], tables["runs"])
+        .where(F.col("leader") != F.col("old_leader"))
+        .groupBy(*CELL, "partition", _plain(F.col("why")).alias("why"))
+        .agg(
+            F.countDistinct("run_id").alias("runs"),
+            F.count("*").alias("changes"),
+            F.count(F.when(F.col("leader") < 0, 1)).alias("to_none"),
+            F.count(F.when(F.col("unclean"), 1)).alias("unclean"),
+        )
+        .orderBy(*CELL, "partition", "why")
+    )
+
+
+def leaderless_by_cause(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """Time without a leader, by how the last one ended, and where the time went.
+
+    In:  runs, leaderless
+    Out: (campaign, cell, partition, cause, intervals, runs, total_s, median_s, p95_s, max_s, elect, take_over): the
+        last two are shares of the total
+    """
+    length = F.col("until_us") - F.col("from_us")
+    seconds = length / F.lit(1e6)
+    shares = [(F.sum(f"{part}_us") / F.sum(length)).alias(part) for part in ("elect", "take_over")]
+    return (
+        with_cell(tables["leaderless"], tables["runs"])
+        .groupBy(*CELL, "partition", "cause")
+        .agg(
+            F.count("*").alias("intervals"),
+            F.countDistinct("run_id").alias("runs"),
+            F.sum(seconds).alias("total_s"),
+            F.median(seconds).alias("median_s"),
+            F.percentile(seconds, F.lit(0.95)).alias("p95_s"),
+            F.max(seconds).alias("max_s"),
+            *shares,
+        )
+        .orderBy(*CELL, "partition", "cause")
+    )

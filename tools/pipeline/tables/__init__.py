@@ -1,0 +1,52 @@
+"""Tables that follow from the recorded ones: pure functions, DataFrame to DataFrame, each with its contract.
+
+``TABLES`` is the table of tables: what is in it is made by every analysis, checked, and asked by its name. Facts of a
+run are in order by ``n``. Times are equal often (a step reports many facts), so whatever asks "what came before" orders
+by ``n`` and not by time.
+"""
+
+from collections.abc import Callable, Mapping
+
+from attrs import frozen
+from pyspark.sql import DataFrame
+
+from tools.pipeline.schemas import (
+    COMMITS,
+    DOWNTIME,
+    GENERATIONS,
+    ISR_CHANGES,
+    LAYOUTS,
+    LEADERLESS,
+    LEADERSHIPS,
+    NOTES,
+    OWNERSHIP,
+    Schema,
+)
+from tools.pipeline.tables.groups import commits, downtime, generations, layouts, ownership
+from tools.pipeline.tables.replication import isr_changes, leaderless, leaderships
+
+
+@frozen
+class Table:
+    """A derived table: its schema, the function that makes it, and the tables that this is called with, in order."""
+
+    schema: Schema
+    make: Callable[..., DataFrame]
+    needs: tuple[Schema, ...]
+    """Recorded tables, or derived ones that stand before this one."""
+
+
+TABLES = (
+    Table(GENERATIONS, generations, (NOTES,)),
+    Table(LAYOUTS, layouts, (NOTES,)),
+    Table(COMMITS, commits, (NOTES,)),
+    Table(OWNERSHIP, ownership, (NOTES,)),
+    Table(DOWNTIME, downtime, (NOTES, OWNERSHIP, GENERATIONS)),
+    Table(ISR_CHANGES, isr_changes, (NOTES,)),
+    Table(LEADERSHIPS, leaderships, (NOTES, ISR_CHANGES)),
+    Table(LEADERLESS, leaderless, (NOTES, LEADERSHIPS, ISR_CHANGES)),
+)
+"""In the order in which they are made."""
+
+DERIVED: Mapping[str, Schema] = {table.schema.name: table.schema for table in TABLES}
+"""Their schemas by name."""

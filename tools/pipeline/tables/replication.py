@@ -1,0 +1,245 @@
+"""Of replicas: what the store said about each partition, who led it, and how long nobody did.
+
+The truth is the metadata store's: ``NodeWritten`` is the moment a leader or an ISR changed, whether or not the writer
+lived to hear of it (``IsrChanged`` and ``LeaderElectedForPartition`` are the writers' own words, and say why).
+"""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as every text on Spark names it
+
+from tools.pipeline.schemas import ISR_CHANGES, LEADERLESS, LEADERSHIPS
+from tools.pipeline.tables.common import gaps, host_ends, of, run_ends
+
+NOBODY = -1
+_STATE = "^/brokers/topics/[^/]+/partitions/[0-9]+/state$"
+_TOPIC = "^/brokers/topics/[^/]+$"
+_PARTITION = ("run_id", "partition")
+
+
+def partition_of_note() -> Column:
+    """The partition that a fact with topic and number is about, as "topic-0"."""
+    return F.concat_ws("-", "topic", F.col("partition").cast("string"))
+
+
+def _of_rest(shape: str) -> Column:
+    """A fact's fields that have no column of their own (``NOTES``)."""
+    return F.from_json("rest", shape)
+
+
+def store_writes(notes: DataFrame, path: str) -> DataFrame:
+    """What was written to nodes of the store, such as ``protocol.nodes`` lists.
+
+    In:  notes; path: a regular expression
+    Out: (run_id, n, at_us, what, path, data, version, by): ``what``: created, set, deleted
+    """
+    written = _of_rest("what string, path string, data string, version long, client string")
+    columns = [F.col(f"w.{name}") for name in ("what", "path", "data", "version")]
+    return (
+        notes.where(F.col("fact") == "NodeWritten")
+        .select("run_id", "n", "at_us", written.alias("w"))
+        .where(F.col("w.path").rlike(path))
+        .select("run_id", "n", "at_us", *columns, F.col("w.client").alias("by"))
+    )
+
+
+def _states(notes: DataFrame) -> DataFrame:
+    """In: notes. Out: (run_id, partition, n, at_us, topic, by, version, there, leader, leader_epoch, ...)."""
+    place = F.split("path", "/")
+    shape = "leader int, leader_epoch long, isr array<int>, controller_epoch long"
+    return (
+        store_writes(notes, _STATE)
+        .withColumn("topic", place[3])
+        .withColumn("partition", F.concat_ws("-", place[3], place[5]))
+        .withColumn("there", F.col("what") != "deleted")
+        .withColumn("state", F.when(F.col("there"), F.from_json("data", shape)))
+        .select(*_PARTITION, "n", "at_us", "topic", "by", "version", "there", "state.*")
+    )
+
+
+def _assignments(notes: DataFrame) -> DataFrame:
+    """In: notes. Out: (run_id, partition, n, replicas): without those that a reassignment is adding (KIP-455)."""
+    shape = "partitions map<string,array<int>>, adding_replicas map<string,array<int>>"
+    none = F.array().cast("array<int>")
+    return (
+        store_writes(notes, _TOPIC)
+        .where("what <> 'deleted'")
+        .withColumn("topic", F.split("path", "/")[3])
+        .withColumn("t", F.from_json("data", shape))
+        .select("run_id", "n", "topic", "t.adding_replicas", F.explode("t.partitions").alias("number", "all"))
+        .withColumn("adding", F.coalesce(F.try_element_at("adding_replicas", F.col("number")), none))
+        .withColumn("replicas", F.array_except("all", "adding"))
+        .select("run_id", F.concat_ws("-", "topic", "number").alias("partition"), "n", "replicas")
+    )
+
+
+def _reasons(notes: DataFrame) -> DataFrame:
+    """In: notes. Out: (run_id, partition, n, epoch, version, why): the writers' own words; a controller's, by epoch."""
+    told = _of_rest("leader_epoch long, zk_version long, strategy string")
+    by_controller = (F.col("fact") != "IsrChanged") | F.col("actor").endswith("/controller")
+    return (
+        notes.where(F.col("fact").isin("IsrChanged", "LeaderElectedForPartition", "LeaderEpochBumped"))
+        .withColumn("told", told)
+        .select(
+            "run_id", partition_of_note().alias("partition"), "n", F.col("told.leader_epoch").alias("epoch"),
+            F.when(~by_controller, F.col("told.zk_version")).alias("version"),
+            F.coalesce("why", "told.strategy").alias("why"),
+        )
+    )  # fmt: skip
+
+
+def _explained(states: DataFrame, reasons: DataFrame) -> DataFrame:
+    """Each write with what its writer said of it afterwards, if it could.
+
+    Every write of a controller has a leader epoch of its own; a leader's writes keep the epoch and raise the version.
+
+    In:  of ``_states``; of ``_reasons``
+    Out: of ``_states``, why
+    """
+    own = F.when(~F.col("by").endswith("/controller"), F.col("version"))
+    keyed = states.withColumn("epoch", F.col("leader_epoch")).withColumn("own", own)
+    wanted = keyed.select(
+        *_PARTITION, "n", "epoch", F.col("own").alias("version"), F.lit(None).cast("string").alias("why")
+    )
+    behind = Window.partitionBy(*_PARTITION, "epoch", "version").orderBy("n").rowsBetween(1, Window.unboundedFollowing)
+    found = (
+        wanted.withColumn("asks", F.lit(True))
+        .unionByName(reasons.withColumn("asks", F.lit(False)))
+        .withColumn("why", F.first("why", ignorenulls=True).over(behind))
+        .where("asks")
+        .select("run_id", "partition", "n", "why")
+    )
+    return keyed.drop("epoch", "own").join(found, ["run_id", "partition", "n"], how="inner")
+
+
+def isr_changes(notes: DataFrame) -> DataFrame:
+    """ISR changes: every state of a partition that the store was given, and until when it was the newest.
+
+    In:  notes
+    Out: ISR_CHANGES
+    """
+    in_order = Window.partitionBy(*_PARTITION).orderBy("n")
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    placed = (
+        _explained(_states(notes), _reasons(notes))
+        .withColumn("replicas", F.lit(None).cast("array<int>"))
+        .unionByName(_assignments(notes), allowMissingColumns=True)
+        .withColumn("replicas", F.last("replicas", ignorenulls=True).over(so_far))
+        .where(F.col("there").isNotNull())
+    )
+    promised = notes.where(F.col("fact") == "TopicReplicated").select(
+        "run_id", "topic", F.get_json_object("rest", "$.min_isr").cast("int").alias("min_isr")
+    )
+    old_isr = F.coalesce("old_isr", "isr")
+    led = (F.col("leader") != NOBODY) & F.col("old_isr").isNotNull()
+    return (
+        placed.withColumn("until_us", F.lead("at_us").over(in_order))
+        .withColumn("old_leader", F.lag("leader").over(in_order))
+        .withColumn("old_isr", F.lag("isr").over(in_order))
+        .where("there")
+        .join(run_ends(notes), "run_id", how="inner")
+        .join(promised, ["run_id", "topic"], how="left")
+        .withColumn("until_us", F.coalesce("until_us", "ends_us"))
+        .withColumn("joined", F.array_except("isr", old_isr))
+        .withColumn("gone", F.array_except(old_isr, "isr"))
+        .withColumn("under_replicated", F.size("isr") < F.size("replicas"))
+        .withColumn("under_min_isr", F.size("isr") < F.col("min_isr"))
+        .withColumn("unclean", led & ~F.array_contains(old_isr, F.col("leader")))
+        .select(*of(ISR_CHANGES))
+    )
+
+
+def _tenures(states: DataFrame) -> DataFrame:
+    """Times in which the store named the same leader (or nobody).
+
+    In:  ISR_CHANGES
+    Out: (run_id, partition, first_epoch, last_epoch, from_n, next_us, next_why): ``next_*`` of the one behind it
+    """
+    in_order = Window.partitionBy(*_PARTITION).orderBy("n")
+    other = F.coalesce((F.col("leader") != F.col("old_leader")).cast("int"), F.lit(1))
+    tenures = (
+        states.withColumn("tenure", F.sum(other).over(in_order.rowsBetween(Window.unboundedPreceding, 0)))
+        .groupBy(*_PARTITION, "tenure")
+        .agg(
+            F.min("leader_epoch").alias("first_epoch"),
+            F.max("leader_epoch").alias("last_epoch"),
+            F.min("n").alias("from_n"),
+            F.min("at_us").alias("from_us"),
+            F.min_by("why", "n").alias("why"),
+        )
+    )
+    by_number = Window.partitionBy(*_PARTITION).orderBy("tenure")
+    return (
+        tenures.withColumn("next_us", F.lead("from_us").over(by_number))
+        .withColumn("next_why", F.lead("why").over(by_number))
+        .drop("tenure", "from_us", "why")
+    )
+
+
+def leaderships(notes: DataFrame, states: DataFrame) -> DataFrame:
+    """Leaderships: intervals in which a broker acted as the leader that the store named.
+
+    From ``BecameLeader`` on, until it takes up another epoch, follows or stops, its host goes down, or the store names
+    another leader or none: a deposed leader may go on for a while, but nothing that counts comes of it.
+
+    In:  notes; states: ISR_CHANGES
+    Out: LEADERSHIPS
+    """
+    key = ("run_id", "actor", "life", "partition")
+    named = {"BecameLeader": "renewed", "BecameFollower": "followed", "ReplicaStopped": "stopped"}
+    ended_by = F.create_map(*[F.lit(word) for pair in named.items() for word in pair])[F.col("fact")]
+    turns = (
+        notes.where(F.col("fact").isin(*named))
+        .withColumn("partition", partition_of_note())
+        .withColumn("leader_epoch", F.get_json_object("rest", "$.leader_epoch").cast("long"))
+        .select(*key, "n", "at_us", "leader_epoch", ended_by.alias("ended_by"))
+    )
+    ends = host_ends(turns.select(*key).distinct(), notes).withColumn("leader_epoch", F.lit(None).cast("long"))
+    in_order = Window.partitionBy(*key).orderBy("n")
+    acted = (
+        turns.unionByName(ends.select(*turns.columns))
+        .withColumn("then_us", F.lead("at_us").over(in_order))
+        .withColumn("then_by", F.lead("ended_by").over(in_order))
+        .where("ended_by = 'renewed'")
+        .join(run_ends(notes), "run_id", how="inner")
+    )
+    of_epoch = F.col("leader_epoch").between(F.col("first_epoch"), F.col("last_epoch")) & (F.col("from_n") < F.col("n"))
+    # A topic that was deleted and came back has its epochs twice: the last tenure before counts.
+    newest_first = Window.partitionBy("run_id", "n", "partition").orderBy(F.desc("from_n"))
+    until_us = F.coalesce("then_us", "ends_us")
+    deposed = F.coalesce(F.col("next_us") < until_us, F.lit(False))
+    return (
+        acted.join(_tenures(states), list(_PARTITION), how="inner")
+        .where(of_epoch)
+        .withColumn("rank", F.row_number().over(newest_first))
+        .where("rank = 1")
+        .withColumn("from_us", F.col("at_us"))
+        .withColumn("until_us", F.when(deposed, F.col("next_us")).otherwise(until_us))
+        .withColumn("ended_by", F.when(deposed, "deposed").otherwise(F.coalesce("then_by", F.lit("end"))))
+        .withColumn("why", F.when(deposed, F.col("next_why")))
+        .where("from_us < until_us")
+        .select(*of(LEADERSHIPS))
+    )
+
+
+def leaderless(notes: DataFrame, led: DataFrame, states: DataFrame) -> DataFrame:
+    """Leaderless: intervals in which nobody led a partition, from the first time somebody did on.
+
+    In:  notes; led: LEADERSHIPS; states: ISR_CHANGES
+    Out: LEADERLESS
+    """
+    cause = F.coalesce(F.regexp_replace("why", r"^replica \d+ is", "a replica is"), "ended_by")
+    gone = gaps(led.withColumn("cause", cause), notes, ("partition",))
+    named = states.where((F.col("leader") != NOBODY) & ~F.col("leader").eqNullSafe(F.col("old_leader")))
+    inside = F.col("s.at_us").between(F.col("g.from_us"), F.col("g.until_us"))
+    same = (F.col("g.run_id") == F.col("s.run_id")) & (F.col("g.partition") == F.col("s.partition"))
+    key = ("run_id", "partition", "from_us", "until_us", "cause")
+    elected_us = F.coalesce("named_us", "until_us")
+    return (
+        gone.alias("g")
+        .join(named.alias("s"), same & inside, how="left")
+        .groupBy(*[F.col(f"g.{name}").alias(name) for name in key])
+        .agg(F.max("s.at_us").alias("named_us"))
+        .withColumn("elect_us", elected_us - F.col("from_us"))
+        .withColumn("take_over_us", F.col("until_us") - elected_us)
+        .select(*of(LEADERLESS))
+    )
