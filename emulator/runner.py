@@ -16,6 +16,7 @@ from attrs import frozen
 from actors.listener import Listener
 from emulator import facts
 from emulator.checkers import checkers_for
+from emulator.checkers.atlas import Loss
 from emulator.checkers.base import Checker, Violation
 from emulator.drive import drive_bare, drive_trio
 from emulator.faults import kind_of
@@ -41,7 +42,8 @@ class RunResult:
 
     ``verdict``: "holds", "violated" (something bad happened), "liveness" (something good did not happen in time), or
     "broken" (a machine failed an assertion of its own). ``faults``: one row per entry of the plan, with how often it
-    took effect. ``metrics``: the report of ``emulator.metrics``.
+    took effect. ``metrics``: the report of ``emulator.metrics``. ``losses``: records that are gone as the fault atlas
+    allows (``emulator.checkers.atlas``); they are no violations.
     """
 
     scenario: str
@@ -57,6 +59,7 @@ class RunResult:
     violations: tuple[Violation, ...]
     faults: tuple[dict[str, Any], ...]
     metrics: dict[str, Any]
+    losses: tuple[Loss, ...] = ()
     broke: str = ""
     """What broke, when the verdict is "broken"."""
 
@@ -234,6 +237,7 @@ def _result(one: Run, seed: int, profile: str, drive: str, broke: str, began_s: 
             for index, entry in enumerate(one.scenario.plan)
         ),
         metrics=one.metrics.report(),
+        losses=tuple(loss for checker in one.checkers for loss in checker.losses),
         broke=broke,
     )
 

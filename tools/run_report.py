@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 import click
 
+from emulator.checkers.atlas import ATLAS, Loss
 from emulator.runner import RunResult
 from emulator.scenario import Scenario
 from tools.exits import OF_VERDICT
@@ -17,6 +18,7 @@ from tools.story import Line, Story, clock_text, span_text
 COLOURS = {"holds": "green", "inconclusive": "yellow", "liveness": "red", "violated": "red", "broken": "red"}
 KIND_COLOURS = {"fault": "yellow", "group": "cyan", "member": "magenta"}
 MOST_REBALANCES = 30
+MOST_LOSSES = 20
 LAST_LINES = 120
 """How many lines of the story are printed; the middle of a longer one is left out."""
 
@@ -27,6 +29,9 @@ def as_dict(result: RunResult) -> dict[str, Any]:
     metrics = own.pop("metrics")
     own["violations"] = [attrs.asdict(violation) for violation in result.violations]
     own["faults"] = list(result.faults)
+    own["losses"] = [
+        {**attrs.asdict(loss), "records": loss.records, "allowed": ATLAS[loss.why]} for loss in result.losses
+    ]
     own["wall_s"] = round(result.wall_s, 6)
     clash = own.keys() & metrics.keys()
     assert not clash, f"metrics must not reuse {sorted(clash)}"
@@ -62,6 +67,9 @@ def as_text(
     if result.faults:
         yield from _section("Faults")
         yield from _faults(result)
+    if result.losses:
+        yield from _section("Expected losses")
+        yield from _losses(result.losses)
     yield from _section("Verdict")
     yield from _verdict(result, command, trace)
 
@@ -81,6 +89,13 @@ def table_of_seeds(results: Sequence[RunResult], command_for: Callable[[int], st
             f"  {result.digest[:16]}"
         )
     yield ""
+    lost = [loss for result in results for loss in result.losses]
+    if lost:
+        runs = sum(1 for result in results if result.losses)
+        reasons = ", ".join(
+            f"{sum(each.records for each in lost if each.why == why):,} {why}" for why in _reasons(lost)
+        )
+        yield f"expected losses in {runs} of {len(results)} runs, in records: {reasons}"
     failed = [result for result in results if OF_VERDICT[result.verdict]]
     idle = [index for index, _ in enumerate(first.faults) if not any(each.faults[index]["fired"] for each in results)]
     for index in idle:
@@ -182,6 +197,22 @@ def _faults(result: RunResult) -> Iterable[str]:
             yield f"  {fault['index']}  {fault['text']}: fired {times}"
         else:
             yield click.style(f"  {fault['index']}  {fault['text']}: NEVER FIRED", fg="yellow")
+
+
+def _reasons(losses: Iterable[Loss]) -> list[str]:
+    return list(dict.fromkeys(loss.why for loss in losses))
+
+
+def _losses(losses: Sequence[Loss]) -> Iterable[str]:
+    """What is gone and may be: by reason, with why the reason is one."""
+    for why in _reasons(losses):
+        rows = [loss for loss in losses if loss.why == why]
+        yield f"  {sum(loss.records for loss in rows):,} records by {why}: {ATLAS[why]}"
+        for loss in rows[:MOST_LOSSES]:
+            which = f"{loss.partition}, offsets {loss.first} to {loss.last}"
+            yield f"    {clock_text(loss.at_us)}  {loss.records:,} records of {which}"
+        if len(rows) > MOST_LOSSES:
+            yield f"    ... and {len(rows) - MOST_LOSSES} more times"
 
 
 def _verdict(result: RunResult, command: str, trace: Path | None) -> Iterable[str]:

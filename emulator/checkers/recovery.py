@@ -3,6 +3,9 @@
 Theory. Some time after all brokers run and hear each other (numbers of spec/controller.md 2.8): every partition has a
 leader that acts in the epoch the store has (Q1), every assigned replica is in the ISR (Q4), every broker that is
 assigned a partition takes part in its newest epoch (Q3), no broker keeps a log of a partition it is not assigned (Q3).
+Q7: what a leader appends is below its high watermark a moment later (an acks=all request ends), and what a producer
+sent is decided for it: acknowledged, or given up.
+
 What the last ISR member took with it when it lost its disk, or never came back with, is not waited for here: after the
 plan every broker runs.
 """
@@ -11,11 +14,27 @@ from emulator.checkers.base import Checker
 from emulator.facts import Healed, HostDown, HostStarted, Seen
 from protocol.names import TopicPartition
 from protocol.nodes import TOPICS, PartitionState, partition_of_state, read_state, read_topic
-from protocol.notes import BecameFollower, BecameLeader, NodeWritten, ReplicaRestored, ReplicaStopped
+from protocol.notes import (
+    BecameFollower,
+    BecameLeader,
+    HighWatermarkAdvanced,
+    NodeWritten,
+    ProduceFailed,
+    ProducerStarted,
+    RecordsAcknowledged,
+    RecordsAppended,
+    ReplicaRestored,
+    ReplicaStopped,
+)
+
+SOON_US = 2_000_000
+"""How long what is appended may be behind everybody's back in a run that ends because all is well."""
+ANSWER_US = 10_000_000
+"""How long it may be so at all."""
 
 
 class Recovery(Checker):
-    """After the faults every partition is led, and all its replicas are in sync."""
+    """After the faults every partition is led, all its replicas are in sync, and producers are answered."""
 
     name = "recovery"
 
@@ -29,14 +48,26 @@ class Recovery(Checker):
         """Who has a log of what."""
         self._downs: dict[str, None] = {}
         """Brokers that do not run: an operator closed them, and they were slow to go."""
+        self._uncovered: dict[TopicPartition, tuple[int, int]] = {}
+        """(log end, since when) of an append that is not below its leader's high watermark yet."""
+        self._undecided: dict[TopicPartition, int] = {}
+        """Since when there is an append of which no producer has heard what became of it."""
+        self._producers: dict[str, str] = {}
+        """Host -> topic, of producers that run and want answers."""
+        self._now_us = 0
+        """Of the last append or high watermark."""
         self._healed: Seen | None = None
-        self._last: Seen | None = None
         self.on = {
             NodeWritten: self._written,
             BecameLeader: self._led,
             BecameFollower: self._followed,
             ReplicaStopped: self._stopped,
             ReplicaRestored: self._restored,
+            RecordsAppended: self._appended,
+            HighWatermarkAdvanced: self._advanced,
+            ProducerStarted: self._produces,
+            RecordsAcknowledged: self._decided,
+            ProduceFailed: self._decided,
             HostDown: self._down,
             HostStarted: self._up,
             Healed: self._heal,
@@ -58,7 +89,12 @@ class Recovery(Checker):
                     self._assigned[topic, number] = assignment.replicas
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
+        at = (fact.topic, fact.partition)
         self._takes(seen, fact.topic, fact.partition, fact.leader_epoch, True)
+        self._uncovered.pop(at, None)
+        self._undecided.pop(at, None)  # what came of it is for its former leader's producers to find out
+        if fact.high_watermark < fact.end_offset:
+            self._uncovered[at] = (fact.end_offset, seen.at_us)
 
     def _followed(self, seen: Seen, fact: BecameFollower) -> None:
         self._takes(seen, fact.topic, fact.partition, fact.leader_epoch, False)
@@ -67,7 +103,6 @@ class Recovery(Checker):
         key = (seen.actor, (topic, partition))
         self._part[key] = (epoch, leads)
         self._logs[key] = None
-        self._last = seen
 
     def _stopped(self, seen: Seen, fact: ReplicaStopped) -> None:
         key = (seen.actor, (fact.topic, fact.partition))
@@ -80,6 +115,9 @@ class Recovery(Checker):
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
         self._downs[fact.host] = None
+        topic = self._producers.pop(fact.host, None)
+        if topic is not None:
+            self._undecided = {at: since_us for at, since_us in self._undecided.items() if at[0] != topic}
         for key in [key for key in self._part if key[0] == fact.host]:
             del self._part[key]
 
@@ -91,13 +129,58 @@ class Recovery(Checker):
 
     def _heal(self, seen: Seen, fact: Healed) -> None:
         self._healed = seen
+        self._now_us = seen.at_us
+
+    # --- requests ----------------------------------------------------------------------------------------------
+
+    def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
+        at = (fact.topic, fact.partition)
+        state = self._states.get(at)
+        if state is None or self._part.get((seen.actor, at)) != (state.leader_epoch, True):
+            return  # no replication here, or a leader that is deposed
+        self._now_us = seen.at_us
+        if at not in self._uncovered:
+            self._uncovered[at] = (fact.base_offset + fact.count, seen.at_us)
+        if at not in self._undecided and fact.topic in self._producers.values():
+            self._undecided[at] = seen.at_us
+
+    def _advanced(self, seen: Seen, fact: HighWatermarkAdvanced) -> None:
+        at = (fact.topic, fact.partition)
+        waiting = self._uncovered.get(at)
+        self._now_us = seen.at_us
+        if waiting is not None and fact.high_watermark >= waiting[0]:
+            del self._uncovered[at]
+
+    def _produces(self, seen: Seen, fact: ProducerStarted) -> None:
+        if fact.acks != 0:
+            self._producers[seen.actor] = fact.topic
+
+    def _decided(self, seen: Seen, fact: RecordsAcknowledged | ProduceFailed) -> None:
+        self._undecided.pop((fact.topic, fact.partition), None)
+
+    def _unanswered(self, now_us: int, after_us: int) -> list[tuple[str, str]]:
+        """(partition, what waits there for longer than this)."""
+        if self._healed is None:
+            return []
+        latest_us = now_us - after_us
+        healed_us = self._healed.at_us
+        found = []
+        for at, (end, since_us) in self._uncovered.items():
+            if max(since_us, healed_us) <= latest_us and at in self._states:
+                found.append(
+                    (f"{at[0]}-{at[1]}", f"has records to {end - 1}; its high watermark does not pass them (Q7)")
+                )
+        for at, since_us in self._undecided.items():
+            if max(since_us, healed_us) <= latest_us:
+                found.append((f"{at[0]}-{at[1]}", "has records of which their producer hears nothing (Q7)"))
+        return found
 
     # --- well again --------------------------------------------------------------------------------------------
 
     @property
     def satisfied(self) -> bool:
-        """Whether everything is led and in sync now."""
-        return not any(True for _ in self._missing())
+        """Whether everything is led, in sync and answered now."""
+        return not self._missing() and not self._unanswered(self._now_us, SOON_US)
 
     def _missing(self) -> "list[tuple[str, str]]":
         """(partition, what is wrong with it)."""
@@ -131,7 +214,7 @@ class Recovery(Checker):
         """What is still missing at the end of a run that was given its time to get well."""
         if self._healed is None or at_us <= self._healed.at_us:
             return
-        for name, text in self._missing():
+        for name, text in [*self._missing(), *self._unanswered(at_us, ANSWER_US)]:
             seen = Seen(self._healed.seq, at_us, "", 0, self._healed.fact)
             self.violation(
                 seen,
