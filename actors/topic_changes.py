@@ -147,7 +147,7 @@ class TopicChanges:
         if found.code is not StoreCode.OK:
             return
         listed = [at for at in read_partitions(found.data) if context.assignment(at) is not None]
-        electable = [at for at in listed if not context.is_queued_for_deletion(at[0])]
+        electable = [at for at in listed if not context.is_queued_for_deletion(at[0]) and self._is_led_by_another(at)]
         yield from self._partitions.move(electable, PartitionPhase.ONLINE, Strategy.PREFERRED)
         yield from controller.store.write([delete(PREFERRED_ELECTION_PATH)])
 
@@ -178,6 +178,11 @@ class TopicChanges:
     def _led_by_another(self, at: TopicPartition, broker: int) -> bool:
         known = self._controller.context.leadership.get(at)
         return known is not None and known.state.leader != broker
+
+    def _is_led_by_another(self, at: TopicPartition) -> bool:
+        """Whether it is not known to be led by its preferred replica."""
+        known = self._controller.context.leadership.get(at)
+        return known is None or self._needs_election(at, known.state.leader, PREFERRED_ELECTION)
 
     def _preferred_can_lead(self, at: TopicPartition) -> bool:
         context = self._controller.context

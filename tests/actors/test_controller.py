@@ -402,19 +402,35 @@ def test_a_preferred_election_with_the_preferred_replica_offline_changes_nothing
     assert world.node(PREFERRED_ELECTION) is None
 
 
-def test_leadership_returns_to_preferred_replicas_by_itself():
-    """testAutoPreferredReplicaLeaderElection: at the next check, when more than 10 percent are led by others."""
-    world = ControlWorld(
-        2,
-        {"t": ((1, 0),)},
-        config=ControllerConfig(zookeeper_session_timeout_ms=6_000, leader_imbalance_check_interval_seconds=10),
-    )
+def _led_by_its_second_replica(config: ControllerConfig = CONFIG, rules: ControllerRules = RULES) -> ControlWorld:
+    """b1 was away: b0 leads t, whose preferred replica b1 is; both are in sync."""
+    world = ControlWorld(2, {"t": ((1, 0),)}, config=config, rules=rules)
     world.kill(1)
     world.run(SESSION_MS + 1_000)
     world.revive(1)
     world.run(300)
     state = world.state("t")
     _leader_writes_isr(world, PartitionState(0, state.leader_epoch, (0, 1), state.controller_epoch))
+    return world
+
+
+def test_a_preferred_election_elects_where_another_leads_and_nowhere_else():
+    """The tool's node: a partition that its preferred replica leads already keeps its epoch. Source: Kafka 2.8."""
+    world = _led_by_its_second_replica()
+    epoch = world.state("t").leader_epoch
+    for _ in range(2):
+        world.put(PREFERRED_ELECTION, partitions_data([("t", 0)]))
+        world.run(300)
+
+        assert (world.state("t").leader, world.state("t").leader_epoch) == (1, epoch + 1)
+        assert world.node(PREFERRED_ELECTION) is None
+
+
+def test_leadership_returns_to_preferred_replicas_by_itself():
+    """testAutoPreferredReplicaLeaderElection: at the next check, when more than 10 percent are led by others."""
+    world = _led_by_its_second_replica(
+        ControllerConfig(zookeeper_session_timeout_ms=6_000, leader_imbalance_check_interval_seconds=10)
+    )
     assert world.active.topics.imbalance() == 1
 
     world.run(10_000)
@@ -452,7 +468,7 @@ def _depose_in_the_middle(world: ControlWorld, after_ms: int) -> None:
 )
 def test_a_controller_whose_write_is_refused_resigns(what: str, after_ms: int):
     """testControllerMoveOnTopicCreation, ...OnTopicDeletion, ...OnPreferredReplicaElection: the fence (KAFKA-6082)."""
-    world = ControlWorld(2, {"t": ((0, 1),)})
+    world = _led_by_its_second_replica() if what == "preferred election" else ControlWorld(2, {"t": ((0, 1),)})
     _ask_for(world, what)
     _depose_in_the_middle(world, after_ms)
 
@@ -490,7 +506,7 @@ def test_a_zombie_writes_states_only_without_the_fence(fenced: bool):
 
 def test_a_deposed_controller_that_adopts_the_newest_epoch_is_believed():
     """KAFKA-1096 with the fix off: until it looks at /controller again, two controllers act under one epoch."""
-    world = ControlWorld(2, {"t": ((0, 1),)}, rules=CONTROLLER_BUGS["adopt_newest_ce"].rules)
+    world = _led_by_its_second_replica(rules=CONTROLLER_BUGS["adopt_newest_ce"].rules)
     _ask_for(world, "preferred election")
     _depose_in_the_middle(world, 7)
 
