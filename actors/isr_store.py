@@ -186,7 +186,8 @@ class IsrStore:
                 why=change.why,
             )
         )
-        self._announce_later(replica.at)
+        if self._desk.rules.announces_isr_changes:
+            self._announce_later(replica.at)
         self._desk.advance(replica)
 
     def _refused(self, change: IsrChange, code: StoreCode) -> None:

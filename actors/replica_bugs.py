@@ -14,7 +14,7 @@ from actors.replica_rules import TODAY, ReplicaRules, StopEpoch
 
 @frozen
 class ReplicaBug:
-    """One past decision. ``row``: of the spec's table; ``breaks``: the invariants it is expected to break (2.8)."""
+    """One past decision. ``row``: of the spec's table ("" = not in it); ``breaks``: invariants it should break (2.8)."""
 
     row: str
     issue: str
@@ -104,6 +104,13 @@ REPLICA_BUGS: Mapping[str, ReplicaBug] = _rows(
         "An ISR write whose answer was lost leaves the leader with an old version: the ISR never changes again.",
         evolve(TODAY, reads_back=False),
         ("Q4",),
+    ),
+    ReplicaBug(
+        "",
+        "KAFKA-1367",
+        "Leaders change ISRs in the store and nobody hears of it: brokers tell clients of ISRs that are long over.",
+        evolve(TODAY, announces_isr_changes=False),
+        ("Q2",),
     ),
     ReplicaBug(
         "B20",

@@ -48,6 +48,8 @@ class ReplicaRules:
     """LeaderAndIsr with a leader epoch that is not higher is ignored. KAFKA-1188 (B13)."""
     reads_back: bool = True
     """A refused ISR write is compared with what is there: it may be our own. KAFKA-1382 (B14)."""
+    announces_isr_changes: bool = True
+    """A leader tells the controller of the ISR changes it made in the store. KAFKA-1367, Kafka 0.9."""
     joins_only_alive: bool = True
     """A replica joins the ISR only while its broker counts as alive. KAFKA-14140 (B21)."""
     maximal_isr: bool = True

@@ -117,12 +117,25 @@ def close_and_return(chance: Stream) -> Plan:
     return _plan((8, CloseHost(host="b1")), (8 + chance.between(5, 30) / 10, StartHost(host="b1")))
 
 
+def undecided_expand(chance: Stream) -> Plan:
+    """b2 joins the ISRs again, the store's answers to the leaders are late, and b2 falls behind meanwhile."""
+    return _plan(
+        (7, Hold(sender="b2", api="Fetch", for_us=8 * S)),
+        (14.2, Hold(sender="zk", receiver="b0", for_us=8 * S)),
+        (14.2, Hold(sender="zk", receiver="b1", for_us=8 * S)),
+        (15.2 + chance.between(0, 10) / 10, Hold(sender="b2", api="Fetch", for_us=7 * S)),
+    )
+
+
 CASES: tuple[tuple[str, str, Callable[[Stream], Plan], dict[str, bool | int]], ...] = (
     ("KAFKA-1211", "replicas", crashes, {}),
     ("KAFKA-6361", "replicas", in_turns, {"unclean": True, "brokers": 2}),
+    ("KAFKA-1367", "agreement", lost_answers, {}),
     ("KAFKA-1382", "recovery", lost_answers, {}),
     ("KAFKA-7786", "recovery", stale_answers, {"brokers": 4}),
     ("KAFKA-7128", "replicas", late_joiner, {"brokers": 4, "small_fetches": True}),
+    ("KAFKA-8836", "leadership", undecided_expand, {}),
+    ("KAFKA-8836", "replicas", undecided_expand, {}),
     ("KAFKA-7235", "recovery", quick_return, {}),
     ("KAFKA-4443", "recovery", controller_and_broker, {}),
 )
@@ -148,7 +161,9 @@ def test_a_past_bug_is_found_when_it_is_on_and_not_when_it_is_off(issue, checker
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("plan", [crashes, lost_answers, quick_return, controller_and_broker, close_and_return])
+@pytest.mark.parametrize(
+    "plan", [crashes, lost_answers, quick_return, controller_and_broker, close_and_return, undecided_expand]
+)
 def test_nothing_is_found_without_past_bugs(plan):
     """The same faults, today's rules, many seeds."""
     for seed in range(1, 301):
