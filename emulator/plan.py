@@ -106,6 +106,8 @@ class Known:
     """Topics that are there at the start."""
     created: tuple[str, ...] = ()
     """Topics that the plan creates, once for each time."""
+    subscribed: tuple[str, ...] = ()
+    """Topics that groups subscribe to."""
     deleted: tuple[str, ...] = ()
     """Topics that the plan deletes."""
 

@@ -35,7 +35,7 @@ from emulator.members import settings_of
 from emulator.plan import At, Entry, FieldValue, Known, Noted, Plan, Receives, Sends, Trigger, When, key_of
 from emulator.reading import REQUIRED, Problem, ScenarioError, Table, nearest
 from emulator.settings import check_assignors
-from emulator.store_actions import STORE, CreateTopic, ElectPreferredLeaders
+from emulator.store_actions import STORE, CreateTopic, DeleteTopic, ElectPreferredLeaders
 from protocol.errors import ErrorCode
 from protocol.names import OFFSETS_TOPIC
 from protocol.profiles import PROFILES
@@ -280,6 +280,8 @@ def _check_action(table: Table, action: Action, known: Known) -> None:
             table.problem("host", f'"{STORE}" is never down; "pause" and "isolate" make it silent')
         case CreateTopic():
             _check_creation(table, action, known)
+        case DeleteTopic(topic=topic) if topic in known.subscribed:
+            table.problem("topic", f'"{topic}" has groups that subscribe to it; delete one that no group reads')
         case ElectPreferredLeaders(topics=topics):
             for topic in topics:
                 table.known("topics", topic, (*(name for name, _ in known.topics), OFFSETS_TOPIC), "topic")

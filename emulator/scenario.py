@@ -312,6 +312,7 @@ def known_names(scenario: Scenario) -> Known:
         groups=tuple(scenario.groups),
         topics=tuple((name, topic.partitions) for name, topic in scenario.topics.items()),
         replicated=scenario.brokers.replication is not None,
+        subscribed=tuple(topic for group in scenario.groups.values() for topic in group.topics),
     )
 
 

@@ -89,7 +89,7 @@ class DeleteTopic:
     """A topic is marked for deletion, as ``kafka-topics --zookeeper --delete`` did; the controller does the rest.
 
     Its replicas are deleted on every broker, then its nodes; a dead broker delays that until it is back. Its producer
-    stops when the tool is called: otherwise it would ask for the topic for ever.
+    stops when the tool is called: otherwise it would ask for the topic for ever. No group may subscribe to it.
     """
 
     topic: str
