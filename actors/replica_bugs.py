@@ -14,7 +14,7 @@ from actors.replica_rules import TODAY, ReplicaRules, StopEpoch
 
 @frozen
 class ReplicaBug:
-    """One past decision. ``row``: of the spec's table ("" = not in it); ``breaks``: invariants it should break (2.8)."""
+    """One past decision. ``row``: of the spec's table ("": not there); ``breaks``: invariants it should break (2.8)."""
 
     row: str
     issue: str

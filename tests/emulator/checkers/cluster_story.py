@@ -1,0 +1,249 @@
+"""Runs of a replicated cluster told by hand: one partition on three brokers, in few words. See ``story`` for groups."""
+
+from emulator.checkers import violations_of
+from emulator.checkers.agreement import Agreement
+from emulator.checkers.atlas import Loss
+from emulator.checkers.base import Checker, Violation
+from emulator.checkers.leadership import Leadership
+from emulator.checkers.recovery import Recovery
+from emulator.checkers.replicas import Replicas
+from emulator.facts import DiskTailLost, Healed, HostDown, HostStarted, RunStarted, Seen, TopicReplicated
+from protocol import notes
+from protocol.errors import ErrorCode
+from protocol.messages.data import PartitionMetadata, TopicMetadata
+from protocol.nodes import (
+    CONTROLLER_EPOCH,
+    Assignment,
+    PartitionState,
+    broker_path,
+    config_data,
+    epoch_data,
+    state_data,
+    state_path,
+    topic_config_path,
+    topic_data,
+    topic_path,
+)
+
+TOPIC, PRODUCER, READER, STORE = "t", "p1", "c1", "zk"
+BROKERS = (0, 1, 2)
+SECOND = 1_000_000
+US = 1_000
+
+
+class ClusterStory:
+    """Every call is a step of its own, a millisecond after the one before. Brokers are numbers; one partition, t-0."""
+
+    def __init__(self, *, unclean: bool = False, flushes: bool = True) -> None:
+        self.flushes = flushes
+        self.facts: list[Seen] = []
+        self.at_us = self.seq = self.version = 0
+        self.lives: dict[str, int] = {}
+        self.epoch, self.controller, self.controller_epoch = -1, "b0/controller", 0
+        self.isr: tuple[int, ...] = ()
+        self.leader = -1
+        names = tuple(f"b{number}" for number in BROKERS)
+        self.world(RunStarted(groups=(), members=(), brokers=names, topics=((TOPIC, 1),)))
+        self.world(TopicReplicated(topic=TOPIC, replicas=(BROKERS,), min_isr=1, unclean=unclean))
+        for host in (*names, PRODUCER, READER):
+            self.start(host)
+        for number in BROKERS:
+            self.node(broker_path(number), client=f"b{number}/controller")
+        self.node(topic_path(TOPIC), topic_data({0: Assignment(BROKERS)}), client="")
+        self.new_controller(0)
+
+    # --- steps -------------------------------------------------------------------------------------------------
+
+    def world(self, *facts: object) -> None:
+        self.at_us += US
+        self.facts += [Seen(self.seq, self.at_us, "", 0, fact) for fact in facts]
+
+    def by(self, actor: str, *facts: object) -> None:
+        self.at_us += US
+        self.seq += 1
+        life = self.lives.get(actor.partition("/")[0], 1)
+        self.facts += [Seen(self.seq, self.at_us, actor, life, fact) for fact in facts]
+
+    def wait(self, seconds: float) -> None:
+        self.at_us += int(seconds * SECOND)
+
+    def start(self, host: str, *, kept_disk: bool = True) -> None:
+        self.lives[host] = self.lives.get(host, 0) + 1
+        self.world(HostStarted(host=host, life=self.lives[host], kept_disk=kept_disk))
+
+    def down(self, host: str, how: str = "power") -> None:
+        self.world(HostDown(host=host, life=self.lives[host], how=how))
+
+    def lose_tail(self, broker: int, records: int) -> None:
+        self.down(f"b{broker}")
+        self.world(DiskTailLost(host=f"b{broker}", log=f"replica/{TOPIC}-0", records=records))
+
+    def heal(self) -> None:
+        self.world(Healed())
+
+    # --- the store ---------------------------------------------------------------------------------------------
+
+    def node(self, path: str, data: bytes = b"", *, what: str = "created", client: str | None = None) -> None:
+        self.version += 1
+        who = self.controller if client is None else client
+        fact = notes.NodeWritten(what=what, path=path, data=data, version=self.version, zxid=self.version, client=who)
+        self.by(STORE, fact)
+
+    def new_controller(self, broker: int) -> None:
+        self.controller_epoch += 1
+        self.controller = f"b{broker}/controller"
+        self.node(CONTROLLER_EPOCH, epoch_data(self.controller_epoch), what="set")
+
+    def allow_unclean(self, allowed: str) -> None:
+        self.node(topic_config_path(TOPIC), config_data([("unclean.leader.election.enable", allowed)]))
+
+    def write_state(self, leader: int, isr: tuple[int, ...], *, epoch: int | None = None, client: str = "") -> None:
+        """The partition's state, by the controller under the next epoch, or by somebody else under this one."""
+        if not client:
+            self.epoch += 1
+        self.epoch = self.epoch if epoch is None else epoch
+        self.leader, self.isr = leader, isr
+        state = PartitionState(leader, self.epoch, isr, self.controller_epoch)
+        self.node(state_path(TOPIC, 0), state_data(state), what="set", client=client or None)
+
+    # --- brokers -----------------------------------------------------------------------------------------------
+
+    def lead(self, broker: int, end: int = 0, watermark: int = 0, *, epoch: int | None = None) -> None:
+        epoch = self.epoch if epoch is None else epoch
+        fact = notes.BecameLeader(
+            topic=TOPIC, partition=0, leader_epoch=epoch, isr=self.isr, end_offset=end, high_watermark=watermark
+        )
+        self.by(f"b{broker}", fact)
+
+    def follow(self, broker: int, end: int = 0, *, epoch: int | None = None) -> None:
+        epoch = self.epoch if epoch is None else epoch
+        fact = notes.BecameFollower(
+            topic=TOPIC, partition=0, leader_epoch=epoch, leader=self.leader, end_offset=end, high_watermark=0
+        )
+        self.by(f"b{broker}", fact)
+
+    def elect(self, leader: int, isr: tuple[int, ...], end: int = 0, watermark: int = 0) -> None:
+        """Written, told, taken by the whole ISR."""
+        self.write_state(leader, isr)
+        self.lead(leader, end, watermark)
+        for follower in isr:
+            if follower != leader:
+                self.follow(follower, end)
+
+    def append(self, broker: int, base: int, count: int) -> None:
+        self.by(f"b{broker}", notes.RecordsAppended(topic=TOPIC, partition=0, base_offset=base, count=count))
+
+    def copy(self, broker: int, base: int, count: int, epoch: int | None = None) -> None:
+        epoch = self.epoch if epoch is None else epoch
+        fact = notes.RecordsReplicated(topic=TOPIC, partition=0, base_offset=base, count=count, leader_epoch=epoch)
+        self.by(f"b{broker}", fact)
+
+    def advance(self, broker: int, watermark: int, epoch: int | None = None) -> None:
+        epoch = self.epoch if epoch is None else epoch
+        fact = notes.HighWatermarkAdvanced(topic=TOPIC, partition=0, leader_epoch=epoch, high_watermark=watermark)
+        self.by(f"b{broker}", fact)
+
+    def cut(self, broker: int, old: int, end: int) -> None:
+        fact = notes.Truncated(
+            topic=TOPIC, partition=0, leader_epoch=self.epoch, old_end_offset=old, end_offset=end, why="told"
+        )
+        self.by(f"b{broker}", fact)
+
+    def restore(self, broker: int, end: int, *epochs: tuple[int, int]) -> None:
+        """The broker starts again and finds this on its disk."""
+        self.start(f"b{broker}")
+        fact = notes.ReplicaRestored(topic=TOPIC, partition=0, end_offset=end, high_watermark=0, epochs=epochs)
+        self.by(f"b{broker}", fact)
+
+    def commit(self, base: int, count: int, *to: int) -> None:
+        """The leader appends, these copy, the high watermark follows."""
+        self.append(self.leader, base, count)
+        for broker in to:
+            self.copy(broker, base, count)
+        self.advance(self.leader, base + count)
+
+    def propose(self, broker: int, isr: tuple[int, ...], counted: tuple[int, ...]) -> None:
+        fact = notes.IsrProposed(topic=TOPIC, partition=0, leader_epoch=self.epoch, isr=isr, counted=counted)
+        self.by(f"b{broker}", fact)
+
+    def take_isr(self, broker: int, isr: tuple[int, ...]) -> None:
+        """The leader learns that the store has this ISR."""
+        fact = notes.IsrChanged(
+            topic=TOPIC, partition=0, leader=broker, leader_epoch=self.epoch, isr=isr, zk_version=1, why="told"
+        )
+        self.by(f"b{broker}", fact)
+
+    def refuse_isr(self, broker: int, isr: tuple[int, ...]) -> None:
+        fact = notes.IsrChangeFailed(topic=TOPIC, partition=0, leader_epoch=self.epoch, isr=isr, why="told")
+        self.by(f"b{broker}", fact)
+
+    def obey(self, broker: int, controller_epoch: int, broker_epoch: int) -> None:
+        fact = notes.ControlRequestTaken(
+            api="LeaderAndIsr", controller_epoch=controller_epoch, broker_epoch=broker_epoch
+        )
+        self.by(f"b{broker}", fact)
+
+    def stop(self, broker: int, epoch: int) -> None:
+        self.by(f"b{broker}", notes.ReplicaStopped(topic=TOPIC, partition=0, leader_epoch=epoch, deleted=False))
+
+    def cache(self, *brokers: int, live: tuple[int, ...] = BROKERS, gone: bool = False, **other: object) -> None:
+        """These are told what the store has, or ``other`` than that."""
+        row: dict[str, object] = {
+            "error": ErrorCode.NONE,
+            "partition": 0,
+            "leader": self.leader,
+            "leader_epoch": self.epoch,
+            "replicas": BROKERS,
+            "isr": self.isr,
+        }
+        topic = TopicMetadata(
+            error=ErrorCode.NONE,
+            topic=TOPIC,
+            partitions=(PartitionMetadata(**{**row, **other}),),  # type: ignore[arg-type]
+        )
+        for broker in brokers:
+            fact = notes.MetadataCached(
+                live_brokers=live, topics=() if gone else (topic,), gone=((TOPIC, 0),) if gone else ()
+            )
+            self.by(f"b{broker}", fact)
+
+    # --- clients -----------------------------------------------------------------------------------------------
+
+    def produce(self, acks: int) -> None:
+        self.by(PRODUCER, notes.ProducerStarted(topic=TOPIC, acks=acks))
+
+    def acknowledge(self, base: int, count: int) -> None:
+        self.by(PRODUCER, notes.RecordsAcknowledged(topic=TOPIC, partition=0, base_offset=base, count=count))
+
+    def position(self, offset: int) -> None:
+        fact = notes.PositionSet(group="g", member_id="m", topic=TOPIC, partition=0, offset=offset, why="reset")
+        self.by(READER, fact)
+
+    def read_epoch(self, offset: int, epoch: int) -> None:
+        self.by(READER, notes.EpochRead(topic=TOPIC, partition=0, offset=offset, leader_epoch=epoch))
+
+    def process(self, first: int, last: int) -> None:
+        fact = notes.Processed(
+            group="g",
+            member_id="m",
+            generation=1,
+            topic=TOPIC,
+            partition=0,
+            first=first,
+            last=last,
+            started_us=self.at_us,
+        )
+        self.by(READER, fact)
+
+    # --- judging -----------------------------------------------------------------------------------------------
+
+    def judged(self) -> tuple[list[Violation], list[Loss], dict[str, bool]]:
+        """What the checkers of replication say: violations, losses, and who was satisfied at the end."""
+        checkers: list[Checker] = [Replicas(flushes=self.flushes), Leadership(), Recovery(), Agreement()]
+        for seen in self.facts:
+            for checker in checkers:
+                checker.see(seen)
+        satisfied = {checker.name: checker.satisfied for checker in checkers}
+        for checker in checkers:
+            checker.finish(self.at_us)
+        return violations_of(checkers), [loss for checker in checkers for loss in checker.losses], satisfied

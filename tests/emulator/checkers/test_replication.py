@@ -1,0 +1,692 @@
+"""Replication's invariants (spec 2.8) by example: what holds is not reported; what breaks a rule is, by its checker."""
+
+import pytest
+
+from emulator.checkers.atlas import ATLAS
+from emulator.facts import HostPaused, HostResumed
+from protocol.nodes import (
+    CONTROLLER_EPOCH,
+    ISR_CHANGES,
+    Assignment,
+    config_data,
+    delete_path,
+    epoch_data,
+    topic_config_path,
+    topic_data,
+    topic_path,
+)
+from tests.emulator.checkers.cluster_story import BROKERS, PRODUCER, TOPIC, ClusterStory
+
+
+@pytest.fixture
+def story():
+    """b0 leads in epoch 0, all are in sync, ten records are committed and acknowledged."""
+    return begun()
+
+
+def begun(**how: bool) -> ClusterStory:
+    told = ClusterStory(**how)
+    told.produce(acks=-1)
+    told.elect(0, (0, 1, 2))
+    told.commit(0, 10, 1, 2)
+    told.acknowledge(0, 10)
+    return told
+
+
+def holds(story: ClusterStory) -> None:
+    violations, losses, _ = story.judged()
+    assert [each.text for each in violations] == []
+    assert losses == []
+
+
+def caught(story: ClusterStory, checker: str, text: str) -> None:
+    """This checker says this first."""
+    first = story.judged()[0][0]
+    assert (first.checker, text in first.text) == (checker, True), first
+
+
+def lost(story: ClusterStory) -> list[tuple[str, int, int]]:
+    """The losses: (why, first, last); nothing is violated."""
+    violations, losses, _ = story.judged()
+    assert [each.text for each in violations] == []
+    assert all(loss.why in ATLAS and loss.partition == "t-0" for loss in losses)
+    return [(loss.why, loss.first, loss.last) for loss in losses]
+
+
+def test_the_fixture_holds(story):
+    story.elect(1, (1, 2), end=10, watermark=5)
+    story.commit(10, 5, 2)
+    story.acknowledge(10, 5)
+
+    holds(story)
+
+
+# --- I1, I2, I3 ----------------------------------------------------------------------------------------------------
+
+
+def test_two_leaders_of_one_epoch(story):
+    story.lead(1, end=10, epoch=0)
+
+    caught(story, "leadership", "b1 leads t-0 in epoch 0, in which b0 led it (I1)")
+
+
+def test_a_leader_that_changes_the_epoch(story):
+    story.write_state(0, (0, 1), epoch=1, client="b0")
+
+    caught(story, "leadership", "the leader epoch went from 0 to 1 (I1)")
+
+
+def test_a_controller_epoch_that_does_not_rise(story):
+    story.node(CONTROLLER_EPOCH, epoch_data(1), what="set")
+
+    caught(story, "leadership", "made the controller epoch 1 after 1 (I2)")
+
+
+@pytest.mark.parametrize(
+    ("path", "data"),
+    [
+        (topic_path(TOPIC), topic_data({0: Assignment(BROKERS)})),
+        (topic_config_path(TOPIC), config_data([])),
+        (delete_path(TOPIC), b""),
+        (f"{ISR_CHANGES}/isr_change_0000000001", b""),
+    ],
+)
+def test_a_deposed_controller_that_writes_anything(story, path, data):
+    story.new_controller(1)
+    story.node(path, data, what="set", client="b0/controller")
+
+    caught(story, "leadership", f"b0/controller has set {path}; b1/controller is the controller (I2)")
+
+
+def test_a_deposed_controller_may_register_its_broker(story):
+    story.new_controller(1)
+    story.node("/brokers/ids/0", client="b0/controller")
+
+    holds(story)
+
+
+@pytest.mark.parametrize(
+    ("leader", "isr", "text"),
+    [(2, (0, 1), "leader 2 is not in the ISR (0, 1) (I3)"), (-1, (), "the ISR is empty (I3)")],
+)
+def test_a_state_that_no_controller_writes(story, leader, isr, text):
+    story.write_state(leader, isr)
+
+    caught(story, "leadership", text)
+
+
+# --- I4, I5: what is committed ---------------------------------------------------------------------------------------
+
+
+def test_a_replica_joins_the_isr_with_everything(story):
+    story.write_state(0, (0, 1), client="b0")
+    story.commit(10, 5, 1)
+    story.copy(2, 10, 5)
+    story.propose(0, (0, 1, 2), counted=(0, 1, 2))
+    story.write_state(0, (0, 1, 2), client="b0")
+
+    holds(story)
+
+
+def test_a_replica_that_joins_the_isr_too_early(story):
+    story.write_state(0, (0, 1), client="b0")
+    story.commit(10, 5, 1)
+    story.propose(0, (0, 1, 2), counted=(0, 1, 2))
+    story.write_state(0, (0, 1, 2), client="b0")
+
+    caught(story, "replicas", "b2 in the ISR of t-0, whose log has what is committed to 9 only; committed is 14 (I4)")
+
+
+def test_a_replica_that_joins_the_isr_with_other_records(story):
+    """As long as the leader's log, but its end is another one's: the same offsets are not the same records."""
+    story.write_state(0, (0, 1))
+    story.lead(0, end=10, watermark=10)
+    story.follow(1, end=10)
+    story.copy(2, 10, 5, epoch=0)  # from the leader's former epoch
+    story.commit(10, 5, 1)
+    story.propose(0, (0, 1, 2), counted=(0, 1, 2))
+    story.write_state(0, (0, 1, 2), client="b0")
+
+    caught(story, "replicas", "whose log has what is committed to 9 only")
+
+
+def test_a_high_watermark_that_passes_an_in_sync_replica(story):
+    story.append(0, 10, 5)
+    story.copy(1, 10, 5)
+    story.advance(0, 15)
+
+    caught(story, "replicas", "b2 is in the ISR of t-0 with a log to 10; b0's high watermark is 15 (I4)")
+
+
+def test_a_leader_without_what_was_committed(story):
+    story.cut(1, 10, 8)
+    story.elect(1, (1, 2), end=8)
+
+    caught(story, "replicas", "ISR of t-0, whose log has what is committed to 7 only; committed is 9 (I4)")
+    texts = [each.text for each in story.judged()[0]]
+    assert "b1 leads t-0 in epoch 1 without records 8 to 9, which were committed (I5)" in texts
+
+
+def test_a_producer_that_is_told_too_early(story):
+    story.append(0, 10, 5)
+    story.acknowledge(10, 5)
+
+    caught(story, "replicas", "p1 was told that all have t-0 to 14; committed is 9 (I5)")
+
+
+def test_a_producer_that_asks_the_leader_alone_may_be_told_early():
+    """Before Kafka 3.0 that is the default (KIP-679)."""
+    story = begun()
+    story.produce(acks=1)
+    story.append(0, 10, 5)
+    story.acknowledge(10, 5)
+
+    holds(story)
+
+
+def test_an_unclean_election_that_the_topic_forbids(story):
+    story.write_state(0, (0,))
+    story.write_state(2, (2,))
+
+    caught(story, "replicas", "made b2 the leader of t-0, which was not in its ISR (0,); the topic forbids unclean")
+
+
+def test_whether_a_topic_allows_unclean_elections_is_what_its_settings_say_last():
+    story = begun(unclean=True)
+    story.allow_unclean("false")
+    story.write_state(0, (0,))
+    story.write_state(2, (2,))
+
+    caught(story, "replicas", "the topic forbids unclean elections (I5)")
+
+
+# --- the fault atlas -------------------------------------------------------------------------------------------------
+
+
+def unclean(story: ClusterStory) -> None:
+    """b0 alone is in sync and dies with five records that nobody else has; b2 leads."""
+    story.write_state(0, (0,))
+    story.lead(0, end=10, watermark=10)
+    story.commit(10, 5)
+    story.acknowledge(10, 5)
+    story.down("b0")
+    story.elect(2, (2,), end=10)
+
+
+def test_an_unclean_election_loses_what_the_leader_did_not_have():
+    story = begun(unclean=True)
+    unclean(story)
+    story.commit(10, 3)
+    story.acknowledge(10, 3)
+
+    assert lost(story) == [("unclean-election", 10, 14)]
+
+
+def test_a_topic_may_be_set_to_allow_unclean_elections_later(story):
+    story.allow_unclean("true")
+    unclean(story)
+
+    assert lost(story) == [("unclean-election", 10, 14)]
+
+
+def test_a_controller_that_dies_before_it_hears_of_its_unclean_election_has_held_it_all_the_same():
+    """What counts is what stands in the store: the next controller tells the brokers."""
+    story = begun(unclean=True)
+    story.write_state(0, (0,))
+    story.lead(0, end=10, watermark=10)
+    story.commit(10, 5)
+    story.write_state(2, (2,))
+    story.new_controller(1)
+    story.write_state(2, (2,))
+    story.lead(2, end=10)
+
+    assert lost(story) == [("unclean-election", 10, 14)]
+
+
+def test_a_leader_deposed_by_an_unclean_election_goes_on_for_itself():
+    story = begun(unclean=True)
+    story.write_state(0, (0,))
+    story.lead(0, end=10, watermark=10)
+    story.write_state(2, (2,))
+    story.append(0, 10, 5)
+    story.advance(0, 15, epoch=1)
+    story.position(10)
+    story.read_epoch(10, 1)
+    story.process(10, 15)
+    story.lead(2, end=10)
+    story.append(2, 10, 5)
+    story.advance(2, 15)
+
+    assert lost(story) == []
+
+
+def test_the_last_replica_standing_loses_what_it_had_not_flushed():
+    """KIP-966."""
+    story = begun(flushes=False)
+    story.write_state(0, (0,))
+    story.lead(0, end=10, watermark=10)
+    story.commit(10, 5)
+    story.down("b0")
+    story.restore(0, 12, (0, 0), (1, 10))
+    story.elect(0, (0,), end=12)
+
+    assert lost(story) == [("unflushed", 12, 14)]
+
+
+def test_where_every_append_is_flushed_a_power_cut_excuses_nothing(story):
+    story.write_state(0, (0,))
+    story.lead(0, end=10, watermark=10)
+    story.commit(10, 5)
+    story.down("b0")
+    story.restore(0, 12, (0, 0), (1, 10))
+    story.write_state(0, (0,))
+
+    caught(story, "replicas", "committed to 11 only; committed is 14 (I4)")
+
+
+def test_a_disk_that_came_back_empty_is_an_excuse(story):
+    story.down("b0")
+    story.start("b0", kept_disk=False)
+    story.write_state(0, (0,))
+    story.lead(0, end=0)
+
+    assert lost(story) == [("lost-disk", 0, 9)]
+
+
+def test_a_disk_that_lost_its_tail_is_an_excuse(story):
+    story.lose_tail(0, 4)
+    story.restore(0, 6, (0, 0))
+    story.elect(0, (0,), end=6)
+
+    assert lost(story) == [("lost-tail", 6, 9)]
+
+
+def test_a_disk_is_an_excuse_only_until_its_replica_has_everything_again(story):
+    story.lose_tail(1, 4)
+    story.write_state(0, (0, 2))
+    story.lead(0, end=10, watermark=10)
+    story.restore(1, 6, (0, 0))
+    story.follow(1, end=6)
+    story.copy(1, 6, 4, epoch=0)
+    story.propose(0, (0, 2, 1), counted=(0, 2, 1))
+    story.write_state(0, (0, 2, 1), client="b0")
+    story.cut(1, 10, 8)
+    story.write_state(1, (1,))
+
+    caught(story, "replicas", "committed to 7 only; committed is 9 (I4)")
+
+
+def test_what_a_leader_alone_acknowledged_may_go_with_it():
+    story = begun()
+    story.produce(acks=1)
+    story.append(0, 10, 3)
+    story.acknowledge(10, 3)
+    story.append(0, 13, 2)
+    story.acknowledge(13, 2)
+    story.copy(1, 10, 1)
+    story.down("b0")
+    story.elect(1, (1, 2), end=11)
+
+    assert lost(story) == [("acks", 11, 14)]
+
+
+def test_what_a_leader_alone_acknowledged_and_all_got_is_not_lost():
+    story = begun()
+    story.produce(acks=1)
+    story.append(0, 10, 5)
+    story.acknowledge(10, 5)
+    story.copy(1, 10, 5)
+    story.copy(2, 10, 5)
+    story.advance(0, 15)
+    story.elect(1, (1, 2), end=15)
+
+    assert lost(story) == []
+
+
+# --- I6, I7 --------------------------------------------------------------------------------------------------------
+
+
+def test_a_follower_that_goes_on_behind_another_record_than_its_leaders(story):
+    story.copy(2, 10, 1, epoch=0)  # b2 is ahead; b1 leads without that record and writes its own
+    story.elect(1, (1, 2), end=10, watermark=10)
+    story.append(1, 10, 2)
+    story.copy(2, 11, 1)
+
+    caught(story, "replicas", "b2 goes on with t-0 behind offset 10, which it has from epoch 0, its leader b1 from")
+
+
+def test_a_high_watermark_that_goes_back(story):
+    story.advance(0, 9)
+
+    caught(story, "replicas", "b0's high watermark of t-0 went back from 10 to 9 (I7)")
+
+
+# --- I8: readers ---------------------------------------------------------------------------------------------------
+
+
+def test_a_reader_finds_the_records_that_were_committed(story):
+    story.position(4)
+    story.process(4, 8)
+    story.elect(1, (1, 2), end=10, watermark=10)
+    story.commit(10, 5, 2)
+    story.read_epoch(10, 1)
+    story.process(8, 15)
+
+    holds(story)
+
+
+def test_a_reader_that_finds_another_record(story):
+    story.elect(1, (1, 2), end=10, watermark=10)
+    story.commit(10, 5, 2)
+    story.position(8)
+    story.process(8, 12)  # all of epoch 0, it believes
+
+    caught(story, "replicas", "c1 read records 8 to 11 of t-0 from epoch 0; of that epoch it is committed to 9 (I8)")
+
+
+def test_a_reader_of_what_is_not_committed(story):
+    story.append(0, 10, 5)
+    story.position(8)
+    story.process(8, 12)
+
+    caught(story, "replicas", "c1 read records 8 to 11 of t-0 from epoch 0; of that epoch it is committed to 9 (I8)")
+
+
+def test_a_reader_that_finds_a_record_of_an_epoch_that_was_cut_off(story):
+    story.elect(1, (1, 2), end=10, watermark=10)
+    story.commit(10, 5, 2)
+    story.position(10)
+    story.read_epoch(10, 0)
+    story.process(10, 12)
+
+    caught(story, "replicas", "records 10 to 11 of t-0 from epoch 0; committed there is one of epoch 1 (I8)")
+
+
+def test_a_reader_that_cannot_tell_epochs_is_not_asked(story):
+    """Fetch before version 12."""
+    story.append(0, 10, 5)
+    story.position(8)
+    story.read_epoch(8, -1)
+    story.process(8, 12)
+
+    holds(story)
+
+
+def test_a_reader_of_what_was_lost_for_a_reason_is_not_wrong():
+    story = begun(unclean=True)
+    story.position(10)
+    story.write_state(0, (0,))
+    story.lead(0, end=10, watermark=10)
+    story.commit(10, 5)
+    story.read_epoch(10, 1)
+    story.down("b0")
+    story.elect(2, (2,), end=10)
+    story.commit(10, 3)
+    story.process(10, 15)  # it had fetched them before
+
+    assert lost(story) == [("unclean-election", 10, 14)]
+
+
+# --- I9: whom a leader counts ----------------------------------------------------------------------------------------
+
+
+def test_a_leader_counts_whom_it_asks_for_until_it_knows(story):
+    story.propose(0, (0, 1), counted=(0, 1, 2))
+    story.write_state(0, (0, 1), client="b0")
+    story.take_isr(0, (0, 1))
+    story.propose(0, (0, 1, 2), counted=(0, 1, 2))
+    story.write_state(0, (0, 1, 2), client="b0")
+    story.take_isr(0, (0, 1, 2))
+
+    holds(story)
+
+
+def test_a_leader_that_does_not_count_whom_it_asks_for(story):
+    """KAFKA-8836, KAFKA-13091."""
+    story.propose(0, (0, 1), counted=(0, 1, 2))
+    story.write_state(0, (0, 1), client="b0")
+    story.take_isr(0, (0, 1))
+    story.propose(0, (0, 1, 2), counted=(0, 1))
+    story.write_state(0, (0, 1, 2), client="b0")
+
+    caught(story, "leadership", "b0 leads t-0 and counts (0, 1); in the store's ISR is [2], too (I9)")
+
+
+def test_a_leader_that_gives_up_a_change_that_was_made(story):
+    story.propose(0, (0, 1), counted=(0, 1, 2))
+    story.write_state(0, (0, 1), client="b0")
+    story.take_isr(0, (0, 1))
+    story.propose(0, (0, 1, 2), counted=(0, 1, 2))
+    story.write_state(0, (0, 1, 2), client="b0")
+    story.refuse_isr(0, (0, 1, 2))
+
+    caught(story, "leadership", "b0 leads t-0 and counts (0, 1); in the store's ISR is [2], too (I9)")
+
+
+def test_a_leader_that_is_stale_or_down_is_not_asked(story):
+    story.propose(0, (0, 1), counted=(0, 1, 2))
+    story.write_state(0, (0, 1), client="b0")
+    story.take_isr(0, (0, 1))
+    story.write_state(0, (0, 1))  # the controller's: epoch 1, of which b0 does not know
+    story.down("b0")
+    story.write_state(1, (1,))
+
+    holds(story)
+
+
+# --- I10: what a broker obeys ----------------------------------------------------------------------------------------
+
+
+def test_a_broker_obeys_newer_epochs_and_requests_that_tell_no_broker_epoch(story):
+    story.obey(1, 1, 20)
+    story.obey(1, 2, 20)
+    story.obey(1, 2, -1)
+    story.obey(1, 2, 31)
+    story.down("b1")
+    story.start("b1")
+    story.obey(1, 1, 40)
+
+    holds(story)
+
+
+@pytest.mark.parametrize(
+    ("controller_epoch", "broker_epoch", "text"),
+    [(1, 20, "controller epoch 1 after one of epoch 2"), (2, 19, "broker epoch 19 after one of epoch 20")],
+)
+def test_a_broker_that_obeys_what_is_over(story, controller_epoch, broker_epoch, text):
+    story.obey(1, 2, 20)
+    story.obey(1, controller_epoch, broker_epoch)
+
+    caught(story, "leadership", f"b1 obeys a LeaderAndIsr of {text} (I10)")
+
+
+def test_a_broker_that_follows_an_epoch_that_is_over(story):
+    story.write_state(0, (0, 1, 2))
+    story.follow(1, end=10)
+    story.follow(1, end=10, epoch=0)
+
+    caught(story, "leadership", "b1 takes part in epoch 0 of t-0 after epoch 1 (I10)")
+
+
+@pytest.mark.parametrize("epoch", [1, -1, -2])
+def test_a_broker_may_stop_a_replica_for_its_own_epoch_or_for_none(story, epoch):
+    """KAFKA-13972; -1: an old request, -2: the topic is deleted."""
+    story.write_state(0, (0, 1, 2))
+    story.follow(1, end=10)
+    story.stop(1, epoch)
+
+    holds(story)
+
+
+def test_a_broker_that_stops_a_replica_for_an_epoch_that_is_over(story):
+    """KIP-570."""
+    story.write_state(0, (0, 1, 2))
+    story.follow(1, end=10)
+    story.stop(1, 0)
+
+    caught(story, "leadership", "b1 stops its replica of t-0 for epoch 0 after epoch 1 (I10)")
+
+
+# --- Q2, Q6: agreement -----------------------------------------------------------------------------------------------
+
+
+def test_all_caches_equal_the_store(story):
+    story.cache(0, 1, 2)
+    story.heal()
+    story.wait(20)
+    story.world(HostPaused(host="c1"))
+
+    holds(story)
+    assert story.judged()[2]["agreement"]
+
+
+@pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        ({"leader_epoch": -1}, "b2 knows of t-0 leader 0 in epoch -1"),
+        ({"isr": (0, 1)}, "b2 knows of t-0 leader 0 in epoch 0, ISR (0, 1) of (0, 1, 2); the store has leader 0"),
+        ({"leader": 1}, "b2 knows of t-0 leader 1"),
+        ({"replicas": (0, 1)}, "ISR (0, 1, 2) of (0, 1);"),
+        ({"gone": True}, "b2 knows of t-0 nothing"),
+        ({"live": (0, 2)}, "b2 takes brokers (0, 2) for alive; registered are (0, 1, 2)"),
+    ],
+)
+def test_a_cache_that_differs_from_the_store(story, other, text):
+    story.cache(0, 1, 2)
+    story.cache(2, **other)
+    story.heal()
+    story.wait(20)
+    story.world(HostPaused(host="c1"))
+
+    caught(story, "agreement", text)
+    assert not story.judged()[2]["agreement"]
+
+
+def test_a_change_of_a_moment_ago_is_not_judged_but_waited_for(story):
+    story.cache(0, 1, 2)
+    story.heal()
+    story.wait(20)
+    story.write_state(0, (0, 1), client="b0")
+    story.wait(10)
+    story.world(HostPaused(host="c1"))
+
+    assert not story.judged()[2]["agreement"]
+    assert not [each for each in story.judged()[0] if each.checker == "agreement"]
+
+
+def test_a_broker_that_runs_and_is_not_registered(story):
+    """KAFKA-7165."""
+    story.node("/brokers/ids/1", what="deleted", client="")
+    story.cache(0, 1, 2, live=(0, 2))
+    story.heal()
+    story.wait(20)
+    story.world(HostPaused(host="c1"))
+
+    caught(story, "agreement", "b1 runs and is not registered (Q2)")
+
+
+def test_brokers_that_do_not_run_know_nothing(story):
+    story.cache(0, 1)
+    story.down("b2")
+    story.node("/brokers/ids/2", what="deleted", client="")
+    story.cache(0, 1, live=(0, 1))
+    story.heal()
+    story.wait(20)
+    story.world(HostPaused(host="c1"), HostResumed(host="c1"))
+
+    assert not [each for each in story.judged()[0] if each.checker == "agreement"]
+
+
+@pytest.mark.parametrize(
+    "path", [delete_path("gone"), f"{ISR_CHANGES}/isr_change_0000000001", "/admin/preferred_replica_election"]
+)
+def test_a_request_that_is_left_over(story, path):
+    story.cache(0, 1, 2)
+    story.node(path, client="")
+    story.heal()
+    story.wait(20)
+    story.world(HostPaused(host="c1"))
+
+    caught(story, "agreement", f"{path} is left over in the store (Q6)")
+
+
+def test_requests_that_were_carried_out(story):
+    story.cache(0, 1, 2)
+    story.node(delete_path("gone"), client="")
+    story.node(delete_path("gone"), what="deleted")
+    story.heal()
+    story.wait(20)
+    story.world(HostPaused(host="c1"))
+
+    holds(story)
+
+
+# --- Q1, Q3, Q4, Q7: recovery ----------------------------------------------------------------------------------------
+
+
+def rest(story: ClusterStory) -> None:
+    """The faults are over, everybody knows everything; half a minute passes."""
+    story.cache(0, 1, 2)
+    story.heal()
+    story.wait(30)
+    story.world(HostPaused(host="c1"))
+
+
+@pytest.mark.parametrize(
+    ("isr", "leads", "text"),
+    [
+        ((0, 1), 0, "has replicas [2] out of its ISR (0, 1) (Q4)"),
+        ((0, 1, 2), -1, "is led by b0 in epoch 1, which does not act so (Q1)"),
+    ],
+)
+def test_a_partition_that_does_not_recover(story, isr, leads, text):
+    story.write_state(0, isr)
+    if leads >= 0:
+        story.lead(leads, end=10, watermark=10)
+    for follower in (1, 2):
+        story.follow(follower, end=10)
+    rest(story)
+
+    said = [each.text for each in story.judged()[0] if each.checker == "recovery"]
+    assert any(text in each for each in said), said
+
+
+def test_a_high_watermark_that_is_stuck(story):
+    story.append(0, 10, 5)
+    rest(story)
+
+    caught(story, "recovery", "t-0 has records to 14; its high watermark does not pass them (Q7)")
+
+
+def test_a_new_leader_whose_high_watermark_never_reaches_its_end(story):
+    story.write_state(1, (0, 1, 2))
+    story.lead(1, end=10, watermark=5)
+    story.follow(0, end=10)
+    story.follow(2, end=10)
+    rest(story)
+
+    caught(story, "recovery", "t-0 has records to 9; its high watermark does not pass them (Q7)")
+
+
+def test_a_producer_that_hears_nothing(story):
+    story.commit(10, 5, 1, 2)
+    rest(story)
+
+    caught(story, "recovery", "t-0 has records of which their producer hears nothing (Q7)")
+
+
+@pytest.mark.parametrize("what", ["acknowledged", "down", "asks nothing"])
+def test_a_producer_that_was_answered_or_waits_for_nothing(story, what):
+    if what == "asks nothing":
+        story = ClusterStory()
+        story.produce(acks=0)
+        story.elect(0, (0, 1, 2))
+    base = 0 if what == "asks nothing" else 10
+    story.commit(base, 5, 1, 2)
+    if what == "acknowledged":
+        story.acknowledge(base, 5)
+    elif what == "down":
+        story.down(PRODUCER)
+    rest(story)
+
+    holds(story)
