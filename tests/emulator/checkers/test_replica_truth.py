@@ -1,0 +1,140 @@
+"""Logs by epochs, readers by epochs, promises: each against a model that keeps every record by itself."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emulator.checkers.read_epochs import ReadEpochs
+from emulator.checkers.replica_truth import EpochLog, PartitionTruth
+
+RUNS = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), max_size=6)
+"""(how much the epoch rises, how many records), one after the other."""
+AT = ("t", 0)
+
+
+def log_of(runs: list[tuple[int, int]]) -> tuple[EpochLog, list[int]]:
+    """A log, and the epoch of each of its records."""
+    log, records, epoch = EpochLog(), [], 0
+    for rise, count in runs:
+        epoch += rise
+        assert log.append(len(records), count, epoch)
+        records += [epoch] * count
+    return log, records
+
+
+@given(RUNS, RUNS)
+def test_logs_are_the_same_up_to_the_first_record_that_differs(some, others):
+    (log, records), (other, theirs) = log_of(some), log_of(others)
+    same = 0
+    while same < min(len(records), len(theirs)) and records[same] == theirs[same]:
+        same += 1
+
+    assert log.same_until(other) == same
+
+
+@given(RUNS, st.integers(0, 30))
+def test_a_log_that_is_cut_has_what_is_below_the_cut(runs, end):
+    log, records = log_of(runs)
+    log.cut(end)
+
+    assert [log.epoch_at(offset) for offset in range(-1, len(records) + 1)] == [
+        -1,
+        *records[:end],
+        *[-1] * (len(records) + 1 - len(records[:end])),
+    ]
+
+
+@given(RUNS, st.integers(0, 20), st.integers(1, 8), st.integers(0, 6))
+def test_a_log_holds_records_when_all_of_them_are_of_the_epoch(runs, first, count, epoch):
+    log, records = log_of(runs)
+
+    assert log.holds(first, first + count, epoch) == (records[first : first + count] == [epoch] * count)
+
+
+@given(RUNS, st.integers(0, 18))
+def test_the_end_of_an_epoch_is_behind_its_last_record(runs, epoch):
+    log, records = log_of(runs)
+    last = max([offset for offset, each in enumerate(records) if each == epoch], default=-1)
+
+    assert log.end_of(epoch) == last + 1
+
+
+# --- readers -------------------------------------------------------------------------------------------------------
+
+TOLD = st.lists(st.tuples(st.integers(0, 20), st.integers(-1, 4)), max_size=6)
+
+
+@given(st.integers(0, 10), TOLD, st.integers(0, 20), st.integers(1, 10))
+def test_a_reader_reads_from_the_epoch_it_named_last_at_or_before_each_record(position, told, first, count):
+    reads, model = ReadEpochs(), dict.fromkeys(range(position, 40), 0)
+    reads.positioned("c1", AT, position)
+    for offset, epoch in told:
+        reads.told("c1", AT, offset, epoch)
+        model = {at: each for at, each in model.items() if at < offset} | dict.fromkeys(range(offset, 40), epoch)
+    pieces = reads.pieces("c1", AT, first, first + count)
+
+    assert {at: epoch for begin, end, epoch in pieces for at in range(begin, end)} == {
+        at: model[at] for at in range(first, first + count) if model.get(at, -1) >= 0
+    }
+
+
+def test_a_reader_that_has_no_position_is_not_known():
+    assert ReadEpochs().pieces("c1", AT, 0, 5) == []
+
+
+def test_a_new_position_forgets_what_was_read_before():
+    reads = ReadEpochs()
+    reads.positioned("c1", AT, 0)
+    reads.told("c1", AT, 3, 7)
+    reads.positioned("c1", AT, 2)
+
+    assert reads.pieces("c1", AT, 2, 6) == [(2, 6, 0)]
+
+
+# --- promises ------------------------------------------------------------------------------------------------------
+
+
+def lost_promises(promised: list[tuple[int, int]], leaders: list[int], committed: int, kept: list[int]) -> list[int]:
+    """What a leader alone acknowledged and the next one (``kept``: its records' epochs) has not."""
+    truth = PartitionTruth()
+    leader = truth.copy_on("b0").log
+    for offset, epoch in enumerate(leaders):
+        leader.append(offset, 1, epoch)
+    truth.committed = leader.copy()
+    truth.committed.cut(committed)
+    for first, count in promised:
+        truth.promise(first, first + count)
+    following = EpochLog()
+    for offset, epoch in enumerate(kept):
+        following.append(offset, 1, epoch)
+    return [offset for first, last in truth.broken_promises(following) for offset in range(first, last)]
+
+
+@given(RUNS, st.data())
+def test_a_promise_is_broken_for_exactly_the_records_that_are_not_in_the_next_log(runs, data):
+    _, records = log_of(runs)
+    end = len(records)
+    committed = data.draw(st.integers(0, end))
+    same = data.draw(st.integers(committed, end))
+    other = data.draw(st.integers(0, 4))
+    kept = [*records[:same], *[100] * other]
+    batches: list[tuple[int, int]] = []
+    offset = 0
+    while offset < end:  # an append is of one epoch
+        count = 1
+        while offset + count < end and records[offset + count] == records[offset] and data.draw(st.booleans()):
+            count += 1
+        if data.draw(st.booleans()):
+            batches.append((offset, count))
+        offset += count
+
+    promised = [at for first, count in batches for at in range(first, first + count)]
+    assert lost_promises(batches, records, committed, kept) == [at for at in promised if at >= same]
+
+
+def test_what_is_told_lost_is_told_once():
+    truth = PartitionTruth()
+    truth.copy_on("b0").log.append(0, 5, 0)
+    truth.promise(0, 5)
+
+    assert truth.broken_promises(EpochLog()) == [(0, 5)]
+    assert truth.broken_promises(EpochLog()) == []
