@@ -54,7 +54,11 @@ class ReplicaFigures:
                 self._replicas |= {(fact.topic, number): len(each) for number, each in enumerate(fact.replicas)}
             case NodeWritten():
                 at = partition_of_state(fact.path)
-                if at is not None:
+                if at is not None and fact.what == "deleted":
+                    del self._states[at]
+                    self._acting.pop(at, None)
+                    self._was_led.discard(at)
+                elif at is not None:
                     self._written(at, read_state(fact.data))
             case BecameLeader():
                 at = (fact.topic, fact.partition)

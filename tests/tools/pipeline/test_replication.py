@@ -8,7 +8,7 @@ import pytest
 
 from emulator.facts import HostDown, HostPaused, HostResumed, RunEnded, TopicReplicated
 from emulator.runner import run
-from emulator.scenario_files import load_scenario, with_values
+from emulator.scenario_files import load_scenario, with_actions, with_values
 from emulator.traces import facts_of, read_trace
 from protocol.nodes import Assignment, PartitionState, state_data, state_path, topic_data, topic_path
 from protocol.notes import BecameFollower, BecameLeader, IsrChanged, LeaderElectedForPartition, NodeWritten
@@ -23,7 +23,19 @@ from tools.pipeline.tables.replication import isr_changes, leaderless, leadershi
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PRESETS = ("unclean-election", "zombie-controller", "two-of-three-lost", "rolling-broker-restart")
+RUNS_OF = {
+    "unclean-election": (),
+    "zombie-controller": (),
+    "rolling-broker-restart": (),
+    "replicated-steady": (
+        "create-topic topic=extra partitions=2 at=10s",
+        "crash host=b1 at=15s for=12s",
+        "delete-topic topic=extra at=40s",
+        "create-topic topic=extra partitions=1 at=50s",
+        "crash host=b2 at=55s for=10s",
+    ),
+}
+"""Preset -> what is added to its plan."""
 
 
 def assigned(*replicas: int, adding: tuple[int, ...] = ()) -> NodeWritten:
@@ -163,10 +175,12 @@ def test_marts_sum_it_up_per_partition(spark: "SparkSession", story: "DataFrame"
 
 @pytest.fixture(scope="module")
 def replicated(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Analysis]:
-    """Presets with elections, pauses and shut-downs, with little load, as lone traces; analyzed."""
+    """Elections, pauses, shut-downs, a topic that goes and comes back; little load; lone traces; analyzed."""
     root = tmp_path_factory.mktemp("replicated")
-    for name in PRESETS:
+    for name, actions in RUNS_OF.items():
         scenario = with_values(load_scenario(name), ["rate=1/s"])
+        if actions:
+            scenario = with_actions(scenario, actions)
         run(scenario, seed=3, drive="bare", trace=root / f"{name}.kemu")
     return root, analyze(spark, root, root / "analysis", say=lambda text: None)
 
@@ -185,7 +199,7 @@ def by_partition(spark: "SparkSession", path: Path, query: str) -> Mapping[str, 
     return {row[0]: row[1] for row in rows if row[1]}
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", RUNS_OF)
 def test_times_and_changes_are_those_of_a_count_fact_by_fact(
     spark: "SparkSession", replicated: tuple[Path, Analysis], name: str
 ) -> None:

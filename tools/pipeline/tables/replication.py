@@ -100,15 +100,30 @@ def _explained(states: DataFrame, reasons: DataFrame) -> DataFrame:
     wanted = keyed.select(
         *_PARTITION, "n", "epoch", F.col("own").alias("version"), F.lit(None).cast("string").alias("why")
     )
-    behind = Window.partitionBy(*_PARTITION, "epoch", "version").orderBy("n").rowsBetween(1, Window.unboundedFollowing)
+    alike = Window.partitionBy(*_PARTITION, "epoch", "version")
+    # A topic that was deleted and came back has its epochs twice: each word belongs to the write before it.
+    so_far = alike.orderBy("n").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    whole = Window.partitionBy(*_PARTITION, "epoch", "version", "turn").orderBy("n")
     found = (
-        wanted.withColumn("asks", F.lit(True))
-        .unionByName(reasons.withColumn("asks", F.lit(False)))
-        .withColumn("why", F.first("why", ignorenulls=True).over(behind))
-        .where("asks")
+        wanted.withColumn("asks", F.lit(1))
+        .unionByName(reasons.withColumn("asks", F.lit(0)))
+        .withColumn("turn", F.sum("asks").over(so_far))
+        .withColumn("why", F.first("why", ignorenulls=True).over(whole.rowsBetween(0, Window.unboundedFollowing)))
+        .where("asks = 1")
         .select("run_id", "partition", "n", "why")
     )
     return keyed.drop("epoch", "own").join(found, ["run_id", "partition", "n"], how="inner")
+
+
+def _promises(notes: DataFrame) -> DataFrame:
+    """In: notes. Out: (run_id, topic, min_isr, since_n, until_n): anew when a topic is created again."""
+    in_order = Window.partitionBy("run_id", "topic").orderBy("n")
+    return (
+        notes.where(F.col("fact") == "TopicReplicated")
+        .withColumn("min_isr", F.get_json_object("rest", "$.min_isr").cast("int"))
+        .withColumn("until_n", F.lead("n").over(in_order))
+        .select("run_id", "topic", "min_isr", F.col("n").alias("since_n"), "until_n")
+    )
 
 
 def isr_changes(notes: DataFrame) -> DataFrame:
@@ -126,9 +141,9 @@ def isr_changes(notes: DataFrame) -> DataFrame:
         .withColumn("replicas", F.last("replicas", ignorenulls=True).over(so_far))
         .where(F.col("there").isNotNull())
     )
-    promised = notes.where(F.col("fact") == "TopicReplicated").select(
-        "run_id", "topic", F.get_json_object("rest", "$.min_isr").cast("int").alias("min_isr")
-    )
+    promised = _promises(notes)
+    of_topic = (F.col("s.run_id") == promised["run_id"]) & (F.col("s.topic") == promised["topic"])
+    then = (F.col("s.n") > promised["since_n"]) & (F.col("s.n") <= F.coalesce(promised["until_n"], F.col("s.n")))
     old_isr = F.coalesce("old_isr", "isr")
     led = (F.col("leader") != NOBODY) & F.col("old_isr").isNotNull()
     return (
@@ -136,8 +151,10 @@ def isr_changes(notes: DataFrame) -> DataFrame:
         .withColumn("old_leader", F.lag("leader").over(in_order))
         .withColumn("old_isr", F.lag("isr").over(in_order))
         .where("there")
+        .alias("s")
+        .join(promised, of_topic & then, how="left")
+        .select("s.*", "min_isr")
         .join(run_ends(notes), "run_id", how="inner")
-        .join(promised, ["run_id", "topic"], how="left")
         .withColumn("until_us", F.coalesce("until_us", "ends_us"))
         .withColumn("joined", F.array_except("isr", old_isr))
         .withColumn("gone", F.array_except(old_isr, "isr"))
@@ -221,14 +238,32 @@ def leaderships(notes: DataFrame, states: DataFrame) -> DataFrame:
     )
 
 
+def _creations(states: DataFrame) -> DataFrame:
+    """In: ISR_CHANGES. Out: (run_id, partition, creation, since_us, gone_us): when partitions were there, and anew."""
+    in_order = Window.partitionBy(*_PARTITION).orderBy("n").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return (
+        states.withColumn("creation", F.sum(F.col("old_leader").isNull().cast("int")).over(in_order))
+        .groupBy(*_PARTITION, "creation")
+        .agg(F.min("at_us").alias("since_us"), F.max("until_us").alias("gone_us"))
+    )
+
+
 def leaderless(notes: DataFrame, led: DataFrame, states: DataFrame) -> DataFrame:
-    """Leaderless: intervals in which nobody led a partition, from the first time somebody did on.
+    """Leaderless: intervals in which nobody led a partition, from the first time somebody did on, until it is deleted.
 
     In:  notes; led: LEADERSHIPS; states: ISR_CHANGES
     Out: LEADERLESS
     """
     cause = F.coalesce(F.regexp_replace("why", r"^replica \d+ is", "a replica is"), "ended_by")
-    gone = gaps(led.withColumn("cause", cause), notes, ("partition",))
+    there = _creations(states)
+    meanwhile = (F.col("since_us") <= F.col("from_us")) & (F.col("from_us") < F.col("gone_us"))
+    held = led.withColumn("cause", cause).join(there, list(_PARTITION), how="inner").where(meanwhile)
+    gone = (
+        gaps(held, notes, ("partition", "creation"))
+        .join(there, [*_PARTITION, "creation"], how="inner")
+        .withColumn("until_us", F.least("until_us", "gone_us"))
+        .where("from_us < until_us")
+    )
     named = states.where((F.col("leader") != NOBODY) & ~F.col("leader").eqNullSafe(F.col("old_leader")))
     inside = F.col("s.at_us").between(F.col("g.from_us"), F.col("g.until_us"))
     same = (F.col("g.run_id") == F.col("s.run_id")) & (F.col("g.partition") == F.col("s.partition"))
