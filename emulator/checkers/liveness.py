@@ -195,7 +195,9 @@ class Liveness(Checker):
 
     def _became(self, seen: Seen, fact: GroupBecame) -> None:
         group = self._group(fact.group)
-        if fact.old == "Empty":  # a coordinator that speaks for the first time is the group's, loaded or not
+        if fact.old == "Empty" and fact.new != "Dead":
+            # One that speaks of it for the first time coordinates it, loaded or not; but one that only lets go of it
+            # may be the last to hear that another has it.
             group.coordinator = seen.actor
         if group.coordinator == seen.actor:
             group.state = fact.new

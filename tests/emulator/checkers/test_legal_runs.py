@@ -236,6 +236,25 @@ def test_a_paused_coordinator_acts_on_old_mail_after_its_group_moved_on():
     assert story.judged() == {}
 
 
+def test_a_deposed_coordinator_lets_go_of_a_group_it_had_emptied():
+    """replicated-steady, kafka-2.4, seed 41 with 8 random faults: it was cut off, and heard of the next one last."""
+    story = Story("c1", "c2")
+    story.form(c1="0", c2="1")
+    story.load("b1/coordinator", 1, "c1", "c2")
+    story.become("PreparingRebalance")
+    story.revoke("c1", "0")
+    story.revoke("c2", "1")
+    story.generation_of(2, c1="0", c2="1")
+    story.heal()
+    story.by(COORDINATOR, notes.GroupBecame(group=GROUP, old="Empty", new="Dead", generation=2, why="unloaded"))
+    story.by(COORDINATOR, notes.GroupUnloaded(group=GROUP))
+    story.process("c1", 0, 0, 10)
+    story.process("c2", 1, 0, 10)
+    story.wait(60)
+
+    assert "liveness" not in story.judged()
+
+
 def test_a_log_that_lost_its_tail_explains_what_was_forgotten():
     story = Story("c1", "c2")
     story.form(c1="0", c2="1")
