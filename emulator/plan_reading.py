@@ -119,7 +119,7 @@ def _read_entry(table: Table, known: Known) -> Entry | None:
     if ACTIONS[kind].replicated is True and not known.replicated:
         table.problem("do", f'"{kind}" needs brokers that replicate: add [brokers.replication]')
     elif ACTIONS[kind].replicated is False and known.replicated:
-        table.problem("do", f'"{kind}" is nothing that [brokers.replication] has; write {ACTIONS[kind].instead}')
+        table.problem("do", f'"{kind}" does not go with [brokers.replication]; write {ACTIONS[kind].instead}')
     action = _read_action(table, kind, known)
     table.finish()
     if len(table.problems) > before or action is None:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 import attrs
 import click
 
-from emulator.faults import ACTIONS, CHOICES, FAULTS, WORKLOAD, ActionKind
+from emulator.action_kinds import ActionKind
+from emulator.faults import ACTIONS, CHOICES, FAULTS, WORKLOAD
 from emulator.reading import nearest
 from emulator.scenario import EARLIEST
 from emulator.scenario_files import presets
@@ -179,6 +180,13 @@ def _action_lines(kind: str) -> Iterable[str]:
     yield ""
     yield from (f"  {line}" for line in inspect.cleandoc(row.cls.__doc__ or "").splitlines())
     yield ""
+    if row.replicated is not None:
+        yield (
+            "  only with [brokers.replication]"
+            if row.replicated
+            else (f"  only without [brokers.replication]; with it write {row.instead}")
+        )
+        yield ""
     yield "  in a scenario file:"
     yield "    [[plan]]"
     yield '    at = "30s"'

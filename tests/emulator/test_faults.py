@@ -11,6 +11,15 @@ from hypothesis import strategies as st
 from emulator import faults
 from emulator.faults import ACTIONS, CHOICES, Action, kind_of, role_of
 from emulator.plan_text import describe_action
+from emulator.store_actions import (
+    CreateTopic,
+    DeleteTopic,
+    ElectPreferredLeaders,
+    ExpiredSession,
+    FrozenSession,
+    LateWatches,
+    LostStoreAnswer,
+)
 from protocol.errors import ErrorCode
 from protocol.schema import STRUCTS
 from protocol.values import from_row, to_row
@@ -96,6 +105,23 @@ def test_different_actions_read_differently(one: Action, other: Action) -> None:
             faults.RollingRestart(group="g", every_us=20_000_000, down_us=8_000_000),
             "rolling restart of g (close), one every 20s, each down for 8s",
         ),
+        (
+            LostStoreAnswer(host="b0", nth=2, applied=False),
+            "lose the store's answer to write 2 of b0 (broker), which is not applied",
+        ),
+        (FrozenSession(host="controller"), "freeze the session of controller until healed"),
+        (LateWatches(host="b1", for_us=3_000_000), "keep the next watch of b1 back for 3s"),
+        (
+            ExpiredSession(host="b1", linger_us=5_000_000),
+            "expire the session of b1, whose nodes linger for 5s",
+        ),
+        (
+            CreateTopic(topic="t", partitions=4, replication_factor=2, records_per_s=9),
+            "create topic t with 4 partitions, 2 replicas each, 9 records/s",
+        ),
+        (DeleteTopic(topic="t"), "delete topic t"),
+        (ElectPreferredLeaders(), "elect the preferred leaders of all partitions"),
+        (ElectPreferredLeaders(topics=("t", "u")), "elect the preferred leaders of t, u"),
     ],
 )
 def test_an_action_is_told_in_words(action: Action, words: str) -> None:

@@ -1,5 +1,6 @@
 """Plans: the plain form both ways, words, and messages about what is wrong."""
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +10,14 @@ from emulator.plan import At, Entry, Known, Noted, Receives, Sends, When, entry_
 from emulator.plan_reading import plan_from_dicts
 from emulator.plan_text import describe_entry
 from emulator.reading import ScenarioError
+from emulator.store_actions import (
+    CreateTopic,
+    ElectPreferredLeaders,
+    ExpiredSession,
+    FrozenSession,
+    LateWatches,
+    LostStoreAnswer,
+)
 from protocol.errors import ErrorCode
 from tests.emulator.test_faults import actions
 
@@ -19,6 +28,10 @@ KNOWN = Known(
     groups=("g",),
     topics=(("orders", 6),),
 )
+REPLICATED = attrs.evolve(
+    KNOWN, replicated=True, producers=("p1", "p2"), subscribed=("orders",), topics=(("orders", 6), ("spare", 2))
+)
+"""The same where brokers replicate, and a topic that no group reads."""
 HOSTS = st.sampled_from(["", "c1", "b1", "leader of g", "coordinator of g"])
 US = st.integers(0, 10**12)
 TRIGGERS = st.one_of(
@@ -42,10 +55,10 @@ TRIGGERS = st.one_of(
 )
 
 
-def problems_of(*rows: dict[str, object]) -> list[str]:
+def problems_of(*rows: dict[str, object], known: Known = KNOWN) -> list[str]:
     """What is wrong with a plan, as "key: text"."""
     with pytest.raises(ScenarioError) as caught:
-        plan_from_dicts(rows, KNOWN)
+        plan_from_dicts(rows, known)
     return str(caught.value).splitlines()
 
 
@@ -59,11 +72,12 @@ def test_times_and_triggers_survive_the_plain_form(plan: list[Entry]) -> None:
 def test_an_action_that_reads_back_at_all_reads_back_equal(action: object) -> None:
     """Generated values may be no valid plan (an unknown group); then reading refuses, and never gives another value."""
     row = entry_to_dict(At(0, action))  # type: ignore[arg-type]
-    try:
-        (entry,) = plan_from_dicts([row], KNOWN)
-    except ScenarioError:
-        return
-    assert entry == At(0, action)  # type: ignore[arg-type]
+    for known in (KNOWN, REPLICATED):
+        try:
+            (entry,) = plan_from_dicts([row], known)
+        except ScenarioError:
+            continue
+        assert entry == At(0, action)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", ACTIONS)
@@ -74,10 +88,13 @@ def test_every_kind_can_be_written_and_read(kind: str) -> None:
         "b": "b0", "api": "SyncGroup", "error": "REBALANCE_IN_PROGRESS", "group": "g", "every": "5s", "down": "1s",
         "topic": "orders", "partitions": 8, "rate": "5/s", "settings": ["max.poll.records=5"],
     }  # fmt: skip
+    if kind in ("create-topic", "delete-topic"):
+        samples["topic"] = "new" if kind == "create-topic" else "spare"
+    known = REPLICATED if ACTIONS[kind].replicated else KNOWN
     row: dict[str, object] = {"at": "10s", "do": kind}
     for _ in samples:
         try:
-            (entry,) = plan_from_dicts([row], KNOWN)
+            (entry,) = plan_from_dicts([row], known)
             break
         except ScenarioError as error:
             # Add what is said to be missing, as a user would.
@@ -85,7 +102,7 @@ def test_every_kind_can_be_written_and_read(kind: str) -> None:
                 assert "is missing" in problem.text, problem
                 row[str(problem.path[-1])] = samples[str(problem.path[-1])]
     assert isinstance(entry.action, ACTIONS[kind].cls)
-    assert plan_from_dicts(plan_to_dicts((entry,)), KNOWN) == (entry,)
+    assert plan_from_dicts(plan_to_dicts((entry,)), known) == (entry,)
 
 
 def test_the_plain_form_reads_like_a_sentence() -> None:
@@ -149,6 +166,123 @@ def test_members_that_the_plan_adds_may_be_named_by_it() -> None:
         At(9_000_000, CloseHost(host="c4")),
     )
     assert "is no host" in problems_of(rows[1])[0]
+
+
+def test_topics_that_the_plan_creates_may_be_named_by_it_with_their_producers() -> None:
+    """p3 appends to the third topic; its partitions have leaders."""
+    rows = [
+        {"at": "1s", "do": "create-topic", "topic": "new", "partitions": 2, "rate": "5/s"},
+        {"at": "2s", "do": "grow-topic", "topic": "new", "partitions": 3},
+        {"at": "3s", "do": "set-rate", "topic": "new", "rate": "9/s"},
+        {"at": "4s", "do": "pause", "host": "p3", "for": "1s"},
+        {"at": "5s", "do": "crash", "host": "partition leader of new-1"},
+        {"at": "6s", "do": "elect-preferred-leaders", "topics": ["new", "__consumer_offsets"]},
+        {"at": "7s", "do": "delete-topic", "topic": "new"},
+        {"at": "8s", "do": "create-topic", "topic": "new"},
+    ]
+
+    plan = plan_from_dicts(rows, REPLICATED)
+
+    assert plan[0] == At(1_000_000, CreateTopic(topic="new", partitions=2, records_per_s=5))
+    assert plan[5] == At(6_000_000, ElectPreferredLeaders(topics=("new", "__consumer_offsets")))
+    assert plan_from_dicts(plan_to_dicts(plan), REPLICATED) == plan
+    assert len(problems_of(*rows[1:6], known=REPLICATED)) == 5
+
+
+def test_faults_of_the_store_are_written_like_all_others() -> None:
+    """Their fields, their defaults."""
+    rows = [
+        {"at": "1s", "do": "lose-store-answer", "host": "b0"},
+        {"at": "2s", "do": "lose-store-answer", "host": "controller", "part": "controller", "nth": 3, "applied": False},
+        {"at": "3s", "do": "freeze-session", "host": "controller", "for": "15s"},
+        {"at": "4s", "do": "delay-watches", "host": "b1"},
+        {"at": "5s", "do": "expire-session", "host": "partition leader of orders-0", "linger": "5s"},
+    ]
+
+    plan = plan_from_dicts(rows, REPLICATED)
+
+    assert [entry.action for entry in plan] == [
+        LostStoreAnswer(host="b0"),
+        LostStoreAnswer(host="controller", part="controller", nth=3, applied=False),
+        FrozenSession(host="controller", for_us=15_000_000),
+        LateWatches(host="b1"),
+        ExpiredSession(host="partition leader of orders-0", linger_us=5_000_000),
+    ]
+    assert plan_to_dicts(plan) == rows
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (
+            {"do": "move-coordinator", "group": "g"},
+            'plan[0].do: "move-coordinator" does not go with [brokers.replication]; write "elect-preferred-leaders", '
+            '"kill-coordinator", or "close-host" with host = "coordinator of GROUP"',
+        ),
+        ({"do": "freeze-session", "host": "c1"}, 'plan[0].host: "c1" is no broker; '),
+        ({"do": "freeze-session", "host": "leader of g"}, 'plan[0].host: must be a broker; "leader of g" is a member'),
+        ({"do": "freeze-session", "host": ""}, "plan[0].host: must name a host"),
+        (
+            {"do": "lose-store-answer", "host": "b0", "part": "coordinator"},
+            'plan[0].part: "coordinator" is no value of "part"; ',
+        ),
+        ({"do": "lose-store-answer", "host": "b0", "nth": 0}, "plan[0].nth: must be at least 1, not 0"),
+        ({"do": "crash", "host": "zk"}, 'plan[0].host: "zk" is never down; "pause" and "isolate" make it silent'),
+        ({"do": "close-host", "host": "zk"}, 'plan[0].host: "zk" is never down; '),
+        ({"do": "create-topic", "topic": "spare"}, 'plan[0].topic: "spare" is there already; "delete-topic" must come'),
+        ({"do": "create-topic", "topic": "__consumer_offsets"}, "plan[0].topic: is there from the start"),
+        ({"do": "create-topic", "topic": "a b"}, "plan[0].topic: must be 1 to 249 letters, digits, dots, underscores"),
+        (
+            {"do": "create-topic", "topic": "new", "replication_factor": 3},
+            "plan[0].replication_factor: must not be more than there are brokers (2)",
+        ),
+        ({"do": "create-topic", "topic": "new", "partitions": 0}, "plan[0].partitions: must be at least 1, not 0"),
+        (
+            {"do": "delete-topic", "topic": "orders"},
+            'plan[0].topic: "orders" has groups that subscribe to it; delete one that no group reads',
+        ),
+        ({"do": "delete-topic", "topic": "spar"}, 'plan[0].topic: "spar" is no topic; did you mean "spare"?'),
+        (
+            {"do": "elect-preferred-leaders", "topics": ["spar"]},
+            'plan[0].topics: "spar" is no topic; did you mean "spare"?',
+        ),
+    ],
+)
+def test_what_replication_allows_is_checked_too(row: dict[str, object], message: str) -> None:
+    """One clear message for one mistake, as everywhere."""
+    (problem,) = problems_of({"at": "1s", **row}, known=REPLICATED)
+
+    assert problem.startswith(message)
+
+
+@pytest.mark.parametrize("kind", [kind for kind, row in ACTIONS.items() if row.replicated])
+def test_what_needs_replication_is_refused_without_it(kind: str) -> None:
+    """The message says what to add."""
+    row: dict[str, object] = {"at": "1s", "do": kind}
+    row |= {"topic": "new"} if kind == "create-topic" else {"topic": "orders"} if kind == "delete-topic" else {}
+    row |= {"host": "b0"} if "host" in dict(ACTIONS[kind].hosts) else {}
+
+    assert problems_of(row) == [f'plan[0].do: "{kind}" needs brokers that replicate: add [brokers.replication]']
+
+
+def test_a_topic_is_created_twice_only_if_it_is_deleted_between() -> None:
+    """Each creation is told of."""
+    twice = [{"at": f"{second}s", "do": "create-topic", "topic": "new"} for second in (1, 2)]
+
+    assert problems_of(*twice, known=REPLICATED) == [
+        f'plan[{index}].topic: "new" is there already; "delete-topic" must come first' for index in (0, 1)
+    ]
+
+
+def test_notes_of_the_control_plane_trigger_too() -> None:
+    """And its messages."""
+    rows = [
+        {"when": {"noted": "BecameController", "broker_id": 1}, "do": "heal"},
+        {"when": {"sends": "LeaderAndIsr", "by": "controller"}, "do": "heal"},
+        {"when": {"receives": "StoreOps", "by": "zk", "from": "b0"}, "do": "heal"},
+    ]
+
+    assert plan_to_dicts(plan_from_dicts(rows, REPLICATED)) == rows
 
 
 @pytest.mark.parametrize(

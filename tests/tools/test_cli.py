@@ -387,6 +387,44 @@ def test_every_action_is_described_with_its_fields(kind: str) -> None:
     assert ACTIONS[kind].summary in text
 
 
+def test_an_action_says_where_it_can_be_done() -> None:
+    """With replication, without it, or both; and what to write instead."""
+    assert "only with [brokers.replication]" in call("describe", "freeze-session").stdout
+    assert 'only without [brokers.replication]; with it write "elect-' in call("describe", "move-coordinator").stdout
+    assert "[brokers.replication]" not in call("describe", "crash").stdout
+    assert "part = ...   # broker or controller; default broker" in call("describe", "lose-store-answer").stdout
+
+
+@pytest.mark.parametrize(
+    ("preset", "action", "said"),
+    [
+        ("steady-group", "freeze-session host=b0", "needs brokers that replicate: add [brokers.replication]"),
+        ("replicated-steady", "move-coordinator", 'does not go with [brokers.replication]; write "elect-preferred-'),
+        ("replicated-steady", "delete-topic topic=orders", '"orders" has groups that subscribe to it'),
+    ],
+)
+def test_an_action_that_cannot_be_done_there_is_refused_before_the_run(
+    preset: str, action: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``--do``: exit code 2 and what to do about it."""
+    with pytest.raises(SystemExit) as ended:
+        main(["run", preset, "--do", action])
+
+    assert ended.value.code == exits.BAD_INPUT
+    assert said in capsys.readouterr().err
+
+
+def test_operators_and_store_faults_can_be_written_in_one_line_each() -> None:
+    """``--do``; what took effect is counted."""
+    actions = ("create-topic topic=new partitions=2 rate=5/s at=5s", "expire-session host=b1 linger=2s at=8s",
+               "elect-preferred-leaders topics=orders,new at=15s")  # fmt: skip
+    words = [word for action in actions for word in ("--do", action)]
+
+    result = json.loads(call("run", "replicated-steady", *SHORT, *words, "--format", "json").stdout)
+
+    assert [fault["fired"] for fault in result["faults"]] == [1, 1, 1]
+
+
 def test_a_key_is_described_with_where_it_is_written() -> None:
     """And with Kafka's own default, where ours differs."""
     text = call("describe", "auto.offset.reset").stdout
