@@ -13,7 +13,7 @@ from typing import Any
 import msgpack
 
 from protocol.compile import CodecError, Malformed, TooLarge, UnsupportedVersion, compile_decoder, compile_encoder
-from protocol.schema import MESSAGES, SPECS, STRUCTS, Kind, MessageSpec
+from protocol.schema import MESSAGES, SPECS, STRUCTS, WHOLE, Kind, MessageSpec
 
 __all__ = [
     "MAX_MESSAGE_BYTES",
@@ -96,17 +96,17 @@ def unseal(data: bytes, *, max_bytes: int = MAX_MESSAGE_BYTES) -> tuple[Any, int
 
 
 def encode_struct(item: object) -> tuple[Any, ...]:
-    """The row of a struct outside any message (version 0)."""
+    """The row of a struct outside any message: all of its fields, and of the structs in it."""
     cls = type(item)
     encode = _STRUCT_ENCODERS.get(cls)
     if encode is None:
-        encode = _STRUCT_ENCODERS[cls] = compile_encoder(cls, STRUCTS[cls], 0)
+        encode = _STRUCT_ENCODERS[cls] = compile_encoder(cls, STRUCTS[cls], WHOLE)
     return encode(item)
 
 
 def decode_struct(cls: type, row: Any) -> Any:
     """The struct of a row; raises Malformed."""
-    return compile_decoder(cls, STRUCTS[cls], 0)(row)
+    return compile_decoder(cls, STRUCTS[cls], WHOLE)(row)
 
 
 def _sealer(cls: type, version: int) -> Callable[[Any], tuple[Any, ...]]:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, Union, get_args, get_origin
 
 import attrs
 
-from protocol.schema import STRUCTS, Field
+from protocol.schema import STRUCTS, WHOLE, Field
 
 
 class CodecError(ValueError):
@@ -179,13 +179,17 @@ def _check_each(name: str, item: Any, bad: str, version: int, scope: dict[str, A
     return [*lines, f"{listed} = []", f"for {each} in {name}:", *_indented(loop), f"{name} = tuple({listed})"]
 
 
+def _is_carried(field: Field, version: int) -> bool:
+    return version == WHOLE or field.since <= version <= field.until
+
+
 def _carried(fields: tuple[Field, ...], version: int) -> list[Field]:
-    return [field for field in fields if field.since <= version <= field.until]
+    return [field for field in fields if _is_carried(field, version)]
 
 
 def _refused(fields: tuple[Field, ...], version: int) -> list[Field]:
     """Fields that must have their default for the value to be said in this version."""
-    return [field for field in fields if not (field.since <= version <= field.until or field.ignorable)]
+    return [field for field in fields if not (_is_carried(field, version) or field.ignorable)]
 
 
 def _is_struct(annotation: Any) -> bool:
@@ -233,7 +237,8 @@ def _bad(cls: type, field: str, value: object) -> NoReturn:
 
 def _bad_row(cls: type, version: int, wanted: int, row: object) -> NoReturn:
     got = len(row) if type(row) is tuple else said(row)
-    raise Malformed(f"{cls.__name__} v{version} has {wanted} fields, got {got}")
+    said_in = "" if version == WHOLE else f" v{version}"
+    raise Malformed(f"{cls.__name__}{said_in} has {wanted} fields, got {got}")
 
 
 def _compile(lines: list[str], scope: dict[str, Any], name: str) -> Any:

@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 _VERSIONS = "kemu.versions"
 LAST = 1 << 15
+WHOLE = LAST
+"""In place of a version: outside any message a struct carries every field it has."""
 
 
 class Kind(Enum):

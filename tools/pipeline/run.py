@@ -94,12 +94,18 @@ def _add(tables: Tables, new: New, clock: _Clock) -> None:
     """A new part: the recorded tables, then what follows from them."""
     with clock.time("ingest"):
         part = tables.ingest(new)
+    make_derived(tables, part, clock)
+    tables.commit(part, new)
+
+
+def make_derived(tables: Tables, part: str, clock: _Clock | None = None) -> None:
+    """Make everything in ``TABLES`` for a part whose recorded tables are there."""
+    clock = clock or _Clock({}, lambda text: None)
     campaign = tables.read(RUNS, [part]).select("run_id", "campaign")
     for table in TABLES:
         with clock.time(table.schema.name):
             made = table.make(*(tables.read(schema, [part]).drop("campaign") for schema in table.needs))
             tables.write(part, table.schema, made.join(campaign, "run_id", how="inner"))
-    tables.commit(part, new)
 
 
 def register(spark: SparkSession, out: Path) -> dict[str, DataFrame]:
