@@ -6,9 +6,12 @@ import pytest
 from emulator.checkers import checkers_for
 from emulator.checkers.replicas import Replicas
 from emulator.facts import Seen
+from emulator.faults import Crash
+from emulator.plan import At
 from emulator.runner import RunResult, run
 from emulator.scenario import Scenario
 from emulator.scenario_files import load_scenario
+from emulator.traces import facts_of, read_trace
 from protocol.errors import ErrorCode
 from protocol.names import OFFSETS_TOPIC, host_of
 from protocol.notes import (
@@ -21,6 +24,7 @@ from protocol.notes import (
     GroupLoaded,
     IsrChanged,
     LeaderElectedForPartition,
+    ProducerStarted,
     RecordsAcknowledged,
     Truncated,
 )
@@ -129,6 +133,7 @@ def test_what_an_unclean_election_loses_is_named_and_is_no_violation():
     assert replicas.losses
     assert {loss.why for loss in replicas.losses} == {"unclean-election"}
     assert all(loss.partition.startswith("orders-") for loss in replicas.losses)
+    assert result.losses == tuple(replicas.losses)
 
 
 def test_without_unclean_elections_the_partition_waits_for_its_last_in_sync_replica():
@@ -158,3 +163,40 @@ def test_a_replicated_run_can_be_repeated(drive: str):
     scenario = attrs.evolve(scenario, duration_us=45 * S)
 
     assert run(scenario, seed=9, drive=drive).digest == run(scenario, seed=9, drive="bare").digest
+
+
+CRASHES = (At(15 * S, Crash(host="partition leader of orders-0", mode="power", for_us=10 * S)),)
+
+
+@pytest.mark.parametrize("profile", ["kafka-2.4", "kafka-3.4"])
+def test_producers_are_held_to_what_their_release_promises(profile: str):
+    """KIP-679: acks=all since 3.0, acks=1 before. What only the leader had may go with it."""
+    scenario = attrs.evolve(load_scenario("replicated-steady"), duration_us=40 * S, plan=CRASHES)
+    kept = Kept(ProducerStarted, RecordsAcknowledged)
+
+    result = run(scenario, seed=2, profile=profile, drive="bare", observers=(kept,))
+
+    assert result.faults[0]["fired"] == 1
+    assert result.verdict == "holds", result.violations[:3]
+    assert {seen.fact.acks for seen in kept.of(ProducerStarted)} == {1 if profile == "kafka-2.4" else -1}
+    assert kept.of(RecordsAcknowledged)
+    assert {loss.why for loss in result.losses} <= {"acks"}
+    assert profile == "kafka-2.4" or not result.losses
+
+
+def test_checkers_say_the_same_of_a_recorded_run(tmp_path):
+    """Live and over a trace: losses, violations, and whether all is well."""
+    scenario = load_scenario("unclean-election")
+    result = run(scenario, seed=3, profile="kafka-2.4", drive="bare", trace=tmp_path / "run.kemu")
+    checkers = checkers_for(scenario)
+    for seen in facts_of(read_trace(tmp_path / "run.kemu")):
+        for checker in checkers:
+            checker.see(seen)
+    satisfied = {checker.name: checker.satisfied for checker in checkers}
+    for checker in checkers:
+        checker.finish(result.virtual_us)
+
+    assert result.losses
+    assert tuple(loss for checker in checkers for loss in checker.losses) == result.losses
+    assert [violation.text for checker in checkers for violation in checker.violations] == []
+    assert satisfied["agreement"] and satisfied["recovery"]

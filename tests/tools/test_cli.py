@@ -131,6 +131,28 @@ def test_a_run_in_text_tells_what_happened_who_owned_what_and_what_it_cost(crash
     assert "\x1b[" not in text, "colour is for terminals"
 
 
+def test_what_may_be_lost_and_was_is_named_with_its_reason() -> None:
+    """The fault atlas: an expected loss is no violation, and no secret."""
+    arguments = ("unclean-election", "--drive", "bare")
+    text = call("run", *arguments, "--seed", "3").stdout
+    data = run_json(*arguments, "--seed", "3")
+    table = call("run", *arguments, "--seeds", "3:4").stdout
+
+    lost = sum(loss["records"] for loss in data["losses"])
+    assert lost > 0 and data["verdict"] == "holds"
+    assert text.index("Faults") < text.index("Expected losses") < text.index("Verdict")
+    assert f"{lost:,} records by unclean-election: {data['losses'][0]['allowed']}" in text
+    for loss in data["losses"]:
+        assert loss["records"] == loss["last"] - loss["first"] + 1
+        assert f"records of {loss['partition']}, offsets {loss['first']} to {loss['last']}" in text
+    assert re.search(r"expected losses in 2 of 2 runs, in records: [\d,]+ unclean-election", table)
+
+
+def test_a_run_that_lost_nothing_says_nothing_of_losses(crash: str) -> None:
+    assert "losses" not in call("run", crash).stdout
+    assert run_json(crash)["losses"] == []
+
+
 def test_the_same_seed_gives_the_same_digest_on_both_drives(crash: str) -> None:
     """The digest is printed to be compared."""
     first, second = run_json(crash, "--seed", "9"), run_json(crash, "--seed", "9", "--drive", "bare")
