@@ -11,6 +11,7 @@ from emulator.plan import At, Plan
 from emulator.replication import ReplicationSpec
 from emulator.runner import run
 from emulator.scenario import BrokersSpec, ChecksSpec, Scenario, TopicSpec
+from emulator.store_actions import ExpiredSession, LostStoreAnswer
 
 S = 1_000_000
 SEEDS = 1_000
@@ -127,17 +128,33 @@ def undecided_expand(chance: Stream) -> Plan:
     )
 
 
+def lost_store_answers(chance: Stream) -> Plan:
+    """As ``lost_answers``, by the store's own fault: the leaders' ISR writes happen, or not, and nobody is told."""
+    return _plan(
+        (8, Hold(sender="b2", api="Fetch", for_us=10 * S)),
+        (9, LostStoreAnswer(host="b0")),
+        (9, LostStoreAnswer(host="b1", applied=chance.below(2) == 0)),
+    )
+
+
+def expiry_with_lingering_nodes(chance: Stream) -> Plan:
+    """A broker's session ends, and its registration stays until long after it has a new session."""
+    return _plan((8 + chance.between(0, 20) / 10, ExpiredSession(host=f"b{chance.below(3)}", linger_us=5 * S)))
+
+
 CASES: tuple[tuple[str, str, Callable[[Stream], Plan], dict[str, bool | int]], ...] = (
     ("KAFKA-1211", "replicas", crashes, {}),
     ("KAFKA-6361", "replicas", in_turns, {"unclean": True, "brokers": 2}),
     ("KAFKA-1367", "agreement", lost_answers, {}),
     ("KAFKA-1382", "recovery", lost_answers, {}),
+    ("KAFKA-1382", "recovery", lost_store_answers, {}),
     ("KAFKA-7786", "recovery", stale_answers, {"brokers": 4}),
     ("KAFKA-7128", "replicas", late_joiner, {"brokers": 4, "small_fetches": True}),
     ("KAFKA-8836", "leadership", undecided_expand, {}),
     ("KAFKA-8836", "replicas", undecided_expand, {}),
     ("KAFKA-7235", "recovery", quick_return, {}),
     ("KAFKA-4443", "recovery", controller_and_broker, {}),
+    ("KAFKA-7165", "recovery", expiry_with_lingering_nodes, {}),
 )
 
 
@@ -162,7 +179,17 @@ def test_a_past_bug_is_found_when_it_is_on_and_not_when_it_is_off(issue, checker
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    "plan", [crashes, lost_answers, quick_return, controller_and_broker, close_and_return, undecided_expand]
+    "plan",
+    [
+        crashes,
+        lost_answers,
+        quick_return,
+        controller_and_broker,
+        close_and_return,
+        undecided_expand,
+        lost_store_answers,
+        expiry_with_lingering_nodes,
+    ],
 )
 def test_nothing_is_found_without_past_bugs(plan):
     """The same faults, today's rules, many seeds."""
