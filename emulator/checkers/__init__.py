@@ -1,4 +1,26 @@
-"""Checkers: what must not happen in a run, and what must. One rule with its theory per file; the table of all here."""
+"""Checkers: what must not happen in a run, and what must. One rule with its theory per file; the table of all here.
+
+Replication's invariants (numbers of spec/controller.md 2.8; I: always, Q: when all is quiet) and who checks them:
+
+===========  ===========================================================================  ==========================
+I1           one leader per epoch; the store's leader epoch rises by one, by controllers  leadership
+I2           controller epochs rise; only the newest controller writes                    leadership
+I3, I12      the leader is in the ISR, the ISR is not empty and within the replicas       leadership
+I4           who is in the ISR has everything committed                                   replicas
+I5           what is committed (and what acks=all was told) is in every later leader      replicas, no-lost-record
+I6           logs are equal up to their watermarks: a follower goes on behind its         replicas
+             leader's records only, and who is in the ISR has what was committed
+I7           a leader's watermark does not go back in its epoch                           replicas
+I8           one record per offset for all readers, committed ones only                   replicas
+I9           a leader counts at least the store's ISR                                     leadership
+I10          nothing of an older controller, broker or leader epoch is obeyed             leadership
+Q1, Q3, Q4   everything is led, hosted where it is assigned and nowhere else, in sync     recovery
+Q2, Q6       metadata caches equal the store; nothing is left over in it                  agreement
+Q7           what is appended is committed, and what is sent is answered                  recovery
+===========  ===========================================================================  ==========================
+
+I11, I13 to I15 and Q5 are about reassignments, of which there are none yet. What may be lost is in ``atlas``.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from emulator.chance import Stream
-from emulator.faults import Action, CloseHost, Crash, Duplicate, Hold, StartHost
+from emulator.faults import Action, CloseHost, Crash, Duplicate, Hold, Split, StartHost
 from emulator.plan import At, Plan
 from emulator.replication import ReplicationSpec
 from emulator.runner import run
@@ -142,9 +142,19 @@ def expiry_with_lingering_nodes(chance: Stream) -> Plan:
     return _plan((8 + chance.between(0, 20) / 10, ExpiredSession(host=f"b{chance.below(3)}", linger_us=5 * S)))
 
 
+def two_controllers(chance: Stream) -> Plan:
+    """What the controller says of a broker's return is held back until another one has been elected."""
+    return _plan(
+        (6, Crash(host=f"b{chance.below(4)}", mode="process", for_us=5 * S)),
+        (9 + chance.between(0, 20) / 10, Hold(sender="controller", api="UpdateMetadata", for_us=12 * S)),
+        (14, Split(side=("controller",), other=("zk",), for_us=9 * S)),
+    )
+
+
 CASES: tuple[tuple[str, str, Callable[[Stream], Plan], dict[str, bool | int]], ...] = (
     ("KAFKA-1211", "replicas", crashes, {}),
     ("KAFKA-6361", "replicas", in_turns, {"unclean": True, "brokers": 2}),
+    ("KAFKA-1188", "leadership", two_controllers, {"brokers": 4}),
     ("KAFKA-1367", "agreement", lost_answers, {}),
     ("KAFKA-1382", "recovery", lost_answers, {}),
     ("KAFKA-1382", "recovery", lost_store_answers, {}),
