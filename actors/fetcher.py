@@ -121,6 +121,8 @@ class Fetcher:
         self._host = host
         self._busy = False
         self._timer: TimerKey = (TIMER, str(leader))
+        self._asked: dict[TopicPartition, Asked] = {}
+        """Partition -> its part in the last fetch that had it."""
         self._writing: Followed | None = None
         """One that was still being written when last seen."""
         self.followed: dict[TopicPartition, Followed] = {}
@@ -137,17 +139,22 @@ class Fetcher:
         if wait_us > 0:
             desk.start_timer(self._timer, wait_us)
             return
-        ready = [each for each in self.followed.values() if each.not_before_us <= now_us]
-        fetching = [each for each in ready if each.state is Copying.FETCHING]
-        if len(fetching) < len(ready):
-            if self._truncate([each for each in ready if each.state is Copying.TRUNCATING]):
-                return
-            if self._ask_range([each for each in ready if each.state is Copying.OUT_OF_RANGE]):
-                return
-            if desk.flushes_each and self._is_writing():
-                return
-            fetching = [each for each in ready if each.state is Copying.FETCHING]
-        sent = self._fetch(fetching)
+        state = Copying.FETCHING
+        fetching = [each for each in self.followed.values() if each.state is state and each.not_before_us <= now_us]
+        if len(fetching) == len(self.followed):
+            self._fetch(fetching)
+        else:
+            self._run_some([each for each in self.followed.values() if each.not_before_us <= now_us])
+
+    def _run_some(self, ready: list[Followed]) -> None:
+        """As ``run``, when not everything is to be fetched."""
+        if self._truncate([each for each in ready if each.state is Copying.TRUNCATING]):
+            return
+        if self._ask_range([each for each in ready if each.state is Copying.OUT_OF_RANGE]):
+            return
+        if self._desk.flushes_each and self._is_writing():
+            return
+        sent = self._fetch([each for each in ready if each.state is Copying.FETCHING])
         if not sent or len(ready) < len(self.followed):
             self._wait()
 
@@ -190,7 +197,8 @@ class Fetcher:
             )
             for ask in asks
         )
-        self._send(OffsetForLeaderEpoch(replica_id=desk.node_id, questions=questions), _EPOCH_VERSION, tuple(asks))
+        by_partition = {ask.followed.at: ask for ask in asks}
+        self._send(OffsetForLeaderEpoch(replica_id=desk.node_id, questions=questions), _EPOCH_VERSION, by_partition)
         return True
 
     def _epochs_answered(self, reply: OffsetForLeaderEpochReply, asked: dict[TopicPartition, Asked]) -> None:
@@ -227,7 +235,7 @@ class Fetcher:
             for each in which
             for timestamp in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
         )
-        asked = tuple(Asked(each, each.replica.leader_epoch, -1) for each in which)
+        asked = {each.at: Asked(each, each.replica.leader_epoch, -1) for each in which}
         self._send(ListOffsets(replica_id=self._desk.node_id, questions=questions), _LIST_VERSION, asked)
         return True
 
@@ -254,12 +262,10 @@ class Fetcher:
             return False
         config = self._desk.replication
         rows: list[FetchPartition] = []
-        asked: list[Asked] = []
         for each in which:
-            log, epoch = each.replica.log, each.replica.leader_epoch
-            row, ask = each.row, each.asked
+            log, epoch, row, ask = each.replica.log, each.replica.leader_epoch, each.row, each.asked
             if row is None or ask.offset != log.end_offset or ask.leader_epoch != epoch:
-                each.asked = ask = Asked(each, epoch, log.end_offset)
+                each.asked = self._asked[each.at] = Asked(each, epoch, log.end_offset)
                 each.row = row = FetchPartition(
                     topic=each.replica.topic,
                     partition=each.replica.number,
@@ -269,7 +275,6 @@ class Fetcher:
                     max_bytes=config.replica_fetch_max_bytes,
                 )
             rows.append(row)
-            asked.append(ask)
         request = Fetch(
             replica_id=self._desk.node_id,
             max_wait_ms=config.replica_fetch_wait_max_ms,
@@ -277,7 +282,7 @@ class Fetcher:
             max_bytes=config.replica_fetch_response_max_bytes,
             partitions=tuple(rows),
         )
-        self._send(request, REPLICA_FETCH_VERSION, tuple(asked))
+        self._send(request, REPLICA_FETCH_VERSION, self._asked)
         return True
 
     def _fetch_answered(self, reply: FetchReply, asked: dict[TopicPartition, Asked]) -> None:
@@ -318,16 +323,12 @@ class Fetcher:
     def _current_epoch(self, replica: Replica) -> int:
         return replica.leader_epoch if self._desk.rules.fences_fetches else -1
 
-    def _send(self, request: object, version: int, asked: tuple[Asked, ...]) -> None:
+    def _send(self, request: object, version: int, asked: dict[TopicPartition, Asked]) -> None:
         self._busy = True
         self._desk.call(self._host, request, version, self._answered, self._unanswered, asked)
 
-    def _answered(self, reply: object, about: tuple[Asked, ...]) -> None:
+    def _answered(self, reply: object, asked: dict[TopicPartition, Asked]) -> None:
         self._busy = False
-        if type(reply) is FetchReply and not reply.partitions:
-            self.run()
-            return
-        asked = {ask.followed.at: ask for ask in about}
         match reply:
             case FetchReply():
                 self._fetch_answered(reply, asked)
@@ -339,7 +340,7 @@ class Fetcher:
                 raise AssertionError(f"no answer to a follower: {reply!r}")
         self.run()
 
-    def _unanswered(self, why: str, about: tuple[Asked, ...]) -> None:
+    def _unanswered(self, why: str, asked: dict[TopicPartition, Asked]) -> None:
         self._busy = False
         self._back_off(self.followed.values())
         self.run()

@@ -74,8 +74,7 @@ class FollowerFetches:
         else:
             fetch.missing = request.min_bytes - available
             self._park(fetch, request.max_wait_ms)
-        for replica, row in served:
-            self._has(replica, broker, row.fetch_offset)
+        self._take_positions(served, broker)
 
     def grown(self, replica: Replica) -> None:
         """Records were appended: answer the followers that have enough now."""
@@ -111,16 +110,18 @@ class FollowerFetches:
 
     # --- parts -------------------------------------------------------------------------------------------------
 
-    def _has(self, replica: Replica, broker: int, offset: int) -> None:
-        """A follower has everything below ``offset``: it may join the ISR, the high watermark may rise."""
-        desk, end = self._desk, replica.log.end_offset
-        replica.followers[broker].fetched(offset, end, replica.leader_epoch, desk.now_us)
-        if broker not in replica.in_sync.members:
-            isr = replica.expanded(broker, broker in desk.live_brokers, desk.rules)
-            if isr is not None:
-                self._isr_store.propose(replica, isr, "expand")
-        if replica.log.high_watermark < end:
-            desk.advance(replica)
+    def _take_positions(self, served: list[tuple[Replica, FetchPartition]], broker: int) -> None:
+        """A follower has everything below its offsets: it may join ISRs, high watermarks may rise."""
+        desk, now_us = self._desk, self._desk.now_us
+        for replica, row in served:
+            end = replica.log.end_offset
+            replica.followers[broker].fetched(row.fetch_offset, end, replica.leader_epoch, now_us)
+            if broker not in replica.in_sync.members:
+                isr = replica.expanded(broker, broker in desk.live_brokers, desk.rules)
+                if isr is not None:
+                    self._isr_store.propose(replica, isr, "expand")
+            if replica.log.high_watermark < end:
+                desk.advance(replica)
 
     def _park(self, fetch: FollowerFetch, max_wait_ms: int) -> None:
         number = fetch.number
