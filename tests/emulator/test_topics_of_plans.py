@@ -1,5 +1,6 @@
 """What operators do through the metadata store, in whole clusters with all checkers on: topics and elections."""
 
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -8,11 +9,13 @@ import pytest
 from emulator import facts
 from emulator.faults import CloseHost, Crash, Duplicate, GrowTopic, StartHost
 from emulator.plan import At, Entry
+from emulator.replay import replay
 from emulator.replication import ReplicationSpec
 from emulator.runner import RunResult, run
 from emulator.scenario import BrokersSpec, ChecksSpec, GroupSpec, Scenario, TopicSpec
 from emulator.scenario_files import load_scenario
 from emulator.store_actions import CreateTopic, DeleteTopic, ElectPreferredLeaders, FrozenSession
+from emulator.traces import read_trace
 from protocol.names import OFFSETS_TOPIC
 from protocol.nodes import PREFERRED_ELECTION, read_topic, topic_path
 from protocol.notes import (
@@ -277,3 +280,16 @@ def test_operators_and_faults_at_once(seed: int) -> None:
 
     assert {fact.topic for _, fact in watched.seen(TopicDeleted)} == {"old"}
     assert "payments" in {fact.topic for _, fact in watched.seen(Processed)}
+
+
+def test_a_run_with_created_topics_replays(tmp_path: Path) -> None:
+    """The producer of a topic that the plan creates is there, and brokers know its records' size."""
+    plan = (
+        At(12 * S, CreateTopic(topic="new", partitions=2, records_per_s=20)),
+        At(20 * S, DeleteTopic(topic="new")),
+    )
+    path = tmp_path / "topics.kemu"
+    results = [run(scenario(*plan, seconds=25), seed=4, drive=drive, trace=path) for drive in ("trio", "bare")]
+
+    assert results[0].digest == results[1].digest
+    assert replay(read_trace(path)).difference is None
