@@ -23,7 +23,7 @@ from protocol.messages.control import (
     TopicConfigEntry,
 )
 from protocol.messages.local import LeaveStore
-from protocol.nodes import PartitionState, broker_path, read_topic, topic_path
+from protocol.nodes import PartitionState, broker_path, config_data, read_topic, topic_config_path, topic_path
 from protocol.notes import BrokerRegistered, PartitionsAdded, TopicCreated, TopicDeleted
 from tests.actors.control_world import CONFIG, ControlWorld
 
@@ -351,6 +351,19 @@ def test_a_setting_that_is_changed_later_elects_at_once():
 
     assert _errors(reply) == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert (world.state("t").leader, world.state("t").isr) == (2, (2,))
+
+
+def test_a_setting_that_was_changed_under_a_controller_that_is_gone_counts_for_the_next_one():
+    """The setting is in the store, the old controller has not elected: the failover does."""
+    world = _unclean_case()
+    assert world.active.broker_id == 0
+    world.put(topic_config_path("t"), config_data([("unclean.leader.election.enable", "true")]))
+    world.kill(0)
+    world.run(SESSION_MS + 2_000)
+
+    assert world.active.broker_id == 2
+    assert (world.state("t").leader, world.state("t").isr) == (2, (2,))
+    assert world.active.context.unclean_elections == 1
 
 
 def test_an_admin_may_elect_uncleanly_for_given_partitions():
