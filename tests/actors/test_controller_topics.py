@@ -1,4 +1,8 @@
-"""Topics come, grow and go; admins ask. Source: ControllerIntegrationTest, TopicDeletionManagerTest and others."""
+"""Topics come, grow and go; admins ask.
+
+Source: Kafka's ControllerIntegrationTest, TopicDeletionManagerTest, DeleteTopicTest, UncleanLeaderElectionTest and
+LeaderElectionCommandTest.
+"""
 
 from typing import Any
 
