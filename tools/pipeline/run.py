@@ -22,7 +22,7 @@ from tools.pipeline.campaign import CampaignError
 from tools.pipeline.ingest import New, Tables
 from tools.pipeline.marts import MARTS
 from tools.pipeline.quality import Broken, check
-from tools.pipeline.schemas import RECORDED, RUNS
+from tools.pipeline.schemas import NOTES, RECORDED, RUNS
 from tools.pipeline.tables import DERIVED, TABLES
 
 Say = Callable[[str], None]
@@ -102,7 +102,10 @@ def make_derived(tables: Tables, part: str, clock: _Clock | None = None) -> None
     """Make everything in ``TABLES`` for a part whose recorded tables are there."""
     clock = clock or _Clock({}, lambda text: None)
     campaign = tables.read(RUNS, [part]).select("run_id", "campaign")
+    there = {row["fact"] for row in tables.read(NOTES, [part]).select("fact").distinct().collect()}
     for table in TABLES:
+        if table.about and table.about not in there:
+            continue
         with clock.time(table.schema.name):
             made = table.make(*(tables.read(schema, [part]).drop("campaign") for schema in table.needs))
             tables.write(part, table.schema, made.join(campaign, "run_id", how="inner"))

@@ -34,6 +34,8 @@ class Table:
     make: Callable[..., DataFrame]
     needs: tuple[Schema, ...]
     """Recorded tables, or derived ones that stand before this one."""
+    about: str = ""
+    """A fact without which there is nothing to make, such as one that only clusters with replication report."""
 
 
 TABLES = (
@@ -42,9 +44,9 @@ TABLES = (
     Table(COMMITS, commits, (NOTES,)),
     Table(OWNERSHIP, ownership, (NOTES,)),
     Table(DOWNTIME, downtime, (NOTES, OWNERSHIP, GENERATIONS)),
-    Table(ISR_CHANGES, isr_changes, (NOTES,)),
-    Table(LEADERSHIPS, leaderships, (NOTES, ISR_CHANGES)),
-    Table(LEADERLESS, leaderless, (NOTES, LEADERSHIPS, ISR_CHANGES)),
+    Table(ISR_CHANGES, isr_changes, (NOTES,), "NodeWritten"),
+    Table(LEADERSHIPS, leaderships, (NOTES, ISR_CHANGES), "NodeWritten"),
+    Table(LEADERLESS, leaderless, (NOTES, LEADERSHIPS, ISR_CHANGES), "NodeWritten"),
 )
 """In the order in which they are made."""
 
