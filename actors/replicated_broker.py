@@ -46,7 +46,7 @@ from protocol.messages.control import (
     StopReplica,
     UpdateMetadata,
 )
-from protocol.messages.data import BrokerMetadata, Fetch, ListOffsets, Metadata, Produce
+from protocol.messages.data import BrokerMetadata, Fetch, FetchReply, ListOffsets, Metadata, Produce
 from protocol.messages.group import FindCoordinator
 from protocol.messages.local import BrokerSession, BrokerSessionReply
 from protocol.messages.offsets_log import AppendGroups
@@ -77,6 +77,8 @@ class ReplicatedBroker(LeadingBroker):
         match event:
             case Received(message=Fetch(replica_id=replica_id)):
                 self._fetch(event, replica_id)
+            case Received(message=FetchReply()):
+                self.reply_arrived(event)  # as any reply below, and half of all that arrives
             case Received(message=Produce()):
                 self._produce(event)
             case Appended(token=token, error=error):

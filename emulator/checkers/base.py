@@ -45,6 +45,10 @@ class Checker:
         """Violations beyond the first ``MAX_VIOLATIONS``."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {}
 
+    def wants(self, kind: type) -> bool:
+        """Facts that have a handler; a world need not show us others. A subclass with its own ``see`` is shown all."""
+        return kind in self.on or type(self).see is not Checker.see
+
     def see(self, seen: Seen) -> None:
         """Take one fact."""
         handler = self.on.get(type(seen.fact))
