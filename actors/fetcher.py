@@ -160,6 +160,8 @@ class Fetcher:
 
     def _is_writing(self) -> bool:
         """Whether something that we follow is still on its way to the disk."""
+        if not self._desk.writes:
+            return False
         last = self._writing
         if last is not None and last.replica.writes and self.followed.get(last.at) is last:
             return True
