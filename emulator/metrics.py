@@ -1,14 +1,15 @@
 """What a run cost, from its facts alone: rebalances, downtime, duplicates, losses, lag.
 
 An observer as checkers are: live, over a trace, or inside Spark. What each figure means is said where it is counted:
-``emulator.rebalances``, ``emulator.serving`` (downtime, stops of the world), ``emulator.progress`` (records). All times
-are microseconds of the world's clock.
+``emulator.rebalances``, ``emulator.serving`` (downtime, stops of the world), ``emulator.progress`` (records),
+``emulator.leading`` (controllers, leaders, ISRs). All times are microseconds of the world's clock.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 from emulator.facts import Seen
+from emulator.leading import Leading
 from emulator.progress import Progress
 from emulator.rebalances import Rebalances
 from emulator.serving import Serving
@@ -23,8 +24,9 @@ class Metrics:
         self._rebalances = Rebalances()
         self._serving = Serving(self._rebalances.stopped)
         self._progress = Progress()
+        self._leading = Leading()
         self._on: dict[type, tuple[Handler, ...]] = {}
-        for part in (self._rebalances.on, self._serving.on, self._progress.on):
+        for part in (self._rebalances.on, self._serving.on, self._progress.on, self._leading.on):
             for kind, handler in part.items():
                 self._on[kind] = (*self._on.get(kind, ()), handler)
         self._finished = False
@@ -45,6 +47,7 @@ class Metrics:
         self._serving.finish(at_us)
         self._rebalances.finish()
         self._progress.finish()
+        self._leading.finish(at_us)
 
     def report(self) -> dict[str, Any]:
         """JSON-ready figures.
@@ -58,6 +61,9 @@ class Metrics:
                 committed and never processed, and acknowledged and in no log (``acknowledged_lost`` alone).
             records: appended, acknowledged, failed (given up by producers), processed.
             lag: one row per group and partition: end_offset, committed, lag, max_lag.
+            replication: {} where no broker replicates; else controllers (broker, controller_epoch, from_us, ready_us),
+                elections (how many by strategy), leader_changes, isr_shrinks and isr_expands, and by
+                "topic-partition" leaderless_us, under_min_isr_us, under_replicated_us.
             groups: the counts by group, and first_stable_us, commits (durable, per partition), commits_failed.
         """
         progress = self._progress
@@ -97,5 +103,6 @@ class Metrics:
                 "processed": sum(progress.processed.values()),
             },
             "lag": progress.lags(),
+            "replication": self._leading.report(),
             "groups": groups,
         }

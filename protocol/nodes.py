@@ -74,6 +74,12 @@ def state_path(topic: str, partition: int) -> str:
     return f"{TOPICS}/{topic}/partitions/{partition}/state"
 
 
+def topic_of(path: str) -> str:
+    """The topic whose assignment this node is; "" for any other path."""
+    parts = path.split("/")
+    return parts[3] if len(parts) == 4 and parts[1:3] == ["brokers", "topics"] else ""
+
+
 def partition_of_state(path: str) -> TopicPartition | None:
     """The partition whose state node this is; None for any other path."""
     parts = path.split("/")

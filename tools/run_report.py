@@ -16,7 +16,7 @@ from tools.ownership import Ownership, picture
 from tools.story import Line, Story, clock_text, span_text
 
 COLOURS = {"holds": "green", "inconclusive": "yellow", "liveness": "red", "violated": "red", "broken": "red"}
-KIND_COLOURS = {"fault": "yellow", "group": "cyan", "member": "magenta"}
+KIND_COLOURS = {"fault": "yellow", "group": "cyan", "member": "magenta", "control": "blue", "partitions": "blue"}
 MOST_REBALANCES = 30
 MOST_LOSSES = 20
 LAST_LINES = 120
@@ -140,15 +140,12 @@ def _story(lines: Sequence[Line]) -> Iterable[str]:
 def _costs(metrics: dict[str, Any]) -> Iterable[str]:
     if metrics["rebalances"]:
         yield from _rebalances(metrics["rebalances"])
-    downtime = {name: us for name, us in metrics["downtime_us"].items() if us}
-    if downtime:
-        worst = sorted(downtime.items(), key=lambda pair: (-pair[1], pair[0]))
-        said = ", ".join(f"{name} {span_text(us)}" for name, us in worst[:4])
-        yield f"  partitions without service for a time: {len(downtime)}, {span_text(sum(downtime.values()))} in all"
-        yield f"    the longest: {said}"
+    yield from _spans("partitions without service for a time", metrics["downtime_us"])
     if metrics["num_incompatible_rebalance"]:
         counts = ", ".join(f"{client} {count}" for client, count in metrics["num_incompatible_rebalance"].items())
         yield f"  rebalances in which V0 and V1 members met (num.incompatible.rebalance): {counts}"
+    if metrics["replication"]:
+        yield from _control(metrics["replication"])
     records = metrics["records"]
     yield (
         f"  records: {records['appended']:,} appended, {records['processed']:,} processed, "
@@ -165,6 +162,33 @@ def _costs(metrics: dict[str, Any]) -> Iterable[str]:
             f"  lag: {total:,} records at the end; "
             f"at most {high['max_lag']:,} on one partition ({high['group']}/{high['topic']}-{high['partition']})"
         )
+
+
+def _spans(what: str, spent_us: dict[str, int]) -> Iterable[str]:
+    """How many partitions, how long in all, and which ones longest; nothing if none."""
+    spans = {name: us for name, us in spent_us.items() if us}
+    if spans:
+        worst = sorted(spans.items(), key=lambda pair: (-pair[1], pair[0]))
+        said = ", ".join(f"{name} {span_text(us)}" for name, us in worst[:4])
+        yield f"  {what}: {len(spans)}, {span_text(sum(spans.values()))} in all"
+        yield f"    the longest: {said}"
+
+
+def _control(figures: dict[str, Any]) -> Iterable[str]:
+    """Controllers, elections, and what partitions went through."""
+    terms = [
+        f"b{row['broker']} from {clock_text(row['from_us'])} (epoch {row['controller_epoch']})"
+        for row in figures["controllers"]
+    ]
+    yield f"  controllers: {', '.join(terms) or 'none'}"
+    chosen = [f"{count} {strategy}" for strategy, count in figures["elections"].items() if strategy != "new"]
+    if chosen:
+        yield f"  elections of leaders: {', '.join(chosen)}"
+    if figures["isr_shrinks"] or figures["isr_expands"]:
+        yield f"  ISRs: shrunk {figures['isr_shrinks']:,} times, expanded {figures['isr_expands']:,} times"
+    yield from _spans("partitions without a leader for a time", figures["leaderless_us"])
+    yield from _spans("partitions under min.insync.replicas for a time", figures["under_min_isr_us"])
+    yield from _spans("partitions under-replicated for a time", figures["under_replicated_us"])
 
 
 def _rebalances(rows: Sequence[dict[str, Any]]) -> Iterable[str]:

@@ -12,6 +12,9 @@ from attrs import define
 from emulator import facts
 from emulator.facts import Seen
 from protocol import notes
+from tools import control_story
+from tools.control_story import PARTITIONS, ControlStory
+from tools.transcript import partitions_text
 
 TOGETHER_US = 3_000_000
 """How near in time equal lines must be to be told as one."""
@@ -45,15 +48,20 @@ class Line:
 
     at_us: int
     kind: str
-    """group, fault, effect, host, member: for colour and order."""
+    """group, fault, effect, host, member, control, partitions: for colour and order."""
     sentence: str
-    """With "{}" where the hosts stand, if it is about hosts."""
+    """With "{}" where the hosts (or partitions) stand, if it is about any."""
     who: list[str]
 
     def text(self) -> str:
         """The line without its time."""
         if not self.who:
             return self.sentence
+        if self.kind == PARTITIONS:
+            pairs = [name.rpartition("-") for name in self.who]
+            return self.sentence.replace(
+                "{}", partitions_text(sorted((topic, int(number)) for topic, _, number in pairs))
+            )
         named = ", ".join(self.who[:NAMED]) + (f" and {len(self.who) - NAMED} more" if len(self.who) > NAMED else "")
         return self.sentence.replace("{}", named)
 
@@ -68,16 +76,19 @@ class Story:
         """group -> when and why the rebalance that runs began."""
         self._members: dict[str, int] = {}
         """group -> members at the last completed join."""
+        self._control = ControlStory(self.add)
 
     def wants(self, kind: type) -> bool:
         """Facts that are turning points."""
-        return kind in _TELLERS
+        return kind in _TELLERS or kind in control_story.TELLERS
 
     def see(self, seen: Seen) -> None:
         """Take one fact."""
         tell = _TELLERS.get(type(seen.fact))
         if tell is not None:
             tell(self, seen, seen.fact)
+        elif type(seen.fact) in control_story.TELLERS:
+            control_story.TELLERS[type(seen.fact)](self._control, seen, seen.fact)
 
     def add(self, at_us: int, kind: str, sentence: str, who: str = "") -> None:
         """Add a line, or its host to an equal line a moment ago."""

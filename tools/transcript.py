@@ -4,7 +4,7 @@ Every record becomes an entry: its lines (a step's first line is fixed-width, it
 is about, and its plain form. Filters look at entries; a line that belongs to a step stays with it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import attrs
@@ -17,6 +17,7 @@ from emulator.traces import Broken, Footer, Header, PacketRecord, Record, Step, 
 from emulator.units import duration_text
 from protocol.codec import CodecError, Malformed, unseal
 from protocol.errors import ErrorCode
+from protocol.names import TopicPartition
 from protocol.schema import SPECS, Kind
 from protocol.values import from_row
 
@@ -249,7 +250,7 @@ def _short(item: Any) -> str:
         return f'"{item}"' if " " in item or not item else item
     if isinstance(item, tuple):
         if all(map(_is_partition, item)):
-            return _pairs(item)
+            return partitions_text(item)
         more = f" … {len(item)} in all" if len(item) > SHOWN else ""
         return f"[{' '.join([_short(part) for part in item[:SHOWN]])}{more}]"
     if attrs.has(type(item)):
@@ -261,8 +262,8 @@ def _is_partition(item: Any) -> bool:
     return type(item) is tuple and len(item) == 2 and type(item[0]) is str and type(item[1]) is int
 
 
-def _pairs(pairs: tuple[tuple[str, int], ...]) -> str:
-    """(topic, partition) pairs with runs drawn together: t-0..5."""
+def partitions_text(pairs: Iterable[TopicPartition]) -> str:
+    """Partitions with runs drawn together: t-0..5."""
     runs: list[list[Any]] = []
     for topic, number in pairs:
         if runs and runs[-1][0] == topic and runs[-1][2] == number - 1:

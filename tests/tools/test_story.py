@@ -2,7 +2,18 @@
 
 from emulator import facts
 from emulator.facts import Seen
-from protocol.notes import GroupBecame, GroupLoaded, JoinPhaseCompleted
+from protocol.notes import (
+    BecameController,
+    BrokersChanged,
+    ControllerResigned,
+    ControllerWriteRefused,
+    GroupBecame,
+    GroupLoaded,
+    IsrChanged,
+    JoinPhaseCompleted,
+    LeaderElectedForPartition,
+    SessionEnded,
+)
 from tools.story import Story, clock_text, span_text
 
 SECOND = 1_000_000
@@ -101,3 +112,56 @@ def test_spans_are_rounded_for_the_eye() -> None:
         "0 ms", "12 ms", "999 ms", "1.5 s", "119.0 s", "2 min 5 s",
     ]  # fmt: skip
     assert clock_text(65_250_000) == "01:05.250"
+
+
+def elected(partition: int, leader: int, isr: tuple[int, ...], strategy: str) -> LeaderElectedForPartition:
+    """The controller chose a leader for a partition of t."""
+    return LeaderElectedForPartition(
+        topic="t", partition=partition, leader=leader, leader_epoch=1, isr=isr, controller_epoch=1, strategy=strategy,
+        unclean=False,
+    )  # fmt: skip
+
+
+def shrunk(partition: int, *isr: int) -> IsrChanged:
+    """The ISR of a partition of t became this."""
+    return IsrChanged(topic="t", partition=partition, leader=1, leader_epoch=1, isr=isr, zk_version=1, why="")
+
+
+def test_elections_and_isr_changes_of_many_partitions_are_one_line_each() -> None:
+    """New partitions are no elections; partitions in a row are drawn together."""
+    lines = told(
+        *[(1, "b2/controller", elected(number, 0, (0, 1), "new")) for number in range(4)],
+        *[(5, "b2/controller", elected(number, 1, (0, 1), "offline")) for number in range(3)],
+        (5, "b2/controller", elected(3, -1, (0,), "offline")),
+        *[(6, "b1", shrunk(number, 1)) for number in (0, 1, 2)],
+        (20, "b1", shrunk(1, 1, 0)),
+    )
+
+    assert lines == [
+        "00:05.000 b1 is to lead t-0..2 (offline)",
+        "00:05.000 nobody is to lead t-3 (offline)",
+        "00:06.000 b0 is out of the ISR of t-0..2",
+        "00:20.000 b0 is in the ISR of t-1 again",
+    ]
+
+
+def test_a_zombie_controller_is_told_from_the_loss_of_its_session_to_its_resignation() -> None:
+    """Who controls, and who still thinks so."""
+    lines = told(
+        (1, "b0/controller", BecameController(broker_id=0, controller_epoch=1)),
+        (7, "zk", SessionEnded(session_id=3, client="b0/controller", why="expired")),
+        (8, "b1/controller", BecameController(broker_id=1, controller_epoch=2)),
+        (8.5, "b1/controller", BrokersChanged(controller_epoch=2, new=(), dead=(0,), bounced=())),
+        (9, "b0/controller", ControllerWriteRefused(broker_id=0, controller_epoch=1, path="/controller_epoch")),
+        (9, "b0/controller", ControllerResigned(broker_id=0, controller_epoch=1, why="broker 1 controls")),
+        (99, "zk", SessionEnded(session_id=4, client="b1/controller", why="closed")),
+    )
+
+    assert lines == [
+        "00:01.000 b0 is the controller, epoch 1",
+        "00:07.000 the store ends the session of b0/controller: expired",
+        "00:08.000 b1 is the controller, epoch 2",
+        "00:08.500 the controller sees that b0 is gone",
+        "00:09.000 the store refuses a write of b0: its controller epoch is not the newest",
+        "00:09.000 b0 resigns as controller of epoch 1: broker 1 controls",
+    ]
