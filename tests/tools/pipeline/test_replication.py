@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions as F  # noqa: N812
 
 from emulator.facts import HostDown, HostPaused, HostResumed, RunEnded, TopicReplicated
 from emulator.runner import run
@@ -16,6 +17,7 @@ from tests.tools.pipeline.replication_fold import ReplicaFigures
 from tests.tools.pipeline.test_marts import columns_of, notes_of, run_rows, table
 from tools.pipeline.ingest import Tables
 from tools.pipeline.marts.replication import isr_health, leader_changes, leaderless_by_cause
+from tools.pipeline.quality import check
 from tools.pipeline.run import Analysis, analyze, register
 from tools.pipeline.schemas import ISR_CHANGES, LEADERLESS, LEADERSHIPS, RUNS
 from tools.pipeline.tables.replication import isr_changes, leaderless, leaderships
@@ -191,6 +193,29 @@ def test_the_tables_of_replicas_hold_their_constraints_over_whole_runs(replicate
 
     assert analysis.broken == []
     assert all(analysis.rows[name] > 0 for name in ("isr_changes", "leaderships", "leaderless"))
+
+
+def test_tables_of_replicas_that_are_wrong_break_constraints(
+    spark: "SparkSession", replicated: tuple[Path, Analysis]
+) -> None:
+    """A state that is missing, a leadership that lasts too long: otherwise the test above proves nothing."""
+    out = replicated[0] / "analysis"
+    views = register(spark, out)
+    wrong = {
+        "isr_changes": views["isr_changes"].where("why is null or why <> 'expand'"),
+        "leaderships": views["leaderships"].withColumn("until_us", F.col("until_us") + 60_000_000),
+        "leaderless": views["leaderless"].withColumn("elect_us", F.col("elect_us") + 1),
+    }
+    for name, rows in wrong.items():
+        rows.createOrReplaceTempView(name)
+    try:
+        found = {broken.constraint.name for broken in check(wrong)[1]}
+    finally:
+        register(spark, out)
+
+    assert found == {
+        "holds what its writers say they wrote", "a partition has one leader at a time", "its parts add up"
+    }  # fmt: skip
 
 
 def by_partition(spark: "SparkSession", path: Path, query: str) -> Mapping[str, int]:
