@@ -132,10 +132,12 @@ class ReplicaDesk(Client):
         self.append(log, records, self._last_token)
 
     def cut(self, replica: Replica, end_offset: int, why: str) -> None:
-        """Truncate a replica's log to this end, if it is longer."""
-        old = replica.log.end_offset
-        if replica.cut(end_offset):
+        """Truncate a replica's log to this end, if it is longer; the disk hears of epochs without records, too."""
+        old, epochs = replica.log.end_offset, replica.log.epochs.entries
+        shorter = replica.cut(end_offset)
+        if shorter or replica.log.epochs.entries != epochs:
             self.write_journal(replica, (cut_entry(end_offset),))
+        if shorter:
             self.note(
                 Truncated(
                     topic=replica.topic,

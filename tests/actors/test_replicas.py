@@ -263,6 +263,31 @@ def test_a_restart_finds_its_log_and_its_checkpoint():
     assert bench.replica("b2").role is Role.IDLE
 
 
+def test_a_restart_does_not_find_an_epoch_that_was_forgotten():
+    """A follower's epoch without records goes when it truncates, from the disk, too (``truncateFromEnd`` flushes).
+
+    Otherwise the older record that it copies next would replace all older epochs when the disk is read:
+    unclean-election, seed 9 with 6 random faults.
+    """
+    bench = led(2)
+    bench.produce("b0", 4)
+    bench.settle(S)
+    bench.produce("b0", acks=1)
+    bench.elect(1, (0, 1), to=(1,))
+    assert bench.replica("b1").log.epochs.entries == ((0, 0), (1, 4))
+    bench.elect(0, (0, 1))
+    bench.settle(2 * S)
+    bench.produce("b0")
+    bench.settle(2 * S)
+    assert bench.replica("b1").log.epochs.entries == ((0, 0), (2, 5))
+
+    bench.crash("b1")
+    bench.start("b1")
+
+    assert bench.replica("b1").log.epochs.entries == ((0, 0), (2, 5))
+    assert bench.replica("b1").log.end_offset == 6
+
+
 @pytest.mark.parametrize(
     ("version", "error"), [(4, ErrorCode.LEADER_NOT_AVAILABLE), (5, ErrorCode.OFFSET_NOT_AVAILABLE)]
 )

@@ -200,3 +200,16 @@ def test_checkers_say_the_same_of_a_recorded_run(tmp_path):
     assert tuple(loss for checker in checkers for loss in checker.losses) == result.losses
     assert [violation.text for checker in checkers for violation in checker.violations] == []
     assert satisfied["agreement"] and satisfied["recovery"]
+
+
+@pytest.mark.parametrize("seed", [1, 9])
+def test_who_was_deposed_uncleanly_and_falls_again_has_the_log_it_had(seed: int):
+    """Epochs without records that a follower forgets are forgotten on its disk, too."""
+    scenario = load_scenario("unclean-election")
+    again = At(95 * S, Crash(host="b1", mode="power", for_us=16 * S))
+    scenario = attrs.evolve(scenario, plan=(*scenario.plan, again))
+
+    result = run(scenario, seed=seed, drive="bare")
+
+    assert result.faults[-1]["fired"] == 1
+    assert result.verdict == "holds", result.violations[:3]
