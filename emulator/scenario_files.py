@@ -15,7 +15,7 @@ from emulator.reading import Problem, ScenarioError, nearest
 from emulator.scenario import Scenario, read_scenario, scenario_from_dict
 from emulator.settings import fields_of
 from emulator.toml_lines import key_lines, line_of
-from protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
+from protocol.config import BrokerConfig, ConsumerConfig, ControllerConfig, ProducerConfig, ReplicaConfig
 from protocol.schema import STRUCTS
 
 
@@ -84,6 +84,15 @@ def scenario_from_toml(text: str, *, source: str = "", name: str = "") -> Scenar
 _GROUP_KEYS = ("members", "assignors", "static", "start", "start_spread")
 _TOPIC_KEYS = ("partitions", "rate", "record_bytes")
 _TOP_KEYS = ("profile", "duration", "seed", "expect", "summary", "name")
+_REPLICATION_KEYS = ("factor", "min_isr", "unclean", "session", "lag", "bugs")
+_REPLICATION_TABLES: Mapping[str, type] = {"config": ReplicaConfig, "controller": ControllerConfig}
+_KAFKAS_NAME: Mapping[str, tuple[str, str]] = {
+    "zookeeper.session.timeout.ms": ("session", "ms"),
+    "replica.lag.time.max.ms": ("lag", "ms"),
+    "min.insync.replicas": ("min_isr", ""),
+    "unclean.leader.election.enable": ("unclean", ""),
+}
+"""Kafka's key -> the scenario's, and the unit its values have in Kafka."""
 _SECTIONS = ("brokers", "topics", "groups", "producers", "network", "checks", "plan")
 
 
@@ -92,7 +101,10 @@ def with_values(scenario: Scenario, given: Iterable[str]) -> Scenario:
 
     A key is a full one (``groups.g.members``, ``brokers.config.group.max.size``, ``plan.0.for``) or a short one: a
     consumer's Kafka key or ``members``, ``assignors``, ``static`` (every group), a broker's or producer's Kafka key,
-    ``partitions``, ``rate`` (every topic), ``duration``. A value is TOML, or else a bare string.
+    ``partitions``, ``rate`` (every topic), ``duration``. Where brokers replicate, a key of
+    ``[brokers.replication]`` too
+    (``session``, ``lag``, ``min_isr`` and so on, also by Kafka's name) or of its tables; ``brokers.replication.factor``
+    makes brokers replicate. A value is TOML, or else a bare string.
 
     Raises:
         ScenarioError: everything that is wrong with them.
@@ -106,12 +118,17 @@ def with_values(scenario: Scenario, given: Iterable[str]) -> Scenario:
             problems.append(Problem((), f'--set "{setting}" must be KEY=VALUE'))
             continue
         changed = True
-        paths = _paths(key.strip(), data)
+        key, unit = _KAFKAS_NAME.get(key.strip(), (key.strip(), ""))
+        text = text.strip() + unit
+        paths = _paths(key, data)
+        if ("brokers", "replication") in [path[:2] for path in paths] and _needs_replication(key, data):
+            problems.append(Problem((), f'--set "{setting}": {_NO_REPLICATION}'))
+            continue
         if not paths:
             hint = nearest(key, _all_keys())
             problems.append(Problem((), f'--set "{setting}": "{key}" is no key{hint}'))
         for path in paths:
-            _put(data, path, _value(text.strip()), problems, setting)
+            _put(data, path, _value(text), problems, setting)
     if problems:
         raise ScenarioError(problems, "")
     return _checked(data, "--set") if changed else scenario
@@ -156,8 +173,9 @@ def _checked(data: Mapping[str, Any], source: str) -> Scenario:
 
 
 def _all_keys() -> list[str]:
-    kafka = [key for cls in (ConsumerConfig, BrokerConfig, ProducerConfig) for key in fields_of(cls)]
-    return [*_TOP_KEYS, *_GROUP_KEYS, *_TOPIC_KEYS, *kafka]
+    classes = (ConsumerConfig, BrokerConfig, ProducerConfig, *_REPLICATION_TABLES.values())
+    kafka = [key for cls in classes for key in fields_of(cls)]
+    return [*_TOP_KEYS, *_GROUP_KEYS, *_TOPIC_KEYS, *_REPLICATION_KEYS, *_KAFKAS_NAME, *kafka]
 
 
 def _paths(key: str, data: Mapping[str, Any]) -> list[KeyPath]:
@@ -179,7 +197,26 @@ def _paths(key: str, data: Mapping[str, Any]) -> list[KeyPath]:
         return [("brokers", "config", key)]
     if key in fields_of(ProducerConfig):
         return [("producers", "config", key)]
-    return []
+    return _of_replication(key, data)
+
+
+_NO_REPLICATION = "needs brokers that replicate: --set brokers.replication.factor=3 makes them"
+
+
+def _needs_replication(key: str, data: Mapping[str, Any]) -> bool:
+    """Whether it is a short key (a full one may begin the table) and the brokers do not replicate."""
+    return not key.startswith("brokers.") and "replication" not in data.get("brokers", {})
+
+
+def _of_replication(key: str, data: Mapping[str, Any]) -> list[KeyPath]:
+    """A short key of replication: for all brokers, and for the topics that have their own."""
+    paths: list[KeyPath] = []
+    if key in _REPLICATION_KEYS:
+        paths = [("brokers", "replication", key)]
+        paths += [("topics", topic, key) for topic, given in data["topics"].items() if key in given]
+    return paths + [
+        ("brokers", "replication", table, key) for table, cls in _REPLICATION_TABLES.items() if key in fields_of(cls)
+    ]
 
 
 def _full(head: str, rest: str, data: Mapping[str, Any]) -> KeyPath:
@@ -192,8 +229,11 @@ def _full(head: str, rest: str, data: Mapping[str, Any]) -> KeyPath:
     if rest.startswith("overrides."):
         _, host, rest = (*rest.split(".", 2), "")[:3]
         path = (*path, "overrides", host)
-    if rest.startswith("config."):
-        return (*path, "config", rest.removeprefix("config."))
+    if head == "brokers" and rest.startswith("replication."):
+        path, rest = (head, "replication"), rest.removeprefix("replication.")
+    for table in ("config", "controller"):
+        if rest.startswith(f"{table}."):
+            return (*path, table, rest.removeprefix(f"{table}."))
     if head == "plan":
         return (*path, *(int(part) if part.isdigit() else part for part in rest.split(".")))
     return (*path, rest)

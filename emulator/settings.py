@@ -41,7 +41,14 @@ SET_BY_SCENARIO: Mapping[str, str] = {
     "group.id": "the group's name is its id",
     "group.instance.id": "use static = true on the group",
     "client.id": "members are named c1, c2, ...",
+    "min.insync.replicas": "write min_isr in [brokers.replication] or in a topic",
+    "unclean.leader.election.enable": "write unclean in [brokers.replication] or in a topic",
+    "replica.lag.time.max.ms": "write lag in [brokers.replication]",
+    "zookeeper.session.timeout.ms": "write session in [brokers.replication]",
+    "default.replication.factor": "write factor in [brokers.replication], replication_factor in a topic",
+    "offsets.topic.replication.factor": "write factor in [brokers.replication]",
 }
+"""Keys that have a place of their own; checkers and reports read them there."""
 
 
 def fields_of(cls: type) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from emulator.replay import replay
 from emulator.replication import ReplicationSpec
 from emulator.runner import run
 from emulator.scenario import BrokersSpec, Scenario, TopicSpec, scenario_from_dict
+from emulator.scenario_files import load_scenario, with_values
 from emulator.swarm import with_random_faults
 from emulator.traces import read_trace
 
@@ -87,3 +88,61 @@ def test_a_replicated_run_replays_without_a_difference(tmp_path):
 
     assert outcome.difference is None
     assert outcome.steps > 1_000
+
+
+def set_on(scenario, *settings):
+    """A scenario with settings as the command line gives them."""
+    return with_values(scenario, settings)
+
+
+def test_short_keys_set_replication_for_all_brokers_and_the_topics_that_differ():
+    """``kemu run --set``, and the grid of campaigns."""
+    spec = set_on(load_scenario("zombie-controller"), "session=3s", "lag=5s", "min_isr=2").brokers.replication
+    assert (spec.session_us, spec.lag_us, spec.min_isr) == (3_000_000, 5_000_000, 2)
+
+    by_kafkas_name = ("zookeeper.session.timeout.ms=3000", "replica.lag.time.max.ms=5000", "min.insync.replicas=2")
+    assert set_on(load_scenario("zombie-controller"), *by_kafkas_name).brokers.replication == spec
+
+    clean = set_on(load_scenario("unclean-election"), "unclean=false")
+    assert not clean.brokers.replication.unclean
+    assert clean.topics["orders"].unclean is False
+
+
+def test_kafkas_keys_of_replicas_and_controllers_are_set_where_they_belong():
+    """A key that both have is set for both."""
+    spec = set_on(
+        load_scenario("replicated-steady"),
+        "replica.fetch.max.bytes=2000",
+        "auto.leader.rebalance.enable=false",
+        "controlled.shutdown.max.retries=1",
+    ).brokers.replication
+    assert spec.replica_config().replica_fetch_max_bytes == 2_000
+    assert not spec.controller_config().auto_leader_rebalance_enable
+    assert spec.replica_config().controlled_shutdown_max_retries == 1
+    assert spec.controller_config().controlled_shutdown_max_retries == 1
+
+
+def test_a_full_key_makes_brokers_replicate_and_a_short_one_does_not():
+    """What is a preset of groups alone can be run on real brokers."""
+    steady = load_scenario("steady-group")
+    scenario = set_on(steady, "brokers.replication.factor=3", "brokers.replication.config.replica.fetch.max.bytes=2000")
+    assert scenario.brokers.replication.factor == 3
+    assert scenario.brokers.replication.replica_config().replica_fetch_max_bytes == 2_000
+
+    with pytest.raises(ScenarioError, match=r"brokers.replication.factor=3 makes them"):
+        set_on(steady, "session=3s")
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "instead"),
+    [
+        ("config", "min.insync.replicas", "min_isr"),
+        ("config", "replica.lag.time.max.ms", "lag"),
+        ("controller", "zookeeper.session.timeout.ms", "session"),
+        ("controller", "unclean.leader.election.enable", "unclean"),
+    ],
+)
+def test_what_has_a_place_of_its_own_is_not_set_elsewhere(table, key, instead):
+    """Checkers and reports read it there: two places could contradict each other."""
+    with pytest.raises(ScenarioError, match=rf"write {instead} in \[brokers.replication\]"):
+        scenario_from_dict(given(**{table: {key: 1}}))
