@@ -6,9 +6,10 @@ from actors.machine import LinkDown
 from emulator.chance import Stream
 from emulator.drive import drive_bare
 from emulator.hosts import Condition
-from emulator.network import DROP, HOLD, PASS, Delay, Judgement, Packet, Rule
+from emulator.network import DROP, HOLD, LOOPBACK_US, PASS, Delay, Judgement, Packet, Rule
 from emulator.network_rules import DuplicateRule, HoldRule, LossyRule, SlowRule, SplitRule
-from tests.emulator.toys import call, caller, echo, small_world
+from protocol.commands import SetRate
+from tests.emulator.toys import Caller, Echo, call, caller, echo, small_world
 
 SECOND = 1_000_000
 
@@ -283,3 +284,21 @@ def test_a_disconnect_breaks_every_connection_between_two_hosts() -> None:
 
     assert len(caller(world, "c1").downs) == 1
     assert caller(world, "c2").downs == []
+
+
+def test_what_stays_within_a_host_takes_microseconds_and_no_fault_touches_it() -> None:
+    """A coordinator and the broker it lives in have no switch between them."""
+    world = small_world(0, start=False)
+    world.add_host("b1", {"b1": lambda life: Echo("b1"), "b1/c": lambda life: Caller("b1/c", server="b1")})
+    world.start(world.hosts["b1"])
+    lossy, hold = LossyRule("", "", 1_000, Stream(1, "loss")), HoldRule("", "", "")
+    world.network.install(lossy)
+    world.network.install(hold)
+    inside = world.hosts["b1"].actors["b1/c"].machine
+    assert isinstance(inside, Caller)
+    world.tell("b1/c", SetRate(records_per_s=1))
+    drive_bare(world, SECOND)
+
+    ((answered_us, _),) = inside.answers
+    assert 4 * LOOPBACK_US[0] <= answered_us <= 4 * LOOPBACK_US[1]
+    assert (lossy.hits, hold.hits) == (0, 0)
