@@ -13,22 +13,11 @@ import attrs
 from emulator.chance import Stream
 from emulator.runner import RunResult, run
 from emulator.scenario import ChecksSpec, Scenario
-from emulator.scenario_files import load_scenario
+from emulator.scenario_files import load_scenario, presets
 from emulator.swarm import with_random_faults
 from tests.soaking import report, said, seeds_of, sweep
 
-PRESETS = (
-    "broker-crash-and-return",
-    "controller-crash",
-    "controller-split",
-    "coordinator-crash-replicated",
-    "replicated-steady",
-    "rolling-broker-restart",
-    "slow-follower",
-    "two-of-three-lost",
-    "unclean-election",
-    "zombie-controller",
-)
+PRESETS = tuple(each.name for each in presets() if load_scenario(each.name).brokers.replication is not None)
 DRIVES = ("bare", "trio")
 MOST_FAULTS = 4
 

@@ -4,14 +4,7 @@ own: ``python -m tests.soak_replication``.
 
 import pytest
 
-from emulator.scenario_files import load_scenario, presets
 from tests.soak_replication import DRIVES, MOST_FAULTS, PRESETS, drawn, one_seed, run_one
-
-
-def test_the_sweep_covers_every_preset_whose_brokers_replicate() -> None:
-    replicating = [each.name for each in presets() if load_scenario(each.name).brokers.replication is not None]
-
-    assert sorted(PRESETS) == sorted(replicating)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
