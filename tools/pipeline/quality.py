@@ -104,6 +104,10 @@ CONSTRAINTS: tuple[Constraint, ...] = (
     _sums("rebalances", "rebalances", "count(*)"),
     _sums("rebalances", "moved", "sum(moved)"),
     _sums("downtime", "downtime_us", "sum(until_us - from_us)"),
+    _sums("leaderless", "leaderless_us", "sum(until_us - from_us)"),
+    _sums("isr_changes", "leader_changes", "count_if(leader <> old_leader)"),
+    _sums("isr_changes", "under_replicated_us", "sum(if(under_replicated, until_us - at_us, 0))"),
+    _sums("isr_changes", "under_min_isr_us", "sum(if(under_min_isr, until_us - at_us, 0))"),
     _of_traced("steps", "steps", "count_if(broke is null)"),  # a step that breaks is recorded, not counted
     _of_traced("packets", "messages", "count(distinct packet_id)"),
 )

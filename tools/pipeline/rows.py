@@ -153,9 +153,13 @@ class FaultTimes:
         return self.applied.get(index, 0), self.first_us.get(index), self.ended_us.get(index)
 
 
+_OF_REPLICAS = ("leaderless_us", "under_replicated_us", "under_min_isr_us")
+
+
 def metric_columns(metrics: Mapping[str, Any]) -> dict[str, int | None]:
     """The columns of ``RUNS`` that a run's metrics fill."""
     downtime = metrics["downtime_us"].values()
+    replicas = metrics["replication"]
     stable = [group["first_stable_us"] for group in metrics["groups"].values()]
     return {
         "rebalances": len(metrics["rebalances"]),
@@ -167,6 +171,8 @@ def metric_columns(metrics: Mapping[str, Any]) -> dict[str, int | None]:
         **{key: metrics["records"][key] for key in ("appended", "acknowledged", "failed", "processed")},
         "first_stable_us": None if None in stable else max(stable, default=None),
         "max_lag": max((row["max_lag"] for row in metrics["lag"]), default=0),
+        "leader_changes": replicas.get("leader_changes"),
+        **{key: sum(replicas[key].values()) if replicas else None for key in _OF_REPLICAS},
     }
 
 

@@ -84,13 +84,15 @@ RUNS = _schema(
     rebalances long?, stop_the_world_us long?, downtime_us long?, downtime_max_us long?, moved long?
     duplicates long?, lost long?, acknowledged_lost long?, skipped long?, zombie_records long?
     appended long?, acknowledged long?, failed long?, processed long?, first_stable_us long?, max_lag long?
+    leader_changes long?, leaderless_us long?, under_replicated_us long?, under_min_isr_us long?
     scenario_json string, result_json string?, command string?
     """,
 )
 """One row per run. ``traced``: its trace was ingested, so its facts are complete and its steps and packets are there.
-``settings`` and ``actions``: as a campaign's grid and --do set them.
-``verdict`` null: its record is torn. ``result_json``: what ``kemu run --format json`` prints, on one line. The sums are
-over groups and partitions; ``downtime_max_us`` is the worst partition's, ``first_stable_us`` the last group's."""
+``settings`` and ``actions``: as a campaign's grid and --do set them. ``verdict`` null: its record is torn.
+``result_json``: what ``kemu run --format json`` prints, on one line. The sums are over groups and partitions, those of
+replicas (``leader_changes`` and what follows; null where no broker replicates) over partitions; ``downtime_max_us`` is
+the worst partition's, ``first_stable_us`` the last group's."""
 
 STEPS = _schema(
     "steps",

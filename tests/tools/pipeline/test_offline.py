@@ -66,13 +66,13 @@ def runs_of_groups(folder: Path) -> Iterator[Made]:
 
 def runs_of_replicas(folder: Path) -> Iterator[Made]:
     """Past bugs of replication and control switched on."""
-    for issue, _, plan, how in PAST_REPLICA_BUGS:
+    for number, (issue, _, plan, how) in enumerate(PAST_REPLICA_BUGS):
         if issue in BUGS:
 
             def of_seed(seed: int, issue: str = issue, plan: Any = plan, how: Any = how) -> Scenario:
                 return with_replica_bug(plan(Stream(seed, "plan")), (issue,), **how)
 
-            yield first_violating(folder, issue, of_seed)
+            yield first_violating(folder, f"{issue}-case-{number}", of_seed)
 
 
 def broken_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Made:

@@ -12,7 +12,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 FIGURES = (
     "downtime_us", "downtime_max_us", "stop_the_world_us", "rebalances", "moved", "duplicates", "lost", "max_lag",
-    "first_stable_us", "messages", "virtual_us",
+    "first_stable_us", "leader_changes", "leaderless_us", "under_replicated_us", "under_min_isr_us", "messages",
+    "virtual_us",
 )  # fmt: skip
 """The columns of ``runs`` that are compared."""
 CELL = ("campaign", "cell", "scenario", "profile", "settings")
