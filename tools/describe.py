@@ -11,11 +11,12 @@ import click
 from emulator.action_kinds import ActionKind
 from emulator.faults import ACTIONS, CHOICES, FAULTS, WORKLOAD
 from emulator.reading import nearest
+from emulator.replication import PAST_BUGS
 from emulator.scenario import EARLIEST
 from emulator.scenario_files import presets
 from emulator.settings import SET_BY_SCENARIO, fields_of
 from emulator.units import duration_text
-from protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig, source_of
+from protocol.config import BrokerConfig, ConsumerConfig, ControllerConfig, ProducerConfig, ReplicaConfig, source_of
 from protocol.errors import ErrorCode
 from protocol.schema import STRUCTS, Field
 from tools.exits import MEANING
@@ -24,21 +25,34 @@ CONFIGS: Mapping[str, tuple[str, type]] = {
     "consumer": ("[groups.NAME.config]", ConsumerConfig),
     "broker": ("[brokers.config]", BrokerConfig),
     "producer": ("[producers.config]", ProducerConfig),
+    "replica": ("[brokers.replication.config]", ReplicaConfig),
+    "controller": ("[brokers.replication.controller]", ControllerConfig),
 }
-
 
 SCENARIO_KEYS: Mapping[str, str] = {
     "name": "what reports call it; default: the file's name",
     "summary": "one line for lists",
     "duration": 'how long the plan and the load run; default "1m"',
     "seed": "the seed when none is given; default 1",
+    "profile": "which release everybody is; default kafka-3.4",
     "expect": "names of checkers whose violations are no failure; default none",
     "brokers.count": "b0, b1, ...; default 3",
     "brokers.racks": "brokers take turns; default none",
     "brokers.config": "Kafka's keys of a broker",
+    "brokers.replication.factor": "replicas of each partition; default 3, or as many as there are brokers",
+    "brokers.replication.min_isr": "min.insync.replicas of every topic; default 1",
+    "brokers.replication.unclean": "unclean.leader.election.enable of every topic; default false",
+    "brokers.replication.session": 'zookeeper.session.timeout.ms; default "18s"',
+    "brokers.replication.lag": 'replica.lag.time.max.ms; default "30s"',
+    "brokers.replication.bugs": 'past bugs these brokers have ("kemu describe bugs"); default none',
+    "brokers.replication.config": "Kafka's keys of replicas",
+    "brokers.replication.controller": "Kafka's keys of controllers",
     "topics.NAME.partitions": "how many; required",
     "topics.NAME.rate": 'records per second over all partitions; default "10/s"',
     "topics.NAME.record_bytes": "size of a record; default 1000",
+    "topics.NAME.replication_factor": "its replicas, where brokers replicate; default theirs",
+    "topics.NAME.min_isr": "its own min.insync.replicas, where brokers replicate; default theirs",
+    "topics.NAME.unclean": "its own unclean.leader.election.enable, where brokers replicate; default theirs",
     "groups.NAME.topics": "what its members subscribe to; required",
     "groups.NAME.members": "c1, c2, ... over all groups in order; default 3",
     "groups.NAME.assignors": 'best first; default ["range"]',
@@ -47,6 +61,7 @@ SCENARIO_KEYS: Mapping[str, str] = {
     "groups.NAME.start": 'when the first member starts; default "0s"',
     "groups.NAME.start_spread": 'how much later the last one starts; default "0s"',
     "groups.NAME.config": "Kafka's keys of a consumer",
+    "groups.NAME.overrides": "tables by member (overrides.c2): its own profile, assignors, config; default none",
     "producers.config": "Kafka's keys of a producer",
     "network.latency": 'one way, the least and the most; default ["500us", "2ms"]',
     "network.links": "a list of tables with a, b, latency: two hosts for which it differs",
@@ -73,10 +88,10 @@ def scenarios(form: str) -> None:
 @click.command()
 @click.argument("key", required=False)
 def describe(key: str | None) -> None:
-    """Explain KEY: a config key, a fault or action, a checker, or a topic.
+    """Explain KEY: a config key, a fault or action, a checker, a past bug, or a topic.
 
-    Topics: scenario (the keys of a scenario file), consumer, broker, producer (config keys), faults, actions,
-    checkers, profiles, errors, exits.
+    Topics: scenario (the keys of a scenario file), consumer, broker, producer, replica, controller (config keys),
+    faults, actions, checkers, profiles, bugs, errors, exits.
     Without KEY, everything but errors is listed.
     """
     if key is None:
@@ -87,12 +102,13 @@ def describe(key: str | None) -> None:
     if key in TOPICS:
         _print(key, TOPICS[key]())
         return
-    found = [*_scenario_lines(key), *_config_lines(key), *_action_lines(key), *_checker_lines(key)]
+    found = [line for lines in EXPLAINED for line in lines(key)]
     if not found:
         known = [
             *TOPICS,
             *ACTIONS,
             *_checker_names(),
+            *PAST_BUGS,
             *(name for _, cls in CONFIGS.values() for name in fields_of(cls)),
         ]
         like = [name for name in known if key.lower() in name.lower()] or difflib.get_close_matches(key, known, n=5)
@@ -244,6 +260,20 @@ def _profiles() -> Iterable[str]:
         yield f"{name:{width}}  {profile.summary}{' (the default)' if name == DEFAULT_PROFILE else ''}"
 
 
+def _bugs() -> Iterable[str]:
+    for issue, story in PAST_BUGS.items():
+        yield f"{issue:12} {story}"
+
+
+def _bug_lines(issue: str) -> Iterable[str]:
+    if issue in PAST_BUGS:
+        yield f"{click.style(issue, bold=True)}: {PAST_BUGS[issue]}"
+        yield ""
+        yield "  in a scenario file:"
+        yield "    [brokers.replication]"
+        yield f'    bugs = ["{issue}"]'
+
+
 def _errors() -> Iterable[str]:
     for code in ErrorCode:
         yield f"{code.value:>4}  {code.name}"
@@ -263,11 +293,17 @@ TOPICS: Mapping[str, Callable[[], Iterable[str]]] = {
     "consumer": _config_table("consumer"),
     "broker": _config_table("broker"),
     "producer": _config_table("producer"),
+    "replica": _config_table("replica"),
+    "controller": _config_table("controller"),
     "faults": _actions_table(FAULTS),
     "actions": _actions_table(WORKLOAD),
     "checkers": _checkers,
     "profiles": _profiles,
+    "bugs": _bugs,
     "errors": _errors,
     "exits": _exits,
 }
 """What can be listed as a whole."""
+
+EXPLAINED = (_scenario_lines, _config_lines, _action_lines, _checker_lines, _bug_lines)
+"""What a single key may be; each gives no lines for a key that is none of its own."""

@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from emulator.faults import Crash, RollingRestart
+from emulator.members import MemberSpec
 from emulator.plan import At
 from emulator.reading import ScenarioError
+from emulator.replication import ReplicationSpec
 from emulator.scenario import (
     BrokersSpec,
     ChecksSpec,
@@ -27,6 +29,7 @@ name = "everything"
 summary = "Each key once"
 duration = "3m"
 seed = 7
+profile = "kafka-3.0"
 expect = ["commits"]
 
 [brokers]
@@ -35,11 +38,25 @@ racks = ["north", "south"]
 [brokers.config]
 group.initial.rebalance.delay.ms = 0
 "group.max.size" = 10
+[brokers.replication]
+factor = 2
+min_isr = 2
+unclean = true
+session = "9s"
+lag = "12s"
+bugs = ["KAFKA-1211"]
+[brokers.replication.config]
+replica.fetch.max.bytes = 2000
+[brokers.replication.controller]
+auto.leader.rebalance.enable = false
 
 [topics.orders]
 partitions = 12
 rate = "100/s"
 record_bytes = 200
+replication_factor = 3
+min_isr = 1
+unclean = false
 
 [topics."with.dots"]
 partitions = 3
@@ -56,6 +73,11 @@ start_spread = "2s"
 session.timeout.ms = "10s"
 heartbeat.interval.ms = 2000
 enable.auto.commit = false
+[groups.g.overrides.c2]
+profile = "kafka-2.4"
+assignors = ["range"]
+[groups.g.overrides.c2.config]
+max.poll.records = 7
 
 [groups.h]
 topics = ["orders"]
@@ -93,14 +115,27 @@ IN_PYTHON = Scenario(
     summary="Each key once",
     duration_us=180_000_000,
     seed=7,
+    profile="kafka-3.0",
     expect=("commits",),
     brokers=BrokersSpec(
         count=4,
         racks=("north", "south"),
         config={"group.initial.rebalance.delay.ms": 0, "group.max.size": 10},
+        replication=ReplicationSpec(
+            factor=2,
+            min_isr=2,
+            unclean=True,
+            session_us=9_000_000,
+            lag_us=12_000_000,
+            bugs=("KAFKA-1211",),
+            config={"replica.fetch.max.bytes": 2_000},
+            controller={"auto.leader.rebalance.enable": False},
+        ),
     ),
     topics={
-        "orders": TopicSpec(partitions=12, records_per_s=100, record_bytes=200),
+        "orders": TopicSpec(
+            partitions=12, records_per_s=100, record_bytes=200, replication_factor=3, min_isr=1, unclean=False
+        ),
         "with.dots": TopicSpec(partitions=3),
     },
     groups={
@@ -113,6 +148,9 @@ IN_PYTHON = Scenario(
             start_us=1_000_000,
             start_spread_us=2_000_000,
             config={"session.timeout.ms": 10_000, "heartbeat.interval.ms": 2_000, "enable.auto.commit": False},
+            overrides={
+                "c2": MemberSpec(profile="kafka-2.4", assignors=("range",), config={"max.poll.records": 7}),
+            },
         ),
         "h": GroupSpec(topics=("orders",), members=2),
     },

@@ -18,10 +18,11 @@ from emulator.checkers import CHECKERS
 from emulator.checkers.base import Violation
 from emulator.faults import ACTIONS
 from emulator.reading import ScenarioError
+from emulator.replication import PAST_BUGS
 from emulator.runner import RunResult
 from emulator.scenario_files import load_scenario, presets, with_values
 from emulator.settings import SET_BY_SCENARIO, fields_of
-from protocol.config import BrokerConfig, ConsumerConfig
+from protocol.config import BrokerConfig, ConsumerConfig, ControllerConfig, ReplicaConfig
 from tests.emulator.test_scenario import WHOLE
 from tools import exits
 from tools.cli import COMMANDS, kemu, main
@@ -383,7 +384,7 @@ def test_describe_lists_every_key_with_default_and_source() -> None:
     assert re.search(r"group\.initial\.rebalance\.delay\.ms +3000 +KIP-134", text)
     for name in (*ACTIONS, *CHECKERS, "kafka-3.4"):
         assert name in text
-    for cls in (ConsumerConfig, BrokerConfig):
+    for cls in (ConsumerConfig, BrokerConfig, ReplicaConfig, ControllerConfig):
         assert all(key in text for key in fields_of(cls) if key not in SET_BY_SCENARIO)
 
 
@@ -393,8 +394,11 @@ def test_every_key_of_a_scenario_file_is_described_and_no_other() -> None:
     for key, given in tomllib.loads(WHOLE).items():
         if key in ("groups", "topics"):
             written |= {f"{key}.NAME.{inner}" for table in given.values() for inner in table}
+        elif isinstance(given, dict):
+            replication = given.pop("replication", {})
+            written |= {f"{key}.{inner}" for inner in given} | {f"{key}.replication.{inner}" for inner in replication}
         else:
-            written |= {f"{key}.{inner}" for inner in given} if isinstance(given, dict) else {key}
+            written.add(key)
 
     assert written == set(SCENARIO_KEYS)
     assert "default 3" in call("describe", "members").stdout
@@ -454,9 +458,19 @@ def test_a_key_is_described_with_where_it_is_written() -> None:
     assert "[groups.NAME.config]" in text
     assert "default earliest (Kafka: latest)" in text
     assert "the group's name is its id" in call("describe", "group.id").stdout
+    assert "[brokers.replication.config]" in call("describe", "replica.fetch.max.bytes").stdout
+    assert "write min_isr in [brokers.replication]" in call("describe", "min.insync.replicas").stdout
 
 
-@pytest.mark.parametrize("topic", ["faults", "errors", "exits", "checkers", "profiles", *CHECKERS])
+def test_a_past_bug_is_described_with_its_story_and_what_it_breaks() -> None:
+    """All that ``bugs`` takes can be looked up."""
+    for issue, story in PAST_BUGS.items():
+        text = call("describe", issue).stdout
+        assert story in text
+        assert f'bugs = ["{issue}"]' in text
+
+
+@pytest.mark.parametrize("topic", ["faults", "errors", "exits", "checkers", "profiles", "bugs", *CHECKERS])
 def test_topics_can_be_described_alone(topic: str) -> None:
     """Each has something to say."""
     result = call("describe", topic)
