@@ -74,3 +74,16 @@ def rebalances(text: str) -> list[tuple[str, str]]:
     """(generation, members) of each row of a table of rebalances."""
     row = re.compile(r"^ +billing +(\d+) +[\d:.]+ +[\d.]+ m?s +\d+ ms +(\d+) ", re.MULTILINE)
     return row.findall(text)
+
+
+def test_the_quoted_story_of_a_zombie_controller_is_what_a_run_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    """Line by line; "..." stands for what is left out."""
+    with pytest.raises(SystemExit):
+        main(["run", "zombie-controller", "--drive", "bare"])
+
+    printed = capsys.readouterr().out.splitlines()
+    story, cost = [block.split("```")[0] for block in README.read_text(encoding="utf-8").split("```text\n")[2:4]]
+    for line in (*story.splitlines(), *cost.splitlines()):
+        assert line.strip() == "..." or line in printed
+    assert "is the controller, epoch 3" in story
+    assert "partitions without a leader for a time" in cost

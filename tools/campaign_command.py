@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from emulator.reading import Problem, ScenarioError
-from protocol.profiles import DEFAULT_PROFILE
 from tools.exits import BAD_INPUT, BROKEN, NONDETERMINISM, worst
 from tools.run_command import seed_range
 
@@ -27,7 +26,7 @@ SAY_EVERY_S = 10.0
 @click.command()
 @click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...")
 @click.option("--seeds", required=True, metavar="A:B", help="The seeds A to B, both included.")
-@click.option("--profiles", default=DEFAULT_PROFILE, show_default=True, metavar="P,P", help="Releases or KIP pages.")
+@click.option("--profiles", metavar="P,P", help="Releases or KIP pages; without it each scenario's own.")
 @click.option("--grid", multiple=True, metavar="KEY=V1,V2", help="Run with each of these values; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to every plan; repeatable.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="The campaign's folder.")
@@ -43,7 +42,7 @@ SAY_EVERY_S = 10.0
 def campaign(
     scenarios: tuple[str, ...],
     seeds: str,
-    profiles: str,
+    profiles: str | None,
     grid: tuple[str, ...],
     actions: tuple[str, ...],
     out: Path,
@@ -70,7 +69,7 @@ def campaign(
         from tools.pipeline.shipping import fingerprint
 
         wanted = seed_range(seeds)
-        cells = make_cells(scenarios, [name.strip() for name in profiles.split(",")], grid, actions)
+        cells = make_cells(scenarios, _names(profiles), grid, actions)
         spec = Spec(cells, wanted[0], wanted[-1], keep_traces, fingerprint())
         settings = spark_settings(conf)
         running = resume(out, spec) if again else None
@@ -99,6 +98,10 @@ def campaign(
         for number, seed, here, there in odd:
             click.echo(f"nondeterminism: {cells[number].command(seed)}: {here} here, {there} there", err=True)
     sys.exit(NONDETERMINISM if odd else worst(line.verdict for line in lines))
+
+
+def _names(profiles: str | None) -> list[str]:
+    return [name.strip() for name in profiles.split(",")] if profiles else []
 
 
 def spark_settings(conf: Sequence[str]) -> dict[str, str]:

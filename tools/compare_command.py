@@ -84,7 +84,7 @@ def compare(
 ) -> None:
     """See ``help`` above."""
     loaded = with_values(load_scenario(scenario), settings)
-    contenders = contenders_of(profiles, assignors)
+    contenders = contenders_of(profiles, assignors, loaded.profile)
     chosen = seed_range(seeds)
     rows = [compared(loaded, contender, chosen, random_faults) for contender in contenders]
     if form == "json":
@@ -96,8 +96,8 @@ def compare(
     sys.exit(worst(verdict for row in rows for verdict in row["verdicts"]))
 
 
-def contenders_of(profiles: str | None, assignors: str | None) -> tuple[Contender, ...]:
-    """The contenders of ``--profiles`` and ``--assignors``.
+def contenders_of(profiles: str | None, assignors: str | None, own: str = "") -> tuple[Contender, ...]:
+    """The contenders of ``--profiles`` and ``--assignors``; ``own``: the scenario's profile, if it names one.
 
     Raises:
         click.UsageError: a profile nobody knows.
@@ -107,7 +107,7 @@ def contenders_of(profiles: str | None, assignors: str | None) -> tuple[Contende
     if profiles is None and assignors is None:
         return DEFAULT_CONTENDERS
     found = []
-    for text in (profiles or DEFAULT_PROFILE).split(","):
+    for text in (profiles or own or DEFAULT_PROFILE).split(","):
         name, *settings = text.strip().split("+")
         if name not in PROFILES:
             raise click.UsageError(f'"{name}" is no profile{nearest(name, PROFILES)}')

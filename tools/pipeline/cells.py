@@ -17,7 +17,7 @@ from attrs import frozen
 from emulator.reading import Problem, ScenarioError, nearest
 from emulator.scenario import Scenario, scenario_from_dict
 from emulator.scenario_files import load_scenario, with_actions, with_values
-from protocol.profiles import PROFILES
+from protocol.profiles import DEFAULT_PROFILE, PROFILES
 from tools.run_command import Request
 
 CHUNK_S = 4.0
@@ -120,7 +120,7 @@ def make_cells(
 
     Args:
         sources: presets' names or files.
-        profiles: names of ``PROFILES``.
+        profiles: names of ``PROFILES``; none: each scenario's own, as ``kemu run`` takes it.
         grid: "key=v1,v2,..." each; commas inside brackets, braces and quotes belong to a value.
         actions: lines that are added to the plan of every cell, as ``kemu run --do`` adds them.
 
@@ -134,7 +134,7 @@ def make_cells(
     cells = []
     for source in sources:
         loaded = load_scenario(source)
-        for profile in profiles:
+        for profile in profiles or (loaded.profile or DEFAULT_PROFILE,):
             for settings in itertools.product(*axes):
                 scenario = with_values(loaded, settings)
                 if actions:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from emulator.reading import ScenarioError
 from emulator.runner import run
+from protocol.profiles import DEFAULT_PROFILE
 from tests.tools.pipeline.conftest import write_small
 from tools.pipeline.cells import KEEP, Cell, Spec, make_cells, make_chunks, spec_from_dict
 from tools.run_command import run as run_command
@@ -37,6 +38,13 @@ def test_the_grid_is_scenarios_by_profiles_by_settings_in_the_order_given(tmp_pa
     assert [cell.profile for cell in cells] == ["kafka-3.4"] * 4 + ["kafka-2.4"] * 4
     assert cells[2].build().groups["g"].members == 3
     assert cells[1].build().groups["g"].assignors == ("sticky", "range")
+
+
+def test_without_profiles_every_scenario_has_its_own() -> None:
+    """As ``kemu run`` has it: a preset that is about a release is run as that release."""
+    cells = make_cells(["custom-assignor-without-generation", "steady-group"], [], [])
+
+    assert [cell.profile for cell in cells] == ["kafka-2.4-unfixed", DEFAULT_PROFILE]
 
 
 def test_a_cells_command_repeats_its_run_exactly(tmp_path: Path) -> None:
