@@ -20,7 +20,8 @@ from emulator.reading import ScenarioError
 from emulator.replicated_cluster import cluster_class
 from emulator.rows import Packets, effect_from_row, event_from_row, same_effects
 from emulator.runner import RunResult, run
-from emulator.scenario import Scenario, scenario_from_dict
+from emulator.scenario import Scenario
+from emulator.scenario_reading import scenario_from_dict
 from emulator.traces import Broken, Footer, Header, PacketRecord, Step, Torn, Trace, TraceWriter, WorldFact
 from emulator.world import World
 from protocol.profiles import PROFILES

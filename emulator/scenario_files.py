@@ -12,7 +12,8 @@ from attrs import frozen
 from emulator.faults import ACTIONS, Heal
 from emulator.reading import Path as KeyPath
 from emulator.reading import Problem, ScenarioError, nearest
-from emulator.scenario import Scenario, read_scenario, scenario_from_dict
+from emulator.scenario import Scenario
+from emulator.scenario_reading import read_scenario, scenario_from_dict
 from emulator.settings import fields_of
 from emulator.toml_lines import key_lines, line_of
 from protocol.config import BrokerConfig, ConsumerConfig, ControllerConfig, ProducerConfig, ReplicaConfig

@@ -11,8 +11,9 @@ from emulator.plan import At
 from emulator.plan_text import describe_action
 from emulator.reading import ScenarioError
 from emulator.runner import run
-from emulator.scenario import GroupSpec, Scenario, TopicSpec, scenario_from_dict
+from emulator.scenario import GroupSpec, Scenario, TopicSpec
 from emulator.scenario_files import scenario_from_toml, with_values
+from emulator.scenario_reading import scenario_from_dict
 
 S = 1_000_000
 TEXT = """

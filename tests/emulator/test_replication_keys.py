@@ -6,8 +6,9 @@ from emulator.reading import ScenarioError
 from emulator.replay import replay
 from emulator.replication import ReplicationSpec
 from emulator.runner import run
-from emulator.scenario import BrokersSpec, Scenario, TopicSpec, scenario_from_dict
+from emulator.scenario import BrokersSpec, Scenario, TopicSpec
 from emulator.scenario_files import load_scenario, with_values
+from emulator.scenario_reading import scenario_from_dict
 from emulator.swarm import with_random_faults
 from emulator.traces import read_trace
 

@@ -17,9 +17,9 @@ from emulator.scenario import (
     NetworkSpec,
     Scenario,
     TopicSpec,
-    scenario_from_dict,
 )
 from emulator.scenario_files import load_scenario, presets, scenario_from_toml, with_values
+from emulator.scenario_reading import scenario_from_dict
 from emulator.settings import fields_of
 from emulator.toml_lines import key_lines, line_of
 from protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig

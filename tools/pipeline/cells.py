@@ -15,8 +15,9 @@ import attrs
 from attrs import frozen
 
 from emulator.reading import Problem, ScenarioError, nearest
-from emulator.scenario import Scenario, scenario_from_dict
+from emulator.scenario import Scenario
 from emulator.scenario_files import load_scenario, with_actions, with_values
+from emulator.scenario_reading import scenario_from_dict
 from protocol.profiles import DEFAULT_PROFILE, PROFILES
 from tools.run_command import Request
 

@@ -18,7 +18,7 @@ from emulator.facts import FaultApplied, FaultEnded, Seen
 from emulator.faults import kind_of
 from emulator.plan_text import describe_entry
 from emulator.rows import EVENT_NAMES, NOTE, RECEIVED, TOLD
-from emulator.scenario import scenario_from_dict
+from emulator.scenario_reading import scenario_from_dict
 from emulator.traces import BROKEN, FACT, FOOTER, HEADER, PACKET, STEP, VIOLATION, Footer, Header
 from protocol.values import from_row
 from tools.pipeline.rows import FaultTimes, note_row

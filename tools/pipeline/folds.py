@@ -18,7 +18,8 @@ from emulator.checkers.base import Violation
 from emulator.facts import Seen
 from emulator.metrics import Metrics
 from emulator.runner import verdict_of
-from emulator.scenario import Scenario, scenario_from_dict
+from emulator.scenario import Scenario
+from emulator.scenario_reading import scenario_from_dict
 from protocol.values import from_row
 from tools.pipeline.rows import metric_columns
 from tools.pipeline.schemas import REBALANCES, VIOLATIONS, Schema
