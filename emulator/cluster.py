@@ -1,18 +1,16 @@
-"""A cluster out of a scenario: its hosts and actors, and what its operators and its controller do.
+"""A cluster out of a scenario: its hosts and actors, and what its operators do.
 
-Until controllers are emulated, what they decide is decided here, in one place and by name: who leads which partition,
-when a dead broker is noticed, who takes an offsets partition over. Replication is not emulated yet: a partition of a
-topic lives and dies with its broker; a partition of ``__consumer_offsets`` can be taken over with all that was durable.
+What is common to the two kinds: ``emulator.arranged_cluster``, whose brokers never disagree, and
+``emulator.replicated_cluster``, where leaders are elected.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 
 from attrs import define, evolve
 
 from actors.admin import Admin
-from actors.broker import Broker
 from actors.consumer import Consumer
-from actors.coordinator import Coordinator
 from actors.listener import Listener
 from actors.machine import Machine
 from actors.producer import Producer
@@ -29,31 +27,16 @@ from emulator.settings import configured
 from emulator.world import World
 from protocol.assign.base import Assignor
 from protocol.commands import (
-    Close,
-    ClusterView,
-    HostPartition,
-    LeadOffsets,
-    ResignOffsets,
     SetRate,
 )
-from protocol.errors import ErrorCode
-from protocol.names import OFFSETS_TOPIC, offsets_partition_of
+from protocol.names import offsets_partition_of
 from protocol.notes import LeaderElected, MemberAdded
 from protocol.profiles import PROFILES, Profile
 
-BROKER_SESSION_US = 9_000_000
-"""How long a broker that fell silent counts as alive. Source: ``broker.session.timeout.ms``, Kafka 3.9."""
 ADMIN = "admin"
 NOBODY = -1
-NO_STORE = "there is no metadata store: brokers do not replicate"
 CLOSE_POLL_US = 100_000
 """How often an operator looks whether a closing host has ended."""
-
-
-@define
-class _Topic:
-    leaders: list[int]
-    record_bytes: int
 
 
 @define
@@ -67,8 +50,11 @@ class _Group:
     """What a rolling upgrade of the whole group makes of its members; later ones start like that."""
 
 
-class Cluster:
-    """Builds the machines of any host and life (``factory``), starts them, and acts as controller and operator."""
+class Cluster(ABC):
+    """Builds the machines of any host and life (``factory``), starts them, and acts as their operators.
+
+    What operators ask for and cannot have is answered with why not, and with None if it is done.
+    """
 
     def __init__(
         self,
@@ -92,16 +78,8 @@ class Cluster:
             host: member for spec in scenario.groups.values() for host, member in spec.overrides.items()
         }
         """Host -> what that member has other than its group, from its next life on."""
-        self._topics: dict[str, _Topic] = {}
         self._groups: dict[str, _Group] = {}
         self._client_of: dict[str, str] = {}
-        self._live = [True] * len(self.brokers)
-        """By node id: whether the controller counts the broker as alive."""
-        partitions = self.broker_config.offsets_topic_num_partitions
-        self._offsets_leaders = [number % len(self.brokers) for number in range(partitions)]
-        self._offsets_epochs = [0] * partitions
-        self._takeovers: list[int] = []
-        """Partitions of the offsets topic that move when their leader's death is noticed."""
         world.started = self._started
         world.went_down = self._went_down
 
@@ -111,9 +89,6 @@ class Cluster:
         """Add every host of the scenario; none runs yet."""
         for node, name in enumerate(self.brokers):
             self.world.add_host(name, self._broker_factories(node, name))
-        for offset, (name, spec) in enumerate(self.scenario.topics.items()):
-            leaders = [(offset + number) % len(self.brokers) for number in range(spec.partitions)]
-            self._topics[name] = _Topic(leaders, spec.record_bytes)
         for name, group in self.scenario.groups.items():
             self._groups[name] = _Group(group, [])
         for host, group_name, number in self.scenario.member_names():
@@ -130,7 +105,7 @@ class Cluster:
                 groups=tuple(self._groups),
                 members=tuple((host, group) for host, group, _ in self.scenario.member_names()),
                 brokers=self.brokers,
-                topics=tuple((name, len(topic.leaders)) for name, topic in self._topics.items()),
+                topics=tuple((name, topic.partitions) for name, topic in self.scenario.topics.items()),
             )
         )
         for name in self.brokers:
@@ -148,13 +123,6 @@ class Cluster:
 
     def _starter(self, name: str) -> "_Start":
         return _Start(self, name)
-
-    def _broker_factories(self, node: int, name: str) -> dict[str, MachineFactory]:
-        config = self.broker_config
-        return {
-            name: lambda life: Broker(name, node, config),
-            f"{name}/coordinator": lambda life: Coordinator(f"{name}/coordinator", node, config),
-        }
 
     def _producer_factory(self, host: str, topic: str) -> MachineFactory:
         config = self.scenario.producer_config(topic, self.profile.producer)
@@ -231,11 +199,6 @@ class Cluster:
         elif type(fact) is LeaderElected and fact.group in self._groups:
             self._groups[fact.group].leader = self._client_of.get(fact.member_id, "")
 
-    def coordinator_of(self, group: str) -> str:
-        """The host that coordinates a group; "" when nobody does at the moment."""
-        node = self._offsets_leaders[self._partition_of(group)]
-        return "" if node == NOBODY else self.brokers[node]
-
     def resolve(self, name: str) -> str:
         """The host a name or a role ("leader of g") means now; "" if there is none."""
         role = role_of(name)
@@ -245,7 +208,7 @@ class Cluster:
         return self.coordinator_of(group) if kind == "coordinator" else self._groups[group].leader
 
     def _partition_of(self, group: str) -> int:
-        return offsets_partition_of(group, len(self._offsets_leaders))
+        return offsets_partition_of(group, self.broker_config.offsets_topic_num_partitions)
 
     # --- hosts -------------------------------------------------------------------------------------------------
 
@@ -255,22 +218,6 @@ class Cluster:
         if host.running:
             return False
         self.world.start(host)
-        return True
-
-    def close(self, name: str) -> bool:
-        """End a host cleanly: a client is told to close, a broker hands its offsets partitions on and ends."""
-        host = self.world.hosts[name]
-        if not host.running:
-            return False
-        if name not in self.brokers:
-            return self.world.tell(name, Close())
-        node = self.brokers.index(name)
-        for partition, leader in enumerate(self._offsets_leaders):
-            if leader == node:
-                self._move(partition, self._next_live(node))
-        self._live[node] = False
-        self.world.take_down(host, Condition.CLOSED)
-        self._tell_view()
         return True
 
     def revive(self) -> None:
@@ -327,79 +274,11 @@ class Cluster:
             self.close(name)
         return len(leaving)
 
-    def _started(self, host: Host) -> None:
-        if host.name not in self.brokers:
-            return
-        node = self.brokers.index(host.name)
-        self._live[node] = True
-        self._tell_view()
-        for topic, state in self._topics.items():
-            for partition, leader in enumerate(state.leaders):
-                if leader == node:
-                    self._host_partition(topic, partition, leader)
-        for partition, leader in enumerate(self._offsets_leaders):
-            if leader == node:
-                self._offsets_epochs[partition] += 1
-                self._lead(partition, node)
-
-    def _went_down(self, host: Host) -> None:
-        if host.name in self.brokers and host.condition is not Condition.CLOSED:
-            life = host.life
-            node = self.brokers.index(host.name)
-
-            def notice() -> None:
-                if not (host.running and host.life > life):
-                    self._notice_death(node)
-                else:
-                    self._takeovers = [each for each in self._takeovers if self._offsets_leaders[each] != node]
-
-            self.world.at(self.world.now_us + BROKER_SESSION_US, notice)
-
-    def _notice_death(self, node: int) -> None:
-        self._live[node] = False
-        self._take_over(node)
-        self._tell_view()
-
-    # --- the controller's part ---------------------------------------------------------------------------------
-
-    def _tell_view(self) -> None:
-        """Tell every running broker what the cluster looks like."""
-        alive = self._live
-        view = ClusterView(
-            brokers=tuple((node, self.scenario.brokers.rack_of(node)) for node in range(len(alive)) if alive[node]),
-            topics=tuple(
-                (name, tuple(node if alive[node] else NOBODY for node in topic.leaders))
-                for name, topic in self._topics.items()
-            ),
-            offsets_leaders=tuple(node if node != NOBODY and alive[node] else NOBODY for node in self._offsets_leaders),
-        )
-        for name in self.brokers:
-            self.world.tell(name, view)
-
     def tell_servers(self, command: object) -> None:
         """Tell every broker and coordinator."""
         for name in self.brokers:
             self.world.tell(name, command)
             self.world.tell(f"{name}/coordinator", command)
-
-    def _host_partition(self, topic: str, partition: int, node: int) -> None:
-        state = self._topics[topic]
-        command = HostPartition(topic=topic, partition=partition, leader_epoch=0, record_bytes=state.record_bytes)
-        self.world.tell(self.brokers[node], command)
-
-    def grow_topic(self, topic: str, partitions: int) -> str | None:
-        """Give a topic this many partitions; None, or why not."""
-        state = self._topics[topic]
-        if partitions <= len(state.leaders):
-            return f"{topic} has {len(state.leaders)} partitions already"
-        first = state.leaders[0]
-        for number in range(len(state.leaders), partitions):
-            node = (first + number) % len(self.brokers)
-            state.leaders.append(node)
-            self._host_partition(topic, number, node)
-        self.world.report(facts.TopicGrown(topic=topic, partitions=partitions))
-        self._tell_view()
-        return None
 
     def set_rate(self, topic: str, records_per_s: int) -> str | None:
         """Change a producer's rate; None, or why not."""
@@ -407,79 +286,55 @@ class Cluster:
         self.start(host)
         return None if self.world.tell(host, SetRate(records_per_s=records_per_s)) else f"{host} does not run"
 
+    # --- what the kinds do in their own way --------------------------------------------------------------------
+
+    @abstractmethod
+    def _broker_factories(self, node: int, name: str) -> dict[str, MachineFactory]:
+        """The actors of a broker's host."""
+
+    @abstractmethod
+    def _started(self, host: Host) -> None:
+        """A host began a life."""
+
+    @abstractmethod
+    def _went_down(self, host: Host) -> None:
+        """A host's life is over."""
+
+    @abstractmethod
+    def coordinator_of(self, group: str) -> str:
+        """The host that coordinates a group; "" when nobody does at the moment."""
+
+    @abstractmethod
+    def close(self, name: str) -> bool:
+        """End a host cleanly; False if it does not run."""
+
+    @abstractmethod
+    def grow_topic(self, topic: str, partitions: int) -> str | None:
+        """Give a topic this many partitions."""
+
+    @abstractmethod
     def expect_takeover(self, group: str) -> None:
-        """When this group's dead coordinator is noticed, another broker takes its partition over."""
-        self._takeovers.append(self._partition_of(group))
+        """This group's coordinator was killed on purpose: when that is noticed, another broker is to follow it."""
 
-    def _take_over(self, dead: int) -> None:
-        for partition in [each for each in self._takeovers if self._offsets_leaders[each] == dead]:
-            self._takeovers.remove(partition)
-            self._move(partition, self._next_live(dead))
-
+    @abstractmethod
     def move_coordinator(self, group: str, to: str) -> str | None:
-        """Make another broker ("" = the next live one) the leader of a group's offsets partition; None, or why not."""
-        partition = self._partition_of(group)
-        old = self._offsets_leaders[partition]
-        new = self.brokers.index(to) if to else self._next_live(old)
-        if new in (NOBODY, old) or not self.world.hosts[self.brokers[new]].running:
-            return "no other broker can take it"
-        self._move(partition, new)
-        self._tell_view()
-        return None
+        """Make another broker ("" = the next live one) the leader of a group's offsets partition."""
 
+    @abstractmethod
     def tell_store(self, command: object) -> str | None:
-        """Tell the metadata store something; None, or why not."""
-        return NO_STORE
+        """Tell the metadata store something."""
 
+    @abstractmethod
     def create_topic(self, topic: str, partitions: int, replication_factor: int) -> str | None:
-        """Create a topic (factor 0: as the brokers have it); None, or why not."""
-        return NO_STORE
+        """Create a topic (factor 0: as the brokers have it)."""
 
+    @abstractmethod
     def delete_topic(self, topic: str) -> str | None:
-        """Ask for a topic to be deleted; None, or why not."""
-        return NO_STORE
+        """Ask for a topic to be deleted."""
 
+    @abstractmethod
     def elect_preferred_leaders(self, topics: tuple[str, ...]) -> str | None:
-        """Ask for preferred leaders of these topics (none = of all); None, or why not."""
-        return NO_STORE
-
-    def _next_live(self, node: int) -> int:
-        count = len(self.brokers)
-        for step in range(1, count):
-            candidate = (node + step) % count
-            if self._live[candidate] and self.world.hosts[self.brokers[candidate]].running:
-                return candidate
-        return NOBODY
-
-    def _move(self, partition: int, new: int) -> None:
-        """The old leader resigns (if it lives), the new one gets all that was durable and loads it."""
-        if new == NOBODY:
-            return
-        old = self._offsets_leaders[partition]
-        log = f"{OFFSETS_TOPIC}-{partition}"
-        old_host = self.world.hosts[self.brokers[old]]
-        self._offsets_epochs[partition] += 1
-        epoch = self._offsets_epochs[partition]
-        if old_host.running:
-            self.world.fail_writes(old_host, log, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            self.world.tell(f"{old_host.name}/coordinator", ResignOffsets(partition=partition, leader_epoch=epoch))
-        records = old_host.disk.logs.get(log, [])
-        self.world.hosts[self.brokers[new]].disk.logs[log] = list(records)
-        self._offsets_leaders[partition] = new
-        self._lead(partition, new)
-
-    def _lead(self, partition: int, node: int) -> None:
-        name = self.brokers[node]
-        records = tuple(self.world.hosts[name].disk.logs.get(f"{OFFSETS_TOPIC}-{partition}", ()))
-        self.world.tell(
-            f"{name}/coordinator",
-            LeadOffsets(
-                partition=partition,
-                leader_epoch=self._offsets_epochs[partition],
-                records=records,
-                load_us=self.broker_config.emulated_load_us if records else 0,
-            ),
-        )
+        """Ask for preferred leaders of these topics (none = of all)."""
 
 
 class _Start:

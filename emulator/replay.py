@@ -14,10 +14,10 @@ from attrs import frozen
 
 from actors.machine import Effect, Event, Machine
 from emulator.blocks import TraceError
+from emulator.clusters import cluster_class
 from emulator.facts import MemberHostAdded, MemberReconfigured
 from emulator.members import MemberSpec, settings_of
 from emulator.reading import ScenarioError
-from emulator.replicated_cluster import cluster_class
 from emulator.rows import Packets, effect_from_row, event_from_row, same_effects
 from emulator.runner import RunResult, run
 from emulator.scenario import Scenario

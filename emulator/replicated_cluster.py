@@ -18,7 +18,6 @@ from emulator.facts import Seen
 from emulator.faults import role_of
 from emulator.hosts import Host, MachineFactory
 from emulator.replication import ReplicationSpec
-from emulator.scenario import Scenario
 from emulator.store_actions import STORE
 from protocol.commands import Close, SeedNodes
 from protocol.names import OFFSETS_TOPIC, TopicPartition, host_of
@@ -284,8 +283,3 @@ class ReplicatedCluster(Cluster):
 
 def _topic_node(replicas: tuple[tuple[int, ...], ...]) -> bytes:
     return topic_data({number: Assignment(each) for number, each in enumerate(replicas)})
-
-
-def cluster_class(scenario: Scenario) -> type[Cluster]:
-    """The kind of cluster a scenario asks for."""
-    return Cluster if scenario.brokers.replication is None else ReplicatedCluster

@@ -18,13 +18,13 @@ from emulator import facts
 from emulator.checkers import checkers_for
 from emulator.checkers.atlas import Loss
 from emulator.checkers.base import Checker, Violation
+from emulator.clusters import cluster_class
 from emulator.drive import drive_bare, drive_trio
 from emulator.faults import kind_of
 from emulator.injector import Injector
 from emulator.metrics import Metrics
 from emulator.plan import plan_to_dicts
 from emulator.plan_text import describe_entry
-from emulator.replicated_cluster import cluster_class
 from emulator.scenario import Scenario
 from emulator.traces import Header, TraceWriter
 from emulator.world import MachineBroke, Observer, World
