@@ -17,8 +17,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from actors.broker_changes import BrokerChanges
+from actors.broker_reports import BrokerReports
 from actors.control_batch import BatchNotEmpty
-from actors.control_context import PartitionReplica
+from actors.control_refusals import refusal
 from actors.controller_base import US_PER_MS, US_PER_S, ControllerBase, IllegalState
 from actors.controller_failover import REBALANCE, Failover
 from actors.controller_rules import RULES, ControllerRules
@@ -28,7 +29,6 @@ from actors.controller_store import (
     Work,
     ask,
     ask_one,
-    children,
     create,
     delete,
     exists,
@@ -47,27 +47,19 @@ from protocol.config import ControllerConfig
 from protocol.errors import ErrorCode
 from protocol.messages.control import (
     ControlledShutdown,
-    ControlledShutdownReply,
     CreatePartitions,
-    CreatePartitionsReply,
     CreateTopics,
-    CreateTopicsReply,
     DeleteTopics,
-    DeleteTopicsReply,
     ElectLeaders,
-    ElectLeadersReply,
     IncrementalAlterConfigs,
-    IncrementalAlterConfigsReply,
     LeaderAndIsr,
     LeaderAndIsrReply,
-    PartitionOutcome,
     StopReplica,
     StopReplicaReply,
-    TopicOutcome,
 )
 from protocol.messages.local import BrokerSession, LeaveStore, LeaveStoreReply
 from protocol.messages.store import CreateMode, StoreCode, StoreOp, StoreOpKind, Transaction, WatchEvent, WatchEventKind
-from protocol.names import ActorName, TopicPartition, host_of
+from protocol.names import ActorName, host_of
 from protocol.nodes import (
     BROKER_IDS,
     CONTROLLER,
@@ -83,7 +75,6 @@ from protocol.nodes import (
     epoch_data,
     read_controller,
     read_epoch,
-    read_partitions,
 )
 from protocol.notes import (
     BecameController,
@@ -149,6 +140,7 @@ class Controller(ControllerBase):
         self.brokers = BrokerChanges(self, self.partitions, self.replicas, self.deletion)
         self.topics = TopicChanges(self, self.partitions, self.replicas, self.deletion)
         self.failover = Failover(self, self.partitions, self.replicas, self.deletion, self.brokers, self.topics)
+        self.reports = BrokerReports(self, self.deletion, self.brokers)
         self._queue: deque[Task] = deque()
         self._task: Task | None = None
         self._work: Work[Any] | None = None
@@ -255,7 +247,7 @@ class Controller(ControllerBase):
 
     def _not_controller(self, task: Task) -> None:
         if task.caller is not None:
-            self.reply(task.caller, _refusal(task.about))
+            self.reply(task.caller, refusal(task.about))
 
     def _preempt(self) -> None:
         """Drop what runs and what waits."""
@@ -426,55 +418,9 @@ class Controller(ControllerBase):
             case _:
                 return self.topics.alter_configs(request)
 
-    def _isr_changes(self, _: Any) -> Work[None]:
-        """Leaders changed their ISRs: read the states, tell everybody."""
-        listed = yield from ask_one(children(ISR_CHANGES, watch=True))
-        paths = [f"{ISR_CHANGES}/{name}" for name in listed.children]
-        results = yield from ask([get(path) for path in paths])
-        told: dict[TopicPartition, None] = {}
-        for result in results:
-            if result.code is StoreCode.OK:
-                told.update(dict.fromkeys(read_partitions(result.data)))
-        known = [at for at in told if self.context.assignment(at) is not None]
-        self.context.leadership.update((yield from self.store.read_states(known)))
-        self.send_update_metadata(self.context.live, known)
-        yield from self.store.write([delete(path) for path in paths])
-
     def _rebalance(self, _: Any) -> Work[None]:
         yield from self.topics.rebalance_leaders()
         self.start_timer(REBALANCE, self.config.leader_imbalance_check_interval_seconds * US_PER_S)
-
-    def _directories(self, about: tuple[int, tuple[PartitionOutcome, ...]]) -> Work[None]:
-        """A broker could not open logs: those replicas are offline until it says otherwise."""
-        broker, rows = about
-        failed = self.context.offline_dirs.setdefault(broker, {})
-        new: list[PartitionReplica] = []
-        for row in rows:
-            at = (row.topic_name, row.partition_index)
-            if row.error_code is ErrorCode.NONE:
-                failed.pop(at, None)
-            elif row.error_code is ErrorCode.KAFKA_STORAGE_ERROR and at not in failed:
-                failed[at] = None
-                new.append((*at, broker))
-        if new:
-            yield from self.brokers.replicas_went_offline(new)
-
-    def _deleted(self, about: tuple[int, StopReplica, StopReplicaReply]) -> Work[None]:
-        """A broker answered a StopReplica: whether it has deleted what was to be deleted."""
-        broker, request, reply = about
-        to_delete = {
-            (row.topic_name, row.partition_index): None
-            for row in request.partition_states
-            if row.delete_partition or request.delete_partitions
-        }
-        done: list[PartitionReplica] = []
-        failed: list[PartitionReplica] = []
-        for row in reply.partition_errors:  # none, if the whole request was stale: then the broker's bounce is noticed
-            at = (row.topic_name, row.partition_index)
-            if at in to_delete:
-                (done if row.error_code is ErrorCode.NONE else failed).append((*at, broker))
-        yield from self.deletion.failed(failed)
-        yield from self.deletion.done(done)
 
     _procedures: dict[str, Callable[["Controller", Any], Work[Any]]] = {
         "register": _register_and_elect,
@@ -491,10 +437,10 @@ class Controller(ControllerBase):
         "partitions": lambda self, topic: self.topics.partitions_changed(topic),
         "deletions": lambda self, _: self.topics.deletions_changed(),
         "preferred-election": lambda self, _: self.topics.preferred_election_asked(),
-        "isr-changes": _isr_changes,
+        "isr-changes": lambda self, _: self.reports.isr_changes(),
         "rebalance": _rebalance,
-        "directories": _directories,
-        "deleted": _deleted,
+        "directories": lambda self, about: self.reports.directories(*about),
+        "deleted": lambda self, about: self.reports.deleted(*about),
     }
     """Tasks of the one that controls; others pass them over."""
 
@@ -515,30 +461,3 @@ def _with_parents(paths: tuple[str, ...]) -> list[str]:
         parts = path.split("/")
         found.update(dict.fromkeys("/".join(parts[:end]) for end in range(2, len(parts) + 1)))
     return list(found)
-
-
-def _refusal(request: Any) -> Any:
-    """NOT_CONTROLLER, in the shape of the request's reply."""
-    error = ErrorCode.NOT_CONTROLLER
-    match request:
-        case ControlledShutdown():
-            return ControlledShutdownReply(error_code=error, remaining_partitions=())
-        case CreateTopics(topics=topics):
-            return CreateTopicsReply(topics=tuple(TopicOutcome(name=each.name, error_code=error) for each in topics))
-        case CreatePartitions(topics=topics):
-            rows = tuple(TopicOutcome(name=each.name, error_code=error) for each in topics)
-            return CreatePartitionsReply(topics=rows)
-        case DeleteTopics(topic_names=names):
-            return DeleteTopicsReply(topics=tuple(TopicOutcome(name=name, error_code=error) for name in names))
-        case IncrementalAlterConfigs(changes=changes):
-            names = tuple(dict.fromkeys(change.topic for change in changes))
-            rows = tuple(TopicOutcome(name=name, error_code=error) for name in names)
-            return IncrementalAlterConfigsReply(topics=rows)
-        case ElectLeaders(topic_partitions=asked):
-            outcomes = tuple(
-                PartitionOutcome(topic_name=topic, partition_index=number, error_code=error)
-                for topic, number in asked or ()
-            )
-            return ElectLeadersReply(error_code=error, replica_election_results=outcomes)
-        case _:
-            raise AssertionError(f"nobody waits for an answer to {request}")
