@@ -39,8 +39,8 @@ MUTATIONS = [
         ("broker-crash-and-return:1",),
     ),
     Mutation(
-        "actors/controller.py",
-        "        yield from self.store.write([delete(path) for path in paths])\n",
+        "actors/broker_reports.py",
+        "        yield from self._controller.store.write([delete(path) for path in paths])\n",
         "",
         "agreement",  # announcements of ISR changes stay in the store
         ("slow-follower:1",),
