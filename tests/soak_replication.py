@@ -13,33 +13,35 @@ import attrs
 from emulator.chance import Stream
 from emulator.runner import RunResult, run
 from emulator.scenario import ChecksSpec, Scenario
-from emulator.scenario_files import load_scenario, presets
+from emulator.scenario_files import load_scenario, presets, with_values
 from emulator.swarm import with_random_faults
 from tests.soaking import report, said, seeds_of, sweep
 
 PRESETS = tuple(each.name for each in presets() if load_scenario(each.name).brokers.replication is not None)
 DRIVES = ("bare", "trio")
+LIGHTER = ("fetch.max.wait.ms=5000", "rate=4/s")
+"""A third of the presets' own load: as many faults, elections and moves in a third of the time."""
 MOST_FAULTS = 4
 
 
 @cache
-def _preset(name: str) -> Scenario:
-    return attrs.evolve(load_scenario(name), checks=ChecksSpec())
+def _preset(name: str, settings: tuple[str, ...]) -> Scenario:
+    return attrs.evolve(with_values(load_scenario(name), settings), checks=ChecksSpec())
 
 
-def drawn(preset: str, seed: int) -> Scenario:
+def drawn(preset: str, seed: int, settings: tuple[str, ...] = LIGHTER) -> Scenario:
     """A preset with random faults added, 1 to 4 by seed, and as long to get well as Kafka's own timeouts may take."""
-    return with_random_faults(_preset(preset), seed, 1 + Stream(seed, "how many").below(MOST_FAULTS))
+    return with_random_faults(_preset(preset, settings), seed, 1 + Stream(seed, "how many").below(MOST_FAULTS))
 
 
-def run_one(preset: str, seed: int, drive: str) -> RunResult:
+def run_one(preset: str, seed: int, drive: str, settings: tuple[str, ...] = LIGHTER) -> RunResult:
     """One run; nothing is expected to be violated."""
-    return run(attrs.evolve(drawn(preset, seed), expect=()), seed=seed, drive=drive)
+    return run(attrs.evolve(drawn(preset, seed, settings), expect=()), seed=seed, drive=drive)
 
 
-def one_seed(preset: str, drives: Sequence[str], seed: int) -> tuple[str, str]:
+def one_seed(preset: str, drives: Sequence[str], seed: int, settings: tuple[str, ...] = LIGHTER) -> tuple[str, str]:
     """The verdict, and what is wrong with it; all drives must agree to the byte."""
-    results = [run_one(preset, seed, drive) for drive in drives]
+    results = [run_one(preset, seed, drive, settings) for drive in drives]
     first = results[0]
     if any(each.digest != first.digest for each in results):
         return "differs", "the drives differ"
@@ -52,9 +54,11 @@ def main() -> None:
     parser.add_argument("--seeds", default="1:300")
     parser.add_argument("--presets", default=",".join(PRESETS))
     parser.add_argument("--drives", default=",".join(DRIVES))
+    parser.add_argument("--load", choices=("light", "full"), default="light", help="full: the presets' own")
     chosen = parser.parse_args()
     drives = chosen.drives.split(",")
-    cases = [(preset, partial(one_seed, preset, drives)) for preset in chosen.presets.split(",")]
+    settings = LIGHTER if chosen.load == "light" else ()
+    cases = [(preset, partial(one_seed, preset, drives, settings=settings)) for preset in chosen.presets.split(",")]
     report(sweep(cases, seeds_of(chosen.seeds)))
 
 
