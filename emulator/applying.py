@@ -30,6 +30,16 @@ Outcome: TypeAlias = str | None
 """None: it took effect. A text: why not."""
 
 
+def _on_host(apply: Callable[[Ongoing, int, Any, Host], Outcome]) -> Callable[[Ongoing, int, Any], Outcome]:
+    """Of an action on one host: with that host, or why there is none now."""
+
+    def resolved(ongoing: Ongoing, index: int, action: Any) -> Outcome:
+        host = ongoing.host(action.host)
+        return host if isinstance(host, str) else apply(ongoing, index, action, host)
+
+    return resolved
+
+
 def _take_down(ongoing: Ongoing, name: str, how: Condition) -> Host | str:
     host = ongoing.host(name)
     if isinstance(host, str):
@@ -50,20 +60,14 @@ def _crash(ongoing: Ongoing, index: int, action: faults.Crash) -> Outcome:
     return None
 
 
-def _restart(ongoing: Ongoing, index: int, action: faults.Restart) -> Outcome:
-    host = ongoing.host(action.host)
-    if isinstance(host, str):
-        return host
+def _restart(ongoing: Ongoing, index: int, action: faults.Restart, host: Host) -> Outcome:
     if host.running:
         ongoing.world.take_down(host, Condition.SILENT)
     ongoing.world.start(host, keep_disk=action.keep_disk)
     return None
 
 
-def _pause(ongoing: Ongoing, index: int, action: faults.Pause) -> Outcome:
-    host = ongoing.host(action.host)
-    if isinstance(host, str):
-        return host
+def _pause(ongoing: Ongoing, index: int, action: faults.Pause, host: Host) -> Outcome:
     if host.condition is not Condition.UP:
         return f"{host.name} does not run"
     life = host.life
@@ -77,10 +81,7 @@ def _pause(ongoing: Ongoing, index: int, action: faults.Pause) -> Outcome:
     return None
 
 
-def _drift(ongoing: Ongoing, index: int, action: faults.ClockDrift) -> Outcome:
-    host = ongoing.host(action.host)
-    if isinstance(host, str):
-        return host
+def _drift(ongoing: Ongoing, index: int, action: faults.ClockDrift, host: Host) -> Outcome:
     host.drift(ongoing.world.now_us, action.ppm)
     ongoing.lasts(index, action, action.for_us, lambda: host.drift(ongoing.world.now_us, 0))
     return None
@@ -99,10 +100,7 @@ def _lose_tail(ongoing: Ongoing, index: int, action: faults.LoseDiskTail) -> Out
     return None
 
 
-def _isolate(ongoing: Ongoing, index: int, action: faults.Isolate) -> Outcome:
-    host = ongoing.host(action.host)
-    if isinstance(host, str):
-        return host
+def _isolate(ongoing: Ongoing, index: int, action: faults.Isolate, host: Host) -> Outcome:
     ongoing.install(index, action, action.for_us, SplitRule((host.name,), (), one_way=False))
     return None
 
@@ -177,17 +175,11 @@ def _heal(ongoing: Ongoing, index: int, action: faults.Heal) -> Outcome:
     return None
 
 
-def _start_host(ongoing: Ongoing, index: int, action: faults.StartHost) -> Outcome:
-    host = ongoing.host(action.host)
-    if isinstance(host, str):
-        return host
+def _start_host(ongoing: Ongoing, index: int, action: faults.StartHost, host: Host) -> Outcome:
     return None if ongoing.cluster.start(host.name) else f"{host.name} runs already"
 
 
-def _close_host(ongoing: Ongoing, index: int, action: faults.CloseHost) -> Outcome:
-    host = ongoing.host(action.host)
-    if isinstance(host, str):
-        return host
+def _close_host(ongoing: Ongoing, index: int, action: faults.CloseHost, host: Host) -> Outcome:
     return None if ongoing.cluster.close(host.name) else f"{host.name} is down already"
 
 
@@ -248,10 +240,7 @@ def _tell_store(ongoing: Ongoing, index: int, action: faults.Action, for_us: int
     return outcome
 
 
-def _lose_answer(ongoing: Ongoing, index: int, action: LostStoreAnswer) -> Outcome:
-    host = ongoing.host(action.host)
-    if isinstance(host, str):
-        return host
+def _lose_answer(ongoing: Ongoing, index: int, action: LostStoreAnswer, host: Host) -> Outcome:
     command = LoseStoreAnswer(
         client=host.name if action.part == "broker" else _controller_of(host),
         nth=action.nth,
@@ -262,26 +251,17 @@ def _lose_answer(ongoing: Ongoing, index: int, action: LostStoreAnswer) -> Outco
     return _tell_store(ongoing, index, action, 0, command)
 
 
-def _freeze(ongoing: Ongoing, index: int, action: FrozenSession) -> Outcome:
-    host = ongoing.host(action.host)
-    if isinstance(host, str):
-        return host
+def _freeze(ongoing: Ongoing, index: int, action: FrozenSession, host: Host) -> Outcome:
     command = FreezeSession(client=_controller_of(host), for_us=0, number=index)
     return _tell_store(ongoing, index, action, action.for_us, command)
 
 
-def _delay_watches(ongoing: Ongoing, index: int, action: LateWatches) -> Outcome:
-    host = ongoing.host(action.host)
-    if isinstance(host, str):
-        return host
+def _delay_watches(ongoing: Ongoing, index: int, action: LateWatches, host: Host) -> Outcome:
     command = DelayWatches(client=_controller_of(host), for_us=action.for_us, number=index)
     return _tell_store(ongoing, index, action, 0, command)
 
 
-def _expire(ongoing: Ongoing, index: int, action: ExpiredSession) -> Outcome:
-    host = ongoing.host(action.host)
-    if isinstance(host, str):
-        return host
+def _expire(ongoing: Ongoing, index: int, action: ExpiredSession, host: Host) -> Outcome:
     command = ExpireSession(client=_controller_of(host), linger_us=action.linger_us, number=index)
     if not action.linger_us:
         return ongoing.cluster.tell_store(command)
@@ -310,11 +290,11 @@ def _elect(ongoing: Ongoing, index: int, action: ElectPreferredLeaders) -> Outco
 
 APPLY: Mapping[type, Callable[[Ongoing, int, Any], Outcome]] = {
     faults.Crash: _crash,
-    faults.Restart: _restart,
-    faults.Pause: _pause,
-    faults.ClockDrift: _drift,
+    faults.Restart: _on_host(_restart),
+    faults.Pause: _on_host(_pause),
+    faults.ClockDrift: _on_host(_drift),
     faults.LoseDiskTail: _lose_tail,
-    faults.Isolate: _isolate,
+    faults.Isolate: _on_host(_isolate),
     faults.Split: _split,
     faults.Slow: _slow,
     faults.Lossy: _lossy,
@@ -323,8 +303,8 @@ APPLY: Mapping[type, Callable[[Ongoing, int, Any], Outcome]] = {
     faults.Duplicate: _duplicate,
     faults.ErrorReply: _error_reply,
     faults.Heal: _heal,
-    faults.StartHost: _start_host,
-    faults.CloseHost: _close_host,
+    faults.StartHost: _on_host(_start_host),
+    faults.CloseHost: _on_host(_close_host),
     faults.RollingRestart: _rolling,
     faults.RollingUpgrade: _upgrade,
     faults.AddMembers: _add,
@@ -333,10 +313,10 @@ APPLY: Mapping[type, Callable[[Ongoing, int, Any], Outcome]] = {
     faults.SetRateOf: _rate,
     faults.MoveCoordinator: _move,
     faults.KillCoordinator: _kill,
-    LostStoreAnswer: _lose_answer,
-    FrozenSession: _freeze,
-    LateWatches: _delay_watches,
-    ExpiredSession: _expire,
+    LostStoreAnswer: _on_host(_lose_answer),
+    FrozenSession: _on_host(_freeze),
+    LateWatches: _on_host(_delay_watches),
+    ExpiredSession: _on_host(_expire),
     CreateTopic: _create_topic,
     DeleteTopic: _delete_topic,
     ElectPreferredLeaders: _elect,

@@ -4,23 +4,16 @@ For studying groups alone: there is no controller and no store, a partition of a
 partition of ``__consumer_offsets`` is taken over with all that was durable when its leader's death is noticed.
 """
 
-from collections.abc import Mapping
-
 from attrs import define
 
 from actors.broker import Broker
 from actors.coordinator import Coordinator
-from actors.listener import Listener
 from emulator import facts
 from emulator.cluster import NOBODY, Cluster
 from emulator.hosts import Condition, Host, MachineFactory
-from emulator.scenario import Scenario
-from emulator.world import World
-from protocol.assign.base import Assignor
 from protocol.commands import Close, ClusterView, HostPartition, LeadOffsets, ResignOffsets
 from protocol.errors import ErrorCode
 from protocol.names import OFFSETS_TOPIC
-from protocol.profiles import Profile
 
 BROKER_SESSION_US = 9_000_000
 """How long a broker that fell silent counts as alive. Source: ``broker.session.timeout.ms``, Kafka 3.9."""
@@ -36,20 +29,12 @@ class _Topic:
 class ArrangedCluster(Cluster):
     """See the module."""
 
-    def __init__(
-        self,
-        world: World,
-        scenario: Scenario,
-        profile: Profile,
-        *,
-        listeners: Mapping[str, Listener] | None = None,
-        assignors: Mapping[str, Assignor] | None = None,
-    ) -> None:
-        super().__init__(world, scenario, profile, listeners=listeners, assignors=assignors)
+    def build(self) -> None:
+        """Arrange who leads what, and add every host; none runs yet."""
         count = len(self.brokers)
         self._topics = {
             name: _Topic([(first + number) % count for number in range(spec.partitions)], spec.record_bytes)
-            for first, (name, spec) in enumerate(scenario.topics.items())
+            for first, (name, spec) in enumerate(self.scenario.topics.items())
         }
         self._live = [True] * count
         """By node id: whether the broker counts as alive."""
@@ -58,6 +43,7 @@ class ArrangedCluster(Cluster):
         self._offsets_epochs = [0] * partitions
         self._takeovers: list[int] = []
         """Partitions of the offsets topic that move when their leader's death is noticed."""
+        super().build()
 
     def _broker_factories(self, node: int, name: str) -> dict[str, MachineFactory]:
         config = self.broker_config

@@ -1,6 +1,6 @@
 """Checkers: what must not happen in a run, and what must. One rule with its theory per file; the table of all here.
 
-Replication's invariants (numbers of spec/controller.md 2.8; I: always, Q: when all is quiet) and who checks them:
+Replication's invariants (I: always, Q: when all is quiet) and who checks them:
 
 ===========  ===========================================================================  ==========================
 I1           one leader per epoch; the store's leader epoch rises by one, by controllers  leadership

@@ -1,6 +1,6 @@
 """When all is quiet everybody knows what the store says, and nothing is left over in it.
 
-Theory (numbers of spec/controller.md 2.8). Some time after the faults are over and the last change was made:
+Theory (numbers of the table in ``emulator.checkers``). Some time after the faults are over and the last change:
 
 * Q2: every broker that runs is registered; what its metadata cache tells clients of every partition (leader, leader
   epoch, ISR, replicas) and of the live brokers is what the store has. ISR changes of leaders get there last: they are
@@ -23,11 +23,11 @@ from protocol.nodes import (
     ISR_CHANGES,
     PREFERRED_ELECTION,
     REASSIGN_PARTITIONS,
-    TOPICS,
     PartitionState,
     partition_of_state,
     read_state,
     read_topic,
+    topic_of,
 )
 from protocol.notes import MetadataCached, NodeWritten
 
@@ -101,16 +101,15 @@ class Agreement(Checker):
                 self._registered.pop(broker, None)
             else:
                 self._registered[broker] = None
-        elif path.startswith(f"{TOPICS}/") and path.count("/") == 3:
-            self._topic_written(seen, fact)
+        elif topic := topic_of(path):
+            self._topic_written(seen, topic, fact)
         elif path.startswith(REQUESTS):
             if deleted:
                 self._requests.pop(path, None)
             else:
                 self._requests.setdefault(path, seen.at_us)
 
-    def _topic_written(self, seen: Seen, fact: NodeWritten) -> None:
-        topic = fact.path.rpartition("/")[2]
+    def _topic_written(self, seen: Seen, topic: str, fact: NodeWritten) -> None:
         if fact.what == "deleted":
             self._assigned = {at: replicas for at, replicas in self._assigned.items() if at[0] != topic}
             return

@@ -1,7 +1,7 @@
 """Leaders and controllers: one per epoch, and only from those who may.
 
 Theory. Everything that moves a leader goes through the metadata store, whose order of writes is the truth (numbers of
-spec/controller.md 2.8):
+the table in ``emulator.checkers``):
 
 * I1: a leader epoch has one leader; in the store it rises by one with each write of a controller and stays with each
   write of a leader.

@@ -1,10 +1,10 @@
 """Replication gets well: when the faults are over, everything is led and everybody is in sync again.
 
-Theory. Some time after all brokers run and hear each other (numbers of spec/controller.md 2.8): every partition has a
-leader that acts in the epoch the store has (Q1), every assigned replica is in the ISR (Q4), every broker that is
-assigned a partition takes part in its newest epoch (Q3), no broker keeps a log of a partition it is not assigned (Q3).
-Q7: what a leader appends is below its high watermark a moment later (an acks=all request ends), and what a producer
-sent is decided for it: acknowledged, or given up.
+Theory. Some time after all brokers run and hear each other (numbers of the table in ``emulator.checkers``): every
+partition has a leader that acts in the epoch the store has (Q1), every assigned replica is in the ISR (Q4), every
+broker that is assigned a partition takes part in its newest epoch (Q3), no broker keeps a log of a partition it is
+not assigned (Q3). Q7: what a leader appends is below its high watermark a moment later (an acks=all request ends),
+and what a producer sent is decided for it: acknowledged, or given up.
 
 What the last ISR member took with it when it lost its disk, or never came back with, is not waited for here: after the
 plan every broker runs.

@@ -1,7 +1,7 @@
 """Replicated logs: what was committed stays, every leader has it, and readers find one record at an offset.
 
 Theory. A record is committed when its leader's high watermark passes it: every in-sync replica has it then, and the
-next leader comes from the in-sync replicas. So (Kafka's guarantees; numbers of spec/controller.md 2.8):
+next leader comes from the in-sync replicas. So (Kafka's guarantees; numbers of the table in ``emulator.checkers``):
 
 * I4: everybody in the ISR, as the store has it, has everything that is committed when it is written there, record by
   record, and everything below the high watermark that a leader moves to.
