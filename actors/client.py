@@ -8,8 +8,8 @@ all requests in flight on it. Source: Kafka's ``NetworkClient``.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from actors.machine import Chance, Machine, Received
-from protocol.names import ActorName
+from kemu.actors.machine import Chance, Machine, Received
+from kemu.protocol.names import ActorName
 
 DEADLINE = ("deadline",)
 """Fires at the earliest deadline of a request in flight, or before it."""

@@ -4,11 +4,11 @@ A part of every server machine. The request that is answered so is not executed.
 ``AnswerInjected`` that the fault fired.
 """
 
-from actors.machine import Machine
-from protocol.commands import AnswerNext
-from protocol.errors import ErrorCode
-from protocol.names import ActorName
-from protocol.notes import AnswerInjected
+from kemu.actors.machine import Machine
+from kemu.protocol.commands import AnswerNext
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.names import ActorName
+from kemu.protocol.notes.groups import AnswerInjected
 
 
 class Injections:

@@ -10,8 +10,8 @@ Times are integer microseconds of the actor's own host's clock, which may drift 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from protocol.errors import ErrorCode
-from protocol.names import ActorName
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.names import ActorName
 
 TimerKey: TypeAlias = tuple[str, ...]
 """("session", group, member id) and the like. Starting a key that runs replaces it."""
@@ -113,7 +113,7 @@ class Append(NamedTuple):
 
 
 class Note(NamedTuple):
-    """A fact for those who watch (``protocol.notes``)."""
+    """A fact for those who watch (``protocol.notes.groups``)."""
 
     fact: Any
 

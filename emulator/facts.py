@@ -1,11 +1,12 @@
 """What the world itself reports, beside the machines' notes: hosts, faults, the phases of a run.
 
-Together with ``protocol.notes`` these are all that checkers, metrics and transcripts see of a run, live or recorded.
+Together with ``protocol.notes.groups`` these are all that checkers, metrics and transcripts see of a run, live or
+recorded.
 """
 
 from typing import Any, NamedTuple
 
-from protocol.values import value
+from kemu.protocol.wire.values import value
 
 
 class Seen(NamedTuple):

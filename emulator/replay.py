@@ -12,19 +12,19 @@ from typing import Any
 
 from attrs import frozen
 
-from actors.machine import Effect, Event, Machine
-from emulator.blocks import TraceError
-from emulator.clusters import cluster_class
-from emulator.facts import MemberHostAdded, MemberReconfigured
-from emulator.members import MemberSpec, settings_of
-from emulator.reading import ScenarioError
-from emulator.rows import Packets, effect_from_row, event_from_row, same_effects
-from emulator.runner import RunResult, run
-from emulator.scenario import Scenario
-from emulator.scenario_reading import scenario_from_dict
-from emulator.traces import Broken, Footer, Header, PacketRecord, Step, Torn, Trace, TraceWriter, WorldFact
-from emulator.world import World
-from protocol.profiles import PROFILES
+from kemu.actors.machine import Effect, Event, Machine
+from kemu.emulator.cluster.clusters import cluster_class
+from kemu.emulator.engine.world import World
+from kemu.emulator.facts import MemberHostAdded, MemberReconfigured
+from kemu.emulator.runner import RunResult, run
+from kemu.emulator.scenario.members import MemberSpec, settings_of
+from kemu.emulator.scenario.reading import scenario_from_dict
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.text.tables import ScenarioError
+from kemu.emulator.trace.blocks import TraceError
+from kemu.emulator.trace.rows import Packets, effect_from_row, event_from_row, same_effects
+from kemu.emulator.trace.traces import Broken, Footer, Header, PacketRecord, Step, Torn, Trace, TraceWriter, WorldFact
+from kemu.protocol.profiles import PROFILES
 
 DEEPEST = 8
 """How far into a machine's parts its state is shown."""

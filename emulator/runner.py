@@ -13,23 +13,23 @@ from typing import Any, BinaryIO
 
 from attrs import frozen
 
-from actors.listener import Listener
-from emulator import facts
-from emulator.checkers import checkers_for
-from emulator.checkers.atlas import Loss
-from emulator.checkers.base import Checker, Violation
-from emulator.clusters import cluster_class
-from emulator.drive import drive_bare, drive_trio
-from emulator.faults import kind_of
-from emulator.injector import Injector
-from emulator.metrics import Metrics
-from emulator.plan import plan_to_dicts
-from emulator.plan_text import describe_entry
-from emulator.scenario import Scenario
-from emulator.traces import Header, TraceWriter
-from emulator.world import MachineBroke, Observer, World
-from protocol.assign.base import Assignor
-from protocol.profiles import DEFAULT_PROFILE, PROFILES
+from kemu.actors.consumer.listener import Listener
+from kemu.emulator import facts
+from kemu.emulator.checkers import checkers_for
+from kemu.emulator.checkers.atlas import Loss
+from kemu.emulator.checkers.base import Checker, Violation
+from kemu.emulator.cluster.clusters import cluster_class
+from kemu.emulator.engine.drive import drive_bare, drive_trio
+from kemu.emulator.engine.world import MachineBroke, Observer, World
+from kemu.emulator.injection.injector import Injector
+from kemu.emulator.metrics.metrics import Metrics
+from kemu.emulator.plan.actions import kind_of
+from kemu.emulator.plan.entries import plan_to_dicts
+from kemu.emulator.plan.words import describe_entry
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.trace.traces import Header, TraceWriter
+from kemu.protocol.assign.base import Assignor
+from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
 DRIVES = ("trio", "bare")
 SLICE_US = 1_000_000
@@ -42,8 +42,8 @@ class RunResult:
 
     ``verdict``: "holds", "violated" (something bad happened), "liveness" (something good did not happen in time), or
     "broken" (a machine failed an assertion of its own). ``faults``: one row per entry of the plan, with how often it
-    took effect. ``metrics``: the report of ``emulator.metrics``. ``losses``: records that are gone as the fault atlas
-    allows (``emulator.checkers.atlas``); they are no violations.
+    took effect. ``metrics``: the report of ``emulator.metrics.metrics``. ``losses``: records that are gone as the fault
+    atlas allows (``emulator.checkers.atlas``); they are no violations.
     """
 
     scenario: str

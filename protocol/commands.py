@@ -1,8 +1,8 @@
 """What an actor is told from outside the protocol: by its host's start, a workload, a test or a tool."""
 
-from protocol.errors import ErrorCode
-from protocol.schema import since
-from protocol.values import value
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.wire.schema import since
+from kemu.protocol.wire.values import value
 
 
 @value

@@ -24,7 +24,7 @@ from typing import Any
 
 from attrs import frozen
 
-from protocol.names import TopicPartition
+from kemu.protocol.names import TopicPartition
 
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import actors
-import emulator
-import protocol
-from emulator.runner import run
-from emulator.scenario_files import load_scenario
+import kemu.actors
+import kemu.emulator
+import kemu.protocol
+from kemu.emulator.runner import run
+from kemu.emulator.scenario.files import load_scenario
 
 
 def who_speaks(source: str, seeds: int) -> Iterator[str]:
@@ -30,8 +30,8 @@ def who_speaks(source: str, seeds: int) -> Iterator[str]:
 def main() -> None:
     """See the module."""
     root, wanted, *runs = sys.argv[1:]
-    for package in (actors, emulator, protocol):
-        assert package.__file__ is not None and Path(package.__file__).is_relative_to(root), package.__file__
+    for package in (kemu.actors, kemu.emulator, kemu.protocol):
+        assert package.__file__ is not None and Path(package.__file__).resolve().is_relative_to(root), package.__file__
     said: dict[str, None] = {}
     for each in runs:
         source, _, seeds = each.rpartition(":")

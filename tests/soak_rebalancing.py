@@ -11,11 +11,11 @@ from functools import partial
 
 import attrs
 
-from emulator.chance import Stream
-from emulator.runner import RunResult, run
-from emulator.scenario import ChecksSpec, Scenario
-from emulator.scenario_files import load_scenario, with_values
-from emulator.swarm import with_random_faults
+from kemu.emulator.engine.chance import Stream
+from kemu.emulator.runner import RunResult, run
+from kemu.emulator.scenario.files import load_scenario, with_values
+from kemu.emulator.scenario.random_faults import with_random_faults
+from kemu.emulator.scenario.scenario import ChecksSpec, Scenario
 from tests.soaking import report, said, seeds_of, sweep
 
 PRESETS = (

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
-from emulator.runner import RunResult
+from kemu.emulator.runner import RunResult
 
 OneSeed: TypeAlias = Callable[[int], tuple[str, str]]
 """Seed -> (verdict, what is wrong with that or "")."""

@@ -7,12 +7,12 @@ from typing import Any, Union, get_args, get_origin
 
 from hypothesis import strategies as st
 
-import protocol.commands
-import protocol.messages
-import protocol.notes  # noqa: F401 (the imports fill the registries)
-from protocol.messages.member import Assignment, Subscription
-from protocol.messages.records import GroupMetadata, StoredMember, StoredOffset
-from protocol.schema import MESSAGES, STRUCTS, Field, MessageSpec
+import kemu.protocol.commands
+import kemu.protocol.messages
+import kemu.protocol.notes.groups  # noqa: F401 (the imports fill the registries)
+from kemu.protocol.messages.member import Assignment, Subscription
+from kemu.protocol.messages.records import GroupMetadata, StoredMember, StoredOffset
+from kemu.protocol.wire.schema import MESSAGES, STRUCTS, Field, MessageSpec
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 INT32 = st.integers(-(2**31), 2**31 - 1)

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from emulator.runner import run
-from emulator.scenario_files import load_scenario, presets
+from kemu.emulator.runner import run
+from kemu.emulator.scenario.files import load_scenario, presets
 
 PRESETS = sorted([each.name for each in presets()])
 SOAK_SEEDS = 50

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from emulator.checkers import CHECKERS
+from kemu.emulator.checkers import CHECKERS
 from tests.emulator.test_past_replica_bugs import CASES as PAST_BUG_CASES
 from tests.mutations import Mutation
 
 ROOT = Path(__file__).parent.parent
 HERE = Path(__file__).parent / "mutations"
-PACKAGES = ("protocol", "actors", "emulator", "tools", "tests")
+PACKAGES = ("kemu", "protocol", "actors", "emulator", "tools", "tests")
 SPEAKERS = (*CHECKERS, "broken")
 TIMEOUT_S = 100
 Outcome = subprocess.CompletedProcess[str]
@@ -54,13 +54,13 @@ def clean(tmp_path_factory):
     """An untouched copy of the packages, with their byte code; the copies with a break are made of it by links."""
     root = tmp_path_factory.mktemp("clean")
     for package in PACKAGES:
-        shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("*.pyc.*"))
+        shutil.copytree(ROOT / package, root / package, symlinks=True, ignore=shutil.ignore_patterns("*.pyc.*"))
     shutil.copy2(ROOT / "pyproject.toml", root)
     return root
 
 
 def broken_copy(clean: Path, mutation: Mutation, root: Path) -> Path:
-    shutil.copytree(clean, root, copy_function=os.link)
+    shutil.copytree(clean, root, symlinks=True, copy_function=os.link)
     file = root / mutation.file
     content = file.read_text()
     found = content.count(mutation.old)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from emulator.runner import run
-from emulator.scenario_files import load_scenario, presets
+from kemu.emulator.runner import run
+from kemu.emulator.scenario.files import load_scenario, presets
 
 PRESETS = sorted([each.name for each in presets()])
 QUICK_SEEDS = range(1, 6)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.cli import main
+from kemu.tools.cli import main
 
 README = Path(__file__).resolve().parent.parent / "README.md"
 BLOCK = re.compile(r"^```(\w+) (file=(\S+)|run)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

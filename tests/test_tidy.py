@@ -15,7 +15,7 @@ CODE = sorted(path for folder in ("protocol", "actors", "emulator", "tools") for
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 DOCS = sorted(ROOT.glob("*.md"))
 ALLOWED_AT_ROOT = {
-    "pyproject.toml", "emulator", "protocol", "actors", "tests", "tools",
+    "pyproject.toml", "setup.py", "MANIFEST.in", "kemu", "emulator", "protocol", "actors", "tests", "tools",
     "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", ".ci",
     ".git", ".gitignore", ".venv", "runs", "build", "dist", "kemu.egg-info", "spark-warehouse",
 }  # fmt: skip

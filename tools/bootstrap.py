@@ -68,7 +68,7 @@ def demo() -> int:
     os.makedirs(runs, exist_ok=True)
     trace, report = os.path.join(runs, PRESET + ".kemu"), os.path.join(runs, PRESET + ".txt")
     outcome = subprocess.run(
-        [python_path(), "-m", "tools.cli", "run", PRESET, "--trace", os.path.relpath(trace, ROOT)],
+        [python_path(), "-m", "kemu", "run", PRESET, "--trace", os.path.relpath(trace, ROOT)],
         cwd=ROOT, env=clean_environment(), stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     with open(report, "w", encoding="utf-8") as file:
@@ -91,7 +91,7 @@ def test() -> int:
     check_python(tuple(sys.version_info[:2]))
     make_venv()
     install("dev", ".[dev,spark]")
-    return subprocess.run([python_path(), "-m", "tools.check"], cwd=ROOT, env=clean_environment()).returncode
+    return subprocess.run([python_path(), "-m", "kemu.tools.check"], cwd=ROOT, env=clean_environment()).returncode
 
 
 COMMANDS: Mapping[str, Callable[[], int]] = {"setup": setup, "demo": demo, "test": test}

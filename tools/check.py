@@ -1,4 +1,4 @@
-"""``python -m tools.check``: everything a change must pass, in one command, the quickest first."""
+"""``python -m kemu.tools.check``: everything a change must pass, in one command, the quickest first."""
 
 import importlib.util
 import subprocess

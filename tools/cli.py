@@ -9,7 +9,7 @@ from typing import Any
 import click
 from attrs import frozen
 
-from tools.exits import BAD_INPUT
+from kemu.tools.exits import BAD_INPUT
 
 
 @frozen
@@ -22,18 +22,30 @@ class Row:
 
 
 COMMANDS: Mapping[str, Row] = {
-    "run": Row("tools.run_command:run", "Run a scenario and say what happened, what it cost and what was violated."),
-    "compare": Row("tools.compare_command:compare", "Compare what protocols and assignors cost under the same faults."),
-    "scenarios": Row("tools.describe:scenarios", "List the scenarios that come with the package."),
-    "describe": Row("tools.describe:describe", "Explain config keys, faults, actions, checkers and exit codes."),
-    "import": Row("tools.importing:import_", "Turn the output of Kafka's own tools into a scenario."),
-    "replay": Row("tools.replay_command:replay", "Feed a trace to today's machines and stop at the first difference."),
-    "explain": Row("tools.explain:explain", "Print a trace as a transcript people can read."),
-    "assign": Row("tools.assign:assign", "Compute the assignment of one group, as its leader would."),
-    "compare-assignors": Row("tools.assign:compare_assignors", "Compare what assignors do with the same group."),
-    "campaign": Row("tools.campaign_command:campaign", "Run many scenarios, profiles, settings and seeds on Spark."),
-    "analyze": Row("tools.analyze_command:analyze", "Turn campaigns and traces into tables and comparisons."),
-    "query": Row("tools.analyze_command:query", "Ask analyzed tables in SQL."),
+    "run": Row(
+        "kemu.tools.commands.run:run", "Run a scenario and say what happened, what it cost and what was violated."
+    ),
+    "compare": Row(
+        "kemu.tools.commands.compare:compare", "Compare what protocols and assignors cost under the same faults."
+    ),
+    "scenarios": Row("kemu.tools.commands.describe:scenarios", "List the scenarios that come with the package."),
+    "describe": Row(
+        "kemu.tools.commands.describe:describe", "Explain config keys, faults, actions, checkers and exit codes."
+    ),
+    "import": Row("kemu.tools.commands.import_:import_", "Turn the output of Kafka's own tools into a scenario."),
+    "replay": Row(
+        "kemu.tools.commands.replay:replay", "Feed a trace to today's machines and stop at the first difference."
+    ),
+    "explain": Row("kemu.tools.commands.explain:explain", "Print a trace as a transcript people can read."),
+    "assign": Row("kemu.tools.commands.assign:assign", "Compute the assignment of one group, as its leader would."),
+    "compare-assignors": Row(
+        "kemu.tools.commands.assign:compare_assignors", "Compare what assignors do with the same group."
+    ),
+    "campaign": Row(
+        "kemu.tools.commands.campaign:campaign", "Run many scenarios, profiles, settings and seeds on Spark."
+    ),
+    "analyze": Row("kemu.tools.commands.analyze:analyze", "Turn campaigns and traces into tables and comparisons."),
+    "query": Row("kemu.tools.commands.analyze:query", "Ask analyzed tables in SQL."),
 }
 
 
@@ -56,7 +68,7 @@ class _LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0] if args else ""
         if name and not name.startswith("-") and name not in COMMANDS:
-            from emulator.reading import nearest
+            from kemu.emulator.text.tables import nearest
 
             raise click.UsageError(f'"{name}" is no command{nearest(name, COMMANDS)}')
         return super().resolve_command(ctx, args)
@@ -90,7 +102,7 @@ def kemu() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; exits with a code of ``tools.exits``. Bad input is one clear message, never a traceback."""
-    from emulator.reading import ScenarioError
+    from kemu.emulator.text.tables import ScenarioError
 
     try:
         kemu.main(args=arguments, prog_name="kemu")

@@ -25,22 +25,22 @@ I11, I13 to I15 and Q5 are about reassignments, of which there are none yet. Wha
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from emulator.checkers.agreement import Agreement
-from emulator.checkers.base import Checker, Violation
-from emulator.checkers.commits import Commits
-from emulator.checkers.cooperative import Cooperative
-from emulator.checkers.group_protocol import GroupProtocol
-from emulator.checkers.leadership import Leadership
-from emulator.checkers.lifecycle import Lifecycle
-from emulator.checkers.liveness import DEFAULT_BOUND_US, Liveness
-from emulator.checkers.no_lost_record import NoLostRecord
-from emulator.checkers.one_owner import OneOwner
-from emulator.checkers.processing import Processing
-from emulator.checkers.recovery import Recovery
-from emulator.checkers.replicas import Replicas
+from kemu.emulator.checkers.agreement import Agreement
+from kemu.emulator.checkers.base import Checker, Violation
+from kemu.emulator.checkers.commits import Commits
+from kemu.emulator.checkers.cooperative import Cooperative
+from kemu.emulator.checkers.group_protocol import GroupProtocol
+from kemu.emulator.checkers.leadership import Leadership
+from kemu.emulator.checkers.lifecycle import Lifecycle
+from kemu.emulator.checkers.liveness import DEFAULT_BOUND_US, Liveness
+from kemu.emulator.checkers.no_lost_record import NoLostRecord
+from kemu.emulator.checkers.one_owner import OneOwner
+from kemu.emulator.checkers.processing import Processing
+from kemu.emulator.checkers.recovery import Recovery
+from kemu.emulator.checkers.replicas import Replicas
 
 if TYPE_CHECKING:
-    from emulator.scenario import Scenario
+    from kemu.emulator.scenario.scenario import Scenario
 
 CHECKERS: Mapping[str, Callable[[], Checker]] = {
     "one-owner": OneOwner,

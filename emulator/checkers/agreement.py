@@ -13,11 +13,11 @@ What changed only a moment ago is not judged at the end of a run that did not co
 
 from collections.abc import Iterator
 
-from emulator.checkers.base import Checker
-from emulator.facts import Healed, HostDown, HostPaused, HostResumed, HostStarted, RunStarted, Seen
-from protocol.messages.data import PartitionMetadata
-from protocol.names import TopicPartition
-from protocol.nodes import (
+from kemu.emulator.checkers.base import Checker
+from kemu.emulator.facts import Healed, HostDown, HostPaused, HostResumed, HostStarted, RunStarted, Seen
+from kemu.protocol.messages.data import PartitionMetadata
+from kemu.protocol.names import TopicPartition
+from kemu.protocol.nodes import (
     BROKER_IDS,
     DELETE_TOPICS,
     ISR_CHANGES,
@@ -29,7 +29,7 @@ from protocol.nodes import (
     read_topic,
     topic_of,
 )
-from protocol.notes import MetadataCached, NodeWritten
+from kemu.protocol.notes.replication import MetadataCached, NodeWritten
 
 SETTLE_US = 15_000_000
 """How long a change may take to reach everybody."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from attrs import frozen
 
-from emulator.checkers.atlas import Loss
-from emulator.facts import Seen
+from kemu.emulator.checkers.atlas import Loss
+from kemu.emulator.facts import Seen
 
 MAX_VIOLATIONS = 100
 """Per checker and run: a machine broken at its root breaks its rule at every step; the first cases are enough."""

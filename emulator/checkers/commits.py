@@ -15,11 +15,11 @@ whose record is in the same log, every commit accepted under g had been reported
    less, nor that there is nothing. A log that lost its tail (``DiskTailLost``) may forget.
 """
 
-from emulator.checkers.base import Checker
-from emulator.checkers.holdings import Coordinators
-from emulator.facts import DiskTailLost, HostDown, Seen
-from protocol.names import NO_GENERATION, OFFSETS_TOPIC, TopicPartition
-from protocol.notes import (
+from kemu.emulator.checkers.base import Checker
+from kemu.emulator.facts import DiskTailLost, HostDown, Seen
+from kemu.emulator.watching.holdings import Coordinators
+from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, TopicPartition
+from kemu.protocol.notes.groups import (
     AssignmentReceived,
     GroupBecame,
     GroupLoaded,

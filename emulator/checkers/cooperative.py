@@ -18,10 +18,9 @@ An eager member owns nothing when it joins, and satisfies all of this. Static me
 one that did not come back stays in the group with what it said long ago, and may own more than the leader can know.
 """
 
-from actors.rebalancing import REVOKED
-from emulator.checkers.base import Checker
-from emulator.checkers.holdings import Coordinators, Holdings
-from emulator.facts import (
+from kemu.actors.consumer.rebalancing import REVOKED
+from kemu.emulator.checkers.base import Checker
+from kemu.emulator.facts import (
     FaultApplied,
     FaultEnded,
     Healed,
@@ -32,9 +31,9 @@ from emulator.facts import (
     Seen,
     TopicGrown,
 )
-from protocol.kip_429 import PROTOCOL_VIOLATION
-from protocol.names import TopicPartition, host_of
-from protocol.notes import (
+from kemu.emulator.watching.holdings import Coordinators, Holdings
+from kemu.protocol.names import TopicPartition, host_of
+from kemu.protocol.notes.groups import (
     AssignmentReceived,
     GroupLoaded,
     GroupUnloaded,
@@ -47,6 +46,7 @@ from protocol.notes import (
     PartitionsLost,
     PartitionsRevoked,
 )
+from kemu.protocol.rebalancing.kip_429 import PROTOCOL_VIOLATION
 
 MOST_REVOKING = 5
 """A rebalance and four follow-ups: what Kafka's own tests allow ``cooperative-sticky``."""

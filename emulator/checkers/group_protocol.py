@@ -16,11 +16,11 @@ but says nothing about the group's history.
 
 from collections.abc import Mapping
 
-from emulator.checkers.base import Checker
-from emulator.checkers.holdings import Coordinators
-from emulator.facts import DiskTailLost, HostDown, Seen
-from protocol.names import OFFSETS_TOPIC, host_of
-from protocol.notes import (
+from kemu.emulator.checkers.base import Checker
+from kemu.emulator.facts import DiskTailLost, HostDown, Seen
+from kemu.emulator.watching.holdings import Coordinators
+from kemu.protocol.names import OFFSETS_TOPIC, host_of
+from kemu.protocol.notes.groups import (
     GroupBecame,
     GroupLoaded,
     GroupUnloaded,

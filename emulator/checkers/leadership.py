@@ -14,10 +14,10 @@ the table in ``emulator.checkers``):
 
 from typing import NamedTuple
 
-from emulator.checkers.base import Checker
-from emulator.facts import HostDown, Seen
-from protocol.names import TopicPartition
-from protocol.nodes import (
+from kemu.emulator.checkers.base import Checker
+from kemu.emulator.facts import HostDown, Seen
+from kemu.protocol.names import TopicPartition
+from kemu.protocol.nodes import (
     CONTROLLER_EPOCH,
     DELETE_TOPICS,
     ISR_CHANGES,
@@ -30,7 +30,7 @@ from protocol.nodes import (
     read_state,
     read_topic,
 )
-from protocol.notes import (
+from kemu.protocol.notes.replication import (
     BecameFollower,
     BecameLeader,
     ControlRequestTaken,

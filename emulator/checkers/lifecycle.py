@@ -12,11 +12,11 @@ Theory.
 
 from collections.abc import Collection
 
-from emulator.checkers.base import Checker
-from emulator.checkers.holdings import Holding, Holdings
-from emulator.facts import HostDown, HostPaused, HostResumed, HostStarted, Seen
-from protocol.names import TopicPartition, host_of
-from protocol.notes import (
+from kemu.emulator.checkers.base import Checker
+from kemu.emulator.facts import HostDown, HostPaused, HostResumed, HostStarted, Seen
+from kemu.emulator.watching.holdings import Holding, Holdings
+from kemu.protocol.names import TopicPartition, host_of
+from kemu.protocol.notes.groups import (
     AssignmentReceived,
     MemberBecame,
     MemberFailed,

@@ -17,9 +17,8 @@ Which topics a group has is read from the assignments of its last generation, un
 
 from collections.abc import Collection, Iterable, Mapping
 
-from emulator.checkers.base import Checker
-from emulator.checkers.holdings import Holdings
-from emulator.facts import (
+from kemu.emulator.checkers.base import Checker
+from kemu.emulator.facts import (
     FaultApplied,
     Healed,
     HostDown,
@@ -31,8 +30,9 @@ from emulator.facts import (
     Seen,
     TopicGrown,
 )
-from protocol.names import TopicPartition
-from protocol.notes import (
+from kemu.emulator.watching.holdings import Holdings
+from kemu.protocol.names import TopicPartition
+from kemu.protocol.notes.groups import (
     AssignmentReceived,
     GroupBecame,
     GroupLoaded,

@@ -12,13 +12,12 @@ not, is the business of ``replicas``. A deposed leader that does not know it yet
 Work cut off by a crash is not reported as processed, and is not committed either; so no exception is needed for it.
 """
 
-from emulator.checkers.base import Checker
-from emulator.checkers.commits import COMMITTED
-from emulator.facts import DiskTailLost, Seen
-from emulator.ranges import Ranges
-from protocol.names import NO_GENERATION, TopicPartition, host_of
-from protocol.notes import (
-    BecameLeader,
+from kemu.emulator.checkers.base import Checker
+from kemu.emulator.checkers.commits import COMMITTED
+from kemu.emulator.facts import DiskTailLost, Seen
+from kemu.emulator.watching.ranges import Ranges
+from kemu.protocol.names import NO_GENERATION, TopicPartition, host_of
+from kemu.protocol.notes.groups import (
     OffsetCommitted,
     OffsetRemoved,
     PartitionHosted,
@@ -27,6 +26,7 @@ from protocol.notes import (
     RecordsAcknowledged,
     RecordsAppended,
 )
+from kemu.protocol.notes.replication import BecameLeader
 
 
 class _Progress:

@@ -19,11 +19,11 @@ What the protocol allows, and this checker therefore too:
 
 from typing import TypeAlias
 
-from emulator.checkers.base import Checker
-from emulator.checkers.holdings import Coordinators, Holding, Holdings
-from emulator.facts import DiskTailLost, HostDown, Seen
-from protocol.names import OFFSETS_TOPIC, TopicPartition
-from protocol.notes import (
+from kemu.emulator.checkers.base import Checker
+from kemu.emulator.facts import DiskTailLost, HostDown, Seen
+from kemu.emulator.watching.holdings import Coordinators, Holding, Holdings
+from kemu.protocol.names import OFFSETS_TOPIC, TopicPartition
+from kemu.protocol.notes.groups import (
     AssignmentReceived,
     GroupLoaded,
     GroupUnloaded,

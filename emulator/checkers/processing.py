@@ -14,11 +14,11 @@ is no violation; ``zombie_records`` counts the records processed that way. Wheth
 *within* the protocol is the business of ``one-owner``.
 """
 
-from emulator.checkers.base import Checker
-from emulator.checkers.holdings import Holding, Holdings
-from emulator.facts import HostDown, Seen
-from protocol.names import TopicPartition
-from protocol.notes import (
+from kemu.emulator.checkers.base import Checker
+from kemu.emulator.facts import HostDown, Seen
+from kemu.emulator.watching.holdings import Holding, Holdings
+from kemu.protocol.names import TopicPartition
+from kemu.protocol.notes.groups import (
     AssignmentReceived,
     PartitionsAssigned,
     PartitionsLost,

@@ -1,6 +1,6 @@
 """From which leader epoch each consumer read what: the identity of the records it processed."""
 
-from protocol.names import ActorName, TopicPartition
+from kemu.protocol.names import ActorName, TopicPartition
 
 
 class ReadEpochs:

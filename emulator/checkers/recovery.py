@@ -10,19 +10,16 @@ What the last ISR member took with it when it lost its disk, or never came back 
 plan every broker runs.
 """
 
-from emulator.checkers.base import Checker
-from emulator.facts import Healed, HostDown, HostStarted, Seen
-from protocol.names import TopicPartition
-from protocol.nodes import TOPICS, PartitionState, partition_of_state, read_state, read_topic
-from protocol.notes import (
+from kemu.emulator.checkers.base import Checker
+from kemu.emulator.facts import Healed, HostDown, HostStarted, Seen
+from kemu.protocol.names import TopicPartition
+from kemu.protocol.nodes import TOPICS, PartitionState, partition_of_state, read_state, read_topic
+from kemu.protocol.notes.groups import ProduceFailed, ProducerStarted, RecordsAcknowledged, RecordsAppended
+from kemu.protocol.notes.replication import (
     BecameFollower,
     BecameLeader,
     HighWatermarkAdvanced,
     NodeWritten,
-    ProduceFailed,
-    ProducerStarted,
-    RecordsAcknowledged,
-    RecordsAppended,
     ReplicaRestored,
     ReplicaStopped,
 )

@@ -16,24 +16,26 @@ What may be lost all the same is in the atlas (``atlas``): it is a ``Loss``, nam
 A disk is an excuse only until its replica, in the ISR again, has everything that is committed.
 """
 
-from emulator.checkers.atlas import EMPTY_DISK, LEADER_ONLY, LOST_TAIL, UNCLEAN, UNFLUSHED, Loss
-from emulator.checkers.base import Checker
-from emulator.checkers.read_epochs import ReadEpochs
-from emulator.checkers.replica_truth import Copy, PartitionTruth
-from emulator.facts import DiskTailLost, HostDown, HostStarted, Seen, TopicReplicated
-from protocol.names import TopicPartition
-from protocol.nodes import TOPIC_CONFIGS, PartitionState, partition_of_state, read_config, read_state
-from protocol.notes import (
-    BecameFollower,
-    BecameLeader,
+from kemu.emulator.checkers.atlas import EMPTY_DISK, LEADER_ONLY, LOST_TAIL, UNCLEAN, UNFLUSHED, Loss
+from kemu.emulator.checkers.base import Checker
+from kemu.emulator.checkers.read_epochs import ReadEpochs
+from kemu.emulator.checkers.replica_truth import Copy, PartitionTruth
+from kemu.emulator.facts import DiskTailLost, HostDown, HostStarted, Seen, TopicReplicated
+from kemu.protocol.names import TopicPartition
+from kemu.protocol.nodes import TOPIC_CONFIGS, PartitionState, partition_of_state, read_config, read_state
+from kemu.protocol.notes.groups import (
     EpochRead,
-    HighWatermarkAdvanced,
-    NodeWritten,
     PositionSet,
     Processed,
     ProducerStarted,
     RecordsAcknowledged,
     RecordsAppended,
+)
+from kemu.protocol.notes.replication import (
+    BecameFollower,
+    BecameLeader,
+    HighWatermarkAdvanced,
+    NodeWritten,
     RecordsReplicated,
     ReplicaRestored,
     ReplicaStopped,

@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 
 from attrs import frozen
 
-from protocol.names import NO_GENERATION, MemberId, TopicPartition
+from kemu.protocol.names import NO_GENERATION, MemberId, TopicPartition
 
 
 class RebalanceProtocol(IntEnum):

@@ -10,8 +10,8 @@ from typing import Any
 
 from attrs import frozen
 
-from protocol.assign.base import Assignment, Memory, RebalanceProtocol, Subscriber, Topics
-from protocol.names import MemberId, TopicPartition
+from kemu.protocol.assign.base import Assignment, Memory, RebalanceProtocol, Subscriber, Topics
+from kemu.protocol.names import MemberId, TopicPartition
 
 
 class NotAnAssignor(Exception):

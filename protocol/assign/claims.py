@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from attrs import frozen
 
-from protocol.assign.base import Subscriber
-from protocol.names import MemberId, TopicPartition
+from kemu.protocol.assign.base import Subscriber
+from kemu.protocol.names import MemberId, TopicPartition
 
 NOBODY = -1
 

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 from attrs import evolve, frozen
 
-from protocol.assign.base import Assignment, Assignor, Memory, RebalanceProtocol, Subscriber, Topics
-from protocol.assign.claims import first_claim_wins, last_claim_wins
-from protocol.assign.sticky import KAFKA_RULES, Belongings, Sharing, StickyRules, share
-from protocol.assign.user_data import decode_cooperative, encode_cooperative
-from protocol.names import NO_GENERATION, MemberId
+from kemu.protocol.assign.base import Assignment, Assignor, Memory, RebalanceProtocol, Subscriber, Topics
+from kemu.protocol.assign.claims import first_claim_wins, last_claim_wins
+from kemu.protocol.assign.sticky import KAFKA_RULES, Belongings, Sharing, StickyRules, share
+from kemu.protocol.assign.user_data import decode_cooperative, encode_cooperative
+from kemu.protocol.names import NO_GENERATION, MemberId
 
 
 @frozen

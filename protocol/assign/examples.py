@@ -8,8 +8,8 @@ tell since KIP-792; what older members claim all has the same one, and it can bu
 from collections.abc import Mapping
 from typing import ClassVar
 
-from protocol.assign.base import Assignment, RebalanceProtocol, Subscriber, Topics
-from protocol.names import MemberId, TopicPartition
+from kemu.protocol.assign.base import Assignment, RebalanceProtocol, Subscriber, Topics
+from kemu.protocol.names import MemberId, TopicPartition
 
 
 def small_sticky(

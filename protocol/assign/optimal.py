@@ -29,15 +29,15 @@ from operator import itemgetter
 
 from attrs import frozen
 
-from protocol.assign import cooperative, sticky
-from protocol.assign.base import Assignment, Memory, RebalanceProtocol, Subscriber, Topics
-from protocol.assign.claims import Claim, highest_generation_wins
-from protocol.assign.flow import Dealing, bits
-from protocol.assign.levels import Level, levels
-from protocol.assign.numbering import Numbering, number_partitions
-from protocol.assign.sticky import Belongings
-from protocol.assign.user_data import encode_cooperative, encode_sticky
-from protocol.names import NO_GENERATION, MemberId, TopicPartition
+from kemu.protocol.assign import cooperative, sticky
+from kemu.protocol.assign.base import Assignment, Memory, RebalanceProtocol, Subscriber, Topics
+from kemu.protocol.assign.claims import Claim, highest_generation_wins
+from kemu.protocol.assign.search.flow import Dealing, bits
+from kemu.protocol.assign.search.levels import Level, levels
+from kemu.protocol.assign.search.numbering import Numbering, number_partitions
+from kemu.protocol.assign.sticky import Belongings
+from kemu.protocol.assign.user_data import encode_cooperative, encode_sticky
+from kemu.protocol.names import NO_GENERATION, MemberId, TopicPartition
 
 
 @frozen

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 
 from attrs import define, field, frozen
 
-from protocol.assign.base import Assignment, Memory, RebalanceProtocol, Subscriber, Topics
-from protocol.assign.order import static_first, subscribers_by_topic
-from protocol.assign.racks import RackSet, member_racks, partition_racks, use_racks
-from protocol.names import MemberId
+from kemu.protocol.assign.base import Assignment, Memory, RebalanceProtocol, Subscriber, Topics
+from kemu.protocol.assign.search.order import static_first, subscribers_by_topic
+from kemu.protocol.assign.search.racks import RackSet, member_racks, partition_racks, use_racks
+from kemu.protocol.names import MemberId
 
 
 @frozen

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from protocol.assign.base import Assignor
-from protocol.assign.cooperative import COOPERATIVE_STICKY
-from protocol.assign.optimal import OPTIMAL, OPTIMAL_COOPERATIVE
-from protocol.assign.range import RangeAssignor
-from protocol.assign.round_robin import RoundRobinAssignor
-from protocol.assign.sticky import FAIR, STICKY, STICKY_FIRST
+from kemu.protocol.assign.base import Assignor
+from kemu.protocol.assign.cooperative import COOPERATIVE_STICKY
+from kemu.protocol.assign.optimal import OPTIMAL, OPTIMAL_COOPERATIVE
+from kemu.protocol.assign.range import RangeAssignor
+from kemu.protocol.assign.round_robin import RoundRobinAssignor
+from kemu.protocol.assign.sticky import FAIR, STICKY, STICKY_FIRST
 
 ASSIGNORS: Mapping[str, Assignor] = {
     "range": RangeAssignor(),

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from protocol.assign.base import Assignment, Memory, RebalanceProtocol, Subscriber, Topics
-from protocol.assign.order import known_topics, partitions_of, static_first
-from protocol.names import MemberId
+from kemu.protocol.assign.base import Assignment, Memory, RebalanceProtocol, Subscriber, Topics
+from kemu.protocol.assign.search.order import known_topics, partitions_of, static_first
+from kemu.protocol.names import MemberId
 
 
 @frozen

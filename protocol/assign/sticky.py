@@ -11,15 +11,15 @@ from itertools import chain
 
 from attrs import frozen
 
-from protocol.assign import constrained, general
-from protocol.assign.base import Assignment, Memory, RebalanceProtocol, Subscriber, Topics
-from protocol.assign.claims import Claim, ClaimRule, every_claim_counts, highest_generation_wins
-from protocol.assign.numbering import Numbering, number_partitions
-from protocol.assign.order import hash_order, subscriptions
-from protocol.assign.racks import Racks, RackSet, partition_racks, use_racks
-from protocol.assign.score import balance_score
-from protocol.assign.user_data import decode_sticky, encode_sticky
-from protocol.names import NO_GENERATION, MemberId, TopicPartition
+from kemu.protocol.assign.base import Assignment, Memory, RebalanceProtocol, Subscriber, Topics
+from kemu.protocol.assign.claims import Claim, ClaimRule, every_claim_counts, highest_generation_wins
+from kemu.protocol.assign.search import constrained, general
+from kemu.protocol.assign.search.numbering import Numbering, number_partitions
+from kemu.protocol.assign.search.order import hash_order, subscriptions
+from kemu.protocol.assign.search.racks import Racks, RackSet, partition_racks, use_racks
+from kemu.protocol.assign.search.score import balance_score
+from kemu.protocol.assign.user_data import decode_sticky, encode_sticky
+from kemu.protocol.names import NO_GENERATION, MemberId, TopicPartition
 
 Belongings = tuple[Sequence[TopicPartition], int]
 """What a member claims to own, and since which generation (-1: it does not say)."""

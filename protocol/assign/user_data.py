@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from attrs import frozen
 
-from protocol.names import NO_GENERATION, TopicPartition
+from kemu.protocol.names import NO_GENERATION, TopicPartition
 
 _INT32 = struct.Struct(">i")
 _INT16 = struct.Struct(">h")

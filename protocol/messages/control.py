@@ -14,8 +14,8 @@ Fences, who carries them and who checks them:
 * ``leader_epoch`` per partition: LeaderAndIsr needs a higher one than the broker has; StopReplica see there.
 """
 
-from protocol.errors import ErrorCode
-from protocol.schema import REPLY, REQUEST, message, since, struct
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.wire.schema import REPLY, REQUEST, message, since, struct
 
 NO_LEADER = -1
 """Leader of a partition that has none at the moment."""

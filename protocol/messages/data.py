@@ -4,8 +4,8 @@ Records have no payload: a batch is a base offset, a count and the time it was a
 ``record_bytes`` long. So lag, duplicates and losses are exact while millions of records cost nothing.
 """
 
-from protocol.errors import ErrorCode
-from protocol.schema import REPLY, REQUEST, message, since, struct
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.wire.schema import REPLY, REQUEST, message, since, struct
 
 EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1

@@ -5,9 +5,9 @@ Field names follow Kafka's schemas (3.9) with ``group`` for GroupId, ``generatio
 Throttle times are left out: quotas are not emulated.
 """
 
-from protocol.errors import ErrorCode
-from protocol.names import NO_GENERATION, UNKNOWN_MEMBER
-from protocol.schema import REPLY, REQUEST, message, since, struct
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER
+from kemu.protocol.wire.schema import REPLY, REQUEST, message, since, struct
 
 
 @message(api_key=10, kind=REQUEST, versions=range(0, 4))

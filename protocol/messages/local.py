@@ -4,8 +4,8 @@ In Kafka these are method calls within a process; here they are messages on the 
 which no fault between hosts touches. The keys are ours.
 """
 
-from protocol.messages.store import StoreCode
-from protocol.schema import REPLY, REQUEST, message
+from kemu.protocol.messages.store import StoreCode
+from kemu.protocol.wire.schema import REPLY, REQUEST, message
 
 
 @message(api_key=110, kind=REQUEST, versions=range(0, 1))

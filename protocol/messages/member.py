@@ -12,9 +12,9 @@ Source: ConsumerProtocolSubscription and ConsumerProtocolAssignment, v0 to v3 (K
 
 from attrs import frozen
 
-from protocol.binary import Reader, Writer
-from protocol.codec import Malformed, UnsupportedVersion
-from protocol.names import NO_GENERATION, TopicPartition
+from kemu.protocol.names import NO_GENERATION, TopicPartition
+from kemu.protocol.wire.binary import Reader, Writer
+from kemu.protocol.wire.codec import Malformed, UnsupportedVersion
 
 HIGHEST_VERSION = 3
 """The version Kafka's writer uses since 3.4, and the one that versions of the future are read as."""

@@ -19,10 +19,10 @@ from enum import IntEnum
 
 from attrs import frozen
 
-from protocol.binary import Reader, Writer
-from protocol.codec import Malformed, UnsupportedVersion
-from protocol.messages.member import Subscription, encode_subscription
-from protocol.names import TopicPartition
+from kemu.protocol.messages.member import Subscription, encode_subscription
+from kemu.protocol.names import TopicPartition
+from kemu.protocol.wire.binary import Reader, Writer
+from kemu.protocol.wire.codec import Malformed, UnsupportedVersion
 
 V0, V1 = 0, 1
 

@@ -7,8 +7,8 @@ A coordinator's append is an append with acks=all: it is answered when the recor
 nothing is told to a member that another broker, elected from the in-sync replicas, would not know.
 """
 
-from protocol.errors import ErrorCode
-from protocol.schema import REPLY, REQUEST, message
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.wire.schema import REPLY, REQUEST, message
 
 
 @message(api_key=112, kind=REQUEST, versions=range(0, 1))

@@ -26,8 +26,8 @@ Source: OffsetCommitKey/Value and GroupMetadataKey/Value, Kafka 3.9; ControlReco
 
 from attrs import frozen
 
-from protocol.binary import Reader, Writer
-from protocol.codec import Malformed, UnsupportedVersion
+from kemu.protocol.wire.binary import Reader, Writer
+from kemu.protocol.wire.codec import Malformed, UnsupportedVersion
 
 OFFSET_KEY_VERSIONS = (0, 1)
 GROUP_KEY_VERSION = 2

@@ -20,7 +20,7 @@ Source: ZooKeeper 3.5 programmer's guide; spec section 0.
 
 from enum import IntEnum
 
-from protocol.schema import REPLY, REQUEST, message, struct
+from kemu.protocol.wire.schema import REPLY, REQUEST, message, struct
 
 ANY_VERSION = -1
 NO_SESSION = 0

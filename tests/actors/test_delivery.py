@@ -7,15 +7,15 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from actors.broker import Broker
-from actors.partition_log import from_record
-from actors.producer import Producer
-from protocol.commands import Close, ClusterView, HostPartition, SetRate
-from protocol.config import BrokerConfig, ProducerConfig
-from protocol.messages.data import MetadataReply, ProduceReply
-from protocol.notes import ProduceFailed, RecordsAcknowledged
-from protocol.versions import KAFKA_2_4, KAFKA_3_4, LATEST, ApiVersions
-from tests.actors.data_world import DataWorld, Lot
+from kemu.actors.broker.arranged import Broker
+from kemu.actors.broker.log import from_record
+from kemu.actors.clients.producer import Producer
+from kemu.protocol.commands import Close, ClusterView, HostPartition, SetRate
+from kemu.protocol.config import BrokerConfig, ProducerConfig
+from kemu.protocol.messages.data import MetadataReply, ProduceReply
+from kemu.protocol.notes.groups import ProduceFailed, RecordsAcknowledged
+from kemu.protocol.wire.versions import KAFKA_2_4, KAFKA_3_4, LATEST, ApiVersions
+from tests.actors.broker.data_world import DataWorld, Lot
 
 INTERVAL_US = 100_000
 PARTITIONS = 3

@@ -1,10 +1,10 @@
 """Errors told from outside: which request they hit."""
 
-from actors.injection import Injections
-from actors.machine import Machine, Note
-from protocol.commands import AnswerNext
-from protocol.errors import ErrorCode
-from protocol.notes import AnswerInjected
+from kemu.actors.injection import Injections
+from kemu.actors.machine import Machine, Note
+from kemu.protocol.commands import AnswerNext
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.notes.groups import AnswerInjected
 
 
 class _Server(Machine):

@@ -5,13 +5,13 @@ from collections.abc import Callable
 import attrs
 import pytest
 
-from emulator.chance import Stream
-from emulator.faults import Action, CloseHost, Crash, Duplicate, Hold, Split, StartHost
-from emulator.plan import At, Plan
-from emulator.replication import ReplicationSpec
-from emulator.runner import run
-from emulator.scenario import BrokersSpec, ChecksSpec, Scenario, TopicSpec
-from emulator.store_actions import ExpiredSession, LostStoreAnswer
+from kemu.emulator.engine.chance import Stream
+from kemu.emulator.plan.actions import Action, CloseHost, Crash, Duplicate, Hold, Split, StartHost
+from kemu.emulator.plan.entries import At, Plan
+from kemu.emulator.plan.store_actions import ExpiredSession, LostStoreAnswer
+from kemu.emulator.runner import run
+from kemu.emulator.scenario.replication import ReplicationSpec
+from kemu.emulator.scenario.scenario import BrokersSpec, ChecksSpec, Scenario, TopicSpec
 
 S = 1_000_000
 SEEDS = 1_000

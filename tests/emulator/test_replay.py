@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from actors.coordinator import Coordinator
-from emulator.blocks import TraceError
-from emulator.drive import drive_trio
-from emulator.replay import replay, rerun, state_of
-from emulator.runner import Run, run
-from emulator.scenario_files import load_scenario
-from emulator.traces import read_trace
-from protocol.config import BrokerConfig
+from kemu.actors.coordinator.coordinator import Coordinator
+from kemu.emulator.engine.drive import drive_trio
+from kemu.emulator.replay import replay, rerun, state_of
+from kemu.emulator.runner import Run, run
+from kemu.emulator.scenario.files import load_scenario
+from kemu.emulator.trace.blocks import TraceError
+from kemu.emulator.trace.traces import read_trace
+from kemu.protocol.config import BrokerConfig
 
 PRESETS = ["steady-group", "gc-pause-zombie", "coordinator-moved", "rolling-restart-static", "disk-tail-lost"]
 SECOND = 1_000_000

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import pytest
 
-from protocol.assign.base import Assignment, Memory, Subscriber, Topics
-from protocol.assign.checked import InvalidAssignment, check
-from protocol.assign.round_robin import RoundRobinAssignor
-from protocol.assign.score import balance_score, is_balanced, moved
-from protocol.assign.sticky import FAIR, STICKY, STICKY_FIRST, STICKY_WITHOUT_GENERATION, StickyAssignor
-from protocol.assign.user_data import decode_sticky
-from protocol.names import MemberId, TopicPartition
+from kemu.protocol.assign.base import Assignment, Memory, Subscriber, Topics
+from kemu.protocol.assign.checked import InvalidAssignment, check
+from kemu.protocol.assign.round_robin import RoundRobinAssignor
+from kemu.protocol.assign.search.score import balance_score, is_balanced, moved
+from kemu.protocol.assign.sticky import FAIR, STICKY, STICKY_FIRST, STICKY_WITHOUT_GENERATION, StickyAssignor
+from kemu.protocol.assign.user_data import decode_sticky
+from kemu.protocol.names import MemberId, TopicPartition
 
 ROUND_ROBIN = RoundRobinAssignor()
 

@@ -1,16 +1,25 @@
 """KIP-429, page version 99, "Part I": layout, segmentation, member rules, upgrade; by its vectors and its sentences."""
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from protocol.assign.examples import small_sticky
-from protocol.codec import CodecError
-from protocol.config import ConsumerConfig
-from protocol.kip_429 import (
+from kemu.protocol.assign.examples import small_sticky
+from kemu.protocol.config import ConsumerConfig
+from kemu.protocol.messages.member import Subscription, decode_subscription, encode_subscription
+from kemu.protocol.messages.member_kip429 import (
+    V0,
+    V1,
+    AssignmentError,
+    PageAssignment,
+    decode_page_assignment,
+    decode_page_subscription,
+    encode_page_assignment,
+    encode_page_subscription,
+)
+from kemu.protocol.names import TopicPartition
+from kemu.protocol.rebalancing.kip_429 import (
     FILLING_LEADER,
     OLD_BYTECODE,
     PAGE_COOPERATIVE,
@@ -22,22 +31,11 @@ from protocol.kip_429 import (
     segment_filling,
     take_page,
 )
-from protocol.messages.member import Subscription, decode_subscription, encode_subscription
-from protocol.messages.member_kip429 import (
-    V0,
-    V1,
-    AssignmentError,
-    PageAssignment,
-    decode_page_assignment,
-    decode_page_subscription,
-    encode_page_assignment,
-    encode_page_subscription,
-)
-from protocol.names import TopicPartition
-from protocol.rebalance import Given, LeaderRules, MemberRules, Told
+from kemu.protocol.rebalancing.rules import Given, LeaderRules, MemberRules, Told
+from kemu.protocol.wire.codec import CodecError
+from tests.case_files import load
 
-FILE = Path(__file__).parents[1] / "vectors" / "cooperative_protocol.json"
-VECTORS: list[dict[str, Any]] = json.loads(FILE.read_text())["vectors"]
+VECTORS: list[dict[str, Any]] = load("cooperative_protocol.json")["vectors"]
 SINGLE = [vector for vector in VECTORS if vector["kind"] == "single_round"]
 SEQUENCES = [vector for vector in VECTORS if vector["kind"] == "sequence"]
 LEADERS: Mapping[str, LeaderRules] = {"page": PAGE_LEADER, "safe_fill": FILLING_LEADER}

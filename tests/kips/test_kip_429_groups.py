@@ -5,19 +5,19 @@ from typing import Any
 import attrs
 import pytest
 
-from emulator.faults import AddMembers, CloseHost, GrowTopic, RemoveMembers, RollingUpgrade
-from emulator.members import MemberSpec
-from emulator.plan import At, Plan
-from emulator.replay import replay
-from emulator.runner import RunResult, run
-from emulator.scenario import ChecksSpec, GroupSpec, Scenario, TopicSpec
-from emulator.scenario_files import load_scenario, with_values
-from emulator.traces import read_trace
-from protocol.assign.base import Assignment
-from protocol.kip_429 import PAGE_COOPERATIVE, PAGE_LEADER, segment
-from protocol.profiles import PROFILES
-from protocol.rebalance import Given
-from protocol.versions import KAFKA_3_4
+from kemu.emulator.plan.actions import AddMembers, CloseHost, GrowTopic, RemoveMembers, RollingUpgrade
+from kemu.emulator.plan.entries import At, Plan
+from kemu.emulator.replay import replay
+from kemu.emulator.runner import RunResult, run
+from kemu.emulator.scenario.files import load_scenario, with_values
+from kemu.emulator.scenario.members import MemberSpec
+from kemu.emulator.scenario.scenario import ChecksSpec, GroupSpec, Scenario, TopicSpec
+from kemu.emulator.trace.traces import read_trace
+from kemu.protocol.assign.base import Assignment
+from kemu.protocol.profiles import PROFILES
+from kemu.protocol.rebalancing.kip_429 import PAGE_COOPERATIVE, PAGE_LEADER, segment
+from kemu.protocol.rebalancing.rules import Given
+from kemu.protocol.wire.versions import KAFKA_3_4
 
 S = 1_000_000
 COOPERATIVE = {"rebalance.protocol": "cooperative", "metadata.max.age.ms": 5_000}

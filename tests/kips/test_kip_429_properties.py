@@ -3,11 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.assign.base import Assignment, Subscriber, Topics
-from protocol.assign.examples import StickyByClaims, small_sticky
-from protocol.kip_429 import PAGE_COOPERATIVE, PAGE_EAGER, segment, segment_filling
-from protocol.messages.member import Subscription
-from protocol.messages.member_kip429 import (
+from kemu.protocol.assign.base import Assignment, Subscriber, Topics
+from kemu.protocol.assign.examples import StickyByClaims, small_sticky
+from kemu.protocol.messages.member import Subscription
+from kemu.protocol.messages.member_kip429 import (
     V0,
     V1,
     PageAssignment,
@@ -16,8 +15,9 @@ from protocol.messages.member_kip429 import (
     encode_page_assignment,
     encode_page_subscription,
 )
-from protocol.names import TopicPartition
-from protocol.rebalance import Given, Told
+from kemu.protocol.names import TopicPartition
+from kemu.protocol.rebalancing.kip_429 import PAGE_COOPERATIVE, PAGE_EAGER, segment, segment_filling
+from kemu.protocol.rebalancing.rules import Given, Told
 
 PARTITIONS = tuple(("t", number) for number in range(8))
 MEMBERS = tuple("abcd")

@@ -1,16 +1,16 @@
 """KIP-792 (generation in the subscription): whose claim counts, across versions of members."""
 
-from protocol.assign.base import Assignment, Memory, Subscriber, Topics
-from protocol.assign.claims import Overlap, rightful_owners, validate_subscriptions
-from protocol.assign.cooperative import (
+from kemu.protocol.assign.base import Assignment, Memory, Subscriber, Topics
+from kemu.protocol.assign.claims import Overlap, rightful_owners, validate_subscriptions
+from kemu.protocol.assign.cooperative import (
     COOPERATIVE_STICKY,
     COOPERATIVE_STICKY_2_4,
     COOPERATIVE_STICKY_BELIEVING_STALE_CLAIMS,
     settle,
 )
-from protocol.assign.examples import StickyByClaims
-from protocol.assign.sticky import STICKY
-from protocol.names import NO_GENERATION, TopicPartition
+from kemu.protocol.assign.examples import StickyByClaims
+from kemu.protocol.assign.sticky import STICKY
+from kemu.protocol.names import NO_GENERATION, TopicPartition
 
 T0: TopicPartition = ("t", 0)
 T1: TopicPartition = ("t", 1)

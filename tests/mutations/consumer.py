@@ -4,13 +4,13 @@ from tests.mutations import Mutation
 
 MUTATIONS = [
     Mutation(  # act on a heartbeat error of a generation that is over
-        "actors/heartbeats.py",
+        "actors/consumer/heartbeats.py",
         "unchanged = sent == membership.generation",
         "unchanged = True",
         "tests/actors/test_consumer_heartbeat.py::test_errors_about_a_generation_that_is_over_are_ignored",
     ),
     Mutation(  # act on a JoinGroup error of a generation that is over
-        "actors/membership.py",
+        "actors/consumer/membership.py",
         """            case ErrorCode.UNKNOWN_MEMBER_ID:
                 if sent == self.generation:""",
         """            case ErrorCode.UNKNOWN_MEMBER_ID:
@@ -19,65 +19,65 @@ MUTATIONS = [
         "::test_unknown_member_on_join_keeps_the_id_when_the_generation_changed_since",
     ),
     Mutation(  # keep the member id on UNKNOWN_MEMBER_ID
-        "actors/heartbeats.py",
+        "actors/consumer/heartbeats.py",
         "membership.reset(why, forget_member_id=error is ErrorCode.UNKNOWN_MEMBER_ID)",
         "membership.reset(why, forget_member_id=False)",
         "tests/actors/test_consumer_heartbeat.py::test_being_no_member_any_more_loses_the_partitions_at_the_next_poll",
     ),
     Mutation(  # call onPartitionsRevoked where it must be onPartitionsLost
-        "actors/rebalancing.py",
+        "actors/consumer/rebalancing.py",
         'consumer.call_listener("onPartitionsLost", owned, self._lost_before_join)',
         'consumer.call_listener("onPartitionsRevoked", owned, self._gave_up_before_join)',
         "tests/actors/test_consumer_rebalance.py::test_a_cooperative_member_that_was_reset_loses_everything",
     ),
     Mutation(  # commit what is fetched instead of what was returned
-        "actors/positions.py",
+        "actors/consumer/positions.py",
         "OffsetToCommit(topic=one.topic, partition=one.number, offset=one.position)",
         "OffsetToCommit(topic=one.topic, partition=one.number, "
         "offset=one.buffer[-1][1] if one.buffer else one.position)",
         "tests/actors/test_consumer_commit.py::test_a_commit_never_runs_ahead_of_what_was_processed",
     ),
     Mutation(  # read the answer to JoinGroup although the polling thread is busy
-        "actors/membership.py",
+        "actors/consumer/membership.py",
         "        self._unread = reply, sent\n        self._consumer.wake()",
         "        self._read_join_reply(reply, sent)",
         "tests/actors/test_consumer_heartbeat.py::test_a_busy_application_takes_the_join_answer_only_when_it_polls",
     ),
     Mutation(  # a static member says goodbye
-        "actors/membership.py",
+        "actors/consumer/membership.py",
         "            self._instance_id is None\n            and coordinator is not None",
         "            coordinator is not None",
         "tests/actors/test_consumer_close.py::test_a_static_member_does_not_say_goodbye",
     ),
     Mutation(  # forget max.poll.interval
-        "actors/consumer.py",
+        "actors/consumer/consumer.py",
         "            self.membership.poll_timed_out()\n",
         "            pass\n",
         "tests/actors/test_consumer_heartbeat.py::test_an_application_that_does_not_poll_in_time_leaves_the_group",
     ),
     Mutation(  # wait for the commit before a join for ever
-        "actors/rebalancing.py",
+        "actors/consumer/rebalancing.py",
         "self._prepare_until_us = now_us + config.max_poll_interval_ms * 1000",
         "self._prepare_until_us = now_us + config.max_poll_interval_ms * 1_000_000",
         "tests/actors/test_consumer_rebalance.py"
         "::test_a_commit_before_the_join_that_is_not_answered_does_not_hold_it_back_for_ever",
     ),
     Mutation(  # a cooperative member that gave something up does not come back
-        "protocol/rebalance.py",
+        "protocol/rebalancing/rules.py",
         "rejoin=bool(revoked)",
         "rejoin=False",
         "tests/actors/test_consumer_rebalance.py"
         "::test_a_cooperative_member_gives_up_only_what_is_taken_away_and_then_rejoins",
     ),
     Mutation(  # return records of partitions that are about to be revoked
-        "actors/positions.py",
+        "actors/consumer/positions.py",
         "            one.serving = False\n            one.buffer = []",
         "            one.buffer = []",
         "tests/actors/test_consumer_rebalance.py"
         "::test_records_are_not_returned_any_more_once_the_commit_before_the_join_is_sent",
     ),
     Mutation(  # a leader that does not watch metadata
-        "actors/rebalancing.py",
+        "actors/consumer/rebalancing.py",
         "if self.is_leader and self._assigned_from != self._snapshot():",
         "if False:",
         "tests/actors/test_consumer_rebalance.py::test_a_leader_rejoins_when_a_topic_grows",

@@ -4,63 +4,63 @@ from tests.mutations import Mutation
 
 MUTATIONS = [
     Mutation(
-        "actors/partition_states.py",
+        "actors/controller/partition_states.py",
         "PartitionState(outcome.leader, each.state.leader_epoch + 1, outcome.isr, context.epoch)",
         "PartitionState(outcome.leader, each.state.leader_epoch, outcome.isr, context.epoch)",
         "leadership",  # an election that opens no new epoch
         ("broker-crash-and-return:1",),
     ),
     Mutation(
-        "actors/partition_states.py",
+        "actors/controller/partition_states.py",
         'settings[at[0]].get(UNCLEAN_KEY, default) == "true"',
         'settings[at[0]].get(UNCLEAN_KEY, default) != ""',
         "replicas",  # unclean elections where they are forbidden
         ("last_in_sync_down.toml:1",),
     ),
     Mutation(
-        "actors/isr.py",
+        "actors/broker/isr.py",
         "        if self.proposed is None:\n            return self.members\n",
         "        if self.members:\n            return self.members\n",
         "leadership",  # those whom an ISR change would add do not count while it is undecided
         ("slow-follower:1",),
     ),
     Mutation(
-        "actors/replica_control.py",
+        "actors/broker/control.py",
         "elif desk.rules.checks_controller_epoch and request.controller_epoch < desk.controller_epoch:",
         "elif False:",
         "leadership",  # a deposed controller is obeyed
         ("two_controllers.toml:3",),
     ),
     Mutation(
-        "actors/replica_states.py",
+        "actors/controller/replica_states.py",
         "        context.leadership.update(known_now)\n",
         "",
         "agreement",  # what the controller wrote does not get into what it tells the brokers
         ("broker-crash-and-return:1",),
     ),
     Mutation(
-        "actors/broker_reports.py",
+        "actors/controller/reports.py",
         "        yield from self._controller.store.write([delete(path) for path in paths])\n",
         "",
         "agreement",  # announcements of ISR changes stay in the store
         ("slow-follower:1",),
     ),
     Mutation(
-        "actors/cluster_view.py",
+        "actors/broker/view.py",
         "                rows[number] = _row(state, alive)",
         "                rows.setdefault(number, _row(state, alive))",
         "agreement",  # metadata caches keep what they heard first
         ("broker-crash-and-return:1",),
     ),
     Mutation(
-        "actors/replica.py",
+        "actors/broker/replica.py",
         "        if offset <= self.log.high_watermark:\n            return False\n",
         "        if offset <= self.log.high_watermark or offset > 60:\n            return False\n",
         "recovery",  # the high watermark gets stuck
         ("replicated-steady:1",),
     ),
     Mutation(
-        "actors/replica.py",
+        "actors/broker/replica.py",
         "        return max(0, min((self.log.high_watermark - row.fetch_offset)",
         "        self.log._visible_end = self.log.end_offset\n"
         "        return max(0, min((self.log.high_watermark - row.fetch_offset)",

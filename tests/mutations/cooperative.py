@@ -13,14 +13,14 @@ MUTATIONS = [
         GROWTH,
     ),
     Mutation(
-        "actors/rebalancing.py",
+        "actors/consumer/rebalancing.py",
         "        self._consumer.membership.request_rejoin(REVOKED)\n",
         "",
         "liveness",  # a member that revoked does not come back
         ("cooperative-rolling-restart:1",),
     ),
     Mutation(
-        "protocol/kip_429.py",
+        "protocol/rebalancing/kip_429.py",
         "tuple(at for at in partitions if at not in claims or owner[at] == one),",
         "tuple(partitions),",
         "cooperative",  # the page's leader assigns what it only just revoked

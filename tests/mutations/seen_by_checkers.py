@@ -5,7 +5,7 @@ from tests.mutations import Mutation
 MUTATIONS = [
     # --- coordinator ---
     Mutation(
-        "actors/group.py",
+        "actors/coordinator/group.py",
         """                return error
             if generation != self.generation:
                 return ErrorCode.ILLEGAL_GENERATION
@@ -16,20 +16,20 @@ MUTATIONS = [
         ("static_zombie.toml:2",),
     ),
     Mutation(
-        "actors/group_rebalance.py",
+        "actors/coordinator/rebalance.py",
         "        self.generation += 1\n",
         "        self.generation += not self.generation\n",
         "group-protocol",  # the second generation has the first one's number
     ),
     Mutation(
-        "actors/group_rebalance.py",
+        "actors/coordinator/rebalance.py",
         "        self.desk.start_timer(member.timer, member.session_timeout_ms * US_PER_MS)",
         "        self.desk.stop_timer(member.timer)",
         "liveness",  # no session ever expires
         ("crash_for_good.toml:1",),
     ),
     Mutation(
-        "actors/group.py",
+        "actors/coordinator/group.py",
         "            self.desk.write(self.partition, (record,), SyncWrite(self, self.generation, assignments))",
         "            self.desk.write(self.partition, (record,), SyncWrite(self, self.generation, assignments))\n"
         "            self.sync_written(SyncWrite(self, self.generation, assignments), _NONE)",
@@ -37,7 +37,7 @@ MUTATIONS = [
         ("coordinator-failover-stable:6",),
     ),
     Mutation(
-        "actors/group.py",
+        "actors/coordinator/group.py",
         """            return ErrorCode.ILLEGAL_GENERATION
         assert self.state is not EMPTY, f"{self.name}: {request.member_id} is a member of an empty group"
         return ErrorCode.REBALANCE_IN_PROGRESS if self.state is PREPARING else _NONE""",
@@ -47,14 +47,14 @@ MUTATIONS = [
         ("crash_for_good.toml:1",),
     ),
     Mutation(
-        "actors/group_replay.py",
+        "actors/coordinator/replay.py",
         "            offsets.commit(partition, Kept(record.value, position))",
         "            offsets.commit_pending(0, partition, Kept(record.value, position))",
         "commits",  # a failover forgets the committed offsets
         ("coordinator-failover-preparing:2",),
     ),
     Mutation(
-        "actors/group.py",
+        "actors/coordinator/group.py",
         "        if group.members:\n            group.state = STABLE\n",
         "",
         "group-protocol",  # a group with members is loaded as Empty
@@ -62,47 +62,47 @@ MUTATIONS = [
     ),
     # --- consumer ---
     Mutation(
-        "protocol/rebalance.py",
+        "protocol/rebalancing/rules.py",
         '    """Give up all before joining; the listener hears of it even when there is nothing."""\n    return owned',
         '    """Give up all before joining; the listener hears of it even when there is nothing."""\n    return ()',
         "one-owner",  # an eager member joins with what it owns
     ),
     Mutation(
-        "protocol/rebalance.py",
+        "protocol/rebalancing/rules.py",
         "    revoked = minus(owned, assigned)\n    return Changes(revoked,",
         "    revoked: Partitions = ()\n    return Changes(revoked,",
         "lifecycle",  # a cooperative member keeps what was taken away
         ("cooperative_growth.toml:1",),
     ),
     Mutation(
-        "actors/positions.py",
+        "actors/consumer/positions.py",
         "OffsetToCommit(topic=one.topic, partition=one.number, offset=one.position)",
         "OffsetToCommit(topic=one.topic, partition=one.number, offset=one.position + 1)",
         "commits",  # commits are ahead of the work
         ("steady-group:1",),
     ),
     Mutation(
-        "actors/positions.py",
+        "actors/consumer/positions.py",
         '                self._set(one, row.offset, "committed")',
         '                self._set(one, row.offset // 2, "committed")',
         "commits",  # a new owner begins before the committed offset
     ),
     Mutation(
-        "actors/fetching.py",
+        "actors/consumer/fetching.py",
         "                    last = first + at_most\n",
         "                    last = first + at_most\n                    first += 1\n",
         "processing",  # a record is skipped where a poll cuts a batch
         ("overload.toml:1",),
     ),
     Mutation(
-        "actors/rebalancing.py",
+        "actors/consumer/rebalancing.py",
         "        positions.drop(revoked)\n",
         "",
         "lifecycle",  # revoked partitions are still owned
     ),
     # --- data path and world ---
     Mutation(
-        "actors/broker.py",
+        "actors/broker/arranged.py",
         "            self.append(hosted.log_name, hosted.records(), self._last_token)\n",
         "            self.append(hosted.log_name, hosted.records(), self._last_token)\n"
         "            self._appended(hosted, ErrorCode.NONE)\n",
@@ -110,7 +110,7 @@ MUTATIONS = [
         ("broker_power_cuts.toml:6",),
     ),
     Mutation(
-        "emulator/world.py",
+        "emulator/engine/world.py",
         """        if host.actors.get(actor.name) is not actor:
             return None
         if timer.due_us < 0:""",
@@ -119,7 +119,7 @@ MUTATIONS = [
         ("crash_for_good.toml:1",),
     ),
     Mutation(
-        "emulator/world.py",
+        "emulator/engine/world.py",
         """        if host.condition is Condition.PAUSED:
             host.held.append(entry)
             return None

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
-from protocol.codec import seal
-from protocol.schema import MESSAGES, STRUCTS, Field, MessageSpec
+from kemu.protocol.wire.codec import seal
+from kemu.protocol.wire.schema import MESSAGES, STRUCTS, Field, MessageSpec
 from tests.strategies import carried, every_version
 
 FILE = Path(__file__).parent / "wire" / "golden.json"

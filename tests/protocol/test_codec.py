@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from protocol.codec import CodecError, Malformed, TooLarge, UnsupportedVersion, seal, unseal
-from protocol.errors import ErrorCode
-from protocol.messages.group import Heartbeat, HeartbeatReply, JoinGroup, JoinProtocol, LeaveGroup, ListGroups
-from protocol.schema import MESSAGES, REQUEST, SPECS, STRUCTS, MessageSpec, message, since, struct
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.group import Heartbeat, HeartbeatReply, JoinGroup, JoinProtocol, LeaveGroup, ListGroups
+from kemu.protocol.wire.codec import CodecError, Malformed, TooLarge, UnsupportedVersion, seal, unseal
+from kemu.protocol.wire.schema import MESSAGES, REQUEST, SPECS, STRUCTS, MessageSpec, message, since, struct
 from tests.protocol.golden import name_of, sample
 from tests.strategies import every_version, messages
 

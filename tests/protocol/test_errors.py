@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocol.errors import MEANING, ErrorCode
+from kemu.protocol.errors import MEANING, ErrorCode
 
 KAFKAS = {
     "NONE": 0,

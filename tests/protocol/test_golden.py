@@ -2,8 +2,8 @@
 
 import json
 
-from protocol.codec import unseal
-from protocol.schema import SPECS
+from kemu.protocol.wire.codec import unseal
+from kemu.protocol.wire.schema import SPECS
 from tests.protocol.golden import FILE, golden, name_of
 
 REWRITE = "if this is meant: python -m tests.protocol.golden --rewrite"

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.codec import Malformed, TooLarge, UnsupportedVersion
-from protocol.messages.member import (
+from kemu.protocol.messages.member import (
     HIGHEST_VERSION,
     Assignment,
     Subscription,
@@ -18,6 +17,7 @@ from protocol.messages.member import (
     subscribed_topics,
     version_of,
 )
+from kemu.protocol.wire.codec import Malformed, TooLarge, UnsupportedVersion
 from tests.protocol.vectors import ROWS, TESTED, examples, pairs, raw
 from tests.strategies import ASSIGNMENTS, SUBSCRIPTIONS
 

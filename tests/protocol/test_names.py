@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.names import OFFSETS_PARTITIONS, host_of, java_string_hash, offsets_partition_of
+from kemu.protocol.names import OFFSETS_PARTITIONS, host_of, java_string_hash, offsets_partition_of
 from tests.protocol.vectors import examples
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol import nodes
-from protocol.nodes import Assignment, BadNode, PartitionState
+from kemu.protocol import nodes
+from kemu.protocol.nodes import Assignment, BadNode, PartitionState
 
 ids = st.lists(st.integers(0, 9), unique=True, max_size=4).map(tuple)
 names = st.text("abc.-_", min_size=1, max_size=5)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.placement import CannotPlace, place, racks_in_turn
+from kemu.protocol.placement import CannotPlace, place, racks_in_turn
 
 
 def test_kafkas_own_example():

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.assign.base import RebalanceProtocol, Subscriber
-from protocol.assign.registry import ASSIGNORS
-from protocol.rebalance import COOPERATIVE, EAGER, MEMBER_RULES, Changes, Given, common_protocol
+from kemu.protocol.assign.base import RebalanceProtocol, Subscriber
+from kemu.protocol.assign.registry import ASSIGNORS
+from kemu.protocol.rebalancing.rules import COOPERATIVE, EAGER, MEMBER_RULES, Changes, Given, common_protocol
 
 partitions = st.lists(st.tuples(st.sampled_from("tu"), st.integers(0, 5)), unique=True).map(tuple)
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.codec import CodecError, Malformed, UnsupportedVersion
-from protocol.messages.records import (
+from kemu.protocol.messages.records import (
     HIGHEST_VERSION,
     GroupMetadata,
     GroupRecord,
@@ -23,6 +22,7 @@ from protocol.messages.records import (
     offset_record,
     offset_tombstone,
 )
+from kemu.protocol.wire.codec import CodecError, Malformed, UnsupportedVersion
 from tests.protocol.vectors import examples
 from tests.strategies import GROUPS, INT32, INT64, STORED_OFFSETS, TEXT
 

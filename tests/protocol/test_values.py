@@ -6,13 +6,13 @@ import msgpack
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-import emulator.facts  # noqa: F401 (the import fills the registry)
-from protocol.codec import Malformed
-from protocol.commands import AnswerNext, Start
-from protocol.errors import ErrorCode
-from protocol.notes import AssignmentReceived, Processed
-from protocol.schema import STRUCTS, WHOLE
-from protocol.values import VALUES, from_row, to_row, value
+import kemu.emulator.facts  # noqa: F401 (the import fills the registry)
+from kemu.protocol.commands import AnswerNext, Start
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.notes.groups import AssignmentReceived, Processed
+from kemu.protocol.wire.codec import Malformed
+from kemu.protocol.wire.schema import STRUCTS, WHOLE
+from kemu.protocol.wire.values import VALUES, from_row, to_row, value
 from tests.strategies import instances
 
 EVERY_VALUE = [pytest.param(cls, id=name) for name, cls in VALUES.items()]

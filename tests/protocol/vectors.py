@@ -1,12 +1,12 @@
 """The rows of tests/vectors/wire_examples.json, by schema."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROWS: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "vectors" / "wire_examples.json").read_text())
+from tests.case_files import load
+
+ROWS: list[dict[str, Any]] = load("wire_examples.json")
 TESTED = {
     "ConsumerProtocolSubscription",
     "ConsumerProtocolAssignment",

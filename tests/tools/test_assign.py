@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from protocol.assign.registry import ASSIGNORS
-from tools.cli import kemu, main
+from kemu.protocol.assign.registry import ASSIGNORS
+from kemu.tools.cli import kemu, main
 
 EXAMPLE_3: dict[str, Any] = {
     "partitions_per_topic": {"t0": 2, "t1": 2},

@@ -2,10 +2,10 @@
 
 import pytest
 
-from protocol.assign.sticky import STICKY
-from tools.bench.assign import Case, changes, measure
-from tools.bench.groups import SHAPES
-from tools.bench.other_clients import CLIENTS, understood
+from kemu.protocol.assign.sticky import STICKY
+from kemu.tools.bench.assign import Case, changes, measure
+from kemu.tools.bench.groups import SHAPES
+from kemu.tools.bench.other_clients import CLIENTS, understood
 
 # kafka-python reads its message schemas in a way Python 3.11 deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -34,7 +34,7 @@ def test_other_clients_get_what_members_own_and_the_group_changes_by_one_member(
 
 
 def test_a_quick_run_has_every_kind_of_figure() -> None:
-    """``python -m tools.bench assign --quick``."""
+    """``python -m kemu.tools.bench assign --quick``."""
     said: list[str] = []
 
     figures = measure(said.append, quick=True)

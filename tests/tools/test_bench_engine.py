@@ -1,6 +1,6 @@
 """The engine's bench runs and gives every figure it promises (how fast is not a test)."""
 
-from tools.bench import engine
+from kemu.tools.bench import engine
 
 PROMISED = {
     "trio_steps_per_roundtrip",

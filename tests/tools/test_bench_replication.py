@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tools.bench import replication
-from tools.bench.__main__ import main
+from kemu.tools.bench import replication
+from kemu.tools.bench.__main__ import main
 
 FAILURES = ("controller_failover", "broker_crash")
 STEADY = ("steady_idle", "steady_flowing")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import bootstrap, check
+from kemu.tools import bootstrap, check
 
 ROOT = Path(bootstrap.ROOT)
 

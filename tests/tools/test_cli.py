@@ -13,20 +13,20 @@ import attrs
 import pytest
 from click.testing import CliRunner, Result
 
-import emulator.runner
-from emulator.checkers import CHECKERS
-from emulator.checkers.base import Violation
-from emulator.faults import ACTIONS
-from emulator.reading import ScenarioError
-from emulator.replication import PAST_BUGS
-from emulator.runner import RunResult
-from emulator.scenario_files import load_scenario, presets, with_values
-from emulator.settings import SET_BY_SCENARIO, fields_of
-from protocol.config import BrokerConfig, ConsumerConfig, ControllerConfig, ReplicaConfig
-from tests.emulator.test_scenario import WHOLE
-from tools import exits
-from tools.cli import COMMANDS, kemu, main
-from tools.describe import SCENARIO_KEYS
+import kemu.emulator.runner
+from kemu.emulator.checkers import CHECKERS
+from kemu.emulator.checkers.base import Violation
+from kemu.emulator.plan.actions import ACTIONS
+from kemu.emulator.runner import RunResult
+from kemu.emulator.scenario.files import load_scenario, presets, with_values
+from kemu.emulator.scenario.replication import PAST_BUGS
+from kemu.emulator.text.kafka_keys import SET_BY_SCENARIO, fields_of
+from kemu.emulator.text.tables import ScenarioError
+from kemu.protocol.config import BrokerConfig, ConsumerConfig, ControllerConfig, ReplicaConfig
+from kemu.tools import exits
+from kemu.tools.cli import COMMANDS, kemu, main
+from kemu.tools.commands.describe import SCENARIO_KEYS
+from tests.emulator.scenario.test_scenario import WHOLE
 
 SHORT = ("--set", "duration=20s")
 CRASH = """
@@ -75,7 +75,7 @@ def crash_file(tmp_path: Path) -> str:
 @pytest.fixture(name="verdict")
 def fake_verdicts(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Makes every run end with another verdict than it had."""
-    real = emulator.runner.run
+    real = kemu.emulator.runner.run
 
     def end_with(verdict: str, broke: str = "") -> None:
         def run(*arguments: Any, **options: Any) -> RunResult:
@@ -85,7 +85,7 @@ def fake_verdicts(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             result = real(*arguments, **options)
             return attrs.evolve(result, verdict=verdict, violations=() if broke else found, broke=broke)
 
-        monkeypatch.setattr(emulator.runner, "run", run)
+        monkeypatch.setattr(kemu.emulator.runner, "run", run)
 
     return end_with
 
@@ -172,13 +172,13 @@ def test_running_twice_compares_the_digests(crash: str) -> None:
 
 def test_a_run_that_differs_from_itself_is_nondeterminism(crash: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit code 3, and the command that shows it."""
-    real, calls = emulator.runner.run, []
+    real, calls = kemu.emulator.runner.run, []
 
     def moody(*arguments: Any, **options: Any) -> RunResult:
         calls.append(1)
         return attrs.evolve(real(*arguments, **options), digest=f"{len(calls):032}")
 
-    monkeypatch.setattr(emulator.runner, "run", moody)
+    monkeypatch.setattr(kemu.emulator.runner, "run", moody)
     result = call("run", crash, "--twice")
 
     assert result.exit_code == exits.NONDETERMINISM
@@ -492,22 +492,24 @@ def test_every_command_of_the_table_exists_and_explains_itself(name: str) -> Non
 
 
 def test_the_command_runs_as_a_module_and_imports_little_for_its_help() -> None:
-    """``python -m tools.cli``; neither Trio nor Spark is loaded for a help text."""
-    heavy = "{'trio', 'pyspark', 'rich', 'emulator.world', 'protocol.messages'}"
-    script = "import sys; sys.argv=['kemu','--help']; import tools.cli as c\ntry: c.main()\nexcept SystemExit: pass\n"
+    """``python -m kemu``; neither Trio nor Spark is loaded for a help text."""
+    heavy = "{'trio', 'pyspark', 'rich', 'kemu.emulator.engine.world', 'kemu.protocol.messages'}"
+    script = (
+        "import sys; sys.argv=['kemu','--help']; import kemu.tools.cli as c\ntry: c.main()\nexcept SystemExit: pass\n"
+    )
     script += f"loaded = {heavy} & set(sys.modules)\nassert not loaded, loaded"
     outcome = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
 
     assert outcome.returncode == 0, outcome.stderr
     module = subprocess.run(
-        [sys.executable, "-m", "tools.cli", "--version"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "kemu.tools.cli", "--version"], capture_output=True, text=True, check=False
     )
     assert module.stdout.startswith("kemu ")
 
 
 def test_a_reader_that_stops_reading_is_no_error() -> None:
     """``kemu describe | head -1``."""
-    command = f"'{sys.executable}' -m tools.cli describe | head -1"
+    command = f"'{sys.executable}' -m kemu.tools.cli describe | head -1"
     outcome = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
 
     assert outcome.stdout == "scenario\n"

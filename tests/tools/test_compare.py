@@ -5,12 +5,12 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from emulator.costs import FIGURES, Bill, Costs
-from emulator.runner import run
-from emulator.scenario_files import load_scenario, with_values
-from emulator.swarm import random_faults
-from tools.cli import kemu
-from tools.compare_command import DEFAULT_CONTENDERS, contenders_of
+from kemu.emulator.metrics.costs import FIGURES, Bill, Costs
+from kemu.emulator.runner import run
+from kemu.emulator.scenario.files import load_scenario, with_values
+from kemu.emulator.scenario.random_faults import random_faults
+from kemu.tools.cli import kemu
+from kemu.tools.commands.compare import DEFAULT_CONTENDERS, contenders_of
 
 
 def call(*arguments: str) -> Result:

@@ -5,14 +5,14 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from emulator.checkers import checkers_for
-from emulator.checkers.base import Violation
-from emulator.facts import Seen
-from emulator.replay import scenario_of
-from emulator.runner import run
-from emulator.scenario_files import load_scenario, with_values
-from emulator.traces import Step, TraceWriter, facts_of, read_trace
-from tools.explain import explain
+from kemu.emulator.checkers import checkers_for
+from kemu.emulator.checkers.base import Violation
+from kemu.emulator.facts import Seen
+from kemu.emulator.replay import scenario_of
+from kemu.emulator.runner import run
+from kemu.emulator.scenario.files import load_scenario, with_values
+from kemu.emulator.trace.traces import Step, TraceWriter, facts_of, read_trace
+from kemu.tools.commands.explain import explain
 
 SETTINGS = ("duration=25s", "plan.0.at=8s", "plan.0.for=8s", "members=2", "partitions=2", "session.timeout.ms=6000")
 

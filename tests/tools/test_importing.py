@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from emulator.scenario import Scenario
-from emulator.scenario_files import scenario_from_toml
+from kemu.emulator.scenario.files import scenario_from_toml
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.tools.cli import main
+from kemu.tools.commands.import_ import import_files
+from kemu.tools.kafka_files.kafka_output import Found, Line, OutputReader
 from tests.tools.kafka_samples import (
     BROKER,
     CONSUMER,
@@ -25,9 +28,6 @@ from tests.tools.kafka_samples import (
     TOPICS_3,
     TOPICS_4,
 )
-from tools.cli import main
-from tools.importing import import_files
-from tools.kafka_output import Found, Line, OutputReader
 
 REAL = Path(__file__).parents[1] / "data" / "real"
 

@@ -2,8 +2,8 @@
 
 from random import Random
 
+from kemu.tools.bench.optimal_gap import OPTIMAL, optimal_gap, random_group
 from tests.protocol.assign.certificate import certify
-from tools.bench.optimal_gap import OPTIMAL, optimal_gap, random_group
 
 
 def test_the_same_seed_gives_the_same_figures():

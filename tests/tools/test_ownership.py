@@ -1,9 +1,9 @@
 """The picture of who owned what."""
 
-from emulator import facts
-from emulator.facts import Seen
-from protocol.notes import PartitionsAssigned, PartitionsLost, PartitionsRevoked
-from tools.ownership import NOBODY, Interval, Ownership, picture
+from kemu.emulator import facts
+from kemu.emulator.facts import Seen
+from kemu.protocol.notes.groups import PartitionsAssigned, PartitionsLost, PartitionsRevoked
+from kemu.tools.report.ownership import NOBODY, Interval, Ownership, picture
 
 SECOND = 1_000_000
 

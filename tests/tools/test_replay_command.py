@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from emulator.runner import run
-from emulator.scenario_files import load_scenario
-from tools.cli import kemu
+from kemu.emulator.runner import run
+from kemu.emulator.scenario.files import load_scenario
+from kemu.tools.cli import kemu
 
 
 @pytest.fixture(scope="module")

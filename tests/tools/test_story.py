@@ -1,20 +1,18 @@
 """The story of a run: turning points, in order, the routine left out."""
 
-from emulator import facts
-from emulator.facts import Seen
-from protocol.notes import (
+from kemu.emulator import facts
+from kemu.emulator.facts import Seen
+from kemu.protocol.notes.groups import GroupBecame, GroupLoaded, JoinPhaseCompleted
+from kemu.protocol.notes.replication import (
     BecameController,
     BrokersChanged,
     ControllerResigned,
     ControllerWriteRefused,
-    GroupBecame,
-    GroupLoaded,
     IsrChanged,
-    JoinPhaseCompleted,
     LeaderElectedForPartition,
     SessionEnded,
 )
-from tools.story import Story, clock_text, span_text
+from kemu.tools.report.story import Story, clock_text, span_text
 
 SECOND = 1_000_000
 

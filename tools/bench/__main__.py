@@ -1,4 +1,4 @@
-"""``python -m tools.bench AREA [--format json]``: what things cost, as ratios to a limit measured in the same run."""
+"""``python -m kemu.tools.bench AREA [--format json]``: costs, as ratios to a limit measured in the same run."""
 
 import importlib
 import json

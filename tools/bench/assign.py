@@ -14,13 +14,13 @@ from typing import Any
 
 from attrs import frozen
 
-from protocol.assign.base import Assignor
-from protocol.assign.cooperative import COOPERATIVE_STICKY
-from protocol.assign.score import is_balanced
-from protocol.assign.sticky import STICKY
-from tools.bench.groups import SHAPES, Group
-from tools.bench.optimal_gap import optimal_gap
-from tools.bench.other_clients import CLIENTS, Runner, understood
+from kemu.protocol.assign.base import Assignor
+from kemu.protocol.assign.cooperative import COOPERATIVE_STICKY
+from kemu.protocol.assign.search.score import is_balanced
+from kemu.protocol.assign.sticky import STICKY
+from kemu.tools.bench.groups import SHAPES, Group
+from kemu.tools.bench.optimal_gap import optimal_gap
+from kemu.tools.bench.other_clients import CLIENTS, Runner, understood
 
 Say = Callable[[str], None]
 

@@ -16,12 +16,12 @@ from typing import Any
 
 import trio
 
-from emulator.drive import drive_bare, drive_trio
-from emulator.faults import AddMembers
-from emulator.plan import At
-from emulator.runner import Run
-from emulator.scenario import BrokersSpec, ChecksSpec, GroupSpec, Scenario, TopicSpec
-from emulator.world import World
+from kemu.emulator.engine.drive import drive_bare, drive_trio
+from kemu.emulator.engine.world import World
+from kemu.emulator.plan.actions import AddMembers
+from kemu.emulator.plan.entries import At
+from kemu.emulator.runner import Run
+from kemu.emulator.scenario.scenario import BrokersSpec, ChecksSpec, GroupSpec, Scenario, TopicSpec
 
 SECOND = 1_000_000
 Drive = Callable[[World, int], None]

@@ -5,8 +5,8 @@ from random import Random
 
 from attrs import evolve, frozen
 
-from protocol.assign.base import Assignment, Assignor, Memory, Subscriber, Topics
-from protocol.names import MemberId
+from kemu.protocol.assign.base import Assignment, Assignor, Memory, Subscriber, Topics
+from kemu.protocol.names import MemberId
 
 
 @frozen

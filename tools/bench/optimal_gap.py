@@ -10,12 +10,12 @@ from typing import TypedDict
 
 from attrs import frozen
 
-from protocol.assign.base import Assignment, Memory, Subscriber, Topics
-from protocol.assign.claims import rightful_owners
-from protocol.assign.optimal import OPTIMAL, optimal_moves_bound
-from protocol.assign.score import balance_score
-from protocol.assign.sticky import STICKY
-from protocol.names import MemberId, TopicPartition
+from kemu.protocol.assign.base import Assignment, Memory, Subscriber, Topics
+from kemu.protocol.assign.claims import rightful_owners
+from kemu.protocol.assign.optimal import OPTIMAL, optimal_moves_bound
+from kemu.protocol.assign.search.score import balance_score
+from kemu.protocol.assign.sticky import STICKY
+from kemu.protocol.names import MemberId, TopicPartition
 
 
 class Excess(TypedDict):

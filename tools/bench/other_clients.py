@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from protocol.assign.base import Topics
-from tools.bench.groups import Group
+from kemu.protocol.assign.base import Topics
+from kemu.tools.bench.groups import Group
 
 Runner = Callable[[], object]
 """One assignment."""

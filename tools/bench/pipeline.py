@@ -10,13 +10,13 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from emulator.runner import run
-from tools.pipeline.campaign import begin, run_rest
-from tools.pipeline.cells import Spec, make_cells
-from tools.pipeline.run import analyze
-from tools.pipeline.session import LEAN, start_spark
-from tools.pipeline.shipping import fingerprint
-from tools.pipeline.source import read_rates
+from kemu.emulator.runner import run
+from kemu.tools.pipeline.campaign import begin, run_rest
+from kemu.tools.pipeline.cells import Spec, make_cells
+from kemu.tools.pipeline.run import analyze
+from kemu.tools.pipeline.session import LEAN, start_spark
+from kemu.tools.pipeline.shipping import fingerprint
+from kemu.tools.pipeline.source import read_rates
 
 PRESET = "cooperative-scale-in"
 MASTER = "local[2]"

@@ -17,19 +17,20 @@ from typing import Any
 
 from attrs import frozen
 
-from emulator.drive import drive_bare
-from emulator.facts import Seen
-from emulator.hosts import Condition
-from emulator.network import Packet
-from emulator.replicated_cluster import ReplicatedCluster
-from emulator.replication import ReplicationSpec
-from emulator.runner import Run
-from emulator.scenario import BrokersSpec, ChecksSpec, Scenario, TopicSpec
-from emulator.world import World
-from protocol.messages.control import UpdateMetadata
-from protocol.names import TopicPartition, host_of
-from protocol.notes import BecameController, BecameLeader, ControllerReady, RecordsAppended, SessionEnded
-from tools.bench.engine import SECOND, steady
+from kemu.emulator.cluster.replicated import ReplicatedCluster
+from kemu.emulator.engine.drive import drive_bare
+from kemu.emulator.engine.hosts import Condition
+from kemu.emulator.engine.network import Packet
+from kemu.emulator.engine.world import World
+from kemu.emulator.facts import Seen
+from kemu.emulator.runner import Run
+from kemu.emulator.scenario.replication import ReplicationSpec
+from kemu.emulator.scenario.scenario import BrokersSpec, ChecksSpec, Scenario, TopicSpec
+from kemu.protocol.messages.control import UpdateMetadata
+from kemu.protocol.names import TopicPartition, host_of
+from kemu.protocol.notes.groups import RecordsAppended
+from kemu.protocol.notes.replication import BecameController, BecameLeader, ControllerReady, SessionEnded
+from kemu.tools.bench.engine import SECOND, steady
 
 Say = Callable[[str], None]
 

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from emulator.runner import run
-from tools.exits import OF_VERDICT
-from tools.pipeline.cells import Cell, Chunk, Spec, make_chunks, spec_from_dict
-from tools.pipeline.worker import SUMMARY, read_summary, run_chunk
+from kemu.emulator.runner import run
+from kemu.tools.exits import OF_VERDICT
+from kemu.tools.pipeline.cells import Cell, Chunk, Spec, make_chunks, spec_from_dict
+from kemu.tools.pipeline.worker import SUMMARY, read_summary, run_chunk
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,12 +14,12 @@ from typing import Any
 import attrs
 from attrs import frozen
 
-from emulator.reading import Problem, ScenarioError, nearest
-from emulator.scenario import Scenario
-from emulator.scenario_files import load_scenario, with_actions, with_values
-from emulator.scenario_reading import scenario_from_dict
-from protocol.profiles import DEFAULT_PROFILE, PROFILES
-from tools.run_command import Request
+from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
+from kemu.emulator.scenario.reading import scenario_from_dict
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.text.tables import Problem, ScenarioError, nearest
+from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
+from kemu.tools.commands.run import Request
 
 CHUNK_S = 4.0
 """Seconds of work in a chunk, as far as can be told."""

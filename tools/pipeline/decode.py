@@ -13,16 +13,16 @@ from typing import Any
 import msgpack
 from attrs import field, frozen, mutable
 
-from emulator.blocks import TraceError, blocks_of, first_block
-from emulator.facts import FaultApplied, FaultEnded, Seen
-from emulator.faults import kind_of
-from emulator.plan_text import describe_entry
-from emulator.rows import EVENT_NAMES, NOTE, RECEIVED, TOLD
-from emulator.scenario_reading import scenario_from_dict
-from emulator.traces import BROKEN, FACT, FOOTER, HEADER, PACKET, STEP, VIOLATION, Footer, Header
-from protocol.values import from_row
-from tools.pipeline.rows import FaultTimes, note_row
-from tools.pipeline.schemas import RUNS
+from kemu.emulator.facts import FaultApplied, FaultEnded, Seen
+from kemu.emulator.plan.actions import kind_of
+from kemu.emulator.plan.words import describe_entry
+from kemu.emulator.scenario.reading import scenario_from_dict
+from kemu.emulator.trace.blocks import TraceError, blocks_of, first_block
+from kemu.emulator.trace.rows import EVENT_NAMES, NOTE, RECEIVED, TOLD
+from kemu.emulator.trace.traces import BROKEN, FACT, FOOTER, HEADER, PACKET, STEP, VIOLATION, Footer, Header
+from kemu.protocol.wire.values import from_row
+from kemu.tools.pipeline.rows import FaultTimes, note_row
+from kemu.tools.pipeline.schemas import RUNS
 
 BLOCK_BITS = 26
 PLACE_BITS = 12

@@ -13,17 +13,17 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from emulator.checkers import checkers_for
-from emulator.checkers.base import Violation
-from emulator.facts import Seen
-from emulator.metrics import Metrics
-from emulator.runner import verdict_of
-from emulator.scenario import Scenario
-from emulator.scenario_reading import scenario_from_dict
-from protocol.values import from_row
-from tools.pipeline.rows import metric_columns
-from tools.pipeline.schemas import REBALANCES, VIOLATIONS, Schema
-from tools.pipeline.tables.common import of
+from kemu.emulator.checkers import checkers_for
+from kemu.emulator.checkers.base import Violation
+from kemu.emulator.facts import Seen
+from kemu.emulator.metrics.metrics import Metrics
+from kemu.emulator.runner import verdict_of
+from kemu.emulator.scenario.reading import scenario_from_dict
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.protocol.wire.values import from_row
+from kemu.tools.pipeline.rows import metric_columns
+from kemu.tools.pipeline.schemas import REBALANCES, VIOLATIONS, Schema
+from kemu.tools.pipeline.tables.common import of
 
 JUDGED = Schema(
     "judged",

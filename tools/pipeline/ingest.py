@@ -27,10 +27,10 @@ from attrs import frozen
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from tools.pipeline.campaign import SPEC, Campaign, CampaignError, load
-from tools.pipeline.decode import Span
-from tools.pipeline.folds import judged, rebalances_of, with_figures
-from tools.pipeline.schemas import (
+from kemu.tools.pipeline.campaign import SPEC, Campaign, CampaignError, load
+from kemu.tools.pipeline.decode import Span
+from kemu.tools.pipeline.folds import judged, rebalances_of, with_figures
+from kemu.tools.pipeline.schemas import (
     BAD_RECORDS,
     FAULTS,
     NOTES,
@@ -43,9 +43,9 @@ from tools.pipeline.schemas import (
     VIOLATIONS,
     Schema,
 )
-from tools.pipeline.source import KemuSource, batches, run_prefix, spans_of, trace_files
-from tools.pipeline.tables import DERIVED
-from tools.pipeline.worker import TRACES
+from kemu.tools.pipeline.source import KemuSource, batches, run_prefix, spans_of, trace_files
+from kemu.tools.pipeline.tables import DERIVED
+from kemu.tools.pipeline.worker import TRACES
 
 PARTS = "parts.json"
 OF_CHUNKS = (RUNS, NOTES, FAULTS, VIOLATIONS, REBALANCES)

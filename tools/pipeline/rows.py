@@ -7,11 +7,12 @@ from typing import Any
 
 import msgpack
 
-from emulator.facts import FaultApplied, FaultEnded, Seen
-from emulator.runner import RunResult
-from protocol.notes import HighWatermarkAdvanced, Processed, RecordsAcknowledged, RecordsAppended, RecordsReplicated
-from protocol.values import to_row
-from tools.pipeline.schemas import NOTES
+from kemu.emulator.facts import FaultApplied, FaultEnded, Seen
+from kemu.emulator.runner import RunResult
+from kemu.protocol.notes.groups import Processed, RecordsAcknowledged, RecordsAppended
+from kemu.protocol.notes.replication import HighWatermarkAdvanced, RecordsReplicated
+from kemu.protocol.wire.values import to_row
+from kemu.tools.pipeline.schemas import NOTES
 
 DATA_PATH = (RecordsAppended, RecordsAcknowledged, RecordsReplicated, HighWatermarkAdvanced, Processed)
 """Four facts of five, and of little use without the rest of the trace: a run's other facts are kept always, these where

@@ -18,12 +18,12 @@ from attrs import field, frozen, mutable
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from tools.pipeline.campaign import CampaignError
-from tools.pipeline.ingest import New, Tables
-from tools.pipeline.marts import MARTS
-from tools.pipeline.quality import Broken, check
-from tools.pipeline.schemas import NOTES, RECORDED, RUNS
-from tools.pipeline.tables import DERIVED, TABLES
+from kemu.tools.pipeline.campaign import CampaignError
+from kemu.tools.pipeline.ingest import New, Tables
+from kemu.tools.pipeline.marts import MARTS
+from kemu.tools.pipeline.quality import Broken, check
+from kemu.tools.pipeline.schemas import NOTES, RECORDED, RUNS
+from kemu.tools.pipeline.tables import DERIVED, TABLES
 
 Say = Callable[[str], None]
 

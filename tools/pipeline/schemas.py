@@ -148,7 +148,7 @@ REBALANCES = _schema(
     members long, rounds long, moved long, stop_the_world_us long
     """,
 )
-"""As the metrics of a run count them (``emulator.rebalances``); ``ended_us`` null: not over when the run was."""
+"""As the metrics of a run count them (``metrics.rebalances``); ``ended_us`` null: not over when the run was."""
 
 BAD_RECORDS = _schema("bad_records", "path string, at_byte long, unread_bytes long, why string")
 """What could not be read in a trace directory: files that are no traces, and where the good part of others ends."""

@@ -254,6 +254,6 @@ def _why_not(error: BaseException, master: str) -> str:
 
 def _ship_package(spark: "SparkSession") -> None:
     """Send our code, as one archive, to executors that may not have it (what it needs of PyPI they must have)."""
-    from tools.pipeline.shipping import build_archive
+    from kemu.tools.pipeline.shipping import build_archive
 
     spark.sparkContext.addPyFile(str(build_archive(cache_folder())))

@@ -8,15 +8,18 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-PACKAGES = ("protocol", "actors", "emulator", "tools")
+FOLDERS = ("protocol", "actors", "emulator", "tools")
 SUFFIXES = (".py", ".toml", ".typed")
 
 
 def sources() -> list[tuple[str, bytes]]:
     """(path, content) of every file of our packages, sorted by path; from a folder or out of an archive."""
     found: list[tuple[str, bytes]] = []
-    for package in PACKAGES:
-        _collect(files(package), package, found)
+    for item in files("kemu").iterdir():
+        if item.name.endswith(SUFFIXES):  # its folders may be links to those below
+            found.append((f"kemu/{item.name}", item.read_bytes()))
+    for folder in FOLDERS:
+        _collect(files(f"kemu.{folder}"), f"kemu/{folder}", found)
     return sorted(found)
 
 
@@ -34,7 +37,7 @@ def fingerprint() -> str:
     """Of what decides a run's outcome: the language, the machines and the world. 16 hexadecimal digits."""
     digest = hashlib.blake2b(digest_size=8)
     for path, content in sources():
-        if not path.startswith("tools/"):
+        if not path.startswith("kemu/tools/"):
             digest.update(f"{path}\0{len(content)}\0".encode())
             digest.update(content)
     return digest.hexdigest()

@@ -28,10 +28,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
-from emulator.blocks import MAGIC, TraceError, blocks_of, first_block
-from emulator.traces import HEADER
-from tools.pipeline.decode import Decoder, Span
-from tools.pipeline.schemas import BAD_RECORDS, EVENTS, OF_TRACES, Schema
+from kemu.emulator.trace.blocks import MAGIC, TraceError, blocks_of, first_block
+from kemu.emulator.trace.traces import HEADER
+from kemu.tools.pipeline.decode import Decoder, Span
+from kemu.tools.pipeline.schemas import BAD_RECORDS, EVENTS, OF_TRACES, Schema
 
 SUFFIX = ".kemu"
 BATCH_ROWS = 20_000

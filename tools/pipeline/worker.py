@@ -17,15 +17,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from emulator.blocks import first_block
-from emulator.runner import RunResult, run
-from emulator.scenario import Scenario
-from tools.exits import OF_VERDICT
-from tools.pipeline.cells import Cell, Chunk
-from tools.pipeline.rows import FaultTimes, NoteRows, fault_rows, rebalance_rows, run_row, violation_rows
-from tools.pipeline.schemas import FAULTS, NOTES, REBALANCES, RUNS, VIOLATIONS, Schema
-from tools.pipeline.shipping import fingerprint
-from tools.run_report import as_dict
+from kemu.emulator.runner import RunResult, run
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.trace.blocks import first_block
+from kemu.tools.exits import OF_VERDICT
+from kemu.tools.pipeline.cells import Cell, Chunk
+from kemu.tools.pipeline.rows import FaultTimes, NoteRows, fault_rows, rebalance_rows, run_row, violation_rows
+from kemu.tools.pipeline.schemas import FAULTS, NOTES, REBALANCES, RUNS, VIOLATIONS, Schema
+from kemu.tools.pipeline.shipping import fingerprint
+from kemu.tools.report.run_report import as_dict
 
 SUMMARY = "summary.json"
 TRACES = "traces.kemu"

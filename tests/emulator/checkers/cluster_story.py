@@ -1,17 +1,16 @@
 """Runs of a replicated cluster told by hand: one partition on three brokers, in few words. See ``story`` for groups."""
 
-from emulator.checkers import violations_of
-from emulator.checkers.agreement import Agreement
-from emulator.checkers.atlas import Loss
-from emulator.checkers.base import Checker, Violation
-from emulator.checkers.leadership import Leadership
-from emulator.checkers.recovery import Recovery
-from emulator.checkers.replicas import Replicas
-from emulator.facts import DiskTailLost, Healed, HostDown, HostStarted, RunStarted, Seen, TopicReplicated
-from protocol import notes
-from protocol.errors import ErrorCode
-from protocol.messages.data import PartitionMetadata, TopicMetadata
-from protocol.nodes import (
+from kemu.emulator.checkers import violations_of
+from kemu.emulator.checkers.agreement import Agreement
+from kemu.emulator.checkers.atlas import Loss
+from kemu.emulator.checkers.base import Checker, Violation
+from kemu.emulator.checkers.leadership import Leadership
+from kemu.emulator.checkers.recovery import Recovery
+from kemu.emulator.checkers.replicas import Replicas
+from kemu.emulator.facts import DiskTailLost, Healed, HostDown, HostStarted, RunStarted, Seen, TopicReplicated
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.data import PartitionMetadata, TopicMetadata
+from kemu.protocol.nodes import (
     CONTROLLER_EPOCH,
     Assignment,
     PartitionState,
@@ -24,6 +23,8 @@ from protocol.nodes import (
     topic_data,
     topic_path,
 )
+from kemu.protocol.notes import groups as notes
+from kemu.protocol.notes import replication as control_notes
 
 TOPIC, PRODUCER, READER, STORE = "t", "p1", "c1", "zk"
 BROKERS = (0, 1, 2)
@@ -86,7 +87,9 @@ class ClusterStory:
     def node(self, path: str, data: bytes = b"", *, what: str = "created", client: str | None = None) -> None:
         self.version += 1
         who = self.controller if client is None else client
-        fact = notes.NodeWritten(what=what, path=path, data=data, version=self.version, zxid=self.version, client=who)
+        fact = control_notes.NodeWritten(
+            what=what, path=path, data=data, version=self.version, zxid=self.version, client=who
+        )
         self.by(STORE, fact)
 
     def new_controller(self, broker: int) -> None:
@@ -110,14 +113,14 @@ class ClusterStory:
 
     def lead(self, broker: int, end: int = 0, watermark: int = 0, *, epoch: int | None = None) -> None:
         epoch = self.epoch if epoch is None else epoch
-        fact = notes.BecameLeader(
+        fact = control_notes.BecameLeader(
             topic=TOPIC, partition=0, leader_epoch=epoch, isr=self.isr, end_offset=end, high_watermark=watermark
         )
         self.by(f"b{broker}", fact)
 
     def follow(self, broker: int, end: int = 0, *, epoch: int | None = None) -> None:
         epoch = self.epoch if epoch is None else epoch
-        fact = notes.BecameFollower(
+        fact = control_notes.BecameFollower(
             topic=TOPIC, partition=0, leader_epoch=epoch, leader=self.leader, end_offset=end, high_watermark=0
         )
         self.by(f"b{broker}", fact)
@@ -135,16 +138,20 @@ class ClusterStory:
 
     def copy(self, broker: int, base: int, count: int, epoch: int | None = None) -> None:
         epoch = self.epoch if epoch is None else epoch
-        fact = notes.RecordsReplicated(topic=TOPIC, partition=0, base_offset=base, count=count, leader_epoch=epoch)
+        fact = control_notes.RecordsReplicated(
+            topic=TOPIC, partition=0, base_offset=base, count=count, leader_epoch=epoch
+        )
         self.by(f"b{broker}", fact)
 
     def advance(self, broker: int, watermark: int, epoch: int | None = None) -> None:
         epoch = self.epoch if epoch is None else epoch
-        fact = notes.HighWatermarkAdvanced(topic=TOPIC, partition=0, leader_epoch=epoch, high_watermark=watermark)
+        fact = control_notes.HighWatermarkAdvanced(
+            topic=TOPIC, partition=0, leader_epoch=epoch, high_watermark=watermark
+        )
         self.by(f"b{broker}", fact)
 
     def cut(self, broker: int, old: int, end: int) -> None:
-        fact = notes.Truncated(
+        fact = control_notes.Truncated(
             topic=TOPIC, partition=0, leader_epoch=self.epoch, old_end_offset=old, end_offset=end, why="told"
         )
         self.by(f"b{broker}", fact)
@@ -152,7 +159,7 @@ class ClusterStory:
     def restore(self, broker: int, end: int, *epochs: tuple[int, int]) -> None:
         """The broker starts again and finds this on its disk."""
         self.start(f"b{broker}")
-        fact = notes.ReplicaRestored(topic=TOPIC, partition=0, end_offset=end, high_watermark=0, epochs=epochs)
+        fact = control_notes.ReplicaRestored(topic=TOPIC, partition=0, end_offset=end, high_watermark=0, epochs=epochs)
         self.by(f"b{broker}", fact)
 
     def commit(self, base: int, count: int, *to: int) -> None:
@@ -163,28 +170,28 @@ class ClusterStory:
         self.advance(self.leader, base + count)
 
     def propose(self, broker: int, isr: tuple[int, ...], counted: tuple[int, ...]) -> None:
-        fact = notes.IsrProposed(topic=TOPIC, partition=0, leader_epoch=self.epoch, isr=isr, counted=counted)
+        fact = control_notes.IsrProposed(topic=TOPIC, partition=0, leader_epoch=self.epoch, isr=isr, counted=counted)
         self.by(f"b{broker}", fact)
 
     def take_isr(self, broker: int, isr: tuple[int, ...]) -> None:
         """The leader learns that the store has this ISR."""
-        fact = notes.IsrChanged(
+        fact = control_notes.IsrChanged(
             topic=TOPIC, partition=0, leader=broker, leader_epoch=self.epoch, isr=isr, zk_version=1, why="told"
         )
         self.by(f"b{broker}", fact)
 
     def refuse_isr(self, broker: int, isr: tuple[int, ...]) -> None:
-        fact = notes.IsrChangeFailed(topic=TOPIC, partition=0, leader_epoch=self.epoch, isr=isr, why="told")
+        fact = control_notes.IsrChangeFailed(topic=TOPIC, partition=0, leader_epoch=self.epoch, isr=isr, why="told")
         self.by(f"b{broker}", fact)
 
     def obey(self, broker: int, controller_epoch: int, broker_epoch: int) -> None:
-        fact = notes.ControlRequestTaken(
+        fact = control_notes.ControlRequestTaken(
             api="LeaderAndIsr", controller_epoch=controller_epoch, broker_epoch=broker_epoch
         )
         self.by(f"b{broker}", fact)
 
     def stop(self, broker: int, epoch: int) -> None:
-        self.by(f"b{broker}", notes.ReplicaStopped(topic=TOPIC, partition=0, leader_epoch=epoch, deleted=False))
+        self.by(f"b{broker}", control_notes.ReplicaStopped(topic=TOPIC, partition=0, leader_epoch=epoch, deleted=False))
 
     def cache(self, *brokers: int, live: tuple[int, ...] = BROKERS, gone: bool = False, **other: object) -> None:
         """These are told what the store has, or ``other`` than that."""
@@ -202,7 +209,7 @@ class ClusterStory:
             partitions=(PartitionMetadata(**{**row, **other}),),  # type: ignore[arg-type]
         )
         for broker in brokers:
-            fact = notes.MetadataCached(
+            fact = control_notes.MetadataCached(
                 live_brokers=live, topics=() if gone else (topic,), gone=((TOPIC, 0),) if gone else ()
             )
             self.by(f"b{broker}", fact)

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from emulator.checkers import make_checkers, violations_of
-from emulator.facts import Healed, HostDown, HostStarted, RunStarted, Seen
-from protocol import notes
+from kemu.emulator.checkers import make_checkers, violations_of
+from kemu.emulator.facts import Healed, HostDown, HostStarted, RunStarted, Seen
+from kemu.protocol.notes import groups as notes
 
 GROUP, TOPIC, COORDINATOR, BROKER, PRODUCER = "g", "t", "b0/coordinator", "b0", "p1"
 SECOND = 1_000_000

@@ -2,14 +2,14 @@
 
 import pytest
 
-from emulator import facts
-from emulator.checkers import CHECKERS
-from emulator.checkers.base import Checker
-from emulator.checkers.leadership import Leadership
-from emulator.checkers.lifecycle import Lifecycle
-from emulator.facts import Seen
-from protocol.commands import Start
-from protocol.notes import BecameLeader
+from kemu.emulator import facts
+from kemu.emulator.checkers import CHECKERS
+from kemu.emulator.checkers.base import Checker
+from kemu.emulator.checkers.leadership import Leadership
+from kemu.emulator.checkers.lifecycle import Lifecycle
+from kemu.emulator.facts import Seen
+from kemu.protocol.commands import Start
+from kemu.protocol.notes.replication import BecameLeader
 
 
 class LooksItself(Checker):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from actors.rebalancing import REVOKED
-from emulator.checkers.cooperative import MOST_REVOKING
-from protocol import notes
+from kemu.actors.consumer.rebalancing import REVOKED
+from kemu.emulator.checkers.cooperative import MOST_REVOKING
+from kemu.protocol.notes import groups as notes
 from tests.emulator.checkers.story import GROUP, Story
 
 

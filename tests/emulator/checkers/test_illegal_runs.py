@@ -2,9 +2,9 @@
 
 import pytest
 
-from emulator.checkers.base import MAX_VIOLATIONS
-from emulator.facts import HostPaused, HostStarted, TopicGrown
-from protocol import notes
+from kemu.emulator.checkers.base import MAX_VIOLATIONS
+from kemu.emulator.facts import HostPaused, HostStarted, TopicGrown
+from kemu.protocol.notes import groups as notes
 from tests.emulator.checkers.story import COORDINATOR, GROUP, TOPIC, Story
 
 

@@ -1,9 +1,9 @@
 """What the protocol allows, no checker may call wrong: each story is seen by all of them."""
 
-from emulator.checkers.liveness import Liveness
-from emulator.checkers.processing import Processing
-from emulator.facts import DiskTailLost, FaultApplied, HostPaused, HostResumed, TopicGrown
-from protocol import notes
+from kemu.emulator.checkers.liveness import Liveness
+from kemu.emulator.checkers.processing import Processing
+from kemu.emulator.facts import DiskTailLost, FaultApplied, HostPaused, HostResumed, TopicGrown
+from kemu.protocol.notes import groups as notes
 from tests.emulator.checkers.story import COORDINATOR, GROUP, TOPIC, Story
 
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.checkers.read_epochs import ReadEpochs
-from emulator.checkers.replica_truth import EpochLog, PartitionTruth
+from kemu.emulator.checkers.read_epochs import ReadEpochs
+from kemu.emulator.checkers.replica_truth import EpochLog, PartitionTruth
 
 RUNS = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), max_size=6)
 """(how much the epoch rises, how many records), one after the other."""

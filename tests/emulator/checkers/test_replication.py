@@ -2,9 +2,9 @@
 
 import pytest
 
-from emulator.checkers.atlas import ATLAS
-from emulator.facts import HostPaused, HostResumed
-from protocol.nodes import (
+from kemu.emulator.checkers.atlas import ATLAS
+from kemu.emulator.facts import HostPaused, HostResumed
+from kemu.protocol.nodes import (
     CONTROLLER_EPOCH,
     ISR_CHANGES,
     Assignment,

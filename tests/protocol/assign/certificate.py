@@ -10,8 +10,8 @@ from random import Random
 
 from attrs import frozen
 
-from protocol.assign.base import Assignment, Subscriber, Topics
-from protocol.names import MemberId, TopicPartition
+from kemu.protocol.assign.base import Assignment, Subscriber, Topics
+from kemu.protocol.names import MemberId, TopicPartition
 
 SINK = ("sink", "")
 

@@ -8,11 +8,11 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.assign.base import Assignment, Memory, Subscriber, Topics
-from protocol.assign.flow import Dealing
-from protocol.assign.levels import levels
-from protocol.assign.optimal import OPTIMAL, OPTIMAL_COOPERATIVE, optimal_moves_bound
-from protocol.names import MemberId
+from kemu.protocol.assign.base import Assignment, Memory, Subscriber, Topics
+from kemu.protocol.assign.optimal import OPTIMAL, OPTIMAL_COOPERATIVE, optimal_moves_bound
+from kemu.protocol.assign.search.flow import Dealing
+from kemu.protocol.assign.search.levels import levels
+from kemu.protocol.names import MemberId
 from tests.protocol.assign.certificate import (
     Flaw,
     assert_valid,

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.assign.base import Assignment, Assignor, Subscriber, Topics
-from protocol.assign.order import static_first
-from protocol.assign.racks import use_racks
-from protocol.assign.range import RangeAssignor
-from protocol.assign.round_robin import RoundRobinAssignor
+from kemu.protocol.assign.base import Assignment, Assignor, Subscriber, Topics
+from kemu.protocol.assign.range import RangeAssignor
+from kemu.protocol.assign.round_robin import RoundRobinAssignor
+from kemu.protocol.assign.search.order import static_first
+from kemu.protocol.assign.search.racks import use_racks
 from tests.protocol.assign.vectors import as_sets, cases, load, pairs, steps_of
 
 

@@ -10,15 +10,15 @@ from attrs import evolve, frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.assign.base import Assignment, Assignor, Memory, Subscriber, Topics
-from protocol.assign.chains import relieve, send_home
-from protocol.assign.checked import check
-from protocol.assign.cooperative import COOPERATIVE_STICKY, COOPERATIVE_STICKY_BELIEVING_STALE_CLAIMS, settle
-from protocol.assign.leveling import Pool, level, step_bound
-from protocol.assign.optimal import OPTIMAL
-from protocol.assign.score import balance_score, is_balanced, moved, spread
-from protocol.assign.sticky import FAIR, STICKY, STICKY_FIRST, STICKY_WITHOUT_GENERATION
-from protocol.names import MemberId
+from kemu.protocol.assign.base import Assignment, Assignor, Memory, Subscriber, Topics
+from kemu.protocol.assign.checked import check
+from kemu.protocol.assign.cooperative import COOPERATIVE_STICKY, COOPERATIVE_STICKY_BELIEVING_STALE_CLAIMS, settle
+from kemu.protocol.assign.optimal import OPTIMAL
+from kemu.protocol.assign.search.chains import relieve, send_home
+from kemu.protocol.assign.search.leveling import Pool, level, step_bound
+from kemu.protocol.assign.search.score import balance_score, is_balanced, moved, spread
+from kemu.protocol.assign.sticky import FAIR, STICKY, STICKY_FIRST, STICKY_WITHOUT_GENERATION
+from kemu.protocol.names import MemberId
 from tests.protocol.assign.vectors import load
 
 TOPICS = ("t", "u", "v", "w")

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from attrs import frozen
 
-from protocol.assign import cooperative, sticky
-from protocol.assign.base import Assignment, Subscriber, Topics
-from protocol.assign.cooperative import CooperativeStickyAssignor, Settled, settle
-from protocol.assign.optimal import OPTIMAL, OPTIMAL_COOPERATIVE
-from protocol.assign.score import balance_score, is_balanced, moved, spread
-from protocol.assign.sticky import Sharing, StickyAssignor, StickyRules
-from protocol.assign.user_data import encode_cooperative, encode_sticky
-from protocol.names import NO_GENERATION, MemberId, TopicPartition
+from kemu.protocol.assign import cooperative, sticky
+from kemu.protocol.assign.base import Assignment, Subscriber, Topics
+from kemu.protocol.assign.cooperative import CooperativeStickyAssignor, Settled, settle
+from kemu.protocol.assign.optimal import OPTIMAL, OPTIMAL_COOPERATIVE
+from kemu.protocol.assign.search.score import balance_score, is_balanced, moved, spread
+from kemu.protocol.assign.sticky import Sharing, StickyAssignor, StickyRules
+from kemu.protocol.assign.user_data import encode_cooperative, encode_sticky
+from kemu.protocol.names import NO_GENERATION, MemberId, TopicPartition
 from tests.protocol.assign.vectors import as_sets, cases, load, pairs, steps_of
 
 

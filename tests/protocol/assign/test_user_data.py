@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.assign.base import Memory
-from protocol.assign.cooperative import COOPERATIVE_STICKY
-from protocol.assign.sticky import STICKY
-from protocol.assign.user_data import (
+from kemu.protocol.assign.base import Memory
+from kemu.protocol.assign.cooperative import COOPERATIVE_STICKY
+from kemu.protocol.assign.sticky import STICKY
+from kemu.protocol.assign.user_data import (
     StickyData,
     decode_cooperative,
     decode_sticky,

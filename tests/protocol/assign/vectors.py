@@ -3,23 +3,21 @@
 Source: tests/vectors/assignor_*.json, taken from the tests of Kafka's assignor classes.
 """
 
-import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from protocol.assign.base import Assignment, Subscriber, Topics
-from protocol.assign.user_data import encode_cooperative, encode_sticky
-from protocol.names import NO_GENERATION, TopicPartition
+from kemu.protocol.assign.base import Assignment, Subscriber, Topics
+from kemu.protocol.assign.user_data import encode_cooperative, encode_sticky
+from kemu.protocol.names import NO_GENERATION, TopicPartition
+from tests import case_files
 
-VECTORS = Path(__file__).parents[2] / "vectors"
 NO_VARIANT = "AS_GIVEN"
 
 
 def load(name: str) -> Any:
-    return json.loads((VECTORS / f"{name}.json").read_text())
+    return case_files.load(f"{name}.json")
 
 
 def cases(name: str) -> list[Any]:

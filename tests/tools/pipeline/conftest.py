@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from emulator.runner import run
-from emulator.scenario_files import load_scenario
-from tools.pipeline.campaign import Campaign, begin, run_rest
-from tools.pipeline.cells import Spec, make_cells
-from tools.pipeline.session import start_spark
-from tools.pipeline.shipping import fingerprint
+from kemu.emulator.runner import run
+from kemu.emulator.scenario.files import load_scenario
+from kemu.tools.pipeline.campaign import Campaign, begin, run_rest
+from kemu.tools.pipeline.cells import Spec, make_cells
+from kemu.tools.pipeline.session import start_spark
+from kemu.tools.pipeline.shipping import fingerprint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from emulator.runner import run
-from emulator.scenario_files import load_scenario
-from tools.analyze_command import as_dict as analysis_as_dict
-from tools.analyze_command import as_table
-from tools.pipeline.campaign import Campaign, CampaignError
-from tools.pipeline.folds import judged, rebalances_of, violations_of
-from tools.pipeline.ingest import Tables
-from tools.pipeline.marts import MARTS
-from tools.pipeline.quality import check
-from tools.pipeline.run import Analysis, analyze, ask
-from tools.pipeline.schemas import RECORDED, RUNS
-from tools.pipeline.tables import DERIVED
-from tools.run_report import as_dict
+from kemu.emulator.runner import run
+from kemu.emulator.scenario.files import load_scenario
+from kemu.tools.commands.analyze import as_dict as analysis_as_dict
+from kemu.tools.commands.analyze import as_table
+from kemu.tools.pipeline.campaign import Campaign, CampaignError
+from kemu.tools.pipeline.folds import judged, rebalances_of, violations_of
+from kemu.tools.pipeline.ingest import Tables
+from kemu.tools.pipeline.marts import MARTS
+from kemu.tools.pipeline.quality import check
+from kemu.tools.pipeline.run import Analysis, analyze, ask
+from kemu.tools.pipeline.schemas import RECORDED, RUNS
+from kemu.tools.pipeline.tables import DERIVED
+from kemu.tools.report.run_report import as_dict
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

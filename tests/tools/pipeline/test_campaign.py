@@ -9,9 +9,9 @@ import pytest
 from attrs import evolve
 from click.testing import CliRunner
 
-from emulator.runner import run
-from tools.campaign_command import campaign as campaign_command
-from tools.pipeline.campaign import (
+from kemu.emulator.runner import run
+from kemu.tools.commands.campaign import campaign as campaign_command
+from kemu.tools.pipeline.campaign import (
     Campaign,
     CampaignError,
     Rate,
@@ -24,8 +24,8 @@ from tools.pipeline.campaign import (
     sample_runs,
     table_of_cells,
 )
-from tools.pipeline.cells import Spec, make_cells
-from tools.pipeline.shipping import fingerprint
+from kemu.tools.pipeline.cells import Spec, make_cells
+from kemu.tools.pipeline.shipping import fingerprint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -122,7 +122,7 @@ def test_another_campaign_is_not_resumed(small_campaign: Campaign, tmp_path: Pat
 def test_progress_says_how_many_how_fast_and_how_long_still(monkeypatch: pytest.MonkeyPatch) -> None:
     """What an earlier attempt had done does not count as speed."""
     now = iter([0.0, 1.0, 10.0])
-    monkeypatch.setattr("tools.pipeline.campaign.time.monotonic", lambda: next(now))
+    monkeypatch.setattr("kemu.tools.pipeline.campaign.time.monotonic", lambda: next(now))
     rate = Rate(100)
     line = RunLine(0, 1, "violated", "", 0.1, 1, "")
 

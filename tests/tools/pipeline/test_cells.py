@@ -9,12 +9,12 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.reading import ScenarioError
-from emulator.runner import run
-from protocol.profiles import DEFAULT_PROFILE
+from kemu.emulator.runner import run
+from kemu.emulator.text.tables import ScenarioError
+from kemu.protocol.profiles import DEFAULT_PROFILE
+from kemu.tools.commands.run import run as run_command
+from kemu.tools.pipeline.cells import KEEP, Cell, Spec, make_cells, make_chunks, spec_from_dict
 from tests.tools.pipeline.conftest import write_small
-from tools.pipeline.cells import KEEP, Cell, Spec, make_cells, make_chunks, spec_from_dict
-from tools.run_command import run as run_command
 
 
 def spec_of(cells: int, first: int, last: int) -> Spec:

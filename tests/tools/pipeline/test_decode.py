@@ -7,15 +7,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from emulator.blocks import blocks_of, first_block
-from emulator.runner import RunResult, run
-from emulator.scenario_files import load_scenario
-from emulator.traces import HEADER, Footer, PacketRecord, Step, TraceWriter, facts_of, read_trace
-from protocol.values import to_row
+from kemu.emulator.runner import RunResult, run
+from kemu.emulator.scenario.files import load_scenario
+from kemu.emulator.trace.blocks import blocks_of, first_block
+from kemu.emulator.trace.traces import HEADER, Footer, PacketRecord, Step, TraceWriter, facts_of, read_trace
+from kemu.protocol.wire.values import to_row
+from kemu.tools.pipeline.decode import Decoder, Span
+from kemu.tools.pipeline.schemas import FAULTS, NOTES, OF_TRACES, RUNS
+from kemu.tools.pipeline.source import _whole, spans_of, trace_files
 from tests.tools.pipeline.conftest import write_small
-from tools.pipeline.decode import Decoder, Span
-from tools.pipeline.schemas import FAULTS, NOTES, OF_TRACES, RUNS
-from tools.pipeline.source import _whole, spans_of, trace_files
 
 ALL = frozenset(schema.name for schema in OF_TRACES)
 END = 1 << 62

@@ -5,19 +5,29 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tools.pipeline.marts.comparison import differences, quantiles
-from tools.pipeline.marts.coverage import edges, first_violations
-from tools.pipeline.marts.faults import fault_effects
-from tools.pipeline.marts.rebalancing import moves, plain_reason
-from tools.pipeline.rows import note_row
-from tools.pipeline.schemas import DOWNTIME, LAYOUTS, LEADERLESS, NOTES, OWNERSHIP, REBALANCES, RUNS, VIOLATIONS, Schema
-from tools.pipeline.tables.groups import downtime, generations, ownership
+from kemu.tools.pipeline.marts.comparison import differences, quantiles
+from kemu.tools.pipeline.marts.coverage import edges, first_violations
+from kemu.tools.pipeline.marts.faults import fault_effects
+from kemu.tools.pipeline.marts.rebalancing import moves, plain_reason
+from kemu.tools.pipeline.rows import note_row
+from kemu.tools.pipeline.schemas import (
+    DOWNTIME,
+    LAYOUTS,
+    LEADERLESS,
+    NOTES,
+    OWNERSHIP,
+    REBALANCES,
+    RUNS,
+    VIOLATIONS,
+    Schema,
+)
+from kemu.tools.pipeline.tables.groups import downtime, generations, ownership
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-from emulator.facts import FaultApplied, HostDown, HostPaused, HostResumed, RunEnded
-from protocol.notes import GroupBecame, JoinPhaseCompleted, PartitionsAssigned, PartitionsRevoked
+from kemu.emulator.facts import FaultApplied, HostDown, HostPaused, HostResumed, RunEnded
+from kemu.protocol.notes.groups import GroupBecame, JoinPhaseCompleted, PartitionsAssigned, PartitionsRevoked
 
 T0, T1 = ("t", 0), ("t", 1)
 

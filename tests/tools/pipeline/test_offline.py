@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from attrs import evolve, frozen
 
-from actors.consumer import Consumer
-from emulator.chance import Stream
-from emulator.checkers.base import Violation
-from emulator.runner import RunResult, run
-from emulator.scenario import Scenario
-from emulator.scenario_files import load_scenario
+from kemu.actors.consumer.consumer import Consumer
+from kemu.emulator.checkers.base import Violation
+from kemu.emulator.engine.chance import Stream
+from kemu.emulator.runner import RunResult, run
+from kemu.emulator.scenario.files import load_scenario
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.tools.pipeline.folds import judged, violations_of
+from kemu.tools.pipeline.ingest import Tables
+from kemu.tools.pipeline.quality import check
+from kemu.tools.pipeline.run import make_derived
+from kemu.tools.pipeline.schemas import FAULTS, NOTES, RECORDED, RUNS, VIOLATIONS
+from kemu.tools.pipeline.tables import DERIVED
 from tests.emulator.test_past_replica_bugs import CASES as PAST_REPLICA_BUGS
 from tests.emulator.test_past_replica_bugs import scenario as with_replica_bug
-from tools.pipeline.folds import judged, violations_of
-from tools.pipeline.ingest import Tables
-from tools.pipeline.quality import check
-from tools.pipeline.run import make_derived
-from tools.pipeline.schemas import FAULTS, NOTES, RECORDED, RUNS, VIOLATIONS
-from tools.pipeline.tables import DERIVED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

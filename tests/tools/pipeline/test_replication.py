@@ -7,18 +7,24 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from emulator.facts import HostDown, HostPaused, HostResumed, RunEnded, TopicReplicated
-from emulator.runner import RunResult, run
-from emulator.scenario_files import load_scenario, with_actions, with_values
-from protocol.nodes import Assignment, PartitionState, state_data, state_path, topic_data, topic_path
-from protocol.notes import BecameFollower, BecameLeader, IsrChanged, LeaderElectedForPartition, NodeWritten
+from kemu.emulator.facts import HostDown, HostPaused, HostResumed, RunEnded, TopicReplicated
+from kemu.emulator.runner import RunResult, run
+from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
+from kemu.protocol.nodes import Assignment, PartitionState, state_data, state_path, topic_data, topic_path
+from kemu.protocol.notes.replication import (
+    BecameFollower,
+    BecameLeader,
+    IsrChanged,
+    LeaderElectedForPartition,
+    NodeWritten,
+)
+from kemu.tools.pipeline.ingest import Tables
+from kemu.tools.pipeline.marts.replication import isr_health, leader_changes, leaderless_by_cause
+from kemu.tools.pipeline.quality import check
+from kemu.tools.pipeline.run import Analysis, analyze, register
+from kemu.tools.pipeline.schemas import ISR_CHANGES, LEADERLESS, LEADERSHIPS, RUNS
+from kemu.tools.pipeline.tables.replication import isr_changes, leaderless, leaderships
 from tests.tools.pipeline.test_marts import columns_of, notes_of, run_rows, table
-from tools.pipeline.ingest import Tables
-from tools.pipeline.marts.replication import isr_health, leader_changes, leaderless_by_cause
-from tools.pipeline.quality import check
-from tools.pipeline.run import Analysis, analyze, register
-from tools.pipeline.schemas import ISR_CHANGES, LEADERLESS, LEADERSHIPS, RUNS
-from tools.pipeline.tables.replication import isr_changes, leaderless, leaderships
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -235,7 +241,7 @@ def by_partition(spark: "SparkSession", path: Path, query: str) -> Mapping[str, 
 def test_times_are_those_of_the_runs_own_metrics_partition_by_partition(
     spark: "SparkSession", live: tuple[Path, dict[str, RunResult]], replicated: tuple[Path, Analysis], name: str
 ) -> None:
-    """``emulator.leading`` counts one fact after the other."""
+    """``emulator.metrics.leading`` counts one fact after the other."""
     root, results = live
     register(spark, root / "analysis")
     path, figures = root / f"{name}.kemu", results[name].metrics["replication"]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.pipeline import session
-from tools.pipeline.session import Java, SparkTrouble, find_java, java_home, start_spark
+from kemu.tools.pipeline import session
+from kemu.tools.pipeline.session import Java, SparkTrouble, find_java, java_home, start_spark
 
 
 def fake_java(folder: Path, version: str) -> Path:

@@ -14,16 +14,16 @@ from typing import Any
 import pyspark
 import pytest
 
-from emulator.runner import run
-from tools.pipeline.campaign import load
-from tools.pipeline.session import java_home
-from tools.run_report import as_dict
+from kemu.emulator.runner import run
+from kemu.tools.pipeline.campaign import load
+from kemu.tools.pipeline.session import java_home
+from kemu.tools.report.run_report import as_dict
 
 pytestmark = pytest.mark.soak
 
 ROOT = Path(__file__).resolve().parents[3]
 PRESET = "cooperative-scale-in"
-KEMU = [sys.executable, "-m", "tools.cli"]
+KEMU = [sys.executable, "-m", "kemu"]
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 
 

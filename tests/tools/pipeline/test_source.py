@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from emulator.traces import read_runs
-from tools.pipeline.campaign import Campaign
-from tools.pipeline.schemas import BAD_RECORDS, EVENTS, OF_TRACES, PACKETS
-from tools.pipeline.source import KemuSource
+from kemu.emulator.trace.traces import read_runs
+from kemu.tools.pipeline.campaign import Campaign
+from kemu.tools.pipeline.schemas import BAD_RECORDS, EVENTS, OF_TRACES, PACKETS
+from kemu.tools.pipeline.source import KemuSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

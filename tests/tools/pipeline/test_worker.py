@@ -11,14 +11,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from emulator.runner import run
-from emulator.traces import Footer, read_runs
+from kemu.emulator.runner import run
+from kemu.emulator.trace.traces import Footer, read_runs
+from kemu.tools.pipeline import worker
+from kemu.tools.pipeline.cells import Cell, Chunk, make_cells
+from kemu.tools.pipeline.shipping import build_archive, fingerprint
+from kemu.tools.pipeline.worker import ChunkFailed, run_chunk
+from kemu.tools.report.run_report import as_dict
 from tests.tools.pipeline.conftest import write_small
-from tools.pipeline import worker
-from tools.pipeline.cells import Cell, Chunk, make_cells
-from tools.pipeline.shipping import build_archive, fingerprint
-from tools.pipeline.worker import ChunkFailed, run_chunk
-from tools.run_report import as_dict
 
 CHUNK = Chunk(0, 0, 3, 5)
 
@@ -165,8 +165,8 @@ def test_the_archive_for_executors_works_alone_and_is_the_same_code(tmp_path: Pa
     """The package is shipped as one artefact: presets and all, importable from the archive, same fingerprint."""
     archive = build_archive(tmp_path)
     code = (
-        "from tools.pipeline.shipping import fingerprint; from emulator.scenario_files import presets; "
-        "import protocol; print(fingerprint(), len(presets()) > 10, '.zip' in protocol.__file__)"
+        "from kemu.tools.pipeline.shipping import fingerprint; from kemu.emulator.scenario.files import presets; "
+        "import kemu; print(fingerprint(), len(presets()) > 10, '.zip' in kemu.__file__)"
     )
 
     said = subprocess.run(

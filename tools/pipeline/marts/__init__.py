@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 
 from pyspark.sql import DataFrame
 
-from tools.pipeline.marts.comparison import differences, headline, quantiles
-from tools.pipeline.marts.coverage import first_violations, refusals, transitions
-from tools.pipeline.marts.faults import fault_effects
-from tools.pipeline.marts.rebalancing import balance, downtime_by_cause, moves, rebalance_reasons
-from tools.pipeline.marts.replication import isr_health, leader_changes, leaderless_by_cause
+from kemu.tools.pipeline.marts.comparison import differences, headline, quantiles
+from kemu.tools.pipeline.marts.coverage import first_violations, refusals, transitions
+from kemu.tools.pipeline.marts.faults import fault_effects
+from kemu.tools.pipeline.marts.rebalancing import balance, downtime_by_cause, moves, rebalance_reasons
+from kemu.tools.pipeline.marts.replication import isr_health, leader_changes, leaderless_by_cause
 
 Tables = Mapping[str, DataFrame]
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from actors.group_state import MAY_FOLLOW as GROUP_EDGES
-from actors.member_state import MAY_FOLLOW as MEMBER_EDGES
-from tools.pipeline.marts.common import CELL, with_cell
+from kemu.actors.consumer.state import MAY_FOLLOW as MEMBER_EDGES
+from kemu.actors.coordinator.state import MAY_FOLLOW as GROUP_EDGES
+from kemu.tools.pipeline.marts.common import CELL, with_cell
 
 
 def edges() -> list[tuple[str, str, str]]:

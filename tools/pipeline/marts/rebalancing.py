@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from tools.pipeline.marts.common import CELL, with_cell
+from kemu.tools.pipeline.marts.common import CELL, with_cell
 
 _MEMBER_ID = r"[\w.-]+-b\d+\.\d+-\d+"
 """A member's id as coordinators make it: client, broker and epoch, number."""

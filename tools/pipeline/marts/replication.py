@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from tools.pipeline.marts.common import CELL, with_cell
+from kemu.tools.pipeline.marts.common import CELL, with_cell
 
 
 def _plain(why: Column) -> Column:

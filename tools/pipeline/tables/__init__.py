@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from attrs import frozen
 from pyspark.sql import DataFrame
 
-from tools.pipeline.schemas import (
+from kemu.tools.pipeline.schemas import (
     COMMITS,
     DOWNTIME,
     GENERATIONS,
@@ -22,8 +22,8 @@ from tools.pipeline.schemas import (
     OWNERSHIP,
     Schema,
 )
-from tools.pipeline.tables.groups import commits, downtime, generations, layouts, ownership
-from tools.pipeline.tables.replication import isr_changes, leaderless, leaderships
+from kemu.tools.pipeline.tables.groups import commits, downtime, generations, layouts, ownership
+from kemu.tools.pipeline.tables.replication import isr_changes, leaderless, leaderships
 
 
 @frozen

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as every text on Spark names it
 
-from tools.pipeline.schemas import Schema
+from kemu.tools.pipeline.schemas import Schema
 
 
 def of(schema: Schema) -> list[Column]:

@@ -3,8 +3,8 @@
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as every text on Spark names it
 
-from tools.pipeline.schemas import COMMITS, DOWNTIME, GENERATIONS, LAYOUTS, OWNERSHIP
-from tools.pipeline.tables.common import gaps, host_ends, of, run_ends
+from kemu.tools.pipeline.schemas import COMMITS, DOWNTIME, GENERATIONS, LAYOUTS, OWNERSHIP
+from kemu.tools.pipeline.tables.common import gaps, host_ends, of, run_ends
 
 PREPARING = "PreparingRebalance"
 
@@ -113,7 +113,8 @@ def ownership(notes: DataFrame) -> DataFrame:
 def downtime(notes: DataFrame, owned: DataFrame, began: DataFrame) -> DataFrame:
     """Downtime: intervals in which nobody served a partition, from the first time it was served on.
 
-    A member serves what it holds, but not while its host is paused (``emulator.serving`` counts the same way, live).
+    A member serves what it holds, but not while its host is paused (``emulator.metrics.serving`` counts the same way,
+    live).
 
     In:  notes; owned: OWNERSHIP; began: GENERATIONS
     Out: DOWNTIME

@@ -1,0 +1,140 @@
+"""What a broker answers from what it knows of the cluster and of the partitions it leads (a part of both brokers).
+
+Metadata, FindCoordinator and ListOffsets. Who leads what comes from the emulated controller's ``UpdateMetadata``, or,
+without replication, from a ``ClusterView``; this part only keeps the answers ready. A topic's metadata is built once
+per view of the cluster.
+"""
+
+from collections.abc import Mapping
+
+from kemu.actors.broker.fetches import Readable
+from kemu.actors.injection import Injections
+from kemu.actors.machine import Machine, Received
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.data import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    BrokerMetadata,
+    ListOffsets,
+    ListOffsetsReply,
+    Metadata,
+    MetadataReply,
+    OffsetAnswer,
+    OffsetQuestion,
+    TopicMetadata,
+)
+from kemu.protocol.messages.group import FindCoordinator, FindCoordinatorReply
+from kemu.protocol.names import TopicPartition, offsets_partition_of
+
+_OFFSET_NOT_AVAILABLE_SINCE = 5
+"""The version of ListOffsets that knows this error (KIP-207)."""
+GROUP_KEY = 0
+"""FindCoordinator's key type of groups; 1, transactions, has no coordinator here yet."""
+
+
+class ClusterAnswers:
+    """See the module."""
+
+    def __init__(self, machine: Machine, injections: Injections) -> None:
+        self._machine = machine
+        self._injections = injections
+        self.brokers: tuple[BrokerMetadata, ...] = ()
+        """The live ones."""
+        self.topics: dict[str, TopicMetadata] = {}
+        self.offsets_leaders: tuple[int, ...] = ()
+        """Node id per partition of ``__consumer_offsets``, -1 = none."""
+        self.controller_id = -1
+
+    def absent(self, topic: str, partition: int) -> ErrorCode:
+        """Why a partition is not here. Source: Kafka's ``ReplicaManager.getPartitionOrError``."""
+        known = self.topics.get(topic)
+        if known is not None and 0 <= partition < len(known.partitions):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def metadata(self, event: Received) -> None:
+        """Answer a Metadata."""
+        request: Metadata = event.message
+        asked = self.topics if request.topics is None else request.topics
+        error = self._injections.take("Metadata", event.peer)
+        topics = tuple(
+            self.topics.get(topic) or _no_topic(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            if error is None
+            else _no_topic(topic, error)
+            for topic in asked
+        )
+        reply = MetadataReply(brokers=self.brokers, controller_id=self.controller_id, topics=topics)
+        self._machine.reply(event, reply)
+
+    def find_coordinator(self, event: Received) -> None:
+        """Answer a FindCoordinator."""
+        request: FindCoordinator = event.message
+        error = self._injections.take("FindCoordinator", event.peer)
+        if error is None:
+            node = -1
+            if request.key_type == GROUP_KEY and self.offsets_leaders:
+                node = self.offsets_leaders[offsets_partition_of(request.key, len(self.offsets_leaders))]
+            if node >= 0:
+                reply = FindCoordinatorReply(error=ErrorCode.NONE, node_id=node, host=f"b{node}/coordinator")
+                self._machine.reply(event, reply)
+                return
+            error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        self._machine.reply(event, FindCoordinatorReply(error=error, node_id=-1, host=""))
+
+    def list_offsets(self, event: Received, partitions: Mapping[TopicPartition, Readable]) -> None:
+        """Answer a ListOffsets from the partitions that are led here."""
+        request: ListOffsets = event.message
+        error = self._injections.take("ListOffsets", event.peer)
+        answers = tuple(
+            self._offset(question, partitions, event) if error is None else no_offset(question, error)
+            for question in request.questions
+        )
+        self._machine.reply(event, ListOffsetsReply(answers=answers))
+
+    def _offset(
+        self, question: OffsetQuestion, partitions: Mapping[TopicPartition, Readable], event: Received
+    ) -> OffsetAnswer:
+        at = (question.topic, question.partition)
+        hosted = partitions.get(at)
+        if hosted is None:
+            return no_offset(question, self.absent(*at))
+        error = hosted.epoch_error(question.current_leader_epoch)
+        if error is not ErrorCode.NONE:
+            return no_offset(question, error)
+        log = hosted.log
+        found: tuple[int, int] | None
+        match question.timestamp_ms:
+            case timestamp if timestamp == LATEST_TIMESTAMP and event.message.replica_id >= 0:
+                found = (-1, log.end_offset)
+            case timestamp if timestamp == LATEST_TIMESTAMP:
+                found = (-1, log.high_watermark) if not hosted.may_be_behind else None
+            case timestamp if timestamp == EARLIEST_TIMESTAMP:
+                found = (-1, log.start_offset)
+            case timestamp if timestamp < 0:
+                return no_offset(question, ErrorCode.UNSUPPORTED_VERSION)  # KIP-734, KIP-405: not kept here
+            case timestamp:
+                found = log.offset_at(timestamp)
+        if found is None:
+            return no_offset(question, _unknown_yet(event.version) if hosted.may_be_behind else ErrorCode.NONE)
+        return OffsetAnswer(
+            topic=question.topic,
+            partition=question.partition,
+            error=ErrorCode.NONE,
+            timestamp_ms=found[0],
+            offset=found[1],
+            leader_epoch=hosted.leader_epoch,
+        )
+
+
+def _unknown_yet(version: int) -> ErrorCode:
+    """Ask again: the answer may be above the new leader's high watermark. Source: KIP-207, ``KafkaApis``."""
+    return ErrorCode.OFFSET_NOT_AVAILABLE if version >= _OFFSET_NOT_AVAILABLE_SINCE else ErrorCode.LEADER_NOT_AVAILABLE
+
+
+def no_offset(question: OffsetQuestion, error: ErrorCode) -> OffsetAnswer:
+    """An answer without an offset."""
+    return OffsetAnswer(topic=question.topic, partition=question.partition, error=error)
+
+
+def _no_topic(topic: str, error: ErrorCode) -> TopicMetadata:
+    return TopicMetadata(error=error, topic=topic, partitions=())

@@ -1,0 +1,371 @@
+"""How a broker copies the partitions it follows (a part of the replicated broker): one fetch loop per leading broker.
+
+As Kafka's fetcher threads: the partitions that became followers first find out where their log and the leader's part
+ways (``leader_epochs``); the others are fetched, all in one request, which the leader holds back until there is
+something. One request is on its way at a time, and the next one leaves when what came is written. A partition with an
+error waits for a back-off; one whose leader epoch is too old waits for the controller.
+
+Source: Kafka 2.8's ``AbstractFetcherThread``, ``ReplicaFetcherThread``.
+"""
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import NamedTuple
+
+from kemu.actors.broker.desk import US_PER_MS, ReplicaDesk
+from kemu.actors.broker.leader_epochs import UNDEFINED_EPOCH, EpochEndOffset, Truncation, cut_for
+from kemu.actors.broker.replica import Replica, Role
+from kemu.actors.broker.replica_log import batch_entry
+from kemu.actors.machine import Record, TimerKey
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import EpochEnd, EpochQuestion, OffsetForLeaderEpoch, OffsetForLeaderEpochReply
+from kemu.protocol.messages.data import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    REPLICA_FETCH_VERSION,
+    Fetch,
+    FetchedPartition,
+    FetchPartition,
+    FetchReply,
+    ListOffsets,
+    ListOffsetsReply,
+    OffsetQuestion,
+)
+from kemu.protocol.names import ActorName, TopicPartition
+from kemu.protocol.notes.replication import RecordsReplicated
+
+_EPOCH_VERSION = 4
+_LIST_VERSION = 8
+TIMER = "fetcher"
+
+
+class Copying(Enum):
+    """How far a partition is on the way to being copied."""
+
+    TRUNCATING = "asks where its log and the leader's part ways"
+    FETCHING = "is fetched from its log's end on"
+    OUT_OF_RANGE = "asks where the leader's log starts and ends"
+
+
+class Followed:
+    """A partition in a fetch loop. One that is followed again, under another epoch, is another object."""
+
+    __slots__ = ("asked", "at", "not_before_us", "replica", "row", "state")
+
+    def __init__(self, replica: Replica, state: Copying) -> None:
+        self.replica = replica
+        self.at = replica.at
+        self.state = state
+        self.not_before_us = 0
+        self.row: FetchPartition | None = None
+        """How it was last fetched; as long as nothing comes the next fetch is the same."""
+        self.asked = Asked(self, -1, -1)
+
+
+class Asked(NamedTuple):
+    """What a request was about: whom, under which leader epoch, with which offset (epoch questions: -1)."""
+
+    followed: Followed
+    leader_epoch: int
+    offset: int
+
+
+class Fetchers:
+    """The fetch loops of a broker, by the leader they copy from."""
+
+    def __init__(self, desk: ReplicaDesk) -> None:
+        self._desk = desk
+        self._loops: dict[int, Fetcher] = {}
+
+    def follow(self, replica: Replica, host: ActorName, *, truncates: bool) -> None:
+        """Copy this partition from its leader, which is at that address."""
+        self.forget(replica.at)
+        loop = self._loops.get(replica.leader)
+        if loop is None:
+            loop = self._loops[replica.leader] = Fetcher(self._desk, replica.leader, host)
+        state = Copying.TRUNCATING if truncates else Copying.FETCHING
+        followed = Followed(replica, state)
+        loop.followed[followed.at] = followed
+
+    def forget(self, at: TopicPartition) -> None:
+        """Copy this partition no more. What is on its way for it will be ignored."""
+        for loop in self._loops.values():
+            loop.followed.pop(at, None)
+
+    def is_copied(self, at: TopicPartition) -> bool:
+        """Whether some loop has it."""
+        return any(at in loop.followed for loop in self._loops.values())
+
+    def run(self) -> None:
+        """Let every loop that is free go on."""
+        for loop in self._loops.values():
+            loop.run()
+
+    def durable(self, replica: Replica) -> None:
+        """What a loop waited for is on the disk."""
+        loop = self._loops.get(replica.leader)
+        if loop is not None and replica.at in loop.followed:
+            loop.run()
+
+    def due(self, leader: int) -> None:
+        """A loop's timer fired."""
+        self._loops[leader].run()
+
+
+class Fetcher:
+    """One fetch loop."""
+
+    def __init__(self, desk: ReplicaDesk, leader: int, host: ActorName) -> None:
+        self._desk = desk
+        self._leader = leader
+        self._host = host
+        self._busy = False
+        self._timer: TimerKey = (TIMER, str(leader))
+        self._asked: dict[TopicPartition, Asked] = {}
+        """Partition -> its part in the last fetch that had it."""
+        self._writing: Followed | None = None
+        """One that was still being written when last seen."""
+        self.followed: dict[TopicPartition, Followed] = {}
+
+    def run(self) -> None:
+        """Send what is to be sent next, unless something is on its way or still being written."""
+        if self._busy or not self.followed:
+            return
+        desk = self._desk
+        if desk.flushes_each and self._is_writing():
+            return  # its append's end will call again
+        now_us = desk.now_us
+        wait_us = desk.available_at(self._host) - now_us
+        if wait_us > 0:
+            desk.start_timer(self._timer, wait_us)
+            return
+        state = Copying.FETCHING
+        fetching = [each for each in self.followed.values() if each.state is state and each.not_before_us <= now_us]
+        if len(fetching) == len(self.followed):
+            self._fetch(fetching)
+        else:
+            self._run_some([each for each in self.followed.values() if each.not_before_us <= now_us])
+
+    def _run_some(self, ready: list[Followed]) -> None:
+        """As ``run``, when not everything is to be fetched."""
+        if self._truncate([each for each in ready if each.state is Copying.TRUNCATING]):
+            return
+        if self._ask_range([each for each in ready if each.state is Copying.OUT_OF_RANGE]):
+            return
+        if self._desk.flushes_each and self._is_writing():
+            return
+        sent = self._fetch([each for each in ready if each.state is Copying.FETCHING])
+        if not sent or len(ready) < len(self.followed):
+            self._wait()
+
+    def _is_writing(self) -> bool:
+        """Whether something that we follow is still on its way to the disk."""
+        if not self._desk.writes:
+            return False
+        last = self._writing
+        if last is not None and last.replica.writes and self.followed.get(last.at) is last:
+            return True
+        for each in self.followed.values():
+            if each.replica.writes:
+                self._writing = each
+                return True
+        return False
+
+    def _wait(self) -> None:
+        due_us = min(each.not_before_us for each in self.followed.values() if each.not_before_us > self._desk.now_us)
+        self._desk.start_timer(self._timer, due_us - self._desk.now_us)
+
+    # --- truncation --------------------------------------------------------------------------------------------
+
+    def _truncate(self, which: list[Followed]) -> bool:
+        """Cut the logs of new followers, those that must ask after asking; whether a question is on its way."""
+        desk = self._desk
+        asks = []
+        for each in which:
+            replica = each.replica
+            if desk.rules.truncation is Truncation.HIGH_WATERMARK or replica.log.epochs.latest == UNDEFINED_EPOCH:
+                desk.cut(replica, replica.log.high_watermark, "high-watermark")
+                each.state = Copying.FETCHING
+            else:
+                asks.append(Asked(each, replica.leader_epoch, -1))
+        if not asks:
+            return False
+        questions = tuple(
+            EpochQuestion(
+                topic=ask.followed.replica.topic,
+                partition=ask.followed.replica.number,
+                current_leader_epoch=self._current_epoch(ask.followed.replica),
+                leader_epoch=ask.followed.replica.log.epochs.latest,
+            )
+            for ask in asks
+        )
+        by_partition = {ask.followed.at: ask for ask in asks}
+        self._send(OffsetForLeaderEpoch(replica_id=desk.node_id, questions=questions), _EPOCH_VERSION, by_partition)
+        return True
+
+    def _epochs_answered(self, reply: OffsetForLeaderEpochReply, asked: dict[TopicPartition, Asked]) -> None:
+        for row in reply.answers:
+            ask = asked[row.topic, row.partition]
+            each = self._current(ask, Copying.TRUNCATING, checked=self._desk.rules.checks_answer_epoch)
+            if each is None:
+                continue
+            if row.error_code is not ErrorCode.NONE:
+                self._failed(each, row.error_code, ask)
+            else:
+                self._cut(each, row)
+
+    def _cut(self, each: Followed, row: EpochEnd) -> None:
+        log = each.replica.log
+        answer = EpochEndOffset(row.leader_epoch, row.end_offset)
+        cut = cut_for(answer, log.epochs, log.end_offset, log.high_watermark, self._desk.rules.truncation)
+        self._desk.cut(each.replica, max(cut.end_offset, log.start_offset), cut.why)
+        if cut.done:
+            each.state = Copying.FETCHING
+
+    # --- out of range ------------------------------------------------------------------------------------------
+
+    def _ask_range(self, which: list[Followed]) -> bool:
+        if not which:
+            return False
+        questions = tuple(
+            OffsetQuestion(
+                topic=each.replica.topic,
+                partition=each.replica.number,
+                current_leader_epoch=self._current_epoch(each.replica),
+                timestamp_ms=timestamp,
+            )
+            for each in which
+            for timestamp in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
+        )
+        asked = {each.at: Asked(each, each.replica.leader_epoch, -1) for each in which}
+        self._send(ListOffsets(replica_id=self._desk.node_id, questions=questions), _LIST_VERSION, asked)
+        return True
+
+    def _range_answered(self, reply: ListOffsetsReply, asked: dict[TopicPartition, Asked]) -> None:
+        rows = iter(reply.answers)
+        for earliest, latest in zip(rows, rows, strict=True):
+            ask = asked[earliest.topic, earliest.partition]
+            each = self._current(ask, Copying.OUT_OF_RANGE, checked=True)
+            if each is None:
+                continue
+            error = earliest.error if earliest.error is not ErrorCode.NONE else latest.error
+            if error is not ErrorCode.NONE:
+                self._failed(each, error, ask)
+                continue
+            # The leader's log is shorter than ours: an unclean election, or truncation by high watermark.
+            assert earliest.offset <= each.replica.log.end_offset, "logs start at 0 here: nothing expires"
+            self._desk.cut(each.replica, latest.offset, "out-of-range")
+            each.state = Copying.FETCHING
+
+    # --- fetching ----------------------------------------------------------------------------------------------
+
+    def _fetch(self, which: list[Followed]) -> bool:
+        if not which:
+            return False
+        config = self._desk.replication
+        rows: list[FetchPartition] = []
+        for each in which:
+            log, epoch, row, ask = each.replica.log, each.replica.leader_epoch, each.row, each.asked
+            if row is None or ask.offset != log.end_offset or ask.leader_epoch != epoch:
+                each.asked = self._asked[each.at] = Asked(each, epoch, log.end_offset)
+                each.row = row = FetchPartition(
+                    topic=each.replica.topic,
+                    partition=each.replica.number,
+                    current_leader_epoch=self._current_epoch(each.replica),
+                    fetch_offset=log.end_offset,
+                    log_start_offset=log.start_offset,
+                    max_bytes=config.replica_fetch_max_bytes,
+                )
+            rows.append(row)
+        request = Fetch(
+            replica_id=self._desk.node_id,
+            max_wait_ms=config.replica_fetch_wait_max_ms,
+            min_bytes=config.replica_fetch_min_bytes,
+            max_bytes=config.replica_fetch_response_max_bytes,
+            partitions=tuple(rows),
+        )
+        self._send(request, REPLICA_FETCH_VERSION, self._asked)
+        return True
+
+    def _fetch_answered(self, reply: FetchReply, asked: dict[TopicPartition, Asked]) -> None:
+        for row in reply.partitions:
+            ask = asked[row.topic, row.partition]
+            each = self._current(ask, Copying.FETCHING, checked=False)
+            if each is None or each.replica.log.end_offset != ask.offset:
+                continue
+            if row.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+                each.state = Copying.OUT_OF_RANGE
+            elif row.error is not ErrorCode.NONE:
+                self._failed(each, row.error, ask)
+            else:
+                self._copy(each.replica, row)
+
+    def _copy(self, replica: Replica, row: FetchedPartition) -> None:
+        desk, log = self._desk, replica.log
+        entries: list[Record] = []
+        for batch in row.replica_batches:
+            log.take(batch)
+            entries += batch_entry(batch)
+            desk.note(
+                RecordsReplicated(
+                    topic=replica.topic,
+                    partition=replica.number,
+                    base_offset=batch.base_offset,
+                    count=batch.count,
+                    leader_epoch=batch.leader_epoch,
+                )
+            )
+        if entries:
+            desk.write_journal(replica, tuple(entries))
+        # It may go down: a new leader starts with its own, which can be behind ours.
+        log.high_watermark = max(log.start_offset, min(row.high_watermark, log.end_offset))
+
+    # --- requests ----------------------------------------------------------------------------------------------
+
+    def _current_epoch(self, replica: Replica) -> int:
+        return replica.leader_epoch if self._desk.rules.fences_fetches else -1
+
+    def _send(self, request: object, version: int, asked: dict[TopicPartition, Asked]) -> None:
+        self._busy = True
+        self._desk.call(self._host, request, version, self._answered, self._unanswered, asked)
+
+    def _answered(self, reply: object, asked: dict[TopicPartition, Asked]) -> None:
+        self._busy = False
+        match reply:
+            case FetchReply():
+                self._fetch_answered(reply, asked)
+            case OffsetForLeaderEpochReply():
+                self._epochs_answered(reply, asked)
+            case ListOffsetsReply():
+                self._range_answered(reply, asked)
+            case _:
+                raise AssertionError(f"no answer to a follower: {reply!r}")
+        self.run()
+
+    def _unanswered(self, why: str, asked: dict[TopicPartition, Asked]) -> None:
+        self._busy = False
+        self._back_off(self.followed.values())
+        self.run()
+
+    def _current(self, ask: Asked, state: Copying, *, checked: bool) -> Followed | None:
+        """The partition an answer is about, if it is still in that state (and, ``checked``, that leader epoch)."""
+        each = self.followed.get(ask.followed.at)
+        if each is None or each.state is not state or each.replica.role is not Role.FOLLOWER:
+            return None
+        if checked and each.replica.leader_epoch != ask.leader_epoch:
+            return None
+        return each
+
+    def _failed(self, each: Followed, error: ErrorCode, ask: Asked) -> None:
+        """A partition with an error waits; one that is fenced waits for a LeaderAndIsr, unless it came meanwhile."""
+        replica = each.replica
+        same_epoch = replica.leader_epoch == ask.leader_epoch or not self._desk.rules.checks_answer_epoch
+        if error is ErrorCode.FENCED_LEADER_EPOCH and same_epoch:
+            del self.followed[each.at]
+        else:
+            self._back_off([each])
+
+    def _back_off(self, which: Iterable[Followed]) -> None:
+        until_us = self._desk.now_us + self._desk.replication.replica_fetch_backoff_ms * US_PER_MS
+        for each in which:
+            each.not_before_us = until_us

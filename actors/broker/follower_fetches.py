@@ -1,0 +1,192 @@
+"""Followers' fetches at their leader (a part of the replicated broker): copies of batches, and news of who has what.
+
+A follower's fetch offset says what it has; that moves the high watermark and the ISR. A fetch that is refused says
+nothing (KAFKA-8400). As consumers' fetches they are held back until there is something; but a follower reads to the
+log's end. Source: Kafka 2.8's ``ReplicaManager.fetchMessages``, ``Partition.updateFollowerFetchState``.
+"""
+
+from kemu.actors.broker.desk import US_PER_MS, ReplicaDesk
+from kemu.actors.broker.isr_store import IsrStore
+from kemu.actors.broker.partition import ParkedFetch
+from kemu.actors.broker.replica import Replica
+from kemu.actors.machine import Caller, Received, caller_of
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.data import Fetch, FetchedPartition, FetchPartition, FetchReply, ReplicaBatch
+
+_NONE = ErrorCode.NONE
+TIMER = "follower-fetch"
+
+
+class FollowerFetch(ParkedFetch):
+    """A follower's fetch. ``replicas``: what its rows read, as long as that is known to be led here; else None."""
+
+    __slots__ = ("broker", "replicas")
+
+    def __init__(
+        self, number: int, caller: Caller, max_bytes: int, rows: tuple[FetchPartition, ...], broker: int
+    ) -> None:
+        super().__init__(number, caller, max_bytes, rows)
+        self.broker = broker
+        self.replicas: list[Replica | None] = []
+
+
+class FollowerFetches:
+    """See the module. In a cluster at rest nearly all rows are without news, so these take the short way."""
+
+    def __init__(self, desk: ReplicaDesk, isr_store: IsrStore) -> None:
+        self._desk = desk
+        self._isr_store = isr_store
+        self._parked: dict[int, FollowerFetch] = {}
+        self._last_number = 0
+
+    def asked(self, event: Received) -> None:
+        """Take note of what the follower has; answer, or park until there is more."""
+        request: Fetch = event.message
+        broker, partitions = request.replica_id, self._desk.partitions
+        self._last_number = number = self._last_number + 1
+        fetch = FollowerFetch(number, caller_of(event), request.max_bytes, request.partitions, broker)
+        served: list[tuple[Replica, FetchPartition]] = []
+        failed = False
+        available = 0
+        for index, row in enumerate(request.partitions):
+            replica = partitions.get((row.topic, row.partition))
+            if replica is not None and replica.is_copied_whole(row, broker):
+                fetch.replicas.append(replica)
+                served.append((replica, row))
+                continue
+            error = self._error(replica, row, broker)
+            if replica is None or error is not _NONE:
+                failed = True
+                fetch.replicas.append(None)
+                fetch.available[index] = 0
+                if replica is not None and self._desk.rules.failed_fetches_count and broker in replica.followers:
+                    served.append((replica, row))
+                continue
+            there = replica.bytes_to_copy(row)
+            if there > 0:
+                fetch.available[index] = there
+                available += there
+            fetch.replicas.append(replica)
+            served.append((replica, row))
+        if failed or available >= request.min_bytes or request.max_wait_ms <= 0 or not request.partitions:
+            # What was read before the positions count, high watermarks included, as Kafka does.
+            self._answer(fetch)
+        else:
+            fetch.missing = request.min_bytes - available
+            self._park(fetch, request.max_wait_ms)
+        self._take_positions(served, broker)
+
+    def grown(self, replica: Replica) -> None:
+        """Records were appended: answer the followers that have enough now."""
+        ready: list[FollowerFetch] = []
+        for number, index in replica.follower_waiters.items():
+            fetch = self._parked[number]
+            there = replica.bytes_to_copy(fetch.rows[index])
+            fetch.missing -= there - fetch.available.get(index, 0)
+            fetch.available[index] = there
+            if fetch.missing <= 0:
+                ready.append(fetch)
+        for fetch in ready:
+            self._unpark(fetch)
+            self._answer(fetch)
+
+    def time_is_over(self, number: int) -> None:
+        """Answer with what there is."""
+        fetch = self._parked[number]
+        self._unpark(fetch)
+        self._answer(fetch)
+
+    def unpark_all(self, replica: Replica) -> list[FollowerFetch]:
+        """Whoever waits for this partition waits no more, and is to be answered (``answer_now``)."""
+        ended = [self._parked[number] for number in replica.follower_waiters]
+        for fetch in ended:
+            self._unpark(fetch)
+        return ended
+
+    def answer_now(self, fetch: FollowerFetch) -> None:
+        """Answer a fetch whose partition went away: every row as it is now."""
+        fetch.replicas = [None] * len(fetch.rows)
+        self._answer(fetch)
+
+    # --- parts -------------------------------------------------------------------------------------------------
+
+    def _take_positions(self, served: list[tuple[Replica, FetchPartition]], broker: int) -> None:
+        """A follower has everything below its offsets: it may join ISRs, high watermarks may rise."""
+        desk, now_us = self._desk, self._desk.now_us
+        for replica, row in served:
+            end = replica.log.end_offset
+            replica.followers[broker].fetched(row.fetch_offset, end, replica.leader_epoch, now_us)
+            if broker not in replica.in_sync.members:
+                isr = replica.expanded(broker, broker in desk.live_brokers, desk.rules)
+                if isr is not None:
+                    self._isr_store.propose(replica, isr, "expand")
+            if replica.log.high_watermark < end:
+                desk.advance(replica)
+
+    def _park(self, fetch: FollowerFetch, max_wait_ms: int) -> None:
+        number = fetch.number
+        self._parked[number] = fetch
+        for index, replica in enumerate(fetch.replicas):
+            assert replica is not None, "a fetch with an error is answered at once"
+            replica.follower_waiters[number] = index
+        self._desk.start_timer((TIMER, str(number)), max_wait_ms * US_PER_MS)
+
+    def _unpark(self, fetch: FollowerFetch) -> None:
+        number = fetch.number
+        del self._parked[number]
+        self._desk.stop_timer((TIMER, str(number)))
+        for replica in fetch.replicas:
+            if replica is not None:
+                replica.follower_waiters.pop(number, None)
+
+    def _answer(self, fetch: FollowerFetch) -> None:
+        """Reply about the partitions with news: records, an error, or another high watermark than last told."""
+        broker = fetch.broker
+        left = fetch.max_bytes
+        rows: list[FetchedPartition] = []
+        for row, replica in zip(fetch.rows, fetch.replicas, strict=True):
+            if replica is not None and replica.has_no_news(row, broker):
+                continue
+            replica = self._desk.partitions.get((row.topic, row.partition))
+            error = self._error(replica, row, broker)
+            if replica is None or error is not _NONE:
+                rows.append(_refused(row, error))
+                continue
+            log, follower = replica.log, replica.followers[broker]
+            batches: tuple[ReplicaBatch, ...] = ()
+            if left > 0 and row.fetch_offset < log.end_offset:
+                batches = log.copy_from(row.fetch_offset, min(row.max_bytes, left), replica.record_bytes)
+                left -= replica.record_bytes * sum([batch.count for batch in batches])
+            watermark = log.high_watermark
+            if not batches and watermark == follower.told_watermark:
+                continue
+            follower.told_watermark = watermark
+            rows.append(
+                FetchedPartition(
+                    topic=row.topic,
+                    partition=row.partition,
+                    error=_NONE,
+                    high_watermark=watermark,
+                    log_start_offset=log.start_offset,
+                    replica_batches=batches,
+                )
+            )
+        self._desk.reply(fetch.caller, FetchReply(partitions=tuple(rows)))
+
+    def _error(self, replica: Replica | None, row: FetchPartition, broker: int) -> ErrorCode:
+        if replica is None:
+            return self._desk.absent(row.topic, row.partition)
+        if self._desk.rules.fences_fetches:
+            error = replica.epoch_error(row.current_leader_epoch)
+            if error is not _NONE:
+                return error
+        if broker not in replica.followers:
+            # Not assigned, as far as we know: the LeaderAndIsr that adds it may still be on its way to us.
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        if not replica.log.start_offset <= row.fetch_offset <= replica.log.end_offset:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        return _NONE
+
+
+def _refused(row: FetchPartition, error: ErrorCode) -> FetchedPartition:
+    return FetchedPartition(topic=row.topic, partition=row.partition, error=error)

@@ -1,0 +1,143 @@
+"""Who is in sync: what a leader knows of its followers, and the rules by which the ISR and the high watermark move.
+
+The ISR is in the metadata store; the leader changes it there by compare-and-set. While such a write is under way nobody
+knows whether it counts, so both outcomes must be safe: members that it would add count for the high watermark, members
+that it would remove still do (the *maximal* ISR).
+
+Source: Kafka 2.8's ``Partition`` and ``Replica``.
+"""
+
+from collections.abc import Iterable
+
+from kemu.actors.broker.rules import ReplicaRules
+
+UNKNOWN_OFFSET = -1
+NEVER_US = -(1 << 62)
+"""Longer ago than any lag."""
+
+
+class Follower:
+    """What a leader knows of one of its followers."""
+
+    __slots__ = (
+        "broker",
+        "caught_up_us",
+        "end_offset",
+        "fetched_us",
+        "leader_end_then",
+        "seen_epoch",
+        "told_watermark",
+    )
+
+    def __init__(self, broker: int) -> None:
+        self.broker = broker
+        self.end_offset = UNKNOWN_OFFSET
+        """Its log's end, as its last fetch said; -1 before the first one."""
+        self.caught_up_us = NEVER_US
+        """When it last had everything the leader had."""
+        self.fetched_us = NEVER_US
+        self.leader_end_then = 0
+        """The leader's end at its last fetch."""
+        self.seen_epoch = -1
+        """The leader epoch of its last fetch."""
+        self.told_watermark = -1
+        """The high watermark in the last answer to it."""
+
+    def reset(self, caught_up_us: int) -> None:
+        """Nothing is known of it: the leader is new."""
+        self.end_offset = UNKNOWN_OFFSET
+        self.caught_up_us = caught_up_us
+        self.fetched_us = NEVER_US
+        self.leader_end_then = 0
+        self.seen_epoch = -1
+        self.told_watermark = -1
+
+    def fetched(self, offset: int, leader_end: int, leader_epoch: int, now_us: int) -> None:
+        """It asked for what comes after ``offset``: it has everything below.
+
+        It was caught up now if that is our end, or at its last fetch if that was our end then: a follower that asks
+        steadily, always one batch behind, is in sync.
+        """
+        if offset >= leader_end:
+            if now_us > self.caught_up_us:
+                self.caught_up_us = now_us
+        elif offset >= self.leader_end_then:
+            self.caught_up_us = max(self.caught_up_us, self.fetched_us)
+        self.end_offset = offset
+        self.fetched_us = now_us
+        self.leader_end_then = leader_end
+        self.seen_epoch = leader_epoch
+
+
+class InSync:
+    """A partition's ISR on its leader: as last confirmed by the store, and the change that is under way."""
+
+    __slots__ = ("members", "proposed", "zk_version")
+
+    def __init__(self) -> None:
+        self.members: tuple[int, ...] = ()
+        self.proposed: tuple[int, ...] | None = None
+        self.zk_version = 0
+
+    def settle(self, members: tuple[int, ...], zk_version: int) -> None:
+        """This is the ISR now, and the version of its node."""
+        self.members = members
+        self.zk_version = zk_version
+        self.proposed = None
+
+    @property
+    def maximal(self) -> tuple[int, ...]:
+        """Everybody who may be in the ISR."""
+        if self.proposed is None:
+            return self.members
+        return self.members + tuple(broker for broker in self.proposed if broker not in self.members)
+
+
+def watermark_for(
+    own_end: int, followers: Iterable[Follower], in_sync: InSync, now_us: int, lag_us: int, rules: ReplicaRules
+) -> int:
+    """What all replicas that count have: those in the ISR, and those that were caught up a short while ago.
+
+    The latter keep the high watermark from running away from a replica that is about to join. -1 while the position
+    of one that counts is unknown.
+    """
+    counted = in_sync.maximal if rules.maximal_isr else in_sync.members
+    least = own_end
+    for follower in followers:
+        if follower.end_offset < least and (follower.broker in counted or now_us - follower.caught_up_us <= lag_us):
+            least = follower.end_offset
+    return least
+
+
+def fallen_behind(
+    followers: Iterable[Follower], in_sync: InSync, own_end: int, now_us: int, lag_us: int, rules: ReplicaRules
+) -> tuple[int, ...]:
+    """ISR members that have not been caught up for longer than ``replica.lag.time.max.ms``, ascending.
+
+    One that has everything stays, however long ago it asked (KAFKA-7152).
+    """
+    return tuple(
+        sorted(
+            follower.broker
+            for follower in followers
+            if follower.broker in in_sync.members
+            and (rules.shrinks_idle or follower.end_offset != own_end)
+            and now_us - follower.caught_up_us > lag_us
+        )
+    )
+
+
+def may_join(
+    follower: Follower, high_watermark: int, epoch_start: int, leader_epoch: int, alive: bool, rules: ReplicaRules
+) -> bool:
+    """Whether a replica outside the ISR has all that may be committed.
+
+    The high watermark of a new leader may be behind the true one; everything that can have been committed before its
+    epoch is below the epoch's start, though.
+    """
+    return (
+        follower.end_offset >= high_watermark
+        and (follower.end_offset >= epoch_start or not rules.joins_at_epoch_start)
+        and (follower.seen_epoch == leader_epoch or not rules.joins_after_fetch_in_epoch)
+        and (alive or not rules.joins_only_alive)
+    )

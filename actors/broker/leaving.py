@@ -1,0 +1,60 @@
+"""How a broker stops: it hands on what it leads, leaves the metadata store, and ends (a part of the replicated broker).
+
+Controlled shutdown: the controller moves leaderships away and takes the broker out of ISRs; while partitions remain the
+broker asks again after a back-off, a few times, then stops anyway. Source: Kafka 2.8's ``KafkaServer.shutdown``.
+"""
+
+from kemu.actors.broker.desk import US_PER_MS, ReplicaDesk
+from kemu.actors.machine import TimerKey
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import ControlledShutdown, ControlledShutdownReply
+from kemu.protocol.messages.local import LeaveStore
+
+TIMER: TimerKey = ("leaving",)
+_SHUTDOWN_VERSION = 3
+_LEAVE_VERSION = 0
+
+
+class Leaving:
+    """See the module."""
+
+    def __init__(self, desk: ReplicaDesk) -> None:
+        self._desk = desk
+        self.under_way = False
+        self._tries_left = 0
+
+    def begin(self) -> None:
+        """The process is asked to end."""
+        if self.under_way:
+            return
+        self.under_way = True
+        config = self._desk.replication
+        self._tries_left = config.controlled_shutdown_max_retries if config.controlled_shutdown_enable else 0
+        self.try_again()
+
+    def try_again(self) -> None:
+        """Ask the controller to take our part over, if there is a try left."""
+        desk = self._desk
+        if self._tries_left <= 0 or desk.controller_id < 0 or desk.broker_epoch < 0:
+            self._leave()
+            return
+        self._tries_left -= 1
+        request = ControlledShutdown(broker_id=desk.node_id, broker_epoch=desk.broker_epoch)
+        controller = f"b{desk.controller_id}/controller"
+        desk.call(controller, request, _SHUTDOWN_VERSION, self._answered, self._failed)
+
+    def _answered(self, reply: ControlledShutdownReply, _: None) -> None:
+        if reply.error_code is ErrorCode.NONE and not reply.remaining_partitions:
+            self._leave()
+        else:
+            self._failed(reply.error_code.name, None)
+
+    def _failed(self, why: str, _: None) -> None:
+        self._desk.start_timer(TIMER, self._desk.replication.controlled_shutdown_retry_backoff_ms * US_PER_MS)
+
+    def _leave(self) -> None:
+        desk = self._desk
+        desk.call(f"{desk.name}/controller", LeaveStore(), _LEAVE_VERSION, self._left, self._left)
+
+    def _left(self, _: object, __: None) -> None:
+        self._desk.finished = True

@@ -1,0 +1,219 @@
+"""The log of one partition as ranges of offsets, and what its producers wrote last.
+
+Records have no payload, so a log is a list of ranges ``(base offset, count, append time, leader epoch)``. Neighbours of
+equal time and epoch are one range: a log of millions of records costs as much as it has distinct append times. Every
+question is a bisection.
+
+Beside the ranges the log keeps, per idempotent producer, its epoch and its last five batches, and so recognises a batch
+that comes again. On disk there is one record per appended batch (never merged), from which all of this is rebuilt.
+Source: KIP-98 ("Idempotent Producer Guarantees"), KIP-360 (an unknown producer may start at any sequence).
+"""
+
+import struct
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kemu.actors.machine import Record
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.data import RecordBatch
+
+KEPT_BATCHES = 5
+"""How many batches of a producer are remembered; as many as a client may have in flight with idempotence (KIP-98)."""
+
+_LAYOUT = struct.Struct(">qiqiqhi")
+_LAST_SEQUENCE = (1 << 31) - 1
+
+
+class LoggedBatch(NamedTuple):
+    """One append as it is on disk. Producer id -1: not idempotent, then epoch and sequence are -1 too."""
+
+    base_offset: int
+    records: int
+    append_time_ms: int
+    leader_epoch: int
+    producer_id: int = -1
+    producer_epoch: int = -1
+    sequence: int = -1
+
+
+def to_record(batch: LoggedBatch) -> Record:
+    """A batch as a record of the disk's log: empty key, 38 bytes of value."""
+    return b"", _LAYOUT.pack(*batch)
+
+
+def from_record(record: Record) -> LoggedBatch:
+    """The batch of a record that ``to_record`` made."""
+    key, value = record
+    assert key == b"" and value is not None, f"no batch: key {key!r}"
+    return LoggedBatch(*_LAYOUT.unpack(value))
+
+
+def sequence_after(sequence: int, count: int) -> int:
+    """The sequence number ``count`` records later; it wraps to 0 after 2^31 - 1 as Kafka's does."""
+    return (sequence + count) & _LAST_SEQUENCE
+
+
+class Verdict(NamedTuple):
+    """May a producer's batch be appended? NONE and offset -1: yes. NONE and an offset: it is there already."""
+
+    error: ErrorCode
+    base_offset: int = -1
+    append_time_ms: int = -1
+
+
+APPEND = Verdict(ErrorCode.NONE)
+
+
+class _ProducerState:
+    """The epoch a producer last wrote in, and its last batches in that epoch, oldest first."""
+
+    __slots__ = ("batches", "epoch")
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.batches: list[LoggedBatch] = []
+
+
+class PartitionLog:
+    """Records ``start_offset .. end_offset - 1``.
+
+    The high watermark is the end: one replica. With followers (``replica_log``) it is what all in-sync replicas have;
+    ``read`` and ``offset_at`` ask it, not the end.
+    """
+
+    __slots__ = ("_bases", "_batches", "_latest_ms", "_producers", "end_offset", "start_offset")
+
+    def __init__(self, start_offset: int = 0) -> None:
+        self.start_offset = start_offset
+        self.end_offset = start_offset
+        self._bases: list[int] = []
+        self._batches: list[RecordBatch] = []
+        self._latest_ms: list[int] = []
+        """Per range: the latest append time up to and including it. Times may go back when a clock does."""
+        self._producers: dict[int, _ProducerState] = {}
+
+    @classmethod
+    def rebuilt(cls, records: Iterable[Record]) -> "PartitionLog":
+        """The log whose appends these disk records are, oldest first; it starts where the first of them does."""
+        log: PartitionLog | None = None
+        for record in records:
+            batch = from_record(record)
+            if log is None:
+                log = cls(batch.base_offset)
+            log.append(batch)
+        return log if log is not None else cls()
+
+    @property
+    def high_watermark(self) -> int:
+        """The first offset that consumers may not see yet."""
+        return self.end_offset
+
+    # --- records -----------------------------------------------------------------------------------------------
+
+    def append(self, batch: LoggedBatch) -> None:
+        """Take a batch that is durable. Its base offset must be our end, and ``check`` must have allowed it."""
+        base, count, time_ms, epoch, producer_id, _, _ = batch
+        assert base == self.end_offset and count > 0, f"{batch} does not follow {self.end_offset}"
+        self.end_offset = base + count
+        last = self._batches[-1] if self._batches else None
+        if last is not None and last.append_time_ms == time_ms and last.leader_epoch == epoch:
+            self._batches[-1] = _range(last.base_offset, last.count + count, time_ms, epoch)
+        else:
+            latest = self._latest_ms[-1] if self._latest_ms else time_ms
+            self._bases.append(base)
+            self._batches.append(_range(base, count, time_ms, epoch))
+            self._latest_ms.append(max(latest, time_ms))
+        if producer_id >= 0:
+            self._remember(batch)
+
+    def read(self, from_offset: int, max_bytes: int, record_bytes: int) -> tuple[RecordBatch, ...]:
+        """The records from ``from_offset`` on, below the high watermark, at most ``max_bytes`` but at least one record.
+
+        The first and last range are cut to fit: what comes is exactly from ``from_offset`` on. (Kafka sends whole
+        batches and its clients skip the head; the records an application sees are the same.) Empty at the high
+        watermark. The offset must lie between start and high watermark.
+
+        Source of "at least one": KIP-74.
+        """
+        assert self.start_offset <= from_offset <= self.end_offset, f"{from_offset} is out of range"
+        left = min(max(1, max_bytes // record_bytes), self.high_watermark - from_offset)
+        if left <= 0:
+            return ()
+        index = bisect_right(self._bases, from_offset) - 1
+        found = []
+        while left > 0:
+            batch = self._batches[index]
+            skipped = from_offset - batch.base_offset
+            count = min(batch.count - skipped, left)
+            if count != batch.count:
+                batch = _range(from_offset, count, batch.append_time_ms, batch.leader_epoch)
+            found.append(batch)
+            from_offset += count
+            left -= count
+            index += 1
+        return tuple(found)
+
+    def offset_at(self, timestamp_ms: int) -> tuple[int, int] | None:
+        """``(append time, offset)`` of the first record appended at or after a time; None when there is none."""
+        index = bisect_left(self._latest_ms, timestamp_ms)
+        if index == len(self._batches) or self._bases[index] >= self.high_watermark:
+            return None
+        return self._batches[index].append_time_ms, self._bases[index]
+
+    def truncate(self, end_offset: int) -> None:
+        """Forget the records from ``end_offset`` on. Producer batches that are not wholly below it are forgotten too.
+
+        A producer of whom no batch is remembered any more counts as unknown afterwards.
+        """
+        assert end_offset >= self.start_offset, f"{end_offset} lies before the log's start {self.start_offset}"
+        if end_offset >= self.end_offset:
+            return
+        self.end_offset = end_offset
+        keep = bisect_left(self._bases, end_offset)
+        del self._bases[keep:], self._batches[keep:], self._latest_ms[keep:]
+        if keep:
+            last = self._batches[-1]
+            if last.base_offset + last.count > end_offset:
+                cut = end_offset - last.base_offset
+                self._batches[-1] = _range(last.base_offset, cut, last.append_time_ms, last.leader_epoch)
+        for producer_id, state in list(self._producers.items()):
+            state.batches = [batch for batch in state.batches if batch.base_offset + batch.records <= end_offset]
+            if not state.batches:
+                del self._producers[producer_id]
+
+    # --- idempotent producers ----------------------------------------------------------------------------------
+
+    def check(self, producer_id: int, producer_epoch: int, sequence: int, count: int) -> Verdict:
+        """Whether this batch of an idempotent producer is next, known already, or out of order.
+
+        Source: Kafka's ``ProducerStateEntry`` and ``ProducerAppendInfo``: one of the last five batches, with equal
+        epoch, first and last sequence, is a duplicate; an older epoch is fenced; a new epoch must start at 0; else the
+        batch must follow the last one. An unknown producer may start anywhere.
+        """
+        state = self._producers.get(producer_id)
+        if state is None:
+            return APPEND
+        if producer_epoch != state.epoch:
+            if producer_epoch < state.epoch:
+                return Verdict(ErrorCode.INVALID_PRODUCER_EPOCH)
+            return APPEND if sequence == 0 else Verdict(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        last = state.batches[-1]
+        if sequence == sequence_after(last.sequence, last.records):
+            return APPEND
+        for batch in state.batches:
+            if batch.sequence == sequence and batch.records == count:
+                return Verdict(ErrorCode.NONE, batch.base_offset, batch.append_time_ms)
+        return Verdict(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+
+    def _remember(self, batch: LoggedBatch) -> None:
+        state = self._producers.get(batch.producer_id)
+        if state is None or state.epoch != batch.producer_epoch:
+            state = self._producers[batch.producer_id] = _ProducerState(batch.producer_epoch)
+        state.batches.append(batch)
+        if len(state.batches) > KEPT_BATCHES:
+            del state.batches[0]
+
+
+def _range(base_offset: int, count: int, append_time_ms: int, leader_epoch: int) -> RecordBatch:
+    return RecordBatch(base_offset=base_offset, count=count, append_time_ms=append_time_ms, leader_epoch=leader_epoch)

@@ -1,0 +1,199 @@
+"""The log of a replica: a partition's log that followers copy, that can be cut, and that knows its leader epochs.
+
+Records are in the log when they are written, as in Kafka's page cache; ``durable_end`` says how much of it survives a
+power cut. The disk is a journal, appended to and never rewritten: a cut is an entry of its own (the device keeps the
+order of a log's writes, so what a restart finds is always a state this log was in).
+
+========  ==========================================================================================================
+key       value
+========  ==========================================================================================================
+``b``     a batch, as ``partition_log`` has it (38 bytes), and the number of its records with content that follow
+``r...``  a record with content: its key behind the ``r``
+``t``     the log was cut: it ends at this offset
+``e``     a leader epoch began at an offset, with or without a record (KAFKA-7415)
+``d``     the log was deleted: everything before is gone
+========  ==========================================================================================================
+"""
+
+import struct
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+
+from kemu.actors.broker.leader_epochs import LeaderEpochs
+from kemu.actors.broker.log import LoggedBatch, PartitionLog, from_record, to_record
+from kemu.actors.machine import Record
+from kemu.protocol.messages.data import ReplicaBatch
+
+_COUNT = struct.Struct(">i")
+_OFFSET = struct.Struct(">q")
+_EPOCH = struct.Struct(">iq")
+_BATCH_KEY, _CUT_KEY, _EPOCH_KEY, _DELETED_KEY, _RECORD_KEY = b"b", b"t", b"e", b"d", b"r"
+JOURNALS = "replica/"
+"""What the disk's names of these journals begin with."""
+
+
+class ReplicaLog(PartitionLog):
+    """Records ``start_offset .. end_offset - 1``; consumers see those below ``high_watermark``."""
+
+    __slots__ = ("_bases_of_entries", "_entries", "_visible_end", "durable_end", "epochs")
+
+    def __init__(self, start_offset: int = 0) -> None:
+        super().__init__(start_offset)
+        self.epochs = LeaderEpochs()
+        self.durable_end = start_offset
+        """Everything below is on the disk."""
+        self._visible_end = start_offset
+        self._entries: list[ReplicaBatch] = []
+        self._bases_of_entries: list[int] = []
+
+    @property
+    def high_watermark(self) -> int:
+        """The first offset that consumers may not see yet."""
+        return self._visible_end
+
+    @high_watermark.setter
+    def high_watermark(self, offset: int) -> None:
+        assert self.start_offset <= offset <= self.end_offset, f"high watermark {offset} of {self.end_offset}"
+        self._visible_end = offset
+
+    # --- writing -----------------------------------------------------------------------------------------------
+
+    def take(self, batch: ReplicaBatch) -> None:
+        """Append a batch; it must begin where the log ends."""
+        assert not batch.records or len(batch.records) == batch.count, "every record has content, or none"
+        self.epochs.assign(batch.leader_epoch, batch.base_offset)
+        self.append(_logged(batch))
+        self._entries.append(batch)
+        self._bases_of_entries.append(batch.base_offset)
+
+    def cut(self, end_offset: int) -> bool:
+        """Forget everything from ``end_offset`` on; whether there was anything.
+
+        An epoch that began there without a record is forgotten in any case: it may contradict the leader's.
+        """
+        self.epochs.truncate_end(end_offset)
+        if end_offset >= self.end_offset:
+            return False
+        self.truncate(end_offset)
+        keep = bisect_left(self._bases_of_entries, end_offset)
+        del self._entries[keep:], self._bases_of_entries[keep:]
+        if keep:
+            last = self._entries[-1]
+            if last.base_offset + last.count > end_offset:
+                self._entries[-1] = _part(last, last.base_offset, end_offset)
+        self._visible_end = min(self._visible_end, end_offset)
+        self.durable_end = min(self.durable_end, end_offset)
+        return True
+
+    # --- reading -----------------------------------------------------------------------------------------------
+
+    def copy_from(self, offset: int, max_bytes: int, record_bytes: int) -> tuple[ReplicaBatch, ...]:
+        """Whole batches from this offset to the log's end, for a follower: ``max_bytes`` of them, at least one."""
+        assert self.start_offset <= offset <= self.end_offset, f"{offset} is out of range"
+        if offset == self.end_offset:
+            return ()
+        index = bisect_right(self._bases_of_entries, offset) - 1
+        first = self._entries[index]
+        found = [_part(first, offset, first.base_offset + first.count)]
+        left = max_bytes - found[0].count * record_bytes
+        for batch in self._entries[index + 1 :]:
+            left -= batch.count * record_bytes
+            if left < 0:
+                break
+            found.append(batch)
+        return tuple(found)
+
+    def contents(self) -> tuple[Record, ...]:
+        """All records that have content, oldest first."""
+        return tuple(record for batch in self._entries for record in batch.records)
+
+
+def _logged(batch: ReplicaBatch) -> LoggedBatch:
+    return LoggedBatch(
+        batch.base_offset,
+        batch.count,
+        batch.append_time_ms,
+        batch.leader_epoch,
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.sequence,
+    )
+
+
+def _part(batch: ReplicaBatch, first: int, last: int) -> ReplicaBatch:
+    """Records ``first .. last - 1`` of a batch. A part is nobody's: a producer would not know it again."""
+    if first == batch.base_offset and last == first + batch.count:
+        return batch
+    return ReplicaBatch(
+        base_offset=first,
+        count=last - first,
+        append_time_ms=batch.append_time_ms,
+        leader_epoch=batch.leader_epoch,
+        records=batch.records[first - batch.base_offset : last - batch.base_offset],
+    )
+
+
+# --- the journal ---------------------------------------------------------------------------------------------------
+
+
+def batch_entry(batch: ReplicaBatch) -> tuple[Record, ...]:
+    """The disk's records of one append; they are one write."""
+    head = (to_record(_logged(batch))[1] or b"") + _COUNT.pack(len(batch.records))
+    return ((_BATCH_KEY, head), *[(_RECORD_KEY + key, value) for key, value in batch.records])
+
+
+def cut_entry(end_offset: int) -> Record:
+    """The log was cut."""
+    return _CUT_KEY, _OFFSET.pack(end_offset)
+
+
+def epoch_entry(epoch: int, start_offset: int) -> Record:
+    """A leader epoch began."""
+    return _EPOCH_KEY, _EPOCH.pack(epoch, start_offset)
+
+
+DELETED_ENTRY: Record = (_DELETED_KEY, b"")
+"""The log was deleted."""
+
+
+def restored(records: Iterable[Record]) -> ReplicaLog | None:
+    """The log a journal ends with; None when it was deleted. A torn last append is as if it had not been."""
+    log: ReplicaLog | None = None
+    waiting = list(records)
+    index = 0
+    while index < len(waiting):
+        key, value = waiting[index]
+        index += 1
+        if key == _DELETED_KEY:
+            log = None
+            continue
+        assert value is not None, f"journal entry {key!r} without a value"
+        log = log if log is not None else ReplicaLog()
+        if key == _CUT_KEY:
+            log.cut(*_OFFSET.unpack(value))
+        elif key == _EPOCH_KEY:
+            log.epochs.assign(*_EPOCH.unpack(value))
+        else:
+            assert key == _BATCH_KEY, f"no journal entry: {key!r}"
+            (contents,) = _COUNT.unpack(value[-_COUNT.size :])
+            rows = waiting[index : index + contents]
+            index += contents
+            if len(rows) == contents:
+                log.take(_batch(value[: -_COUNT.size], rows))
+    if log is not None:
+        log.durable_end = log.end_offset
+    return log
+
+
+def _batch(head: bytes, rows: list[Record]) -> ReplicaBatch:
+    logged = from_record((b"", head))
+    return ReplicaBatch(
+        base_offset=logged.base_offset,
+        count=logged.records,
+        append_time_ms=logged.append_time_ms,
+        leader_epoch=logged.leader_epoch,
+        producer_id=logged.producer_id,
+        producer_epoch=logged.producer_epoch,
+        sequence=logged.sequence,
+        records=tuple((key[1:], value) for key, value in rows),
+    )

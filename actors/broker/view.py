@@ -1,0 +1,82 @@
+"""What clients are told of topics after an UpdateMetadata: Kafka's metadata cache, as the answers it leads to."""
+
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import LEADER_DURING_DELETE, NO_LEADER, UpdateMetadata, UpdateMetadataPartition
+from kemu.protocol.messages.data import PartitionMetadata, TopicMetadata
+from kemu.protocol.names import TopicPartition
+
+Topics = dict[str, TopicMetadata]
+
+
+def topics_after(topics: Topics, request: UpdateMetadata) -> Topics:
+    """The topics with what the request says; partitions of topics being deleted are gone.
+
+    A partition whose leader is not alive has LEADER_NOT_AVAILABLE: that can change with the live brokers alone.
+    """
+    alive = {broker.id for broker in request.live_brokers}
+    said: dict[str, dict[int, UpdateMetadataPartition]] = {}
+    for state in request.partition_states:
+        said.setdefault(state.topic_name, {})[state.partition_index] = state
+    after = {}
+    for topic in dict.fromkeys((*topics, *said)):
+        known = topics[topic].partitions if topic in topics else ()
+        rows = {row.partition: _again(row, alive) for row in known}
+        for number, state in said.get(topic, {}).items():
+            if state.leader == LEADER_DURING_DELETE:
+                rows.pop(number, None)
+            else:
+                rows[number] = _row(state, alive)
+        if rows:
+            ordered = tuple(rows[number] for number in sorted(rows))
+            same = topic in topics and ordered == known
+            after[topic] = topics[topic] if same else _topic(topic, ordered)
+    return after
+
+
+def cached(topics: Topics, request: UpdateMetadata) -> tuple[tuple[TopicMetadata, ...], tuple[TopicPartition, ...]]:
+    """What the cache has of the partitions that a request spoke of, and those it does not have."""
+    said: dict[str, list[int]] = {}
+    for state in request.partition_states:
+        said.setdefault(state.topic_name, []).append(state.partition_index)
+    found: list[TopicMetadata] = []
+    gone: list[TopicPartition] = []
+    for topic, numbers in said.items():
+        there = {row.partition: row for row in topics[topic].partitions} if topic in topics else {}
+        gone += [(topic, number) for number in numbers if number not in there]
+        rows = tuple([there[number] for number in numbers if number in there])
+        if rows:
+            found.append(_topic(topic, rows))
+    return tuple(found), tuple(gone)
+
+
+def _topic(topic: str, rows: tuple[PartitionMetadata, ...]) -> TopicMetadata:
+    return TopicMetadata(error=ErrorCode.NONE, topic=topic, partitions=rows)
+
+
+def _error(leader: int, alive: set[int]) -> ErrorCode:
+    return ErrorCode.NONE if leader in alive else ErrorCode.LEADER_NOT_AVAILABLE
+
+
+def _again(row: PartitionMetadata, alive: set[int]) -> PartitionMetadata:
+    error = _error(row.leader, alive)
+    if error is row.error:
+        return row
+    return PartitionMetadata(
+        error=error,
+        partition=row.partition,
+        leader=row.leader,
+        leader_epoch=row.leader_epoch,
+        replicas=row.replicas,
+        isr=row.isr,
+    )
+
+
+def _row(state: UpdateMetadataPartition, alive: set[int]) -> PartitionMetadata:
+    return PartitionMetadata(
+        error=_error(state.leader, alive),
+        partition=state.partition_index,
+        leader=state.leader if state.leader >= 0 else NO_LEADER,
+        leader_epoch=state.leader_epoch,
+        replicas=state.replicas,
+        isr=state.isr,
+    )

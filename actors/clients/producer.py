@@ -1,0 +1,422 @@
+"""A producer of one topic: appends records at a set rate, as surely as its configuration asks.
+
+Records come into being evenly (``rate * elapsed``, in whole numbers, nothing lost to rounding), are dealt round-robin
+to all partitions with or without a leader (as keyed records would be), and every ``emulated_batch_interval_ms`` each
+broker gets one Produce with the batches of all its partitions. One request per broker and one batch per partition is in
+flight at a time, so batches never overtake each other; Kafka's client keeps order with up to five when idempotent.
+
+A batch is retried until an answer decides it or ``delivery.timeout.ms`` is over. When an answer is lost the batch may
+be in the log already: with idempotence the leader recognises it by producer id, epoch and sequence; without, it is
+there twice. Where Kafka gives producer ids out (InitProducerId), we draw ours from our own chance: each life needs
+another stream. Kafka bumps the epoch of the whole producer, we that of the partition concerned: a log knows nothing of
+other logs and cannot tell the difference. Idempotence needs acks=all and is off without, as in Kafka.
+"""
+
+from kemu.actors.clients.metadata_questions import MetadataQuestions, backoff_us
+from kemu.actors.clients.produce_queue import Batch, ProduceQueue
+from kemu.actors.machine import Chance, Event, LinkDown, Machine, Received, TimerFired, Told
+from kemu.protocol.commands import Close, SetRate, Start
+from kemu.protocol.config import ProducerConfig
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.data import MetadataReply, Produce, ProduceBatch, ProducedBatch, ProduceReply
+from kemu.protocol.names import ActorName
+from kemu.protocol.notes.groups import ProduceFailed, ProducerStarted, RecordsAcknowledged
+from kemu.protocol.wire.versions import LATEST, ApiVersions
+
+STALE_METADATA = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.REPLICA_NOT_AVAILABLE,
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.FENCED_LEADER_EPOCH,
+)
+"""Errors after which a client asks who leads now. Source: the subclasses of Kafka's InvalidMetadataException."""
+
+_MICRO = 1_000_000
+
+
+class _Node:
+    """A broker as the producer sees it."""
+
+    __slots__ = ("failures", "flight", "host", "not_before_us", "ready")
+
+    def __init__(self, host: ActorName) -> None:
+        self.host = host
+        self.flight: _Flight | None = None
+        self.failures = 0
+        self.not_before_us = 0
+        self.ready: dict[int, None] = {}
+        """Partitions it leads that have batches and none in flight, in the order they became so."""
+
+
+class _Flight:
+    """A Produce on its way."""
+
+    __slots__ = ("batches", "deadline_us", "request_id")
+
+    def __init__(self, request_id: int, deadline_us: int, batches: list[tuple[ProduceQueue, Batch]]) -> None:
+        self.request_id = request_id
+        self.deadline_us = deadline_us
+        self.batches = batches
+
+
+class Producer(Machine):
+    """``chance`` is this life's own stream: it gives the producer id, the first broker asked and backoff jitter."""
+
+    def __init__(
+        self,
+        name: ActorName,
+        topic: str,
+        config: ProducerConfig,
+        *,
+        bootstrap: tuple[ActorName, ...],
+        chance: Chance,
+        versions: ApiVersions = LATEST,
+    ) -> None:
+        super().__init__(name)
+        assert bootstrap, f"{name}: no broker to ask"
+        assert config.acks in (-1, 0, 1), f"{name}: acks {config.acks}"
+        self.topic = topic
+        self.config = config
+        self.idempotent = config.enable_idempotence and config.acks == -1
+        self.queues: list[ProduceQueue] = []
+        self._chance = chance
+        self._produce_version = versions["Produce"]
+        self._producer_id = self._new_producer_id()
+        self._metadata = MetadataQuestions(self, topic, config, bootstrap, chance, versions["Metadata"])
+        self._nodes: dict[int, _Node] = {}
+        self._rate = config.emulated_records_per_s
+        self._credit = 0
+        """Records that came into being and are in no batch yet, in millionths."""
+        self._credited_us = 0
+        self._next_partition = 0
+        self._pending = 0
+        """Batches that are not decided."""
+        self._timeouts_at_us: int | None = None
+        self._retry_at_us: int | None = None
+        self._closing = False
+
+    def handle(self, event: Event) -> None:
+        """Ticks, answers, broken connections, timers, commands."""
+        if self.finished:
+            return
+        match event:
+            case TimerFired(key=("batch",)):
+                self._tick()
+            case Received(message=ProduceReply()):
+                self._answered(event)
+            case Received(message=MetadataReply()):
+                self._told_who_leads(event)
+            case LinkDown(peer=peer):
+                self._lose(peer, ErrorCode.NETWORK_EXCEPTION)
+            case TimerFired(key=("retry",)):
+                self._retry_at_us = None
+                self._send_all()
+            case TimerFired(key=("timeouts",)):
+                self._timeouts_at_us = None
+                self._time_out()
+            case TimerFired(key=("metadata",)):
+                self._ask_who_leads()
+            case Told(command=Start()):
+                self.note(ProducerStarted(topic=self.topic, acks=self.config.acks))
+                self._ask_who_leads()
+            case Told(command=SetRate(records_per_s=rate)):
+                self._set_rate(rate)
+            case Told(command=Close()):
+                self._close()
+            case _:
+                raise AssertionError(f"{self.name}: {event}")
+        if self._closing and self._pending == 0:
+            self._finish()
+
+    def _close(self) -> None:
+        """What is in batches is still sent, without lingering."""
+        self._closing = True
+        self.stop_timer(("batch",))
+        self._send_all()
+
+    def _finish(self) -> None:
+        for key in ("retry", "timeouts", "metadata"):
+            self.stop_timer((key,))
+        self.finished = True
+
+    # --- records come into being -------------------------------------------------------------------------------
+
+    def _set_rate(self, rate: int) -> None:
+        assert rate >= 0, f"{self.name}: rate {rate}"
+        self._earn()
+        was, self._rate = self._rate, rate
+        if rate == 0:
+            self.stop_timer(("batch",))
+        elif was == 0 and self.queues and not self._closing:
+            self.start_timer(("batch",), self.config.emulated_batch_interval_ms * 1000)
+
+    def _earn(self) -> None:
+        if self.queues:  # before the first metadata an application's send() blocks
+            self._credit += self._rate * (self.now_us - self._credited_us)
+        self._credited_us = self.now_us
+
+    def _tick(self) -> None:
+        self.start_timer(("batch",), self.config.emulated_batch_interval_ms * 1000)
+        self._earn()
+        count, self._credit = divmod(self._credit, _MICRO)
+        if count == 0:
+            return
+        queues = self.queues
+        everybody, rest = divmod(count, len(queues))
+        first = self._next_partition
+        self._next_partition = (first + count) % len(queues)
+        touched: dict[int, None] = {}
+        for turn in range(min(count, len(queues))):
+            queue = queues[(first + turn) % len(queues)]
+            if queue.add(everybody + (turn < rest), self.now_us):
+                self._pending += 1
+            self._offer(queue)
+            touched[queue.leader] = None
+        self._expect(self.now_us + self.config.delivery_timeout_ms * 1000)
+        for node_id in touched:
+            if node_id >= 0:
+                self._send(self._nodes[node_id])
+
+    # --- sending -----------------------------------------------------------------------------------------------
+
+    def _offer(self, queue: ProduceQueue) -> None:
+        """Put a partition where its leader's next request looks, if it has something to send."""
+        if queue.batches and queue.in_flight is None and queue.leader >= 0:
+            self._nodes[queue.leader].ready[queue.number] = None
+
+    def _send_all(self) -> None:
+        for node in self._nodes.values():
+            if node.ready:
+                self._send(node)
+
+    def _send(self, node: _Node) -> None:
+        """One request with the head batch of every partition of this broker that may go now."""
+        if node.flight is not None or not node.ready:
+            return
+        if node.not_before_us > self.now_us:
+            self._retry_by(node.not_before_us)
+            return
+        taken: list[tuple[ProduceQueue, Batch]] = []
+        rows: list[ProduceBatch] = []
+        for number in list(node.ready):
+            queue = self.queues[number]
+            at_us = self._sendable_at(queue)
+            if at_us > self.now_us:
+                self._retry_by(at_us)
+                continue
+            del node.ready[number]
+            batch = queue.take(idempotent=self.idempotent)
+            taken.append((queue, batch))
+            rows.append(self._row(queue, batch))
+        if not rows:
+            return
+        timeout_ms = self.config.request_timeout_ms
+        message = Produce(acks=self.config.acks, timeout_ms=timeout_ms, batches=tuple(rows))
+        request_id = self.request(node.host, message, self._produce_version)
+        if self.config.acks == 0:
+            for queue, _ in taken:  # nobody will answer
+                self._drop(queue)
+            self._send(node)
+            return
+        deadline_us = self.now_us + timeout_ms * 1000
+        node.flight = _Flight(request_id, deadline_us, taken)
+        self._expect(deadline_us)
+
+    def _sendable_at(self, queue: ProduceQueue) -> int:
+        head = queue.batches[0]
+        if head.attempts > 0 or self._closing:
+            return queue.not_before_us
+        return head.created_us + self.config.linger_ms * 1000
+
+    def _row(self, queue: ProduceQueue, batch: Batch) -> ProduceBatch:
+        if not self.idempotent:
+            return ProduceBatch(topic=self.topic, partition=queue.number, count=batch.count)
+        return ProduceBatch(
+            topic=self.topic,
+            partition=queue.number,
+            count=batch.count,
+            producer_id=queue.producer_id,
+            producer_epoch=queue.epoch,
+            sequence=batch.sequence,
+        )
+
+    # --- what became of it -------------------------------------------------------------------------------------
+
+    def _answered(self, event: Received) -> None:
+        reply: ProduceReply = event.message
+        for node in self._nodes.values():
+            flight = node.flight
+            if flight is not None and flight.request_id == event.request_id:
+                break
+        else:
+            return  # the answer to a request we gave up on
+        node.flight = None
+        node.failures = 0
+        for (queue, batch), row in zip(flight.batches, reply.batches, strict=True):
+            assert (row.topic, row.partition) == (self.topic, queue.number), f"{row} answers {queue.number}"
+            if queue.in_flight is batch:
+                self._decide(queue, row.error, row)
+        self._send_all()
+
+    def _decide(self, queue: ProduceQueue, error: ErrorCode, row: ProducedBatch | None = None) -> None:
+        """The attempt at the head of this queue ended so.
+
+        Source: Kafka's ``Sender.completeBatch`` and ``canRetry``.
+        """
+        batch = queue.batches[0]
+        queue.in_flight = None
+        expired = self.now_us >= batch.created_us + self.config.delivery_timeout_ms * 1000
+        if error is ErrorCode.NONE:
+            assert row is not None
+            self._drop(queue)
+            note = RecordsAcknowledged(
+                topic=self.topic, partition=queue.number, base_offset=row.base_offset, count=batch.count
+            )
+            self.note(note)
+        elif error is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            self._drop(queue)  # it is in the log, at an offset nobody remembers
+        elif error is ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1 and not batch.in_doubt:
+            queue.split()
+            self._pending += 1
+        elif error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self.idempotent and not expired:
+            # The log lacks a batch before this one: it lost its tail. What is not in it starts a new epoch.
+            queue.begin_epoch(self._new_producer_id())
+            self._back_off(queue, batch)
+        elif error.retriable and not expired:
+            batch.in_doubt = batch.in_doubt or not error.definite
+            self._back_off(queue, batch)
+        else:
+            self._fail(queue, error, definite=error.definite)
+        if error in STALE_METADATA:
+            self._metadata.want()
+        self._offer(queue)
+
+    def _back_off(self, queue: ProduceQueue, batch: Batch) -> None:
+        queue.not_before_us = self.now_us + self._backoff_us(batch.attempts)
+        self._retry_by(queue.not_before_us)
+
+    def _fail(self, queue: ProduceQueue, error: ErrorCode, *, definite: bool) -> None:
+        """Give the head up. What follows it starts a new epoch: the log may or may not hold this one."""
+        batch = self._drop(queue)
+        self.note(
+            ProduceFailed(
+                topic=self.topic,
+                partition=queue.number,
+                count=batch.count,
+                error=error,
+                definite=definite and not batch.in_doubt,
+            )
+        )
+        if batch.sequence >= 0:
+            queue.begin_epoch(self._new_producer_id())
+
+    def _drop(self, queue: ProduceQueue) -> Batch:
+        self._pending -= 1
+        batch = queue.drop()
+        if queue.batches:
+            self._offer(queue)
+        elif queue.leader >= 0:
+            self._nodes[queue.leader].ready.pop(queue.number, None)
+        return batch
+
+    def _lose(self, host: ActorName, error: ErrorCode) -> None:
+        """The connection to a broker is gone and with it the answers to what was in flight."""
+        for node in self._nodes.values():
+            if node.host == host:
+                node.failures += 1
+                node.not_before_us = self.now_us + self._backoff_us(node.failures)
+                flight, node.flight = node.flight, None
+                for queue, batch in flight.batches if flight is not None else ():
+                    if queue.in_flight is batch:
+                        self._decide(queue, error)
+        self._metadata.lost(host)
+        self._metadata.want()
+
+    # --- who leads ---------------------------------------------------------------------------------------------
+
+    def _ask_who_leads(self) -> None:
+        self._metadata.ask()
+        self._expect(self._metadata.deadline_us)
+
+    def _told_who_leads(self, event: Received) -> None:
+        reply: MetadataReply = event.message
+        if not self._metadata.is_answer(event):
+            return
+        alive = {broker.node_id: broker.host for broker in reply.brokers}
+        for node_id, host in alive.items():
+            if node_id not in self._nodes:
+                self._nodes[node_id] = _Node(host)
+        topic = next((topic for topic in reply.topics if topic.topic == self.topic), None)
+        complete = topic is not None and topic.error is ErrorCode.NONE
+        if topic is not None and complete:
+            had = len(self.queues)
+            for row in sorted(topic.partitions, key=lambda row: row.partition):
+                leader = row.leader if row.error is ErrorCode.NONE and row.leader in alive else -1
+                complete = complete and leader >= 0
+                self._lead(row.partition, leader)
+            if had == 0 and self.queues:
+                self._credited_us = self.now_us
+                if self._rate > 0 and not self._closing:
+                    self.start_timer(("batch",), self.config.emulated_batch_interval_ms * 1000)
+        self._metadata.settle(complete=complete)
+        self._send_all()
+
+    def _lead(self, number: int, leader: int) -> None:
+        if number == len(self.queues):
+            self.queues.append(ProduceQueue(number, self._producer_id))
+        queue = self.queues[number]
+        if queue.leader == leader:
+            return
+        if queue.leader >= 0:
+            self._nodes[queue.leader].ready.pop(number, None)
+        queue.leader = leader
+        self._offer(queue)
+
+    # --- time --------------------------------------------------------------------------------------------------
+
+    def _time_out(self) -> None:
+        """Hang up on brokers that do not answer, give up batches that are too old; look again at the next deadline."""
+        now_us = self.now_us
+        for node in self._nodes.values():
+            if node.flight is not None and node.flight.deadline_us <= now_us:
+                self.hang_up(node.host)
+                self._lose(node.host, ErrorCode.REQUEST_TIMED_OUT)
+        if self._metadata.asked and self._metadata.deadline_us <= now_us:
+            host = self._metadata.asked
+            self.hang_up(host)
+            self._lose(host, ErrorCode.REQUEST_TIMED_OUT)
+        delivery_us = self.config.delivery_timeout_ms * 1000
+        deadlines: list[int] = []
+        for queue in self.queues:
+            while queue.batches and queue.batches[0].created_us + delivery_us <= now_us:
+                if queue.in_flight is not None:
+                    queue.in_flight.in_doubt = True
+                self._fail(queue, ErrorCode.REQUEST_TIMED_OUT, definite=True)
+            if queue.batches:
+                deadlines.append(queue.batches[0].created_us + delivery_us)
+        deadlines.extend([node.flight.deadline_us for node in self._nodes.values() if node.flight is not None])
+        if self._metadata.asked:
+            deadlines.append(self._metadata.deadline_us)
+        if deadlines:
+            self._expect(min(deadlines))
+        self._send_all()
+
+    def _expect(self, deadline_us: int) -> None:
+        """See to it that ``_time_out`` looks no later than this. One timer for all; it is never stopped early."""
+        if self._timeouts_at_us is None or deadline_us < self._timeouts_at_us:
+            self._timeouts_at_us = deadline_us
+            self.start_timer(("timeouts",), deadline_us - self.now_us)
+
+    def _retry_by(self, at_us: int) -> None:
+        if self._retry_at_us is None or at_us < self._retry_at_us:
+            self._retry_at_us = at_us
+            self.start_timer(("retry",), at_us - self.now_us)
+
+    def _backoff_us(self, failures: int) -> int:
+        return backoff_us(failures, self.config, self._chance)
+
+    def _new_producer_id(self) -> int:
+        return self._chance.below(1 << 62)

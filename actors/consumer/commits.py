@@ -1,0 +1,232 @@
+"""Committing: by interval, before a join, by the application's ``commitSync()``, and on close. A part of the consumer.
+
+What is committed are always the positions: what polls returned so far. The polling thread only gets here between two
+batches, so everything returned has been processed. Source: Kafka's ``ConsumerCoordinator``.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from kemu.actors.client import Backoff
+from kemu.actors.consumer.state import Generation, MemberState
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.group import OffsetCommit, OffsetCommitReply
+from kemu.protocol.notes.groups import CommitAnswered
+
+if TYPE_CHECKING:
+    from kemu.actors.consumer.consumer import Consumer
+
+COMMIT = ("commit",)
+"""commitSync looks again: a backoff is over, or its time is up."""
+
+
+class Result(Enum):
+    """How a commit ended."""
+
+    DONE = "done"
+    RETRIABLE = "may succeed when tried again"
+    FAILED = "CommitFailedException, or another error for the application"
+    REBALANCING = "RebalanceInProgressException"
+
+
+class Commit:
+    """One OffsetCommit; ``result`` is None until it is answered. ``settled`` is called then, if given."""
+
+    __slots__ = ("result", "sent", "settled")
+
+    def __init__(self, sent: Generation, settled: "Callable[[Commit], None] | None") -> None:
+        self.sent = sent
+        self.settled = settled
+        self.result: Result | None = None
+
+
+class Commits:
+    """See the module."""
+
+    def __init__(self, consumer: "Consumer") -> None:
+        config = consumer.config
+        self._consumer = consumer
+        self._interval_us = config.auto_commit_interval_ms * 1000
+        self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
+        self._auto = config.enable_auto_commit
+        self._next_us = 0
+        """When the next interval commit is due; 0 before the first assignment."""
+        self._request_timeout_us = config.request_timeout_ms * 1000
+        self._sync_until_us = 0
+        self._sync_then: Callable[[], None] | None = None
+        """commitSync is running; what follows it."""
+        self._sync_failures = 0
+        self._sync_commit: Commit | None = None
+
+    # --- by interval -------------------------------------------------------------------------------------------
+
+    def restart_interval(self) -> None:
+        """An assignment was taken: the interval begins anew."""
+        self._next_us = self._consumer.now_us + self._interval_us
+
+    def poll(self) -> None:
+        """Commit if the interval is over; ask to be looked at when it will be."""
+        if not self._auto or not self._next_us:
+            return
+        consumer = self._consumer
+        now_us = consumer.now_us
+        if now_us >= self._next_us:
+            self._next_us = now_us + self._interval_us
+            if consumer.positions.partitions:
+                self.send(self._interval_settled)
+        if consumer.positions.partitions:
+            consumer.wake_at(self._next_us)
+
+    def _interval_settled(self, commit: Commit) -> None:
+        if commit.result is Result.RETRIABLE:
+            self._next_us = self._consumer.now_us + self._retry.first_us
+            self._consumer.wake()
+
+    # --- one commit --------------------------------------------------------------------------------------------
+
+    def send(self, settled: Callable[[Commit], None] | None = None) -> Commit:
+        """Commit all positions. Without a coordinator, an offset or a membership it is settled at once, unsent."""
+        consumer = self._consumer
+        membership, coordinator = consumer.membership, consumer.discovery.coordinator
+        commit = Commit(membership.generation, settled)
+        offsets = consumer.positions.consumed()
+        if not offsets:
+            self._settle(commit, Result.DONE)
+        elif coordinator is None:
+            consumer.discovery.find()
+            self._settle(commit, Result.RETRIABLE)
+        elif membership.state is MemberState.UNJOINED:
+            self._settle(commit, Result.FAILED)
+        elif membership.state is not MemberState.STABLE:
+            self._settle(commit, Result.REBALANCING)
+        else:
+            request = OffsetCommit(
+                group=consumer.config.group_id,
+                generation=commit.sent.id,
+                member_id=commit.sent.member_id,
+                instance_id=consumer.config.group_instance_id,
+                offsets=offsets,
+            )
+            version = consumer.versions["OffsetCommit"]
+            consumer.call(coordinator, request, version, self._answered, self._broke, commit)
+        return commit
+
+    def _settle(self, commit: Commit, result: Result) -> None:
+        commit.result = result
+        if commit.settled is not None:
+            commit.settled(commit)
+
+    def _broke(self, why: str, commit: Commit) -> None:
+        self._consumer.wake()
+        self._settle(commit, Result.RETRIABLE)
+
+    def _answered(self, reply: OffsetCommitReply, commit: Commit) -> None:
+        """The first error that decides something decides it all, as in Kafka."""
+        consumer = self._consumer
+        error = ErrorCode.NONE
+        for outcome in reply.outcomes:
+            if outcome.error is not ErrorCode.NONE:
+                error = outcome.error
+                break
+        consumer.note(
+            CommitAnswered(
+                group=consumer.config.group_id,
+                member_id=commit.sent.member_id,
+                generation=commit.sent.id,
+                error=error,
+            )
+        )
+        result = Result.DONE if error is ErrorCode.NONE else self._react(error, commit)
+        consumer.wake()
+        self._settle(commit, result)
+
+    def _react(self, error: ErrorCode, commit: Commit) -> Result:
+        consumer = self._consumer
+        membership = consumer.membership
+        why = f"OffsetCommit: {error.name}"
+        unchanged = commit.sent == membership.generation
+        overtaken = not unchanged and membership.state is MemberState.PREPARING
+        match error:
+            case ErrorCode.COORDINATOR_LOAD_IN_PROGRESS | ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                return Result.RETRIABLE
+            case ErrorCode.COORDINATOR_NOT_AVAILABLE | ErrorCode.NOT_COORDINATOR | ErrorCode.REQUEST_TIMED_OUT:
+                consumer.discovery.lose_coordinator(why)
+                return Result.RETRIABLE
+            case ErrorCode.REBALANCE_IN_PROGRESS:
+                membership.request_rejoin(why)
+                return Result.REBALANCING
+            case ErrorCode.ILLEGAL_GENERATION | ErrorCode.UNKNOWN_MEMBER_ID:
+                if overtaken:
+                    return Result.REBALANCING
+                membership.reset(why, forget_member_id=error is ErrorCode.UNKNOWN_MEMBER_ID)
+                return Result.FAILED
+            case ErrorCode.FENCED_INSTANCE_ID:
+                if unchanged:
+                    consumer.fail_later(error, why)
+                return Result.REBALANCING if overtaken else Result.FAILED
+            case ErrorCode.GROUP_AUTHORIZATION_FAILED | ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                consumer.fail_later(error, why)
+                return Result.FAILED
+            case _:
+                # Too large metadata, an offset that does not fit, or what no client expects: raised to whoever
+                # commits. An interval commit only logs it.
+                return Result.FAILED
+
+    # --- commitSync --------------------------------------------------------------------------------------------
+
+    def run_sync(self, timeout_us: int, then: Callable[[], None]) -> None:
+        """Commit all positions, retrying what may succeed for this long; ``then`` however it ends."""
+        if not self._consumer.positions.consumed():
+            then()
+            return
+        self._sync_until_us = self._consumer.now_us + timeout_us
+        self._sync_then = then
+        self._sync_failures = 0
+        self._try_sync()
+
+    def _try_sync(self) -> None:
+        consumer = self._consumer
+        if consumer.now_us >= self._sync_until_us:
+            self._end_sync()
+        elif not consumer.discovery.ready():
+            self._try_sync_later()
+        else:
+            if self._sync_until_us < consumer.now_us + self._request_timeout_us:
+                consumer.start_timer(COMMIT, self._sync_until_us - consumer.now_us)
+            commit = self.send(self._sync_settled)
+            if commit.result is None:
+                self._sync_commit = commit
+            else:
+                self._sync_answered(commit.result)
+
+    def _try_sync_later(self) -> None:
+        consumer = self._consumer
+        self._sync_failures += 1
+        wait_us = self._retry.after(self._sync_failures, consumer.chance)
+        consumer.start_timer(COMMIT, min(wait_us, self._sync_until_us - consumer.now_us))
+
+    def _sync_settled(self, commit: Commit) -> None:
+        if commit is self._sync_commit:
+            assert commit.result is not None
+            self._sync_commit = None
+            self._sync_answered(commit.result)
+
+    def _sync_answered(self, result: Result) -> None:
+        if result is Result.RETRIABLE:
+            self._try_sync_later()
+        else:
+            self._end_sync()
+
+    def sync_timer_fired(self) -> None:
+        """COMMIT fired."""
+        if self._sync_then is None:
+            return
+        if self._sync_commit is None or self._consumer.now_us >= self._sync_until_us:
+            self._sync_commit = None
+            self._try_sync()
+
+    def _end_sync(self) -> None:
+        then, self._sync_then = self._sync_then, None
+        assert then is not None
+        then()

@@ -1,0 +1,243 @@
+"""The fetch loop: one Fetch per leader in flight, what comes is buffered until a poll returns it.
+
+A part of the consumer's positions, and its hottest one. A partition is fetched while it has a position and nothing is
+buffered of it. The Fetch of an idle leader is the same object round after round; it is made anew only when a partition
+of that leader changed. Like Kafka's ``Fetcher``, requests leave only while the polling thread polls, and just before a
+poll returns records the next ones are sent.
+
+Not emulated: fetch sessions (every Fetch lists all its partitions; the answers carry only those with news).
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kemu.actors.client import Client
+from kemu.actors.consumer.partition import Partition, Returned
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.data import Fetch, FetchedPartition, FetchPartition, FetchReply, RecordBatch
+from kemu.protocol.names import ActorName, TopicPartition
+from kemu.protocol.notes.groups import EpochRead
+
+if TYPE_CHECKING:
+    from kemu.actors.consumer.consumer import Consumer
+    from kemu.actors.consumer.positions import Positions
+
+_STALE_LEADER = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+"""Answers after which metadata is asked for again before the partition is fetched. Source: ``FetchCollector``."""
+
+
+class Plan:
+    """A Fetch and its rows by partition: an answer counts only for a partition whose row is still this one."""
+
+    __slots__ = ("request", "rows")
+
+    def __init__(self, request: Fetch | None, rows: Mapping[TopicPartition, FetchPartition]) -> None:
+        self.request = request
+        self.rows = rows
+
+
+_NOTHING = Plan(None, {})
+
+
+class Leader:
+    """A broker that leads some of our partitions."""
+
+    __slots__ = ("in_flight", "name", "not_before_us", "partitions", "plan")
+
+    def __init__(self, name: ActorName) -> None:
+        self.name = name
+        self.partitions: list[Partition] = []
+        self.in_flight = False
+        self.not_before_us = 0
+        self.plan: Plan | None = None
+        """What to fetch next; None when it must be made anew."""
+
+
+class Fetching:
+    """See the module."""
+
+    def __init__(self, consumer: "Consumer", positions: "Positions") -> None:
+        config = consumer.config
+        self._client: Client = consumer
+        self._consumer = consumer
+        self._positions = positions
+        self._leaders: dict[ActorName, Leader] = {}
+        self._ready: deque[Partition] = deque()
+        """Partitions with something buffered, in the order it came."""
+        self._version = consumer.versions["Fetch"]
+        self._max_wait_ms = config.fetch_max_wait_ms
+        self._min_bytes = config.fetch_min_bytes
+        self._max_bytes = config.fetch_max_bytes
+        self._retry_us = config.retry_backoff_ms * 1000
+        self._max_partition_bytes = config.max_partition_fetch_bytes
+
+    # --- who is fetched from whom ------------------------------------------------------------------------------
+
+    def redistribute(self) -> None:
+        """What is owned, served or led by whom changed: deal the partitions to their leaders."""
+        for leader in self._leaders.values():
+            leader.partitions = []
+            leader.plan = None
+        for one in self._positions.partitions.values():
+            if one.leader is not None:
+                leader = self._leaders.get(one.leader) or self._leaders.setdefault(one.leader, Leader(one.leader))
+                leader.partitions.append(one)
+        self._leaders = {name: one for name, one in self._leaders.items() if one.partitions or one.in_flight}
+        owned = self._positions.partitions
+        self._ready = deque(one for one in self._ready if one.buffer and owned.get(one.at) is one)
+
+    def changed(self, one: Partition) -> None:
+        """A partition got a position, lost it, or has been read from."""
+        leader = self._leaders.get(one.leader) if one.leader is not None else None
+        if leader is not None:
+            leader.plan = None
+
+    # --- requests ----------------------------------------------------------------------------------------------
+
+    def send(self) -> None:
+        """A Fetch to every leader that has none in flight and something to fetch."""
+        for leader in self._leaders.values():
+            if not leader.in_flight:
+                self._send(leader)
+
+    def _send(self, leader: Leader) -> None:
+        plan = leader.plan
+        if plan is None:
+            plan = leader.plan = self._plan(leader)
+        if plan.request is None:
+            return
+        client = self._client
+        at_us = max(client.available_at(leader.name), leader.not_before_us)
+        if at_us > client.now_us:
+            client.wake_at(at_us)
+            return
+        leader.in_flight = True
+        client.call(leader.name, plan.request, self._version, self._fetched, self._not_fetched, (leader, plan))
+
+    def _plan(self, leader: Leader) -> Plan:
+        rows: dict[TopicPartition, FetchPartition] = {}
+        for one in leader.partitions:
+            if one.position >= 0 and one.serving and not one.buffer and not one.waits_for_metadata:
+                row = one.row
+                if row is None:
+                    row = one.row = FetchPartition(
+                        topic=one.topic,
+                        partition=one.number,
+                        current_leader_epoch=one.leader_epoch,
+                        fetch_offset=one.position,
+                        max_bytes=self._max_partition_bytes,
+                    )
+                rows[one.at] = row
+        if not rows:
+            return _NOTHING
+        request = Fetch(
+            max_wait_ms=self._max_wait_ms,
+            min_bytes=self._min_bytes,
+            max_bytes=self._max_bytes,
+            partitions=tuple(rows.values()),
+        )
+        return Plan(request, rows)
+
+    # --- answers -----------------------------------------------------------------------------------------------
+
+    def _fetched(self, reply: FetchReply, context: tuple[Leader, Plan]) -> None:
+        leader, plan = context
+        leader.in_flight = False
+        owned = self._positions.partitions
+        news = False
+        for row in reply.partitions:
+            if row.batches or row.error is not ErrorCode.NONE:
+                at = (row.topic, row.partition)
+                one = owned.get(at)
+                if one is not None and one.serving and one.row is not None and one.row is plan.rows.get(at):
+                    news = True
+                    self._take(one, row)
+        if news:
+            leader.plan = None
+            self._consumer.wake()
+        elif reply.error is not ErrorCode.NONE:
+            self._not_fetched(reply.error.name, context)
+        elif self._consumer.polling and not self._consumer.awake:
+            self._send(leader)
+        else:
+            self._consumer.wake()
+
+    def _not_fetched(self, why: str, context: tuple[Leader, Plan]) -> None:
+        leader = context[0]
+        leader.in_flight = False
+        leader.not_before_us = self._client.now_us + self._retry_us
+        self._consumer.discovery.refresh()
+        self._consumer.wake()
+
+    def _take(self, one: Partition, row: FetchedPartition) -> None:
+        error = row.error
+        if error is ErrorCode.NONE:
+            position = one.position
+            buffer = one.buffer
+            batches = row.batches
+            assert not buffer, f"{one.at} was fetched with something buffered"
+            if batches and not batches[0].leader_epoch == one.epoch_read == batches[-1].leader_epoch:
+                self._note_epochs(one, batches)
+            for batch in batches:
+                first, last = max(batch.base_offset, position), batch.base_offset + batch.count
+                if first >= last:
+                    continue  # A batch that begins before the fetch offset, and ends there.
+                if buffer and buffer[-1][1] == first:
+                    buffer[-1] = (buffer[-1][0], last)
+                else:
+                    buffer.append((first, last))
+            if buffer:
+                self._ready.append(one)
+        elif error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._positions.reset(one, f"offset {one.position} is out of range")
+        elif error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            self._consumer.fail_later(error, f"Fetch of {one.topic}")
+        else:
+            # An error Kafka does not expect is raised to the application there; here the leader is looked up again.
+            one.waits_for_metadata = True
+            self._consumer.discovery.refresh()
+
+    def _note_epochs(self, one: Partition, batches: tuple[RecordBatch, ...]) -> None:
+        """The epochs change within these batches, or since the last ones."""
+        for batch in batches:
+            if batch.leader_epoch != one.epoch_read and batch.base_offset + batch.count > one.position:
+                one.epoch_read = batch.leader_epoch
+                offset = max(batch.base_offset, one.position)
+                note = EpochRead(topic=one.topic, partition=one.number, offset=offset, leader_epoch=batch.leader_epoch)
+                self._client.note(note)
+
+    # --- polls -------------------------------------------------------------------------------------------------
+
+    def drain(self, at_most: int) -> list[Returned]:
+        """What a poll returns: at most so many records, partition after partition. The positions move past them."""
+        returned: list[Returned] = []
+        ready = self._ready
+        while ready and at_most > 0:
+            one = ready[0]
+            buffer = one.buffer
+            while buffer and at_most > 0:
+                first, last = buffer[0]
+                if last - first > at_most:
+                    last = first + at_most
+                    buffer[0] = (last, buffer[0][1])
+                else:
+                    del buffer[0]
+                at_most -= last - first
+                one.position = last
+                returned.append(Returned(one.at, first, last))
+            one.row = None
+            if not buffer:
+                ready.popleft()
+                self.changed(one)
+        return returned

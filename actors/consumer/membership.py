@@ -1,0 +1,371 @@
+"""A consumer's life in its group: join, sync, leave. A part of the consumer; its own part: heartbeats.
+
+Two threads meet here, as in Kafka. The polling thread (``poll``) starts joins and takes their outcome; the heartbeat
+thread (``actors.consumer.heartbeats``) runs in COMPLETING_REBALANCE and STABLE, and answers arrive through either. So
+an answer to JoinGroup waits for the polling thread (the heartbeat thread sleeps then), an answer to SyncGroup or
+Heartbeat does not, and whatever the heartbeat thread resets is noticed by the application only at its next poll.
+
+An error only acts if the generation is still the one the request was sent with (``unchanged``).
+Source: Kafka's ``AbstractCoordinator``.
+"""
+
+from typing import TYPE_CHECKING
+
+from kemu.actors.client import Backoff
+from kemu.actors.consumer.heartbeats import Heartbeats
+from kemu.actors.consumer.state import (
+    BEATING,
+    MAY_FOLLOW,
+    NEVER_JOINED,
+    Again,
+    Generation,
+    Joined,
+    MemberState,
+    Outcome,
+    Refused,
+)
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.group import (
+    JoinGroup,
+    JoinGroupReply,
+    LeaveGroup,
+    LeavingMember,
+    MemberAssignment,
+    SyncGroup,
+    SyncGroupReply,
+)
+from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER
+from kemu.protocol.notes.groups import AssignmentReceived, MemberBecame
+
+if TYPE_CHECKING:
+    from kemu.actors.consumer.consumer import Consumer
+
+PROTOCOL_TYPE = "consumer"
+REASON_LIMIT = 255
+"""Source: Kafka's ``JoinGroupRequest.maybeTruncateReason``."""
+JOIN_GRACE_US = 5_000_000
+"""How much longer than the rebalance timeout a join may take. Source: Kafka's ``JOIN_GROUP_TIMEOUT_LAPSE``."""
+
+
+class Membership:
+    """See the module."""
+
+    def __init__(self, consumer: "Consumer") -> None:
+        config = consumer.config
+        self.state = MemberState.UNJOINED
+        self.generation = NEVER_JOINED
+        self.rejoin_needed = True
+        self.needs_prepare = True
+        """The next join attempt starts with onJoinPrepare."""
+        self.joining = False
+        """JoinGroup or SyncGroup is in flight, or the leader waits for metadata."""
+        self.outcome: Outcome | None = None
+        """Of the join, until the polling thread takes it."""
+        self.joined_topics: tuple[str, ...] | None = None
+        """The subscription sent with the last JoinGroup."""
+        self._consumer = consumer
+        self._discovery = consumer.discovery
+        self._group = config.group_id
+        self._instance_id = config.group_instance_id
+        self._rejoin_reason = ""
+        self._unread: tuple[JoinGroupReply, Generation] | None = None
+        """An answer to JoinGroup that came while the polling thread was busy."""
+        self._failures = 0
+        self._retry_at_us = 0
+        self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
+        self.heartbeats = Heartbeats(consumer, self)
+        self._join_timeout_us = max(
+            config.request_timeout_ms * 1000, config.max_poll_interval_ms * 1000 + JOIN_GRACE_US
+        )
+
+    # --- the polling thread ------------------------------------------------------------------------------------
+
+    def request_rejoin(self, why: str, after_us: int = 0) -> None:
+        """Join again at the next poll, or the first one this much later."""
+        self.rejoin_needed = True
+        self._rejoin_reason = why
+        if after_us:
+            self._retry_at_us = self._consumer.now_us + after_us
+        self._consumer.wake()
+
+    def poll(self) -> bool:
+        """Join until it is done; False when that takes more than this poll (the coordinator, an answer, a callback)."""
+        consumer = self._consumer
+        if not self._discovery.ready():
+            return False
+        if self.joined_topics is not None and self.joined_topics != consumer.topics and not self.rejoin_needed:
+            self.request_rejoin("the subscription changed")
+        while self.rejoin_needed or self.joining or self.outcome is not None:
+            if not self._discovery.ready():
+                return False
+            if self._unread is not None:
+                reply, sent = self._unread
+                self._unread = None
+                self._read_join_reply(reply, sent)
+            elif self.outcome is not None:
+                if not self._take(self.outcome):
+                    return False
+            elif self.joining:
+                return False
+            elif consumer.now_us < self._retry_at_us:
+                consumer.wake_at(self._retry_at_us)
+                return False
+            elif self.needs_prepare and not consumer.rebalancing.prepare():
+                return False
+            else:
+                self._send_join()
+        return True
+
+    def _take(self, outcome: Outcome) -> bool:
+        """The join future is done. False when the poll ends here."""
+        if isinstance(outcome, Joined):
+            if self.state is MemberState.STABLE:
+                self._failures = 0
+                return self._consumer.rebalancing.complete(outcome.assignment)
+            # The heartbeat thread reset the membership between the answer and this poll.
+            self.outcome = None
+            self.reset("reset before the assignment was taken", forget_member_id=True)
+            return True
+        self.outcome = None
+        if outcome.error is not ErrorCode.MEMBER_ID_REQUIRED:
+            self.rejoin_needed = True
+            self._rejoin_reason = outcome.why
+        if outcome.again is Again.NEVER:
+            self._consumer.fail(outcome.error, outcome.why)
+            return False
+        if outcome.again is Again.LATER:
+            self._failures += 1
+            self._retry_at_us = self._consumer.now_us + self._retry.after(self._failures, self._consumer.chance)
+        return True
+
+    def assignment_taken(self) -> None:
+        """onJoinComplete is over without an exception."""
+        self.outcome = None
+        self.needs_prepare = True
+
+    # --- join --------------------------------------------------------------------------------------------------
+
+    def _send_join(self) -> None:
+        assert not self.joining, f"{self._consumer.name}: two joins at once"
+        consumer, config = self._consumer, self._consumer.config
+        coordinator = self._discovery.coordinator
+        assert coordinator is not None
+        self._become(MemberState.PREPARING, self._rejoin_reason or "join")
+        self.joining = True
+        self.joined_topics = consumer.topics
+        request = JoinGroup(
+            group=self._group,
+            session_timeout_ms=config.session_timeout_ms,
+            rebalance_timeout_ms=config.max_poll_interval_ms,
+            member_id=self.generation.member_id,
+            instance_id=self._instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=consumer.rebalancing.subscriptions(),
+            reason=self._rejoin_reason[:REASON_LIMIT],
+        )
+        consumer.call(
+            coordinator,
+            request,
+            consumer.versions["JoinGroup"],
+            self._join_answered,
+            self._join_broke,
+            self.generation,
+            self._join_timeout_us,
+        )
+
+    def _join_answered(self, reply: JoinGroupReply, sent: Generation) -> None:
+        self._unread = reply, sent
+        self._consumer.wake()
+
+    def _join_broke(self, why: str, sent: Generation) -> None:
+        """JoinGroup or SyncGroup got no answer: member id and generation stay, the join starts over."""
+        self._refuse(Again.LATER, ErrorCode.NETWORK_EXCEPTION, why)
+
+    def _refuse(self, again: Again, error: ErrorCode, why: str) -> None:
+        self.joining = False
+        self.outcome = Refused(again, error, why)
+        self._consumer.wake()
+
+    def _read_join_reply(self, reply: JoinGroupReply, sent: Generation) -> None:
+        error = reply.error
+        why = f"JoinGroup: {error.name}"
+        match error:
+            case ErrorCode.NONE:
+                self._joined(reply)
+            case ErrorCode.MEMBER_ID_REQUIRED:
+                self.generation = Generation(NO_GENERATION, reply.member_id, None)
+                self._refuse(Again.NOW, error, why)
+            case ErrorCode.UNKNOWN_MEMBER_ID:
+                if sent == self.generation:
+                    self.reset(why, forget_member_id=True)
+                self._refuse(Again.NOW, error, why)
+            case ErrorCode.REBALANCE_IN_PROGRESS:
+                self._refuse(Again.NOW, error, why)
+            case ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                self._refuse(Again.LATER, error, why)
+            case ErrorCode.COORDINATOR_NOT_AVAILABLE | ErrorCode.NOT_COORDINATOR:
+                self._discovery.lose_coordinator(why)
+                self._refuse(Again.LATER, error, why)
+            case _:
+                self._refuse(Again.NEVER, error, why)
+
+    def _joined(self, reply: JoinGroupReply) -> None:
+        if reply.protocol_type not in (None, PROTOCOL_TYPE):
+            why = f"JoinGroup answered for protocol type {reply.protocol_type}"
+            self._refuse(Again.NEVER, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, why)
+        elif self.state is not MemberState.PREPARING:
+            # Left or reset meanwhile. Kafka's UnjoinedGroupException, which is retriable.
+            self._refuse(Again.LATER, ErrorCode.UNKNOWN_MEMBER_ID, "the group was left while joining")
+        else:
+            self.generation = Generation(reply.generation, reply.member_id, reply.protocol_name)
+            self._become(MemberState.COMPLETING, "joined")
+            self.heartbeats.start()
+            if reply.leader == reply.member_id:
+                self._consumer.rebalancing.lead(reply)
+            else:
+                self.send_sync(())
+
+    # --- sync --------------------------------------------------------------------------------------------------
+
+    def send_sync(self, assignments: tuple[MemberAssignment, ...]) -> None:
+        """Ask for the assignment; as leader, bring everybody's."""
+        coordinator = self._discovery.coordinator
+        if coordinator is None:
+            self._refuse(Again.LATER, ErrorCode.COORDINATOR_NOT_AVAILABLE, "no coordinator to sync with")
+            return
+        generation, consumer = self.generation, self._consumer
+        request = SyncGroup(
+            group=self._group,
+            generation=generation.id,
+            member_id=generation.member_id,
+            instance_id=self._instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=generation.protocol,
+            assignments=assignments,
+        )
+        version = consumer.versions["SyncGroup"]
+        consumer.call(coordinator, request, version, self._sync_answered, self._join_broke, generation)
+
+    def leading_failed(self, why: str) -> None:
+        """The leader could not compute an assignment: raised to the application."""
+        self._refuse(Again.NEVER, ErrorCode.UNKNOWN_SERVER_ERROR, why)
+
+    def leading_ended(self) -> None:
+        """The membership was reset while the leader waited for metadata: nothing is in flight, the join starts over."""
+        self._refuse(Again.NOW, ErrorCode.ILLEGAL_GENERATION, "reset while leading")
+
+    def _sync_answered(self, reply: SyncGroupReply, sent: Generation) -> None:
+        error = reply.error
+        why = f"SyncGroup: {error.name}"
+        match error:
+            case ErrorCode.NONE:
+                self._synced(reply)
+            case ErrorCode.REBALANCE_IN_PROGRESS:
+                self._refuse(Again.NOW, error, why)
+            case ErrorCode.UNKNOWN_MEMBER_ID | ErrorCode.ILLEGAL_GENERATION:
+                if sent == self.generation:
+                    self.reset(why, forget_member_id=error is ErrorCode.UNKNOWN_MEMBER_ID)
+                self._refuse(Again.NOW, error, why)
+            case ErrorCode.COORDINATOR_NOT_AVAILABLE | ErrorCode.NOT_COORDINATOR:
+                self._discovery.lose_coordinator(why)
+                self._refuse(Again.LATER, error, why)
+            case _:
+                self._refuse(Again.NEVER, error, why)
+
+    def _synced(self, reply: SyncGroupReply) -> None:
+        inconsistent = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        if reply.protocol_type not in (None, PROTOCOL_TYPE):
+            self._refuse(Again.NEVER, inconsistent, f"SyncGroup answered for protocol type {reply.protocol_type}")
+        elif self.state is not MemberState.COMPLETING:
+            self._refuse(Again.NOW, ErrorCode.ILLEGAL_GENERATION, "the group was left while syncing")
+        elif reply.protocol_name not in (None, self.generation.protocol):
+            self._refuse(Again.NEVER, inconsistent, f"SyncGroup answered for protocol {reply.protocol_name}")
+        else:
+            self.joining = False
+            self.rejoin_needed = False
+            self._rejoin_reason = ""
+            self._become(MemberState.STABLE, "synced")
+            self.outcome = Joined(reply.assignment)
+            self._consumer.wake()
+
+    def assignment_received(self, partitions: tuple[tuple[str, int], ...]) -> None:
+        """Report what the assignment says."""
+        generation, member_id, _ = self.generation
+        self._consumer.note(
+            AssignmentReceived(group=self._group, member_id=member_id, generation=generation, partitions=partitions)
+        )
+
+    # --- leaving -----------------------------------------------------------------------------------------------
+
+    def poll_timed_out(self) -> None:
+        """The application did not poll in time. The heartbeat thread leaves for it; nothing is raised."""
+        if self.state in BEATING:
+            self.leave("consumer poll timeout has expired")
+
+    def leave(self, why: str) -> bool:
+        """Leave as a dynamic member, go quiet as a static one; forget everything. True if LeaveGroup was sent."""
+        coordinator, member_id = self._discovery.coordinator, self.generation.member_id
+        sends = (
+            self._instance_id is None
+            and coordinator is not None
+            and self.state is not MemberState.UNJOINED
+            and member_id != UNKNOWN_MEMBER
+        )
+        if sends:
+            assert coordinator is not None
+            version = self._consumer.versions["LeaveGroup"]
+            if version < 3:
+                request = LeaveGroup(group=self._group, member_id=member_id)
+            else:
+                request = LeaveGroup(
+                    group=self._group, members=(LeavingMember(member_id=member_id, reason=why[:REASON_LIMIT]),)
+                )
+            self._consumer.call(coordinator, request, version, self._left, self._leave_broke)
+        self.reset(why, forget_member_id=True)
+        return sends
+
+    def _left(self, reply: object, context: object) -> None:
+        """Best effort: whatever the answer says."""
+        self._consumer.leave_answered()
+
+    def _leave_broke(self, why: str, context: object) -> None:
+        self._consumer.leave_answered()
+
+    def reset(self, why: str, *, forget_member_id: bool) -> None:
+        """Be no member any more; the next poll loses what it owns and joins again."""
+        if self.state is not MemberState.UNJOINED:
+            self._become(MemberState.UNJOINED, why)
+        member_id = UNKNOWN_MEMBER if forget_member_id else self.generation.member_id
+        self.generation = Generation(NO_GENERATION, member_id, None)
+        if self._consumer.rebalancing.rules.prepare_after_reset:
+            self.needs_prepare = True
+        self._consumer.rebalancing.membership_reset()
+        self.request_rejoin(why)
+
+    # --- state -------------------------------------------------------------------------------------------------
+
+    def end(self, state: MemberState, why: str) -> None:
+        """CLOSED or FAILED."""
+        self._become(state, why)
+
+    def _become(self, state: MemberState, why: str) -> None:
+        """Change the state. Leaving the beating states puts the heartbeat thread to sleep."""
+        old = self.state
+        if state is old:
+            assert state is MemberState.PREPARING, f"{self._consumer.name}: {state} again ({why})"
+            return
+        assert old in MAY_FOLLOW[state], f"{self._consumer.name}: {old} -> {state} ({why})"
+        if old in BEATING and state not in BEATING:
+            self.heartbeats.stop()
+        self.state = state
+        generation, member_id, _ = self.generation
+        self._consumer.note(
+            MemberBecame(
+                group=self._group,
+                member_id=member_id,
+                old=old.value,
+                new=state.value,
+                generation=generation,
+                why=why,
+            )
+        )

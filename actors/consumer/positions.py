@@ -1,0 +1,274 @@
+"""The partitions a consumer owns and where it reads them: committed offsets, resets, and what polls return.
+
+A part of the consumer. A partition first learns its position from the group's committed offset, else by
+``auto.offset.reset`` from its leader; only then is it fetched. The position moves when a poll returns records.
+
+Source: Kafka's ``SubscriptionState``, ``OffsetFetcher``, ``ConsumerCoordinator.refreshCommittedOffsetsIfNeeded``.
+"""
+
+from typing import TYPE_CHECKING
+
+from kemu.actors.client import Backoff
+from kemu.actors.consumer.fetching import Fetching
+from kemu.actors.consumer.partition import Partition, Seeking
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.data import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    ListOffsets,
+    ListOffsetsReply,
+    OffsetQuestion,
+)
+from kemu.protocol.messages.group import OffsetFetch, OffsetFetchReply, OffsetToCommit, TopicPartitions
+from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER, ActorName, TopicPartition
+from kemu.protocol.notes.groups import PositionSet
+
+if TYPE_CHECKING:
+    from kemu.actors.consumer.consumer import Consumer
+
+RESETS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
+
+
+class Positions:
+    """See the module."""
+
+    def __init__(self, consumer: "Consumer") -> None:
+        config = consumer.config
+        if config.auto_offset_reset not in (*RESETS, "none"):
+            raise ValueError(f"auto.offset.reset: {config.auto_offset_reset!r} is not latest, earliest or none")
+        self.partitions: dict[TopicPartition, Partition] = {}
+        """What is owned, in the order of the assignment."""
+        self.generation = NO_GENERATION
+        """The generation, and the member id, that these partitions were assigned to."""
+        self.member_id = UNKNOWN_MEMBER
+        self.fetching = Fetching(consumer, self)
+        self._consumer = consumer
+        self._owned: tuple[TopicPartition, ...] = ()
+        self._group = config.group_id
+        self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
+        self._seeking: dict[TopicPartition, Partition] = {}
+        """Those without a position."""
+        self._asked: dict[TopicPartition, Partition] | None = None
+        """The committed offsets asked for, until they are answered or another assignment was taken."""
+        self._asking_leaders: dict[ActorName, None] = {}
+        self._retry_at_us = 0
+        self._failures = 0
+
+    # --- what is owned -----------------------------------------------------------------------------------------
+
+    def owned(self) -> tuple[TopicPartition, ...]:
+        """The partitions owned, in the order of the assignment."""
+        return self._owned
+
+    def assign(self, assigned: tuple[TopicPartition, ...], generation: int, member_id: str) -> None:
+        """Own exactly these from now on; those owned before keep their position and what is buffered."""
+        old = self.partitions
+        self.partitions = {at: old.get(at) or Partition(at) for at in assigned}
+        self.generation, self.member_id = generation, member_id
+        self._owned = tuple(self.partitions)
+        self._seeking = {at: one for at, one in self.partitions.items() if one.seeking is not Seeking.FETCHING}
+        self._retry_at_us = self._failures = 0
+        self._asked = None
+        for one in self.partitions.values():
+            one.serving = True
+        self.locate()
+
+    def drop(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """Own these no more."""
+        for at in partitions:
+            self.partitions.pop(at, None)
+            self._seeking.pop(at, None)
+        self._owned = tuple(self.partitions)
+        self.fetching.redistribute()
+
+    def stop_serving(self) -> None:
+        """Return no more records of what is about to be revoked; what is buffered is dropped, and not lost by that."""
+        for one in self.partitions.values():
+            one.serving = False
+            one.buffer = []
+        self.fetching.redistribute()
+
+    def locate(self) -> None:
+        """Look up everybody's leader in the metadata."""
+        discovery = self._consumer.discovery
+        missing = False
+        for one in self.partitions.values():
+            leader, epoch = discovery.cluster.leader_of(one.topic, one.number)
+            one.waits_for_metadata = False
+            missing = missing or leader is None
+            if leader != one.leader or epoch != one.leader_epoch:
+                one.leader, one.leader_epoch, one.row = leader, epoch, None
+        if missing:
+            discovery.refresh()
+        self.fetching.redistribute()
+
+    def consumed(self) -> tuple[OffsetToCommit, ...]:
+        """What to commit: the positions of all partitions that have one."""
+        return tuple(
+            OffsetToCommit(topic=one.topic, partition=one.number, offset=one.position)
+            for one in self.partitions.values()
+            if one.position >= 0
+        )
+
+    # --- finding positions -------------------------------------------------------------------------------------
+
+    def poll(self) -> None:
+        """Ask for the positions that are missing, unless asked already or too soon after a failure."""
+        if not self._seeking:
+            return
+        consumer = self._consumer
+        if consumer.now_us < self._retry_at_us:
+            consumer.wake_at(self._retry_at_us)
+            return
+        committed: list[Partition] = []
+        by_leader: dict[ActorName, list[Partition]] = {}
+        for one in self._seeking.values():
+            if one.seeking is Seeking.COMMITTED:
+                committed.append(one)
+            elif one.leader is not None:
+                by_leader.setdefault(one.leader, []).append(one)
+        if committed and self._asked is None:
+            self._ask_coordinator(committed)
+        for leader, partitions in by_leader.items():
+            if leader not in self._asking_leaders:
+                self._ask_leader(leader, partitions)
+
+    def _try_later(self) -> None:
+        self._failures += 1
+        self._retry_at_us = self._consumer.now_us + self._retry.after(self._failures, self._consumer.chance)
+        self._consumer.wake()
+
+    def _set(self, one: Partition, offset: int, why: str) -> None:
+        one.position = offset
+        one.epoch_read = 0
+        one.seeking = Seeking.FETCHING
+        one.row = None
+        one.buffer = []
+        del self._seeking[one.at]
+        self._failures = 0
+        self._consumer.note(
+            PositionSet(
+                group=self._group,
+                member_id=self.member_id,
+                topic=one.topic,
+                partition=one.number,
+                offset=offset,
+                why=why,
+            )
+        )
+        self.fetching.changed(one)
+
+    def reset(self, one: Partition, why: str) -> None:
+        """Read from where ``auto.offset.reset`` says; with "none" that is the application's problem."""
+        consumer = self._consumer
+        if consumer.config.auto_offset_reset == "none":
+            consumer.fail_later(ErrorCode.OFFSET_OUT_OF_RANGE, f"{one.topic}-{one.number}: {why}, and no reset policy")
+            return
+        one.seeking = Seeking.RESET
+        one.position = -1
+        one.row = None
+        one.buffer = []
+        self._seeking[one.at] = one
+        self.fetching.changed(one)
+        consumer.wake()
+
+    def _is_owned(self, one: Partition, seeking: Seeking) -> bool:
+        """Whether an answer about a partition still matters."""
+        return self.partitions.get(one.at) is one and one.seeking is seeking
+
+    # --- committed offsets -------------------------------------------------------------------------------------
+
+    def _ask_coordinator(self, partitions: list[Partition]) -> None:
+        coordinator = self._consumer.discovery.coordinator
+        if coordinator is None:
+            self._consumer.discovery.find()
+            return
+        numbers: dict[str, list[int]] = {}
+        for one in partitions:
+            numbers.setdefault(one.topic, []).append(one.number)
+        request = OffsetFetch(
+            group=self._group,
+            topics=tuple(TopicPartitions(topic=topic, partitions=tuple(which)) for topic, which in numbers.items()),
+        )
+        version = self._consumer.versions["OffsetFetch"]
+        asked = self._asked = {one.at: one for one in partitions}
+        self._consumer.call(coordinator, request, version, self._committed, self._no_committed, asked)
+
+    def _no_committed(self, why: str, asked: dict[TopicPartition, Partition]) -> None:
+        if asked is self._asked:
+            self._asked = None
+            self._try_later()
+
+    def _committed(self, reply: OffsetFetchReply, asked: dict[TopicPartition, Partition]) -> None:
+        if asked is not self._asked:
+            return
+        self._asked = None
+        self._consumer.wake()
+        if reply.error is not ErrorCode.NONE:
+            self._committed_failed(reply.error)
+            return
+        for row in reply.offsets:
+            one = asked.get((row.topic, row.partition))
+            if row.error is not ErrorCode.NONE:
+                self._committed_failed(row.error)
+                return
+            if one is None or not self._is_owned(one, Seeking.COMMITTED):
+                continue
+            if row.offset >= 0:
+                self._set(one, row.offset, "committed")
+            else:
+                self.reset(one, "no committed offset")
+
+    def _committed_failed(self, error: ErrorCode) -> None:
+        if error in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
+            self._consumer.discovery.lose_coordinator(f"OffsetFetch: {error.name}")
+        if error.retriable:
+            self._try_later()
+        else:
+            self._consumer.fail_later(error, "OffsetFetch")
+
+    # --- resets ------------------------------------------------------------------------------------------------
+
+    def _ask_leader(self, leader: ActorName, partitions: list[Partition]) -> None:
+        consumer = self._consumer
+        at_us = consumer.available_at(leader)
+        if at_us > consumer.now_us:
+            consumer.wake_at(at_us)
+            return
+        self._asking_leaders[leader] = None
+        timestamp = RESETS[consumer.config.auto_offset_reset]
+        request = ListOffsets(
+            questions=tuple(
+                OffsetQuestion(
+                    topic=one.topic,
+                    partition=one.number,
+                    current_leader_epoch=one.leader_epoch,
+                    timestamp_ms=timestamp,
+                )
+                for one in partitions
+            )
+        )
+        asked = leader, {one.at: one for one in partitions}
+        version = consumer.versions["ListOffsets"]
+        consumer.call(leader, request, version, self._listed, self._not_listed, asked)
+
+    def _not_listed(self, why: str, asked: tuple[ActorName, dict[TopicPartition, Partition]]) -> None:
+        self._asking_leaders.pop(asked[0], None)
+        self._try_later()
+
+    def _listed(self, reply: ListOffsetsReply, asked: tuple[ActorName, dict[TopicPartition, Partition]]) -> None:
+        leader, partitions = asked
+        self._asking_leaders.pop(leader, None)
+        self._consumer.wake()
+        failed = False
+        for row in reply.answers:
+            one = partitions.get((row.topic, row.partition))
+            if row.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                self._consumer.fail_later(row.error, "ListOffsets")
+            elif row.error is not ErrorCode.NONE or row.offset < 0:
+                failed = True
+            elif one is not None and self._is_owned(one, Seeking.RESET):
+                self._set(one, row.offset, "reset")
+        if failed:
+            self._consumer.discovery.refresh()
+            self._try_later()

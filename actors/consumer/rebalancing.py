@@ -1,0 +1,369 @@
+"""What a consumer does around a join: commit and give up before, compute as leader, take the assignment after.
+
+A part of the consumer, always on the polling thread. Callbacks of the listener take time; while one runs the thread is
+occupied and the steps go on when it is over. What to give up is decided by ``MemberRules`` (eager, cooperative).
+
+Source: Kafka's ``ConsumerCoordinator``: ``onJoinPrepare``, ``onLeaderElected``, ``onJoinComplete``, ``onLeavePrepare``.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from kemu.actors.consumer.commits import Commit, Result
+from kemu.actors.consumer.state import Generation, MemberState
+from kemu.protocol.assign.base import Assignor, Memory, Subscriber, Topics
+from kemu.protocol.assign.checked import InvalidAssignment, NotAnAssignor
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.group import JoinGroupReply, JoinProtocol, MemberAssignment
+from kemu.protocol.messages.member import Subscription
+from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER, MemberId, TopicPartition
+from kemu.protocol.notes.groups import IncompatibleRebalance, PartitionsAssigned, PartitionsLost, PartitionsRevoked
+from kemu.protocol.rebalancing.rules import Given, Known, MemberRules, Told, minus
+from kemu.protocol.wire.codec import CodecError
+
+if TYPE_CHECKING:
+    from kemu.actors.consumer.consumer import Consumer
+
+REVOKED = "need to revoke partitions and re-join"
+"""Why a member joins again that gave up what an assignment took from it."""
+INCOMPATIBLE = "members of incompatible rebalance protocols are in the group"
+
+
+class Rebalancing:
+    """``assignors``: the configured ones, best first."""
+
+    def __init__(self, consumer: "Consumer", assignors: tuple[Assignor, ...], rules: MemberRules) -> None:
+        self.rules = rules
+        self.is_leader = False
+        self._consumer = consumer
+        self._group = consumer.config.group_id
+        self._assignors: Mapping[str, Assignor] = {one.name: one for one in assignors}
+        self._memory: dict[str, Memory] = {}
+        """Assignor -> the last assignment it was told of (``onAssignment``); not cleared by loss."""
+        self._leading: tuple[JoinGroupReply, dict[MemberId, Told]] | None = None
+        """Leader: what each member said, while it waits for metadata of topics that others subscribed to."""
+        self._known: Known = ()
+        """Who is in the generation, if this member led it."""
+        self._incompatible: tuple[int, Known] | None = None
+        """Generation and known members of the last assignment, if that said INCOMPATIBLE_MEMBERS."""
+        self._assigned_from: Topics | None = None
+        """Leader: the metadata its last assignment was computed from."""
+        self._commit: Commit | None = None
+        """The auto-commit before a join."""
+        self._prepare_until_us = 0
+        self._commit_again_us = 0
+        self._raised = False
+        """A callback of this onJoinPrepare or onJoinComplete raised."""
+        self._taking: tuple[Generation, Given] | None = None
+        """The assignment onJoinComplete is working on, and its generation (the heartbeat thread may reset ours)."""
+
+    # --- before the join ---------------------------------------------------------------------------------------
+
+    def prepare(self) -> bool:
+        """onJoinPrepare. False: poll again (a commit is under way, a callback runs or raised)."""
+        if not self._commit_before_join():
+            return False
+        consumer = self._consumer
+        membership, owned = consumer.membership, consumer.positions.owned()
+        membership.needs_prepare = False
+        self._raised = False
+        if membership.generation.id == NO_GENERATION or membership.generation.member_id == UNKNOWN_MEMBER:
+            if owned:
+                consumer.call_listener("onPartitionsLost", owned, self._lost_before_join)
+            else:
+                self._prepared()
+        else:
+            give_up = self.rules.give_up_before_join(owned, consumer.topics)
+            if give_up is not None:
+                consumer.call_listener("onPartitionsRevoked", give_up, self._gave_up_before_join)
+            else:
+                self._prepared()
+        return consumer.polling
+
+    def _commit_before_join(self) -> bool:
+        """Commit what was consumed, for at most the rebalance timeout. False while that goes on."""
+        consumer = self._consumer
+        now_us, config = consumer.now_us, consumer.config
+        if not config.enable_auto_commit:
+            return True
+        if not self._prepare_until_us:
+            self._prepare_until_us = now_us + config.max_poll_interval_ms * 1000
+        if now_us < self._prepare_until_us:
+            if now_us < self._commit_again_us:
+                consumer.wake_at(min(self._commit_again_us, self._prepare_until_us))
+                return False
+            if self._commit is None:
+                if not self.rules.serve_while_joining:
+                    consumer.positions.stop_serving()
+                self._commit = consumer.commits.send()
+            result = self._commit.result
+            if result is None:
+                consumer.wake_at(self._prepare_until_us)
+                return False
+            if result is Result.RETRIABLE:
+                self._commit = None
+                self._commit_again_us = now_us + config.retry_backoff_ms * 1000
+                consumer.wake_at(min(self._commit_again_us, self._prepare_until_us))
+                return False
+        self._commit = None
+        self._prepare_until_us = self._commit_again_us = 0
+        return True
+
+    def _lost_before_join(self, lost: tuple[TopicPartition, ...], raised: bool) -> None:
+        self._report_lost(lost)
+        self._prepared(raised)
+
+    def _gave_up_before_join(self, revoked: tuple[TopicPartition, ...], raised: bool) -> None:
+        self._report_revoked(revoked)
+        self._prepared(raised)
+
+    def _prepared(self, raised: bool = False) -> None:
+        self.is_leader = False
+        self._consumer.discovery.want(self._consumer.topics)
+        if raised:
+            self._consumer.pause_after_exception()
+
+    def _report_lost(self, lost: tuple[TopicPartition, ...]) -> None:
+        positions = self._consumer.positions
+        member_id = positions.member_id
+        positions.drop(lost)
+        self._consumer.note(PartitionsLost(group=self._group, member_id=member_id, lost=lost))
+
+    def _report_revoked(self, revoked: tuple[TopicPartition, ...]) -> None:
+        positions = self._consumer.positions
+        positions.drop(revoked)
+        self._consumer.note(
+            PartitionsRevoked(
+                group=self._group,
+                member_id=positions.member_id,
+                generation=positions.generation,
+                revoked=revoked,
+                owned=positions.owned(),
+            )
+        )
+
+    # --- what the JoinGroup says -------------------------------------------------------------------------------
+
+    def subscriptions(self) -> tuple[JoinProtocol, ...]:
+        """The subscription for each configured assignor, best first."""
+        consumer = self._consumer
+        version, rack = consumer.versions.subscription, consumer.config.client_rack or None
+        owned, generation = tuple(sorted(consumer.positions.owned())), consumer.membership.generation.id
+        self._known = ()
+        return tuple(
+            JoinProtocol(
+                name=name,
+                metadata=self.rules.write_subscription(
+                    Subscription(consumer.topics, assignor.user_data(self._memory.get(name)), owned, generation, rack),
+                    version,
+                ),
+            )
+            for name, assignor in self._assignors.items()
+        )
+
+    # --- the leader --------------------------------------------------------------------------------------------
+
+    def lead(self, reply: JoinGroupReply) -> None:
+        """onLeaderElected: decide for everybody, once the metadata of all their topics is here."""
+        try:
+            told = {row.member_id: self.rules.leading.read(row.metadata) for row in reply.members}
+        except CodecError as error:
+            self._consumer.membership.leading_failed(f"a member's subscription cannot be read: {error}")
+            return
+        discovery = self._consumer.discovery
+        topics = {topic for one in told.values() for topic in one.subscription.topics}
+        discovery.want(tuple(sorted(topics.union(self._consumer.topics))))
+        self._leading = reply, told
+        if not discovery.stale:
+            self._assign()
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether the polling thread waits, inside the leader's part of a join, for metadata."""
+        return self._leading is not None
+
+    def metadata_refreshed(self, changed: bool) -> None:
+        """Metadata came: a waiting leader goes on; a leader of a stable group may have to rebalance it."""
+        if self._leading is not None:
+            if not self._consumer.discovery.behind:
+                self._assign()
+        elif changed:
+            self._check_metadata()
+
+    def membership_reset(self) -> None:
+        """The member is none any more; what the leader waited for is in vain."""
+        self._incompatible = None
+        if self._leading is not None:
+            self._leading = None
+            self._consumer.membership.leading_ended()
+
+    def _check_metadata(self) -> None:
+        """Kafka's ``rejoinNeededOrPending``: the leader's assignment is from other metadata than there is now."""
+        consumer = self._consumer
+        if self.is_leader and self._assigned_from != self._snapshot():
+            consumer.membership.request_rejoin("the metadata of the group's topics changed")
+
+    def _snapshot(self) -> Topics:
+        discovery = self._consumer.discovery
+        seen = discovery.cluster.seen_by_assignor(discovery.interest)
+        # Kafka's snapshot holds racks only for a client that has one.
+        return seen if self._consumer.config.client_rack else Topics(seen.partitions)
+
+    def _assign(self) -> None:
+        assert self._leading is not None
+        reply, told = self._leading
+        self._leading = None
+        consumer = self._consumer
+        membership = consumer.membership
+        self.is_leader = True
+        self._known = tuple(sorted(told))
+        self._assigned_from = self._snapshot()
+        if reply.skip_assignment:
+            membership.send_sync(())
+            return
+        assignor = self._assignors.get(reply.protocol_name or "")
+        if assignor is None:
+            membership.leading_failed(f"the coordinator selected an unknown protocol: {reply.protocol_name}")
+            return
+        members = {row.member_id: _subscriber(told[row.member_id], row.instance_id) for row in reply.members}
+        topics = consumer.discovery.cluster.seen_by_assignor(consumer.discovery.interest)
+        try:
+            assignment = assignor.assign(topics, members)
+        except (InvalidAssignment, NotAnAssignor) as error:
+            membership.leading_failed(str(error))
+            return
+        too_early = self.rules.moved_too_early(assignor.name, members, assignment)
+        if too_early:
+            names = ", ".join(f"{topic}-{number}" for topic, number in too_early)
+            membership.leading_failed(f"{assignor.name} gave away what others still own: {names}")
+            return
+        leading, version = self.rules.leading, consumer.versions.subscription
+        membership.send_sync(
+            tuple(
+                MemberAssignment(member_id=one, assignment=leading.write(given, told[one].version, version))
+                for one, given in leading.segment(assignment, told).items()
+            )
+        )
+
+    # --- after the join ----------------------------------------------------------------------------------------
+
+    def complete(self, data: bytes) -> bool:
+        """onJoinComplete; called again with the same bytes if a callback raised. False: poll again."""
+        consumer, membership = self._consumer, self._consumer.membership
+        again, self._raised = self._raised, False
+        if not self.is_leader:
+            self._assigned_from = None
+        if membership.generation.protocol not in self._assignors:
+            why = f"the coordinator selected an unknown protocol: {membership.generation.protocol}"
+            return self._cannot_take(why)
+        if len(data) < 2:
+            return self._cannot_take("the leader left this member out of the assignment")
+        try:
+            given = self.rules.read_assignment(data)
+        except CodecError as error:
+            return self._cannot_take(f"the assignment cannot be read: {error}")
+        if not again:
+            membership.assignment_received(given.assigned)
+        wanted = frozenset(consumer.topics)
+        if any(topic not in wanted for topic, _ in given.assigned):
+            membership.assignment_taken()
+            membership.request_rejoin("the assignment has topics that are not subscribed")
+            return True
+        changes = self.rules.after_sync(consumer.positions.owned(), given)
+        if changes.violation:
+            return self._cannot_take(changes.violation)
+        self._taking = membership.generation, given
+        self._look_for_error(changes.incompatible)
+        if changes.revoked:
+            after = self._reduced_and_rejoins if changes.rejoin else self._reduced
+            consumer.call_listener("onPartitionsRevoked", changes.revoked, after)
+        else:
+            if changes.rejoin:
+                membership.request_rejoin("the new assignment asks for another rebalance")
+            self._take()
+        return consumer.polling
+
+    def _look_for_error(self, incompatible: bool) -> None:
+        """Count an assignment that says INCOMPATIBLE_MEMBERS, once per generation, and ask again if the rules do."""
+        before, self._incompatible = self._incompatible, None
+        if not incompatible:
+            return
+        membership, config = self._consumer.membership, self._consumer.config
+        generation, member_id, _ = membership.generation
+        self._incompatible = generation, self._known
+        if before is None or before[0] != generation:
+            self._consumer.note(IncompatibleRebalance(group=self._group, member_id=member_id, generation=generation))
+        if self.rules.rejoin_when_incompatible(before and before[1], self._known):
+            wait_us = config.retry_backoff_ms * 1000 if self.rules.waits_when_incompatible else 0
+            membership.request_rejoin(INCOMPATIBLE, wait_us)
+
+    def _cannot_take(self, why: str) -> bool:
+        self._consumer.fail(ErrorCode.UNKNOWN_SERVER_ERROR, why)
+        return False
+
+    def _reduced_and_rejoins(self, revoked: tuple[TopicPartition, ...], raised: bool) -> None:
+        self._consumer.membership.request_rejoin(REVOKED)
+        self._reduced(revoked, raised)
+
+    def _reduced(self, revoked: tuple[TopicPartition, ...], raised: bool) -> None:
+        self._report_revoked(revoked)
+        self._raised = raised
+        self._take()
+
+    def _take(self) -> None:
+        """Own what was assigned, and tell the listener what is new (also when nothing is)."""
+        assert self._taking is not None
+        consumer = self._consumer
+        (generation, member_id, protocol), given = self._taking
+        added = minus(given.assigned, consumer.positions.owned())
+        consumer.positions.assign(given.assigned, generation, member_id)
+        self._memory[protocol or ""] = Memory(given.assigned, generation)
+        consumer.commits.restart_interval()
+        consumer.note(
+            PartitionsAssigned(
+                group=self._group,
+                member_id=member_id,
+                generation=generation,
+                added=added,
+                owned=consumer.positions.owned(),
+            )
+        )
+        consumer.call_listener("onPartitionsAssigned", added, self._assigned)
+
+    def _assigned(self, added: tuple[TopicPartition, ...], raised: bool) -> None:
+        self._taking = None
+        if raised or self._raised:
+            self._raised = True
+            self._consumer.pause_after_exception()
+            return
+        self._consumer.membership.assignment_taken()
+        self._check_metadata()
+
+    # --- leaving -----------------------------------------------------------------------------------------------
+
+    def give_up_everything(self, then: Callable[[], None]) -> None:
+        """onLeavePrepare: lost or revoked, whichever is true; ``then`` when the callback is over."""
+        consumer = self._consumer
+        owned, membership = consumer.positions.owned(), consumer.membership
+        self.is_leader = False
+        rebalancing = membership.state in (MemberState.PREPARING, MemberState.COMPLETING)
+
+        def lost(partitions: tuple[TopicPartition, ...], raised: bool) -> None:
+            self._report_lost(partitions)
+            then()
+
+        def revoked(partitions: tuple[TopicPartition, ...], raised: bool) -> None:
+            self._report_revoked(partitions)
+            then()
+
+        if not owned:
+            then()
+        elif membership.generation.id == NO_GENERATION or not membership.generation.member_id or rebalancing:
+            consumer.call_listener("onPartitionsLost", owned, lost)
+        else:
+            consumer.call_listener("onPartitionsRevoked", owned, revoked)
+
+
+def _subscriber(told: Told, instance_id: str | None) -> Subscriber:
+    said = told.subscription
+    return Subscriber(said.topics, said.owned, said.generation, said.rack, instance_id, said.user_data)

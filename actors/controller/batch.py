@@ -1,0 +1,198 @@
+"""The requests of one move of the state machines, gathered per broker and then queued in one go.
+
+A batch is begun empty; what is left in it from a move that failed half-way is a mistake that the next move notices
+(``BatchNotEmpty``). Later entries of a partition replace earlier ones, except that "is new" and "delete" stick. Per
+broker the order is LeaderAndIsr, UpdateMetadata, StopReplica; only live brokers (those that shut down included) are
+sent anything, under the broker epoch the controller knows.
+
+Source: Kafka 2.8 ``ControllerBrokerRequestBatch``.
+"""
+
+from collections.abc import Callable, Iterable
+
+from kemu.actors.controller.context import ControllerContext, Leadership
+from kemu.actors.controller.rules import ControllerRules
+from kemu.protocol.messages.control import (
+    EPOCH_DURING_DELETE,
+    LEADER_DURING_DELETE,
+    NO_EPOCH,
+    LeaderAndIsr,
+    LeaderAndIsrPartition,
+    LiveLeader,
+    StopReplica,
+    StopReplicaPartition,
+    UpdateMetadata,
+    UpdateMetadataBroker,
+    UpdateMetadataPartition,
+)
+from kemu.protocol.names import TopicPartition
+from kemu.protocol.nodes import Assignment
+
+PER_PARTITION_DELETE_SINCE = 3
+
+Send = Callable[[int, object, int], None]
+"""(broker, request, version): queue it for the broker."""
+
+
+class BatchNotEmpty(Exception):
+    """A move began while requests of another were still in the batch."""
+
+
+class ControlBatch:
+    """Fill it between ``begin`` and ``send``."""
+
+    def __init__(self, controller_id: int, context: ControllerContext, rules: ControllerRules, send: Send) -> None:
+        self._controller_id = controller_id
+        self._context = context
+        self._rules = rules
+        self._send = send
+        self._leader_and_isr: dict[int, dict[TopicPartition, LeaderAndIsrPartition]] = {}
+        self._stop_replica: dict[int, dict[TopicPartition, StopReplicaPartition]] = {}
+        self._metadata_brokers: dict[int, None] = {}
+        self._metadata_partitions: dict[TopicPartition, UpdateMetadataPartition] = {}
+
+    def begin(self) -> None:
+        """Start a batch.
+
+        Raises:
+            BatchNotEmpty: the last one was not sent.
+        """
+        if self._leader_and_isr or self._stop_replica or self._metadata_brokers:
+            raise BatchNotEmpty
+
+    def clear(self) -> None:
+        """Forget what is gathered."""
+        self._leader_and_isr = {}
+        self._stop_replica = {}
+        self._metadata_brokers = {}
+        self._metadata_partitions = {}
+
+    # --- gathering ---------------------------------------------------------------------------------------------
+
+    def add_leader_and_isr(
+        self, brokers: Iterable[int], at: TopicPartition, known: Leadership, assignment: Assignment, *, is_new: bool
+    ) -> None:
+        """Tell these brokers who leads; every live broker gets the metadata."""
+        state = known.state
+        rows: dict[bool, LeaderAndIsrPartition] = {}
+        for broker in brokers:
+            if broker < 0:
+                continue
+            mine = self._leader_and_isr.setdefault(broker, {})
+            new = is_new or (at in mine and mine[at].is_new)
+            if new not in rows:
+                rows[new] = LeaderAndIsrPartition(
+                    topic_name=at[0],
+                    partition_index=at[1],
+                    controller_epoch=state.controller_epoch,
+                    leader=state.leader,
+                    leader_epoch=state.leader_epoch,
+                    isr=state.isr,
+                    zk_version=known.zk_version,
+                    replicas=assignment.replicas,
+                    adding_replicas=assignment.adding,
+                    removing_replicas=assignment.removing,
+                    is_new=new,
+                )
+            mine[at] = rows[new]
+        self.add_update_metadata(self._context.live, (at,))
+
+    def add_stop_replica(self, brokers: Iterable[int], at: TopicPartition, *, delete: bool) -> None:
+        """Tell these brokers to stop their replica."""
+        known = self._context.leadership.get(at)
+        if self._context.is_queued_for_deletion(at[0]):
+            epoch = EPOCH_DURING_DELETE
+        else:
+            epoch = known.state.leader_epoch if known is not None else NO_EPOCH
+        for broker in brokers:
+            if broker < 0:
+                continue
+            mine = self._stop_replica.setdefault(broker, {})
+            sticky = delete or (at in mine and mine[at].delete_partition)
+            mine[at] = StopReplicaPartition(
+                topic_name=at[0], partition_index=at[1], leader_epoch=epoch, delete_partition=sticky
+            )
+
+    def add_update_metadata(self, brokers: Iterable[int], partitions: Iterable[TopicPartition]) -> None:
+        """Tell these brokers about partitions (those without leadership are left out) and who lives."""
+        self._metadata_brokers.update(dict.fromkeys(broker for broker in brokers if broker >= 0))
+        for at in partitions:
+            known = self._context.leadership.get(at)
+            if known is not None:
+                self._metadata_partitions[at] = self._metadata(at, known)
+
+    def _metadata(self, at: TopicPartition, known: Leadership) -> UpdateMetadataPartition:
+        state, context = known.state, self._context
+        replicas = context.replicas(at)
+        return UpdateMetadataPartition(
+            topic_name=at[0],
+            partition_index=at[1],
+            controller_epoch=state.controller_epoch,
+            leader=LEADER_DURING_DELETE if context.is_queued_for_deletion(at[0]) else state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=state.isr,
+            zk_version=known.zk_version,
+            replicas=replicas,
+            offline_replicas=tuple(
+                broker for broker in replicas if not context.is_replica_online(broker, at, or_shutting_down=True)
+            ),
+        )
+
+    # --- sending -----------------------------------------------------------------------------------------------
+
+    def send(self) -> None:
+        """Queue everything and be empty."""
+        epoch = self._context.epoch
+        for broker, rows in self._leader_and_isr.items():
+            if broker in self._context.live:
+                self._send_leader_and_isr(broker, epoch, tuple(rows.values()))
+        self._send_update_metadata(epoch)
+        for broker, stops in self._stop_replica.items():
+            if broker in self._context.live:
+                self._send_stop_replica(broker, epoch, tuple(stops.values()))
+        self.clear()
+
+    def _send_leader_and_isr(self, broker: int, epoch: int, rows: tuple[LeaderAndIsrPartition, ...]) -> None:
+        live = self._context.live
+        leaders = sorted({row.leader for row in rows if row.leader in live})
+        request = LeaderAndIsr(
+            controller_id=self._controller_id,
+            controller_epoch=epoch,
+            broker_epoch=live[broker].epoch,
+            partition_states=rows,
+            live_leaders=tuple(LiveLeader(broker_id=leader, host_name=live[leader].host) for leader in leaders),
+        )
+        self._send(broker, request, self._rules.leader_and_isr_version)
+
+    def _send_update_metadata(self, epoch: int) -> None:
+        live = self._context.live
+        rows = tuple(self._metadata_partitions.values())
+        brokers = tuple(
+            UpdateMetadataBroker(id=number, host=each.host, rack=each.rack) for number, each in live.items()
+        )
+        for broker in self._metadata_brokers:
+            if broker in live:
+                request = UpdateMetadata(
+                    controller_id=self._controller_id,
+                    controller_epoch=epoch,
+                    broker_epoch=live[broker].epoch,
+                    partition_states=rows,
+                    live_brokers=brokers,
+                )
+                self._send(broker, request, self._rules.update_metadata_version)
+
+    def _send_stop_replica(self, broker: int, epoch: int, rows: tuple[StopReplicaPartition, ...]) -> None:
+        version = self._rules.stop_replica_version
+        parts = [(False, rows)]
+        if version < PER_PARTITION_DELETE_SINCE:
+            split = [(wanted, tuple(row for row in rows if row.delete_partition is wanted)) for wanted in (True, False)]
+            parts = [part for part in split if part[1]]
+        for delete, some in parts:
+            request = StopReplica(
+                controller_id=self._controller_id,
+                controller_epoch=epoch,
+                broker_epoch=self._context.live[broker].epoch,
+                delete_partitions=delete,
+                partition_states=some,
+            )
+            self._send(broker, request, version)

@@ -1,0 +1,173 @@
+"""Brokers come, go, bounce, and ask for leave: what the controller does about it.
+
+Which brokers changed is read from the store when the event is handled, never taken from what woke us: changes pile up
+while another event runs. A broker registered under a higher epoch than we knew was away in between (KIP-380) and is
+treated as failed and started. Source: Kafka 2.8 ``KafkaController``.
+"""
+
+from kemu.actors.controller.context import LiveBroker, PartitionPhase, PartitionReplica, ReplicaPhase
+from kemu.actors.controller.desk import ControllerBase
+from kemu.actors.controller.elections import Strategy
+from kemu.actors.controller.partition_states import PartitionStates
+from kemu.actors.controller.replica_states import ReplicaStates
+from kemu.actors.controller.topic_deletion import TopicDeletion
+from kemu.actors.controller.transactions import Work, ask, ask_one, children, get
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import (
+    UNKNOWN_BROKER_EPOCH,
+    ControlledShutdown,
+    ControlledShutdownReply,
+    RemainingPartition,
+)
+from kemu.protocol.messages.store import StoreCode
+from kemu.protocol.nodes import BROKER_IDS, broker_path, read_broker
+from kemu.protocol.notes.replication import BrokersChanged, ControlledShutdownAnswered
+
+
+class BrokerChanges:
+    """A part of the controller."""
+
+    def __init__(
+        self,
+        controller: ControllerBase,
+        partitions: PartitionStates,
+        replicas: ReplicaStates,
+        deletion: TopicDeletion,
+    ) -> None:
+        self._controller = controller
+        self._partitions = partitions
+        self._replicas = replicas
+        self._deletion = deletion
+
+    def registered(self) -> Work[dict[int, LiveBroker]]:
+        """The brokers that are registered now, ascending; sets the watch on them."""
+        listed = yield from ask_one(children(BROKER_IDS, watch=True))
+        ids = sorted(int(name) for name in listed.children)
+        results = yield from ask([get(broker_path(broker)) for broker in ids])
+        found = {}
+        for broker, result in zip(ids, results, strict=True):
+            if result.code is StoreCode.OK:  # else it went between the two reads
+                found[broker] = LiveBroker(result.czxid, *read_broker(result.data))
+        return found
+
+    def changed(self) -> Work[None]:
+        """The set of registered brokers may have changed."""
+        controller, context = self._controller, self._controller.context
+        now = yield from self.registered()
+        known = context.live
+        new = {broker: now[broker] for broker in now if broker not in known}
+        dead = [broker for broker in known if broker not in now]
+        bounced: dict[int, LiveBroker] = {}
+        if controller.rules.notices_bounces:
+            bounced = {b: now[b] for b in now if b in known and now[b].epoch > known[b].epoch}
+        if not (new or dead or bounced):
+            return
+        controller.note(
+            BrokersChanged(controller_epoch=context.epoch, new=tuple(new), dead=tuple(dead), bounced=tuple(bounced))
+        )
+        for broker, each in new.items():
+            controller.channels.add(broker, each.host)
+        for broker, each in bounced.items():
+            controller.channels.remove(broker)
+            controller.channels.add(broker, each.host)
+        for broker in dead:
+            controller.channels.remove(broker)
+        if new:
+            context.add_brokers(new)
+            yield from self.started(list(new))
+        if bounced:
+            context.remove_brokers(bounced)
+            yield from self.died(list(bounced))
+            context.add_brokers(bounced)
+            yield from self.started(list(bounced))
+        if dead:
+            context.remove_brokers(dead)
+            yield from self.died(dead)
+
+    def started(self, brokers: list[int]) -> Work[None]:
+        """These are live now: tell everybody, start their replicas, elect leaders that were missing."""
+        controller, context = self._controller, self._controller.context
+        for broker in brokers:
+            context.offline_dirs.pop(broker, None)
+        if controller.rules.metadata_before_leadership:
+            self._tell_metadata(brokers)
+        replicas = context.replicas_on(brokers)
+        yield from self._replicas.move(replicas, ReplicaPhase.ONLINE)
+        yield from self._partitions.trigger_online()
+        if not controller.rules.metadata_before_leadership:
+            self._tell_metadata(brokers)
+        yield from self._deletion.resume_for(topic for topic, _, _ in replicas)
+
+    def _tell_metadata(self, brokers: list[int]) -> None:
+        """The others learn who lives; the newcomers learn everything that has a leader."""
+        context = self._controller.context
+        others = [broker for broker in context.live if broker not in brokers]
+        self._controller.send_update_metadata(others, ())
+        self._controller.send_update_metadata(brokers, list(context.leadership))
+
+    def died(self, brokers: list[int]) -> Work[None]:
+        """These are gone."""
+        context = self._controller.context
+        for broker in brokers:
+            context.offline_dirs.pop(broker, None)
+            context.shutting_down.pop(broker, None)
+        yield from self.replicas_went_offline(context.replicas_on(brokers))
+
+    def replicas_went_offline(self, replicas: list[PartitionReplica]) -> Work[None]:
+        """Elect new leaders where they led, then take them out of the ISRs."""
+        context = self._controller.context
+        deleting = [each for each in replicas if context.is_queued_for_deletion(each[0])]
+        others = [each for each in replicas if not context.is_queued_for_deletion(each[0])]
+        leaderless = context.partitions_with_offline_leader()
+        yield from self._partitions.move(leaderless, PartitionPhase.OFFLINE)
+        yield from self._partitions.trigger_online()
+        yield from self._replicas.move(others, ReplicaPhase.OFFLINE)
+        if deleting:
+            yield from self._deletion.failed(deleting)
+        if not leaderless:
+            self._controller.send_update_metadata(context.live, ())
+
+    # --- controlled shutdown -----------------------------------------------------------------------------------
+
+    def shut_down(self, request: ControlledShutdown) -> Work[ControlledShutdownReply]:
+        """A broker wants to stop: others lead what it leads, and it leaves the ISRs it can leave."""
+        error = self._refusal(request)
+        remaining: list[RemainingPartition] = []
+        if error is ErrorCode.NONE:
+            left = yield from self._move_away(request.broker_id)
+            remaining = [RemainingPartition(topic_name=topic, partition_index=number) for topic, number in left]
+        self._controller.note(
+            ControlledShutdownAnswered(broker_id=request.broker_id, error=error, remaining=len(remaining))
+        )
+        return ControlledShutdownReply(error_code=error, remaining_partitions=tuple(remaining))
+
+    def _refusal(self, request: ControlledShutdown) -> ErrorCode:
+        context = self._controller.context
+        known = context.live.get(request.broker_id)
+        if known is None:
+            return ErrorCode.BROKER_NOT_AVAILABLE
+        told = request.broker_epoch
+        if self._controller.rules.checks_shutdown_epoch and told != UNKNOWN_BROKER_EPOCH and told < known.epoch:
+            return ErrorCode.STALE_BROKER_EPOCH
+        return ErrorCode.NONE
+
+    def _move_away(self, broker: int) -> Work[list[tuple[str, int]]]:
+        context, batch = self._controller.context, self._controller.batch
+        context.shutting_down[broker] = None
+        concerned = [
+            (topic, number)
+            for topic, number, _ in context.replicas_on((broker,))
+            if len(context.replicas((topic, number))) > 1
+            and (topic, number) in context.leadership
+            and not context.is_queued_for_deletion(topic)
+        ]
+        led = [at for at in concerned if context.leadership[at].state.leader == broker]
+        followed = [at for at in concerned if context.leadership[at].state.leader != broker]
+        yield from self._partitions.move(led, PartitionPhase.ONLINE, Strategy.CONTROLLED_SHUTDOWN)
+        # It stops fetching first, so that it does not come back into an ISR it is being taken out of.
+        batch.begin()
+        for at in followed:
+            batch.add_stop_replica((broker,), at, delete=False)
+        batch.send()
+        yield from self._replicas.move([(*at, broker) for at in followed], ReplicaPhase.OFFLINE)
+        return [at for at in context.leads(broker) if len(context.replicas(at)) > 1]

@@ -1,0 +1,235 @@
+"""What the active controller believes: brokers, assignments, leadership, and the states of its two state machines.
+
+Everything here is volatile: a new controller reads it from the store (``controller_failover``), and whatever is only
+here (states of replicas, who shuts down, failed directories) it derives or forgets. Only the two state machines, the
+failover and the topic deletions write to it. Iteration is always over dicts in a defined order, or sorted.
+
+Source: Kafka 2.8 ``ControllerContext``.
+"""
+
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from typing import NamedTuple
+
+from kemu.protocol.names import TopicPartition
+from kemu.protocol.nodes import Assignment, PartitionState
+
+PartitionReplica = tuple[str, int, int]
+"""(topic, partition, broker)."""
+
+
+class PartitionPhase(Enum):
+    """Where a partition is in its life."""
+
+    NON_EXISTENT = "NonExistentPartition"
+    """Never created, or deleted."""
+    NEW = "NewPartition"
+    """It has an assignment, but no leader and ISR yet."""
+    ONLINE = "OnlinePartition"
+    """It has a leader."""
+    OFFLINE = "OfflinePartition"
+    """Its leader died."""
+
+
+class ReplicaPhase(Enum):
+    """Where a replica is in its life."""
+
+    NON_EXISTENT = "NonExistentReplica"
+    NEW = "NewReplica"
+    """Assigned; it can only become a follower."""
+    ONLINE = "OnlineReplica"
+    """Started; it may lead or follow."""
+    OFFLINE = "OfflineReplica"
+    """Its broker is down, or it was told to stop."""
+    DELETION_STARTED = "ReplicaDeletionStarted"
+    DELETION_SUCCESSFUL = "ReplicaDeletionSuccessful"
+    DELETION_INELIGIBLE = "ReplicaDeletionIneligible"
+    """Its deletion failed or cannot begin; a later event will try again."""
+
+
+class LiveBroker(NamedTuple):
+    """A registered broker: its epoch (czxid of its registration), address and rack."""
+
+    epoch: int
+    host: str
+    rack: str | None
+
+
+class Leadership(NamedTuple):
+    """What the controller knows of a partition's state node, and the node's version."""
+
+    state: PartitionState
+    zk_version: int
+
+
+class ControllerContext:
+    """One active controller's books."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.epoch_zk_version = 0
+        self.live: dict[int, LiveBroker] = {}
+        """Registered brokers as last seen, those in controlled shutdown included; ascending ids."""
+        self.shutting_down: dict[int, None] = {}
+        self.topics: dict[str, dict[int, Assignment]] = {}
+        self.leadership: dict[TopicPartition, Leadership] = {}
+        self.partition_phases: dict[TopicPartition, PartitionPhase] = {}
+        self.replica_phases: dict[PartitionReplica, ReplicaPhase] = {}
+        self.offline_dirs: dict[int, dict[TopicPartition, None]] = {}
+        """Broker -> replicas on its failed log directories."""
+        self.reassigning: dict[TopicPartition, None] = {}
+        self.to_be_deleted: dict[str, None] = {}
+        self.ineligible: dict[str, None] = {}
+        """Topics queued for deletion that cannot be deleted now."""
+        self.deletion_started: dict[str, None] = {}
+        self.offline_partitions = 0
+        self.unclean_elections = 0
+        self._hosted: dict[int, dict[TopicPartition, None]] = {}
+        """Broker -> partitions assigned to it."""
+
+    # --- brokers -----------------------------------------------------------------------------------------------
+
+    @property
+    def serving(self) -> list[int]:
+        """Live brokers that do not shut down, ascending."""
+        return [broker for broker in self.live if broker not in self.shutting_down]
+
+    def is_serving(self, broker: int) -> bool:
+        """Whether it lives and stays."""
+        return broker in self.live and broker not in self.shutting_down
+
+    def is_replica_online(self, broker: int, at: TopicPartition, *, or_shutting_down: bool = False) -> bool:
+        """Whether a replica can be reached and has its log."""
+        alive = broker in self.live if or_shutting_down else self.is_serving(broker)
+        return alive and at not in self.offline_dirs.get(broker, {})
+
+    def add_brokers(self, brokers: dict[int, LiveBroker]) -> None:
+        """These are registered (again)."""
+        self.live = dict(sorted({**self.live, **brokers}.items()))
+
+    def remove_brokers(self, brokers: Iterable[int]) -> None:
+        """These are gone."""
+        for broker in brokers:
+            self.live.pop(broker, None)
+
+    # --- partitions --------------------------------------------------------------------------------------------
+
+    def assignment(self, at: TopicPartition) -> Assignment | None:
+        """A partition's assignment; None for one we do not know."""
+        return self.topics.get(at[0], {}).get(at[1])
+
+    def replicas(self, at: TopicPartition) -> tuple[int, ...]:
+        """Its assigned replicas; () for a partition we do not know."""
+        found = self.assignment(at)
+        return found.replicas if found is not None else ()
+
+    def assign(self, at: TopicPartition, assignment: Assignment) -> None:
+        """Remember an assignment."""
+        for broker in self.replicas(at):
+            self._hosted[broker].pop(at, None)
+        self.topics.setdefault(at[0], {})[at[1]] = assignment
+        for broker in assignment.replicas:
+            self._hosted.setdefault(broker, {})[at] = None
+
+    def partitions(self) -> list[TopicPartition]:
+        """All, by topic in the order they were learned."""
+        return [(topic, number) for topic, numbers in self.topics.items() for number in numbers]
+
+    def partitions_of(self, topic: str) -> list[TopicPartition]:
+        """A topic's partitions."""
+        return [(topic, number) for number in self.topics.get(topic, {})]
+
+    def replicas_of_topic(self, topic: str) -> list[PartitionReplica]:
+        """All replicas of a topic."""
+        assignments = self.topics.get(topic, {})
+        return [(topic, number, broker) for number, each in assignments.items() for broker in each.replicas]
+
+    def replicas_on(self, brokers: Iterable[int]) -> list[PartitionReplica]:
+        """All replicas assigned to these brokers."""
+        return [(*at, broker) for broker in brokers for at in self._hosted.get(broker, {})]
+
+    def leads(self, broker: int) -> list[TopicPartition]:
+        """The partitions this broker leads, as far as we know."""
+        hosted = self._hosted.get(broker, {})
+        return [at for at in hosted if at in self.leadership and self.leadership[at].state.leader == broker]
+
+    def partitions_with_offline_leader(self) -> list[TopicPartition]:
+        """Partitions whose leader cannot serve, topics being deleted left out."""
+        return [
+            at
+            for at, known in self.leadership.items()
+            if not self.is_replica_online(known.state.leader, at) and not self.is_queued_for_deletion(at[0])
+        ]
+
+    def online_and_offline_replicas(self) -> tuple[list[PartitionReplica], list[PartitionReplica]]:
+        """All replicas, split by whether they can be reached."""
+        online: list[PartitionReplica] = []
+        offline: list[PartitionReplica] = []
+        for at in self.partitions():
+            for broker in self.replicas(at):
+                (online if self.is_replica_online(broker, at) else offline).append((*at, broker))
+        return online, offline
+
+    def drop_topic(self, topic: str) -> None:
+        """Forget a topic and all that was known of it."""
+        for at in self.partitions_of(topic):
+            for broker in self.replicas(at):
+                self._hosted[broker].pop(at, None)
+                self.replica_phases.pop((*at, broker), None)
+            self.leadership.pop(at, None)
+            self.reassigning.pop(at, None)
+            self.partition_phases.pop(at, None)
+        self.topics.pop(topic, None)
+        for table in (self.to_be_deleted, self.ineligible, self.deletion_started):
+            table.pop(topic, None)
+
+    # --- phases ------------------------------------------------------------------------------------------------
+
+    def phase(self, at: TopicPartition) -> PartitionPhase:
+        """A partition's state."""
+        return self.partition_phases.get(at, PartitionPhase.NON_EXISTENT)
+
+    def set_phase(self, at: TopicPartition, phase: PartitionPhase) -> None:
+        """Change it; keeps count of the offline ones (topics being deleted are not counted)."""
+        before = self.phase(at)
+        if phase is PartitionPhase.NON_EXISTENT:
+            self.partition_phases.pop(at, None)
+        else:
+            self.partition_phases[at] = phase
+        if not self.is_queued_for_deletion(at[0]):
+            self.offline_partitions += _is_down(phase) - _is_down(before)
+
+    def queue_for_deletion(self, topic: str) -> None:
+        """The topic is to be deleted; its partitions no longer count as offline."""
+        if topic not in self.to_be_deleted:
+            self.offline_partitions -= sum(_is_down(self.phase(at)) for at in self.partitions_of(topic))
+            self.to_be_deleted[topic] = None
+
+    def replica_phase(self, replica: PartitionReplica) -> ReplicaPhase:
+        """A replica's state."""
+        return self.replica_phases.get(replica, ReplicaPhase.NON_EXISTENT)
+
+    def set_replica_phase(self, replica: PartitionReplica, phase: ReplicaPhase) -> None:
+        """Change it."""
+        if phase is ReplicaPhase.NON_EXISTENT:
+            self.replica_phases.pop(replica, None)
+        else:
+            self.replica_phases[replica] = phase
+
+    def replicas_in(self, topic: str, *phases: ReplicaPhase) -> list[PartitionReplica]:
+        """A topic's replicas that are in one of these states."""
+        return [each for each in self.replicas_of_topic(topic) if self.replica_phase(each) in phases]
+
+    # --- deletion ----------------------------------------------------------------------------------------------
+
+    def is_queued_for_deletion(self, topic: str) -> bool:
+        """Whether the topic is to be deleted."""
+        return topic in self.to_be_deleted
+
+    def reassigning_partitions(self) -> Iterator[TopicPartition]:
+        """Partitions being reassigned, oldest first."""
+        return iter(list(self.reassigning))
+
+
+def _is_down(phase: PartitionPhase) -> int:
+    return 1 if phase is PartitionPhase.OFFLINE else 0

@@ -1,0 +1,471 @@
+"""The controller part of a broker: every broker has one, the one that wins the election controls the cluster.
+
+One queue, one event at a time. Watches, answers of brokers, timers and admins only put tasks into it; a task runs to
+its end, waiting for the store where it must, before the next is looked at. So a task finds the world as it is when it
+runs, not as it was when somebody asked for it, and reads it from the store.
+
+The part owns the process's session in the store: it registers the broker (the registration's czxid is the broker epoch)
+and runs for the office under the same session, so that both are lost together. When the session expires everything that
+waits is dropped, the office is laid down without a word to the store, and a new session begins with registering.
+
+Fences: every write carries the version that /controller_epoch had at our election; every request carries our epoch and
+the broker's. Source: Kafka 2.8 ``KafkaController``; spec sections 1.1 - 1.4.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from kemu.actors.controller.batch import BatchNotEmpty
+from kemu.actors.controller.brokers import BrokerChanges
+from kemu.actors.controller.desk import US_PER_MS, US_PER_S, ControllerBase, IllegalState
+from kemu.actors.controller.failover import REBALANCE, Failover
+from kemu.actors.controller.partition_states import PartitionStates
+from kemu.actors.controller.refusals import refusal
+from kemu.actors.controller.replica_states import ReplicaStates
+from kemu.actors.controller.reports import BrokerReports
+from kemu.actors.controller.rules import RULES, ControllerRules
+from kemu.actors.controller.topic_deletion import TopicDeletion
+from kemu.actors.controller.topics import TopicChanges
+from kemu.actors.controller.transactions import (
+    ControllerMoved,
+    StoreRefused,
+    Work,
+    ask,
+    ask_one,
+    create,
+    delete,
+    exists,
+    expect,
+    get,
+    set_data,
+)
+from kemu.actors.machine import Caller, Event, LinkDown, Received, TimerFired, Told, caller_of
+from kemu.actors.store.session import SessionState, StoreSession
+from kemu.protocol.commands import Start
+from kemu.protocol.config import ControllerConfig
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import (
+    ControlledShutdown,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    ElectLeaders,
+    IncrementalAlterConfigs,
+    LeaderAndIsr,
+    LeaderAndIsrReply,
+    StopReplica,
+    StopReplicaReply,
+)
+from kemu.protocol.messages.local import BrokerSession, LeaveStore, LeaveStoreReply
+from kemu.protocol.messages.store import (
+    CreateMode,
+    StoreCode,
+    StoreOp,
+    StoreOpKind,
+    Transaction,
+    WatchEvent,
+    WatchEventKind,
+)
+from kemu.protocol.names import ActorName, host_of
+from kemu.protocol.nodes import (
+    BROKER_IDS,
+    CONTROLLER,
+    CONTROLLER_EPOCH,
+    DELETE_TOPICS,
+    ISR_CHANGES,
+    PERSISTENT_ROOTS,
+    PREFERRED_ELECTION,
+    TOPICS,
+    broker_data,
+    broker_path,
+    controller_data,
+    epoch_data,
+    read_controller,
+    read_epoch,
+)
+from kemu.protocol.notes.replication import (
+    BecameController,
+    BrokerFenced,
+    BrokerRegistered,
+    ControllerResigned,
+    ControllerWriteRefused,
+    StateChangeRefused,
+)
+
+NOBODY = -1
+REGISTER_AGAIN = ("register",)
+REGISTER_BACKOFF_US = 1_000_000
+"""How soon a broker tries again when its registration of a former life is still there. Kafka's process ends with an
+error then, and whoever supervises it starts it again."""
+LEAVE_TIMEOUT_US = 5_000_000
+"""How long a process that ends waits for its session to be closed."""
+
+
+class Task(NamedTuple):
+    """Something to do. ``caller``: who waits for the answer."""
+
+    name: str
+    about: Any = None
+    caller: Caller | None = None
+
+
+class Controller(ControllerBase):
+    """``name``: ``b0/controller``; ``broker_id``: Kafka's id of the broker it is a part of.
+
+    Args:
+        rack: the broker's rack, as it registers it.
+        store: the metadata store's actor.
+        rules: the decisions that past bugs change.
+    """
+
+    def __init__(
+        self,
+        name: ActorName,
+        broker_id: int,
+        config: ControllerConfig,
+        *,
+        rack: str | None = None,
+        store: ActorName = "zk",
+        rules: ControllerRules = RULES,
+    ) -> None:
+        super().__init__(name, broker_id, config, rules)
+        self.rack = rack
+        self.broker = host_of(name)
+        self.active_id = NOBODY
+        """Who controls, as far as we know."""
+        self.broker_epoch = -1
+        self.session = StoreSession(
+            self,
+            self,
+            store=store,
+            timeout_ms=config.zookeeper_session_timeout_ms,
+            max_in_flight=config.zookeeper_max_in_flight_requests,
+        )
+        self.partitions = PartitionStates(self)
+        self.replicas = ReplicaStates(self)
+        self.deletion = TopicDeletion(self, self.partitions, self.replicas)
+        self.brokers = BrokerChanges(self, self.partitions, self.replicas, self.deletion)
+        self.topics = TopicChanges(self, self.partitions, self.replicas, self.deletion)
+        self.failover = Failover(self, self.partitions, self.replicas, self.deletion, self.brokers, self.topics)
+        self.reports = BrokerReports(self, self.deletion, self.brokers)
+        self._queue: deque[Task] = deque()
+        self._task: Task | None = None
+        self._work: Work[Any] | None = None
+        self._former_sessions: dict[int, None] = {}
+        self._leaving: Caller | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether we control, as far as we know."""
+        return self.active_id == self.broker_id
+
+    # --- events ------------------------------------------------------------------------------------------------
+
+    def handle(self, event: Event) -> None:
+        """The session's and the channels' events, requests, timers; then the next task, if none runs."""
+        if not self.session.handle(event) and not self.channels.handle(event):
+            self._other(event)
+        while self._work is None and self._queue:
+            self._begin(self._queue.popleft())
+
+    def _other(self, event: Event) -> None:
+        match event:
+            case Received(message=ControlledShutdown() | CreateTopics() | CreatePartitions() | DeleteTopics() as asked):
+                self._queue.append(Task("admin", asked, caller_of(event)))
+            case Received(message=ElectLeaders() | IncrementalAlterConfigs() as asked):
+                self._queue.append(Task("admin", asked, caller_of(event)))
+            case Received(message=LeaveStore()):
+                self._leave(caller_of(event))
+            case TimerFired(key=("rebalance-leaders",)):
+                self._queue.append(Task("rebalance"))
+            case TimerFired(key=("register",)):
+                self._queue.append(Task("register"))
+            case Told(command=Start()):
+                self.session.open()
+            case Received() | LinkDown():
+                pass  # The broker part heard us; an answer to a former controller's request; a client that is gone.
+            case _:
+                raise AssertionError(f"{self.name}: {event}")
+
+    def session_opened(self, session_id: int) -> None:
+        """A new session: register, then run for the office."""
+        self._queue.append(Task("register"))
+
+    def watch_fired(self, event: WatchEvent) -> None:
+        """Something we watch changed: a task to look at it."""
+        match event:
+            case WatchEvent(path=path, kind=WatchEventKind.NODE_DELETED) if path == CONTROLLER:
+                self._queue.append(Task("reelect"))
+            case WatchEvent(path=path) if path == CONTROLLER:
+                self._queue.append(Task("controller-change"))
+            case WatchEvent(path=path) if path in _TASKS:
+                self._queue.append(Task(_TASKS[path]))
+            case WatchEvent(path=path, kind=WatchEventKind.NODE_DATA_CHANGED) if path.startswith(f"{TOPICS}/"):
+                self._queue.append(Task("partitions", path[len(TOPICS) + 1 :]))
+
+    def answered(self, broker: int, request: object, reply: object) -> None:
+        """A broker answered; most answers say nothing new."""
+        match request, reply:
+            case LeaderAndIsr(), LeaderAndIsrReply(error_code=ErrorCode.NONE, partition_errors=rows):
+                if any(row.error_code is ErrorCode.KAFKA_STORAGE_ERROR for row in rows):
+                    self._queue.append(Task("directories", (broker, rows)))
+            case StopReplica(), StopReplicaReply():
+                self._queue.append(Task("deleted", (broker, request, reply)))
+
+    # --- tasks -------------------------------------------------------------------------------------------------
+
+    def _begin(self, task: Task) -> None:
+        procedure = self._procedures.get(task.name)
+        if procedure is None:
+            if not self.is_active:
+                self._not_controller(task)
+                return
+            procedure = self._active_procedures[task.name]
+        self._task = task
+        self._work = procedure(self, task.about)
+        self._advance(None)
+
+    def _advance(self, results: Any) -> None:
+        work = self._work
+        assert work is not None
+        try:
+            transactions = work.send(results)
+        except StopIteration as end:
+            task, self._task, self._work = self._task, None, None
+            if task is not None and task.caller is not None:
+                self.reply(task.caller, end.value)
+        except ControllerMoved:
+            self._fail(Task("moved"))
+        except (IllegalState, BatchNotEmpty) as error:
+            self._fail(Task("give-up", str(error)))
+        except StoreRefused as error:
+            self.note(StateChangeRefused(what=self._task.name if self._task else "", old="", new="", why=str(error)))
+            self._fail(None)
+        else:
+            self.session.submit(transactions, self._advance)
+
+    def _fail(self, then: Task | None) -> None:
+        """The running task ended early; its caller, if any, hears that it must ask another controller."""
+        task, self._task, self._work = self._task, None, None
+        if task is not None:
+            self._not_controller(task)
+        if then is not None:
+            self._queue.appendleft(then)
+
+    def _not_controller(self, task: Task) -> None:
+        if task.caller is not None:
+            self.reply(task.caller, refusal(task.about))
+
+    def _preempt(self) -> None:
+        """Drop what runs and what waits."""
+        if self._work is not None:
+            self._work.close()
+        waiting = [*([self._task] if self._task is not None else []), *self._queue]
+        self._task, self._work = None, None
+        self._queue.clear()
+        if self.rules.answers_preempted:
+            for task in waiting:
+                self._not_controller(task)
+
+    # --- sessions ----------------------------------------------------------------------------------------------
+
+    def session_expired(self) -> None:
+        """What we held under it is gone; whoever controls now is somebody else."""
+        self._preempt()
+        was_active, self.active_id = self.is_active, NOBODY
+        if was_active:
+            self._resign("the session expired")
+        if self.broker_epoch >= 0:
+            self.note(BrokerFenced(broker_id=self.broker_id, broker_epoch=self.broker_epoch))
+            self.request(self.broker, BrokerSession(session_id=0, broker_epoch=self.broker_epoch), 0)
+        self.session.open()
+
+    def _leave(self, caller: Caller) -> None:
+        self._preempt()
+        self._leaving = caller
+        was_active, self.active_id = self.is_active, NOBODY
+        if was_active:
+            self._resign("the process ends")
+        self.stop_timer(REGISTER_AGAIN)
+        self.session.close(LEAVE_TIMEOUT_US)
+
+    def session_closed(self, code: StoreCode) -> None:
+        """The process may end now."""
+        assert self._leaving is not None
+        self.reply(self._leaving, LeaveStoreReply(code=code))
+
+    def _register_and_elect(self, _: Any) -> Work[None]:
+        if self.session.state is not SessionState.CONNECTED and self.session.state is not SessionState.CONNECTING:
+            return
+        session_id = self.session.id
+        yield from ask([create(path) for path in _with_parents(PERSISTENT_ROOTS)])
+        registered = yield from self._register(session_id)
+        if not registered:
+            return
+        self._former_sessions[session_id] = None
+        self.note(BrokerRegistered(broker_id=self.broker_id, broker_epoch=self.broker_epoch))
+        self.request(self.broker, BrokerSession(session_id=session_id, broker_epoch=self.broker_epoch), 0)
+        yield from self._reelect(None)
+
+    def _register(self, session_id: int) -> Work[bool]:
+        """Have our registration under this session. Source: ``KafkaZkClient.CheckedEphemeral``."""
+        path = broker_path(self.broker_id)
+        while True:
+            made = yield from ask_one(create(path, broker_data(self.broker, self.rack), CreateMode.EPHEMERAL))
+            if made.code is StoreCode.NODE_EXISTS:
+                made = yield from ask_one(get(path))
+                if made.code is StoreCode.NO_NODE:
+                    continue
+                if made.ephemeral_owner != session_id:
+                    if made.ephemeral_owner not in self._former_sessions:
+                        self.start_timer(REGISTER_AGAIN, REGISTER_BACKOFF_US)
+                        return False
+                    if not self.rules.registers_over_own_former_session:
+                        return False
+                    yield from ask_one(delete(path, made.version))
+                    continue
+            self.broker_epoch = expect(made).czxid
+            return True
+
+    # --- election ----------------------------------------------------------------------------------------------
+
+    def _controller_change(self, _: Any) -> Work[None]:
+        """Somebody else may control now: lay down the office if it was ours. Sets the watch."""
+        was_active = self.is_active
+        yield from ask_one(exists(CONTROLLER, watch=True))
+        self.active_id = yield from self._read_controller()
+        if was_active and not self.is_active:
+            self._resign(f"broker {self.active_id} controls" if self.active_id != NOBODY else "nobody controls")
+
+    def _reelect(self, _: Any) -> Work[None]:
+        yield from self._controller_change(None)
+        yield from self._elect()
+
+    def _elect(self) -> Work[None]:
+        """Run for the office. Source: ``KafkaZkClient.registerControllerAndIncrementControllerEpoch``."""
+        if self.active_id != NOBODY:
+            return
+        epoch, version = yield from self._read_epoch()
+        mine = epoch + 1
+        office = create(CONTROLLER, controller_data(self.broker_id, self.now_us // US_PER_MS), CreateMode.EPHEMERAL)
+        (answer,) = yield [Transaction(ops=(office, set_data(CONTROLLER_EPOCH, epoch_data(mine), version)))]
+        if answer.code is StoreCode.OK:
+            version = answer.results[1].version
+        elif answer.code in (StoreCode.NODE_EXISTS, StoreCode.BAD_VERSION):
+            # Another was faster; or it was us, and the answer was lost.
+            self.active_id = yield from self._read_controller()
+            now, version = yield from self._read_epoch()
+            if not self.is_active or now != mine:
+                self.active_id = self.active_id if not self.is_active else NOBODY
+                return
+        else:
+            raise StoreRefused(f"the election: {answer.code.name}")
+        self.active_id = self.broker_id
+        self.context.epoch, self.context.epoch_zk_version = mine, version
+        self.note(BecameController(broker_id=self.broker_id, controller_epoch=mine))
+        try:
+            yield from self.failover.take_over()
+        except StoreRefused as error:
+            yield from self._give_up(str(error))
+
+    def _read_controller(self) -> Work[int]:
+        found = yield from ask_one(get(CONTROLLER))
+        return read_controller(found.data) if found.code is StoreCode.OK else NOBODY
+
+    def _read_epoch(self) -> Work[tuple[int, int]]:
+        """The controller epoch and its node's version; 0 in a new cluster."""
+        while True:
+            found = yield from ask_one(get(CONTROLLER_EPOCH))
+            if found.code is StoreCode.OK:
+                return read_epoch(found.data), found.version
+            yield from ask_one(create(CONTROLLER_EPOCH, epoch_data(0)))
+
+    def _moved(self, _: Any) -> Work[None]:
+        """The store refused a write of ours: another controller was elected."""
+        epoch = self.context.epoch
+        self.note(ControllerWriteRefused(broker_id=self.broker_id, controller_epoch=epoch, path=CONTROLLER_EPOCH))
+        if self.rules.adopts_newest_epoch:
+            self.batch.clear()
+            self.context.epoch, self.context.epoch_zk_version = yield from self._read_epoch()
+            return
+        yield from self._controller_change(None)
+
+    def _give_up(self, why: Any) -> Work[None]:
+        """Something is wrong with us: lay down the office, so that another takes it."""
+        was_active, version = self.is_active, self.context.epoch_zk_version
+        self.active_id = yield from self._read_controller()
+        holds = self.is_active
+        if was_active:
+            self._resign(str(why))
+        if holds:
+            self.active_id = NOBODY
+            fence = StoreOp(kind=StoreOpKind.CHECK, path=CONTROLLER_EPOCH, version=version)
+            yield [Transaction(ops=(fence, delete(CONTROLLER)))]
+
+    def _resign(self, why: str) -> None:
+        self.note(ControllerResigned(broker_id=self.broker_id, controller_epoch=self.context.epoch, why=why))
+        self.stop_timer(REBALANCE)
+        self.channels.remove_all()
+        self.new_books()
+
+    # --- what only the active one does -------------------------------------------------------------------------
+
+    def _admin(self, request: Any) -> Work[Any]:
+        match request:
+            case ControlledShutdown():
+                return self.brokers.shut_down(request)
+            case CreateTopics():
+                return self.topics.create_topics(request)
+            case CreatePartitions():
+                return self.topics.create_partitions(request)
+            case DeleteTopics():
+                return self.topics.delete_topics(request)
+            case ElectLeaders():
+                return self.topics.elect_leaders(request)
+            case _:
+                return self.topics.alter_configs(request)
+
+    def _rebalance(self, _: Any) -> Work[None]:
+        yield from self.topics.rebalance_leaders()
+        self.start_timer(REBALANCE, self.config.leader_imbalance_check_interval_seconds * US_PER_S)
+
+    _procedures: dict[str, Callable[["Controller", Any], Work[Any]]] = {
+        "register": _register_and_elect,
+        "reelect": _reelect,
+        "controller-change": _controller_change,
+        "moved": _moved,
+        "give-up": _give_up,
+    }
+    """Tasks of every controller part."""
+    _active_procedures: dict[str, Callable[["Controller", Any], Work[Any]]] = {
+        "admin": _admin,
+        "brokers": lambda self, _: self.brokers.changed(),
+        "topics": lambda self, _: self.topics.topics_changed(),
+        "partitions": lambda self, topic: self.topics.partitions_changed(topic),
+        "deletions": lambda self, _: self.topics.deletions_changed(),
+        "preferred-election": lambda self, _: self.topics.preferred_election_asked(),
+        "isr-changes": lambda self, _: self.reports.isr_changes(),
+        "rebalance": _rebalance,
+        "directories": lambda self, about: self.reports.directories(*about),
+        "deleted": lambda self, about: self.reports.deleted(*about),
+    }
+    """Tasks of the one that controls; others pass them over."""
+
+
+_TASKS = {
+    BROKER_IDS: "brokers",
+    TOPICS: "topics",
+    DELETE_TOPICS: "deletions",
+    ISR_CHANGES: "isr-changes",
+    PREFERRED_ELECTION: "preferred-election",
+}
+
+
+def _with_parents(paths: tuple[str, ...]) -> list[str]:
+    """The paths and all above them, parents first."""
+    found: dict[str, None] = {}
+    for path in paths:
+        parts = path.split("/")
+        found.update(dict.fromkeys("/".join(parts[:end]) for end in range(2, len(parts) + 1)))
+    return list(found)

@@ -1,0 +1,96 @@
+"""A new controller takes over: what it reads, in which order, and what it says to whom.
+
+0. Watches on everything, set with the first read of each: what changes from then on is not missed.
+1. ISR notifications are deleted: what they tell of is read anyway.
+2. Brokers with their epochs, topics, assignments, state nodes; a line to every live broker.
+3. Topic deletions: queued ones, and those that cannot be carried out now.
+4. UpdateMetadata (who lives) to all, before any LeaderAndIsr: a broker does not follow a leader it does not see alive.
+5. Replica state machine up: online replicas are told; dead ones are taken out of the ISRs.
+6. Partition state machine up: partitions without leader try to get one.
+7. Deletions resume; preferred elections that a tool asked for; the timer of the leader rebalance.
+
+Every step can be repeated from the store alone. Source: Kafka 2.8 ``KafkaController.onControllerFailover``.
+"""
+
+from kemu.actors.controller.brokers import BrokerChanges
+from kemu.actors.controller.desk import US_PER_MS, ControllerBase
+from kemu.actors.controller.partition_states import PartitionStates
+from kemu.actors.controller.replica_states import ReplicaStates
+from kemu.actors.controller.topic_deletion import TopicDeletion
+from kemu.actors.controller.topics import TopicChanges
+from kemu.actors.controller.transactions import Work, ask_one, children, delete
+from kemu.protocol.nodes import DELETE_TOPICS, ISR_CHANGES, TOPICS, read_topic
+from kemu.protocol.notes.replication import ControllerReady
+
+REBALANCE = ("rebalance-leaders",)
+
+
+class Failover:
+    """A part of the controller."""
+
+    def __init__(
+        self,
+        controller: ControllerBase,
+        partitions: PartitionStates,
+        replicas: ReplicaStates,
+        deletion: TopicDeletion,
+        brokers: BrokerChanges,
+        topics: TopicChanges,
+    ) -> None:
+        self._controller = controller
+        self._partitions = partitions
+        self._replicas = replicas
+        self._deletion = deletion
+        self._brokers = brokers
+        self._topics = topics
+
+    def take_over(self) -> Work[None]:
+        """From elected to ready."""
+        controller, context = self._controller, self._controller.context
+        notified = yield from ask_one(children(ISR_CHANGES, watch=True))
+        yield from controller.store.write([delete(f"{ISR_CHANGES}/{name}") for name in notified.children])
+        yield from self._read()
+        yield from self._read_deletions()
+        if controller.rules.metadata_before_leadership:
+            controller.send_update_metadata(context.live, ())
+        yield from self._replicas.startup()
+        yield from self._partitions.startup()
+        if not controller.rules.metadata_before_leadership:
+            controller.send_update_metadata(context.live, ())
+        yield from self._deletion.resume()
+        yield from self._topics.preferred_election_asked()
+        if controller.config.auto_leader_rebalance_enable:
+            controller.start_timer(REBALANCE, controller.config.emulated_first_rebalance_ms * US_PER_MS)
+        controller.note(
+            ControllerReady(
+                broker_id=controller.broker_id,
+                controller_epoch=context.epoch,
+                brokers=tuple(context.live),
+                topics=len(context.topics),
+                partitions=sum(len(numbers) for numbers in context.topics.values()),
+            )
+        )
+
+    def _read(self) -> Work[None]:
+        controller, context = self._controller, self._controller.context
+        context.add_brokers((yield from self._brokers.registered()))
+        listed = yield from ask_one(children(TOPICS, watch=True))
+        found = yield from self._topics.read_topics(listed.children)
+        for topic, result in found.items():
+            context.topics.setdefault(topic, {})
+            for number, assignment in read_topic(result.data).items():
+                context.assign((topic, number), assignment)
+                if assignment.is_being_reassigned:
+                    context.reassigning[topic, number] = None
+        context.leadership.update((yield from controller.store.read_states(context.partitions())))
+        for broker, each in context.live.items():
+            controller.channels.add(broker, each.host)
+
+    def _read_deletions(self) -> Work[None]:
+        context = self._controller.context
+        queued = yield from ask_one(children(DELETE_TOPICS, watch=True))
+        _, offline = context.online_and_offline_replicas()
+        waiting = dict.fromkeys(
+            [*(topic for topic, _, _ in offline), *(topic for topic, _ in context.reassigning_partitions())]
+        )
+        yield from self._deletion.begin(queued.children, waiting)

@@ -1,0 +1,290 @@
+"""The partition state machine: which moves there are, and what each does.
+
+=========================  ============  ==========================================================================
+from                       to            action
+=========================  ============  ==========================================================================
+NonExistent                New           mark (the assignment is known)
+New                        Online        leader = first live replica, ISR = all live; create the state node with
+                                         epoch 0; LeaderAndIsr (new) to the ISR; none live: stays New
+Online, Offline            Online        elect by a strategy; write the state (epoch + 1) if its version is still
+                                         the one read, else read and elect again; LeaderAndIsr to the recipients
+New, Online, Offline       Offline       mark
+Offline                    NonExistent   mark
+=========================  ============  ==========================================================================
+
+Every other move is refused. A partition whose stored state was written under a later controller epoch than ours is left
+alone. Source: Kafka 2.8 ``ZkPartitionStateMachine``.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from kemu.actors.controller.batch import BatchNotEmpty
+from kemu.actors.controller.context import Leadership, PartitionPhase
+from kemu.actors.controller.desk import ControllerBase
+from kemu.actors.controller.elections import ELECTIONS, Candidates, Outcome, Strategy
+from kemu.actors.controller.transactions import Work, ask, create, expect, get
+from kemu.protocol.messages.store import StoreCode
+from kemu.protocol.names import TopicPartition
+from kemu.protocol.nodes import (
+    PartitionState,
+    partition_path,
+    partitions_path,
+    read_config,
+    state_data,
+    state_path,
+    topic_config_path,
+)
+from kemu.protocol.notes.replication import LeaderElectedForPartition, PartitionStateBecame, StateChangeRefused
+
+NON_EXISTENT, NEW, ONLINE, OFFLINE = PartitionPhase
+
+MAY_FOLLOW: dict[PartitionPhase, tuple[PartitionPhase, ...]] = {
+    NEW: (NON_EXISTENT,),
+    ONLINE: (NEW, ONLINE, OFFLINE),
+    OFFLINE: (NEW, ONLINE, OFFLINE),
+    NON_EXISTENT: (OFFLINE,),
+}
+"""New state: the states it may follow."""
+
+UNCLEAN_KEY = "unclean.leader.election.enable"
+
+
+class PartitionStates:
+    """Moves partitions. A part of the controller."""
+
+    def __init__(self, controller: ControllerBase) -> None:
+        self._controller = controller
+
+    def startup(self) -> Work[None]:
+        """Give every partition its state after a failover, then try to get the ones without leader online."""
+        context = self._controller.context
+        for at in context.partitions():
+            known = context.leadership.get(at)
+            if known is None:
+                context.set_phase(at, NEW)
+            elif context.is_replica_online(known.state.leader, at):
+                context.set_phase(at, ONLINE)
+            else:
+                context.set_phase(at, OFFLINE)
+        yield from self.trigger_online()
+
+    def trigger_online(self, topics: Collection[str] | None = None) -> Work[None]:
+        """Try to elect leaders for all partitions that have none (of these topics)."""
+        context = self._controller.context
+        waiting = [
+            at
+            for at, phase in context.partition_phases.items()
+            if phase in (OFFLINE, NEW)
+            and not context.is_queued_for_deletion(at[0])
+            and (topics is None or at[0] in topics)
+        ]
+        yield from self.move(waiting, ONLINE, Strategy.OFFLINE)
+
+    def move(
+        self,
+        partitions: Sequence[TopicPartition],
+        target: PartitionPhase,
+        strategy: Strategy | None = None,
+        *,
+        allow_unclean: bool = False,
+    ) -> Work[dict[TopicPartition, str]]:
+        """Move partitions; for a move to Online, why each that could not be moved was not.
+
+        Args:
+            strategy: how to elect leaders for partitions that had one; needed for a move to Online.
+            allow_unclean: elect out-of-sync replicas whatever the configuration says (an admin asked for it).
+
+        Raises:
+            ControllerMoved: another controller was elected; what was gathered stays in the batch.
+        """
+        if not partitions:
+            return {}
+        batch = self._controller.batch
+        try:
+            batch.begin()
+        except BatchNotEmpty:
+            # Kafka logs and goes on with the next event; the batch stays as it is.
+            self._refused(partitions[0], target, "a batch is open")
+            return dict.fromkeys(partitions, "a batch is open")
+        failed: dict[TopicPartition, str] = {}
+        valid = [at for at in partitions if self._is_valid(at, target, failed)]
+        if target is ONLINE:
+            phase = self._controller.context.phase
+            new = [at for at in valid if phase(at) is NEW]
+            to_elect = [at for at in valid if phase(at) is not NEW]
+            if new:
+                failed.update((yield from self._initialize(new)))
+            if to_elect:
+                assert strategy is not None, "an election needs a strategy"
+                failed.update((yield from self._elect(to_elect, strategy, allow_unclean)))
+        else:
+            for at in valid:
+                self._become(at, target)
+        batch.send()
+        return failed
+
+    def _is_valid(self, at: TopicPartition, target: PartitionPhase, failed: dict[TopicPartition, str]) -> bool:
+        if self._controller.context.phase(at) in MAY_FOLLOW[target]:
+            return True
+        failed[at] = "no such move"
+        self._refused(at, target, "no such move")
+        return False
+
+    def _become(self, at: TopicPartition, phase: PartitionPhase) -> None:
+        context = self._controller.context
+        old = context.phase(at)
+        context.set_phase(at, phase)
+        if old is not phase:
+            self._controller.note(PartitionStateBecame(topic=at[0], partition=at[1], old=old.value, new=phase.value))
+
+    def _refused(self, at: TopicPartition, target: PartitionPhase, why: str) -> None:
+        old = self._controller.context.phase(at).value
+        self._controller.note(StateChangeRefused(what=f"{at[0]}-{at[1]}", old=old, new=target.value, why=why))
+
+    # --- new partitions ----------------------------------------------------------------------------------------
+
+    def _initialize(self, partitions: list[TopicPartition]) -> Work[dict[TopicPartition, str]]:
+        """Write the first state of partitions; those that could not be initialized, and why."""
+        controller, context = self._controller, self._controller.context
+        failed: dict[TopicPartition, str] = {}
+        first: dict[TopicPartition, PartitionState] = {}
+        for at in partitions:
+            live = tuple(broker for broker in context.replicas(at) if context.is_replica_online(broker, at))
+            if live:
+                first[at] = PartitionState(live[0], 0, live, context.epoch)
+            else:
+                failed[at] = "no replica lives"
+                self._refused(at, ONLINE, failed[at])
+        yield from controller.store.write(
+            [create(partitions_path(topic)) for topic in dict.fromkeys(t for t, _ in first)]
+        )
+        yield from controller.store.write([create(partition_path(*at)) for at in first])
+        ops = [create(state_path(*at), state_data(state)) for at, state in first.items()]
+        results = yield from controller.store.write(ops)
+        for (at, state), result in zip(first.items(), results, strict=True):
+            if result.code is not StoreCode.OK:
+                failed[at] = f"its state could not be created: {result.code.name}"
+                self._refused(at, ONLINE, failed[at])
+                continue
+            known = context.leadership[at] = Leadership(state, result.version)
+            self._tell(at, known, state.isr, is_new=True)
+            self._note_elected(at, state, Strategy.NEW, unclean=False)
+            self._become(at, ONLINE)
+        return failed
+
+    # --- elections ---------------------------------------------------------------------------------------------
+
+    def _elect(
+        self, partitions: list[TopicPartition], strategy: Strategy, allow_unclean: bool
+    ) -> Work[dict[TopicPartition, str]]:
+        failed: dict[TopicPartition, str] = {}
+        remaining = partitions
+        while remaining:
+            remaining = yield from self._elect_once(remaining, strategy, allow_unclean, failed)
+        for at, why in failed.items():
+            self._refused(at, ONLINE, why)
+        return failed
+
+    def _elect_once(
+        self,
+        partitions: list[TopicPartition],
+        strategy: Strategy,
+        allow_unclean: bool,
+        failed: dict[TopicPartition, str],
+    ) -> Work[list[TopicPartition]]:
+        """Read, elect, write; those whose state was changed by somebody in between are to be tried again."""
+        controller, context = self._controller, self._controller.context
+        stored = yield from controller.store.read_states(partitions)
+        candidates: dict[TopicPartition, Candidates] = {}
+        for at in partitions:
+            known = stored.get(at)
+            if known is None:
+                failed[at] = "it has no state node"
+            elif known.state.controller_epoch > context.epoch:
+                failed[at] = f"a controller of epoch {known.state.controller_epoch} has written its state"
+            else:
+                candidates[at] = self._candidates(at, known.state)
+        unclean = yield from self._unclean_allowed(candidates, strategy, allow_unclean)
+        outcomes: dict[TopicPartition, Outcome] = {}
+        updates: dict[TopicPartition, Leadership] = {}
+        for at, each in candidates.items():
+            outcome = ELECTIONS[strategy](each, at in unclean)
+            if outcome.leader is None:
+                failed[at] = f"{strategy.value} election found nobody"
+                continue
+            outcomes[at] = outcome
+            state = PartitionState(outcome.leader, each.state.leader_epoch + 1, outcome.isr, context.epoch)
+            updates[at] = Leadership(state, stored[at].zk_version)
+        written, again, refused = yield from controller.store.update_states(updates)
+        failed.update((at, f"its state could not be written: {code.name}") for at, code in refused.items())
+        for at, known in written.items():
+            context.leadership[at] = known
+            context.unclean_elections += outcomes[at].unclean
+            self._tell(at, known, outcomes[at].recipients, is_new=False)
+            self._note_elected(at, known.state, strategy, unclean=outcomes[at].unclean)
+            self._become(at, ONLINE)
+        return again
+
+    def _candidates(self, at: TopicPartition, state: PartitionState) -> Candidates:
+        context = self._controller.context
+        assignment = context.assignment(at)
+        assert assignment is not None, f"{at} has a phase but no assignment"
+        replicas = assignment.replicas
+        return Candidates(
+            replicas,
+            assignment.target,
+            state,
+            tuple(broker for broker in replicas if context.is_replica_online(broker, at)),
+            tuple(broker for broker in replicas if context.is_replica_online(broker, at, or_shutting_down=True)),
+            context.shutting_down,
+        )
+
+    def _unclean_allowed(
+        self, candidates: dict[TopicPartition, Candidates], strategy: Strategy, allow_unclean: bool
+    ) -> Work[dict[TopicPartition, None]]:
+        """For which partitions without a live ISR member an out-of-sync leader may be elected."""
+        if strategy is not Strategy.OFFLINE:
+            return {}
+        context = self._controller.context
+        without = [
+            at
+            for at, each in candidates.items()
+            if not any(context.is_replica_online(broker, at) for broker in each.state.isr)
+        ]
+        if allow_unclean:
+            return dict.fromkeys(without)
+        topics = list(dict.fromkeys(topic for topic, _ in without))
+        settings = yield from self.topic_settings(topics)
+        default = str(self._controller.config.unclean_leader_election_enable).lower()
+        return dict.fromkeys(at for at in without if settings[at[0]].get(UNCLEAN_KEY, default) == "true")
+
+    def topic_settings(self, topics: Iterable[str]) -> Work[dict[str, dict[str, str]]]:
+        """The topics' own settings, as the store has them now."""
+        names = list(topics)
+        results = yield from ask([get(topic_config_path(topic)) for topic in names])
+        found = {}
+        for topic, result in zip(names, results, strict=True):
+            expect(result, StoreCode.NO_NODE)
+            found[topic] = read_config(result.data) if result.code is StoreCode.OK else {}
+        return found
+
+    # --- telling -----------------------------------------------------------------------------------------------
+
+    def _tell(self, at: TopicPartition, known: Leadership, brokers: tuple[int, ...], *, is_new: bool) -> None:
+        assignment = self._controller.context.assignment(at)
+        assert assignment is not None
+        self._controller.batch.add_leader_and_isr(brokers, at, known, assignment, is_new=is_new)
+
+    def _note_elected(self, at: TopicPartition, state: PartitionState, strategy: Strategy, *, unclean: bool) -> None:
+        self._controller.note(
+            LeaderElectedForPartition(
+                topic=at[0],
+                partition=at[1],
+                leader=state.leader,
+                leader_epoch=state.leader_epoch,
+                isr=state.isr,
+                controller_epoch=state.controller_epoch,
+                strategy=strategy.value,
+                unclean=unclean,
+            )
+        )

@@ -1,0 +1,148 @@
+"""How a topic goes: its replicas are stopped and deleted on every broker, then its nodes.
+
+Enqueued topics wait until they are eligible: no replica's deletion is under way, and nothing stands against it (a dead
+replica, a running reassignment). Then: partitions Offline -> NonExistent; metadata with leader -2; dead replicas become
+ineligible, and the topic with them; live ones Offline -> DeletionStarted. What the brokers answer moves each replica to
+Successful or Ineligible; when all are Successful, the nodes and all memory of the topic go. A broker's return makes its
+topics eligible again.
+
+Source: Kafka 2.8 ``TopicDeletionManager``.
+"""
+
+from collections.abc import Iterable
+
+from kemu.actors.controller.context import PartitionPhase, PartitionReplica, ReplicaPhase
+from kemu.actors.controller.desk import ControllerBase
+from kemu.actors.controller.partition_states import PartitionStates
+from kemu.actors.controller.replica_states import ReplicaStates
+from kemu.actors.controller.transactions import Work, ask, children, delete, expect
+from kemu.protocol.messages.store import StoreCode
+from kemu.protocol.nodes import delete_path, topic_config_path, topic_path
+from kemu.protocol.notes.replication import TopicDeleted
+
+STARTED, SUCCESSFUL, INELIGIBLE = (
+    ReplicaPhase.DELETION_STARTED,
+    ReplicaPhase.DELETION_SUCCESSFUL,
+    ReplicaPhase.DELETION_INELIGIBLE,
+)
+
+
+class TopicDeletion:
+    """A part of the controller."""
+
+    def __init__(self, controller: ControllerBase, partitions: PartitionStates, replicas: ReplicaStates) -> None:
+        self._controller = controller
+        self._partitions = partitions
+        self._replicas = replicas
+
+    def begin(self, queued: Iterable[str], ineligible: Iterable[str]) -> Work[None]:
+        """After a failover: these topics are queued, of which some cannot be deleted now."""
+        context = self._controller.context
+        if self._controller.config.delete_topic_enable:
+            for topic in queued:
+                context.queue_for_deletion(topic)
+            self.mark_ineligible(ineligible)
+        else:
+            yield from self._controller.store.write([delete(delete_path(topic)) for topic in queued])
+
+    def enqueue(self, topics: Iterable[str]) -> Work[None]:
+        """These are to be deleted."""
+        for topic in topics:
+            self._controller.context.queue_for_deletion(topic)
+        yield from self.resume()
+
+    def resume_for(self, topics: Iterable[str]) -> Work[None]:
+        """What stood against the deletion of these is over: a broker is back, a reassignment has ended."""
+        context = self._controller.context
+        queued = [topic for topic in dict.fromkeys(topics) if context.is_queued_for_deletion(topic)]
+        if queued:
+            for topic in queued:
+                context.ineligible.pop(topic, None)
+            yield from self.resume()
+
+    def mark_ineligible(self, topics: Iterable[str]) -> None:
+        """Do not delete these now."""
+        context = self._controller.context
+        for topic in topics:
+            if context.is_queued_for_deletion(topic):
+                context.ineligible[topic] = None
+
+    def failed(self, replicas: Iterable[PartitionReplica]) -> Work[None]:
+        """The deletion of these replicas failed, or their brokers went down."""
+        queued = [each for each in replicas if self._controller.context.is_queued_for_deletion(each[0])]
+        if queued:
+            yield from self._replicas.move(queued, INELIGIBLE)
+            self.mark_ineligible(topic for topic, _, _ in queued)
+            yield from self.resume()
+
+    def done(self, replicas: Iterable[PartitionReplica]) -> Work[None]:
+        """Brokers have deleted these replicas."""
+        context = self._controller.context
+        theirs = [each for each in replicas if context.is_queued_for_deletion(each[0])]
+        if theirs:
+            yield from self._replicas.move(theirs, SUCCESSFUL)
+            yield from self.resume()
+
+    def resume(self) -> Work[None]:
+        """Look at every queued topic: finish it, try its failed replicas again, or start it."""
+        context = self._controller.context
+        again: list[str] = []
+        eligible: list[str] = []
+        for topic in list(context.to_be_deleted):
+            replicas = context.replicas_of_topic(topic)
+            if len(context.replicas_in(topic, SUCCESSFUL)) == len(replicas):  # none at all: its nodes are gone already
+                yield from self._finish(topic)
+                continue
+            if not context.replicas_in(topic, STARTED):
+                if context.replicas_in(topic, INELIGIBLE):
+                    again.append(topic)
+                if topic not in context.ineligible:
+                    eligible.append(topic)
+        for topic in again:
+            yield from self._replicas.move(context.replicas_in(topic, INELIGIBLE), ReplicaPhase.OFFLINE)
+        if eligible:
+            yield from self._start(eligible)
+
+    def _start(self, topics: list[str]) -> Work[None]:
+        context = self._controller.context
+        unseen = [
+            at for topic in topics if topic not in context.deletion_started for at in context.partitions_of(topic)
+        ]
+        if unseen:
+            yield from self._partitions.move(unseen, PartitionPhase.OFFLINE)
+            yield from self._partitions.move(unseen, PartitionPhase.NON_EXISTENT)
+            context.deletion_started.update(dict.fromkeys(topic for topic, _ in unseen))
+        partitions = [at for topic in topics for at in context.partitions_of(topic)]
+        self._controller.send_update_metadata(context.live, partitions)
+        dead: list[PartitionReplica] = []
+        to_delete: list[PartitionReplica] = []
+        for topic in topics:
+            for replica in context.replicas_of_topic(topic):
+                name, number, broker = replica
+                if not context.is_replica_online(broker, (name, number)):
+                    dead.append(replica)
+                elif context.replica_phase(replica) is not SUCCESSFUL:
+                    to_delete.append(replica)
+        self.mark_ineligible(topic for topic, _, _ in dead)
+        yield from self._replicas.move(dead, INELIGIBLE)
+        yield from self._replicas.move(to_delete, ReplicaPhase.OFFLINE)
+        yield from self._replicas.move(to_delete, STARTED)
+
+    def _finish(self, topic: str) -> Work[None]:
+        """All replicas are deleted: nodes and memory go."""
+        controller, context = self._controller, self._controller.context
+        yield from self._replicas.move(context.replicas_in(topic, SUCCESSFUL), ReplicaPhase.NON_EXISTENT)
+        yield from self._delete_below(topic_path(topic))
+        results = yield from controller.store.write([delete(topic_config_path(topic)), delete(delete_path(topic))])
+        for result in results:
+            expect(result, StoreCode.NO_NODE)
+        context.drop_topic(topic)
+        controller.note(TopicDeleted(topic=topic))
+
+    def _delete_below(self, path: str) -> Work[None]:
+        """A node with all that is below it, the deepest first."""
+        (found,) = yield from ask([children(path)])
+        for name in found.children:
+            yield from self._delete_below(f"{path}/{name}")
+        (result,) = yield from self._controller.store.write([delete(path)])
+        expect(result, StoreCode.NO_NODE)

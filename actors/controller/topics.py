@@ -1,0 +1,385 @@
+"""Topics are created, grow and are deleted; leaders are elected on request: by nodes in the store and by admins.
+
+Admins' requests are written into the store first, as Kafka's controller broker does for them, and answered then; the
+watch on what was written starts the work. Source: Kafka 2.8 ``KafkaController``, ``ZkAdminManager``.
+"""
+
+from collections.abc import Iterable
+
+from kemu.actors.controller.context import PartitionPhase, ReplicaPhase
+from kemu.actors.controller.desk import ControllerBase
+from kemu.actors.controller.elections import Strategy, preferred_leader
+from kemu.actors.controller.partition_states import UNCLEAN_KEY, PartitionStates
+from kemu.actors.controller.replica_states import ReplicaStates
+from kemu.actors.controller.topic_deletion import TopicDeletion
+from kemu.actors.controller.transactions import (
+    Work,
+    ask,
+    ask_one,
+    children,
+    create,
+    delete,
+    exists,
+    expect,
+    get,
+    set_data,
+)
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import (
+    PREFERRED_ELECTION,
+    UNCLEAN_ELECTION,
+    ConfigChange,
+    CreatePartitions,
+    CreatePartitionsReply,
+    CreateTopics,
+    CreateTopicsReply,
+    DeleteTopics,
+    DeleteTopicsReply,
+    ElectLeaders,
+    ElectLeadersReply,
+    IncrementalAlterConfigs,
+    IncrementalAlterConfigsReply,
+    MorePartitions,
+    NewTopic,
+    PartitionOutcome,
+    TopicOutcome,
+)
+from kemu.protocol.messages.store import OpResult, StoreCode
+from kemu.protocol.names import TopicPartition
+from kemu.protocol.nodes import (
+    DELETE_TOPICS,
+    TOPICS,
+    Assignment,
+    config_data,
+    delete_path,
+    read_partitions,
+    read_topic,
+    topic_config_path,
+    topic_data,
+    topic_path,
+)
+from kemu.protocol.nodes import PREFERRED_ELECTION as PREFERRED_ELECTION_PATH
+from kemu.protocol.notes.replication import PartitionsAdded, TopicCreated
+from kemu.protocol.placement import CannotPlace, place
+
+Refusal = tuple[ErrorCode, str]
+
+
+class TopicChanges:
+    """A part of the controller."""
+
+    def __init__(
+        self,
+        controller: ControllerBase,
+        partitions: PartitionStates,
+        replicas: ReplicaStates,
+        deletion: TopicDeletion,
+    ) -> None:
+        self._controller = controller
+        self._partitions = partitions
+        self._replicas = replicas
+        self._deletion = deletion
+
+    # --- what stands in the store ------------------------------------------------------------------------------
+
+    def topics_changed(self) -> Work[None]:
+        """Topics may have been created, or their nodes removed."""
+        context = self._controller.context
+        listed = yield from ask_one(children(TOPICS, watch=True))
+        new = [topic for topic in listed.children if topic not in context.topics]
+        for topic in [topic for topic in context.topics if topic not in listed.children]:
+            context.drop_topic(topic)
+        found = yield from self.read_topics(new)
+        for topic, result in found.items():
+            assignments = read_topic(result.data)
+            context.topics.setdefault(topic, {})
+            for number, assignment in assignments.items():
+                context.assign((topic, number), assignment)
+            self._controller.note(TopicCreated(topic=topic, partitions=len(assignments), incarnation=result.czxid))
+        yield from self._create([at for topic in found for at in context.partitions_of(topic)])
+
+    def read_topics(self, topics: Iterable[str]) -> Work[dict[str, OpResult]]:
+        """The nodes of these topics, with a watch on each; those that are gone are left out."""
+        names = list(topics)
+        results = yield from ask([get(topic_path(topic), watch=True) for topic in names])
+        return {topic: result for topic, result in zip(names, results, strict=True) if result.code is StoreCode.OK}
+
+    def partitions_changed(self, topic: str) -> Work[None]:
+        """A topic's node was written: perhaps there are more partitions."""
+        controller, context = self._controller, self._controller.context
+        found = yield from self.read_topics((topic,))
+        if topic not in found or topic not in context.topics:
+            return
+        added = {n: each for n, each in read_topic(found[topic].data).items() if n not in context.topics[topic]}
+        if not added:
+            return
+        if context.is_queued_for_deletion(topic) and controller.rules.deleted_topics_take_no_partitions:
+            restored = topic_data(context.topics[topic])
+            yield from controller.store.write([set_data(topic_path(topic), restored)])
+            return
+        for number, assignment in added.items():
+            context.assign((topic, number), assignment)
+        controller.note(PartitionsAdded(topic=topic, partitions=len(context.topics[topic])))
+        yield from self._create([(topic, number) for number in added])
+
+    def _create(self, partitions: list[TopicPartition]) -> Work[None]:
+        """New partitions and their replicas come online."""
+        context = self._controller.context
+        replicas = [(*at, broker) for at in partitions for broker in context.replicas(at)]
+        yield from self._partitions.move(partitions, PartitionPhase.NEW)
+        yield from self._replicas.move(replicas, ReplicaPhase.NEW)
+        yield from self._partitions.move(partitions, PartitionPhase.ONLINE, Strategy.OFFLINE)
+        yield from self._replicas.move(replicas, ReplicaPhase.ONLINE)
+
+    def deletions_changed(self) -> Work[None]:
+        """Somebody asked for topics to be deleted."""
+        controller, context = self._controller, self._controller.context
+        listed = yield from ask_one(children(DELETE_TOPICS, watch=True))
+        unknown = [topic for topic in listed.children if topic not in context.topics]
+        yield from controller.store.write([delete(delete_path(topic)) for topic in unknown])
+        topics = [topic for topic in listed.children if topic in context.topics]
+        if not controller.config.delete_topic_enable:
+            yield from controller.store.write([delete(delete_path(topic)) for topic in topics])
+            return
+        yield from self._deletion.enqueue(topics)
+        self._deletion.mark_ineligible(topic for topic, _ in context.reassigning_partitions())
+
+    # --- preferred leaders -------------------------------------------------------------------------------------
+
+    def preferred_election_asked(self) -> Work[None]:
+        """A tool left a list of partitions in the store."""
+        controller, context = self._controller, self._controller.context
+        there = yield from ask_one(exists(PREFERRED_ELECTION_PATH, watch=True))
+        if there.code is not StoreCode.OK:
+            return
+        found = yield from ask_one(get(PREFERRED_ELECTION_PATH))
+        if found.code is not StoreCode.OK:
+            return
+        listed = [at for at in read_partitions(found.data) if context.assignment(at) is not None]
+        electable = [at for at in listed if not context.is_queued_for_deletion(at[0]) and self._is_led_by_another(at)]
+        yield from self._partitions.move(electable, PartitionPhase.ONLINE, Strategy.PREFERRED)
+        yield from controller.store.write([delete(PREFERRED_ELECTION_PATH)])
+
+    def rebalance_leaders(self) -> Work[None]:
+        """Give leadership back to preferred replicas where too few of them lead."""
+        context = self._controller.context
+        by_preferred: dict[int, list[TopicPartition]] = {}
+        for at in context.partitions():
+            replicas = context.replicas(at)
+            if replicas and not context.is_queued_for_deletion(at[0]):
+                by_preferred.setdefault(replicas[0], []).append(at)
+        limit = self._controller.config.leader_imbalance_per_broker_percentage
+        for broker, assigned in by_preferred.items():
+            elsewhere = [at for at in assigned if self._led_by_another(at, broker)]
+            if len(elsewhere) * 100 > limit * len(assigned) and not context.reassigning:
+                candidates = [at for at in elsewhere if self._preferred_can_lead(at)]
+                yield from self._partitions.move(candidates, PartitionPhase.ONLINE, Strategy.PREFERRED)
+
+    def imbalance(self) -> int:
+        """How many partitions are not led by their preferred replica. Source: ``preferredReplicaImbalanceCount``."""
+        context = self._controller.context
+        return sum(
+            self._led_by_another(at, context.replicas(at)[0])
+            for at in context.partitions()
+            if context.replicas(at) and not context.is_queued_for_deletion(at[0])
+        )
+
+    def _led_by_another(self, at: TopicPartition, broker: int) -> bool:
+        known = self._controller.context.leadership.get(at)
+        return known is not None and known.state.leader != broker
+
+    def _is_led_by_another(self, at: TopicPartition) -> bool:
+        """Whether it is not known to be led by its preferred replica."""
+        known = self._controller.context.leadership.get(at)
+        return known is None or self._needs_election(at, known.state.leader, PREFERRED_ELECTION)
+
+    def _preferred_can_lead(self, at: TopicPartition) -> bool:
+        context = self._controller.context
+        replicas = context.replicas(at)
+        live = [broker for broker in replicas if context.is_replica_online(broker, at)]
+        return preferred_leader(replicas, context.leadership[at].state.isr, live) is not None
+
+    # --- admins ------------------------------------------------------------------------------------------------
+
+    def create_topics(self, request: CreateTopics) -> Work[CreateTopicsReply]:
+        """Write the nodes of new topics; a watch on them does the rest."""
+        outcomes = []
+        for topic in request.topics:
+            error, why = yield from self._create_topic(topic)
+            outcomes.append(TopicOutcome(name=topic.name, error_code=error, error_message=why or None))
+        return CreateTopicsReply(topics=tuple(outcomes))
+
+    def _create_topic(self, topic: NewTopic) -> Work[Refusal]:
+        context, config = self._controller.context, self._controller.config
+        if not is_legal_name(topic.name):
+            return ErrorCode.INVALID_TOPIC_EXCEPTION, f"not a legal topic name: {topic.name!r}"
+        if topic.name in context.topics:
+            return ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {topic.name}"
+        rows = topic.assignments
+        if rows:
+            bad = self._bad_assignments(rows)
+            if bad:
+                return ErrorCode.INVALID_REPLICA_ASSIGNMENT, bad
+        else:
+            count = config.num_partitions if topic.num_partitions == -1 else topic.num_partitions
+            if count < 1:
+                return ErrorCode.INVALID_PARTITIONS, f"{count} partitions"
+            factor = config.default_replication_factor if topic.replication_factor == -1 else topic.replication_factor
+            try:
+                rows = self._place(count, factor, start=len(context.topics), first_partition=0)
+            except CannotPlace as error:
+                return ErrorCode.INVALID_REPLICATION_FACTOR, str(error)
+        settings = tuple((entry.name, entry.value) for entry in topic.configs)
+        assignments = {number: Assignment(replicas) for number, replicas in enumerate(rows)}
+        if settings:
+            config_path = topic_config_path(topic.name)
+            (written,) = yield from self._controller.store.write([create(config_path, config_data(settings))])
+            if written.code is StoreCode.NODE_EXISTS:
+                yield from self._controller.store.write([set_data(config_path, config_data(settings))])
+        (made,) = yield from self._controller.store.write([create(topic_path(topic.name), topic_data(assignments))])
+        if made.code is StoreCode.NODE_EXISTS:
+            return ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {topic.name}"
+        expect(made)
+        return ErrorCode.NONE, ""
+
+    def _place(
+        self, count: int, factor: int, *, start: int, first_partition: int, after: int | None = None
+    ) -> tuple[tuple[int, ...], ...]:
+        """Where new partitions go; ``after``: the first replica of partition 0, when the topic grows."""
+        live = self._controller.context.live
+        racks = {broker: each.rack for broker, each in live.items() if each.rack is not None}
+        brokers = list(live)
+        if after is not None:
+            start = brokers.index(after) if after in brokers else 0
+        return place(brokers, count, factor, racks=racks, start=start, shift=start, first_partition=first_partition)
+
+    def _bad_assignments(self, rows: tuple[tuple[int, ...], ...], factor: int = 0) -> str:
+        """What is wrong with replicas an admin has named; "" if nothing."""
+        live = self._controller.context.live
+        for replicas in rows:
+            if not replicas or len(dict.fromkeys(replicas)) != len(replicas):
+                return f"empty or repeated replicas: {replicas}"
+            if any(broker not in live for broker in replicas):
+                return f"a broker of {replicas} is not alive"
+            if len(replicas) != (factor or len(rows[0])):
+                return "partitions with different numbers of replicas"
+        return ""
+
+    def create_partitions(self, request: CreatePartitions) -> Work[CreatePartitionsReply]:
+        """Write more partitions into topics' nodes."""
+        outcomes = []
+        for topic in request.topics:
+            error, why = yield from self._grow(topic)
+            outcomes.append(TopicOutcome(name=topic.name, error_code=error, error_message=why or None))
+        return CreatePartitionsReply(topics=tuple(outcomes))
+
+    def _grow(self, topic: MorePartitions) -> Work[Refusal]:
+        context = self._controller.context
+        known = context.topics.get(topic.name)
+        if not known or context.is_queued_for_deletion(topic.name):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {topic.name}"
+        if any((topic.name, number) in context.reassigning for number in known):
+            return ErrorCode.REASSIGNMENT_IN_PROGRESS, f"{topic.name} is being reassigned"
+        more = topic.count - len(known)
+        if more < 1:
+            return ErrorCode.INVALID_PARTITIONS, f"{topic.name} has {len(known)} partitions"
+        factor = len(known[0].replicas)
+        rows = topic.assignments
+        if rows:
+            bad = self._bad_assignments(rows, factor) or ("" if len(rows) == more else f"{more} rows wanted")
+            if bad:
+                return ErrorCode.INVALID_REPLICA_ASSIGNMENT, bad
+        else:
+            try:
+                after = known[0].replicas[0]
+                rows = self._place(more, factor, start=0, first_partition=len(known), after=after)
+            except CannotPlace as error:
+                return ErrorCode.INVALID_REPLICATION_FACTOR, str(error)
+        grown = {**known, **{len(known) + index: Assignment(replicas) for index, replicas in enumerate(rows)}}
+        (written,) = yield from self._controller.store.write([set_data(topic_path(topic.name), topic_data(grown))])
+        expect(written)
+        return ErrorCode.NONE, ""
+
+    def delete_topics(self, request: DeleteTopics) -> Work[DeleteTopicsReply]:
+        """Ask for topics to be deleted."""
+        context = self._controller.context
+        outcomes = []
+        for topic in request.topic_names:
+            error = ErrorCode.NONE
+            if topic not in context.topics:
+                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif not self._controller.config.delete_topic_enable:
+                error = ErrorCode.INVALID_REQUEST
+            else:
+                (made,) = yield from self._controller.store.write([create(delete_path(topic))])
+                expect(made, StoreCode.NODE_EXISTS)
+            outcomes.append(TopicOutcome(name=topic, error_code=error))
+        return DeleteTopicsReply(topics=tuple(outcomes))
+
+    def elect_leaders(self, request: ElectLeaders) -> Work[ElectLeadersReply]:
+        """An admin asks for preferred or unclean elections."""
+        context = self._controller.context
+        asked = request.topic_partitions
+        outcomes: dict[TopicPartition, ErrorCode] = {}
+        electable: list[TopicPartition] = []
+        for at in context.partitions() if asked is None else dict.fromkeys(asked):
+            known = context.leadership.get(at)
+            if context.assignment(at) is None:
+                outcomes[at] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif context.is_queued_for_deletion(at[0]):
+                outcomes[at] = ErrorCode.INVALID_TOPIC_EXCEPTION
+            elif known is None or self._needs_election(at, known.state.leader, request.election_type):
+                electable.append(at)
+            elif asked is not None:
+                outcomes[at] = ErrorCode.ELECTION_NOT_NEEDED
+        unclean = request.election_type == UNCLEAN_ELECTION
+        strategy = Strategy.OFFLINE if unclean else Strategy.PREFERRED
+        failed = yield from self._partitions.move(electable, PartitionPhase.ONLINE, strategy, allow_unclean=unclean)
+        refusal = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if unclean else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+        outcomes.update((at, refusal if at in failed else ErrorCode.NONE) for at in electable)
+        rows = tuple(
+            PartitionOutcome(topic_name=at[0], partition_index=at[1], error_code=error)
+            for at, error in outcomes.items()
+        )
+        return ElectLeadersReply(replica_election_results=rows)
+
+    def _needs_election(self, at: TopicPartition, leader: int, election_type: int) -> bool:
+        if election_type == PREFERRED_ELECTION:
+            return leader != self._controller.context.replicas(at)[0]
+        return leader not in self._controller.context.live
+
+    # --- settings ----------------------------------------------------------------------------------------------
+
+    def alter_configs(self, request: IncrementalAlterConfigs) -> Work[IncrementalAlterConfigsReply]:
+        """Write topics' settings; where unclean elections are allowed now, elect what has no leader."""
+        context = self._controller.context
+        by_topic: dict[str, list[ConfigChange]] = {}
+        for change in request.changes:
+            by_topic.setdefault(change.topic, []).append(change)
+        outcomes = []
+        for topic, changes in by_topic.items():
+            error = ErrorCode.NONE if topic in context.topics else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if error is ErrorCode.NONE:
+                yield from self._alter(topic, changes)
+            outcomes.append(TopicOutcome(name=topic, error_code=error))
+        return IncrementalAlterConfigsReply(topics=tuple(outcomes))
+
+    def _alter(self, topic: str, changes: list[ConfigChange]) -> Work[None]:
+        settings = (yield from self._partitions.topic_settings((topic,)))[topic]
+        before = settings.get(UNCLEAN_KEY)
+        for change in changes:
+            settings.pop(change.name, None)
+            if change.value is not None:
+                settings[change.name] = change.value
+        path, data = topic_config_path(topic), config_data(settings.items())
+        (made,) = yield from self._controller.store.write([create(path, data)])
+        if made.code is StoreCode.NODE_EXISTS:
+            yield from self._controller.store.write([set_data(path, data)])
+        if settings.get(UNCLEAN_KEY) == "true" and before != "true":
+            yield from self._partitions.trigger_online((topic,))
+
+
+def is_legal_name(topic: str) -> bool:
+    """Source: Kafka's ``Topic.validate``."""
+    legal = all(char.isascii() and (char.isalnum() or char in "._-") for char in topic)
+    return legal and 0 < len(topic) <= 249 and topic not in (".", "..")

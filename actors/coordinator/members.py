@@ -1,0 +1,238 @@
+"""Who is in a group: members, static instances, ids that were handed out, and the counts that answer at once whether
+all have joined and which protocols all support.
+
+Nothing here speaks or knows the group's state; ``actors.coordinator.group`` decides, this keeps the books.
+"""
+
+from collections.abc import Iterator
+
+from kemu.actors.machine import Caller, TimerKey
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.group import JoinedMember, JoinProtocol
+from kemu.protocol.messages.records import StoredMember
+from kemu.protocol.names import GroupId, MemberId
+
+NOBODY = Caller("", 0, 0, 0)
+"""Stands for a parked join whose request was answered with an error while the member stays in the join phase."""
+
+
+class Member:
+    """One member. ``join`` and ``sync`` are its parked requests; it "awaits" exactly while one is parked."""
+
+    __slots__ = (
+        "assignment",
+        "client_host",
+        "client_id",
+        "instance_id",
+        "is_new",
+        "join",
+        "member_id",
+        "protocols",
+        "rebalance_timeout_ms",
+        "session_timeout_ms",
+        "sync",
+        "timer",
+    )
+
+    def __init__(
+        self,
+        group: GroupId,
+        member_id: MemberId,
+        *,
+        instance_id: str | None,
+        client_id: str,
+        client_host: str,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        protocols: tuple[JoinProtocol, ...],
+        assignment: bytes = b"",
+        is_new: bool = False,
+    ) -> None:
+        self.member_id = member_id
+        self.instance_id = instance_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.session_timeout_ms = session_timeout_ms
+        self.protocols = protocols
+        self.assignment = assignment
+        self.is_new = is_new
+        """Until its first join phase completes: it does not know its session yet and runs on the new-member timer."""
+        self.join: Caller | None = None
+        self.sync: Caller | None = None
+        self.timer: TimerKey = session_key(group, member_id)
+
+    def metadata(self, protocol: str | None) -> bytes:
+        """Its subscription for this protocol."""
+        for own in self.protocols:
+            if own.name == protocol:
+                return own.metadata
+        raise AssertionError(f"member {self.member_id} does not support {protocol}")
+
+    def stored(self, protocol: str | None, assignments: dict[MemberId, bytes] | None) -> StoredMember:
+        """What the log keeps of it, with the assignment it has or is to have."""
+        return StoredMember(
+            member_id=self.member_id,
+            instance_id=self.instance_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            session_timeout_ms=self.session_timeout_ms,
+            subscription=self.metadata(protocol),
+            assignment=self.assignment if assignments is None else assignments.get(self.member_id, b""),
+        )
+
+
+def session_key(group: GroupId, member_id: MemberId) -> TimerKey:
+    """The one timer of an id: while it is pending, new, or a member with a session."""
+    return ("session", group, member_id)
+
+
+class Members:
+    """The members of one group, in order of arrival (a replaced static member arrives anew)."""
+
+    __slots__ = ("awaiting_join", "by_id", "leader", "pending", "static", "support")
+
+    def __init__(self) -> None:
+        self.by_id: dict[MemberId, Member] = {}
+        self.static: dict[str, MemberId] = {}
+        """Instance id -> member id."""
+        self.pending: dict[MemberId, None] = {}
+        """Ids handed out with MEMBER_ID_REQUIRED that have not joined yet. They are members nowhere else."""
+        self.support: dict[str, int] = {}
+        """Protocol name -> how many members list it."""
+        self.awaiting_join = 0
+        self.leader: MemberId | None = None
+
+    def __len__(self) -> int:
+        return len(self.by_id)
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self.by_id.values())
+
+    @property
+    def all_joined(self) -> bool:
+        """Whether the join phase waits for nobody: neither for a member nor for an id that was handed out."""
+        return self.awaiting_join == len(self.by_id) and not self.pending
+
+    def why_not(self, member_id: MemberId, instance_id: str | None) -> ErrorCode:
+        """NONE, or why these ids do not name a member: the instance is looked at before the member id (KIP-345)."""
+        if instance_id is not None:
+            owner = self.static.get(instance_id)
+            if owner is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if owner != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.by_id else ErrorCode.UNKNOWN_MEMBER_ID
+
+    # --- changes -----------------------------------------------------------------------------------------------
+
+    def add(self, member: Member) -> None:
+        """A member enters; the first one leads."""
+        assert member.member_id not in self.by_id
+        if member.instance_id is not None:
+            assert member.instance_id not in self.static
+            self.static[member.instance_id] = member.member_id
+        self.by_id[member.member_id] = member
+        self._count(member.protocols, 1)
+        self.pending.pop(member.member_id, None)
+        if self.leader is None:
+            self.leader = member.member_id
+
+    def remove(self, member_id: MemberId) -> Member | None:
+        """An id goes, member or pending; the leader's place passes to the oldest member."""
+        self.pending.pop(member_id, None)
+        member = self.by_id.pop(member_id, None)
+        if member is None:
+            return None
+        self._count(member.protocols, -1)
+        self.unpark_join(member)
+        if member.instance_id is not None:
+            del self.static[member.instance_id]
+        if self.leader == member_id:
+            self.leader = next(iter(self.by_id), None)
+        return member
+
+    def rename(self, member: Member, member_id: MemberId, timer: TimerKey) -> None:
+        """A static instance goes on under another id; leadership goes with it."""
+        assert member.instance_id is not None
+        assert member_id not in self.by_id
+        old = member.member_id
+        del self.by_id[old]
+        member.member_id = member_id
+        member.timer = timer
+        self.by_id[member_id] = member
+        self.static[member.instance_id] = member_id
+        if self.leader == old:
+            self.leader = member_id
+
+    def update(
+        self, member: Member, protocols: tuple[JoinProtocol, ...], rebalance_timeout_ms: int, session_timeout_ms: int
+    ) -> None:
+        """What a join tells anew about a member."""
+        self._count(member.protocols, -1)
+        member.protocols = protocols
+        self._count(protocols, 1)
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+        member.session_timeout_ms = session_timeout_ms
+
+    def park_join(self, member: Member, caller: Caller) -> None:
+        """Keep a join for later; over an older one of the same member, which is never answered then."""
+        if member.join is None:
+            self.awaiting_join += 1
+        member.join = caller
+
+    def unpark_join(self, member: Member) -> Caller | None:
+        """The parked join, which is parked no more."""
+        caller = member.join
+        if caller is not None:
+            self.awaiting_join -= 1
+            member.join = None
+        return caller
+
+    def _count(self, protocols: tuple[JoinProtocol, ...], step: int) -> None:
+        support = self.support
+        for protocol in protocols:
+            support[protocol.name] = support.get(protocol.name, 0) + step
+
+    # --- questions that cost a look at every member ------------------------------------------------------------
+
+    def elect_joined_leader(self) -> bool:
+        """Make sure that the leader is one who joined; False when nobody did."""
+        assert self.leader is not None, "members without a leader"
+        if self.by_id[self.leader].join is not None:
+            return True
+        for member in self:
+            if member.join is not None:
+                self.leader = member.member_id
+                return True
+        return False
+
+    def vote(self) -> str:
+        """The protocol most members prefer among those that all support; of equals, the one voted for first."""
+        everyone = len(self.by_id)
+        assert everyone, "no members to vote"
+        votes: dict[str, int] = {}
+        for member in self:
+            choice = next((own.name for own in member.protocols if self.support[own.name] == everyone), None)
+            assert choice is not None, f"{member.member_id} supports nothing that all others do"
+            votes[choice] = votes.get(choice, 0) + 1
+        return max(votes, key=votes.__getitem__)
+
+    def supported_by_all(self, protocols: tuple[JoinProtocol, ...]) -> bool:
+        """Whether one of these is supported by every member."""
+        everyone = len(self.by_id)
+        return any(self.support.get(protocol.name, 0) == everyone for protocol in protocols)
+
+    def rebalance_timeout_ms(self) -> int:
+        """How long a join or sync phase may take: as long as the slowest member may; 0 without members."""
+        return max((member.rebalance_timeout_ms for member in self), default=0)
+
+    def listed(self, protocol: str | None) -> tuple[JoinedMember, ...]:
+        """The list for the leader."""
+        return tuple(
+            [
+                JoinedMember(member_id=m.member_id, instance_id=m.instance_id, metadata=m.metadata(protocol))
+                for m in self
+            ]
+        )

@@ -1,0 +1,418 @@
+"""Offsets at a coordinator: commit, fetch, delete, transactions, expiry, and the deletion of groups with theirs.
+
+Nothing is told as done, shown to OffsetFetch or forgotten before its record is in the log.
+
+Source: Kafka's OffsetMetadataManager; KIP-98 and KIP-447 (transactions), KIP-211 (expiry), KIP-229 (DeleteGroups),
+KIP-496 (OffsetDelete).
+"""
+
+from collections.abc import Sequence
+
+from kemu.actors.coordinator.desk import (
+    CommitWrite,
+    CoordinatorBase,
+    DeleteGroupsWrite,
+    DeleteJob,
+    MarkerJob,
+    MarkerWrite,
+    OffsetsPartition,
+    PartitionState,
+    RemoveOffsetsWrite,
+)
+from kemu.actors.coordinator.group import Group
+from kemu.actors.coordinator.offsets import Kept
+from kemu.actors.coordinator.replies import no_offset, refusal
+from kemu.actors.coordinator.state import EMPTY
+from kemu.actors.machine import Received, Record, caller_of
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.group import (
+    DeleteGroups,
+    DeleteGroupsReply,
+    FetchedOffset,
+    GroupOutcome,
+    OffsetCommit,
+    OffsetCommitReply,
+    OffsetDelete,
+    OffsetDeleteReply,
+    OffsetFetch,
+    OffsetFetchReply,
+    OffsetToCommit,
+    PartitionOutcome,
+    TxnOffsetCommit,
+    TxnOffsetCommitReply,
+    TxnOffsetToCommit,
+    WriteTxnMarkers,
+    WriteTxnMarkersReply,
+)
+from kemu.protocol.messages.records import StoredOffset, group_tombstone, marker_record, offset_record, offset_tombstone
+from kemu.protocol.names import GroupId, TopicPartition
+from kemu.protocol.notes.groups import OffsetCommitted, OffsetRemoved, RequestRefused
+
+_NONE = ErrorCode.NONE
+_EXPLICIT_RETENTION_UNTIL = 4
+
+
+class OffsetRequests:
+    """The part of a coordinator that keeps offsets."""
+
+    def __init__(self, desk: CoordinatorBase) -> None:
+        self._desk = desk
+
+    # --- commit ------------------------------------------------------------------------------------------------
+
+    def commit(self, event: Received, request: OffsetCommit, partition: OffsetsPartition) -> None:
+        """A member's positions, or those of somebody outside group management."""
+        group = self._desk.groups.get(request.group)
+        if group is None and request.generation >= 0:
+            since = self._desk.rules.commit_group_id_not_found_since
+            error = ErrorCode.ILLEGAL_GENERATION
+            if since is not None and event.version >= since:
+                error = ErrorCode.GROUP_ID_NOT_FOUND
+            self._refuse(event, request, error)
+            return
+        if group is None:
+            group = self._desk.open_group(request.group, partition)
+        error = group.why_no_commit(request.generation, request.member_id, request.instance_id, transactional=False)
+        if error is not _NONE:
+            self._refuse(event, request, error)
+            return
+        group.committed_by(request.member_id)
+        expires_at_ms = None
+        if event.version <= _EXPLICIT_RETENTION_UNTIL and request.retention_time_ms >= 0:
+            expires_at_ms = self._desk.now_ms + request.retention_time_ms
+        self._write_commit(event, request, group, expires_at_ms)
+
+    def commit_in_transaction(self, event: Received, request: TxnOffsetCommit, partition: OffsetsPartition) -> None:
+        """Positions that count once the producer's transaction commits."""
+        group = self._desk.groups.get(request.group)
+        if group is None and request.generation >= 0:
+            self._refuse(event, request, ErrorCode.ILLEGAL_GENERATION)
+            return
+        if group is None:
+            group = self._desk.open_group(request.group, partition)
+        error = group.why_no_commit(request.generation, request.member_id, request.instance_id, transactional=True)
+        if error is not _NONE:
+            self._refuse(event, request, error)
+            return
+        self._write_commit(event, request, group, None)
+
+    def _write_commit(
+        self, event: Received, request: OffsetCommit | TxnOffsetCommit, group: Group, expires_at_ms: int | None
+    ) -> None:
+        most = self._desk.config.offset_metadata_max_bytes
+        values: list[tuple[TopicPartition, StoredOffset]] = []
+        refused: dict[int, ErrorCode] = {}
+        rows: Sequence[OffsetToCommit | TxnOffsetToCommit] = request.offsets
+        for place, row in enumerate(rows):
+            metadata = row.metadata or ""
+            if len(metadata) > most:
+                refused[place] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                continue
+            value = StoredOffset(row.offset, row.leader_epoch, metadata, self._desk.now_ms, expires_at_ms)
+            values.append(((row.topic, row.partition), value))
+        write = CommitWrite(group, caller_of(event), request, tuple(values), refused)
+        if not values:
+            self._answer_commit(write, _NONE)
+            return
+        producer_id, epoch = None, -1
+        if isinstance(request, TxnOffsetCommit):
+            producer_id, epoch = request.producer_id, request.producer_epoch
+            self._open_transaction(group, request.producer_id)
+        records = [
+            offset_record(group.name, topic, number, value, producer_id, producer_epoch=epoch)
+            for (topic, number), value in values
+        ]
+        group.offsets.begin([partition for partition, _ in values])
+        self._desk.write(group.partition, tuple(records), write)
+
+    def commit_written(self, write: CommitWrite, error: ErrorCode, base_offset: int) -> None:
+        """The offsets are in the log (or not): keep them, say so, answer."""
+        group, request = write.group, write.request
+        group.offsets.end([partition for partition, _ in write.values])
+        if error is not _NONE:
+            self._answer_commit(write, self._desk.rules.offset_append_errors.get(error, error))
+            return
+        for position, (partition, value) in enumerate(write.values, base_offset):
+            kept = Kept(value, position, request.generation, request.member_id)
+            if isinstance(request, TxnOffsetCommit):
+                self._open_transaction(group, request.producer_id)
+                group.offsets.commit_pending(request.producer_id, partition, kept)
+            elif group.offsets.commit(partition, kept):
+                self._note_committed(group.name, partition, kept)
+        self._answer_commit(write, _NONE)
+
+    def _answer_commit(self, write: CommitWrite, error: ErrorCode) -> None:
+        request = write.request
+        rows = [
+            PartitionOutcome(topic=row.topic, partition=row.partition, error=write.refused.get(place, error))
+            for place, row in enumerate(request.offsets)
+        ]
+        txn = isinstance(request, TxnOffsetCommit)
+        for found in dict.fromkeys([row.error for row in rows if row.error is not _NONE]):
+            api = "TxnOffsetCommit" if txn else "OffsetCommit"
+            self._desk.note(RequestRefused(group=request.group, api=api, member_id=request.member_id, error=found))
+        outcomes = tuple(rows)
+        self._desk.reply(
+            write.caller, TxnOffsetCommitReply(outcomes=outcomes) if txn else OffsetCommitReply(outcomes=outcomes)
+        )
+
+    # --- transactions ------------------------------------------------------------------------------------------
+
+    def end_transaction(self, event: Received, request: WriteTxnMarkers) -> None:
+        """Write the marker to every partition led here that holds offsets of this producer."""
+        desk = self._desk
+        led = [p for p in desk.partitions.values() if p.state in (PartitionState.ACTIVE, PartitionState.LOADING)]
+        error = _NONE
+        if not led:
+            error = ErrorCode.NOT_COORDINATOR
+        elif any(partition.state is PartitionState.LOADING for partition in led):
+            error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        concerned = [partition for partition in led if request.producer_id in partition.transactions]
+        job = MarkerJob(caller_of(event))
+        if error is not _NONE or not concerned:
+            job.error = error
+            self._answer_markers(job)
+            return
+        record = marker_record(request.producer_id, request.producer_epoch, request.committed)
+        for partition in concerned:
+            job.running += 1
+            desk.write(partition, (record,), MarkerWrite(job, request.producer_id, request.committed))
+
+    def marker_written(self, partition: OffsetsPartition, write: MarkerWrite, error: ErrorCode) -> None:
+        """The transaction is over in this partition: its offsets count now, or never."""
+        job = write.job
+        if error is _NONE:
+            for name in partition.transactions.pop(write.producer_id, {}):
+                group = partition.groups.get(name)
+                if group is None:
+                    continue
+                for committed, kept in group.offsets.end_transaction(write.producer_id, write.committed):
+                    self._note_committed(name, committed, kept)
+        elif job.error is _NONE:
+            job.error = self._desk.rules.offset_append_errors.get(error, error)
+        job.running -= 1
+        if not job.running:
+            self._answer_markers(job)
+
+    def _answer_markers(self, job: MarkerJob) -> None:
+        if job.error is not _NONE:
+            self._desk.note(RequestRefused(group="", api="WriteTxnMarkers", member_id="", error=job.error))
+        self._desk.reply(job.caller, WriteTxnMarkersReply(error=job.error))
+
+    def _open_transaction(self, group: Group, producer_id: int) -> None:
+        group.partition.transactions.setdefault(producer_id, {})[group.name] = None
+
+    # --- fetch -------------------------------------------------------------------------------------------------
+
+    def fetch(self, event: Received, request: OffsetFetch) -> None:
+        """Where the group stopped; no membership needed, -1 where nothing is known."""
+        group = self._desk.groups.get(request.group)
+        if request.topics is None:
+            wanted = () if group is None else tuple(group.offsets.committed)
+        else:
+            wanted = tuple([(row.topic, partition) for row in request.topics for partition in row.partitions])
+        rows = tuple([self._fetched(group, partition, request.require_stable) for partition in wanted])
+        if any(row.error is not _NONE for row in rows):
+            error = ErrorCode.UNSTABLE_OFFSET_COMMIT
+            self._desk.note(RequestRefused(group=request.group, api="OffsetFetch", member_id="", error=error))
+        self._desk.reply(event, OffsetFetchReply(offsets=rows))
+
+    def _fetched(self, group: Group | None, partition: TopicPartition, require_stable: bool) -> FetchedOffset:
+        topic, number = partition
+        if group is None:
+            return no_offset(topic, number)
+        offsets = group.offsets
+        if require_stable and (
+            offsets.waits(partition)
+            or (self._desk.rules.unreplicated_is_unstable and partition in offsets.being_written)
+        ):
+            return no_offset(topic, number, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        kept = offsets.committed.get(partition)
+        if kept is None:
+            return no_offset(topic, number)
+        value = kept.value
+        return FetchedOffset(
+            topic=topic,
+            partition=number,
+            offset=value.offset,
+            leader_epoch=value.leader_epoch,
+            metadata=value.metadata,
+            error=_NONE,
+        )
+
+    # --- delete and expire -------------------------------------------------------------------------------------
+
+    def delete_offsets(self, event: Received, request: OffsetDelete) -> None:
+        """Forget offsets that no member needs."""
+        group = self._desk.groups.get(request.group)
+        error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.why_no_offset_delete()
+        if group is None or error is not _NONE:
+            self._refuse(event, request, error)
+            return
+        outcomes, gone = [], []
+        for row in request.topics:
+            consumed = group.consumes(row.topic)
+            for partition in row.partitions:
+                error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if consumed else _NONE
+                outcomes.append(PartitionOutcome(topic=row.topic, partition=partition, error=error))
+                if not consumed and (row.topic, partition) in group.offsets.committed:
+                    gone.append((row.topic, partition))
+        if any(outcome.error is not _NONE for outcome in outcomes):
+            error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+            self._desk.note(RequestRefused(group=request.group, api="OffsetDelete", member_id="", error=error))
+        reply = OffsetDeleteReply(error=_NONE, outcomes=tuple(outcomes))
+        if not gone:
+            self._desk.reply(event, reply)
+            return
+        records = tuple([offset_tombstone(group.name, topic, number) for topic, number in gone])
+        removed = tuple([(group, partition) for partition in gone])
+        answer = (caller_of(event), reply)
+        self._desk.write(group.partition, records, RemoveOffsetsWrite(removed, "deleted", (), answer))
+
+    def expire(self) -> None:
+        """Drop what nobody has needed for the retention time, and groups that are empty and have nothing left."""
+        for partition in self._desk.partitions.values():
+            if partition.state is not PartitionState.ACTIVE:
+                continue
+            removed: list[tuple[Group, TopicPartition]] = []
+            gone: list[Group] = []
+            records: list[Record] = []
+            for group in tuple(partition.groups.values()):
+                expired = group.expired_offsets()
+                removed.extend([(group, tp) for tp in expired])
+                records.extend([offset_tombstone(group.name, topic, number) for topic, number in expired])
+                if group.state is EMPTY and self._has_nothing_but(group, len(expired)):
+                    gone.append(group)
+                    records.extend(self._group_tombstone(group))
+                    group.die("expired with its last offset")
+            if records:
+                write = RemoveOffsetsWrite(tuple(removed), "expired", tuple(gone), None)
+                self._desk.write(partition, tuple(records), write)
+            else:
+                for group in gone:
+                    self._desk.forget(group)
+
+    def _has_nothing_but(self, group: Group, expired: int) -> bool:
+        offsets = group.offsets
+        return len(offsets.committed) == expired and not offsets.pending and not offsets.being_written
+
+    def offsets_removed(self, write: RemoveOffsetsWrite, error: ErrorCode, base_offset: int) -> None:
+        """The tombstones are in the log: the offsets are gone, and with them the groups that had no more."""
+        if error is not _NONE:
+            for group in write.gone:
+                self._desk.bring_back(group)
+            self.removal_failed(write, error)
+            return
+        for group, partition in write.offsets:
+            if group.offsets.remove(partition, base_offset):
+                self._note_removed(group, partition, write.why)
+        for group in write.gone:
+            self._desk.forget(group)
+        if write.reply is not None:
+            self._desk.reply(*write.reply)
+
+    def removal_failed(self, write: RemoveOffsetsWrite, error: ErrorCode) -> None:
+        """The tombstones did not get into the log, as far as is known here: who waits is told so."""
+        if write.reply is None:
+            return
+        name = write.offsets[0][0].name
+        error = self._desk.rules.offset_append_errors.get(error, error)
+        reply = OffsetDeleteReply(error=error)
+        self._desk.refuse(write.reply[0], reply, group=name, api="OffsetDelete", member_id="", error=error)
+
+    # --- groups ------------------------------------------------------------------------------------------------
+
+    def delete_groups(self, event: Received, request: DeleteGroups, why_not: dict[GroupId, ErrorCode]) -> None:
+        """Forget empty groups and all their offsets; ``why_not`` holds the names that are out of reach anyway."""
+        job = DeleteJob(caller_of(event), request.groups)
+        deleted: dict[int, tuple[list[Group], list[int]]] = {}
+        for place, name in enumerate(request.groups):
+            group = self._desk.groups.get(name)
+            error = why_not.get(name, _NONE)
+            if error is _NONE:
+                error = self._why_no_delete(group)
+            job.outcomes[place] = error
+            if error is _NONE and group is not None:
+                group.die("deleted")
+                groups, places = deleted.setdefault(group.partition.number, ([], []))
+                groups.append(group)
+                places.append(place)
+        for number, (groups, places) in deleted.items():
+            records = [record for group in groups for record in self._tombstones(group)]
+            if records:
+                job.running += 1
+                write = DeleteGroupsWrite(job, tuple(groups), tuple(places))
+                self._desk.write(self._desk.partitions[number], tuple(records), write)
+            else:
+                for group in groups:
+                    self._desk.forget(group)
+        if not job.running:
+            self._answer_delete(job)
+
+    def _why_no_delete(self, group: Group | None) -> ErrorCode:
+        if group is None:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        return group.why_no_delete()
+
+    def _tombstones(self, group: Group) -> list[Record]:
+        records: list[Record] = [offset_tombstone(group.name, *partition) for partition in group.offsets.everything()]
+        return records + self._group_tombstone(group)
+
+    def _group_tombstone(self, group: Group) -> list[Record]:
+        wanted = group.generation > 0 or self._desk.rules.tombstone_at_generation_zero
+        return [group_tombstone(group.name)] if wanted else []
+
+    def groups_deleted(self, write: DeleteGroupsWrite, error: ErrorCode) -> None:
+        """The tombstones of these groups are in the log, or the groups are still there."""
+        error = self._desk.rules.offset_append_errors.get(error, error)
+        for group in write.groups:
+            if error is _NONE:
+                self._desk.forget(group)
+            else:
+                self._desk.bring_back(group)
+        self.deletion_settled(write, error)
+
+    def deletion_settled(self, write: DeleteGroupsWrite, error: ErrorCode) -> None:
+        """The outcome of one partition's share of a DeleteGroups request is known; the last one answers it."""
+        for place in write.places:
+            write.job.outcomes[place] = error
+        write.job.running -= 1
+        if not write.job.running:
+            self._answer_delete(write.job)
+
+    def _answer_delete(self, job: DeleteJob) -> None:
+        for name, error in zip(job.groups, job.outcomes, strict=True):
+            if error is not _NONE:
+                self._desk.note(RequestRefused(group=name, api="DeleteGroups", member_id="", error=error))
+        rows = [GroupOutcome(group=n, error=e) for n, e in zip(job.groups, job.outcomes, strict=True)]
+        self._desk.reply(job.caller, DeleteGroupsReply(outcomes=tuple(rows)))
+
+    # --- small things ------------------------------------------------------------------------------------------
+
+    def _refuse(
+        self, event: Received, request: OffsetCommit | TxnOffsetCommit | OffsetDelete, error: ErrorCode
+    ) -> None:
+        self._desk.refuse(
+            event,
+            refusal(request, error, event.version),
+            group=request.group,
+            api=type(request).__name__,
+            member_id=getattr(request, "member_id", ""),
+            error=error,
+        )
+
+    def _note_committed(self, group: GroupId, partition: TopicPartition, kept: Kept) -> None:
+        topic, number = partition
+        self._desk.note(
+            OffsetCommitted(
+                group=group,
+                topic=topic,
+                partition=number,
+                offset=kept.value.offset,
+                generation=kept.generation,
+                member_id=kept.member_id,
+            )
+        )
+
+    def _note_removed(self, group: Group, partition: TopicPartition, why: str) -> None:
+        self._desk.note(OffsetRemoved(group=group.name, topic=partition[0], partition=partition[1], why=why))

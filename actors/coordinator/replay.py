@@ -1,0 +1,72 @@
+"""What a partition of ``__consumer_offsets`` says, read from its beginning: the state a coordinator starts from.
+
+The last value of each key wins, a tombstone removes; offsets of a transaction wait for its marker, which brings into
+force only what is later in the log than what is already there.
+
+Source: Kafka's GroupMetadataManager.loadGroupsAndOffsets (scala) and CoordinatorLoaderImpl (java).
+"""
+
+from collections.abc import Sequence
+
+from kemu.actors.coordinator.offsets import GroupOffsets, Kept
+from kemu.actors.machine import Record
+from kemu.protocol.messages.records import GroupMetadata, GroupRecord, MarkerRecord, OffsetRecord, decode_record
+from kemu.protocol.names import GroupId
+
+
+class Replay:
+    """The groups of one log, in order of first appearance.
+
+    A group with offsets but no metadata is a simple one: somebody committed without being a member.
+    """
+
+    def __init__(self) -> None:
+        self.metadata: dict[GroupId, GroupMetadata] = {}
+        self.offsets: dict[GroupId, GroupOffsets] = {}
+
+    def take(self, records: Sequence[Record], first_position: int = 0) -> "Replay":
+        """Read records on from a position of the log.
+
+        Raises:
+            CodecError: a record of a known kind that cannot be read. Unknown kinds are skipped.
+        """
+        for position, (key, value) in enumerate(records, first_position):
+            match decode_record(key, value):
+                case GroupRecord(group=group, metadata=None):
+                    self.metadata.pop(group, None)
+                case GroupRecord(group=group, metadata=metadata) if metadata is not None:
+                    self.metadata[group] = metadata
+                case OffsetRecord() as record:
+                    self._take_offset(record, position)
+                case MarkerRecord(producer_id=producer_id, committed=committed):
+                    for offsets in self.offsets.values():
+                        offsets.end_transaction(producer_id, committed)
+        return self
+
+    def _take_offset(self, record: OffsetRecord, position: int) -> None:
+        offsets = self.offsets.setdefault(record.group, GroupOffsets())
+        partition = (record.topic, record.partition)
+        if record.value is None:
+            offsets.remove(partition, position)
+        elif record.producer_id is None:
+            offsets.commit(partition, Kept(record.value, position))
+        else:
+            offsets.commit_pending(record.producer_id, partition, Kept(record.value, position))
+
+    def offsets_of(self, group: GroupId) -> GroupOffsets:
+        """The offsets of a group, perhaps none."""
+        return self.offsets.get(group) or GroupOffsets()
+
+    def groups(self) -> tuple[GroupId, ...]:
+        """Every group there is something about: metadata first, then simple groups."""
+        simple = [group for group, offsets in self.offsets.items() if not offsets.is_empty()]
+        return tuple(dict.fromkeys([*self.metadata, *simple]))
+
+
+def replay(records: Sequence[Record]) -> Replay:
+    """What a whole log says.
+
+    Raises:
+        CodecError: as ``Replay.take``.
+    """
+    return Replay().take(records)

@@ -1,0 +1,110 @@
+"""Where Kafka's two coordinators differ: each difference is one decision here, none is an ``if`` elsewhere.
+
+"java" is the ``group-coordinator`` module (default in 4.0), "scala" is ``GroupCoordinator.scala`` (through 3.9).
+
+One known difference has no row, because no request can show it: what OffsetDelete does when the subscriptions of a
+group cannot be read (a non-empty group of another type is refused before, an empty one has no subscriptions).
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from attrs import frozen
+
+from kemu.protocol.errors import ErrorCode
+
+_E = ErrorCode
+
+
+@frozen(kw_only=True)
+class GroupRules:
+    """The decisions of one coordinator."""
+
+    delay_extends_at_generation_zero_only: bool
+    """A member added during the initial delay extends it: only in a group that never had a generation, or also in one
+    that became empty before."""
+    refusal_completes_join: bool
+    """GROUP_MAX_SIZE_REACHED during a join phase checks at once whether everybody else has joined."""
+    expiry_ends_initial_delay: bool
+    """An expiry that leaves only joined members ends the initial delay early."""
+    leave_acts_per_member: bool
+    """A batch leave rebalances at its first removal, not after the whole batch."""
+    pending_leave_rebalances: bool
+    """The leave of an id that never joined rebalances a Stable or CompletingRebalance group."""
+    leave_waits_for_record: bool
+    """LeaveGroup by the last member is answered when the group's empty record is in the log."""
+    sync_while_loading: ErrorCode
+    sync_rearms_session: bool
+    """A SyncGroup to a Stable group counts as a sign of life."""
+    commit_group_id_not_found_since: int | None
+    """OffsetCommit (with a generation) to a missing group: from this version GROUP_ID_NOT_FOUND."""
+    new_group_record: bool
+    """A join that creates a group writes an empty record of it."""
+    tombstone_at_generation_zero: bool
+    """A group that never had a generation gets a tombstone when it goes."""
+    unreplicated_is_unstable: bool
+    """OffsetFetch with require_stable refuses offsets whose commit is being written."""
+    revert_restores_protocols: bool
+    """A static replacement whose record could not be written restores the old protocols (scala: keeps the new)."""
+    group_append_errors: Mapping[ErrorCode, ErrorCode]
+    """What a failed append of a group's record is answered as; others go through unchanged."""
+    offset_append_errors: Mapping[ErrorCode, ErrorCode]
+    """The same for offsets and tombstones."""
+
+
+_MOVED = {
+    _E.UNKNOWN_TOPIC_OR_PARTITION: _E.COORDINATOR_NOT_AVAILABLE,
+    _E.NOT_ENOUGH_REPLICAS: _E.COORDINATOR_NOT_AVAILABLE,
+    _E.NOT_LEADER_OR_FOLLOWER: _E.NOT_COORDINATOR,
+    _E.KAFKA_STORAGE_ERROR: _E.NOT_COORDINATOR,
+}
+_TOO_LARGE = {
+    _E.MESSAGE_TOO_LARGE: _E.UNKNOWN_SERVER_ERROR,
+    _E.RECORD_LIST_TOO_LARGE: _E.UNKNOWN_SERVER_ERROR,
+}
+_COMMIT_TOO_LARGE = {
+    _E.MESSAGE_TOO_LARGE: _E.INVALID_COMMIT_OFFSET_SIZE,
+    _E.RECORD_LIST_TOO_LARGE: _E.INVALID_COMMIT_OFFSET_SIZE,
+}
+_TIMED_OUT_JAVA = {_E.REQUEST_TIMED_OUT: _E.COORDINATOR_NOT_AVAILABLE}
+_TIMED_OUT_SCALA = {_E.REQUEST_TIMED_OUT: _E.REBALANCE_IN_PROGRESS}
+_TOO_FEW_SCALA = {_E.NOT_ENOUGH_REPLICAS_AFTER_APPEND: _E.COORDINATOR_NOT_AVAILABLE}
+
+JAVA = GroupRules(
+    delay_extends_at_generation_zero_only=False,
+    refusal_completes_join=False,
+    expiry_ends_initial_delay=True,
+    leave_acts_per_member=False,
+    pending_leave_rebalances=True,
+    leave_waits_for_record=True,
+    sync_while_loading=_E.COORDINATOR_LOAD_IN_PROGRESS,
+    sync_rearms_session=False,
+    commit_group_id_not_found_since=9,
+    new_group_record=True,
+    tombstone_at_generation_zero=True,
+    unreplicated_is_unstable=False,
+    revert_restores_protocols=True,
+    group_append_errors=MappingProxyType({**_MOVED, **_TOO_LARGE, **_TIMED_OUT_JAVA}),
+    offset_append_errors=MappingProxyType({**_MOVED, **_TOO_LARGE, **_TIMED_OUT_JAVA}),
+)
+
+SCALA = GroupRules(
+    delay_extends_at_generation_zero_only=True,
+    refusal_completes_join=True,
+    expiry_ends_initial_delay=False,
+    leave_acts_per_member=True,
+    pending_leave_rebalances=False,
+    leave_waits_for_record=False,
+    sync_while_loading=_E.REBALANCE_IN_PROGRESS,
+    sync_rearms_session=True,
+    commit_group_id_not_found_since=None,
+    new_group_record=False,
+    tombstone_at_generation_zero=False,
+    unreplicated_is_unstable=True,
+    revert_restores_protocols=False,
+    group_append_errors=MappingProxyType({**_MOVED, **_TOO_LARGE, **_TIMED_OUT_SCALA, **_TOO_FEW_SCALA}),
+    offset_append_errors=MappingProxyType({**_MOVED, **_COMMIT_TOO_LARGE, **_TOO_FEW_SCALA}),
+)
+
+GROUP_RULES: Mapping[str, GroupRules] = MappingProxyType({"java": JAVA, "scala": SCALA})
+"""By ``coordinator.kind``."""

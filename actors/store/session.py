@@ -1,0 +1,337 @@
+"""The client's side of the metadata store: a session, its watches, and operations that survive a lost connection.
+
+A part of a machine. Operations whose connection was lost are sent again when there is one: they may have been executed
+before, so that a retried create may answer NODE_EXISTS and a retried conditional write BAD_VERSION. Whoever submitted
+them must look (spec section 0, "uncertain outcome"). When the session expires, everything submitted dies with it.
+
+At most ``max_in_flight`` transactions are on their way; more wait, in order.
+Source: Kafka's ``ZooKeeperClient`` and ``KafkaZkClient.retryRequestsUntilConnected``.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import NamedTuple, Protocol, TypeAlias
+
+from kemu.actors.machine import Event, LinkDown, Machine, Received, TimerFired
+from kemu.protocol.messages.store import (
+    NO_SESSION,
+    CloseSession,
+    CloseSessionReply,
+    OpenSession,
+    OpenSessionReply,
+    Ping,
+    PingReply,
+    StoreCode,
+    StoreEvents,
+    StoreOpKind,
+    StoreOps,
+    StoreOpsReply,
+    Transaction,
+    TransactionResult,
+    Watch,
+    WatchEvent,
+    WatchEventKind,
+    WatchKind,
+)
+from kemu.protocol.names import ActorName
+
+VERSION = 0
+RECONNECT_BACKOFF_US = 500_000
+"""ZooKeeper's client waits a random time below a second before it connects again; this is its mean."""
+
+PING = ("store", "ping")
+READ_TIMEOUT = ("store", "read")
+RECONNECT = ("store", "reconnect")
+CLOSE_TIMEOUT = ("store", "close")
+
+Done: TypeAlias = Callable[[tuple[TransactionResult, ...]], None]
+
+
+class SessionState(Enum):
+    """Where the session is.
+
+    CLOSED -> CONNECTING (open, attach) -> CONNECTED <-> CONNECTING; -> EXPIRED (learned from the store) -> CONNECTING
+    (open, attach again); CLOSING -> CLOSED.
+    """
+
+    CLOSED = "closed"
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    EXPIRED = "expired"
+    CLOSING = "closing"
+
+
+class SessionUser(Protocol):
+    """Who uses a session: the machine it is a part of."""
+
+    def session_opened(self, session_id: int) -> None:
+        """A new session is there, or we attached to one."""
+
+    def session_expired(self) -> None:
+        """The session is gone; what was submitted will not be answered."""
+
+    def session_closed(self, code: StoreCode) -> None:
+        """``close`` is over."""
+
+    def watch_fired(self, event: WatchEvent) -> None:
+        """A watch of ours fired and is gone."""
+
+
+class _Submission:
+    """Transactions of one call, answered together."""
+
+    __slots__ = ("done", "left", "results")
+
+    def __init__(self, count: int, done: Done) -> None:
+        self.results: list[TransactionResult | None] = [None] * count
+        self.left = count
+        self.done = done
+
+
+class _Item(NamedTuple):
+    """One transaction of a submission, by its place."""
+
+    submission: _Submission
+    place: int
+    transaction: Transaction
+
+
+class StoreSession:
+    """``store``: the store's actor. Give every event to ``handle`` first; it says whether it was for the session."""
+
+    def __init__(
+        self, machine: Machine, user: SessionUser, *, store: ActorName, timeout_ms: int, max_in_flight: int = 10
+    ) -> None:
+        self._machine = machine
+        self._user = user
+        self._store = store
+        self._timeout_us = timeout_ms * 1000
+        self._max_in_flight = max_in_flight
+        self.state = SessionState.CLOSED
+        self.id = NO_SESSION
+        self._announced = False
+        """Whether the user knows of this session."""
+        self._opening = 0
+        """Id of our OpenSession in flight."""
+        self._sent: dict[int, list[_Item]] = {}
+        self._in_flight = 0
+        self._waiting: deque[_Item] = deque()
+        self._watches: dict[tuple[WatchKind, str], None] = {}
+        self._last_zxid = 0
+
+    # --- what the user asks ------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Begin a new session; tried until it works."""
+        assert self.state in (SessionState.CLOSED, SessionState.EXPIRED), self.state
+        self._begin(NO_SESSION)
+
+    def attach(self, session_id: int) -> None:
+        """Use the session that another actor of our process opened. One we have already: nothing happens."""
+        if self.state in (SessionState.CONNECTING, SessionState.CONNECTED):
+            if session_id == self.id:
+                return
+            self._drop()
+        self._begin(session_id)
+
+    def close(self, timeout_us: int) -> None:
+        """End the session; what was submitted and not answered is forgotten. ``session_closed`` tells when."""
+        if self.state is not SessionState.CONNECTED:
+            self._drop()
+            self._finish_close(StoreCode.CONNECTION_LOSS)
+            return
+        self._forget_work()
+        self.state = SessionState.CLOSING
+        self._machine.request(self._store, CloseSession(session_id=self.id), VERSION)
+        self._machine.start_timer(CLOSE_TIMEOUT, timeout_us)
+
+    def submit(self, transactions: Sequence[Transaction], done: Done) -> None:
+        """Execute these in order, each by itself; ``done`` gets a result per transaction."""
+        if self.state not in (SessionState.CONNECTING, SessionState.CONNECTED):
+            return  # It died with its session, as if it had been submitted just before.
+        submission = _Submission(len(transactions), done)
+        if not transactions:
+            done(())
+            return
+        for place, transaction in enumerate(transactions):
+            self._waiting.append(_Item(submission, place, transaction))
+        self._pump()
+
+    # --- events ------------------------------------------------------------------------------------------------
+
+    def handle(self, event: Event) -> bool:
+        """Take an event that is the session's; False if it is not."""
+        match event:
+            case Received(peer=peer) if peer == self._store:
+                self._heard(event)
+            case LinkDown(peer=peer) if peer == self._store:
+                self._lost_connection()
+            case TimerFired(key=("store", what)):
+                self._time(what)
+            case _:
+                return False
+        return True
+
+    def _time(self, what: str) -> None:
+        match what:
+            case "ping" if self.state is SessionState.CONNECTED:
+                self._machine.request(self._store, Ping(session_id=self.id), VERSION)
+                self._machine.start_timer(PING, self._timeout_us // 3)
+            case "read":
+                self._machine.hang_up(self._store)
+                self._lost_connection()
+            case "reconnect":
+                self._connect()
+            case "close":
+                self._machine.hang_up(self._store)
+                self._finish_close(StoreCode.CONNECTION_LOSS)
+
+    def _heard(self, event: Received) -> None:
+        if self.state is not SessionState.CLOSING:
+            self._machine.start_timer(READ_TIMEOUT, self._timeout_us * 2 // 3)
+        match event.message:
+            case StoreOpsReply() as reply if event.request_id in self._sent:
+                self._answered(event.request_id, reply)
+            case StoreEvents(zxid=zxid, events=events) if self.state is SessionState.CONNECTED:
+                self._last_zxid = max(self._last_zxid, zxid)
+                for fired in events:
+                    self._forget_watch(fired)
+                for fired in events:
+                    self._user.watch_fired(fired)
+            case OpenSessionReply() as reply if event.request_id == self._opening:
+                self._opened(reply)
+            case PingReply(code=StoreCode.SESSION_EXPIRED) if self.state is SessionState.CONNECTED:
+                self._expired()
+            case CloseSessionReply(code=code) if self.state is SessionState.CLOSING:
+                self._finish_close(code)
+            case _:
+                pass  # The answer to something given up.
+
+    # --- connection --------------------------------------------------------------------------------------------
+
+    def _begin(self, session_id: int) -> None:
+        self.id = session_id
+        self._watches = {}
+        self._announced = False
+        self._connect()
+
+    def _connect(self) -> None:
+        self.state = SessionState.CONNECTING
+        watches = tuple(Watch(kind=kind, path=path) for kind, path in self._watches)
+        request = OpenSession(
+            session_id=self.id, timeout_ms=self._timeout_us // 1000, watches=watches, last_zxid=self._last_zxid
+        )
+        self._opening = self._machine.request(self._store, request, VERSION)
+        self._machine.start_timer(READ_TIMEOUT, self._timeout_us * 2 // 3)
+
+    def _opened(self, reply: OpenSessionReply) -> None:
+        self._opening = 0
+        if reply.code is not StoreCode.OK:
+            self._expired()
+            return
+        self.state = SessionState.CONNECTED
+        self.id = reply.session_id
+        self._machine.start_timer(PING, self._timeout_us // 3)
+        if not self._announced:
+            self._announced = True
+            self._user.session_opened(self.id)
+        self._pump()
+
+    def _lost_connection(self) -> None:
+        """Nobody knows what became of what was on its way: it is sent again, before what waits."""
+        if self.state is SessionState.CLOSING:
+            self._finish_close(StoreCode.CONNECTION_LOSS)
+            return
+        if self.state not in (SessionState.CONNECTED, SessionState.CONNECTING):
+            return
+        self.state = SessionState.CONNECTING
+        self._opening = 0
+        again = [item for items in self._sent.values() for item in items]
+        self._sent = {}
+        self._in_flight = 0
+        self._waiting.extendleft(reversed(again))
+        self._stop_timers()
+        self._machine.start_timer(RECONNECT, RECONNECT_BACKOFF_US)
+
+    def _expired(self) -> None:
+        self._drop()
+        self.state = SessionState.EXPIRED
+        self._user.session_expired()
+
+    def _drop(self) -> None:
+        self._machine.hang_up(self._store)
+        self._forget_work()
+        self._stop_timers()
+        self._watches = {}
+        self._opening = 0
+        self.id = NO_SESSION
+        self.state = SessionState.CLOSED
+
+    def _finish_close(self, code: StoreCode) -> None:
+        self._machine.stop_timer(CLOSE_TIMEOUT)
+        self._drop()
+        self._user.session_closed(code)
+
+    def _forget_work(self) -> None:
+        self._sent = {}
+        self._in_flight = 0
+        self._waiting.clear()
+
+    def _stop_timers(self) -> None:
+        for key in (PING, READ_TIMEOUT, RECONNECT):
+            self._machine.stop_timer(key)
+
+    # --- operations --------------------------------------------------------------------------------------------
+
+    def _pump(self) -> None:
+        while self.state is SessionState.CONNECTED and self._waiting and self._in_flight < self._max_in_flight:
+            count = min(self._max_in_flight - self._in_flight, len(self._waiting))
+            items = [self._waiting.popleft() for _ in range(count)]
+            request = StoreOps(session_id=self.id, transactions=tuple(item.transaction for item in items))
+            self._sent[self._machine.request(self._store, request, VERSION)] = items
+            self._in_flight += count
+
+    def _answered(self, request_id: int, reply: StoreOpsReply) -> None:
+        if reply.code is StoreCode.SESSION_EXPIRED:
+            self._expired()
+            return
+        if reply.code is not StoreCode.OK:
+            self._machine.hang_up(self._store)
+            self._lost_connection()
+            return
+        items = self._sent.pop(request_id)
+        self._in_flight -= len(items)
+        self._last_zxid = max(self._last_zxid, reply.zxid)
+        finished: list[_Submission] = []
+        for item, result in zip(items, reply.results, strict=True):
+            submission = item.submission
+            submission.results[item.place] = result
+            submission.left -= 1
+            if submission.left == 0:
+                finished.append(submission)
+            op = item.transaction.ops[0]
+            if op.watch:
+                self._remember_watch(op.kind, op.path, result.code)
+        for submission in finished:
+            submission.done(tuple(result for result in submission.results if result is not None))
+        self._pump()
+
+    # --- watches -----------------------------------------------------------------------------------------------
+
+    def _remember_watch(self, kind: StoreOpKind, path: str, code: StoreCode) -> None:
+        if code is StoreCode.OK:
+            child = kind is StoreOpKind.GET_CHILDREN
+            self._watches[WatchKind.CHILD if child else WatchKind.DATA, path] = None
+        elif kind is StoreOpKind.EXISTS:
+            self._watches[WatchKind.EXIST, path] = None
+
+    def _forget_watch(self, event: WatchEvent) -> None:
+        kinds = {
+            WatchEventKind.NODE_CREATED: (WatchKind.DATA, WatchKind.EXIST),
+            WatchEventKind.NODE_DATA_CHANGED: (WatchKind.DATA, WatchKind.EXIST),
+            WatchEventKind.NODE_CHILDREN_CHANGED: (WatchKind.CHILD,),
+            WatchEventKind.NODE_DELETED: (WatchKind.DATA, WatchKind.EXIST, WatchKind.CHILD),
+        }[event.kind]
+        for kind in kinds:
+            self._watches.pop((kind, event.path), None)

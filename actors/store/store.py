@@ -1,0 +1,400 @@
+"""The metadata store: a ZooKeeper ensemble as one actor (``zk``) that keeps what it has said and is never down.
+
+One actor executes everything in the order it arrives, so writes are linearizable and a read is never staler than its
+way back; faults that make a client's view older (a frozen session, delayed watches) keep the order that a session is
+promised: every event and reply of a session arrives in the order of the changes.
+
+Sessions: each request of a client keeps its session alive; one that is silent for its timeout expires, its ephemeral
+nodes go, and whoever watched them is told. The client learns of it when it speaks to the store again.
+
+Faults are told as commands: ``LoseStoreAnswer`` (executed or not, then the connection goes dead), ``FreezeSession``,
+``DelayWatches``, ``ExpireSession``; ``EndStoreFault`` ends one. Each that takes effect says so (``StoreFaultHit``).
+
+Source: ZooKeeper 3.5 programmer's guide, "ZooKeeper Sessions", "ZooKeeper Watches"; spec section 0.
+"""
+
+from kemu.actors.machine import Caller, Event, LinkDown, Machine, Received, TimerFired, Told, caller_of
+from kemu.actors.store.tree import Change, Tree, Watches
+from kemu.protocol.commands import (
+    DelayWatches,
+    EndStoreFault,
+    ExpireSession,
+    FreezeSession,
+    LoseStoreAnswer,
+    RemoveNode,
+    SeedNodes,
+    Start,
+)
+from kemu.protocol.messages.store import (
+    NO_SESSION,
+    CloseSession,
+    CloseSessionReply,
+    OpenSession,
+    OpenSessionReply,
+    Ping,
+    PingReply,
+    StoreCode,
+    StoreEvents,
+    StoreOp,
+    StoreOpKind,
+    StoreOps,
+    StoreOpsReply,
+    Transaction,
+    TransactionResult,
+    WatchEvent,
+)
+from kemu.protocol.names import ActorName
+from kemu.protocol.notes.replication import NodeWritten, SessionEnded, SessionOpened, StoreFaultHit
+
+READS = (StoreOpKind.EXISTS, StoreOpKind.GET_DATA, StoreOpKind.GET_CHILDREN)
+
+
+class _Session:
+    """A live session and the actors that speak under it."""
+
+    __slots__ = ("client", "frozen_by", "id", "inbox", "timeout_us")
+
+    def __init__(self, number: int, client: ActorName, timeout_us: int) -> None:
+        self.id = number
+        self.client = client
+        """Who opened it."""
+        self.timeout_us = timeout_us
+        self.frozen_by: dict[int, None] = {}
+        """Numbers of the faults that freeze it: nothing is heard of its clients and said to them; it may expire so."""
+        self.inbox: list[Received] = []
+        """What arrived while it is frozen."""
+
+    @property
+    def frozen(self) -> bool:
+        """Whether it is frozen."""
+        return bool(self.frozen_by)
+
+
+class _Channel:
+    """The connection of one actor. ``dead``: nothing is heard or said on it any more."""
+
+    __slots__ = ("caller", "dead", "held", "held_by", "session")
+
+    def __init__(self, caller: Caller, session: _Session) -> None:
+        self.caller = caller
+        self.session = session
+        self.dead = False
+        self.held_by = -1
+        """The number of the fault that keeps a watch event back."""
+        self.held: list[tuple[Caller, object]] | None = None
+        """What waits behind a watch event that is kept back; None when none is."""
+
+
+class Store(Machine):
+    """The store. Give it no rule that crashes its host: an ensemble's state outlives any of its servers."""
+
+    def __init__(self, name: ActorName = "zk") -> None:
+        super().__init__(name)
+        self.tree = Tree()
+        self.watches = Watches()
+        self.sessions: dict[int, _Session] = {}
+        self._channels: dict[ActorName, _Channel] = {}
+        self._frozen: dict[int, _Session] = {}
+        self._last_session = 0
+        self._losses: list[LoseStoreAnswer] = []
+        self._delays: list[DelayWatches] = []
+        """Faults that wait for their request, their watch."""
+        self._lingering: dict[int, list[int]] = {}
+        """Number of an expiry -> the sessions whose nodes stayed."""
+
+    def handle(self, event: Event) -> None:
+        """Requests of sessions; silence; broken connections; faults."""
+        match event:
+            case Received(message=OpenSession() | StoreOps() | Ping() | CloseSession()):
+                frozen = self._frozen.get(event.message.session_id) if self._frozen else None
+                if frozen is not None:
+                    frozen.inbox.append(event)
+                else:
+                    self._heard(event)
+            case TimerFired(key=("session", number)):
+                self._end(self.sessions[int(number)], "expired")
+            case TimerFired(key=("thaw", number)):
+                self._thaw(self._frozen[int(number)], None)
+            case TimerFired(key=("release", client)):
+                self._release(client)
+            case LinkDown(peer=peer):
+                self._channels.pop(peer, None)
+                self.watches.forget(peer)
+                self.stop_timer(("release", peer))
+            case TimerFired(key=("linger", number)):
+                self._remove_ephemerals(int(number), "")
+            case Told(command=SeedNodes(nodes=nodes)):
+                for path, data in nodes:
+                    self._changed(self.tree.make(path, data), "")
+            case Told(command=RemoveNode(path=path)):
+                removal = StoreOp(kind=StoreOpKind.DELETE, path=path)
+                self._changed(self.tree.write(NO_SESSION, (removal,))[1], "")
+            case Told(command=Start()):
+                pass
+            case Told(command=command):
+                self._fault(command)
+            case _:
+                raise AssertionError(f"{self.name}: {event}")
+
+    def _fault(self, command: object) -> None:
+        match command:
+            case LoseStoreAnswer():
+                self._losses.append(command)
+            case FreezeSession():
+                self._freeze(command)
+            case DelayWatches():
+                self._delays.append(command)
+            case ExpireSession(client=client):
+                for session in [each for each in self.sessions.values() if each.client == client]:
+                    self._expire(session, command)
+            case EndStoreFault(number=number):
+                self._end_fault(number)
+            case _:
+                raise AssertionError(f"{self.name}: {command}")
+
+    def _heard(self, event: Received) -> None:
+        request = event.message
+        if type(request) is OpenSession:
+            self._open(event, request)
+            return
+        session = self.sessions.get(request.session_id)
+        channel = self._channels.get(event.peer)
+        if channel is not None and channel.caller.connection == event.connection and channel.dead:
+            return
+        if session is None or channel is None or channel.caller.connection != event.connection:
+            self._refuse(event, StoreCode.SESSION_EXPIRED if session is None else StoreCode.CONNECTION_LOSS)
+            return
+        self.start_timer(("session", str(session.id)), session.timeout_us)
+        match request:
+            case StoreOps():
+                self._execute(event, request, channel)
+            case Ping():
+                self._say(channel, caller_of(event), PingReply(code=StoreCode.OK))
+            case CloseSession():
+                self._end(session, "closed")
+                self._say(channel, caller_of(event), CloseSessionReply(code=StoreCode.OK))
+
+    # --- sessions ----------------------------------------------------------------------------------------------
+
+    def _open(self, event: Received, request: OpenSession) -> None:
+        session = self.sessions.get(request.session_id)
+        if request.session_id == NO_SESSION:
+            self._last_session += 1
+            session = self.sessions[self._last_session] = _Session(
+                self._last_session, event.peer, request.timeout_ms * 1000
+            )
+            self.note(SessionOpened(session_id=session.id, client=event.peer))
+        if session is None:
+            refused = OpenSessionReply(code=StoreCode.SESSION_EXPIRED, session_id=NO_SESSION, timeout_ms=0)
+            self.reply(event, refused)
+            return
+        self.start_timer(("session", str(session.id)), session.timeout_us)
+        self.stop_timer(("release", event.peer))
+        channel = self._channels[event.peer] = _Channel(caller_of(event), session)
+        timeout_ms = session.timeout_us // 1000
+        self.reply(event, OpenSessionReply(code=StoreCode.OK, session_id=session.id, timeout_ms=timeout_ms))
+        fired = self.watches.reset(event.peer, request.watches, request.last_zxid, self.tree)
+        if fired:
+            self._say_events(channel, fired)
+
+    def _end(self, session: _Session, why: str, linger_us: int = 0) -> None:
+        """Its nodes go. Its clients' watches, too; what they sent and was not heard will find no session."""
+        del self.sessions[session.id]
+        self.stop_timer(("session", str(session.id)))
+        self.note(SessionEnded(session_id=session.id, client=session.client, why=why))
+        for client in [client for client, channel in self._channels.items() if channel.session is session]:
+            self.watches.forget(client)
+        if linger_us:
+            self.start_timer(("linger", str(session.id)), linger_us)
+        else:
+            self._remove_ephemerals(session.id, session.client)
+
+    def _expire(self, session: _Session, command: ExpireSession) -> None:
+        self.note(StoreFaultHit(fault="ExpireSession", client=command.client, number=command.number))
+        if command.linger_us:
+            self._lingering.setdefault(command.number, []).append(session.id)
+        self._end(session, "expired", command.linger_us)
+
+    def _remove_ephemerals(self, session_id: int, client: ActorName) -> None:
+        self._changed(self.tree.end_session(session_id), client)
+
+    def _changed(self, changes: list[Change], client: ActorName) -> None:
+        """Changes that no operation of a client made."""
+        for change in changes:
+            self._note(change, client)
+        self._tell_changes(changes)
+
+    def _refuse(self, event: Received, code: StoreCode) -> None:
+        match event.message:
+            case StoreOps():
+                self.reply(event, StoreOpsReply(code=code, zxid=self.tree.zxid, results=()))
+            case Ping():
+                self.reply(event, PingReply(code=code))
+            case CloseSession():
+                self.reply(event, CloseSessionReply(code=code))
+
+    # --- operations --------------------------------------------------------------------------------------------
+
+    def _execute(self, event: Received, request: StoreOps, channel: _Channel) -> None:
+        loss = self._loss(event.peer, request) if self._losses else None
+        if loss is not None:
+            channel.dead, channel.held = True, None
+            self.note(StoreFaultHit(fault="LoseStoreAnswer", client=event.peer, number=loss.number))
+            if not loss.executed:
+                return
+        changes: list[Change] = []
+        results = tuple(
+            self._transaction(event.peer, request.session_id, each, changes) for each in request.transactions
+        )
+        self._tell_changes(changes)
+        self._say(channel, caller_of(event), StoreOpsReply(code=StoreCode.OK, zxid=self.tree.zxid, results=results))
+
+    def _transaction(
+        self, client: ActorName, session_id: int, transaction: Transaction, changes: list[Change]
+    ) -> TransactionResult:
+        ops = transaction.ops
+        if len(ops) == 1 and ops[0].kind in READS:
+            result = self.tree.read(ops[0])
+            if ops[0].watch:
+                self._watch(client, ops[0], result.code)
+            return TransactionResult(code=result.code, results=(result,))
+        outcome, changed = self.tree.write(session_id, ops)
+        changes.extend(changed)
+        for change in changed:
+            self._note(change, client)
+        return outcome
+
+    def _watch(self, client: ActorName, op: StoreOp, code: StoreCode) -> None:
+        if code is StoreCode.OK or op.kind is StoreOpKind.EXISTS:
+            self.watches.add(client, op.path, child=op.kind is StoreOpKind.GET_CHILDREN)
+
+    def _loss(self, client: ActorName, request: StoreOps) -> LoseStoreAnswer | None:
+        """The LoseStoreAnswer that is due with this request; all that match count it."""
+        writes = any(op.kind not in READS for each in request.transactions for op in each.ops)
+        due: LoseStoreAnswer | None = None
+        waiting: list[LoseStoreAnswer] = []
+        for loss in self._losses:
+            if loss.client not in ("", client) or (loss.writes_only and not writes):
+                waiting.append(loss)
+            elif loss.nth <= 1 and due is None:
+                due = loss
+            else:
+                waiting.append(_one_less(loss))
+        self._losses = waiting
+        return due
+
+    # --- telling -----------------------------------------------------------------------------------------------
+
+    def _note(self, change: Change, client: ActorName) -> None:
+        self.note(
+            NodeWritten(
+                what=change.what,
+                path=change.path,
+                data=change.data,
+                version=change.version,
+                zxid=self.tree.zxid,
+                client=client,
+            )
+        )
+
+    def _tell_changes(self, changes: list[Change]) -> None:
+        """Fire the watches of these changes: one message per client, before any reply that shows them."""
+        told: dict[ActorName, list[WatchEvent]] = {}
+        for change in changes:
+            for watcher, event in self.watches.fire(change):
+                told.setdefault(watcher, []).append(event)
+        for watcher, events in told.items():
+            channel = self._channels.get(watcher)
+            if channel is not None:
+                self._say_events(channel, events)
+
+    def _say_events(self, channel: _Channel, events: list[WatchEvent]) -> None:
+        client = channel.caller.actor
+        delay = next((each for each in self._delays if each.client == client), None) if self._delays else None
+        if delay is not None and channel.held is None and not channel.dead:
+            self._delays.remove(delay)
+            self.note(StoreFaultHit(fault="DelayWatches", client=client, number=delay.number))
+            if delay.for_us:
+                self.start_timer(("release", client), delay.for_us)
+            channel.held, channel.held_by = [], delay.number
+        self._say(channel, channel.caller, StoreEvents(zxid=self.tree.zxid, events=tuple(events)))
+
+    def _say(self, channel: _Channel, caller: Caller, message: object) -> None:
+        if channel.dead:
+            return
+        if channel.held is not None or channel.session.frozen:
+            if channel.held is None:
+                channel.held = []
+            channel.held.append((caller, message))
+        else:
+            self.reply(caller, message)
+
+    def _release(self, client: ActorName) -> None:
+        channel = self._channels.get(client)
+        if channel is None or channel.held is None:
+            return
+        if channel.session.frozen:
+            channel.held_by = -1  # It waits for the session only.
+            return
+        held, channel.held, channel.held_by = channel.held, None, -1
+        for caller, message in held:
+            self._say(channel, caller, message)
+
+    # --- frozen sessions, and the end of faults ------------------------------------------------------------------
+
+    def _freeze(self, command: FreezeSession) -> None:
+        session = self._session_of(command.client)
+        if session is None:
+            return
+        session.frozen_by[command.number] = None
+        self._frozen[session.id] = session
+        self.note(StoreFaultHit(fault="FreezeSession", client=command.client, number=command.number))
+        if command.for_us:
+            self.start_timer(("thaw", str(session.id)), command.for_us)
+
+    def _session_of(self, client: ActorName) -> _Session | None:
+        """The live session that a client speaks under, or has opened."""
+        channel = self._channels.get(client)
+        if channel is not None and channel.session.id in self.sessions:
+            return channel.session
+        return next((each for each in self.sessions.values() if each.client == client), None)
+
+    def _thaw(self, session: _Session, number: int | None) -> None:
+        """One fault that freezes it is over; None: all."""
+        if number is None:
+            session.frozen_by.clear()
+        else:
+            session.frozen_by.pop(number, None)
+        if session.frozen:
+            return
+        del self._frozen[session.id]
+        self.stop_timer(("thaw", str(session.id)))
+        for client, channel in list(self._channels.items()):
+            if channel.session is session and channel.held_by == -1:
+                self._release(client)
+        inbox, session.inbox = session.inbox, []
+        for event in inbox:
+            self._heard(event)
+
+    def _end_fault(self, number: int) -> None:
+        self._losses = [each for each in self._losses if each.number != number]
+        self._delays = [each for each in self._delays if each.number != number]
+        for client in [client for client, channel in self._channels.items() if channel.held_by == number]:
+            self.stop_timer(("release", client))
+            self._release(client)
+        for session in [each for each in self._frozen.values() if number in each.frozen_by]:
+            self._thaw(session, number)
+        for session_id in self._lingering.pop(number, ()):
+            self.stop_timer(("linger", str(session_id)))
+            self._remove_ephemerals(session_id, "")
+
+
+def _one_less(loss: LoseStoreAnswer) -> LoseStoreAnswer:
+    """The fault after a request that it counts."""
+    return LoseStoreAnswer(
+        client=loss.client,
+        nth=loss.nth - 1,
+        executed=loss.executed,
+        writes_only=loss.writes_only,
+        number=loss.number,
+    )

@@ -1,0 +1,218 @@
+"""A cluster whose brokers never disagree: who leads what is arranged here, in one place and by name.
+
+For studying groups alone: there is no controller and no store, a partition of a topic lives and dies with its broker, a
+partition of ``__consumer_offsets`` is taken over with all that was durable when its leader's death is noticed.
+"""
+
+from attrs import define
+
+from kemu.actors.broker.arranged import Broker
+from kemu.actors.coordinator.coordinator import Coordinator
+from kemu.emulator import facts
+from kemu.emulator.cluster.cluster import NOBODY, Cluster
+from kemu.emulator.engine.hosts import Condition, Host, MachineFactory
+from kemu.protocol.commands import Close, ClusterView, HostPartition, LeadOffsets, ResignOffsets
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.names import OFFSETS_TOPIC
+
+BROKER_SESSION_US = 9_000_000
+"""How long a broker that fell silent counts as alive. Source: ``broker.session.timeout.ms``, Kafka 3.9."""
+NO_STORE = "there is no metadata store: brokers do not replicate"
+
+
+@define
+class _Topic:
+    leaders: list[int]
+    record_bytes: int
+
+
+class ArrangedCluster(Cluster):
+    """See the module."""
+
+    def build(self) -> None:
+        """Arrange who leads what, and add every host; none runs yet."""
+        count = len(self.brokers)
+        self._topics = {
+            name: _Topic([(first + number) % count for number in range(spec.partitions)], spec.record_bytes)
+            for first, (name, spec) in enumerate(self.scenario.topics.items())
+        }
+        self._live = [True] * count
+        """By node id: whether the broker counts as alive."""
+        partitions = self.broker_config.offsets_topic_num_partitions
+        self._offsets_leaders = [number % count for number in range(partitions)]
+        self._offsets_epochs = [0] * partitions
+        self._takeovers: list[int] = []
+        """Partitions of the offsets topic that move when their leader's death is noticed."""
+        super().build()
+
+    def _broker_factories(self, node: int, name: str) -> dict[str, MachineFactory]:
+        config = self.broker_config
+        return {
+            name: lambda life: Broker(name, node, config),
+            f"{name}/coordinator": lambda life: Coordinator(f"{name}/coordinator", node, config),
+        }
+
+    def coordinator_of(self, group: str) -> str:
+        """The host that coordinates a group; "" when nobody does at the moment."""
+        node = self._offsets_leaders[self._partition_of(group)]
+        return "" if node == NOBODY else self.brokers[node]
+
+    # --- hosts -------------------------------------------------------------------------------------------------
+
+    def close(self, name: str) -> bool:
+        """End a host cleanly: a client is told to close, a broker hands its offsets partitions on and ends."""
+        host = self.world.hosts[name]
+        if not host.running:
+            return False
+        if name not in self.brokers:
+            return self.world.tell(name, Close())
+        node = self.brokers.index(name)
+        for partition, leader in enumerate(self._offsets_leaders):
+            if leader == node:
+                self._move(partition, self._next_live(node))
+        self._live[node] = False
+        self.world.take_down(host, Condition.CLOSED)
+        self._tell_view()
+        return True
+
+    def _started(self, host: Host) -> None:
+        if host.name not in self.brokers:
+            return
+        node = self.brokers.index(host.name)
+        self._live[node] = True
+        self._tell_view()
+        for topic, state in self._topics.items():
+            for partition, leader in enumerate(state.leaders):
+                if leader == node:
+                    self._host_partition(topic, partition, leader)
+        for partition, leader in enumerate(self._offsets_leaders):
+            if leader == node:
+                self._offsets_epochs[partition] += 1
+                self._lead(partition, node)
+
+    def _went_down(self, host: Host) -> None:
+        if host.name in self.brokers and host.condition is not Condition.CLOSED:
+            life = host.life
+            node = self.brokers.index(host.name)
+
+            def notice() -> None:
+                if not (host.running and host.life > life):
+                    self._notice_death(node)
+                else:
+                    self._takeovers = [each for each in self._takeovers if self._offsets_leaders[each] != node]
+
+            self.world.at(self.world.now_us + BROKER_SESSION_US, notice)
+
+    def _notice_death(self, node: int) -> None:
+        self._live[node] = False
+        self._take_over(node)
+        self._tell_view()
+
+    # --- who leads what ----------------------------------------------------------------------------------------
+
+    def _tell_view(self) -> None:
+        """Tell every running broker what the cluster looks like."""
+        alive = self._live
+        view = ClusterView(
+            brokers=tuple((node, self.scenario.brokers.rack_of(node)) for node in range(len(alive)) if alive[node]),
+            topics=tuple(
+                (name, tuple(node if alive[node] else NOBODY for node in topic.leaders))
+                for name, topic in self._topics.items()
+            ),
+            offsets_leaders=tuple(node if node != NOBODY and alive[node] else NOBODY for node in self._offsets_leaders),
+        )
+        for name in self.brokers:
+            self.world.tell(name, view)
+
+    def _host_partition(self, topic: str, partition: int, node: int) -> None:
+        state = self._topics[topic]
+        command = HostPartition(topic=topic, partition=partition, leader_epoch=0, record_bytes=state.record_bytes)
+        self.world.tell(self.brokers[node], command)
+
+    def grow_topic(self, topic: str, partitions: int) -> str | None:
+        """Give a topic this many partitions; None, or why not."""
+        state = self._topics[topic]
+        if partitions <= len(state.leaders):
+            return f"{topic} has {len(state.leaders)} partitions already"
+        first = state.leaders[0]
+        for number in range(len(state.leaders), partitions):
+            node = (first + number) % len(self.brokers)
+            state.leaders.append(node)
+            self._host_partition(topic, number, node)
+        self.world.report(facts.TopicGrown(topic=topic, partitions=partitions))
+        self._tell_view()
+        return None
+
+    def expect_takeover(self, group: str) -> None:
+        """When this group's dead coordinator is noticed, another broker takes its partition over."""
+        self._takeovers.append(self._partition_of(group))
+
+    def _take_over(self, dead: int) -> None:
+        for partition in [each for each in self._takeovers if self._offsets_leaders[each] == dead]:
+            self._takeovers.remove(partition)
+            self._move(partition, self._next_live(dead))
+
+    def move_coordinator(self, group: str, to: str) -> str | None:
+        """Make another broker ("" = the next live one) the leader of a group's offsets partition; None, or why not."""
+        partition = self._partition_of(group)
+        old = self._offsets_leaders[partition]
+        new = self.brokers.index(to) if to else self._next_live(old)
+        if new in (NOBODY, old) or not self.world.hosts[self.brokers[new]].running:
+            return "no other broker can take it"
+        self._move(partition, new)
+        self._tell_view()
+        return None
+
+    def tell_store(self, command: object) -> str | None:
+        """Tell the metadata store something; None, or why not."""
+        return NO_STORE
+
+    def create_topic(self, topic: str, partitions: int, replication_factor: int) -> str | None:
+        """Create a topic (factor 0: as the brokers have it); None, or why not."""
+        return NO_STORE
+
+    def delete_topic(self, topic: str) -> str | None:
+        """Ask for a topic to be deleted; None, or why not."""
+        return NO_STORE
+
+    def elect_preferred_leaders(self, topics: tuple[str, ...]) -> str | None:
+        """Ask for preferred leaders of these topics (none = of all); None, or why not."""
+        return NO_STORE
+
+    def _next_live(self, node: int) -> int:
+        count = len(self.brokers)
+        for step in range(1, count):
+            candidate = (node + step) % count
+            if self._live[candidate] and self.world.hosts[self.brokers[candidate]].running:
+                return candidate
+        return NOBODY
+
+    def _move(self, partition: int, new: int) -> None:
+        """The old leader resigns (if it lives), the new one gets all that was durable and loads it."""
+        if new == NOBODY:
+            return
+        old = self._offsets_leaders[partition]
+        log = f"{OFFSETS_TOPIC}-{partition}"
+        old_host = self.world.hosts[self.brokers[old]]
+        self._offsets_epochs[partition] += 1
+        epoch = self._offsets_epochs[partition]
+        if old_host.running:
+            self.world.fail_writes(old_host, log, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self.world.tell(f"{old_host.name}/coordinator", ResignOffsets(partition=partition, leader_epoch=epoch))
+        records = old_host.disk.logs.get(log, [])
+        self.world.hosts[self.brokers[new]].disk.logs[log] = list(records)
+        self._offsets_leaders[partition] = new
+        self._lead(partition, new)
+
+    def _lead(self, partition: int, node: int) -> None:
+        name = self.brokers[node]
+        records = tuple(self.world.hosts[name].disk.logs.get(f"{OFFSETS_TOPIC}-{partition}", ()))
+        self.world.tell(
+            f"{name}/coordinator",
+            LeadOffsets(
+                partition=partition,
+                leader_epoch=self._offsets_epochs[partition],
+                records=records,
+                load_us=self.broker_config.emulated_load_us if records else 0,
+            ),
+        )

@@ -1,0 +1,390 @@
+"""A cluster out of a scenario: its hosts and actors, and what its operators do.
+
+What is common to the two kinds: ``emulator.cluster.arranged``, whose brokers never disagree, and
+``emulator.cluster.replicated``, where leaders are elected.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+
+from attrs import define, evolve
+
+from kemu.actors.clients.admin import Admin
+from kemu.actors.clients.producer import Producer
+from kemu.actors.consumer.consumer import Consumer
+from kemu.actors.consumer.listener import Listener
+from kemu.actors.machine import Machine
+from kemu.emulator import facts
+from kemu.emulator.engine.chance import Stream
+from kemu.emulator.engine.hosts import Condition, Host, MachineFactory
+from kemu.emulator.engine.world import World
+from kemu.emulator.facts import Seen
+from kemu.emulator.plan.actions import RollingUpgrade, role_of
+from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, texts_of, upgraded_to
+from kemu.emulator.scenario.scenario import EARLIEST, GroupSpec, Scenario
+from kemu.emulator.text.custom_assignors import is_custom, load_assignor
+from kemu.emulator.text.kafka_keys import configured
+from kemu.emulator.text.tables import Problem, ScenarioError
+from kemu.protocol.assign.base import Assignor
+from kemu.protocol.commands import SetRate
+from kemu.protocol.names import offsets_partition_of
+from kemu.protocol.notes.groups import LeaderElected, MemberAdded
+from kemu.protocol.profiles import PROFILES, Profile
+
+ADMIN = "admin"
+NOBODY = -1
+CLOSE_POLL_US = 100_000
+"""How often an operator looks whether a closing host has ended."""
+
+
+@define
+class _Group:
+    spec: GroupSpec
+    members: list[str]
+    """Hosts, oldest first, whether they run or not."""
+    leader: str = ""
+    """Host of the group's leader, as last elected."""
+    upgraded: MemberSpec = AS_ITS_GROUP
+    """What a rolling upgrade of the whole group makes of its members; later ones start like that."""
+
+
+class Cluster(ABC):
+    """Builds the machines of any host and life (``factory``), starts them, and acts as their operators.
+
+    What operators ask for and cannot have is answered with why not, and with None if it is done.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        scenario: Scenario,
+        profile: Profile,
+        *,
+        listeners: Mapping[str, Listener] | None = None,
+        assignors: Mapping[str, Assignor] | None = None,
+    ) -> None:
+        self.world = world
+        self.scenario = scenario
+        self.profile = profile
+        self.broker_config = configured(profile.broker, scenario.brokers.config)
+        self.brokers = scenario.broker_names()
+        self._listeners = dict(listeners or {})
+        self._assignors = dict(profile.assignors if assignors is None else assignors)
+        custom = dict.fromkeys(name for name in _assignors_named(scenario) if is_custom(name))
+        self._custom = {name: load_assignor(name) for name in custom}
+        self._members: dict[str, MemberSpec] = {
+            host: member for spec in scenario.groups.values() for host, member in spec.overrides.items()
+        }
+        """Host -> what that member has other than its group, from its next life on."""
+        self._groups: dict[str, _Group] = {}
+        self._client_of: dict[str, str] = {}
+        world.started = self._started
+        world.went_down = self._went_down
+
+    # --- building ----------------------------------------------------------------------------------------------
+
+    def build(self) -> None:
+        """Add every host of the scenario; none runs yet."""
+        for node, name in enumerate(self.brokers):
+            self.world.add_host(name, self._broker_factories(node, name))
+        for name, group in self.scenario.groups.items():
+            self._groups[name] = _Group(group, [])
+        for host, group_name, number in self.scenario.member_names():
+            self._add_member(host, group_name, number)
+        self._check_members()
+        for host, topic in self.scenario.producer_names():
+            self.world.add_host(host, {host: self._producer_factory(host, topic)})
+        self.world.add_host(ADMIN, {ADMIN: lambda life: Admin(ADMIN, self.brokers)})
+
+    def begin(self) -> None:
+        """Say what there is, and put the first starts on the agenda: brokers, then producers, members at their time."""
+        self.world.report(
+            facts.RunStarted(
+                groups=tuple(self._groups),
+                members=tuple((host, group) for host, group, _ in self.scenario.member_names()),
+                brokers=self.brokers,
+                topics=tuple((name, topic.partitions) for name, topic in self.scenario.topics.items()),
+            )
+        )
+        for name in self.brokers:
+            self.world.at(0, self._starter(name))
+        self.world.at(0, self._starter(ADMIN))
+        for host, topic in self.scenario.producer_names():
+            if topic in self.scenario.topics and self.scenario.topics[topic].records_per_s:
+                self.world.at(0, self._starter(host))
+        for host, group, number in self.scenario.member_names():
+            self.world.at(self._groups[group].spec.start_of(number), self._starter(host))
+
+    def factory(self, actor: str) -> MachineFactory:
+        """What builds this actor's machine (for replay)."""
+        return self.world.hosts[actor.partition("/")[0]].factories[actor]
+
+    def _starter(self, name: str) -> "_Start":
+        return _Start(self, name)
+
+    def _producer_factory(self, host: str, topic: str) -> MachineFactory:
+        config = self.scenario.producer_config(topic, self.profile.producer)
+        seed = self.world.seed
+
+        def make(life: int) -> Machine:
+            chance = Stream(seed, f"{host}/life {life}")
+            return Producer(host, topic, config, bootstrap=self.brokers, chance=chance)
+
+        return make
+
+    def _add_member(self, host: str, group_name: str, number: int) -> None:
+        def make(life: int) -> Machine:
+            return self._consumer(host, group_name, number, self._members.get(host, AS_ITS_GROUP), life)
+
+        self.world.add_host(host, {host: make})
+        self._groups[group_name].members.append(host)
+
+    def _consumer(self, host: str, group: str, number: int, member: MemberSpec, life: int) -> Consumer:
+        spec = self._groups[group].spec
+        profile = PROFILES[member.profile] if member.profile else self.profile
+        assignors = profile.assignors if member.profile else self._assignors
+        defaults = evolve(profile.consumer, auto_offset_reset=EARLIEST.auto_offset_reset)
+        return Consumer(
+            host,
+            spec.consumer(group, host, number, defaults, member),
+            spec.topics,
+            bootstrap=self.brokers,
+            assignors={**assignors, **self._custom},
+            chance=Stream(self.world.seed, f"{host}/life {life}"),
+            listener=self._listeners.get(host),
+            versions=profile.versions,
+            rules_of=profile.rules_of,
+        )
+
+    def _check_members(self) -> None:
+        """Whatever a member is at the start, or is to become, must be something a consumer can be.
+
+        Raises:
+            ScenarioError: a consumer of that release refuses its configuration.
+        """
+        checked: set[tuple[str, MemberSpec]] = set()
+        for host, group, number in self.scenario.member_names():
+            member = self._members.get(host, AS_ITS_GROUP)
+            upgrades = [entry.action for entry in self.scenario.plan if isinstance(entry.action, RollingUpgrade)]
+            stages = [member]
+            for upgrade in upgrades:
+                if upgrade.group == group and host in (upgrade.hosts or (host,)):
+                    stages.append(stages[-1].then(upgraded_to(upgrade)))
+            for stage in stages:
+                if (group, stage) not in checked:
+                    checked.add((group, stage))
+                    try:
+                        self._consumer(host, group, number, stage, 0)
+                    except ValueError as error:
+                        problem = Problem(("groups", group), f"{host} as {self.profile.name}: {error}")
+                        raise ScenarioError([problem]) from error
+
+    def reconfigure(self, host: str, member: MemberSpec) -> None:
+        """What a member has other than its group, from its next life on."""
+        self._members[host] = member
+
+    # --- what is where -----------------------------------------------------------------------------------------
+
+    def wants(self, kind: type) -> bool:
+        """Facts that tell who leads a group."""
+        return kind in (MemberAdded, LeaderElected)
+
+    def see(self, seen: Seen) -> None:
+        """Keep track of who leads which group."""
+        fact = seen.fact
+        if type(fact) is MemberAdded:
+            self._client_of[fact.member_id] = fact.client_id
+        elif type(fact) is LeaderElected and fact.group in self._groups:
+            self._groups[fact.group].leader = self._client_of.get(fact.member_id, "")
+
+    def resolve(self, name: str) -> str:
+        """The host a name or a role ("leader of g") means now; "" if there is none."""
+        role = role_of(name)
+        if role is None:
+            return name if name in self.world.hosts else ""
+        kind, group = role
+        return self.coordinator_of(group) if kind == "coordinator" else self._groups[group].leader
+
+    def _partition_of(self, group: str) -> int:
+        return offsets_partition_of(group, self.broker_config.offsets_topic_num_partitions)
+
+    # --- hosts -------------------------------------------------------------------------------------------------
+
+    def start(self, name: str) -> bool:
+        """Start a host that does not run; False if it does."""
+        host = self.world.hosts[name]
+        if host.running:
+            return False
+        self.world.start(host)
+        return True
+
+    def revive(self) -> None:
+        """Start every broker that is down: after the plan, the cluster is whole again."""
+        for name in self.brokers:
+            self.start(name)
+
+    def rolling_restart(self, group: str, every_us: int, down_us: int, how: str) -> None:
+        """Take the members down and up again, one after the other."""
+        for number, name in enumerate(self._groups[group].members):
+            self.world.at(self.world.now_us + number * every_us, self._bouncer(name, down_us, how))
+
+    def rolling_upgrade(
+        self, group: str, every_us: int, down_us: int, how: str, becomes: MemberSpec, hosts: tuple[str, ...]
+    ) -> None:
+        """As ``rolling_restart``, but members come back as something else; without ``hosts`` the whole group does."""
+        if not hosts:
+            self._groups[group].upgraded = self._groups[group].upgraded.then(becomes)
+        for number, name in enumerate(hosts or self._groups[group].members):
+            self.world.at(self.world.now_us + number * every_us, self._bouncer(name, down_us, how, becomes))
+
+    def _bouncer(self, name: str, down_us: int, how: str, becomes: MemberSpec | None = None) -> "_Bounce":
+        return _Bounce(self, name, down_us, how, becomes)
+
+    def change_member(self, host: str, becomes: MemberSpec) -> None:
+        """As ``reconfigure``, on top of what it has already, and on the record."""
+        member = self._members.get(host, AS_ITS_GROUP).then(becomes)
+        self.reconfigure(host, member)
+        settings = texts_of(member.config)
+        self.world.report(
+            facts.MemberReconfigured(host=host, profile=member.profile, assignors=member.assignors, settings=settings)
+        )
+
+    def add_members(self, group: str, count: int) -> None:
+        """Start more members, configured as the others."""
+        members = self._groups[group].members
+        for _ in range(count):
+            name = f"c{sum(len(each.members) for each in self._groups.values()) + 1}"
+            self._add_member(name, group, len(members))
+            self.world.report(facts.MemberHostAdded(host=name, group=group))
+            if self._groups[group].upgraded != AS_ITS_GROUP:
+                self.change_member(name, self._groups[group].upgraded)
+            self.start(name)
+
+    def adopt(self, host: str, group: str) -> None:
+        """A member that a recorded run added (for replay): its host exists from now on."""
+        self._add_member(host, group, len(self._groups[group].members))
+
+    def remove_members(self, group: str, count: int) -> int:
+        """Close the youngest running members; how many."""
+        running = [name for name in self._groups[group].members if self.world.hosts[name].running]
+        leaving = running[-count:] if count else []
+        for name in leaving:
+            self.close(name)
+        return len(leaving)
+
+    def tell_servers(self, command: object) -> None:
+        """Tell every broker and coordinator."""
+        for name in self.brokers:
+            self.world.tell(name, command)
+            self.world.tell(f"{name}/coordinator", command)
+
+    def set_rate(self, topic: str, records_per_s: int) -> str | None:
+        """Change a producer's rate; None, or why not."""
+        host = next(host for host, named in self.scenario.producer_names() if named == topic)
+        self.start(host)
+        return None if self.world.tell(host, SetRate(records_per_s=records_per_s)) else f"{host} does not run"
+
+    # --- what the kinds do in their own way --------------------------------------------------------------------
+
+    @abstractmethod
+    def _broker_factories(self, node: int, name: str) -> dict[str, MachineFactory]:
+        """The actors of a broker's host."""
+
+    @abstractmethod
+    def _started(self, host: Host) -> None:
+        """A host began a life."""
+
+    @abstractmethod
+    def _went_down(self, host: Host) -> None:
+        """A host's life is over."""
+
+    @abstractmethod
+    def coordinator_of(self, group: str) -> str:
+        """The host that coordinates a group; "" when nobody does at the moment."""
+
+    @abstractmethod
+    def close(self, name: str) -> bool:
+        """End a host cleanly; False if it does not run."""
+
+    @abstractmethod
+    def grow_topic(self, topic: str, partitions: int) -> str | None:
+        """Give a topic this many partitions."""
+
+    @abstractmethod
+    def expect_takeover(self, group: str) -> None:
+        """This group's coordinator was killed on purpose: when that is noticed, another broker is to follow it."""
+
+    @abstractmethod
+    def move_coordinator(self, group: str, to: str) -> str | None:
+        """Make another broker ("" = the next live one) the leader of a group's offsets partition."""
+
+    @abstractmethod
+    def tell_store(self, command: object) -> str | None:
+        """Tell the metadata store something."""
+
+    @abstractmethod
+    def create_topic(self, topic: str, partitions: int, replication_factor: int) -> str | None:
+        """Create a topic (factor 0: as the brokers have it)."""
+
+    @abstractmethod
+    def delete_topic(self, topic: str) -> str | None:
+        """Ask for a topic to be deleted."""
+
+    @abstractmethod
+    def elect_preferred_leaders(self, topics: tuple[str, ...]) -> str | None:
+        """Ask for preferred leaders of these topics (none = of all)."""
+
+
+class _Start:
+    """Starts a host if it does not run."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self._cluster = cluster
+        self._name = name
+
+    def __call__(self) -> None:
+        self._cluster.start(self._name)
+
+
+class _Bounce:
+    """Takes a member down; ``down_us`` after it was told (and not before it has ended) it starts again."""
+
+    def __init__(self, cluster: Cluster, name: str, down_us: int, how: str, becomes: MemberSpec | None) -> None:
+        self._cluster = cluster
+        self._host = cluster.world.hosts[name]
+        self._down_us = down_us
+        self._how = how
+        self._becomes = becomes
+        self._life = 0
+
+    def __call__(self) -> None:
+        world = self._cluster.world
+        self._life = self._host.life
+        if self._becomes is not None:
+            self._cluster.change_member(self._host.name, self._becomes)
+        if self._host.running:
+            if self._how == "crash":
+                world.take_down(self._host, Condition.CRASHED)
+            else:
+                self._cluster.close(self._host.name)
+        world.at(world.now_us + self._down_us, self._up)
+
+    def _up(self) -> None:
+        world = self._cluster.world
+        if self._host.life != self._life:
+            return  # somebody else started it meanwhile
+        if self._host.running:
+            world.at(world.now_us + CLOSE_POLL_US, self._up)
+        else:
+            world.start(self._host)
+
+
+def _assignors_named(scenario: Scenario) -> Iterator[str]:
+    """Every assignor that the groups of a scenario use, or will after an upgrade."""
+    for spec in scenario.groups.values():
+        yield from spec.assignors
+        for member in spec.overrides.values():
+            yield from member.assignors
+    for entry in scenario.plan:
+        if isinstance(entry.action, RollingUpgrade):
+            yield from entry.action.assignors

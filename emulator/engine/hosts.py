@@ -1,0 +1,170 @@
+"""Hosts: what fails as one. A host has a clock, a disk, and actors; its life counts its starts."""
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from kemu.actors.machine import Event, Machine, Record, TimerKey
+from kemu.emulator.engine.agenda import Entry
+from kemu.emulator.engine.chance import Stream
+
+MILLION = 1_000_000
+
+
+class Condition(Enum):
+    """What a host is doing."""
+
+    UP = "up"
+    PAUSED = "paused"
+    """Stands still (a stop-the-world pause): mail and timers wait, the kernel keeps connections alive."""
+    CRASHED = "process"
+    """The process is gone, the machine is there: whoever sends to it gets a reset."""
+    SILENT = "power"
+    """The machine is gone: whoever sends to it hears nothing."""
+    CLOSED = "closed"
+    """The process ended by itself."""
+
+
+class Timer:
+    """A running timer. ``queued_seq`` is the agenda entry that will look at it next; older entries are stale.
+
+    Re-arming to a later time leaves the entry where it is: it will find that it came early and queue itself again. So a
+    heartbeat, which re-arms its member's session timer, costs no heap operation.
+    """
+
+    __slots__ = ("actor", "due_us", "key", "queued_seq", "queued_us")
+
+    def __init__(self, actor: "Actor", key: TimerKey) -> None:
+        self.actor = actor
+        self.key = key
+        self.due_us = -1
+        self.queued_us = -1
+        self.queued_seq = -1
+
+
+class Actor:
+    """One machine on one host, for one life."""
+
+    __slots__ = ("host", "life", "links", "machine", "name", "timers")
+
+    def __init__(self, name: str, host: "Host", machine: Machine) -> None:
+        self.name = name
+        self.host = host
+        self.life = host.life
+        self.machine = machine
+        self.timers: dict[TimerKey, Timer] = {}
+        self.links: dict[str, Any] = {}
+
+
+MachineFactory = Callable[[int], Machine]
+"""Builds the machine of one actor for the life of this number."""
+
+
+class DiskWrite:
+    """Records on their way to a log."""
+
+    __slots__ = ("actor", "log", "number", "records", "token")
+
+    def __init__(self, number: int, actor: Actor, log: str, records: tuple[Record, ...], token: int) -> None:
+        self.number = number
+        self.actor = actor
+        self.log = log
+        self.records = records
+        self.token = token
+
+
+class Disk:
+    """A host's logs. An append is on its way until it is durable; what is on its way when power goes may be lost."""
+
+    def __init__(self) -> None:
+        self.logs: dict[str, list[Record]] = {}
+        self.pending: dict[int, DiskWrite] = {}
+        """By number, in the order they were issued; the device keeps the order within a log."""
+        self.due_us: dict[str, int] = {}
+        """When the last write of a log will be durable."""
+        self._writes = 0
+
+    def issue(self, actor: Actor, log: str, records: tuple[Record, ...], token: int) -> DiskWrite:
+        """Put a write on its way."""
+        self._writes += 1
+        write = self.pending[self._writes] = DiskWrite(self._writes, actor, log, records, token)
+        return write
+
+    def finish(self, write: DiskWrite) -> int:
+        """Make a write durable; the offset of its first record."""
+        log = self.logs.setdefault(write.log, [])
+        base = len(log)
+        log.extend(write.records)
+        del self.pending[write.number]
+        return base
+
+    def fail(self, log: str) -> list[DiskWrite]:
+        """Give up what is on its way to a log (its leader changed); those who wait must be told."""
+        failed = [write for write in self.pending.values() if write.log == log]
+        for write in failed:
+            del self.pending[write.number]
+        return failed
+
+    def process_died(self) -> None:
+        """The system lives: what was issued reaches the disk."""
+        for write in list(self.pending.values()):
+            self.finish(write)
+
+    def power_cut(self, chance: Stream) -> None:
+        """Of the writes on their way, a prefix per log may have made it; nobody was told."""
+        torn: dict[str, bool] = {}
+        for write in list(self.pending.values()):
+            if torn.get(write.log) or chance.below(2) == 0:
+                torn[write.log] = True
+                del self.pending[write.number]
+            else:
+                self.finish(write)
+
+    def lose_tail(self, log: str, records: int) -> int:
+        """Forget the last records of a log; how many there were to forget."""
+        held = self.logs.get(log, [])
+        lost = min(records, len(held))
+        if lost:
+            del held[-lost:]
+        return lost
+
+
+class Host:
+    """A failure unit: a process with its actors, its clock, its disk, and what waits while it stands still."""
+
+    def __init__(self, name: str, factories: dict[str, MachineFactory]) -> None:
+        self.name = name
+        self.factories = factories
+        self.actors: dict[str, Actor] = {}
+        self.life = 0
+        self.condition = Condition.CLOSED
+        self.running = False
+        """Whether its process exists (it may stand still)."""
+        self.disk = Disk()
+        self.held: list[Entry] = []
+        self.ppm = 0
+        self.steady = True
+        """Whether its clock has always shown the world's time."""
+        self._world_base_us = 0
+        self._local_base_us = 0
+
+    def local_us(self, now_us: int) -> int:
+        """This host's clock at the world's time."""
+        return self._local_base_us + (now_us - self._world_base_us) * (MILLION + self.ppm) // MILLION
+
+    def world_span_us(self, local_span_us: int) -> int:
+        """How long the world waits for a span of this host's clock to pass (rounded up: timers are never early)."""
+        rate = MILLION + self.ppm
+        return -(-local_span_us * MILLION // rate)
+
+    def drift(self, now_us: int, ppm: int) -> None:
+        """From now on this clock gains ``ppm`` microseconds a second (loses, when negative)."""
+        assert ppm > -MILLION, "a clock does not run backwards"
+        self._local_base_us = self.local_us(now_us)
+        self._world_base_us = now_us
+        self.ppm = ppm
+        self.steady = False
+
+
+Turn = tuple[Actor, Event]
+"""An event for an actor: what the agenda's next entry came to."""

@@ -1,0 +1,417 @@
+"""The network: connections, not packets in the open.
+
+What is sent over one connection arrives in order, or the connection breaks: a lost packet takes its connection with
+it, both ends learn of a disconnect, and everything in flight fails. What TCP retransmits is delayed, not lost: during a
+split packets wait and arrive when it heals, if the connection still stands. Only bytes cross.
+
+A link is what one actor (the client of the connection) has to another; it has at most one connection at a time. What
+stays within a host crosses no switch: it takes microseconds, and no fault of the network touches it.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from kemu.actors.machine import LinkDown, Received, Send
+from kemu.emulator.engine.agenda import Agenda, Entry
+from kemu.emulator.engine.chance import Stream
+from kemu.emulator.engine.hosts import Actor, Condition, Host, Turn
+from kemu.emulator.engine.mail import Unreadable, open_mail, seal_mail
+from kemu.protocol.names import host_of
+from kemu.protocol.wire.schema import SPECS
+
+_API = {cls: spec.name for cls, spec in SPECS.items()}
+"""Kafka's name of each message's API (importing ``emulator.engine.mail`` declared them all)."""
+
+LOOPBACK_US = (20, 60)
+"""Between actors of one host: a coordinator and the broker it lives in, a broker and its own controller."""
+
+
+class Verdict(StrEnum):
+    """What became of a packet, as the trace names it."""
+
+    SENT = "sent"
+    LOST = "lost"
+    """The connection is broken or gone; or the rule dropped it and broke the connection."""
+    HELD = "held"
+    RELEASED = "released"
+    REFUSED = "refused"
+    """It arrived where nobody knows its connection: the sender gets a reset."""
+    VANISHED = "vanished"
+    """It arrived at a host without power, or for a life that is over."""
+    UNREADABLE = "unreadable"
+
+
+class Pass(NamedTuple):
+    """No objection."""
+
+
+class Drop(NamedTuple):
+    """Lost; its connection breaks."""
+
+
+class Delay(NamedTuple):
+    """Later by this much (and all behind it on the same connection)."""
+
+    extra_us: int
+
+
+class Hold(NamedTuple):
+    """Keep it until the rule lets go."""
+
+
+Judgement = Pass | Drop | Delay | Hold
+PASS, DROP, HOLD = Pass(), Drop(), Hold()
+
+
+class Link:
+    """One actor's connections to another. ``connection`` 0: none open."""
+
+    __slots__ = (
+        "bits",
+        "broken",
+        "client",
+        "client_host",
+        "client_life",
+        "connection",
+        "held",
+        "least_us",
+        "local",
+        "next_us",
+        "server",
+        "server_host",
+        "server_life",
+        "span",
+    )
+
+    def __init__(
+        self,
+        client: str,
+        server: str,
+        hosts: tuple[Host | None, Host | None],
+        latency_us: tuple[int, int],
+        stream: Stream,
+    ) -> None:
+        self.client_host, self.server_host = hosts
+        self.least_us, most_us = latency_us
+        self.span = most_us - self.least_us + 1
+        self.client = client
+        self.server = server
+        self.local = host_of(client) == host_of(server)
+        """Within one host: no switch to lose anything, nothing for rules to judge."""
+        self.connection = 0
+        self.broken = False
+        self.client_life = 0
+        self.server_life = 0
+        self.next_us = [0, 0]
+        """The earliest arrival of the next packet: to the server, to the client."""
+        self.held: list[Rule | None] = [None, None]
+        """The rule that keeps packets of this direction; what follows must wait behind them."""
+        self.bits = stream.bits
+
+    def latency_us(self) -> int:
+        """How long the next packet takes."""
+        return self.least_us + ((self.bits(32) * self.span) >> 32)
+
+
+class Packet:
+    """A sealed message on its way. ``reply`` is also its direction: 0 to the server, 1 to the client."""
+
+    __slots__ = ("api", "connection", "data", "id", "link", "reply", "request_id", "server_life", "version")
+
+    def __init__(self, number: int, link: Link, send: Send, connection: int, reply: int, api: str, data: bytes) -> None:
+        self.id = number
+        self.link = link
+        self.connection = connection
+        self.request_id = send.request_id
+        self.version = send.version
+        self.reply = reply
+        self.api = api
+        self.data = data
+        self.server_life = 0
+
+    @property
+    def sender(self) -> str:
+        """The actor that sent it."""
+        return self.link.server if self.reply else self.link.client
+
+    @property
+    def receiver(self) -> str:
+        """The actor it goes to."""
+        return self.link.client if self.reply else self.link.server
+
+
+class Rule:
+    """Judges packets while it is installed; the first rule that does not pass decides. Counts what it decided."""
+
+    def __init__(self) -> None:
+        self.hits = 0
+        self.waiting: list[Packet] = []
+
+    def judge(self, packet: Packet) -> Judgement:
+        """The verdict on one packet."""
+        raise NotImplementedError
+
+
+class Network:
+    """Links, latency and rules. ``tell`` reports a later verdict on a packet, with its arrival (-1: none)."""
+
+    def __init__(
+        self,
+        agenda: Agenda,
+        seed: int,
+        hosts: dict[str, Host],
+        latency_us: tuple[int, int],
+        links_us: Mapping[tuple[str, str], tuple[int, int]],
+        tell: Callable[[Packet, Verdict, int], None],
+    ) -> None:
+        self.agenda = agenda
+        self.seed = seed
+        self.hosts = hosts
+        self.latency_us = latency_us
+        self.links_us = links_us
+        """Least and most latency between two hosts, where it differs."""
+        self.rules: list[Rule] = []
+        self.now_us = 0
+        self.packets = 0
+        self.watch_arrivals: Callable[[Packet, Any], None] | None = None
+        self._tell = tell
+        self._connections: dict[int, Link] = {}
+        self._last_connection = 0
+        self.arrived = 0
+        """The number of the packet that came to the current turn."""
+
+    # --- sending -----------------------------------------------------------------------------------------------
+
+    def send(self, actor: Actor, send: Send) -> tuple[Packet, Verdict, int]:
+        """Seal and dispatch; the packet, what became of it, and when it will arrive (-1 when it will not)."""
+        self.packets = number = self.packets + 1
+        if send.connection:
+            link = self._connections.get(send.connection)
+            reply, connection = 1, send.connection
+            if link is None:
+                link = self._link(send.to, actor.name, 0)
+                dead = True
+            else:
+                dead = link.broken or link.connection != connection
+        else:
+            link = actor.links.get(send.to)
+            if link is None:
+                link = actor.links[send.to] = self._link(actor.name, send.to, actor.life)
+            if not link.connection:
+                self._open(link, actor)
+            reply, connection, dead = 0, link.connection, link.broken
+        packet = Packet(number, link, send, connection, reply, _API[type(send[4])], seal_mail(send[4], send[3]))
+        if dead:
+            return packet, Verdict.LOST, -1
+        extra_us = 0
+        if (self.rules and not link.local) or link.held[reply] is not None:
+            judgement = self._judge(packet)
+            if judgement is DROP:
+                self.break_link(link)
+                return packet, Verdict.LOST, -1
+            if judgement is HOLD:
+                return packet, Verdict.HELD, -1
+            if type(judgement) is Delay:
+                extra_us = judgement.extra_us
+        return packet, Verdict.SENT, self._dispatch(packet, extra_us)
+
+    def _judge(self, packet: Packet) -> Judgement:
+        before = packet.link.held[packet.reply]
+        if before is not None:
+            before.waiting.append(packet)
+            return HOLD
+        for rule in self.rules:
+            judgement = rule.judge(packet)
+            if judgement is not PASS:
+                rule.hits += 1
+                if judgement is HOLD:
+                    rule.waiting.append(packet)
+                    packet.link.held[packet.reply] = rule
+                return judgement
+        return PASS
+
+    def _dispatch(self, packet: Packet, extra_us: int = 0) -> int:
+        link, way = packet.link, packet.reply
+        due_us = self.now_us + link.least_us + ((link.bits(32) * link.span) >> 32) + extra_us
+        if due_us <= link.next_us[way]:
+            due_us = link.next_us[way] + 1
+        link.next_us[way] = due_us
+        if way:
+            self.agenda.push(due_us, self._reply_arrives, packet)
+        else:
+            server_host = link.server_host
+            packet.server_life = server_host.life if server_host is not None and server_host.running else 0
+            self.agenda.push(due_us, self._request_arrives, packet)
+        return due_us
+
+    def _link(self, client: str, server: str, life: int) -> Link:
+        ends = host_of(client), host_of(server)
+        latency_us = self.links_us.get(ends) or self.links_us.get(ends[::-1]) or self.latency_us
+        if ends[0] == ends[1]:
+            latency_us = LOOPBACK_US
+        hosts = self.hosts.get(ends[0]), self.hosts.get(ends[1])
+        return Link(client, server, hosts, latency_us, Stream(self.seed, f"net/{client}.{life}>{server}"))
+
+    def _open(self, link: Link, actor: Actor) -> None:
+        """A new connection: its handshake costs a round trip before the first packet leaves."""
+        self._last_connection = link.connection = self._last_connection + 1
+        self._connections[link.connection] = link
+        link.broken = False
+        link.client_life = actor.life
+        link.server_life = 0
+        link.held = [None, None]
+        handshake_us = 2 * (link.latency_us())
+        link.next_us = [max(link.next_us[0], self.now_us + handshake_us), link.next_us[1]]
+
+    # --- arriving ----------------------------------------------------------------------------------------------
+
+    def _request_arrives(self, entry: Entry) -> Turn | None:
+        packet: Packet = entry[4]
+        link = packet.link
+        host = link.server_host
+        if host is None or not host.running:
+            silent = host is not None and host.condition is Condition.SILENT
+            self._tell(packet, Verdict.VANISHED if silent else Verdict.REFUSED, -1)
+            if not silent:
+                self._reset(link, packet.connection)
+            return None
+        if host.condition is Condition.PAUSED:
+            host.held.append(entry)
+            return None
+        current = link.connection == packet.connection
+        if current and link.server_life == 0:
+            link.server_life = host.life
+        if (link.server_life if current else packet.server_life) != host.life:
+            self._tell(packet, Verdict.REFUSED, -1)
+            self._reset(link, packet.connection)
+            return None
+        return self._deliver(packet, host.actors[link.server])
+
+    def _reply_arrives(self, entry: Entry) -> Turn | None:
+        packet: Packet = entry[4]
+        link = packet.link
+        host = link.client_host
+        if host is None or not host.running or host.life != link.client_life or link.connection != packet.connection:
+            self._tell(packet, Verdict.VANISHED, -1)
+            return None
+        if host.condition is Condition.PAUSED:
+            host.held.append(entry)
+            return None
+        return self._deliver(packet, host.actors[link.client])
+
+    def _deliver(self, packet: Packet, actor: Actor) -> Turn | None:
+        try:
+            message = open_mail(packet.data)
+        except Unreadable:
+            self._tell(packet, Verdict.UNREADABLE, -1)
+            self.break_link(packet.link)
+            return None
+        if self.watch_arrivals is not None:
+            self.watch_arrivals(packet, message)
+        event = Received(packet.sender, packet.connection, packet.request_id, packet.version, message)
+        self.arrived = packet.id
+        return actor, event
+
+    # --- connections -------------------------------------------------------------------------------------------
+
+    def hang_up(self, actor: Actor, peer: str) -> None:
+        """The client closes its connection; the other end learns it behind what is on its way."""
+        link = actor.links.get(peer)
+        if link is not None and link.connection:
+            self._forget(link)
+            self._tell_server(link)
+
+    def break_link(self, link: Link) -> None:
+        """The connection is gone; each end learns it behind what is on its way to it."""
+        if not link.connection or link.broken:
+            return
+        link.broken = True
+        self._tell_client(link)
+        self._tell_server(link)
+
+    def break_between(self, first: str, second: str) -> int:
+        """Break every connection between two hosts; how many."""
+        links = [
+            link
+            for link in self._connections.values()
+            if not link.broken and {host_of(link.client), host_of(link.server)} == {first, second}
+        ]
+        for link in links:
+            self.break_link(link)
+        return len(links)
+
+    def host_down(self, host: Host, silent: bool) -> None:
+        """A host's process ended. ``silent``: nobody is told; else its connections are reset."""
+        for link in [link for link in self._connections.values() if link.client_host is host]:
+            self._forget(link)
+            if not silent:
+                self._tell_server(link)
+        if not silent:
+            for link in [link for link in self._connections.values() if link.server_host is host]:
+                self.break_link(link)
+
+    def _reset(self, link: Link, connection: int) -> None:
+        if link.connection == connection and not link.broken:
+            link.broken = True
+            self._tell_client(link)
+
+    def _forget(self, link: Link) -> None:
+        self._connections.pop(link.connection, None)
+        link.connection = 0
+
+    def _tell_client(self, link: Link) -> None:
+        due_us = max(self.now_us + link.least_us, link.next_us[1] + 1)
+        link.next_us[1] = due_us
+        self.agenda.push(due_us, self._client_learns, (link, link.connection))
+
+    def _tell_server(self, link: Link) -> None:
+        if link.server_life:
+            due_us = max(self.now_us + link.least_us, link.next_us[0] + 1)
+            link.next_us[0] = due_us
+            self.agenda.push(due_us, self._server_learns, (link, link.server_life))
+
+    def _client_learns(self, entry: Entry) -> Turn | None:
+        link, connection = entry[4]
+        host = link.client_host
+        if link.connection != connection or host is None or not host.running or host.life != link.client_life:
+            return None
+        if host.condition is Condition.PAUSED:
+            host.held.append(entry)
+            return None
+        self._forget(link)
+        return host.actors[link.client], LinkDown(link.server)
+
+    def _server_learns(self, entry: Entry) -> Turn | None:
+        link, life = entry[4]
+        host = link.server_host
+        if host is None or not host.running or host.life != life:
+            return None
+        if host.condition is Condition.PAUSED:
+            host.held.append(entry)
+            return None
+        return host.actors[link.server], LinkDown(link.client)
+
+    # --- rules -------------------------------------------------------------------------------------------------
+
+    def install(self, rule: Rule) -> None:
+        """Judge packets by this rule too, after those that are there."""
+        self.rules.append(rule)
+
+    def remove(self, rule: Rule) -> None:
+        """Take a rule away; what it held goes on, in the order it was sent."""
+        self.rules.remove(rule)
+        waiting, rule.waiting = rule.waiting, []
+        for packet in waiting:
+            if packet.link.held[packet.reply] is rule:
+                packet.link.held[packet.reply] = None
+        for packet in waiting:
+            if self.rules or packet.link.held[packet.reply] is not None:
+                judgement = self._judge(packet)
+                if judgement is HOLD:
+                    continue
+                if judgement is DROP:
+                    self._tell(packet, Verdict.LOST, -1)
+                    self.break_link(packet.link)
+                    continue
+            self._tell(packet, Verdict.RELEASED, self._dispatch(packet))

@@ -1,0 +1,377 @@
+"""The world: time, order, hosts, and the one place where a machine's effects happen.
+
+The agenda's next entry comes to at most one turn: an event for one actor. A drive takes turns one after the other; in a
+turn the machine steps, the step is recorded, its effects are performed, those who watch are told. Nothing else runs in
+between, so the order of turns is the order of everything, and the trace is a function of the scenario and the seed.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from heapq import heappop
+from typing import Any, Protocol
+
+from kemu.actors.machine import (
+    Append,
+    Appended,
+    Event,
+    Hangup,
+    Loaded,
+    Note,
+    Send,
+    StartTimer,
+    StopTimer,
+    TimerFired,
+    TimerKey,
+    Told,
+)
+from kemu.emulator import facts
+from kemu.emulator.engine.agenda import Agenda, Entry
+from kemu.emulator.engine.chance import Stream
+from kemu.emulator.engine.hosts import Actor, Condition, Disk, DiskWrite, Host, MachineFactory, Timer, Turn
+from kemu.emulator.engine.network import Network, Packet, Verdict
+from kemu.emulator.trace.rows import APPEND, HANGUP, NOTE, SEND, START_TIMER, STOP_TIMER, event_row
+from kemu.emulator.trace.traces import TraceWriter
+from kemu.protocol.commands import Start
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.wire.values import to_row
+
+
+class Observer(Protocol):
+    """Watches facts: checkers, metrics, triggers, live printing.
+
+    An observer with a method ``wants(type) -> bool`` is shown facts of these types only.
+    """
+
+    def see(self, seen: facts.Seen) -> None:
+        """Take one fact."""
+        ...
+
+
+PacketRow = tuple[int, int, str, str, int, str, int, str, int]
+"""As ``TraceWriter.packet`` takes it."""
+
+
+class MachineBroke(Exception):
+    """A machine failed an assertion or raised: our mistake. Its event is the last step of the trace."""
+
+
+class World:
+    """Hosts in virtual time. Knows no scenario: ``cluster`` builds and ``injector`` disturbs it through its verbs."""
+
+    def __init__(
+        self,
+        seed: int,
+        writer: TraceWriter,
+        *,
+        latency_us: tuple[int, int] = (200, 2_000),
+        links_us: Mapping[tuple[str, str], tuple[int, int]] | None = None,
+        append_us: int = 500,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        self.seed = seed
+        self.writer = writer
+        self.now_us = 0
+        self.steps = 0
+        self.agenda = Agenda(Stream(seed, "ties"))
+        self.hosts: dict[str, Host] = {}
+        self.network = Network(self.agenda, seed, self.hosts, latency_us, links_us or {}, self._record_packet)
+        self._observers = tuple(observers)
+        self._watching: dict[type, tuple[Callable[[facts.Seen], None], ...]] = {}
+        """Who sees facts of a type; filled as types turn up."""
+        self.append_us = append_us
+        self.stopped = ""
+        """Why the run is over; "" while it is not."""
+        self.watch_sends: Callable[[Packet, Any], None] | None = None
+        self.started: Callable[[Host], None] = _ignore
+        """Called when a host starts: by the cluster, to tell it its part."""
+        self.went_down: Callable[[Host], None] = _ignore
+        self.actor_came: Callable[[Actor], None] = _ignore
+        """Called by start and end of an actor's life: by the Trio drive, which gives it a task."""
+        self.actor_went: Callable[[Actor], None] = _ignore
+
+    # --- time --------------------------------------------------------------------------------------------------
+
+    def next_turn(self, until_us: int) -> Turn | None:
+        """Take entries from the agenda until one comes to a turn; None when nothing is due until then."""
+        heap = self.agenda.heap
+        while heap and not self.stopped:
+            if heap[0][0] > until_us:
+                break
+            entry = heappop(heap)
+            self.now_us = self.network.now_us = entry[0]
+            turn: Turn | None = entry[3](entry)
+            if turn is not None:
+                return turn
+        if not self.stopped and self.now_us < until_us:
+            self.now_us = self.network.now_us = until_us
+        return None
+
+    def next_due_us(self) -> int | None:
+        """When the next entry is due."""
+        return self.agenda.heap[0][0] if self.agenda.heap else None
+
+    def at(self, due_us: int, action: Callable[[], None]) -> None:
+        """Do something at a time, before whatever machines do then."""
+        self.agenda.push_in_order(max(due_us, self.now_us), _call, action)
+
+    # --- turns -------------------------------------------------------------------------------------------------
+
+    def take_turn(self, actor: Actor, event: Event) -> None:
+        """Step, record, perform, tell."""
+        host = actor.host
+        now_us = self.now_us
+        local_us = now_us if host.steady else host.local_us(now_us)
+        self.steps = seq = self.steps + 1
+        event_made = event_row(event, self.network.arrived)
+        try:
+            effects: Sequence[Any] = actor.machine.step(local_us, event)
+        except Exception as error:
+            self.writer.broken(
+                seq, now_us, actor.name, actor.life, local_us, event_made, f"{type(error).__name__}: {error}"
+            )
+            raise MachineBroke(f"{actor.name} at {now_us} us, step {seq}: {type(error).__name__}: {error}") from error
+        rows: list[tuple[Any, ...]] = []
+        noted: list[Any] | None = None
+        sent: list[PacketRow] | None = None
+        for effect in effects:
+            kind = type(effect)
+            if kind is Send:
+                packet, verdict, due_us = self.network.send(actor, effect)
+                to, connection, request_id = effect[:3]
+                data = packet.data
+                rows.append((SEND, packet.id, to, connection, request_id, data))
+                record: PacketRow = (
+                    packet.id,
+                    now_us,
+                    actor.name,
+                    to,
+                    packet.connection,
+                    packet.api,
+                    len(data),
+                    verdict,
+                    due_us,
+                )
+                if sent is None:
+                    sent = [record]
+                else:
+                    sent.append(record)
+                if self.watch_sends is not None:
+                    self.watch_sends(packet, effect[4])
+            elif kind is StartTimer:
+                rows.append((START_TIMER, *effect))
+                self._start_timer(actor, effect[0], effect[1])
+            elif kind is Note:
+                fact = effect[0]
+                rows.append((NOTE, to_row(fact)))
+                if noted is None:
+                    noted = [fact]
+                else:
+                    noted.append(fact)
+            elif kind is StopTimer:
+                rows.append((STOP_TIMER, *effect))
+                timer = actor.timers.get(effect[0])
+                if timer is not None:
+                    timer.due_us = -1
+            elif kind is Append:
+                rows.append((APPEND, *effect))
+                self._append(actor, effect)
+            else:
+                assert kind is Hangup, effect
+                rows.append((HANGUP, *effect))
+                self.network.hang_up(actor, effect[0])
+        self.writer.step(seq, now_us, actor.name, actor.life, local_us, event_made, rows)
+        if sent is not None:
+            for record in sent:
+                self.writer.packet(*record)
+        if noted is not None:
+            for fact in noted:
+                watchers = self._watching.get(type(fact))
+                if watchers is None:
+                    watchers = self._watchers_of(type(fact))
+                if watchers:
+                    seen = facts.Seen(seq, now_us, actor.name, actor.life, fact)
+                    for see in watchers:
+                        see(seen)
+        if actor.machine.finished and host.running:
+            self.take_down(host, Condition.CLOSED)
+
+    def watch(self, observers: Sequence[Observer]) -> None:
+        """From now on these see every fact they want, in this order."""
+        self._observers = tuple(observers)
+        self._watching = {}
+
+    def _watchers_of(self, kind: type) -> tuple[Callable[[facts.Seen], None], ...]:
+        found = tuple(observer.see for observer in self._observers if getattr(observer, "wants", _wants_all)(kind))
+        self._watching[kind] = found
+        return found
+
+    def report(self, fact: Any) -> None:
+        """A fact of the world: recorded, and told to those who watch."""
+        self.writer.fact(self.steps, self.now_us, fact)
+        seen = facts.Seen(self.steps, self.now_us, "", 0, fact)
+        for see in self._watching.get(type(fact)) or self._watchers_of(type(fact)):
+            see(seen)
+
+    def _record_packet(self, packet: Packet, verdict: Verdict, due_us: int) -> None:
+        link = packet.link
+        sender, to = (link.server, link.client) if packet.reply else (link.client, link.server)
+        self.writer.packet(
+            packet.id, self.now_us, sender, to, packet.connection, packet.api, len(packet.data), verdict, due_us
+        )
+
+    # --- timers ------------------------------------------------------------------------------------------------
+
+    def _start_timer(self, actor: Actor, key: TimerKey, after_us: int) -> None:
+        host = actor.host
+        due_us = self.now_us + (host.world_span_us(after_us) if host.ppm else after_us)
+        timer = actor.timers.get(key)
+        if timer is None:
+            timer = actor.timers[key] = Timer(actor, key)
+        timer.due_us = due_us
+        if timer.queued_us < 0 or due_us < timer.queued_us:
+            timer.queued_us = due_us
+            timer.queued_seq = self.agenda.push(due_us, self._timer_due, timer)
+
+    def _timer_due(self, entry: Entry) -> Turn | None:
+        timer: Timer = entry[4]
+        if timer.queued_seq != entry[2]:
+            return None
+        actor = timer.actor
+        host = actor.host
+        if host.actors.get(actor.name) is not actor:
+            return None
+        if timer.due_us < 0:
+            del actor.timers[timer.key]
+            return None
+        if timer.due_us > self.now_us:
+            timer.queued_us = timer.due_us
+            timer.queued_seq = self.agenda.push(timer.due_us, self._timer_due, timer)
+            return None
+        if host.condition is Condition.PAUSED:
+            host.held.append(entry)
+            return None
+        del actor.timers[timer.key]
+        return actor, TimerFired(timer.key)
+
+    # --- disks -------------------------------------------------------------------------------------------------
+
+    def _append(self, actor: Actor, effect: Append) -> None:
+        disk = actor.host.disk
+        write = disk.issue(actor, effect.log, effect.records, effect.token)
+        due_us = max(self.now_us + self.append_us, disk.due_us.get(effect.log, 0) + 1)
+        disk.due_us[effect.log] = due_us
+        self.agenda.push(due_us, self._append_done, write)
+
+    def _append_done(self, entry: Entry) -> Turn | None:
+        write: DiskWrite = entry[4]
+        actor = write.actor
+        disk = actor.host.disk
+        if disk.pending.get(write.number) is not write:
+            return None
+        return self._deliver(actor, Appended(write.token, ErrorCode.NONE, disk.finish(write)))
+
+    def fail_writes(self, host: Host, log: str, error: ErrorCode) -> None:
+        """What is on its way to a log fails; its writers are told."""
+        for write in host.disk.fail(log):
+            self.agenda.push_in_order(self.now_us, self._event_due, (write.actor, Appended(write.token, error, -1)))
+
+    # --- events from outside -----------------------------------------------------------------------------------
+
+    def tell(self, actor_name: str, command: object) -> bool:
+        """Tell an actor a command, as an event of its own; False when it does not run."""
+        host = self.hosts.get(actor_name.partition("/")[0])
+        actor = host.actors.get(actor_name) if host is not None else None
+        if actor is None:
+            return False
+        self.agenda.push_in_order(self.now_us, self._event_due, (actor, Told(command)))
+        return True
+
+    def _event_due(self, entry: Entry) -> Turn | None:
+        return self._deliver(*entry[4])
+
+    def _deliver(self, actor: Actor, event: Event) -> Turn | None:
+        host = actor.host
+        if host.actors.get(actor.name) is not actor:
+            return None
+        if host.condition is Condition.PAUSED:
+            host.held.append((self.now_us, 0, 0, self._event_due, (actor, event)))
+            return None
+        return actor, event
+
+    # --- hosts -------------------------------------------------------------------------------------------------
+
+    def add_host(self, name: str, factories: dict[str, MachineFactory]) -> Host:
+        """A host that does not run yet."""
+        assert name not in self.hosts, f"host {name} exists"
+        host = self.hosts[name] = Host(name, factories)
+        return host
+
+    def start(self, host: Host, *, keep_disk: bool = True) -> None:
+        """Begin a host's next life."""
+        assert not host.running, f"{host.name} runs already"
+        if not keep_disk:
+            host.disk = Disk()
+        host.life += 1
+        host.condition = Condition.UP
+        host.running = True
+        self.report(facts.HostStarted(host=host.name, life=host.life, kept_disk=keep_disk))
+        for name, factory in host.factories.items():
+            machine = factory(host.life)
+            machine.now_us = host.local_us(self.now_us)
+            actor = host.actors[name] = Actor(name, host, machine)
+            self.actor_came(actor)
+        for name, actor in host.actors.items():
+            if name == host.name:
+                for log in sorted(host.disk.logs):
+                    if not log.startswith("__"):
+                        records = tuple(host.disk.logs[log])
+                        self.agenda.push_in_order(self.now_us, self._event_due, (actor, Loaded(log, records)))
+            self.tell(name, Start())
+        self.started(host)
+
+    def take_down(self, host: Host, how: Condition) -> None:
+        """End a host's life: by power cut (SILENT), by a dying process (CRASHED), or because it ended (CLOSED)."""
+        assert host.running, f"{host.name} is down already"
+        if how is Condition.SILENT:
+            host.disk.power_cut(Stream(self.seed, f"disk/{host.name}/life {host.life}"))
+        else:
+            host.disk.process_died()
+        host.condition = how
+        host.running = False
+        actors = list(host.actors.values())
+        host.actors = {}
+        host.held = []
+        self.network.host_down(host, silent=how is Condition.SILENT)
+        for actor in actors:
+            self.actor_went(actor)
+        self.report(facts.HostDown(host=host.name, life=host.life, how=how.value))
+        self.went_down(host)
+
+    def pause(self, host: Host) -> None:
+        """The host stands still."""
+        if host.condition is Condition.UP:
+            host.condition = Condition.PAUSED
+            self.report(facts.HostPaused(host=host.name))
+
+    def resume(self, host: Host) -> None:
+        """The host goes on: what waited comes first, in the order it would have come."""
+        if host.condition is Condition.PAUSED:
+            host.condition = Condition.UP
+            self.report(facts.HostResumed(host=host.name))
+            held, host.held = host.held, []
+            for entry in held:
+                seq = self.agenda.push_in_order(self.now_us, entry[3], entry[4])
+                if type(entry[4]) is Timer and entry[4].queued_seq == entry[2]:
+                    entry[4].queued_seq = seq
+                    entry[4].queued_us = self.now_us
+
+
+def _call(entry: Entry) -> None:
+    entry[4]()
+
+
+def _wants_all(_: type) -> bool:
+    return True
+
+
+def _ignore(_: Any) -> None:
+    return None

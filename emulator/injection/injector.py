@@ -1,0 +1,140 @@
+"""Carries out a plan: does each entry at its time or when its trigger is seen, and knows which ones took effect."""
+
+from collections.abc import Callable
+from typing import Any
+
+from kemu.emulator import facts
+from kemu.emulator.cluster.cluster import Cluster
+from kemu.emulator.engine.network import Packet
+from kemu.emulator.engine.rules import said_api
+from kemu.emulator.facts import Seen
+from kemu.emulator.injection.applying import APPLY, COUNTED_BY_NOTES
+from kemu.emulator.injection.ongoing import Ongoing
+from kemu.emulator.plan import actions as faults
+from kemu.emulator.plan.entries import At, Noted, Plan, Receives, Sends, When
+from kemu.emulator.plan.words import describe_action
+from kemu.protocol.names import host_of
+from kemu.protocol.notes.groups import AnswerInjected
+from kemu.protocol.notes.replication import StoreFaultHit
+
+
+class _Watch:
+    """A trigger that still waits, and how many sightings it lacks."""
+
+    def __init__(self, index: int, entry: When) -> None:
+        self.index = index
+        self.entry = entry
+        self.left = max(1, entry.trigger.nth)
+
+
+class Injector:
+    """One run's plan: its times, its triggers, and how often each entry took effect."""
+
+    def __init__(self, cluster: Cluster, plan: Plan) -> None:
+        self.cluster = cluster
+        self.world = cluster.world
+        self.plan = plan
+        self._ongoing = Ongoing(cluster, len(plan))
+        self._on_send: list[_Watch] = []
+        self._on_arrival: list[_Watch] = []
+        self._on_note: list[_Watch] = []
+
+    def arm(self) -> None:
+        """Put the plan on the agenda and begin to watch for its triggers."""
+        for index, entry in enumerate(self.plan):
+            if isinstance(entry, At):
+                self.world.at(entry.at_us, self._doing(index, entry.action))
+            elif isinstance(entry.trigger, Sends):
+                self._on_send.append(_Watch(index, entry))
+            elif isinstance(entry.trigger, Receives):
+                self._on_arrival.append(_Watch(index, entry))
+            else:
+                self._on_note.append(_Watch(index, entry))
+        if self._on_send:
+            self.world.watch_sends = self._sent
+        if self._on_arrival:
+            self.world.network.watch_arrivals = self._arrived
+
+    def heal(self) -> None:
+        """End everything that lasts; stop watching; start what is to run."""
+        self._on_send, self._on_arrival, self._on_note = [], [], []
+        self._ongoing.end_all()
+        self.cluster.revive()
+
+    def counts(self) -> list[int]:
+        """How often each entry of the plan took effect; 0 is a fault that never fired."""
+        return self._ongoing.counts()
+
+    # --- triggers ----------------------------------------------------------------------------------------------
+
+    def wants(self, kind: type) -> bool:
+        """Notes that some entry of the plan waits for, and those that tell of an entry's effect."""
+        notes = {
+            entry.trigger.note for entry in self.plan if isinstance(entry, When) and isinstance(entry.trigger, Noted)
+        }
+        return kind in (AnswerInjected, StoreFaultHit) or kind.__name__ in notes
+
+    def see(self, seen: Seen) -> None:
+        """Look whether a note triggers something, or shows that an entry took effect."""
+        fact = seen.fact
+        if type(fact) is AnswerInjected:
+            self._ongoing.count_injected(fact)
+        elif type(fact) is StoreFaultHit:
+            self._ongoing.count_hit(fact)
+        for watch in list(self._on_note):
+            trigger = watch.entry.trigger
+            assert isinstance(trigger, Noted)
+            if type(fact).__name__ == trigger.note and all(
+                _plain(getattr(fact, name)) == wanted for name, wanted in trigger.fields
+            ):
+                self._sighted(watch, self._on_note)
+
+    def _sent(self, packet: Packet, message: Any) -> None:
+        for watch in list(self._on_send):
+            if self._matches(watch, packet, message):
+                self._sighted(watch, self._on_send)
+
+    def _arrived(self, packet: Packet, message: Any) -> None:
+        for watch in list(self._on_arrival):
+            if self._matches(watch, packet, message):
+                self._sighted(watch, self._on_arrival)
+
+    def _matches(self, watch: _Watch, packet: Packet, message: Any) -> bool:
+        trigger = watch.entry.trigger
+        assert not isinstance(trigger, Noted)
+        if said_api(packet) != trigger.api:
+            return False
+        if trigger.generation is not None and getattr(message, "generation", None) != trigger.generation:
+            return False
+        by, to = (packet.receiver, packet.sender) if isinstance(trigger, Receives) else (packet.sender, packet.receiver)
+        return self._is(trigger.by, by) and self._is(trigger.to, to)
+
+    def _is(self, wanted: str, actor: str) -> bool:
+        return not wanted or self.cluster.resolve(wanted) == host_of(actor)
+
+    def _sighted(self, watch: _Watch, among: list[_Watch]) -> None:
+        watch.left -= 1
+        if watch.left == 0:
+            among.remove(watch)
+            self.world.at(self.world.now_us + watch.entry.after_us, self._doing(watch.index, watch.entry.action))
+
+    # --- doing -------------------------------------------------------------------------------------------------
+
+    def _doing(self, index: int, action: faults.Action) -> Callable[[], None]:
+        def do() -> None:
+            self._do(index, action)
+
+        return do
+
+    def _do(self, index: int, action: faults.Action) -> None:
+        kind = faults.kind_of(action)
+        outcome = APPLY[type(action)](self._ongoing, index, action)
+        effective = outcome is None
+        text = describe_action(action) + ("" if effective else f": no effect, {outcome}")
+        if effective and index not in self._ongoing.rules and not isinstance(action, COUNTED_BY_NOTES):
+            self._ongoing.fired[index] += 1
+        self.world.report(facts.FaultApplied(index=index, kind=kind, text=text))
+
+
+def _plain(given: Any) -> Any:
+    return given.name if hasattr(given, "name") and hasattr(given, "value") else given

@@ -1,0 +1,197 @@
+"""What a run cost in the control plane: who controlled, who led, how long nobody did or too few replicas were in sync.
+
+A part of ``emulator.metrics.metrics``. The truth is the metadata store's (``NodeWritten`` is the moment a leader or an
+ISR changed, whether or not the writer lived to hear of it).
+
+* A partition is *led* from the moment the broker that the store names has taken up its office (``BecameLeader``) until
+  the store names another, or the broker follows, stops, goes down or stands still. It is *leaderless* otherwise, from
+  the first time it was led on until it is deleted.
+* It is *under-replicated* while fewer replicas are in the ISR than it has, and *under min ISR* while fewer are than
+  ``min.insync.replicas``.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kemu.emulator.facts import HostDown, HostPaused, HostResumed, Seen, TopicReplicated
+from kemu.protocol.names import TopicPartition, host_of
+from kemu.protocol.nodes import PartitionState, partition_of_state, read_state, read_topic, topic_of
+from kemu.protocol.notes.replication import (
+    BecameController,
+    BecameFollower,
+    BecameLeader,
+    ControllerReady,
+    LeaderElectedForPartition,
+    NodeWritten,
+    ReplicaStopped,
+)
+
+
+class _Spans:
+    """How long something was so, by partition."""
+
+    def __init__(self) -> None:
+        self._since: dict[TopicPartition, int] = {}
+        self._spent: dict[TopicPartition, int] = {}
+
+    def put(self, at: TopicPartition, is_so: bool, now_us: int) -> None:
+        """From now on it is so, or is not."""
+        if is_so:
+            self._since.setdefault(at, now_us)
+        elif at in self._since:
+            spent = now_us - self._since.pop(at)
+            if spent:
+                self._spent[at] = self._spent.get(at, 0) + spent
+
+    def finish(self, now_us: int) -> None:
+        """Whatever is so still, was so until now."""
+        for at in list(self._since):
+            self.put(at, False, now_us)
+
+    def report(self) -> dict[str, int]:
+        """Microseconds by "topic-0", of partitions of which it was ever so."""
+        return {f"{topic}-{number}": spent for (topic, number), spent in sorted(self._spent.items())}
+
+
+class Leading:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self.controllers: list[dict[str, int | None]] = []
+        self.elections: dict[str, int] = {}
+        self.leader_changes = 0
+        self.isr_shrinks = 0
+        self.isr_expands = 0
+        self._leaderless, self._under_min_isr, self._under_replicated = _Spans(), _Spans(), _Spans()
+        self._replicas: dict[TopicPartition, int] = {}
+        self._min_isr: dict[str, int] = {}
+        self._states: dict[TopicPartition, PartitionState] = {}
+        self._acting: dict[TopicPartition, str] = {}
+        """Who leads: the actor that last said so and was neither deposed nor down since."""
+        self._was_led: dict[TopicPartition, None] = {}
+        self._paused: set[str] = set()
+        self.on: Mapping[type, Callable[[Seen, Any], None]] = {
+            TopicReplicated: self._topic,
+            NodeWritten: self._written,
+            BecameLeader: self._leads,
+            BecameFollower: self._leads_no_more,
+            ReplicaStopped: self._leads_no_more,
+            HostDown: self._down,
+            HostPaused: self._stands_still,
+            HostResumed: self._goes_on,
+            BecameController: self._controls,
+            ControllerReady: self._is_ready,
+            LeaderElectedForPartition: self._elected,
+        }
+
+    def finish(self, at_us: int) -> None:
+        """The run is over."""
+        for spans in (self._leaderless, self._under_min_isr, self._under_replicated):
+            spans.finish(at_us)
+
+    def report(self) -> dict[str, Any]:
+        """JSON-ready figures; {} where no broker replicates."""
+        if not self._min_isr:
+            return {}
+        return {
+            "controllers": self.controllers,
+            "elections": dict(sorted(self.elections.items())),
+            "leader_changes": self.leader_changes,
+            "isr_shrinks": self.isr_shrinks,
+            "isr_expands": self.isr_expands,
+            "leaderless_us": self._leaderless.report(),
+            "under_min_isr_us": self._under_min_isr.report(),
+            "under_replicated_us": self._under_replicated.report(),
+        }
+
+    # --- what the store says -----------------------------------------------------------------------------------
+
+    def _topic(self, seen: Seen, fact: TopicReplicated) -> None:
+        self._min_isr[fact.topic] = fact.min_isr
+
+    def _written(self, seen: Seen, fact: NodeWritten) -> None:
+        at = partition_of_state(fact.path)
+        if at is None:
+            topic = topic_of(fact.path)
+            if topic and fact.what != "deleted":
+                self._assigned(topic, fact.data)
+            return
+        before = self._states.pop(at, None)
+        if fact.what == "deleted":
+            self._acting.pop(at, None)
+            self._was_led.pop(at, None)
+            for spans in (self._leaderless, self._under_min_isr, self._under_replicated):
+                spans.put(at, False, seen.at_us)
+            return
+        state = self._states[at] = read_state(fact.data)
+        in_sync = len(state.isr)
+        self._under_replicated.put(at, in_sync < self._replicas[at], seen.at_us)
+        self._under_min_isr.put(at, in_sync < self._min_isr[at[0]], seen.at_us)
+        if before is not None:
+            self.isr_shrinks += in_sync < len(before.isr)
+            self.isr_expands += in_sync > len(before.isr)
+            if before.leader != state.leader:
+                self.leader_changes += 1
+                self._acting.pop(at, None)
+                self._look(at, seen.at_us)
+
+    def _assigned(self, topic: str, data: bytes) -> None:
+        """Replicas that a reassignment is adding do not count yet (KIP-455)."""
+        for number, assignment in read_topic(data).items():
+            self._replicas[topic, number] = len(assignment.origin)
+
+    # --- who leads ---------------------------------------------------------------------------------------------
+
+    def _look(self, at: TopicPartition, now_us: int) -> None:
+        if at in self._was_led:
+            actor = self._acting.get(at)
+            self._leaderless.put(at, actor is None or host_of(actor) in self._paused, now_us)
+
+    def _leads(self, seen: Seen, fact: BecameLeader) -> None:
+        at = (fact.topic, fact.partition)
+        state = self._states.get(at)
+        # A broker that learns late of an office it has lost leads nobody.
+        if state is not None and f"b{state.leader}" == seen.actor and fact.leader_epoch <= state.leader_epoch:
+            self._acting[at] = seen.actor
+            self._was_led[at] = None
+            self._look(at, seen.at_us)
+
+    def _leads_no_more(self, seen: Seen, fact: BecameFollower | ReplicaStopped) -> None:
+        at = (fact.topic, fact.partition)
+        if self._acting.get(at) == seen.actor:
+            del self._acting[at]
+            self._look(at, seen.at_us)
+
+    def _led_by(self, host: str) -> list[TopicPartition]:
+        return [at for at, actor in self._acting.items() if host_of(actor) == host]
+
+    def _down(self, seen: Seen, fact: HostDown) -> None:
+        self._paused.discard(fact.host)
+        for at in self._led_by(fact.host):
+            del self._acting[at]
+            self._look(at, seen.at_us)
+
+    def _stands_still(self, seen: Seen, fact: HostPaused) -> None:
+        self._paused.add(fact.host)
+        for at in self._led_by(fact.host):
+            self._look(at, seen.at_us)
+
+    def _goes_on(self, seen: Seen, fact: HostResumed) -> None:
+        self._paused.discard(fact.host)
+        for at in self._led_by(fact.host):
+            self._look(at, seen.at_us)
+
+    # --- who controls ------------------------------------------------------------------------------------------
+
+    def _controls(self, seen: Seen, fact: BecameController) -> None:
+        row = {"broker": fact.broker_id, "controller_epoch": fact.controller_epoch}
+        self.controllers.append({**row, "from_us": seen.at_us, "ready_us": None})
+
+    def _is_ready(self, seen: Seen, fact: ControllerReady) -> None:
+        for row in self.controllers:
+            if row["controller_epoch"] == fact.controller_epoch:
+                row["ready_us"] = seen.at_us
+
+    def _elected(self, seen: Seen, fact: LeaderElectedForPartition) -> None:
+        strategy = f"{fact.strategy}, unclean" if fact.unclean else fact.strategy
+        self.elections[strategy] = self.elections.get(strategy, 0) + 1

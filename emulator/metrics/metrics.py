@@ -1,0 +1,109 @@
+"""What a run cost, from its facts alone: rebalances, downtime, duplicates, losses, lag.
+
+An observer as checkers are: live, over a trace, or inside Spark. What each figure means is said where it is counted:
+``emulator.metrics.rebalances``, ``emulator.metrics.serving`` (downtime, stops of the world),
+``emulator.metrics.progress`` (records), ``emulator.metrics.leading`` (controllers, leaders, ISRs). All times are
+microseconds of the world's clock.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from kemu.emulator.facts import Seen
+from kemu.emulator.metrics.leading import Leading
+from kemu.emulator.metrics.progress import Progress
+from kemu.emulator.metrics.rebalances import Rebalances
+from kemu.emulator.metrics.serving import Serving
+
+Handler = Callable[[Seen, Any], None]
+
+
+class Metrics:
+    """Feed it every fact in order, then ``finish``, then ask for the ``report``."""
+
+    def __init__(self) -> None:
+        self._rebalances = Rebalances()
+        self._serving = Serving(self._rebalances.stopped)
+        self._progress = Progress()
+        self._leading = Leading()
+        self._on: dict[type, tuple[Handler, ...]] = {}
+        for part in (self._rebalances.on, self._serving.on, self._progress.on, self._leading.on):
+            for kind, handler in part.items():
+                self._on[kind] = (*self._on.get(kind, ()), handler)
+        self._finished = False
+
+    def wants(self, kind: type) -> bool:
+        """Facts that some figure needs; a world need not show us others."""
+        return kind in self._on
+
+    def see(self, seen: Seen) -> None:
+        """Take one fact; those that do not matter cost one look-up."""
+        for handler in self._on.get(type(seen.fact), ()):
+            handler(seen, seen.fact)
+
+    def finish(self, at_us: int) -> None:
+        """The run is over at this time of the world."""
+        assert not self._finished, "a run ends once"
+        self._finished = True
+        self._serving.finish(at_us)
+        self._rebalances.finish()
+        self._progress.finish()
+        self._leading.finish(at_us)
+
+    def report(self) -> dict[str, Any]:
+        """JSON-ready figures.
+
+        Returns:
+            rebalances: one row each: group, generation (the last), reason, started_us, ended_us (None: not over),
+                members, rounds (join phases), moved (partitions), stop_the_world_us.
+            num_incompatible_rebalance: client -> how often it was told that incompatible members met (KIP-429's page).
+            downtime_us: "group/topic-partition" -> microseconds without anybody who serves it.
+            duplicates, lost, skipped, zombie_records, acknowledged_lost: counts of records. ``lost`` holds both kinds:
+                committed and never processed, and acknowledged and in no log (``acknowledged_lost`` alone).
+            records: appended, acknowledged, failed (given up by producers), processed.
+            lag: one row per group and partition: end_offset, committed, lag, max_lag.
+            replication: {} where no broker replicates; else controllers (broker, controller_epoch, from_us, ready_us),
+                elections (how many by strategy), leader_changes, isr_shrinks and isr_expands, and by
+                "topic-partition" leaderless_us, under_min_isr_us, under_replicated_us.
+            groups: the counts by group, and first_stable_us, commits (durable, per partition), commits_failed.
+        """
+        progress = self._progress
+        lost, skipped, lag = progress.lost(), progress.skipped(), progress.lag()
+        first_stable_us = self._rebalances.first_stable_us()
+        rebalanced: dict[str, int] = {}
+        for rebalance in self._rebalances.all:
+            rebalanced[rebalance.group] = rebalanced.get(rebalance.group, 0) + 1
+        groups = {
+            group: {
+                "first_stable_us": first_stable_us.get(group),
+                "rebalances": rebalanced.get(group, 0),
+                "processed": progress.processed.get(group, 0),
+                "duplicates": progress.duplicates.get(group, 0),
+                "lost": lost.get(group, 0),
+                "skipped": skipped.get(group, 0),
+                "zombie_records": progress.zombies.get(group, 0),
+                "commits": progress.commits.get(group, 0),
+                "commits_failed": progress.commits_failed.get(group, 0),
+                "lag": lag.get(group, 0),
+            }
+            for group in sorted(first_stable_us.keys() | lag.keys())
+        }
+        return {
+            "rebalances": [rebalance.row() for rebalance in self._rebalances.all],
+            "num_incompatible_rebalance": dict(sorted(self._rebalances.incompatible.items())),
+            "downtime_us": self._serving.downtime_us(),
+            "duplicates": sum(progress.duplicates.values()),
+            "lost": sum(lost.values()) + progress.acknowledged_lost,
+            "acknowledged_lost": progress.acknowledged_lost,
+            "skipped": sum(skipped.values()),
+            "zombie_records": sum(progress.zombies.values()),
+            "records": {
+                "appended": progress.appended,
+                "acknowledged": progress.acknowledged,
+                "failed": progress.produce_failed,
+                "processed": sum(progress.processed.values()),
+            },
+            "lag": progress.lags(),
+            "replication": self._leading.report(),
+            "groups": groups,
+        }

@@ -1,0 +1,242 @@
+"""What became of records: appended, processed, processed again, left out, lost, waiting (a part of the metrics).
+
+*Duplicates*: records a group processed more often than once, counted once for each time too many.
+
+*Lost*: records that count as done and were not: below the group's committed offset at the end, processed by nobody and
+not skipped in the open; and records whose producer has an acknowledgement and which are in no log any more.
+
+*Skipped* in the open: in the log, and left out by a reset of the position or an operator's commit (records from before
+the group's start among them).
+
+*Zombie records*: processed by a member after another one had received the partition in a later generation.
+
+*Lag* of a partition: its log's end minus the group's committed offset, or minus where the group began to read while
+nothing is committed.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from kemu.emulator.checkers.commits import COMMITTED
+from kemu.emulator.facts import Seen
+from kemu.emulator.watching.ranges import Ranges
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.names import NO_GENERATION, TopicPartition
+from kemu.protocol.notes.groups import (
+    AssignmentReceived,
+    CommitAnswered,
+    OffsetCommitted,
+    OffsetRemoved,
+    PartitionHosted,
+    PositionSet,
+    Processed,
+    ProduceFailed,
+    RecordsAcknowledged,
+    RecordsAppended,
+)
+
+
+class _Reading:
+    """One group on one partition."""
+
+    __slots__ = ("committed", "log", "max_lag", "newest", "processed", "skipped", "start")
+
+    def __init__(self, log: "_Log") -> None:
+        self.log = log
+        self.processed = Ranges()
+        self.skipped = Ranges()
+        self.committed: int | None = None
+        self.start: int | None = None
+        """The group's first position."""
+        self.max_lag = 0
+        self.newest: tuple[int, str] = (NO_GENERATION, "")
+        """The latest generation in which somebody received the partition, and who."""
+
+    @property
+    def lag(self) -> int:
+        """0 for a group that has no position yet."""
+        reached = self.committed if self.committed is not None else self.start
+        return 0 if reached is None else max(0, self.log.end - reached)
+
+    def look(self) -> None:
+        """Something changed: is the lag higher than ever?"""
+        self.max_lag = max(self.max_lag, self.lag)
+
+    def lost(self) -> int:
+        """Records below the committed offset that nobody processed and nobody skipped in the open."""
+        end = min(self.committed or 0, self.log.end)
+        return sum(
+            upto - at for first, last in self.processed.gaps(0, end) for at, upto in self.skipped.gaps(first, last)
+        )
+
+    def left_out(self) -> int:
+        """Records of the log that were skipped in the open and never processed."""
+        return sum(
+            upto - at
+            for first, last in self.skipped
+            for at, upto in self.processed.gaps(first, min(last, self.log.end))
+        )
+
+
+class _Log:
+    """One partition's records as its leader reports them."""
+
+    __slots__ = ("acknowledged", "end", "readings")
+
+    def __init__(self) -> None:
+        self.end = 0
+        self.acknowledged = Ranges()
+        self.readings: list[_Reading] = []
+
+
+class Progress:
+    """Counts of the whole run, and per group and partition."""
+
+    def __init__(self) -> None:
+        self.appended = 0
+        self.acknowledged = 0
+        self.produce_failed = 0
+        self.processed: dict[str, int] = {}
+        self.duplicates: dict[str, int] = {}
+        self.zombies: dict[str, int] = {}
+        self.commits: dict[str, int] = {}
+        self.commits_failed: dict[str, int] = {}
+        self.acknowledged_lost = 0
+        self._logs: dict[TopicPartition, _Log] = {}
+        self._readings: dict[tuple[str, TopicPartition], _Reading] = {}
+        self.on: dict[type, Callable[[Seen, Any], None]] = {
+            RecordsAppended: self._appended,
+            RecordsAcknowledged: self._acknowledged,
+            ProduceFailed: self._failed,
+            PartitionHosted: self._hosted,
+            PositionSet: self._positioned,
+            Processed: self._processed,
+            OffsetCommitted: self._committed,
+            OffsetRemoved: self._removed,
+            CommitAnswered: self._answered,
+            AssignmentReceived: self._received,
+        }
+
+    def finish(self) -> None:
+        """Acknowledged records that lie behind the end of their log are lost."""
+        for log in self._logs.values():
+            self.acknowledged_lost += log.acknowledged.cut(log.end)
+
+    def lags(self) -> list[dict[str, Any]]:
+        """One row per group and partition it ever read: end, committed offset, lag now and at its worst."""
+        return [
+            {
+                "group": group,
+                "topic": topic,
+                "partition": number,
+                "end_offset": reading.log.end,
+                "committed": reading.committed,
+                "lag": reading.lag,
+                "max_lag": reading.max_lag,
+            }
+            for (group, (topic, number)), reading in sorted(self._readings.items(), key=lambda item: item[0])
+        ]
+
+    def sums(self, measure: Callable[[_Reading], int]) -> dict[str, int]:
+        """Group -> the sum of a measure over its partitions."""
+        sums: dict[str, int] = {}
+        for group, partition in sorted(self._readings):
+            sums[group] = sums.get(group, 0) + measure(self._readings[group, partition])
+        return sums
+
+    def lost(self) -> dict[str, int]:
+        """Group -> records that were committed and never processed."""
+        return self.sums(_Reading.lost)
+
+    def skipped(self) -> dict[str, int]:
+        """Group -> records left out in the open."""
+        return self.sums(_Reading.left_out)
+
+    def lag(self) -> dict[str, int]:
+        """Group -> the lag of all its partitions now."""
+        return self.sums(lambda reading: reading.lag)
+
+    # --- logs --------------------------------------------------------------------------------------------------
+
+    def _log(self, partition: TopicPartition) -> _Log:
+        log = self._logs.get(partition)
+        if log is None:
+            log = self._logs[partition] = _Log()
+        return log
+
+    def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
+        self.appended += fact.count
+        log = self._log((fact.topic, fact.partition))
+        log.end = fact.base_offset + fact.count
+        for reading in log.readings:
+            reading.look()
+
+    def _acknowledged(self, seen: Seen, fact: RecordsAcknowledged) -> None:
+        self.acknowledged += fact.count
+        log = self._log((fact.topic, fact.partition))
+        log.acknowledged.add(fact.base_offset, fact.base_offset + fact.count)
+
+    def _failed(self, seen: Seen, fact: ProduceFailed) -> None:
+        self.produce_failed += fact.count
+
+    def _hosted(self, seen: Seen, fact: PartitionHosted) -> None:
+        """The log may be shorter than it was: what comes at those offsets again is new."""
+        log = self._log((fact.topic, fact.partition))
+        if fact.end_offset < log.end:
+            self.acknowledged_lost += log.acknowledged.cut(fact.end_offset)
+            for reading in log.readings:
+                reading.processed.cut(fact.end_offset)
+                reading.skipped.cut(fact.end_offset)
+        log.end = fact.end_offset
+
+    # --- groups ------------------------------------------------------------------------------------------------
+
+    def _reading(self, group: str, partition: TopicPartition) -> _Reading:
+        reading = self._readings.get((group, partition))
+        if reading is None:
+            log = self._log(partition)
+            reading = self._readings[group, partition] = _Reading(log)
+            log.readings.append(reading)
+        return reading
+
+    def _received(self, seen: Seen, fact: AssignmentReceived) -> None:
+        for partition in fact.partitions:
+            reading = self._reading(fact.group, partition)
+            if fact.generation >= reading.newest[0]:
+                reading.newest = (fact.generation, seen.actor)
+
+    def _positioned(self, seen: Seen, fact: PositionSet) -> None:
+        reading = self._reading(fact.group, (fact.topic, fact.partition))
+        if fact.why != COMMITTED:
+            reading.skipped.add(reading.committed or 0, fact.offset)
+        elif reading.committed is None:  # committed before this run began
+            reading.skipped.add(0, fact.offset)
+        if reading.start is None:
+            reading.start = fact.offset
+        reading.look()
+
+    def _processed(self, seen: Seen, fact: Processed) -> None:
+        group, count = fact.group, fact.last - fact.first
+        reading = self._reading(group, (fact.topic, fact.partition))
+        self.processed[group] = self.processed.get(group, 0) + count
+        again = reading.processed.add(fact.first, fact.last)
+        if again:
+            self.duplicates[group] = self.duplicates.get(group, 0) + again
+        generation, owner = reading.newest
+        if generation > fact.generation and owner != seen.actor:
+            self.zombies[group] = self.zombies.get(group, 0) + count
+
+    def _committed(self, seen: Seen, fact: OffsetCommitted) -> None:
+        reading = self._reading(fact.group, (fact.topic, fact.partition))
+        if fact.generation == NO_GENERATION:  # an operator's: what it skips is skipped in the open
+            reading.skipped.add(reading.committed or 0, fact.offset)
+        reading.committed = fact.offset
+        reading.look()
+        self.commits[fact.group] = self.commits.get(fact.group, 0) + 1
+
+    def _removed(self, seen: Seen, fact: OffsetRemoved) -> None:
+        self._reading(fact.group, (fact.topic, fact.partition)).committed = None
+
+    def _answered(self, seen: Seen, fact: CommitAnswered) -> None:
+        if fact.error is not ErrorCode.NONE:
+            self.commits_failed[fact.group] = self.commits_failed.get(fact.group, 0) + 1

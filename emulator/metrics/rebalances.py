@@ -1,0 +1,166 @@
+"""Rebalances as their coordinator sees them: when, why, who, and what they moved (a part of the metrics).
+
+One rebalance lasts from the moment a calm group (Stable or Empty) prepares for one until it is calm again, however many
+join phases (``rounds``) that took. When the coordinator is lost in between, it goes on at the next one; a group that
+comes back Stable and is not disturbed any more was calm from its load on.
+
+A partition *moved* when its assignment of this rebalance went to another client (actor) than the one before. A first
+assignment moves nothing; a client that restarts and gets back what it had moved nothing either.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from kemu.emulator.facts import HostDown, Seen
+from kemu.emulator.watching.holdings import Coordinators
+from kemu.protocol.names import TopicPartition
+from kemu.protocol.notes.groups import (
+    AssignmentReceived,
+    GroupBecame,
+    GroupLoaded,
+    GroupUnloaded,
+    IncompatibleRebalance,
+    JoinPhaseCompleted,
+)
+
+PREPARING = "PreparingRebalance"
+STABLE = "Stable"
+CALM = (STABLE, "Empty")
+"""Dead is not: from the midst of a rebalance it means that the coordinator gave the group up."""
+
+
+class Rebalance:
+    """One rebalance of a group. ``ended_us`` None: not over when the run was."""
+
+    __slots__ = ("ended_us", "generation", "group", "members", "moved", "reason", "rounds", "started_us", "stopped_us")
+
+    def __init__(self, group: str, generation: int, reason: str, started_us: int) -> None:
+        self.group = group
+        self.generation = generation
+        self.reason = reason
+        self.started_us = started_us
+        self.ended_us: int | None = None
+        self.members = 0
+        self.rounds = 0
+        self.moved = 0
+        self.stopped_us = 0
+
+    def row(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "group": self.group,
+            "generation": self.generation,
+            "reason": self.reason,
+            "started_us": self.started_us,
+            "ended_us": self.ended_us,
+            "members": self.members,
+            "rounds": self.rounds,
+            "moved": self.moved,
+            "stop_the_world_us": self.stopped_us,
+        }
+
+
+class _Group:
+    __slots__ = ("by_generation", "first_stable_us", "last", "loaded_us", "owners")
+
+    def __init__(self) -> None:
+        self.last: Rebalance | None = None
+        self.by_generation: dict[int, Rebalance] = {}
+        self.first_stable_us: int | None = None
+        self.loaded_us: int | None = None
+        """When it was loaded as calm in the midst of a rebalance; None again with its next change."""
+        self.owners: dict[TopicPartition, tuple[int, str]] = {}
+        """Who received each partition last, and in which generation."""
+
+
+class Rebalances:
+    """All groups' rebalances, in the order they began."""
+
+    def __init__(self) -> None:
+        self.all: list[Rebalance] = []
+        self.incompatible: dict[str, int] = {}
+        """Client -> ``num.incompatible.rebalance`` (KIP-429's page): generations in which V0 and V1 members met."""
+        self._groups: dict[str, _Group] = {}
+        self._coordinators = Coordinators()
+        self.on: dict[type, Callable[[Seen, Any], None]] = {
+            GroupBecame: self._became,
+            JoinPhaseCompleted: self._completed,
+            GroupLoaded: self._loaded,
+            GroupUnloaded: self._coordinators.unloaded,
+            HostDown: self._coordinators.down,
+            AssignmentReceived: self._received,
+            IncompatibleRebalance: self._incompatible,
+        }
+
+    def stopped(self, group: str, since_us: int, until_us: int) -> None:
+        """The group's world stood still; the part within its last rebalance is that one's."""
+        last = self._group(group).last
+        if last is not None and until_us > last.started_us:
+            last.stopped_us += until_us - max(since_us, last.started_us)
+
+    def finish(self) -> None:
+        """Close what ended with a load."""
+        for group in self._groups.values():
+            if group.last is not None and group.last.ended_us is None:
+                group.last.ended_us = group.loaded_us
+
+    def first_stable_us(self) -> dict[str, int | None]:
+        """Group -> when it was Stable for the first time."""
+        return {name: group.first_stable_us for name, group in sorted(self._groups.items())}
+
+    # --- facts -------------------------------------------------------------------------------------------------
+
+    def _group(self, name: str) -> _Group:
+        group = self._groups.get(name)
+        if group is None:
+            group = self._groups[name] = _Group()
+        return group
+
+    def _became(self, seen: Seen, fact: GroupBecame) -> None:
+        if not self._coordinators.is_current(seen):
+            return
+        group = self._group(fact.group)
+        group.loaded_us = None
+        if fact.new == STABLE and group.first_stable_us is None:
+            group.first_stable_us = seen.at_us
+        last = group.last
+        if last is None or last.ended_us is not None:
+            if fact.new == PREPARING:
+                group.last = Rebalance(fact.group, fact.generation, fact.why, seen.at_us)
+                self.all.append(group.last)
+            return
+        last.generation = max(last.generation, fact.generation)
+        if fact.new in CALM:
+            last.ended_us = seen.at_us
+            if fact.new != STABLE:
+                last.members = 0
+
+    def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
+        if not self._coordinators.is_current(seen):
+            return
+        group = self._group(fact.group)
+        last = group.last
+        if last is not None:
+            last.generation = fact.generation
+            last.members = len(fact.members)
+            last.rounds += 1
+            group.by_generation[fact.generation] = last
+
+    def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
+        self._coordinators.loaded(seen, fact)
+        if fact.state in CALM:
+            self._group(fact.group).loaded_us = seen.at_us
+
+    def _incompatible(self, seen: Seen, fact: IncompatibleRebalance) -> None:
+        self.incompatible[seen.actor] = self.incompatible.get(seen.actor, 0) + 1
+
+    def _received(self, seen: Seen, fact: AssignmentReceived) -> None:
+        group = self._group(fact.group)
+        rebalance = group.by_generation.get(fact.generation)
+        for partition in fact.partitions:
+            generation, owner = group.owners.get(partition, (-1, seen.actor))
+            if generation > fact.generation:
+                continue  # the news of a slow member
+            if owner != seen.actor and rebalance is not None:
+                rebalance.moved += 1
+            group.owners[partition] = (fact.generation, seen.actor)

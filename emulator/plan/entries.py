@@ -1,0 +1,175 @@
+"""The plan of a run: what is done when. Pure data, written in a scenario or drawn from a seed.
+
+An entry is due at a time (``At``) or when something is seen (``When``); every entry fires at most once. A run is
+repeated from its plan, and a failure is shrunk by removing entries from it.
+
+The plain form, in files and traces::
+
+    {"at": "30s", "do": "crash", "host": "b0", "for": "20s"}
+    {"when": {"sends": "SyncGroup", "by": "leader of g"}, "after": "5ms", "do": "crash", "host": "leader of g"}
+    {"when": {"noted": "GroupBecame", "group": "g", "new": "Stable", "nth": 2}, "do": "heal"}
+"""
+
+from typing import Any, TypeAlias
+
+import attrs
+from attrs import frozen
+
+from kemu.emulator.plan.actions import Action, kind_of
+from kemu.emulator.plan.store_actions import STORE
+from kemu.emulator.text.units import duration_text
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.wire.schema import STRUCTS
+from kemu.protocol.wire.schema import Field as SchemaField
+
+FieldValue: TypeAlias = tuple[str, str | int | bool | None]
+
+
+@frozen(kw_only=True)
+class Sends:
+    """The ``nth`` time that a host sends a message of this API.
+
+    ``api``: Kafka's name ("SyncGroup"); with "Reply" at its end, the answers. ``by``, ``to``: hosts, also by role;
+    "" is any. ``generation``: only messages that carry this one.
+    """
+
+    api: str
+    by: str = ""
+    to: str = ""
+    nth: int = 1
+    generation: int | None = None
+
+
+@frozen(kw_only=True)
+class Receives:
+    """The ``nth`` time that a message of this API is about to be handed to a host (it is, if it still runs then).
+
+    ``by`` receives it, ``to`` is the other end of the connection: who sent it (in files: ``from``).
+    """
+
+    api: str
+    by: str = ""
+    to: str = ""
+    nth: int = 1
+    generation: int | None = None
+
+
+@frozen(kw_only=True)
+class Noted:
+    """The ``nth`` time that a machine reports this note, or the world this fact, with all of these field values.
+
+    An error code is given by its name ("ILLEGAL_GENERATION").
+    """
+
+    note: str
+    nth: int = 1
+    fields: tuple[FieldValue, ...] = ()
+
+
+Trigger: TypeAlias = Sends | Receives | Noted
+
+
+@frozen
+class At:
+    """Do it at this time of the world."""
+
+    at_us: int
+    action: Action
+
+
+@frozen
+class When:
+    """Do it as soon as the trigger is seen (after the step that shows it), or this much later."""
+
+    trigger: Trigger
+    action: Action
+    after_us: int = attrs.field(default=0, kw_only=True)
+
+
+Entry: TypeAlias = At | When
+Plan: TypeAlias = tuple[Entry, ...]
+
+
+@frozen(kw_only=True)
+class Known:
+    """The names a plan may use: those of its scenario."""
+
+    brokers: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
+    producers: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    topics: tuple[tuple[str, int], ...] = ()
+    """(name, partitions)"""
+    replicated: bool = False
+    """Whether there is a metadata store and an elected controller."""
+    declared: tuple[str, ...] = ()
+    """Topics that are there at the start."""
+    created: tuple[str, ...] = ()
+    """Topics that the plan creates, once for each time."""
+    subscribed: tuple[str, ...] = ()
+    """Topics that groups subscribe to."""
+    deleted: tuple[str, ...] = ()
+    """Topics that the plan deletes."""
+
+    def hosts(self, kind: str = "any") -> tuple[str, ...]:
+        """The hosts of a kind: "any", "member" or "broker"."""
+        by_role = ("controller",) if self.replicated else ()
+        return {"broker": (*self.brokers, *by_role), "member": self.members}.get(
+            kind, (*self.brokers, *self.members, *self.producers, *((*by_role, STORE) if by_role else ()))
+        )
+
+
+# --- plain form -----------------------------------------------------------------------------------------------------
+
+
+def plan_to_dicts(plan: Plan) -> list[dict[str, Any]]:
+    """The plain form, defaults left out."""
+    return [entry_to_dict(entry) for entry in plan]
+
+
+def entry_to_dict(entry: Entry) -> dict[str, Any]:
+    """One entry as a plain dict."""
+    given: dict[str, Any] = {}
+    if isinstance(entry, At):
+        given["at"] = duration_text(entry.at_us)
+    else:
+        given["when"] = _trigger_dict(entry.trigger)
+        if entry.after_us:
+            given["after"] = duration_text(entry.after_us)
+    given["do"] = kind_of(entry.action)
+    for spec in STRUCTS[type(entry.action)]:
+        item = getattr(entry.action, spec.name)
+        if spec.default is attrs.NOTHING or item != spec.default:
+            given[key_of(spec)] = _plain_field(spec, item)
+    return given
+
+
+def _trigger_dict(trigger: Trigger) -> dict[str, Any]:
+    nth = {"nth": trigger.nth} if trigger.nth != 1 else {}
+    if isinstance(trigger, Noted):
+        return {"noted": trigger.note, **{name: _plain(wanted) for name, wanted in trigger.fields}, **nth}
+    given: dict[str, Any] = {"sends" if isinstance(trigger, Sends) else "receives": trigger.api}
+    other = "to" if isinstance(trigger, Sends) else "from"
+    given |= {name: item for name, item in (("by", trigger.by), (other, trigger.to)) if item}
+    if trigger.generation is not None:
+        given["generation"] = trigger.generation
+    return given | nth
+
+
+def key_of(spec: SchemaField) -> str:
+    """What a field is called in a file: ``for_us`` is "for", ``records_per_s`` "rate"."""
+    return "rate" if spec.name == "records_per_s" else spec.name.removesuffix("_us")
+
+
+def _plain_field(spec: SchemaField, item: Any) -> Any:
+    if spec.name.endswith("_us"):
+        return duration_text(item)
+    if spec.name == "records_per_s":
+        return f"{item}/s"
+    return _plain(item)
+
+
+def _plain(item: Any) -> Any:
+    if isinstance(item, ErrorCode):
+        return item.name
+    return list(item) if isinstance(item, tuple) else item

@@ -1,0 +1,270 @@
+"""Where scenarios come from: a TOML file, a preset by name, and single values set on the command line."""
+
+import shlex
+import tomllib
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from kemu.emulator.plan.actions import ACTIONS, Heal
+from kemu.emulator.scenario.reading import read_scenario, scenario_from_dict
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.text.kafka_keys import fields_of
+from kemu.emulator.text.tables import Path as KeyPath
+from kemu.emulator.text.tables import Problem, ScenarioError, nearest
+from kemu.emulator.text.toml_lines import key_lines, line_of
+from kemu.protocol.config import BrokerConfig, ConsumerConfig, ControllerConfig, ProducerConfig, ReplicaConfig
+from kemu.protocol.wire.schema import STRUCTS
+
+
+@frozen
+class Preset:
+    """A scenario that comes with the package."""
+
+    name: str
+    summary: str
+
+
+def presets() -> tuple[Preset, ...]:
+    """All presets, sorted by name."""
+    found = [item for item in (files("emulator") / "presets").iterdir() if item.name.endswith(".toml")]
+    listed = []
+    for item in sorted(found, key=lambda item: item.name):
+        data = tomllib.loads(item.read_text(encoding="utf-8"))
+        listed.append(Preset(item.name.removesuffix(".toml"), str(data["summary"])))
+    return tuple(listed)
+
+
+def load_scenario(name: str | Path) -> Scenario:
+    """The scenario of a TOML file (a path, or anything that ends with ".toml"), or the preset of this name.
+
+    Raises:
+        ScenarioError: no such file or preset, or everything that is wrong with it.
+    """
+    given = str(name)
+    if isinstance(name, Path) or given.endswith(".toml") or "/" in given:
+        path = Path(name)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise ScenarioError([Problem((), f"cannot be read: {error.strerror}")], given) from None
+        except UnicodeDecodeError:
+            raise ScenarioError([Problem((), "is not UTF-8 text")], given) from None
+        return scenario_from_toml(text, source=given, name=path.stem)
+    names = [preset.name for preset in presets()]
+    if given not in names:
+        hint = nearest(given, names) or "; kemu scenarios lists them"
+        raise ScenarioError([Problem((), f'"{given}" is no preset{hint} (a file needs its .toml)')])
+    text = (files("emulator") / "presets" / f"{given}.toml").read_text(encoding="utf-8")
+    return scenario_from_toml(text, source=f"{given}.toml", name=given)
+
+
+def scenario_from_toml(text: str, *, source: str = "", name: str = "") -> Scenario:
+    """The scenario a TOML text describes; ``source`` and the line stand before each message.
+
+    Raises:
+        ScenarioError: everything that is wrong with it, at once.
+    """
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ScenarioError([Problem((), f"is not TOML: {error}")], source) from None
+    problems: list[Problem] = []
+    scenario = read_scenario(data, problems, name)
+    if problems:
+        lines = key_lines(text)
+        raise ScenarioError(problems, source, lambda path: line_of(lines, path))
+    return scenario
+
+
+# --- KEY=VALUE -----------------------------------------------------------------------------------------------------
+
+_GROUP_KEYS = ("members", "assignors", "static", "start", "start_spread")
+_TOPIC_KEYS = ("partitions", "rate", "record_bytes")
+_TOP_KEYS = ("profile", "duration", "seed", "expect", "summary", "name")
+_REPLICATION_KEYS = ("factor", "min_isr", "unclean", "session", "lag", "bugs")
+_REPLICATION_TABLES: Mapping[str, type] = {"config": ReplicaConfig, "controller": ControllerConfig}
+_KAFKAS_NAME: Mapping[str, tuple[str, str]] = {
+    "zookeeper.session.timeout.ms": ("session", "ms"),
+    "replica.lag.time.max.ms": ("lag", "ms"),
+    "min.insync.replicas": ("min_isr", ""),
+    "unclean.leader.election.enable": ("unclean", ""),
+}
+"""Kafka's key -> the scenario's, and the unit its values have in Kafka."""
+_SECTIONS = ("brokers", "topics", "groups", "producers", "network", "checks", "plan")
+
+
+def with_values(scenario: Scenario, given: Iterable[str]) -> Scenario:
+    """The scenario with ``KEY=VALUE`` settings on top, checked as a file is.
+
+    A key is a full one (``groups.g.members``, ``brokers.config.group.max.size``, ``plan.0.for``) or a short one: a
+    consumer's Kafka key or ``members``, ``assignors``, ``static`` (every group), a broker's or producer's Kafka key,
+    ``partitions``, ``rate`` (every topic), ``duration``. Where brokers replicate, a key of
+    ``[brokers.replication]`` too
+    (``session``, ``lag``, ``min_isr`` and so on, also by Kafka's name) or of its tables; ``brokers.replication.factor``
+    makes brokers replicate. A value is TOML, or else a bare string.
+
+    Raises:
+        ScenarioError: everything that is wrong with them.
+    """
+    data = {"plan": [], **scenario.to_dict()}
+    problems: list[Problem] = []
+    changed = False
+    for setting in given:
+        key, equals, text = setting.partition("=")
+        if not equals or not key.strip():
+            problems.append(Problem((), f'--set "{setting}" must be KEY=VALUE'))
+            continue
+        changed = True
+        key, unit = _KAFKAS_NAME.get(key.strip(), (key.strip(), ""))
+        text = text.strip() + unit
+        paths = _paths(key, data)
+        if ("brokers", "replication") in [path[:2] for path in paths] and _needs_replication(key, data):
+            problems.append(Problem((), f'--set "{setting}": {_NO_REPLICATION}'))
+            continue
+        if not paths:
+            hint = nearest(key, _all_keys())
+            problems.append(Problem((), f'--set "{setting}": "{key}" is no key{hint}'))
+        for path in paths:
+            _put(data, path, _value(text), problems, setting)
+    if problems:
+        raise ScenarioError(problems, "")
+    return _checked(data, "--set") if changed else scenario
+
+
+def with_actions(scenario: Scenario, given: Iterable[str]) -> Scenario:
+    """The scenario with more entries in its plan, each written in one line: ``"crash host=c2 for=20s at=40s"``.
+
+    The keys are those of a file; ``at`` is 30s unless given, ``group`` the only group if there is but one.
+
+    Raises:
+        ScenarioError: everything that is wrong with them.
+    """
+    data = {"plan": [], **scenario.to_dict()}
+    problems: list[Problem] = []
+    for text in given:
+        try:
+            kind, *rest = shlex.split(text) or [""]
+        except ValueError as error:
+            problems.append(Problem((), f'--do "{text}": {error}'))
+            continue
+        entry: dict[str, Any] = {"do": kind, "at": "30s"}
+        for word in rest:
+            key, equals, item = word.partition("=")
+            if not equals:
+                problems.append(Problem((), f'--do "{text}": "{word}" must be KEY=VALUE'))
+            entry[key] = _value(item)
+        declared = ACTIONS[kind].cls if kind in ACTIONS else Heal
+        if any(spec.name == "group" for spec in STRUCTS[declared]) and len(scenario.groups) == 1:
+            entry.setdefault("group", next(iter(scenario.groups)))
+        data["plan"].append(entry)
+    if problems:
+        raise ScenarioError(problems)
+    return _checked(data, "--do")
+
+
+def _checked(data: Mapping[str, Any], source: str) -> Scenario:
+    try:
+        return scenario_from_dict(data)
+    except ScenarioError as error:
+        raise ScenarioError(error.problems, source) from None
+
+
+def _all_keys() -> list[str]:
+    classes = (ConsumerConfig, BrokerConfig, ProducerConfig, *_REPLICATION_TABLES.values())
+    kafka = [key for cls in classes for key in fields_of(cls)]
+    return [*_TOP_KEYS, *_GROUP_KEYS, *_TOPIC_KEYS, *_REPLICATION_KEYS, *_KAFKAS_NAME, *kafka]
+
+
+def _paths(key: str, data: Mapping[str, Any]) -> list[KeyPath]:
+    """Every place of the plain form that a key means; none if it means nothing."""
+    head, _, rest = key.partition(".")
+    if key in _TOP_KEYS:
+        return [(key,)]
+    if head in _SECTIONS and rest:
+        return [_full(head, rest, data)]
+    if key in _GROUP_KEYS:
+        return [("groups", group, key) for group in data["groups"]]
+    if key in _TOPIC_KEYS:
+        return [("topics", topic, key) for topic in data["topics"]]
+    if key in fields_of(ConsumerConfig):
+        if key == "partition.assignment.strategy":
+            return [("groups", group, "assignors") for group in data["groups"]]
+        return [("groups", group, "config", key) for group in data["groups"]]
+    if key in fields_of(BrokerConfig):
+        return [("brokers", "config", key)]
+    if key in fields_of(ProducerConfig):
+        return [("producers", "config", key)]
+    return _of_replication(key, data)
+
+
+_NO_REPLICATION = "needs brokers that replicate: --set brokers.replication.factor=3 makes them"
+
+
+def _needs_replication(key: str, data: Mapping[str, Any]) -> bool:
+    """Whether it is a short key (a full one may begin the table) and the brokers do not replicate."""
+    return not key.startswith("brokers.") and "replication" not in data.get("brokers", {})
+
+
+def _of_replication(key: str, data: Mapping[str, Any]) -> list[KeyPath]:
+    """A short key of replication: for all brokers, and for the topics that have their own."""
+    paths: list[KeyPath] = []
+    if key in _REPLICATION_KEYS:
+        paths = [("brokers", "replication", key)]
+        paths += [("topics", topic, key) for topic, given in data["topics"].items() if key in given]
+    return paths + [
+        ("brokers", "replication", table, key) for table, cls in _REPLICATION_TABLES.items() if key in fields_of(cls)
+    ]
+
+
+def _full(head: str, rest: str, data: Mapping[str, Any]) -> KeyPath:
+    """A full key as a path: names of groups and topics may have dots in them, Kafka's keys have."""
+    path: KeyPath = (head,)
+    if head in ("groups", "topics"):
+        names = sorted(data[head], key=len, reverse=True)
+        name = next((name for name in names if rest.startswith(f"{name}.")), rest.partition(".")[0])
+        path, rest = (*path, name), rest[len(name) + 1 :]
+    if rest.startswith("overrides."):
+        _, host, rest = (*rest.split(".", 2), "")[:3]
+        path = (*path, "overrides", host)
+    if head == "brokers" and rest.startswith("replication."):
+        path, rest = (head, "replication"), rest.removeprefix("replication.")
+    for table in ("config", "controller"):
+        if rest.startswith(f"{table}."):
+            return (*path, table, rest.removeprefix(f"{table}."))
+    if head == "plan":
+        return (*path, *(int(part) if part.isdigit() else part for part in rest.split(".")))
+    return (*path, rest)
+
+
+def _value(text: str) -> Any:
+    """A TOML value, or the text itself: ``5``, ``true``, ``["a", "b"]``, ``20s``."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _put(data: dict[str, Any], path: KeyPath, item: Any, problems: list[Problem], setting: str) -> None:
+    place: Any = data
+    for part in path[:-1]:
+        if isinstance(place, list):
+            if not isinstance(part, int) or part >= len(place):
+                problems.append(Problem((), f'--set "{setting}": the plan has {len(place)} entries, counted from 0'))
+                return
+            place = place[part]
+        elif part in ("groups", "topics") or part not in place:
+            if path[0] in ("groups", "topics") and part == path[1]:
+                hint = nearest(str(part), data[str(path[0])])
+                problems.append(Problem((), f'--set "{setting}": "{part}" is no {str(path[0])[:-1]} here{hint}'))
+                return
+            place = place.setdefault(part, {})
+        else:
+            place = place[part]
+    if isinstance(place, list):
+        problems.append(Problem((), f'--set "{setting}": say which key of the entry'))
+        return
+    place[path[-1]] = item

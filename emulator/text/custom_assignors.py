@@ -1,0 +1,37 @@
+"""Assignors of the user's own, named ``module:Class`` on the command line or in a scenario."""
+
+import importlib
+import os
+import sys
+
+from kemu.protocol.assign.checked import CheckedAssignor, NotAnAssignor, checked
+
+
+def is_custom(name: str) -> bool:
+    """Whether a name means a class to load rather than an assignor of the table."""
+    return ":" in name
+
+
+def load_assignor(place: str) -> CheckedAssignor:
+    """Load ``module:Class`` (the module from the Python path or the current folder), make one, and put it behind
+    checks.
+
+    Raises:
+        NotAnAssignor: there is no such module or class, it cannot be made without arguments, or it is no assignor.
+    """
+    module_name, _, class_name = place.partition(":")
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:  # whatever the user's module raises while it is imported
+        raise NotAnAssignor(f"{place}: cannot import {module_name}: {type(error).__name__}: {error}") from error
+    found = getattr(module, class_name, None) if class_name else None
+    if found is None:
+        raise NotAnAssignor(f'{place}: module {module_name} has no "{class_name}"')
+    try:
+        made = found() if isinstance(found, type) else found
+    except Exception as error:
+        raise NotAnAssignor(f"{place}: cannot make one: {type(error).__name__}: {error}") from error
+    return checked(made, place)

@@ -1,0 +1,182 @@
+"""Kafka's own configuration keys, as people write them: looked up, checked, and turned into config values.
+
+A setting is stored under its field's name (``session_timeout_ms``), sorted, and only if it was given: what a profile
+or a release has as its default stays open until a run begins.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias, TypeVar
+
+import attrs
+
+from kemu.emulator.text.custom_assignors import is_custom, load_assignor
+from kemu.emulator.text.tables import Path, Problem, ScenarioError, Table, flatten, nearest
+from kemu.protocol.assign.checked import NotAnAssignor
+from kemu.protocol.assign.registry import ASSIGNORS
+from kemu.protocol.config import BrokerConfig, ConsumerConfig, ControllerConfig, ProducerConfig, ReplicaConfig, key_of
+from kemu.protocol.rebalancing import kip_429
+
+Scalar: TypeAlias = str | int | bool | tuple[str, ...] | None
+Settings: TypeAlias = tuple[tuple[str, Scalar], ...]
+Config = TypeVar("Config", ConsumerConfig, BrokerConfig, ProducerConfig, ReplicaConfig, ControllerConfig)
+
+JAVA_ASSIGNORS: Mapping[str, str] = {
+    "RangeAssignor": "range",
+    "RoundRobinAssignor": "roundrobin",
+    "StickyAssignor": "sticky",
+    "CooperativeStickyAssignor": "cooperative-sticky",
+}
+"""Kafka's classes, as ``partition.assignment.strategy`` names them, and what members vote for."""
+
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "auto.offset.reset": ("earliest", "latest", "none"),
+    "coordinator.kind": ("java", "scala"),
+    "rebalance.protocol": kip_429.PROTOCOLS,
+    "emulated.bytecode": kip_429.BYTECODES,
+    "emulated.mixed.policy": kip_429.MIXED_POLICIES,
+    "emulated.incompatible.rejoin": kip_429.INCOMPATIBLE_REJOINS,
+}
+
+SET_BY_SCENARIO: Mapping[str, str] = {
+    "group.id": "the group's name is its id",
+    "group.instance.id": "use static = true on the group",
+    "client.id": "members are named c1, c2, ...",
+    "min.insync.replicas": "write min_isr in [brokers.replication] or in a topic",
+    "unclean.leader.election.enable": "write unclean in [brokers.replication] or in a topic",
+    "replica.lag.time.max.ms": "write lag in [brokers.replication]",
+    "zookeeper.session.timeout.ms": "write session in [brokers.replication]",
+    "default.replication.factor": "write factor in [brokers.replication], replication_factor in a topic",
+    "offsets.topic.replication.factor": "write factor in [brokers.replication]",
+}
+"""Keys that have a place of their own; checkers and reports read them there."""
+
+
+def fields_of(cls: type) -> dict[str, Any]:
+    """Kafka key -> attrs field of a config class, in order of declaration."""
+    return {key_of(field): field for field in attrs.fields(cls)}
+
+
+def configured(defaults: Config, settings: Settings) -> Config:
+    """A config with these settings on top of it."""
+    changes: dict[str, Any] = dict(settings)
+    return attrs.evolve(defaults, **changes)
+
+
+def as_settings(cls: type, given: Mapping[str, Any] | Settings) -> Settings:
+    """Settings from Kafka keys (for scenarios written in Python); settings pass as they are.
+
+    Raises:
+        ScenarioError: an unknown key or a wrong value.
+    """
+    if isinstance(given, tuple):
+        return given
+    problems: list[Problem] = []
+    settings = read_settings(Table(flatten(given), ("config",), problems), cls)
+    if problems:
+        raise ScenarioError(problems)
+    return settings
+
+
+def read_settings(table: Table, cls: type) -> Settings:
+    """The settings of one table of Kafka keys; dotted keys may be quoted or bare."""
+    found: dict[str, Scalar] = {}
+    keys = fields_of(cls)
+    for key, given in flatten(table.data).items():
+        if key in SET_BY_SCENARIO:
+            _problem(table, key, f"cannot be set: {SET_BY_SCENARIO[key]}")
+        elif key not in keys:
+            _problem(table, key, f"is no key of {cls.__name__}{nearest(key, keys)}")
+        else:
+            found[keys[key].name] = _checked(table, key, keys[key], given)
+    _check_together(table, cls, found)
+    return tuple(sorted(found.items()))
+
+
+def settings_dict(cls: type, settings: Settings) -> dict[str, Any]:
+    """Settings as Kafka keys and plain values, in order of declaration."""
+    given = dict(settings)
+    plain = {key: given[field.name] for key, field in fields_of(cls).items() if field.name in given}
+    return {key: list(item) if isinstance(item, tuple) else item for key, item in plain.items()}
+
+
+def assignor_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Assignors by the name members vote for; Kafka's class names, with or without package, are understood."""
+    return tuple(JAVA_ASSIGNORS.get(name.rpartition(".")[2], name) for name in names)
+
+
+def _problem(table: Table, key: str, text: str) -> None:
+    # A bare dotted key makes nested tables: with their path its line is found, and written it looks the same.
+    path: Path = (*table.path, key) if key in table.data else (*table.path, *key.split("."))
+    table.problems.append(Problem(path, text))
+
+
+def _checked(table: Table, key: str, field: Any, given: Any) -> Scalar:
+    """The value of one key in its field's type; a number of ms may be written as a duration."""
+    default = field.default
+    if isinstance(default, bool):
+        if isinstance(given, str) and given.lower() in ("true", "false"):
+            return given.lower() == "true"
+        if not isinstance(given, bool):
+            _problem(table, key, f"must be true or false, not {given!r}")
+        return bool(given)
+    if isinstance(default, int):
+        return _whole(table, key, default, given)
+    if isinstance(default, tuple):
+        names = given.split(",") if isinstance(given, str) else given
+        if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+            _problem(table, key, "must be a list of names")
+            return ()
+        return check_assignors(table, key, [name.strip() for name in names])
+    if not isinstance(given, str):
+        _problem(table, key, f"must be a string, not {given!r}")
+        return ""
+    if given not in CHOICES.get(key, (given,)):
+        _problem(table, key, f'"{given}" is not allowed{nearest(given, CHOICES[key])}')
+    return given
+
+
+def check_assignors(table: Table, key: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Assignors by name, at least one, each known; ``module:Class`` is a class of the user's own and must load."""
+    found = assignor_names(names)
+    for name in found:
+        if is_custom(name):
+            try:
+                load_assignor(name)
+            except NotAnAssignor as error:
+                _problem(table, key, str(error))
+        elif name not in ASSIGNORS:
+            _problem(table, key, f'"{name}" is no assignor{nearest(name, ASSIGNORS)}')
+    if not found:
+        _problem(table, key, "needs at least one assignor")
+    return found
+
+
+def _whole(table: Table, key: str, default: int, given: Any) -> int:
+    unit = {"ms": 1_000, "us": 1}.get(key.rpartition(".")[2])
+    if isinstance(given, str) and given.lstrip("-").isdigit():
+        given = int(given)
+    if isinstance(given, str) and unit:
+        us = table.as_duration(key, given)
+        if us is not None and us % unit:
+            _problem(table, key, f"{given} is finer than the key's unit")
+        return (us or 0) // unit
+    if isinstance(given, bool) or not isinstance(given, int):
+        _problem(table, key, f"must be a whole number, not {given!r}")
+        return default
+    if given < min(default, 0):
+        _problem(table, key, f"must not be negative, not {given}")
+    return given
+
+
+def _check_together(table: Table, cls: type, found: Mapping[str, Scalar]) -> None:
+    """Kafka's consumer refuses to start when heartbeats are as rare as the session is long."""
+    if cls is not ConsumerConfig or not {"heartbeat_interval_ms", "session_timeout_ms"} & set(found):
+        return
+    config: Any = configured(ConsumerConfig(), tuple(found.items()))
+    if isinstance(config.session_timeout_ms, int) and config.heartbeat_interval_ms >= config.session_timeout_ms:
+        _problem(
+            table,
+            "session.timeout.ms" if "session_timeout_ms" in found else "heartbeat.interval.ms",
+            f"heartbeat.interval.ms ({config.heartbeat_interval_ms}) must be less than "
+            f"session.timeout.ms ({config.session_timeout_ms})",
+        )

@@ -1,0 +1,229 @@
+"""Reading what people wrote: tables checked key by key, every problem kept, each with the nearest name that would do.
+
+A ``Table`` hands out the values of one table and notes what is wrong with them; nothing is raised until the whole
+file is read, so that a file with three mistakes gives three messages at once.
+"""
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from attrs import frozen
+
+from kemu.emulator.text.units import duration_us, per_second
+
+Path: TypeAlias = tuple[str | int, ...]
+
+
+@frozen
+class Problem:
+    """One thing wrong: the key it is about, as a path from the top, and what is wrong in words."""
+
+    path: Path
+    text: str
+
+    @property
+    def key(self) -> str:
+        """The path as people write it: ``groups.g.members``, ``plan[2].host``."""
+        said = ""
+        for part in self.path:
+            said += f"[{part}]" if isinstance(part, int) else f".{part}" if said else part
+        return said
+
+
+class ScenarioError(ValueError):
+    """Bad input: every problem of a scenario, one per line, each with file and line where there is a file.
+
+    ``problems`` are sorted by line, then in the order they were found.
+    """
+
+    def __init__(
+        self, problems: Iterable[Problem], source: str = "", line_of: Callable[[Path], int | None] | None = None
+    ) -> None:
+        dated = [((line_of(problem.path) if line_of else None), problem) for problem in problems]
+        dated.sort(key=lambda pair: pair[0] or 0)
+        self.source = source
+        self.problems = tuple(problem for _, problem in dated)
+        lines = []
+        for line, problem in dated:
+            place = f"{source}:{line}" if source and line else source
+            lines.append(": ".join(part for part in (place, problem.key, problem.text) if part))
+        super().__init__("\n".join(lines))
+
+
+def nearest(wrong: str, known: Iterable[str]) -> str:
+    """The known name most like a wrong one as a hint, or all of them when they are few, or nothing."""
+    names = list(known)
+    folded = {name.lower(): name for name in reversed(names)}
+    close = difflib.get_close_matches(wrong.lower(), list(folded), n=1, cutoff=0.55)
+    if close:
+        return f'; did you mean "{folded[close[0]]}"?'
+    if 0 < len(names) <= 16:
+        return "; known: " + ", ".join(names)
+    return ""
+
+
+class Table:
+    """One table of a file, at ``path``. Each getter takes a key, checks it, and gives its value or the default.
+
+    A default of ``REQUIRED`` makes a missing key a problem; the getter then gives something harmless of its type.
+    """
+
+    def __init__(self, data: Mapping[str, Any], path: Path, problems: list[Problem]) -> None:
+        self.data = data
+        self.path = path
+        self.problems = problems
+        self._asked: list[str] = []
+
+    def problem(self, key: str | None, text: str) -> None:
+        """Note what is wrong with a key of this table (None: with the table itself)."""
+        self.problems.append(Problem(self.path if key is None else (*self.path, key), text))
+
+    def has(self, key: str) -> bool:
+        """Whether the key is there; counts as known from now on."""
+        self._asked.append(key)
+        return key in self.data
+
+    def _get(self, key: str, default: Any, wanted: str) -> Any:
+        if self.has(key):
+            return self.data[key]
+        if default is REQUIRED:
+            self.problem(key, f"is missing; {wanted} is required")
+        return _MISSING
+
+    def text(self, key: str, default: Any = None) -> str:
+        """A string."""
+        given = self._get(key, default, "a string")
+        if given is not _MISSING and not isinstance(given, str):
+            self.problem(key, f"must be a string, not {_said(given)}")
+        return given if isinstance(given, str) else "" if default in (REQUIRED, None) else str(default)
+
+    def count(self, key: str, default: Any = None, *, least: int = 0, most: int | None = None) -> int:
+        """A whole number within bounds."""
+        given = self._get(key, default, "a whole number")
+        if given is _MISSING:
+            return least if default in (REQUIRED, None) else int(default)
+        if isinstance(given, bool) or not isinstance(given, int):
+            self.problem(key, f"must be a whole number, not {_said(given)}")
+            return least
+        if given < least or (most is not None and given > most):
+            self.problem(key, f"must be at least {least}" + (f" and at most {most}" if most else "") + f", not {given}")
+            return least
+        return given
+
+    def flag(self, key: str, default: bool) -> bool:
+        """True or false."""
+        given = self._get(key, default, "true or false")
+        if given is not _MISSING and not isinstance(given, bool):
+            self.problem(key, f"must be true or false, not {_said(given)}")
+        return given if isinstance(given, bool) else default
+
+    def duration(self, key: str, default: Any = None, *, least_us: int = 0) -> int:
+        """A duration string ("20s") as microseconds."""
+        given = self._get(key, default, "a duration")
+        if given is _MISSING:
+            return least_us if default in (REQUIRED, None) else int(default)
+        us = self.as_duration(key, given)
+        if us is not None and us < least_us:
+            self.problem(key, "must be longer than nothing" if least_us == 1 else f"must be at least {least_us} us")
+            return least_us
+        return least_us if us is None else us
+
+    def as_duration(self, key: str, given: object) -> int | None:
+        """A value found at ``key`` as microseconds; None, and a problem, if it is no duration."""
+        if not isinstance(given, str):
+            self.problem(key, f'must be a duration such as "250ms" or "20s", not {_said(given)}')
+            return None
+        try:
+            return duration_us(given)
+        except ValueError as error:
+            self.problem(key, str(error))
+            return None
+
+    def rate(self, key: str, default: Any = None) -> int:
+        """A rate ("100/s", or a number) as records per second."""
+        given = self._get(key, default, "a rate")
+        if given is _MISSING:
+            return 0 if default in (REQUIRED, None) else int(default)
+        if isinstance(given, int) and not isinstance(given, bool) and given >= 0:
+            return given
+        if not isinstance(given, str):
+            self.problem(key, f'must be a rate such as "100/s", not {_said(given)}')
+            return 0
+        try:
+            return per_second(given)
+        except ValueError as error:
+            self.problem(key, str(error))
+            return 0
+
+    def words(self, key: str, default: Any = ()) -> tuple[str, ...]:
+        """A list of strings; one string with commas counts as such a list."""
+        given = self._get(key, default, "a list of strings")
+        if given is _MISSING:
+            return () if default is REQUIRED else tuple(default)
+        if isinstance(given, str):
+            return tuple(part.strip() for part in given.split(",") if part.strip())
+        if not isinstance(given, list | tuple) or not all(isinstance(item, str) for item in given):
+            self.problem(key, f"must be a list of strings, not {_said(given)}")
+            return ()
+        return tuple(given)
+
+    def one_of(self, key: str, choices: Iterable[str], what: str, default: Any = None) -> str:
+        """A string that must be one of the choices; ``what`` says what it names ("a group")."""
+        given = self.text(key, default)
+        if key in self.data and isinstance(self.data[key], str):
+            self.known(key, given, choices, what)
+        return given
+
+    def known(self, key: str, given: str, choices: Iterable[str], what: str) -> bool:
+        """Note a problem unless ``given`` is one of the choices."""
+        names = list(choices)
+        if given in names:
+            return True
+        self.problem(key, f'"{given}" is no {what}{nearest(given, names)}')
+        return False
+
+    def table(self, key: str, *, required: bool = False) -> "Table":
+        """The table below this key; an empty one if there is none."""
+        given = self._get(key, REQUIRED if required else None, "a table")
+        if given is not _MISSING and not isinstance(given, Mapping):
+            self.problem(key, f"must be a table, not {_said(given)}")
+        return Table(given if isinstance(given, Mapping) else {}, (*self.path, key), self.problems)
+
+    def tables(self, key: str) -> list["Table"]:
+        """The list of tables below this key."""
+        given = self._get(key, None, "a list of tables")
+        if given is _MISSING:
+            return []
+        if not isinstance(given, list | tuple) or not all(isinstance(item, Mapping) for item in given):
+            self.problem(key, f"must be a list of tables, not {_said(given)}")
+            return []
+        return [Table(item, (*self.path, key, index), self.problems) for index, item in enumerate(given)]
+
+    def finish(self, also: Iterable[str] = ()) -> None:
+        """Every key that nobody asked for is a problem."""
+        known = list(dict.fromkeys([*self._asked, *also]))
+        for key in self.data:
+            if key not in known:
+                self.problem(key, f"is no key here{nearest(key, known)}")
+
+
+def flatten(data: Mapping[str, Any]) -> dict[str, Any]:
+    """``{"session": {"timeout": {"ms": 1}}}`` as ``{"session.timeout.ms": 1}``: TOML nests bare dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, item in data.items():
+        if isinstance(item, Mapping):
+            flat |= {f"{key}.{rest}": inner for rest, inner in flatten(item).items()}
+        else:
+            flat[key] = item
+    return flat
+
+
+def _said(given: object) -> str:
+    words = {bool: "true or false", int: "a number", float: "a fraction", str: "a string", list: "a list"}
+    kind = "a table" if isinstance(given, Mapping) else words.get(type(given), type(given).__name__)
+    return f"{kind} ({given!r:.40})" if isinstance(given, int | float | str) else kind
+
+
+REQUIRED: Any = object()
+_MISSING: Any = object()

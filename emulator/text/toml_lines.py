@@ -1,0 +1,107 @@
+"""Which line of a TOML file a key stands on. The parser of the standard library does not tell.
+
+Only for messages about files that parsed: it need not find what is wrong with a file, only where things are.
+"""
+
+import re
+
+from kemu.emulator.text.tables import Path
+
+_HEADER = re.compile(r"\s*(\[\[?)(.+?)\]\]?\s*(?:#.*)?$")
+_KEY_PART = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([A-Za-z0-9_-]+))\s*""")
+_STRINGS = ('"""', "'''", '"', "'")
+
+
+def key_lines(text: str) -> dict[Path, int]:
+    """The line (from 1) on which each table and key begins, by its path; keys of inline tables are not listed."""
+    lines: dict[Path, int] = {}
+    table: Path = ()
+    counts: dict[Path, int] = {}
+    rest = _Value()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if rest.open:
+            rest.take(line)
+            continue
+        header = _HEADER.match(line)
+        if header:
+            table = _resolve(_parts(header[2])[0], counts)
+            if header[1] == "[[":
+                index = counts[table] = counts.get(table, -1) + 1
+                lines.setdefault(table, number)
+                table = (*table, index)
+            lines.setdefault(table, number)
+            continue
+        parts, end = _parts(line)
+        if parts and line[end : end + 1] == "=":
+            for length in range(1, len(parts) + 1):
+                lines.setdefault((*table, *parts[:length]), number)
+            rest.take(line[end + 1 :])
+    return lines
+
+
+def line_of(lines: dict[Path, int], path: Path) -> int | None:
+    """The line of a path, or of the nearest table around it."""
+    for length in range(len(path), 0, -1):
+        if path[:length] in lines:
+            return lines[path[:length]]
+    return None
+
+
+def _parts(text: str) -> tuple[tuple[str, ...], int]:
+    """The dotted key at the start of a text, and where it ends."""
+    parts: list[str] = []
+    position = 0
+    while match := _KEY_PART.match(text, position):
+        parts.append(next(part for part in match.groups() if part is not None))
+        position = match.end()
+        if text[position : position + 1] != ".":
+            break
+        position += 1
+    return tuple(parts), position
+
+
+def _resolve(names: tuple[str, ...], counts: dict[Path, int]) -> Path:
+    """A header's path with the running index after each name of a list of tables but the last."""
+    path: Path = ()
+    for name in names[:-1]:
+        path = (*path, name)
+        if path in counts:
+            path = (*path, counts[path])
+    return (*path, *names[-1:])
+
+
+class _Value:
+    """Whether a value goes on in the next line: a bracket or a long string is still open."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.quote = ""
+
+    @property
+    def open(self) -> bool:
+        return self.depth > 0 or len(self.quote) == 3
+
+    def take(self, line: str) -> None:
+        position = 0
+        while position < len(line):
+            if self.quote:
+                position = self._in_string(line, position)
+                continue
+            character = line[position]
+            quote = next((mark for mark in _STRINGS if line.startswith(mark, position)), "")
+            if character == "#":
+                break
+            self.quote = quote
+            self.depth += (character in "[{") - (character in "]}")
+            position += len(quote) or 1
+        if len(self.quote) == 1:
+            self.quote = ""
+
+    def _in_string(self, line: str, position: int) -> int:
+        if self.quote[0] == '"' and line[position] == "\\":
+            return position + 2
+        if line.startswith(self.quote, position):
+            position += len(self.quote)
+            self.quote = ""
+            return position
+        return position + 1

@@ -1,0 +1,338 @@
+"""The trace file: everything that happened in a run, written once, read as a stream.
+
+The payloads of the file's blocks (``emulator.trace.blocks``) are msgpack records, one array each, its first item the
+kind. A run begins with a block of its own that holds the ``Header`` alone and ends with a ``Footer``; a file may hold
+many runs (a campaign's shard).
+
+The digest is BLAKE2b-128 over all records between header and footer, so it does not depend on the drive (which only the
+header names), on the cut into blocks, or on whether a file is written at all.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
+
+import msgpack
+from attrs import asdict, frozen
+
+from kemu.emulator.checkers.base import Violation
+from kemu.emulator.facts import Seen
+from kemu.emulator.trace.blocks import TRACE_VERSION, TraceError, blocks_of, first_block, write_block, write_magic
+from kemu.emulator.trace.rows import NOTE, Row
+from kemu.protocol.wire.values import from_row, to_row
+
+BLOCK_BYTES = 64 * 1024
+CHECK_EVERY = 64
+"""Records between two looks at the size of the open block."""
+
+HEADER, STEP, PACKET, FACT, VIOLATION, BROKEN, FOOTER = range(7)
+
+
+@frozen
+class Header:
+    """Everything needed to repeat the run. ``scenario`` and ``plan`` are plain JSON-able data."""
+
+    scenario: dict[str, Any]
+    plan: list[Any]
+    seed: int
+    profile: str
+    drive: str
+    package: str
+    """Version of kemu that wrote it."""
+    live: bool = False
+    """Under the wall clock: the run can be replayed, not run again."""
+    trace_version: int = TRACE_VERSION
+
+
+class Step(NamedTuple):
+    """One step of one machine. ``local_us`` is its host's clock; rows as in ``emulator.trace.rows``."""
+
+    seq: int
+    at_us: int
+    actor: str
+    life: int
+    local_us: int
+    event: Row
+    effects: tuple[Row, ...]
+
+
+class PacketRecord(NamedTuple):
+    """What the network made of a packet ("sent", "lost", ...); ``due_us`` is its arrival, -1 if there is none."""
+
+    packet_id: int
+    at_us: int
+    sender: str
+    to: str
+    connection: int
+    api: str
+    size: int
+    verdict: str
+    due_us: int
+
+
+class WorldFact(NamedTuple):
+    """A fact of the world (``emulator.facts``)."""
+
+    seq: int
+    at_us: int
+    fact: Any
+
+
+class Broken(NamedTuple):
+    """A machine failed one of its own assertions in this step, which therefore has no effects."""
+
+    seq: int
+    at_us: int
+    actor: str
+    life: int
+    local_us: int
+    event: Row
+    text: str
+
+
+class Footer(NamedTuple):
+    """The end of a run. ``fired``: how often each entry of the plan took effect; None in traces of kemu before it."""
+
+    verdict: str
+    steps: int
+    messages: int
+    virtual_us: int
+    digest: str
+    fired: tuple[int, ...] | None = None
+
+
+class Torn(NamedTuple):
+    """In place of a footer: the run's record ends here. ``unread_bytes`` follow that could not be read."""
+
+    offset: int
+    unread_bytes: int
+    why: str
+
+
+Record: TypeAlias = Header | Step | PacketRecord | WorldFact | Violation | Broken | Footer | Torn
+
+
+class TraceWriter:
+    """Writes one run and keeps its digest; without a sink it only keeps the digest."""
+
+    def __init__(self, sink: BinaryIO | None, header: Header, *, new_file: bool = True) -> None:
+        """Begin a run; ``new_file`` False appends one to a file that holds runs already."""
+        self.steps = 0
+        self.messages = 0
+        self._last_packet = 0
+        self._sink = sink
+        self._hash = hashlib.blake2b(digest_size=16)
+        self._records = 0
+        self._packer = msgpack.Packer(use_bin_type=True, autoreset=False, buf_size=2 * BLOCK_BYTES)
+        self._pack = self._packer.pack
+        self._finished = False
+        if sink is not None:
+            if new_file:
+                write_magic(sink)
+            write_block(sink, msgpack.packb((HEADER, asdict(header))))
+
+    def step(
+        self, seq: int, at_us: int, actor: str, life: int, local_us: int, event_row: Row, effect_rows: list[Row]
+    ) -> None:
+        """One step of one machine."""
+        self.steps += 1
+        self._pack((STEP, seq, at_us, actor, life, local_us, event_row, effect_rows))
+        self._records = records = self._records + 1
+        if records >= CHECK_EVERY:
+            self._end_block_if_full()
+
+    def packet(
+        self,
+        packet_id: int,
+        at_us: int,
+        sender: str,
+        to: str,
+        connection: int,
+        api: str,
+        size: int,
+        verdict: str,
+        due_us: int,
+    ) -> None:
+        """What became of a packet (``due_us`` -1: it will not arrive). Its first record counts it."""
+        if packet_id > self._last_packet:
+            self._last_packet = packet_id
+            self.messages += 1
+        self._pack((PACKET, packet_id, at_us, sender, to, connection, api, size, verdict, due_us))
+        self._records = records = self._records + 1
+        if records >= CHECK_EVERY:
+            self._end_block_if_full()
+
+    def fact(self, seq: int, at_us: int, fact: object) -> None:
+        """A fact of the world."""
+        self._pack((FACT, seq, at_us, to_row(fact)))
+        self._records += 1
+
+    def violation(self, violation: Violation) -> None:
+        """A checker spoke."""
+        v = violation
+        self._pack((VIOLATION, v.checker, v.at_us, v.seq, v.entities, v.text, v.liveness))
+        self._records += 1
+
+    def broken(self, seq: int, at_us: int, actor: str, life: int, local_us: int, event_row: Row, text: str) -> None:
+        """A machine's own assertion failed in this step."""
+        self._pack((BROKEN, seq, at_us, actor, life, local_us, event_row, text))
+        self._records += 1
+
+    def digest(self) -> str:
+        """The digest of all records so far, 32 hexadecimal digits."""
+        self._end_block()
+        return self._hash.copy().hexdigest()
+
+    def flush(self) -> None:
+        """Hand what is open to the sink, as a block of its own."""
+        self._end_block()
+        if self._sink is not None:
+            self._sink.flush()
+
+    def finish(self, verdict: str, virtual_us: int, fired: tuple[int, ...] | None = None) -> str:
+        """Write the footer (``fired``: see there; no part of the digest); the run's digest."""
+        assert not self._finished, "a run ends once"
+        self._finished = True
+        digest = self.digest()
+        if self._sink is not None:
+            footer = Footer(verdict, self.steps, self.messages, virtual_us, digest, fired)
+            write_block(self._sink, msgpack.packb((FOOTER, *footer)))
+            self._sink.flush()
+        return digest
+
+    def _end_block_if_full(self) -> None:
+        if len(self._packer.getbuffer()) >= BLOCK_BYTES:
+            self._end_block()
+        else:
+            self._records = 0
+
+    def _end_block(self) -> None:
+        payload = self._packer.bytes()
+        self._records = 0
+        if payload:
+            self._packer.reset()
+            self._hash.update(payload)
+            if self._sink is not None:
+                write_block(self._sink, payload)
+
+
+class Trace:
+    """One run in a file. Nothing but the header is held in memory; every ``records()`` reads anew."""
+
+    def __init__(self, path: Path, header: Header, offset: int) -> None:
+        self.path = path
+        self.header = header
+        self.offset = offset
+        """Where the block behind the header begins."""
+
+    def records(self) -> Iterator[Record]:
+        """All records behind the header in order, the last a ``Footer`` or a ``Torn``.
+
+        Raises:
+            TraceError: a damaged block that is not the tail, or a record nobody wrote.
+        """
+        offset = self.offset
+        for offset, after, payload in blocks_of(self.path, self.offset):
+            if isinstance(payload, str):
+                yield Torn(offset, os.path.getsize(self.path) - offset, payload)
+                return
+            for row in _rows(self.path, offset, payload):
+                if row[0] == HEADER:
+                    yield Torn(offset, 0, "the run has no footer")
+                    return
+                record = _record(self.path, offset, row)
+                yield record
+                if isinstance(record, Footer):
+                    return
+            offset = after
+        yield Torn(offset, 0, "the run has no footer")
+
+
+def read_trace(path: str | Path) -> Trace:
+    """The first run of a trace file.
+
+    Raises:
+        TraceError: no trace, another format version, or damaged at its start.
+        OSError: the file cannot be read.
+    """
+    for trace in read_runs(path):
+        return trace
+    raise TraceError(f"{path}: the file holds no run")
+
+
+def read_runs(path: str | Path) -> Iterator[Trace]:
+    """All runs of a trace file, in order. Raises as ``read_trace``; a torn tail ends it."""
+    path = Path(path)
+    start = first_block(path)
+    for offset, after, payload in blocks_of(path, start):
+        if isinstance(payload, str):
+            if offset == start:
+                raise TraceError(f"{path}: damaged at byte {offset}, before the first run's header: {payload}")
+            return
+        if payload[1:2] == bytes((HEADER,)):
+            yield Trace(path, _header(path, offset, payload), after)
+        elif offset == start:
+            raise TraceError(f"{path}: byte {offset}: a run must begin with its header")
+
+
+def facts_of(trace: Trace) -> Iterator[Seen]:
+    """What checkers and metrics see of a run: notes and facts of the world, in order, as they saw them live."""
+    for record in trace.records():
+        if isinstance(record, Step):
+            seq, at_us, actor, life, _, _, effects = record
+            for row in effects:
+                if row[0] == NOTE:
+                    yield Seen(seq, at_us, actor, life, from_row(row[1]))
+        elif isinstance(record, WorldFact):
+            yield Seen(record.seq, record.at_us, "", 0, record.fact)
+
+
+# --- reading -------------------------------------------------------------------------------------------------------
+
+
+def _rows(path: Path, offset: int, payload: bytes) -> Iterator[Row]:
+    unpacker = msgpack.Unpacker(use_list=False, strict_map_key=False, max_buffer_size=len(payload))
+    unpacker.feed(payload)
+    try:
+        for row in unpacker:
+            if type(row) is not tuple or not row:
+                raise TraceError(f"{path}: block at byte {offset}: {row!r:.40} is no record")
+            yield row
+    except (ValueError, msgpack.UnpackException) as error:
+        if isinstance(error, TraceError):
+            raise
+        raise TraceError(f"{path}: block at byte {offset}: not msgpack: {error}") from None
+    if unpacker.tell() != len(payload):
+        raise TraceError(f"{path}: block at byte {offset}: it ends inside a record")
+
+
+def _record(path: Path, offset: int, row: Row) -> Record:
+    try:
+        match row[0]:
+            case 1:
+                return Step(*row[1:])
+            case 2:
+                return PacketRecord(*row[1:])
+            case 3:
+                seq, at_us, fact = row[1:]
+                return WorldFact(seq, at_us, from_row(fact))
+            case 4:
+                return Violation(*row[1:])
+            case 5:
+                return Broken(*row[1:])
+            case 6:
+                return Footer(*row[1:])
+    except (TypeError, ValueError) as error:
+        raise TraceError(f"{path}: block at byte {offset}: {error}") from None
+    raise TraceError(f"{path}: block at byte {offset}: unknown kind of record {row[0]!r}")
+
+
+def _header(path: Path, offset: int, payload: bytes) -> Header:
+    """The header, its lists as lists again (records are read as tuples)."""
+    try:
+        (_, fields) = msgpack.unpackb(payload, strict_map_key=False)
+        return Header(**fields)
+    except (TypeError, ValueError) as error:
+        raise TraceError(f"{path}: byte {offset}: no header: {error}") from None

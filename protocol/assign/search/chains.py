@@ -1,0 +1,298 @@
+"""Balancing and stickiness by chains: moves that only pay together.
+
+When every pool is level (protocol.assign.leveling) a heavy member may still be relieved through a third one: A
+passes a partition to B, which is hardly lighter, and B one of another topic to C, which is lighter by two than A.
+``relieve`` looks for such chains until there are none, and then the sum of the squared loads is the smallest
+possible: the classical argument for flows with convex costs, that whoever is not optimal has an improving path. The
+least sum of squares is also the least balance score (protocol.assign.levels has the argument).
+
+``send_home`` then looks for chains that keep the sizes and bring a partition back to its owner. It looks at chains that
+cost nothing on the way, within a budget of work, so it finds most of what can be saved, and not provably all.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from attrs import define, field
+
+from kemu.protocol.assign.search.leveling import Pool, step_bound
+
+HOME_SEARCHES = ((0, 100_000, 10), (2, 20_000, 1))
+"""The searches of ``send_home``: how many owners may be disturbed on the way before that is repaid, how many (member,
+pool) pairs to look at in any case, and how many times all of them in large groups."""
+
+Link: TypeAlias = tuple[int, int, int, int]
+"""(pool, place of the giver in it, place of the taker, the member at the other end)"""
+
+
+@define
+class _Web:
+    """Who can pass something to whom. ``places``: per member (pool, place in it) for each pool it subscribes to."""
+
+    pools: Sequence[Pool]
+    loads: list[int]
+    keep_owned: bool
+    places: list[list[tuple[int, int]]] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.places = [[] for _ in self.loads]
+        for index, pool in enumerate(self.pools):
+            if len(pool.members) > 1:
+                for place, member in enumerate(pool.members):
+                    self.places[member].append((index, place))
+
+    def shift(self, source: int, links: dict[int, Link]) -> None:
+        """Move one partition along each link from the source on, to the end of the chain."""
+        member = source
+        while member in links:
+            index, giver, taker, onward = links[member]
+            pool = self.pools[index]
+            assert pool.count[giver] > 0, "a link without a partition to pass on"
+            pool.count[giver] -= 1
+            pool.count[taker] += 1
+            member = onward
+        self.loads[source] -= 1
+        self.loads[member] += 1
+
+
+def relieve(pools: Sequence[Pool], loads: list[int], keep_owned: bool) -> int:
+    """Pass partitions along chains while that improves the balance; the result cannot be improved by any.
+
+    Works upwards from the lightest members: all that can pass something to them, directly or not, are either heavier by
+    at most one, and then settled for good with everything they can take, or a chain is found.
+
+    Args:
+        pools: changed in place.
+        loads: per member how many partitions it holds in all pools; changed in place.
+        keep_owned: leave owners what they hold of their own.
+
+    Returns:
+        How many chains were used; at most ``step_bound`` of the loads at the start.
+    """
+    if not loads or max(loads) - min(loads) <= 1:
+        return 0
+    bound = step_bound(loads)
+    web = _Web(pools, loads, keep_owned)
+    open_members = dict.fromkeys(range(len(loads)))
+    open_pools = bytearray(b"\x01") * len(pools)
+    chains = 0
+    while open_members:
+        lowest = min(loads[member] for member in open_members)
+        targets = [member for member in open_members if loads[member] == lowest]
+        found, links, seen_members, seen_pools = _upstream(web, targets, open_members, open_pools)
+        if found is not None:
+            web.shift(found, links)
+            chains += 1
+            assert chains <= bound, "chains ran past their bound"
+            continue
+        for member in seen_members:
+            del open_members[member]
+        for index in seen_pools:
+            open_pools[index] = 0
+    return chains
+
+
+def _upstream(
+    web: _Web, targets: Sequence[int], open_members: dict[int, None], open_pools: bytearray
+) -> tuple[int | None, dict[int, Link], list[int], list[int]]:
+    """Search from the lightest members against the direction of passing on, fewest owners disturbed first.
+
+    Returns:
+        A member heavier by two than the target its links lead to, or None; the links; what was seen.
+    """
+    enough = web.loads[targets[0]] + 2
+    links: dict[int, Link] = {}
+    seen = dict.fromkeys(targets)
+    seen_pools: list[int] = []
+    visited = bytearray(len(web.pools))
+    front: deque[tuple[int, int, int, int, int] | int] = deque(targets)
+    while front:
+        entry = front.popleft()
+        if isinstance(entry, tuple):
+            member, *link = entry
+            if member in seen:
+                continue
+            seen[member] = None
+            links[member] = (link[0], link[1], link[2], link[3])
+            if web.loads[member] >= enough:
+                return member, links, [], []
+        else:
+            member = entry
+        for index, taker in web.places[member]:
+            if visited[index] or not open_pools[index]:
+                continue
+            visited[index] = 1
+            seen_pools.append(index)
+            pool = web.pools[index]
+            for giver, other in enumerate(pool.members):
+                if pool.count[giver] and other not in seen and other in open_members:
+                    if pool.count[giver] > pool.own[giver]:
+                        front.appendleft((other, index, giver, taker, member))
+                    elif not web.keep_owned:
+                        front.append((other, index, giver, taker, member))
+    return None, links, list(seen), seen_pools
+
+
+def send_home(pools: Sequence[Pool], loads: list[int]) -> int:
+    """Bring partitions back to their owners where sizes stay as they are, up to their order.
+
+    Returns:
+        How many partitions are fewer away from their owners; at most as many as were.
+    """
+    web = _Web(pools, loads, keep_owned=False)
+    edges = sum(len(places) for places in web.places)
+    deficits = _Deficits(web)
+    return sum(
+        _send_home_all(web, deficits, most_disturbed, max(least, passes * edges))
+        for most_disturbed, least, passes in HOME_SEARCHES
+    )
+
+
+def _send_home_all(web: _Web, deficits: "_Deficits", most_disturbed: int, budget: int) -> int:
+    """Search for every owner that is short of something, again as long as it finds something."""
+    saved = 0
+    for owner in range(len(web.loads)):
+        while budget > 0 and any(deficits.is_short(index, place) for index, place in web.places[owner]):
+            search = _WayHome(web, deficits, owner, most_disturbed)
+            gain = search.run(budget)
+            budget -= search.work
+            if not gain:
+                break
+            saved += gain
+    return saved
+
+
+@define
+class _Deficits:
+    """Per pool the places that hold less than they owned, and those that hold more."""
+
+    web: _Web
+    short: list[list[int]] = field(init=False)
+    spare: list[list[int]] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.short = [[] for _ in self.web.pools]
+        self.spare = [[] for _ in self.web.pools]
+        for index in range(len(self.web.pools)):
+            self.count_again(index)
+
+    def is_short(self, index: int, place: int) -> bool:
+        pool = self.web.pools[index]
+        return pool.count[place] < pool.own[place]
+
+    def count_again(self, index: int) -> None:
+        """Put one pool's lists right after a change."""
+        pairs = list(zip(self.web.pools[index].count, self.web.pools[index].own, strict=True))
+        self.short[index] = [place for place, (count, own) in enumerate(pairs) if count < own]
+        self.spare[index] = [place for place, (count, own) in enumerate(pairs) if count > own]
+
+
+@define
+class _WayHome:
+    """The search for what an owner can pass on, to take back one of its own and be as heavy as before.
+
+    The owner gains one; everybody it disturbs on the way costs one, and everybody else who gets one of its own back
+    pays for one. The search ends at a member that gives one of the owner's home and so stays as heavy as it is, or that
+    is lighter by one than such a member, which then takes its place. ``cost``: member -> owners disturbed on the way
+    there less those repaid; ``work``: (member, pool) pairs looked at.
+    """
+
+    web: _Web
+    deficits: _Deficits
+    owner: int
+    most_disturbed: int
+    work: int = 0
+    cost: dict[int, int] = field(init=False)
+    links: dict[int, Link] = field(init=False, factory=dict)
+
+    def run(self, budget: int) -> int:
+        """Find a way and take it; how many partitions came home, 0 without a way that pays within the budget."""
+        loads = self.web.loads
+        givers = self._givers()
+        by_load = {loads[member]: home for member, home in reversed(givers.items())}
+        self.cost = {self.owner: 0}
+        reached: dict[int, int] = {}
+        queue = deque([self.owner])
+        while queue and self.work < budget:
+            member = queue.popleft()
+            home = givers.get(member, by_load.get(loads[member] + 1))
+            if home is not None and self.cost[member] <= 0:
+                return self._take(home, member)
+            if not self.most_disturbed and member == self.owner and not self._holds_others():
+                # What it would pass on is its own, too. If others gain by that, the search that starts there finds it.
+                return 0
+            self.work += len(self.web.places[member])
+            for index, place in self.web.places[member]:
+                if self.web.pools[index].count[place]:
+                    self._pass_on(member, index, place, reached, queue)
+        return 0
+
+    def _holds_others(self) -> bool:
+        places = self.web.places[self.owner]
+        return any(self.web.pools[index].count[place] > self.web.pools[index].own[place] for index, place in places)
+
+    def _givers(self) -> dict[int, Link]:
+        """Who holds more than it owned of a pool the owner is short of, and the link that brings one home."""
+        givers: dict[int, Link] = {}
+        for index, place in self.web.places[self.owner]:
+            if self.deficits.is_short(index, place):
+                members = self.web.pools[index].members
+                self.work += len(self.deficits.spare[index])
+                for giver in self.deficits.spare[index]:
+                    givers.setdefault(members[giver], (index, giver, place, self.owner))
+        return givers
+
+    def _pass_on(self, member: int, index: int, at: int, reached: dict[int, int], queue: deque[int]) -> None:
+        """Look at what follows when the member passes on a partition of one pool."""
+        pool = self.web.pools[index]
+        disturbed = self.cost[member] + (pool.count[at] <= pool.own[at])
+        if disturbed >= reached.get(index, self.most_disturbed + 2):
+            return
+        reached[index] = disturbed
+        # Beyond the limit only those are of interest that repay the disturbance at once.
+        takers = range(len(pool.members)) if disturbed <= self.most_disturbed else self.deficits.short[index]
+        self.work += len(takers)
+        for taker in takers:
+            other = pool.members[taker]
+            cost = disturbed - (pool.count[taker] < pool.own[taker])
+            if cost < self.cost.get(other, self.most_disturbed + 1) and not self._before(other, member):
+                self.cost[other] = cost
+                self.links[other] = (index, at, taker, member)
+                queue.append(other)
+
+    def _before(self, one: int, member: int) -> bool:
+        """Whether the way to ``member`` leads through ``one``."""
+        while member != one and member in self.links:
+            member = self.links[member][3]
+        return member == one
+
+    def _take(self, home: Link, last: int) -> int:
+        """Move one partition home and one along each link from the owner to the last member.
+
+        A way may use the same partition twice: bring it home and pass it on. Then it does not pay, and is taken back.
+        """
+        way = [home]
+        member = last
+        while member in self.links:
+            way.append(self.links[member])
+            member = self.links[member][3]
+        assert member == self.owner, "the way home does not start at its owner"
+        gain = sum(self._move(index, giver, taker) for index, giver, taker, _ in way)
+        if gain <= 0:
+            for index, giver, taker, _ in reversed(way):
+                self._move(index, taker, giver)
+            return 0
+        for index, *_ in way:
+            self.deficits.count_again(index)
+        self.web.loads[self.web.pools[home[0]].members[home[1]]] -= 1
+        self.web.loads[last] += 1
+        return gain
+
+    def _move(self, index: int, giver: int, taker: int) -> int:
+        """Move one partition of a pool; how many more are with their owners (-1, 0 or 1)."""
+        pool = self.web.pools[index]
+        gain = (pool.count[taker] < pool.own[taker]) - (pool.count[giver] <= pool.own[giver])
+        pool.count[giver] -= 1
+        pool.count[taker] += 1
+        return gain

@@ -1,0 +1,154 @@
+"""Sharing out when all members subscribe to the same topics: everybody gets the common share or one more.
+
+With P partitions and C members the sizes of a balanced assignment are known beforehand: P // C, and one more for P
+mod C of them. So the steps of KIP-54 need no search: keep what fits into the shares, deal the rest to those below
+them.
+
+Source: KIP-54's goals; the method is that of Kafka since 2.6 (KAFKA-9987), choosing what to keep by (partition,
+topic) so that topics stay spread (KAFKA-16277).
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from itertools import compress
+
+from attrs import define, field
+
+from kemu.protocol.assign.search.racks import Racks, RackSet
+
+
+@define
+class Shares:
+    """The state of one run. Members are known by their place in the order of ids, partitions by number."""
+
+    members: int
+    partitions: int
+    kept: list[list[int]]
+    """Per member what it keeps, in the order it is to be listed."""
+    given: list[list[int]] = field(init=False)
+    """Per member what it gets in addition."""
+    low: int = field(init=False)
+    """The common share."""
+    extras: int = field(init=False)
+    """How many members may still go one above it."""
+    under: list[int] = field(init=False, factory=list)
+    exact: deque[int] = field(init=False, factory=deque)
+
+    def __attrs_post_init__(self) -> None:
+        self.given = [[] for _ in range(self.members)]
+        self.low, self.extras = divmod(self.partitions, self.members)
+
+    def keep(self, order: Iterable[int]) -> None:
+        """KIP-54's steps 1 and 2: preserve, up to the share; the first in the order that have more keep one more."""
+        with_extra = self.extras
+        at_low: list[int] = []
+        for member in order:
+            kept = self.kept[member]
+            size = len(kept)
+            if size < self.low:
+                self.under.append(member)
+            elif size > self.low and with_extra:
+                with_extra -= 1
+                del kept[self.low + 1 :]
+            else:
+                del kept[self.low :]
+                at_low.append(member)
+        self.extras = with_extra
+        self.under.sort()
+        self.exact.extend(sorted(at_low))
+
+    def left(self) -> list[int]:
+        """The numbers nobody keeps, ascending."""
+        free = bytearray(b"\x01") * self.partitions
+        for kept in self.kept:
+            for number in kept:
+                free[number] = 0
+        return list(compress(range(self.partitions), free))
+
+    def deal(self, numbers: Sequence[int]) -> None:
+        """Deal to those below the share in a circle, each leaving the circle at the share; then the extras."""
+        circle, start = self.under, 0
+        missing = {member: self.low - len(self.kept[member]) - len(self.given[member]) for member in circle}
+        while circle and start < len(numbers):
+            # As many whole rounds as nobody leaves the circle in.
+            rounds = min(missing[member] for member in circle)
+            end = start + rounds * len(circle)
+            assert end <= len(numbers), "fewer partitions are left than members have room for"
+            for place, member in enumerate(circle):
+                self.given[member].extend(numbers[start + place : end : len(circle)])
+                missing[member] -= rounds
+            start = end
+            self.exact.extend(member for member in circle if not missing[member])
+            circle = [member for member in circle if missing[member]]
+        self.under = circle
+        assert len(numbers) - start <= self.extras, "more partitions are left than members may take"
+        for number in numbers[start:]:
+            self.given[self.exact.popleft()].append(number)
+            self.extras -= 1
+
+    def deal_by_rack(
+        self, numbers: Sequence[int], racks: Sequence[str | None], replicas: Sequence[RackSet]
+    ) -> list[int]:
+        """Deal only to members whose rack holds a replica; what finds none is returned.
+
+        Partitions that few members could take come first. Members below the share take turns; after them the first
+        one at the share that matches, while extras last.
+        """
+        users: dict[RackSet, int] = {}
+        for number in numbers:
+            if replicas[number] not in users:
+                users[replicas[number]] = sum(1 for rack in racks if rack in replicas[number])
+        turn, unplaced = 0, []
+        for number in sorted(numbers, key=lambda one: users[replicas[one]]):
+            on = replicas[number]
+            if users[on] and (found := _next_on(self.under, turn, racks, on)) is not None:
+                turn = self._give_under(found, number)
+            elif users[on] and self.extras and (found := _next_on(self.exact, 0, racks, on)) is not None:
+                self.given[self.exact[found]].append(number)
+                del self.exact[found]
+                self.extras -= 1
+            else:
+                unplaced.append(number)
+        return sorted(unplaced)
+
+    def _give_under(self, place: int, number: int) -> int:
+        """Give to one below the share; whose turn it is next."""
+        member = self.under[place]
+        self.given[member].append(number)
+        if len(self.kept[member]) + len(self.given[member]) < self.low:
+            return (place + 1) % len(self.under)
+        del self.under[place]
+        self.exact.append(member)
+        return place % len(self.under) if self.under else 0
+
+
+def share_out(
+    kept: list[list[int]],
+    partitions: int,
+    order: Iterable[int],
+    racks: Racks | None = None,
+) -> Shares:
+    """Everybody's share of the numbers 0..partitions-1.
+
+    Args:
+        kept: per member what it rightfully owns, best to keep first; cut down to its share here.
+        partitions: how many numbers there are.
+        order: the members in the order in which they may keep one more than the common share.
+        racks: None to leave racks out of it.
+    """
+    shares = Shares(len(kept), partitions, kept)
+    shares.keep(order)
+    numbers = shares.left()
+    if racks is not None:
+        numbers = shares.deal_by_rack(numbers, racks.members, racks.partitions)
+    shares.deal(numbers)
+    return shares
+
+
+def _next_on(places: Sequence[int], turn: int, racks: Sequence[str | None], on: RackSet) -> int | None:
+    """The first place from ``turn`` on, around, whose member is on one of the racks."""
+    for step in range(len(places)):
+        place = (turn + step) % len(places)
+        if racks[places[place]] in on:
+            return place
+    return None

@@ -1,0 +1,62 @@
+"""Partitions as small integers, so that big groups can be shared out by counting and slicing.
+
+Numbers follow (topic, partition): comparing numbers compares partitions. Only this package sees them.
+"""
+
+from collections.abc import Iterable
+from itertools import repeat
+
+from attrs import frozen
+
+from kemu.protocol.assign.base import Topics
+from kemu.protocol.assign.search.order import known_topics
+from kemu.protocol.names import TopicPartition
+
+
+@frozen
+class Numbering:
+    """The partitions of some topics, numbered from 0.
+
+    ``first``: topic -> the number of its partition 0. ``sizes``: topic -> partitions. ``partitions``: number ->
+    partition.
+    """
+
+    topics: list[str]
+    first: dict[str, int]
+    sizes: dict[str, int]
+    partitions: list[TopicPartition]
+
+    @property
+    def total(self) -> int:
+        """How many partitions there are."""
+        return len(self.partitions)
+
+    def numbers(self, partitions: Iterable[TopicPartition]) -> list[int]:
+        """The numbers of those partitions that exist, in the order given.
+
+        What is gone is left out: topics without metadata, and partitions beyond the end of a topic that was created
+        again with fewer (Kafka looks at the topic only, and then assigns a partition that does not exist or gives up).
+        """
+        first, sizes = self.first, self.sizes
+        return [
+            first[topic] + partition
+            for topic, partition in partitions
+            if topic in first and 0 <= partition < sizes[topic]
+        ]
+
+    def of_topic(self, topic: str) -> range:
+        """The numbers of one topic's partitions."""
+        first = self.first[topic]
+        return range(first, first + self.sizes[topic])
+
+
+def number_partitions(topics: Topics, subscribed: Iterable[str]) -> Numbering:
+    """Number the partitions of the subscribed topics that exist."""
+    names = known_topics(topics, subscribed)
+    sizes = {topic: topics.partitions[topic] for topic in names}
+    first: dict[str, int] = {}
+    partitions: list[TopicPartition] = []
+    for topic in names:
+        first[topic] = len(partitions)
+        partitions.extend(zip(repeat(topic), range(sizes[topic])))
+    return Numbering(names, first, sizes, partitions)

@@ -1,0 +1,69 @@
+"""Who comes first: the orders assignors walk members and partitions in."""
+
+from collections.abc import Iterable, Mapping
+
+from kemu.protocol.assign.base import Subscriber, Topics
+from kemu.protocol.names import MemberId, TopicPartition, java_string_hash
+
+_SMALLEST_TABLE = 16
+
+
+def static_first(members: Mapping[MemberId, Subscriber]) -> list[MemberId]:
+    """Static members by instance id, then dynamic ones by member id (KIP-345).
+
+    A static member has a new member id after each restart; this order keeps its share in its place.
+    """
+    static = sorted((one.instance_id, member) for member, one in members.items() if one.instance_id is not None)
+    dynamic = sorted(member for member, one in members.items() if one.instance_id is None)
+    return [member for _, member in static] + dynamic
+
+
+def hash_order(members: Iterable[MemberId]) -> list[MemberId]:
+    """The order in which a ``java.util.HashMap`` lists its keys; keys of one bucket by id.
+
+    Kafka's sticky assignors look at the members' claims in this order, and who comes first may keep one more. Ids are
+    mostly random, so it is as good as any, and the same members keep the same number of partitions as there.
+    """
+    members = list(members)
+    buckets = _SMALLEST_TABLE
+    while len(members) * 4 > buckets * 3:
+        buckets *= 2
+
+    def bucket(member: MemberId) -> int:
+        code = java_string_hash(member) & 0xFFFFFFFF
+        return (code ^ code >> 16) & buckets - 1
+
+    return sorted(members, key=lambda member: (bucket(member), member))
+
+
+def subscriptions(members: Mapping[MemberId, Subscriber], order: Iterable[MemberId]) -> list[tuple[str, ...]]:
+    """Per member, in the given order, its topics by name, each once; equal subscriptions are equal tuples."""
+    known: dict[tuple[str, ...], tuple[str, ...]] = {}
+    found = []
+    for member in order:
+        told = members[member].topics
+        if told not in known:
+            known[told] = tuple(sorted(dict.fromkeys(told)))
+        found.append(known[told])
+    return found
+
+
+def known_topics(topics: Topics, subscribed: Iterable[str]) -> list[str]:
+    """The subscribed topics that have partitions, each once, by name."""
+    return sorted(topic for topic in dict.fromkeys(subscribed) if topics.partitions.get(topic, 0) > 0)
+
+
+def partitions_of(topics: Topics, names: Iterable[str]) -> list[TopicPartition]:
+    """All partitions of the named topics: topic after topic as given, by number inside each."""
+    return [(topic, number) for topic in names for number in range(topics.partitions[topic])]
+
+
+def subscribers_by_topic(
+    topics: Topics, members: Mapping[MemberId, Subscriber], order: Iterable[MemberId]
+) -> dict[str, tuple[MemberId, ...]]:
+    """Known topic, by name -> its subscribers in the given order."""
+    found: dict[str, list[MemberId]] = {}
+    for member in order:
+        for topic in dict.fromkeys(members[member].topics):
+            found.setdefault(topic, []).append(member)
+    return {topic: tuple(found[topic]) for topic in known_topics(topics, found)}

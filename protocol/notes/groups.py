@@ -1,0 +1,345 @@
+"""What machines report: typed facts for checkers, metrics, transcripts and tables. No machine ever reads one.
+
+A note says what became true inside the machine at the step it is part of; time and actor come with the step.
+"""
+
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.names import TopicPartition
+from kemu.protocol.wire.values import value
+
+# --- group coordinator ---------------------------------------------------------------------------------------------
+
+
+@value
+class GroupBecame:
+    """A group changed its state (names as Kafka prints them: Empty, PreparingRebalance, ...)."""
+
+    group: str
+    old: str
+    new: str
+    generation: int
+    why: str
+
+
+@value
+class MemberAdded:
+    """A member entered the group (not: an id was handed out)."""
+
+    group: str
+    member_id: str
+    client_id: str
+    instance_id: str | None
+
+
+@value
+class MemberRemoved:
+    """A member left, was expired or was replaced by a member of the same instance."""
+
+    group: str
+    member_id: str
+    client_id: str
+    why: str
+
+
+@value
+class LeaderElected:
+    """The group has this leader now."""
+
+    group: str
+    member_id: str
+
+
+@value
+class JoinPhaseCompleted:
+    """A generation began: these members (ids) were in the group when the join phase completed."""
+
+    group: str
+    generation: int
+    protocol: str | None
+    leader: str
+    members: tuple[str, ...]
+
+
+@value
+class GroupLoaded:
+    """A group came back from the log after the coordinator moved here or restarted."""
+
+    group: str
+    state: str
+    generation: int
+    members: tuple[str, ...]
+
+
+@value
+class GroupUnloaded:
+    """The coordinator gave the group up (another broker leads its partition)."""
+
+    group: str
+
+
+@value
+class OffsetsLoadFailed:
+    """A coordinator could not read the log of a partition of the offsets topic: its groups are out of reach."""
+
+    partition: int
+    why: str
+
+
+@value
+class OffsetCommitted:
+    """A committed offset is in the log. Generation -1 and member "" outside group management."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    generation: int
+    member_id: str
+
+
+@value
+class OffsetRemoved:
+    """A committed offset is gone: expired, deleted, or its group was."""
+
+    group: str
+    topic: str
+    partition: int
+    why: str
+
+
+@value
+class RequestRefused:
+    """A coordinator answered a request with an error."""
+
+    group: str
+    api: str
+    member_id: str
+    error: ErrorCode
+
+
+@value
+class GroupDescribed:
+    """Admin: what DescribeGroups answered."""
+
+    group: str
+    state: str
+    members: tuple[str, ...]
+    error: ErrorCode
+
+
+@value
+class AdminAnswered:
+    """Admin: what became of a RemoveMember ("LeaveGroup") or DeleteGroup ("DeleteGroups") command."""
+
+    group: str
+    api: str
+    error: ErrorCode
+
+
+# --- consumer ------------------------------------------------------------------------------------------------------
+
+
+@value
+class MemberBecame:
+    """A member changed its state (UNJOINED, PREPARING_REBALANCE, COMPLETING_REBALANCE, STABLE, CLOSED, FAILED)."""
+
+    group: str
+    member_id: str
+    old: str
+    new: str
+    generation: int
+    why: str
+
+
+@value
+class AssignmentReceived:
+    """A member took the assignment of this generation from its SyncGroup answer."""
+
+    group: str
+    member_id: str
+    generation: int
+    partitions: tuple[TopicPartition, ...]
+
+
+@value
+class IncompatibleRebalance:
+    """KIP-429's page: an assignment said that members of V0 and V1 met (metric ``num.incompatible.rebalance``)."""
+
+    group: str
+    member_id: str
+    generation: int
+
+
+@value
+class PartitionsAssigned:
+    """onPartitionsAssigned was called with ``added``; the member owns ``owned`` from now on."""
+
+    group: str
+    member_id: str
+    generation: int
+    added: tuple[TopicPartition, ...]
+    owned: tuple[TopicPartition, ...]
+
+
+@value
+class PartitionsRevoked:
+    """onPartitionsRevoked is over: the member stopped serving ``revoked`` before, and owns ``owned`` now."""
+
+    group: str
+    member_id: str
+    generation: int
+    revoked: tuple[TopicPartition, ...]
+    owned: tuple[TopicPartition, ...]
+
+
+@value
+class PartitionsLost:
+    """onPartitionsLost is over: the member learned that it was no member any more. It owns nothing now."""
+
+    group: str
+    member_id: str
+    lost: tuple[TopicPartition, ...]
+
+
+@value
+class ListenerFailed:
+    """A rebalance listener raised."""
+
+    group: str
+    member_id: str
+    callback: str
+    why: str
+
+
+@value
+class PositionSet:
+    """Where a member starts to read a partition (why: committed, reset)."""
+
+    group: str
+    member_id: str
+    topic: str
+    partition: int
+    offset: int
+    why: str
+
+
+@value
+class Processed:
+    """The application finished records ``first .. last - 1`` of a partition; it began them at ``started_us``.
+
+    Reported when the work on one partition's part of a poll is done; work cut off by a crash is never reported.
+    """
+
+    group: str
+    member_id: str
+    generation: int
+    topic: str
+    partition: int
+    first: int
+    last: int
+    started_us: int
+
+
+@value
+class EpochRead:
+    """What a member reads of a partition from this offset on was written in another leader epoch.
+
+    From its position on it is epoch 0 until such a note; -1: the version it speaks does not tell.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int
+
+
+@value
+class CommitAnswered:
+    """A commit was answered: offsets by partition, the request's generation, and the first error."""
+
+    group: str
+    member_id: str
+    generation: int
+    error: ErrorCode
+
+
+@value
+class CoordinatorKnown:
+    """A member found (host) or lost ("") its coordinator."""
+
+    group: str
+    host: str
+    why: str
+
+
+@value
+class MemberFailed:
+    """A fatal error reached the application; the member is of no use any more."""
+
+    group: str
+    member_id: str
+    error: ErrorCode
+    why: str
+
+
+# --- servers -------------------------------------------------------------------------------------------------------
+
+
+@value
+class AnswerInjected:
+    """A server answered this request with an error because it was told to (``AnswerNext``), and did not execute it."""
+
+    api: str
+    sender: str
+    error: ErrorCode
+
+
+# --- data path -----------------------------------------------------------------------------------------------------
+
+
+@value
+class ProducerStarted:
+    """A producer of a topic runs; ``acks``: 0 none, 1 the leader's, -1 all in-sync replicas'."""
+
+    topic: str
+    acks: int
+
+
+@value
+class RecordsAppended:
+    """A leader appended records ``base_offset .. base_offset + count - 1``."""
+
+    topic: str
+    partition: int
+    base_offset: int
+    count: int
+
+
+@value
+class PartitionHosted:
+    """A broker serves a partition (from its start, or since the topic was created or grew); its log ends here."""
+
+    topic: str
+    partition: int
+    end_offset: int
+
+
+@value
+class RecordsAcknowledged:
+    """A producer knows that these records are in the log."""
+
+    topic: str
+    partition: int
+    base_offset: int
+    count: int
+
+
+@value
+class ProduceFailed:
+    """A producer gave up on a batch; ``definite`` says whether it surely is not in the log."""
+
+    topic: str
+    partition: int
+    count: int
+    error: ErrorCode
+    definite: bool

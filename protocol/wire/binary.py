@@ -1,0 +1,280 @@
+"""Kafka's primitive types as bytes: what the layouts of member metadata and of log records are built from.
+
+Integers are big-endian and signed. Each length has two forms, chosen by ``flexible`` (KIP-482):
+
+=========  ==============================  ====================================
+type       plain                           flexible ("compact")
+=========  ==============================  ====================================
+string     int16 length, UTF-8             unsigned varint length + 1, UTF-8
+bytes      int32 length, data              unsigned varint length + 1, data
+array      int32 count, items              unsigned varint count + 1, items
+null       length -1 (read: any below 0)   varint 0
+struct     its fields                      its fields, then its tagged fields
+=========  ==============================  ====================================
+
+A reader names what it reads, so that bytes that end too early say which field they end in.
+"""
+
+import struct
+from collections.abc import Iterable, Sequence
+from typing import NoReturn
+
+from kemu.protocol.names import TopicPartition
+from kemu.protocol.wire.codec import Malformed, TooLarge
+
+MAX_STRING_BYTES = 32_767
+"""The plain length of a string is an int16; the flexible form is held to the same limit, as in Kafka."""
+
+_INT8 = struct.Struct(">b")
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_INT64 = struct.Struct(">q")
+_VARINT_BYTES = 5
+
+
+class Reader:
+    """Reads one value after the other; every method takes the name of the field, for the error.
+
+    Raises:
+        Malformed: (every method) the bytes end inside the field, or are not what its type allows.
+    """
+
+    __slots__ = ("at", "data", "flexible", "what")
+
+    def __init__(self, data: bytes, what: str) -> None:
+        self.data = data
+        self.what = what
+        """The schema, for errors ("GroupMetadataValue v3")."""
+        self.at = 0
+        self.flexible = False
+
+    def int8(self, field: str) -> int:
+        """Source: Kafka's protocol guide, "protocol types"; so for all below."""
+        return self._number(_INT8, field)
+
+    def int16(self, field: str) -> int:
+        """Two bytes."""
+        return self._number(_INT16, field)
+
+    def int32(self, field: str) -> int:
+        """Four bytes."""
+        return self._number(_INT32, field)
+
+    def int64(self, field: str) -> int:
+        """Eight bytes."""
+        return self._number(_INT64, field)
+
+    def unsigned_varint(self, field: str) -> int:
+        """Seven bits a byte, lowest first; at most five bytes and 32 bits."""
+        value = 0
+        for index in range(_VARINT_BYTES):
+            if self.at >= len(self.data):
+                self._ends(field, 1)
+            byte = self.data[self.at]
+            self.at += 1
+            value |= (byte & 0x7F) << (7 * index)
+            if byte < 0x80:
+                if value > 0xFFFF_FFFF:
+                    break
+                return value
+        raise Malformed(f"{self.what}.{field}: a varint of more than 32 bits")
+
+    def string(self, field: str) -> str:
+        """A string that may not be null."""
+        value = self.nullable_string(field)
+        if value is None:
+            self._null(field)
+        return value
+
+    def nullable_string(self, field: str) -> str | None:
+        """A string, or None."""
+        size = self.unsigned_varint(field) - 1 if self.flexible else self._number(_INT16, field)
+        data = self._take(size, field, MAX_STRING_BYTES)
+        if data is None:
+            return None
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            raise Malformed(f"{self.what}.{field}: not UTF-8: {data!r:.80}") from None
+
+    def blob(self, field: str) -> bytes:
+        """Bytes that may not be null."""
+        value = self.nullable_blob(field)
+        if value is None:
+            self._null(field)
+        return value
+
+    def nullable_blob(self, field: str) -> bytes | None:
+        """Bytes, or None."""
+        size = self.unsigned_varint(field) - 1 if self.flexible else self._number(_INT32, field)
+        return self._take(size, field, len(self.data))
+
+    def count(self, field: str) -> int:
+        """How many items an array has. Every item has at least a byte, so a count over what is left is refused."""
+        count = self.unsigned_varint(field) - 1 if self.flexible else self._number(_INT32, field)
+        if count < 0:
+            self._null(field)
+        if count > len(self.data) - self.at:
+            self._ends(field, count)
+        return count
+
+    def int32_array(self, field: str) -> tuple[int, ...]:
+        """An array of four-byte integers."""
+        count = self.count(field)
+        end = self.at + 4 * count
+        if end > len(self.data):
+            self._ends(field, 4 * count)
+        values = struct.unpack_from(f">{count}i", self.data, self.at)
+        self.at = end
+        return values
+
+    def topic_partitions(self, field: str) -> tuple[TopicPartition, ...]:
+        """An array of (topic, array of numbers), flat, in the order of the bytes."""
+        found: list[TopicPartition] = []
+        for _ in range(self.count(field)):
+            topic = self.string(f"{field}.topic")
+            found += [(topic, number) for number in self.int32_array(f"{field}.partitions")]
+            self.end_struct(field)
+        return tuple(found)
+
+    def end_struct(self, field: str) -> None:
+        """Skip the tagged fields that end a struct in a flexible schema; we know none of them."""
+        if not self.flexible:
+            return
+        for _ in range(self.unsigned_varint(f"{field} tags")):
+            self.unsigned_varint(f"{field} tag")
+            size = self.unsigned_varint(f"{field} tag size")
+            self._take(size, f"{field} tag", len(self.data))
+
+    def _number(self, form: struct.Struct, field: str) -> int:
+        end = self.at + form.size
+        if end > len(self.data):
+            self._ends(field, form.size)
+        value: int = form.unpack_from(self.data, self.at)[0]
+        self.at = end
+        return value
+
+    def _take(self, size: int, field: str, limit: int) -> bytes | None:
+        if size < 0:
+            return None
+        end = self.at + size
+        if end > len(self.data):
+            self._ends(field, size)
+        if size > limit:
+            raise Malformed(f"{self.what}.{field}: {size} bytes long, the limit is {limit}")
+        data = self.data[self.at : end]
+        self.at = end
+        return data
+
+    def _ends(self, field: str, wanted: int) -> NoReturn:
+        left = len(self.data) - self.at
+        raise Malformed(f"{self.what}.{field}: at least {wanted} bytes needed, {left} left")
+
+    def _null(self, field: str) -> NoReturn:
+        raise Malformed(f"{self.what}.{field}: may not be null")
+
+
+class Writer:
+    """Appends one value after the other; ``data()`` gives the bytes.
+
+    Raises:
+        TooLarge: a string of more than 32767 bytes.
+        Malformed: a string with a lone surrogate, or a number its width cannot hold.
+    """
+
+    __slots__ = ("_out", "_what", "flexible")
+
+    def __init__(self, what: str) -> None:
+        self._out = bytearray()
+        self._what = what
+        self.flexible = False
+
+    def data(self) -> bytes:
+        """Everything written so far."""
+        return bytes(self._out)
+
+    def int8(self, value: int) -> None:
+        """One byte."""
+        self._number(_INT8, value)
+
+    def int16(self, value: int) -> None:
+        """Two bytes."""
+        self._number(_INT16, value)
+
+    def int32(self, value: int) -> None:
+        """Four bytes."""
+        self._number(_INT32, value)
+
+    def int64(self, value: int) -> None:
+        """Eight bytes."""
+        self._number(_INT64, value)
+
+    def unsigned_varint(self, value: int) -> None:
+        """Seven bits a byte, lowest first."""
+        assert 0 <= value <= 0xFFFF_FFFF, f"{value} is no unsigned 32-bit number"
+        while value > 0x7F:
+            self._out.append(value & 0x7F | 0x80)
+            value >>= 7
+        self._out.append(value)
+
+    def string(self, value: str | None) -> None:
+        """A string, or null."""
+        if value is None:
+            self._length(_INT16, -1)
+            return
+        try:
+            data = value.encode()
+        except UnicodeEncodeError:
+            raise Malformed(f"{self._what}: {value!r:.80} cannot be written as UTF-8") from None
+        if len(data) > MAX_STRING_BYTES:
+            raise TooLarge(f"{self._what}: a string of {len(data)} bytes, the limit is {MAX_STRING_BYTES}")
+        self._length(_INT16, len(data))
+        self._out += data
+
+    def blob(self, value: bytes | None) -> None:
+        """Bytes, or null."""
+        if value is None:
+            self._length(_INT32, -1)
+            return
+        self._length(_INT32, len(value))
+        self._out += value
+
+    def count(self, value: int) -> None:
+        """How many items follow."""
+        self._length(_INT32, value)
+
+    def int32_array(self, values: Sequence[int]) -> None:
+        """An array of four-byte integers."""
+        self._length(_INT32, len(values))
+        try:
+            self._out += struct.pack(f">{len(values)}i", *values)
+        except struct.error:
+            raise Malformed(f"{self._what}: {values!r:.80} do not all fit into int32") from None
+
+    def topic_partitions(self, partitions: Iterable[TopicPartition]) -> None:
+        """An array of (topic, array of numbers): topics in order of first appearance, numbers as they come."""
+        by_topic: dict[str, list[int]] = {}
+        for topic, number in partitions:
+            by_topic.setdefault(topic, []).append(number)
+        self.count(len(by_topic))
+        for topic, numbers in by_topic.items():
+            self.string(topic)
+            self.int32_array(numbers)
+            self.end_struct()
+
+    def end_struct(self) -> None:
+        """No tagged fields: what ends a struct in a flexible schema."""
+        if self.flexible:
+            self._out.append(0)
+
+    def _length(self, form: struct.Struct, value: int) -> None:
+        if self.flexible:
+            self.unsigned_varint(value + 1)
+        else:
+            self._out += form.pack(value)
+
+    def _number(self, form: struct.Struct, value: int) -> None:
+        try:
+            self._out += form.pack(value)
+        except struct.error:
+            raise Malformed(f"{self._what}: {value!r} does not fit into int{8 * form.size}") from None

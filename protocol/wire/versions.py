@@ -1,0 +1,100 @@
+"""Which version of each API a client speaks: what differs between Kafka releases on the wire.
+
+A profile picks older versions (``LATEST.but(JoinGroup=3)``); servers understand every declared one.
+"""
+
+from collections.abc import Mapping
+
+from attrs import evolve, frozen
+
+from kemu.protocol.messages.member import HIGHEST_VERSION
+from kemu.protocol.wire.codec import UnsupportedVersion
+from kemu.protocol.wire.schema import MESSAGES
+
+
+@frozen
+class ApiVersions:
+    """Kafka's API name -> the version sent; ``subscription``: version of the consumer protocol's bytes."""
+
+    requests: Mapping[str, int]
+    subscription: int = HIGHEST_VERSION
+
+    def __getitem__(self, api: str) -> int:
+        return self.requests[api]
+
+    def but(self, *, subscription: int | None = None, **requests: int) -> "ApiVersions":
+        """The same table with other versions of some APIs, by Kafka's name: ``but(JoinGroup=3, subscription=1)``.
+
+        Raises:
+            UnsupportedVersion: no such API here, or it does not have the version.
+        """
+        for api, version in requests.items():
+            declared = _declared(api)
+            if version not in declared:
+                raise UnsupportedVersion(f"{api} v{version}: supported are v{declared[0]} to v{declared[-1]}")
+        if subscription is not None and not 0 <= subscription <= HIGHEST_VERSION:
+            raise UnsupportedVersion(f"subscription v{subscription}: supported are v0 to v{HIGHEST_VERSION}")
+        return evolve(
+            self,
+            requests={**self.requests, **requests},
+            subscription=self.subscription if subscription is None else subscription,
+        )
+
+
+def _declared(api: str) -> range:
+    for spec in MESSAGES.values():
+        if spec.name == api:
+            return spec.versions
+    raise UnsupportedVersion(f"no API is called {api!r}")
+
+
+LATEST = ApiVersions(
+    {
+        "Produce": 11,
+        "Fetch": 17,
+        "ListOffsets": 8,
+        "Metadata": 12,
+        "OffsetCommit": 9,
+        "OffsetFetch": 7,
+        "FindCoordinator": 3,
+        "JoinGroup": 9,
+        "Heartbeat": 4,
+        "LeaveGroup": 5,
+        "SyncGroup": 5,
+    }
+)
+"""What Kafka 3.9 clients send; of FindCoordinator and OffsetFetch the last version that is not batched."""
+
+KAFKA_3_4 = LATEST.but(Produce=9, Fetch=13, ListOffsets=7, OffsetCommit=8)
+"""What Kafka 3.4 clients send: subscription v3 (KIP-792's generation, KIP-881's rack)."""
+
+KAFKA_2_4 = LATEST.but(
+    Produce=8,
+    Fetch=11,
+    ListOffsets=5,
+    Metadata=9,
+    OffsetCommit=8,
+    OffsetFetch=6,
+    JoinGroup=6,
+    SyncGroup=4,
+    LeaveGroup=4,
+    subscription=1,
+)
+"""What Kafka 2.4 clients send: subscription v1 (KIP-429's owned partitions, no generation)."""
+
+KAFKA_2_3 = KAFKA_2_4.but(
+    Produce=7,
+    Metadata=8,
+    OffsetCommit=7,
+    OffsetFetch=5,
+    FindCoordinator=2,
+    JoinGroup=5,
+    SyncGroup=3,
+    Heartbeat=3,
+    LeaveGroup=2,
+    subscription=0,
+)
+"""What Kafka 2.3 clients send: the release that KIP-429's page was written for."""
+
+KAFKA_3_0 = KAFKA_2_4.but(Produce=9, Fetch=12, ListOffsets=7, Metadata=11, JoinGroup=7, SyncGroup=5)
+"""What Kafka 3.0 clients send: still subscription v1."""

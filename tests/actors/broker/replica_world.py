@@ -1,0 +1,288 @@
+"""Brokers with replicas on a bench: messages wait in queues until a test delivers them, the controller is the test.
+
+Every message goes through the codec. The metadata store is the test, too: ISR writes are answered when asked for.
+"""
+
+from collections import deque
+from typing import Any
+
+from kemu.actors.broker.broker import ReplicatedBroker
+from kemu.actors.broker.desk import TopicSettings
+from kemu.actors.broker.replica import Replica
+from kemu.actors.broker.rules import TODAY, ReplicaRules
+from kemu.actors.machine import (
+    Append,
+    Appended,
+    Event,
+    LinkDown,
+    Loaded,
+    Note,
+    Received,
+    Record,
+    Send,
+    StartTimer,
+    StopTimer,
+    TimerFired,
+    TimerKey,
+    Told,
+)
+from kemu.emulator.engine.chance import Stream
+from kemu.protocol.commands import Start
+from kemu.protocol.config import BrokerConfig, ReplicaConfig
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import (
+    LeaderAndIsr,
+    LeaderAndIsrPartition,
+    StopReplica,
+    StopReplicaPartition,
+    UpdateMetadata,
+    UpdateMetadataBroker,
+)
+from kemu.protocol.messages.data import Produce, ProduceBatch
+from kemu.protocol.messages.local import BrokerSession
+from kemu.protocol.messages.store import (
+    OpenSession,
+    OpenSessionReply,
+    OpResult,
+    StoreCode,
+    StoreOpKind,
+    StoreOps,
+    StoreOpsReply,
+    TransactionResult,
+)
+from kemu.protocol.nodes import read_state
+from kemu.protocol.wire.codec import seal, unseal
+
+TOPIC = "t"
+AT = (TOPIC, 0)
+BROKER_EPOCH = 10
+CONTROLLER = "ctl"
+
+
+class Bench:
+    """Brokers b0, b1, ... and one partition; ``version`` of its state node rises with every write."""
+
+    def __init__(
+        self, count: int = 3, *, min_in_sync: int = 1, rules: ReplicaRules = TODAY, lag_ms: int = 10_000
+    ) -> None:
+        self.now_us = 1_000_000
+        self.count = count
+        self.config = ReplicaConfig(replica_lag_time_max_ms=lag_ms)
+        self.settings = {TOPIC: TopicSettings(record_bytes=100, min_in_sync=min_in_sync)}
+        self.rules = rules
+        self.brokers: dict[str, ReplicatedBroker] = {}
+        self.disks: dict[str, dict[str, list[Record]]] = {}
+        self.timers: dict[tuple[str, TimerKey], int] = {}
+        self.mail: dict[tuple[str, str], deque[Event]] = {}
+        self.writes: deque[tuple[str, str, tuple[Record, ...], int]] = deque()
+        self.replies: list[tuple[str, Any]] = []
+        """What the test's own requests were answered, and by whom."""
+        self.notes: list[tuple[str, Any]] = []
+        self.isr: tuple[int, ...] = tuple(range(count))
+        self.epoch = -1
+        self.leader = -1
+        self.version = 0
+        self.lives: dict[str, int] = {}
+        self.requests = 0
+        self.auto_store = True
+        """Whether ISR writes are carried out when they arrive; else they wait in ``held``."""
+        self.held: list[tuple[str, Received]] = []
+        for number in range(count):
+            self.start(f"b{number}")
+
+    # --- hosts -------------------------------------------------------------------------------------------------
+
+    def start(self, name: str) -> None:
+        self.lives[name] = self.lives.get(name, 0) + 1
+        self.brokers[name] = ReplicatedBroker(
+            name,
+            int(name[1:]),
+            BrokerConfig(),
+            self.config,
+            topics=self.settings,
+            chance=Stream(1, name),
+            rules=self.rules,
+        )
+        for log, records in sorted(self.disks.setdefault(name, {}).items()):
+            self.step(name, Loaded(log, tuple(records)))
+        self.step(name, Told(Start()))
+        session = BrokerSession(session_id=self.lives[name], broker_epoch=BROKER_EPOCH + self.lives[name])
+        self.ask(name, session, 0, sender=f"{name}/controller")
+        self.tell_brokers()
+
+    def crash(self, name: str) -> None:
+        """The process is gone; what it wrote reaches the disk."""
+        self.write_all(name)
+        del self.brokers[name]
+        self.timers = {key: at for key, at in self.timers.items() if key[0] != name}
+        self.mail = {pair: queue for pair, queue in self.mail.items() if name not in pair}
+        for other in self.brokers:
+            self.step(other, LinkDown(name))
+
+    def replica(self, name: str) -> Replica:
+        return self.brokers[name].replicas[AT]
+
+    # --- the controller ----------------------------------------------------------------------------------------
+
+    def tell_brokers(self, *, controller_epoch: int = 1) -> None:
+        """Say who lives."""
+        live = tuple(UpdateMetadataBroker(id=int(name[1:]), host=name) for name in self.brokers)
+        request = UpdateMetadata(
+            controller_id=9, controller_epoch=controller_epoch, partition_states=(), live_brokers=live
+        )
+        for name in list(self.brokers):
+            self.ask(name, request, 7)
+
+    def elect(self, leader: int, isr: tuple[int, ...], *, to: tuple[int, ...] | None = None) -> None:
+        """A new epoch with this leader; everybody (or ``to``) is told."""
+        self.epoch += 1
+        self.version += 1
+        self.leader, self.isr = leader, isr
+        for number in range(self.count) if to is None else to:
+            if f"b{number}" in self.brokers:
+                self.tell_state(f"b{number}")
+
+    def state(self, **changes: Any) -> LeaderAndIsrPartition:
+        given: dict[str, Any] = {
+            "topic_name": TOPIC,
+            "partition_index": 0,
+            "controller_epoch": 1,
+            "leader": self.leader,
+            "leader_epoch": self.epoch,
+            "isr": self.isr,
+            "zk_version": self.version,
+            "replicas": tuple(range(self.count)),
+        }
+        return LeaderAndIsrPartition(**{**given, **changes})
+
+    def tell_state(self, name: str, *, controller_epoch: int = 1, broker_epoch: int = -1, **changes: Any) -> Any:
+        """LeaderAndIsr with the newest state, or with changes; the answer."""
+        request = LeaderAndIsr(
+            controller_id=9,
+            controller_epoch=controller_epoch,
+            broker_epoch=broker_epoch,
+            partition_states=(self.state(**changes),),
+            live_leaders=(),
+        )
+        return self.ask(name, request, 5)
+
+    def stop(self, name: str, leader_epoch: int, *, delete: bool = False, controller_epoch: int = 1) -> Any:
+        """StopReplica; the answer (when a deletion is on the disk)."""
+        row = StopReplicaPartition(
+            topic_name=TOPIC, partition_index=0, leader_epoch=leader_epoch, delete_partition=delete
+        )
+        request = StopReplica(controller_id=9, controller_epoch=controller_epoch, partition_states=(row,))
+        before = len(self.replies)
+        self.ask(name, request, 3)
+        self.write_all(name)
+        return self.replies[before][1]
+
+    def produce(self, name: str, count: int = 1, *, acks: int = -1) -> int:
+        """Ask a broker to append; the number of the request (see ``answer_to``)."""
+        batch = ProduceBatch(topic=TOPIC, partition=0, count=count)
+        self.ask(name, Produce(acks=acks, timeout_ms=60_000, batches=(batch,)), 9, sender="p1")
+        return self.requests
+
+    # --- steps -------------------------------------------------------------------------------------------------
+
+    def ask(self, name: str, message: object, version: int, *, sender: str = CONTROLLER) -> Any:
+        """A request of the test; its answer, if it came at once."""
+        self.requests += 1
+        before = len(self.replies)
+        self.step(name, Received(sender, 1, self.requests, version, message))
+        return self.replies[before][1] if len(self.replies) > before else None
+
+    def step(self, name: str, event: Event) -> None:
+        for effect in self.brokers[name].step(self.now_us, event):
+            match effect:
+                case Send(to=to, connection=connection, request_id=number, version=version, message=message):
+                    arrived, _ = unseal(seal(message, version))
+                    if to == "zk":
+                        self._store(name, Received(name, 1, number, version, arrived))
+                    elif to in self.brokers:
+                        one = Received(name, 0 if connection else 1, number, version, arrived)
+                        self.mail.setdefault((name, to), deque()).append(one)
+                    elif connection:
+                        self.replies.append((name, arrived))
+                    elif "/" not in to:
+                        self.mail.setdefault((to, name), deque()).append(LinkDown(to))
+                case StartTimer(key=key, after_us=after_us):
+                    self.timers[name, key] = self.now_us + after_us
+                case StopTimer(key=key):
+                    self.timers.pop((name, key), None)
+                case Append(log=log, records=records, token=token):
+                    self.writes.append((name, log, records, token))
+                case Note(fact=fact):
+                    self.notes.append((name, fact))
+
+    def write_all(self, only: str = "") -> None:
+        """Everything on its way to disks arrives."""
+        waiting, self.writes = self.writes, deque()
+        for name, log, records, token in waiting:
+            if only and name != only:
+                self.writes.append((name, log, records, token))
+                continue
+            self.disks[name].setdefault(log, []).extend(records)
+            self.step(name, Appended(token, ErrorCode.NONE, 0))
+
+    def deliver(self, sender: str, to: str) -> bool:
+        """The oldest message between two brokers arrives; False when there is none."""
+        queue = self.mail.get((sender, to))
+        if not queue:
+            return False
+        one = queue.popleft()
+        self.step(to, one)
+        return True
+
+    def pass_time(self, us: int) -> None:
+        """Timers that are due fire, in order."""
+        until_us = self.now_us + us
+        while due := [(at, key) for key, at in self.timers.items() if at <= until_us]:
+            at, (name, key) = min(due)
+            del self.timers[name, key]
+            self.now_us = max(self.now_us, at)
+            self.step(name, TimerFired(key))
+        self.now_us = until_us
+
+    def settle(self, us: int = 3_000_000) -> None:
+        """Let everything arrive and some time pass."""
+        until_us = self.now_us + us
+        while self.now_us < until_us:
+            for _ in range(50):
+                moved = [self.deliver(*pair) for pair in list(self.mail)]
+                busy = bool(self.writes)
+                self.write_all()
+                if not any(moved) and not busy:
+                    break
+            self.pass_time(100_000)
+
+    # --- the store ---------------------------------------------------------------------------------------------
+
+    def _store(self, name: str, event: Received) -> None:
+        match event.message:
+            case OpenSession(session_id=number):
+                self._answer(name, event, OpenSessionReply(code=StoreCode.OK, session_id=number, timeout_ms=6_000))
+            case StoreOps():
+                if self.auto_store:
+                    self.carry_out(name, event)
+                else:
+                    self.held.append((name, event))
+
+    def carry_out(self, name: str, event: Received, *, answered: bool = True) -> None:
+        """An ISR write (or a read) as the store does it."""
+        results = []
+        for (op,) in [transaction.ops for transaction in event.message.transactions]:
+            if op.kind is StoreOpKind.CREATE:
+                result = OpResult(code=StoreCode.OK)
+            elif op.version != self.version:
+                result = OpResult(code=StoreCode.BAD_VERSION)
+            else:
+                self.version += 1
+                self.isr = read_state(op.data).isr
+                result = OpResult(code=StoreCode.OK, version=self.version)
+            results.append(TransactionResult(code=result.code, results=(result,)))
+        if answered:
+            self._answer(name, event, StoreOpsReply(code=StoreCode.OK, zxid=1, results=tuple(results)))
+
+    def _answer(self, name: str, event: Received, message: object) -> None:
+        self.step(name, Received("zk", 1, event.request_id, 0, unseal(seal(message, 0))[0]))

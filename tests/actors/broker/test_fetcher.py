@@ -1,0 +1,266 @@
+"""Copying, one message at a time: what fences, missed elections and shorter leaders do to a follower.
+
+Mirrors tests of Kafka's AbstractFetcherThreadTest, of its ReplicaManagerTest about followers, and of
+EpochDrivenReplicationProtocolAcceptanceTest (spec sections 2.3, 2.4, 5).
+"""
+
+import pytest
+from attrs import evolve
+
+from kemu.actors.broker.leader_epochs import Truncation
+from kemu.actors.broker.rules import TODAY, ReplicaRules
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import OffsetForLeaderEpoch
+from kemu.protocol.messages.data import FetchReply
+from kemu.protocol.notes.replication import Truncated
+from tests.actors.broker.replica_world import AT, Bench
+
+S = 1_000_000
+
+
+def led(count: int = 2, **how: object) -> Bench:
+    """b0 leads, everybody is in sync, nothing is written."""
+    bench = Bench(count, **how)  # type: ignore[arg-type]
+    bench.elect(0, tuple(range(count)))
+    bench.settle(S)
+    return bench
+
+
+def log_of(bench: Bench, name: str) -> list[int]:
+    """The epoch of every record."""
+    log = bench.replica(name).log
+    return [batch.leader_epoch for batch in log.copy_from(0, 1 << 30, 1) for _ in range(batch.count)]
+
+
+def cuts(bench: Bench, name: str) -> list[tuple[int, int, str]]:
+    """What a broker truncated: (old end, new end, why)."""
+    found = [fact for who, fact in bench.notes if who == name and isinstance(fact, Truncated)]
+    return [(fact.old_end_offset, fact.end_offset, fact.why) for fact in found]
+
+
+def copies(bench: Bench, name: str) -> bool:
+    """Whether a broker's fetch loops have the partition."""
+    return bench.brokers[name].fetchers.is_copied(AT)
+
+
+def under_way(bench: Bench, sender: str, to: str) -> list[object]:
+    """The messages between two brokers that did not arrive yet."""
+    return [getattr(event, "message", event) for event in bench.mail.get((sender, to), ())]
+
+
+def fetch_errors(bench: Bench, sender: str, to: str) -> list[ErrorCode]:
+    """The errors in fetch answers on their way."""
+    replies = [each for each in under_way(bench, sender, to) if isinstance(each, FetchReply)]
+    return [row.error for reply in replies for row in reply.partitions]
+
+
+# --- fences --------------------------------------------------------------------------------------------------------
+
+
+def test_a_fenced_follower_stops_fetching_until_the_controller_tells_it_more():
+    """AbstractFetcherThreadTest.testFencedFetch: the leader is of a later epoch than its follower knows."""
+    bench = led()
+    bench.elect(0, (0, 1), to=(0,))
+    bench.produce("b0", 3)
+    bench.settle(5 * S)
+
+    assert not copies(bench, "b1")
+    assert bench.replica("b1").log.end_offset == 0
+
+    bench.tell_state("b1")
+    bench.settle(2 * S)
+
+    assert copies(bench, "b1")
+    assert log_of(bench, "b1") == log_of(bench, "b0") == [1, 1, 1]
+
+
+def test_a_follower_of_a_later_epoch_than_its_leader_asks_again_after_a_pause():
+    """AbstractFetcherThreadTest.testUnknownLeaderEpochWhileFetching: the leader has not heard of its election yet."""
+    bench = led()
+    bench.elect(0, (0, 1), to=(1,))
+    while not any(fetch_errors(bench, "b0", "b1")):
+        bench.deliver("b0", "b1")
+        bench.deliver("b1", "b0")
+        bench.pass_time(50_000)
+    assert fetch_errors(bench, "b0", "b1") == [ErrorCode.UNKNOWN_LEADER_EPOCH]
+    bench.deliver("b0", "b1")
+
+    assert copies(bench, "b1")
+    bench.pass_time(900_000)
+    assert under_way(bench, "b1", "b0") == [], "replica.fetch.backoff.ms is not over"
+
+    bench.tell_state("b0")
+    bench.produce("b0", 2)
+    bench.settle(2 * S)
+    assert log_of(bench, "b1") == [1, 1]
+
+
+def test_a_follower_that_asks_about_epochs_too_early_asks_again():
+    """AbstractFetcherThreadTest.testUnknownLeaderEpochInTruncation."""
+    bench = led()
+    bench.produce("b0", 2)
+    bench.settle(S)
+    bench.elect(0, (0, 1), to=(1,))
+    bench.settle(2 * S)
+    bench.tell_state("b0")
+    bench.produce("b0", 1)
+    bench.settle(2 * S)
+
+    assert log_of(bench, "b1") == [0, 0, 1]
+    assert cuts(bench, "b1") == []
+
+
+def _stale_answer(rules: ReplicaRules) -> Bench:
+    """b1 asked b0 about epochs under epoch 1; b0 is of epoch 2 and fences that; b1 is told of epoch 2 meanwhile."""
+    bench = led(rules=rules)
+    bench.produce("b0", 2)
+    bench.settle(S)
+    bench.elect(0, (0, 1), to=(1,))
+    while not isinstance((under_way(bench, "b1", "b0") or [None])[-1], OffsetForLeaderEpoch):
+        assert bench.deliver("b1", "b0") or bench.deliver("b0", "b1") or bench.pass_time(100_000) is None
+    bench.elect(0, (0, 1), to=(0,))
+    while bench.deliver("b1", "b0"):
+        pass
+    bench.tell_state("b1")
+    while bench.deliver("b0", "b1"):
+        pass
+    return bench
+
+
+def test_an_answer_to_a_question_of_an_earlier_epoch_is_not_believed():
+    """AbstractFetcherThreadTest.testLeaderEpochChangeDuringFencedFetchEpochsFromLeader; KAFKA-7786."""
+    bench = _stale_answer(TODAY)
+
+    assert copies(bench, "b1")
+    bench.produce("b0", 1)
+    bench.settle(2 * S)
+    assert log_of(bench, "b1") == [0, 0, 2]
+
+    past = _stale_answer(evolve(TODAY, checks_answer_epoch=False))
+    past.produce("b0", 1)
+    past.settle(20 * S)
+    assert not copies(past, "b1"), "with the old decision it waits for an election that may never come"
+
+
+# --- a leader whose log is shorter ---------------------------------------------------------------------------------
+
+
+def test_a_follower_whose_log_is_longer_than_the_leaders_cuts_it_to_the_leaders_end():
+    """AbstractFetcherThreadTest.testFollowerFetchOutOfRangeHigh: as after an unclean election before KIP-101."""
+    bench = led(rules=evolve(TODAY, truncation=Truncation.HIGH_WATERMARK))
+    bench.produce("b0", 2)
+    bench.settle(2 * S)
+    bench.crash("b1")
+    bench.tell_brokers()
+    bench.elect(0, (0,))
+    bench.produce("b0", 3)
+    bench.settle(2 * S)
+    assert bench.replica("b0").log.high_watermark == 5
+    bench.start("b1")
+    bench.elect(1, (1,))
+    bench.settle(3 * S)
+
+    assert cuts(bench, "b0") == [(5, 2, "out-of-range")]
+    bench.produce("b1", 2)
+    bench.settle(2 * S)
+    assert log_of(bench, "b0") == log_of(bench, "b1") == [0, 0, 2, 2]
+
+
+# --- elections a follower did not hear of --------------------------------------------------------------------------
+
+
+def _missed_election(rules: ReplicaRules) -> Bench:
+    """b2 copied records of b0 that b1 did not; b1 leads an epoch b2 never hears of, b0 cuts them; b0 leads again."""
+    bench = led(3, rules=rules)
+    bench.produce("b0", 2)
+    bench.settle(S)
+    bench.produce("b0", 3, acks=1)
+    while log_of(bench, "b2") != [0] * 5:
+        assert bench.deliver("b2", "b0") or bench.deliver("b0", "b2")
+        bench.write_all()
+    bench.elect(1, (0, 1, 2), to=(0, 1))
+    for _ in range(30):
+        bench.deliver("b0", "b1")
+        bench.deliver("b1", "b0")
+        bench.write_all()
+    assert log_of(bench, "b0") == log_of(bench, "b1") == [0, 0]
+    bench.elect(0, (0, 1, 2), to=(0, 1))
+    bench.produce("b0", 1, acks=1)
+    bench.tell_state("b2")
+    bench.settle(3 * S)
+    return bench
+
+
+def test_a_follower_that_missed_an_election_truncates_though_its_leader_is_the_same():
+    """ReplicaManagerTest.testBecomeFollowerWhenLeaderIsUnchangedButMissedLeaderUpdate; KAFKA-7164."""
+    bench = _missed_election(TODAY)
+
+    assert log_of(bench, "b0") == log_of(bench, "b1") == log_of(bench, "b2") == [0, 0, 2]
+
+    past = _missed_election(evolve(TODAY, follows_same_leader_again=False))
+    assert log_of(past, "b2") != log_of(past, "b0"), "with the old decision it keeps what its leader has cut"
+
+
+# --- many elections ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("writes", [True, False], ids=["every leader writes", "only the first and the last do"])
+def test_logs_survive_fast_leader_changes(writes: bool):
+    """EpochDriven...AcceptanceTest.shouldSurviveFastLeaderChange; leaders that wrote nothing count (KAFKA-7415)."""
+    bench = led()
+    bench.produce("b0", 1)
+    bench.settle(S)
+    rounds = 6
+    for number in range(1, rounds + 1):
+        leader, other = number % 2, 1 - number % 2
+        bench.crash(f"b{other}")
+        bench.tell_brokers()
+        bench.elect(leader, (leader,))
+        if writes or number == rounds:
+            bench.produce(f"b{leader}", 1)
+        bench.settle(300_000)
+        bench.start(f"b{other}")
+        bench.tell_brokers()
+        bench.elect(leader, (leader,))
+        bench.settle(2 * S)
+        assert bench.isr == (leader, other), "it caught up and may lead next"
+
+    # Two elections a round: epochs 2n - 1 and 2n; the write is in the first.
+    written = [0, *(range(1, 2 * rounds, 2) if writes else [2 * rounds - 1])]
+    assert log_of(bench, "b0") == log_of(bench, "b1") == written
+    assert cuts(bench, "b0") == cuts(bench, "b1") == []
+
+
+def _unclean_turns(rules: ReplicaRules) -> Bench:
+    """b0 and b1 lead alone in turns, each without what the other wrote; then both are back and b1 leads."""
+    bench = led(rules=rules)
+    bench.produce("b0", 3)
+    bench.settle(S)
+    bench.crash("b1")
+    for leader, count in [(0, 1), (1, 2), (0, 2), (1, 1)]:
+        if f"b{1 - leader}" in bench.brokers:
+            bench.crash(f"b{1 - leader}")
+        if f"b{leader}" not in bench.brokers:
+            bench.start(f"b{leader}")
+        bench.tell_brokers()
+        bench.elect(leader, (leader,))
+        bench.produce(f"b{leader}", count, acks=1)
+        bench.settle(300_000)
+    bench.start("b0")
+    bench.tell_brokers()
+    bench.elect(1, (1,))
+    bench.produce("b1", 3)
+    bench.settle(4 * S)
+    return bench
+
+
+def test_logs_do_not_diverge_through_unclean_elections():
+    """EpochDriven...AcceptanceTest.logsShouldNotDivergeOnUncleanLeaderElections; KIP-279."""
+    bench = _unclean_turns(TODAY)
+
+    assert log_of(bench, "b0") == log_of(bench, "b1") == [0, 0, 0, 2, 2, 4, 5, 5, 5]
+    assert cuts(bench, "b0") == [(6, 4, "leader-epoch"), (4, 3, "leader-epoch")], "it had to ask twice"
+    assert bench.isr == (1, 0)
+
+    past = _unclean_turns(evolve(TODAY, truncation=Truncation.SINGLE_ROUND))
+    assert log_of(past, "b0") != log_of(past, "b1"), "one question (KIP-101) is not enough"

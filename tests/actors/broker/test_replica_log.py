@@ -1,0 +1,140 @@
+"""A replica's log and its journal: what a restart finds is a state the log was in."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from kemu.actors.broker.replica_log import DELETED_ENTRY, ReplicaLog, batch_entry, cut_entry, epoch_entry, restored
+from kemu.actors.machine import Record
+from kemu.protocol.messages.data import ReplicaBatch
+
+
+def batch(log: ReplicaLog, count: int, epoch: int, contents: bool = False) -> ReplicaBatch:
+    """The next batch of a log."""
+    base = log.end_offset
+    records = tuple((b"k%d" % offset, b"v" if offset % 3 else None) for offset in range(base, base + count))
+    return ReplicaBatch(
+        base_offset=base,
+        count=count,
+        append_time_ms=base,
+        leader_epoch=epoch,
+        producer_id=epoch,
+        producer_epoch=0,
+        sequence=base,
+        records=records if contents else (),
+    )
+
+
+def seen(log: ReplicaLog) -> tuple[object, ...]:
+    """All of a log that matters."""
+    copies = log.copy_from(0, 1 << 30, 1)
+    return log.end_offset, log.epochs.entries, copies, log.contents()
+
+
+class JournaledLog(RuleBasedStateMachine):
+    """A log, its journal, and a naive model: the epoch of every record."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log = ReplicaLog()
+        self.journal: list[Record] = []
+        self.model: list[int] = []
+        self.epoch = 0
+
+    @rule(count=st.integers(1, 5), contents=st.booleans())
+    def append(self, count: int, contents: bool) -> None:
+        one = batch(self.log, count, self.epoch, contents)
+        self.log.take(one)
+        self.journal += batch_entry(one)
+        self.model += [self.epoch] * count
+
+    @rule()
+    def new_epoch(self) -> None:
+        self.epoch += 1
+        if self.log.epochs.assign(self.epoch, self.log.end_offset):
+            self.journal.append(epoch_entry(self.epoch, self.log.end_offset))
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data())
+    def cut(self, data: st.DataObject) -> None:
+        end = data.draw(st.integers(0, len(self.model)), "end")
+        if self.log.cut(end):
+            self.journal.append(cut_entry(end))
+        del self.model[end:]
+
+    @rule()
+    def delete(self) -> None:
+        self.journal.append(DELETED_ENTRY)
+        self.log, self.model = ReplicaLog(), []
+
+    @invariant()
+    def the_log_is_the_model(self) -> None:
+        found = [one.leader_epoch for one in self.log.copy_from(0, 1 << 30, 1) for _ in range(one.count)]
+        assert found == self.model
+        assert self.log.high_watermark <= self.log.end_offset
+        for epoch, start in self.log.epochs.entries:
+            assert start == len(self.model) or self.model[start] == epoch
+
+    @invariant()
+    def a_restart_finds_the_log_again(self) -> None:
+        found = restored(self.journal)
+        if found is None:
+            assert not self.model
+            return
+        kept, again = seen(self.log), seen(found)
+        assert (kept[0], kept[2], kept[3]) == (again[0], again[2], again[3])
+        assert found.durable_end == found.end_offset
+
+
+TestJournaledLog = JournaledLog.TestCase
+TestJournaledLog.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+
+
+@given(lost=st.integers(0, 7))
+def test_a_torn_last_append_is_as_if_it_had_not_been(lost):
+    """A power cut may take the end of a journal: the batch whose records are not all there never was."""
+    log = ReplicaLog()
+    first, second = batch(log, 2, 0, True), None
+    log.take(first)
+    second = batch(log, 6, 1, True)
+    journal = [*batch_entry(first), *batch_entry(second)]
+
+    found = restored(journal[: len(journal) - lost])
+
+    assert found is not None
+    assert found.end_offset == (8 if lost == 0 else 2)
+    assert found.epochs.latest == (1 if lost == 0 else 0)
+
+
+def test_a_part_of_a_batch_is_nobodys():
+    """A producer must not find half a batch as its own (KIP-98)."""
+    log = ReplicaLog()
+    log.take(batch(log, 5, 0))
+    log.cut(3)
+
+    (part,) = log.copy_from(1, 1_000, 1)
+
+    assert (part.base_offset, part.count, part.producer_id, part.sequence) == (1, 2, -1, -1)
+
+
+def test_followers_copy_whole_batches_but_at_least_one():
+    """KIP-74, for followers."""
+    log = ReplicaLog()
+    for _ in range(4):
+        log.take(batch(log, 10, 0))
+
+    assert [one.count for one in log.copy_from(0, 25, 1)] == [10, 10]
+    assert [one.count for one in log.copy_from(10, 1, 1)] == [10]
+    assert log.copy_from(40, 1, 1) == ()
+
+
+def test_consumers_read_below_the_high_watermark_only():
+    """Spec 2.2."""
+    log = ReplicaLog()
+    log.take(batch(log, 10, 0))
+
+    assert log.read(0, 100, 1) == ()
+    log.high_watermark = 4
+    (found,) = log.read(1, 100, 1)
+    assert (found.base_offset, found.count) == (1, 3)
+    assert log.read(7, 100, 1) == ()

@@ -1,0 +1,336 @@
+"""Leaders and followers one step at a time, with the test as controller and store.
+
+Mirrors tests of Kafka's PartitionTest, ReplicaManagerTest and EpochDrivenReplicationProtocolAcceptanceTest (spec 5).
+What controllers may tell is in ``test_replica_control``, copying in ``test_fetcher``.
+"""
+
+import pytest
+
+from kemu.actors.broker.replica import Role
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.data import Fetch, FetchPartition, FetchReply, ListOffsets, OffsetQuestion, ProduceReply
+from kemu.protocol.notes.replication import BecameLeader, IsrChanged, IsrChangeFailed, Truncated
+from tests.actors.broker.replica_world import Bench
+
+S = 1_000_000
+
+
+def led(count: int = 3, **how: object) -> Bench:
+    """b0 leads, everybody is in sync, nothing is written."""
+    bench = Bench(count, **how)  # type: ignore[arg-type]
+    bench.elect(0, tuple(range(count)))
+    bench.settle(S)
+    return bench
+
+
+def errors(bench: Bench) -> list[ErrorCode]:
+    """What producers were answered."""
+    return [row.error for _, reply in bench.replies if isinstance(reply, ProduceReply) for row in reply.batches]
+
+
+def ends(bench: Bench) -> list[tuple[int, int]]:
+    """(log end, high watermark) by broker."""
+    return [
+        (bench.replica(name).log.end_offset, bench.replica(name).log.high_watermark) for name in sorted(bench.brokers)
+    ]
+
+
+def test_followers_copy_the_leader_and_the_watermark_follows():
+    """Spec 2.2, 2.3."""
+    bench = led()
+
+    bench.produce("b0", 5)
+    assert errors(bench) == [], "acks=all waits for the followers"
+    bench.settle(2 * S)
+
+    assert errors(bench) == [ErrorCode.NONE]
+    assert ends(bench) == [(5, 5)] * 3
+
+
+def test_acks_1_waits_for_the_own_disk_and_acks_0_for_nothing():
+    """Spec 2.2; ``log.flush.interval.ms`` 0."""
+    bench = led()
+
+    bench.produce("b0", acks=0)
+    bench.produce("b0", acks=1)
+    assert errors(bench) == []
+    bench.write_all("b0")
+
+    assert errors(bench) == [ErrorCode.NONE]
+
+
+def test_too_few_in_sync_replicas_refuse_acks_all_only():
+    """Spec 2.2: NOT_ENOUGH_REPLICAS, nothing appended; acks 1 ignores min.insync.replicas."""
+    bench = led(min_in_sync=2)
+    bench.elect(0, (0,))
+
+    bench.produce("b0", acks=-1)
+    bench.produce("b0", acks=1)
+    bench.write_all()
+
+    assert errors(bench) == [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NONE]
+    assert bench.replica("b0").log.end_offset == 1
+
+
+def test_an_isr_that_shrinks_below_the_minimum_after_the_append_says_so():
+    """NOT_ENOUGH_REPLICAS_AFTER_APPEND: the record stays, and may count."""
+    bench = led(min_in_sync=2)
+    bench.produce("b0")
+    bench.write_all("b0")
+    bench.elect(0, (0,), to=(0,))
+    bench.pass_time(11 * S)  # those who were in sync a moment ago still hold the watermark back
+
+    assert errors(bench) == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+    assert bench.replica("b0").log.end_offset == 1
+
+
+def test_a_deposed_leader_fails_what_waits_and_refuses_more():
+    """ReplicaManagerTest.testClearPurgatoryOnBecomingFollower."""
+    bench = led()
+    bench.produce("b0")
+    bench.elect(1, (0, 1, 2))
+    bench.produce("b0")
+
+    assert errors(bench) == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
+    assert bench.replica("b0").role is Role.FOLLOWER
+
+
+@pytest.mark.parametrize("delete", [False, True])
+def test_a_stopped_leader_answers_everybody_who_waits(delete: bool):
+    """ReplicaManagerTest.testClearProducePurgatoryOnStopReplica, testClearFetchPurgatoryOnStopReplica."""
+    bench = led()
+    bench.produce("b0")
+    row = FetchPartition(topic="t", partition=0, fetch_offset=0)
+    parked = bench.ask("b0", Fetch(max_wait_ms=30_000, min_bytes=1, partitions=(row,)), 11, sender="c1")
+    assert errors(bench) == [] and parked is None
+
+    bench.stop("b0", bench.epoch + 1, delete=delete)
+
+    assert errors(bench) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    (fetched,) = [reply for _, reply in bench.replies if isinstance(reply, FetchReply)]
+    assert [one.error for one in fetched.partitions] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_a_stuck_follower_leaves_the_isr_and_joins_again():
+    """IsrExpirationTest; PartitionTest.testIsrExpansion; the store's version rises with each change."""
+    bench = led()
+    bench.crash("b2")
+    bench.produce("b0")
+    bench.settle(16 * S)
+    assert bench.isr == (0, 1)
+    assert errors(bench) == [ErrorCode.NONE]
+
+    bench.start("b2")
+    bench.tell_state("b2")
+    bench.settle(2 * S)
+
+    assert bench.isr == (0, 1, 2)
+    assert [fact.why for _, fact in bench.notes if isinstance(fact, IsrChanged)] == ["shrink", "expand"]
+    assert ends(bench) == [(1, 1)] * 3
+
+
+def test_a_replica_joins_only_when_the_store_says_so():
+    """PartitionTest.testIsrNotExpandedIfUpdateFails: somebody else wrote; its LeaderAndIsr will come."""
+    bench = led()
+    bench.elect(0, (0, 1))
+    bench.version += 1
+    bench.settle(2 * S)
+
+    assert bench.replica("b0").in_sync.members == (0, 1)
+    assert any(isinstance(fact, IsrChangeFailed) and fact.isr == (0, 1, 2) for _, fact in bench.notes)
+
+    bench.tell_state("b0", leader_epoch=bench.epoch + 1)
+    bench.tell_state("b2", leader_epoch=bench.epoch + 1)
+    bench.settle(2 * S)
+    assert bench.replica("b0").in_sync.members == bench.isr == (0, 1, 2)
+
+
+def test_a_broker_that_shuts_down_does_not_come_back_into_the_isr():
+    """ControllerIntegrationTest.testShutdownBrokerNotAddedToIsr: here it is stopped, and its last fetch is fenced."""
+    bench = led()
+    bench.produce("b0", 1)
+    for _ in range(5):  # b2's next fetch, from the log's end, is on its way
+        bench.deliver("b0", "b2")
+        bench.write_all()
+    assert bench.mail["b2", "b0"]
+    bench.stop("b2", bench.epoch)
+    bench.elect(0, (0, 1), to=(0, 1))
+    bench.settle(3 * S)
+
+    assert bench.isr == bench.replica("b0").in_sync.members == (0, 1)
+    assert ends(bench)[:2] == [(1, 1)] * 2, "nobody waits for it"
+
+
+def test_an_isr_write_that_the_store_refuses_changes_nothing():
+    """PartitionTest.testIsrNotShrunkIfUpdateFails."""
+    bench = led()
+    bench.crash("b2")
+    bench.produce("b0")
+    bench.version += 1
+    bench.settle(16 * S)
+
+    assert bench.replica("b0").in_sync.members == (0, 1, 2)
+    assert any(isinstance(fact, IsrChangeFailed) for _, fact in bench.notes)
+    assert errors(bench) == []
+
+
+def test_one_isr_change_is_under_way_at_a_time_and_both_outcomes_are_safe():
+    """PartitionTest.testSingleInFlightAlterIsr; the maximal ISR."""
+    bench = led()
+    bench.auto_store = False
+    bench.crash("b2")
+    bench.produce("b0")
+    bench.settle(18 * S)
+
+    assert len(bench.held) == 1
+    assert bench.replica("b0").in_sync.proposed == (0, 1)
+    assert errors(bench) == [], "b2 may still be in the ISR"
+    bench.carry_out(*bench.held.pop())
+    assert errors(bench) == [ErrorCode.NONE]
+
+
+def test_consumers_are_answered_below_the_watermark_by_the_leader_only():
+    """Spec 2.2: an offset between watermark and end is no error, and brings nothing."""
+    bench = led()
+    bench.produce("b0", 3)
+    bench.write_all()
+
+    def fetch(name: str, offset: int) -> ErrorCode:
+        row = FetchPartition(topic="t", partition=0, fetch_offset=offset)
+        reply = bench.ask(name, Fetch(max_wait_ms=0, min_bytes=1, partitions=(row,)), 11, sender="c1")
+        assert all(not one.batches for one in reply.partitions)
+        return reply.partitions[0].error if reply.partitions else ErrorCode.NONE
+
+    assert fetch("b0", 2) is ErrorCode.NONE
+    assert fetch("b0", 4) is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert fetch("b1", 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    question = OffsetQuestion(topic="t", partition=0, timestamp_ms=-1)
+    assert bench.ask("b0", ListOffsets(questions=(question,)), 5, sender="c1").answers[0].offset == 0
+
+
+def test_a_returning_leader_cuts_what_nobody_else_has():
+    """EpochDrivenReplicationProtocolAcceptanceTest.shouldFollowLeaderEpochBasicWorkflow; KIP-101."""
+    bench = led()
+    bench.produce("b0", 2)
+    bench.settle(2 * S)
+    bench.produce("b0", 3, acks=1)
+    bench.crash("b0")
+    bench.tell_brokers()
+    bench.elect(1, (1, 2))
+    bench.produce("b1", 1)
+    bench.settle(2 * S)
+
+    bench.start("b0")
+    bench.tell_state("b0")
+    bench.settle(3 * S)
+
+    assert ends(bench) == [(3, 3)] * 3
+    (cut,) = [fact for name, fact in bench.notes if isinstance(fact, Truncated) and name == "b0"]
+    assert (cut.old_end_offset, cut.end_offset, cut.why) == (5, 2, "leader-epoch")
+
+
+def test_offsets_do_not_go_backwards_when_a_follower_bounces_and_then_leads():
+    """EpochDriven...AcceptanceTest.offsetsShouldNotGoBackwards; KAFKA-1211: with truncation by watermark they do."""
+    bench = led()
+    bench.produce("b0", 4)
+    for _ in range(6):  # b1 and b2 have the records, and do not know yet that all have them
+        for pair in list(bench.mail):
+            bench.deliver(*pair)
+        bench.write_all()
+    bench.crash("b1")
+    bench.start("b1")
+    bench.crash("b0")
+    bench.tell_brokers()
+    bench.elect(1, (1, 2))
+    bench.settle(2 * S)
+
+    assert bench.replica("b1").log.end_offset == 4
+    assert ends(bench) == [(4, 4)] * 2
+
+
+def test_a_restart_finds_its_log_and_its_checkpoint():
+    """Spec 2.2: the watermark is the checkpoint's, at most 5 s old."""
+    bench = led()
+    bench.produce("b0", 4)
+    bench.settle(6 * S)
+    bench.produce("b0", 2)
+    bench.settle(S)
+    bench.crash("b2")
+    bench.start("b2")
+
+    log = bench.replica("b2").log
+    assert (log.end_offset, log.high_watermark) == (6, 4)
+    assert bench.replica("b2").role is Role.IDLE
+
+
+def test_a_restart_does_not_find_an_epoch_that_was_forgotten():
+    """A follower's epoch without records goes when it truncates, from the disk, too (``truncateFromEnd`` flushes).
+
+    Otherwise the older record that it copies next would replace all older epochs when the disk is read:
+    unclean-election, seed 9 with 6 random faults.
+    """
+    bench = led(2)
+    bench.produce("b0", 4)
+    bench.settle(S)
+    bench.produce("b0", acks=1)
+    bench.elect(1, (0, 1), to=(1,))
+    assert bench.replica("b1").log.epochs.entries == ((0, 0), (1, 4))
+    bench.elect(0, (0, 1))
+    bench.settle(2 * S)
+    bench.produce("b0")
+    bench.settle(2 * S)
+    assert bench.replica("b1").log.epochs.entries == ((0, 0), (2, 5))
+
+    bench.crash("b1")
+    bench.start("b1")
+
+    assert bench.replica("b1").log.epochs.entries == ((0, 0), (2, 5))
+    assert bench.replica("b1").log.end_offset == 6
+
+
+@pytest.mark.parametrize(
+    ("version", "error"), [(4, ErrorCode.LEADER_NOT_AVAILABLE), (5, ErrorCode.OFFSET_NOT_AVAILABLE)]
+)
+def test_a_new_leader_tells_no_latest_offset_below_what_its_predecessor_told(version: int, error: ErrorCode):
+    """PartitionTest.testMonotonicOffsetsAfterLeaderChange; KIP-207: until its watermark passed its epoch's start."""
+
+    def latest(name: str, timestamp_ms: int = -1, replica_id: int = -1) -> tuple[ErrorCode, int]:
+        question = OffsetQuestion(topic="t", partition=0, timestamp_ms=timestamp_ms)
+        request = ListOffsets(replica_id=replica_id, questions=(question,))
+        (answer,) = bench.ask(name, request, version, sender="c1").answers
+        return answer.error, answer.offset
+
+    bench = led()
+    bench.produce("b0", 4)
+    while bench.replica("b0").log.high_watermark < 4:  # the followers have it all, and know nothing of that yet
+        for name in ("b1", "b2"):
+            if bench.replica(name).log.end_offset < 4 or bench.mail.get((name, "b0")):
+                bench.deliver("b0", name) if bench.replica(name).log.end_offset < 4 else None
+                bench.deliver(name, "b0")
+        bench.write_all()
+    assert latest("b0") == (ErrorCode.NONE, 4)
+    time_ms = bench.now_us // 1_000
+
+    bench.elect(1, (0, 1, 2))
+    assert bench.replica("b1").log.high_watermark == 0
+    assert latest("b1") == (error, -1)
+    assert latest("b1", timestamp_ms=time_ms - 10) == (error, -1), "there is one, above the watermark"
+    assert latest("b1", timestamp_ms=-2) == (ErrorCode.NONE, 0), "the earliest is what it is"
+    assert latest("b1", replica_id=2) == (ErrorCode.NONE, 4), "followers ask for the log's end"
+
+    bench.settle(2 * S)
+    assert latest("b1") == (ErrorCode.NONE, 4)
+    assert latest("b1", timestamp_ms=time_ms + 60_000) == (ErrorCode.NONE, -1)
+
+
+def test_a_new_leader_begins_with_its_own_watermark_and_never_lowers_it():
+    """PartitionTest.testMonotonicOffsetsAfterLeaderChange, its other half."""
+    bench = led()
+    bench.produce("b0", 4)
+    bench.settle(2 * S)
+    bench.elect(1, (0, 1, 2))
+    noted = [fact for name, fact in bench.notes if isinstance(fact, BecameLeader) and name == "b1"]
+    assert noted[-1].high_watermark == 4
+
+    bench.settle(2 * S)
+    assert ends(bench) == [(4, 4)] * 3

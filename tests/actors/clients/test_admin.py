@@ -1,0 +1,194 @@
+"""The admin tool: finding the coordinator, asking again, giving up."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from kemu.actors.clients.admin import Admin
+from kemu.actors.machine import Effect, Hangup, LinkDown, Note, Received, Send, StartTimer, StopTimer, TimerFired, Told
+from kemu.protocol.commands import Close, DeleteGroup, DescribeGroup, RemoveMember, Start
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.group import (
+    DeleteGroups,
+    DeleteGroupsReply,
+    DescribedGroup,
+    DescribedMember,
+    DescribeGroups,
+    DescribeGroupsReply,
+    FindCoordinator,
+    FindCoordinatorReply,
+    GroupOutcome,
+    LeaveGroup,
+    LeaveGroupReply,
+    LeavingMember,
+    LeftMember,
+)
+from kemu.protocol.notes.groups import AdminAnswered, GroupDescribed
+
+NONE = ErrorCode.NONE
+FOUND = FindCoordinatorReply(error=NONE, node_id=1, host="b1/coordinator")
+
+
+class Bench:
+    """An admin that knows b0 and b1; the last request is ``asked``."""
+
+    def __init__(self) -> None:
+        self.admin = Admin("admin", ("b0", "b1"))
+        self.now_us = 0
+        self.timers: dict[tuple[str, ...], int] = {}
+        self.notes: list[Any] = []
+        self.hung_up: list[str] = []
+        self.asked: list[Send] = []
+        self.step(Told(Start()))
+
+    def step(self, event: Any) -> Sequence[Effect]:
+        effects = self.admin.step(self.now_us, event)
+        for effect in effects:
+            match effect:
+                case Send():
+                    self.asked.append(effect)
+                case Note(fact=fact):
+                    self.notes.append(fact)
+                case Hangup(peer=peer):
+                    self.hung_up.append(peer)
+                case StartTimer(key=key, after_us=after_us):
+                    self.timers[key] = self.now_us + after_us
+                case StopTimer(key=key):
+                    self.timers.pop(key, None)
+        return effects
+
+    def answer(self, message: object) -> None:
+        """Answer the last request."""
+        send = self.asked[-1]
+        self.step(Received(send.to, 0, send.request_id, send.version, message))
+
+    def wait(self, for_us: int) -> None:
+        """Let time pass and timers fire."""
+        end_us = self.now_us + for_us
+        while self.timers and min(self.timers.values()) <= end_us:
+            key = min(self.timers, key=lambda key: (self.timers[key], key))
+            self.now_us = self.timers.pop(key)
+            self.step(TimerFired(key))
+        self.now_us = end_us
+
+
+def test_a_group_is_described_by_its_coordinator():
+    """DescribeGroups."""
+    bench = Bench()
+    bench.step(Told(DescribeGroup(group="g")))
+    assert (bench.asked[-1].to, bench.asked[-1].message) == ("b0", FindCoordinator(key="g"))
+    bench.answer(FOUND)
+    assert (bench.asked[-1].to, bench.asked[-1].message) == ("b1/coordinator", DescribeGroups(groups=("g",)))
+
+    member = DescribedMember(member_id="c1-1", client_id="c1", client_host="/c1", metadata=b"", assignment=b"")
+    group = DescribedGroup(
+        error=NONE, group="g", state="Stable", protocol_type="consumer", protocol="range", members=(member,)
+    )
+    bench.answer(DescribeGroupsReply(groups=(group,)))
+
+    assert bench.notes == [GroupDescribed(group="g", state="Stable", members=("c1-1",), error=NONE)]
+    assert bench.timers == {}
+
+
+@pytest.mark.parametrize("error", [NONE, ErrorCode.UNKNOWN_MEMBER_ID])
+def test_a_static_member_is_removed_by_its_instance_id(error):
+    """KIP-345: batch LeaveGroup with an empty member id; the member's own error counts."""
+    bench = Bench()
+    bench.step(Told(RemoveMember(group="g", instance_id="i1")))
+    bench.answer(FOUND)
+    request = bench.asked[-1].message
+    assert isinstance(request, LeaveGroup)
+    assert request.members == (LeavingMember(instance_id="i1", reason="removed by an admin"),)
+
+    left = LeftMember(member_id="", instance_id="i1", error=error)
+    bench.answer(LeaveGroupReply(error=NONE, members=(left,)))
+
+    assert bench.notes == [AdminAnswered(group="g", api="LeaveGroup", error=error)]
+
+
+@pytest.mark.parametrize("error", [NONE, ErrorCode.NON_EMPTY_GROUP])
+def test_a_group_is_deleted_or_the_refusal_is_reported(error):
+    """DeleteGroups."""
+    bench = Bench()
+    bench.step(Told(DeleteGroup(group="g")))
+    bench.answer(FOUND)
+    assert bench.asked[-1].message == DeleteGroups(groups=("g",))
+
+    bench.answer(DeleteGroupsReply(outcomes=(GroupOutcome(group="g", error=error),)))
+
+    assert bench.notes == [AdminAnswered(group="g", api="DeleteGroups", error=error)]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    ],
+)
+def test_a_coordinator_that_is_not_ready_or_not_it_is_looked_for_again(error):
+    """Codes 14, 15, 16, from FindCoordinator and from the coordinator itself."""
+    bench = Bench()
+    bench.step(Told(DeleteGroup(group="g")))
+    bench.answer(FindCoordinatorReply(error=error, node_id=-1, host=""))
+    bench.wait(100_000)
+    assert (bench.asked[-1].to, len(bench.asked)) == ("b1", 2)
+    bench.answer(FOUND)
+    bench.answer(DeleteGroupsReply(outcomes=(GroupOutcome(group="g", error=error),)))
+
+    bench.wait(199_999)
+    assert len(bench.asked) == 3
+    bench.wait(1)
+
+    assert isinstance(bench.asked[-1].message, FindCoordinator)
+    assert bench.notes == []
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_a_broken_or_silent_connection_is_tried_again_elsewhere(silent):
+    """request.timeout.ms hangs up; answers that come later say nothing."""
+    bench = Bench()
+    bench.step(Told(DescribeGroup(group="g")))
+    first = bench.asked[-1]
+    if silent:
+        bench.wait(30_000_000)
+    else:
+        bench.step(LinkDown("b0"))
+    bench.wait(100_000)
+
+    assert bench.hung_up == (["b0"] if silent else [])
+    assert bench.asked[-1].to == "b1"
+    bench.step(Received("b0", 0, first.request_id, first.version, FOUND))
+    assert bench.asked[-1].to == "b1"
+
+
+def test_a_task_that_finds_no_coordinator_ends_with_the_api_timeout():
+    """default.api.timeout.ms; each command reports its own outcome."""
+    bench = Bench()
+    for command in (
+        DescribeGroup(group="g"),
+        DeleteGroup(group="h"),
+        RemoveMember(group="g", instance_id="i"),
+    ):
+        bench.step(Told(command))
+    bench.wait(61_000_000)
+
+    timed_out = ErrorCode.REQUEST_TIMED_OUT
+    assert bench.notes == [
+        GroupDescribed(group="g", state="", members=(), error=timed_out),
+        AdminAnswered(group="h", api="DeleteGroups", error=timed_out),
+        AdminAnswered(group="g", api="LeaveGroup", error=timed_out),
+    ]
+    assert bench.timers == {}
+
+
+def test_close_ends_the_tool_and_its_timers():
+    """Close."""
+    bench = Bench()
+    bench.step(Told(DescribeGroup(group="g")))
+
+    bench.step(Told(Close()))
+
+    assert bench.admin.finished and bench.timers == {} and bench.notes == []

@@ -1,0 +1,171 @@
+"""Leaving: close, unsubscribe, and the silence after."""
+
+import pytest
+
+from kemu.protocol.commands import Close, Start, Subscribe, Unsubscribe
+from kemu.protocol.messages.group import JoinGroup, LeaveGroup, OffsetCommit
+from kemu.protocol.notes.groups import MemberBecame, PartitionsAssigned, PartitionsLost, PartitionsRevoked, Processed
+from tests.actors.consumer.consumer_harness import COORDINATOR, Harness
+
+SECOND = 1_000_000
+CALLBACKS = (PartitionsRevoked, PartitionsLost, PartitionsAssigned)
+
+
+def stable(**config: object) -> Harness:
+    """A stable group of one with positions, its history forgotten."""
+    harness = Harness(**config).stable()  # type: ignore[arg-type]
+    harness.run(100_000)
+    harness.forget()
+    return harness
+
+
+def silent(harness: Harness) -> bool:
+    """Nothing is sent, noted or stepped from now on, whatever arrives."""
+    harness.forget()
+    harness.tell(Close())
+    harness.disconnect("b0")
+    harness.run(100 * SECOND)
+    return not harness.sent and not harness.notes
+
+
+def test_close_commits_calls_back_leaves_and_is_silent() -> None:
+    """ConsumerCoordinator.close: sync auto-commit, onPartitionsRevoked, LeaveGroup."""
+    harness = stable()
+    harness.append(("t", 0), 8)
+    harness.run(100_000)
+    harness.forget()
+    harness.close()
+
+    assert [type(message) for _, _, message in harness.sent] == [OffsetCommit, LeaveGroup]
+    assert harness.names(*CALLBACKS) == ["PartitionsRevoked"]
+    assert harness.cluster.committed[("t", 0)] == 8
+    assert [note.new for note in harness.facts(MemberBecame)] == ["UNJOINED", "CLOSED"]
+    assert harness.consumer.finished
+    assert silent(harness)
+
+
+def test_a_static_member_does_not_say_goodbye() -> None:
+    """AbstractCoordinator.maybeLeaveGroup: static members never send LeaveGroup."""
+    harness = stable(group_instance_id="i1")
+    harness.close()
+    assert not harness.requests(LeaveGroup) and harness.requests(OffsetCommit)
+
+
+def test_a_pending_id_leaves_on_close() -> None:
+    """KIP-394: an id handed out by 79 and not yet joined is given back."""
+    harness = Harness()
+    harness.run_until(lambda: bool(harness.requests(JoinGroup)))
+    harness.run(1_000)
+    harness.hold("JoinGroup")
+    harness.run_until(lambda: bool(harness.held["JoinGroup"]))
+    harness.close()
+    (leave,) = harness.requests(LeaveGroup)
+    assert leave.members[0].member_id == "c1-1"
+
+
+def test_a_member_without_an_id_has_nothing_to_leave() -> None:
+    """state UNJOINED, or no member id: no LeaveGroup."""
+    harness = Harness()
+    harness.hold("FindCoordinator")
+    harness.run(SECOND)
+    harness.close()
+    assert not harness.requests(LeaveGroup)
+
+
+def test_close_waits_for_the_batch_to_be_processed() -> None:
+    """close() is called by the application's thread, after its loop."""
+    harness = stable(emulated_process_us_per_record=100_000)
+    harness.append(("t", 0), 10)
+    harness.run_until(lambda: not harness.consumer.polling)
+    harness.close()
+    (processed,) = harness.facts(Processed)
+    assert harness.cluster.committed[("t", 0)] == processed.last == 10
+
+
+def test_close_while_rebalancing_loses_what_is_owned() -> None:
+    """onLeavePrepare: rebalance in progress: onPartitionsLost."""
+    harness = stable(partition_assignment_strategy=("cooperative-sticky",))
+    harness.hold("JoinGroup")
+    harness.rejoin_now()
+    harness.run_until(lambda: bool(harness.held["JoinGroup"]))
+    harness.close()
+    assert harness.names(*CALLBACKS) == ["PartitionsLost"]
+    assert harness.requests(LeaveGroup)
+
+
+def test_close_with_slow_listener_sends_no_heartbeats() -> None:
+    """AbstractCoordinator.close: the heartbeat thread is closed first."""
+    harness = stable(emulated_on_revoked_ms=10_000, max_poll_interval_ms=5_000)
+    harness.tell(Close())
+    harness.run(9 * SECOND)
+    assert {type(message) for _, _, message in harness.sent} <= {OffsetCommit}
+    harness.run(2 * SECOND)
+    assert harness.state == "CLOSED"
+    assert len(harness.requests(LeaveGroup)) == 1
+
+
+@pytest.mark.parametrize("trouble", ["held commit", "held leave", "no coordinator"])
+def test_close_ends_within_its_timeout_whatever_happens(trouble: str) -> None:
+    """close(timeout): best effort."""
+    harness = stable(default_api_timeout_ms=8_000, request_timeout_ms=5_000)
+    if trouble == "held commit":
+        harness.hold("OffsetCommit")
+    elif trouble == "held leave":
+        harness.hold("LeaveGroup")
+    else:
+        harness.hold("FindCoordinator")
+        harness.disconnect()
+    harness.tell(Close())
+    harness.run_until(lambda: harness.state == "CLOSED", within_us=14 * SECOND)
+    assert silent(harness)
+
+
+def test_a_leave_that_breaks_is_not_retried() -> None:
+    """Best effort, no retry."""
+    harness = stable()
+    harness.hold("LeaveGroup")
+    harness.tell(Close())
+    harness.run_until(lambda: bool(harness.held["LeaveGroup"]))
+    harness.disconnect(COORDINATOR)
+    assert harness.state == "CLOSED"
+    assert len(harness.requests(LeaveGroup)) == 1
+
+
+def test_unsubscribe_revokes_and_leaves_without_a_commit_and_subscribe_comes_back() -> None:
+    """KafkaConsumer.unsubscribe: onLeavePrepare, maybeLeaveGroup; the consumer lives on."""
+    harness = stable()
+    harness.tell(Unsubscribe())
+    harness.run(SECOND)
+    assert harness.names(*CALLBACKS) == ["PartitionsRevoked"]
+    assert [type(message) for _, _, message in harness.sent] == [LeaveGroup]
+    harness.forget()
+    harness.run(600 * SECOND)
+    assert not harness.sent, "an unsubscribed consumer has nothing to say"
+
+    harness.tell(Subscribe(topics=("t",)))
+    harness.stable()
+    assert len(harness.consumer.positions.owned()) == 4
+    assert harness.requests(JoinGroup)[0].member_id == ""
+
+
+def test_unsubscribe_while_a_join_is_under_way() -> None:
+    """The answer to the join is for nobody; a later subscription joins properly."""
+    harness = stable()
+    harness.hold("JoinGroup")
+    harness.rejoin_now()
+    harness.run_until(lambda: bool(harness.held["JoinGroup"]))
+    harness.tell(Unsubscribe())
+    harness.run(SECOND)
+    harness.release("JoinGroup")
+    harness.run(SECOND)
+    assert harness.state == "UNJOINED"
+    harness.tell(Subscribe(topics=("t",)))
+    harness.stable()
+
+
+def test_close_right_after_start() -> None:
+    """A consumer that never did anything closes at once."""
+    harness = Harness(start=False)
+    harness.tell(Start())
+    harness.tell(Close())
+    assert harness.state == "CLOSED" and silent(harness)

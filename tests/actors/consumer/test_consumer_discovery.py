@@ -1,0 +1,121 @@
+"""Finding the coordinator and the leaders: retries, backoff, bootstrap rotation, broken connections."""
+
+from itertools import pairwise
+
+import pytest
+
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.data import Metadata, MetadataReply, TopicMetadata
+from kemu.protocol.messages.group import FindCoordinator, FindCoordinatorReply, Heartbeat, JoinGroup
+from kemu.protocol.notes.groups import CoordinatorKnown, MemberFailed, PartitionsLost, PartitionsRevoked
+from tests.actors.consumer.consumer_harness import Harness
+
+SECOND = 1_000_000
+
+
+def times(harness: Harness, kind: type) -> list[int]:
+    """When requests of a class were sent."""
+    return [at for at, _, message in harness.sent if isinstance(message, kind)]
+
+
+def test_a_coordinator_that_is_not_available_is_looked_up_ever_more_slowly() -> None:
+    """lookupCoordinator: retry.backoff.ms 100 doubling to retry.backoff.max.ms 1,000 (KIP-580)."""
+    harness = Harness()
+    harness.answer_next("FindCoordinator", *[15] * 6)
+    harness.stable()
+    at = times(harness, FindCoordinator)
+    waits = [(after - before - 2_000) // 1_000 for before, after in pairwise(at)]
+    assert waits == [100, 200, 400, 800, 1_000, 1_000]
+
+
+def test_another_broker_is_asked_after_a_failure() -> None:
+    """Bootstrap rotation: the next node in turn; one in reconnect backoff is passed over."""
+    harness = Harness()
+    harness.disconnect("b0")
+    harness.stable()
+    asked = [peer for _, peer, message in harness.sent if isinstance(message, FindCoordinator | Metadata)]
+    assert asked[0] == "b0" and "b1" in asked
+
+
+def test_no_right_to_the_group_is_fatal() -> None:
+    """FindCoordinator: GROUP_AUTHORIZATION_FAILED."""
+    harness = Harness()
+    harness.answer_next("FindCoordinator", 30)
+    harness.run_until(lambda: harness.state == "FAILED")
+    assert harness.facts(MemberFailed)[0].error == ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+def test_no_right_to_a_topic_is_fatal() -> None:
+    """Metadata: TOPIC_AUTHORIZATION_FAILED."""
+    harness = Harness()
+    harness.answer_next(
+        "Metadata",
+        lambda request: MetadataReply(
+            brokers=(),
+            topics=(TopicMetadata(error=ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic="t", partitions=()),),
+        ),
+    )
+    harness.run_until(lambda: harness.state == "FAILED")
+
+
+def test_a_coordinator_that_moves_is_followed_with_the_same_membership() -> None:
+    """NOT_COORDINATOR: the new one is asked with the old generation; nothing is given up by that alone."""
+    harness = Harness().stable()
+    harness.run(100_000)
+    harness.forget()
+    moved = FindCoordinatorReply(error=ErrorCode.NONE, node_id=1, host="b1/coordinator")
+    harness.answer_next("Heartbeat", 16)
+    harness.answer_next("FindCoordinator", lambda request: moved)
+    harness.run(7 * SECOND)
+
+    beats = [peer for _, peer, message in harness.sent if isinstance(message, Heartbeat)]
+    assert beats[0] == "b0/coordinator" and set(beats[1:]) == {"b1/coordinator"} and len(beats) >= 2
+    assert [note.host for note in harness.facts(CoordinatorKnown)] == ["", "b1/coordinator"]
+    assert not harness.facts(PartitionsRevoked) and not harness.facts(PartitionsLost)
+
+
+def test_a_coordinator_whose_connections_always_break_is_not_stormed() -> None:
+    """Reconnect backoff on top of the retry backoff."""
+    harness = Harness()
+    for _ in range(20):
+        harness.run_until(lambda: bool(harness.consumer.discovery.ready()) and bool(harness.requests(JoinGroup)))
+        harness.disconnect()
+        harness.run(2_000)
+    assert harness.now_us >= 10 * SECOND
+    assert len(harness.requests(JoinGroup)) <= 40
+    harness.stable()
+
+
+def test_a_join_may_take_as_long_as_the_rebalance_timeout_and_a_bit() -> None:
+    """JoinGroup's own timeout: max(request.timeout.ms, rebalance timeout + 5 s)."""
+    harness = Harness(max_poll_interval_ms=60_000, request_timeout_ms=10_000)
+    harness.run_until(lambda: bool(harness.requests(JoinGroup)))
+    harness.run(1_000)
+    harness.hold("JoinGroup")
+    harness.run_until(lambda: bool(harness.held["JoinGroup"]))
+    sent_us = times(harness, JoinGroup)[-1]
+    harness.run_until(lambda: "b0/coordinator" in harness.hangups)
+    assert harness.now_us - sent_us == 65 * SECOND
+    harness.unhold("JoinGroup")
+    harness.stable()
+
+
+@pytest.mark.parametrize("api", ["FindCoordinator", "Metadata", "OffsetFetch", "ListOffsets", "Fetch", "SyncGroup"])
+def test_a_request_that_is_never_answered_is_given_up_and_the_member_gets_there_all_the_same(api: str) -> None:
+    """request.timeout.ms closes the connection; whatever it was is tried again."""
+    harness = Harness(request_timeout_ms=5_000)
+    harness.hold(api)
+    harness.run_until(lambda: bool(harness.hangups))
+    harness.unhold(api)
+    harness.stable()
+    harness.append(("t", 0), 3)
+    harness.append(("t", 1), 3)
+    harness.run_until(lambda: all(harness.consumer.positions.partitions[("t", n)].position == 3 for n in (0, 1)))
+
+
+def test_one_timer_watches_all_deadlines() -> None:
+    """Requests are hot: no timer each."""
+    harness = Harness().stable()
+    harness.run(40 * SECOND)
+    assert len([key for key in harness.timers() if key == ("deadline",)]) == 1
+    assert len(harness.timers()) <= 6

@@ -1,0 +1,452 @@
+"""Topics come, grow and go; admins ask.
+
+Source: Kafka's ControllerIntegrationTest, TopicDeletionManagerTest, DeleteTopicTest, UncleanLeaderElectionTest and
+LeaderElectionCommandTest.
+"""
+
+from typing import Any
+
+import pytest
+
+from kemu.actors.controller.rules import CONTROLLER_BUGS, RULES
+from kemu.protocol.commands import ExpireSession, FreezeSession
+from kemu.protocol.config import ControllerConfig
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import (
+    UNCLEAN_ELECTION,
+    ConfigChange,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    ElectLeaders,
+    IncrementalAlterConfigs,
+    LeaderAndIsr,
+    MorePartitions,
+    NewTopic,
+    StopReplica,
+    TopicConfigEntry,
+)
+from kemu.protocol.messages.local import LeaveStore
+from kemu.protocol.nodes import PartitionState, broker_path, config_data, read_topic, topic_config_path, topic_path
+from kemu.protocol.notes.replication import BrokerRegistered, PartitionsAdded, TopicCreated, TopicDeleted
+from tests.actors.controller.control_world import CONFIG, ControlWorld
+
+SESSION_MS = CONFIG.zookeeper_session_timeout_ms
+T = {"t": ((0, 1, 2), (1, 2, 0))}
+
+
+def _errors(reply: Any) -> list[ErrorCode]:
+    return [row.error_code for row in reply.topics]
+
+
+def _rows(reply: Any) -> dict[tuple[str, int], ErrorCode]:
+    return {(row.topic_name, row.partition_index): row.error_code for row in reply.replica_election_results}
+
+
+def _nodes_of(world: ControlWorld, topic: str) -> list[str]:
+    return [path for path in world.zk.tree.nodes if path.split("/")[3:4] == [topic]]
+
+
+# --- creation and growth -------------------------------------------------------------------------------------------
+
+
+def test_a_topic_is_created():
+    """testTopicCreation: LE 0, everybody new, every replica hosted; the note carries the incarnation."""
+    world = ControlWorld(3)
+    world.put_topic("t", (0, 1), (1, 2))
+    world.run(200)
+
+    assert world.state("t", 1) == PartitionState(1, 0, (1, 2), 1)
+    assert {broker: sorted(world.broker(broker).hosted) for broker in world.ids} == {
+        0: [("t", 0)],
+        1: [("t", 0), ("t", 1)],
+        2: [("t", 1)],
+    }
+    (created,) = world.facts(TopicCreated)
+    assert created.incarnation == world.zk.tree.nodes[topic_path("t")].czxid
+
+
+def test_a_topic_with_an_offline_replica_is_led_by_a_live_one():
+    """testTopicCreationWithOfflineReplica: leader = the live one, LE 0; the other joins when it comes."""
+    world = ControlWorld(2)
+    world.kill(1)
+    world.run(SESSION_MS + 1_000)
+
+    world.put_topic("t", (1, 0))
+    world.run(200)
+    assert world.state("t") == PartitionState(0, 0, (0,), 1)
+
+    world.revive(1)
+    world.run(500)
+    assert ("t", 0) in world.broker(1).hosted
+    assert world.state("t").leader == 0
+
+
+def test_a_topic_grows():
+    """testTopicPartitionExpansion: only the new partition is created."""
+    world = ControlWorld(2, {"t": ((0, 1),)})
+    before = world.state("t")
+
+    world.put_topic("t", (0, 1), (1, 0))
+    world.run(200)
+
+    assert world.state("t", 1) == PartitionState(1, 0, (1, 0), 1)
+    assert world.state("t") == before
+    assert [fact.partitions for fact in world.facts(PartitionsAdded)] == [2]
+
+
+def test_a_topic_grows_onto_an_offline_replica():
+    """testTopicPartitionExpansionWithOfflineReplica."""
+    world = ControlWorld(2, {"t": ((0, 1),)})
+    world.kill(1)
+    world.run(SESSION_MS + 1_000)
+
+    world.put_topic("t", (0, 1), (1, 0))
+    world.run(200)
+
+    assert world.state("t", 1) == PartitionState(0, 0, (0,), 1)
+
+
+def test_admins_create_topics():
+    """CreateTopics: placed by the cluster or by hand, with settings; each bad one says why, good ones go through."""
+    world = ControlWorld(3)
+    request = CreateTopics(
+        topics=(
+            NewTopic(name="t", num_partitions=4, replication_factor=2),
+            NewTopic(name="by-hand", assignments=((2, 0), (1, 2)), configs=(TopicConfigEntry(name="a.b", value="1"),)),
+            NewTopic(name="no/name", num_partitions=1, replication_factor=1),
+            NewTopic(name="much", num_partitions=1, replication_factor=4),
+            NewTopic(name="none", num_partitions=0, replication_factor=1),
+            NewTopic(name="twice", assignments=((1, 1),)),
+            NewTopic(name="absent", assignments=((7,),)),
+        )
+    )
+
+    assert _errors(world.ask(request, 7)) == [
+        ErrorCode.NONE,
+        ErrorCode.NONE,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        ErrorCode.INVALID_PARTITIONS,
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    ]
+    world.run(300)
+    assert sorted(world.active.context.topics) == ["by-hand", "t"]
+    assert sorted(world.state("t", number).leader for number in range(4)) in ([0, 0, 1, 2], [0, 1, 1, 2], [0, 1, 2, 2])
+    assert world.state("by-hand").leader == 2
+    assert world.node("/config/topics/by-hand") == b'{"version":1,"config":{"a.b":"1"}}'
+    again = CreateTopics(topics=(NewTopic(name="t", num_partitions=1, replication_factor=1),))
+    assert _errors(world.ask(again, 7)) == [ErrorCode.TOPIC_ALREADY_EXISTS]
+
+
+def test_admins_grow_topics():
+    """CreatePartitions: by count, or with replicas named."""
+    world = ControlWorld(3, T)
+
+    grown = CreatePartitions(topics=(MorePartitions(name="t", count=5), MorePartitions(name="nope", count=2)))
+    assert _errors(world.ask(grown, 3)) == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    world.run(300)
+    assert [len(world.state("t", number).isr) for number in range(5)] == [3] * 5
+
+    for topic, error in [
+        (MorePartitions(name="t", count=5), ErrorCode.INVALID_PARTITIONS),
+        (MorePartitions(name="t", count=6, assignments=((0, 1),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (MorePartitions(name="t", count=6, assignments=((0, 1, 2), (0, 1, 2))), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (MorePartitions(name="t", count=6, assignments=((2, 1, 0),)), ErrorCode.NONE),
+    ]:
+        assert _errors(world.ask(CreatePartitions(topics=(topic,)), 3)) == [error]
+    world.run(300)
+    assert world.state("t", 5).leader == 2
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        CreateTopics(topics=(NewTopic(name="t"),)),
+        DeleteTopics(topic_names=("t",)),
+        ElectLeaders(topic_partitions=(("t", 0),)),
+    ],
+)
+def test_only_the_controller_answers_admins(request_: Any):
+    """NOT_CONTROLLER from every other broker."""
+    world = ControlWorld(2)
+
+    reply = world.ask(request_, 2, to=1)
+
+    error = reply.error_code if isinstance(request_, ElectLeaders) else reply.topics[0].error_code
+    assert error is ErrorCode.NOT_CONTROLLER
+
+
+# --- deletion ------------------------------------------------------------------------------------------------------
+
+
+def test_a_topic_is_deleted():
+    """testBasicDeletion, testDeleteTopicWithAllAliveReplicas: all replicas deleted, all nodes gone, no metadata."""
+    world = ControlWorld(3, {**T, "u": ((0,),)})
+
+    assert _errors(world.ask(DeleteTopics(topic_names=("t", "nope")), 6)) == [
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+    world.run(500)
+
+    assert _nodes_of(world, "t") == []
+    assert [fact.topic for fact in world.facts(TopicDeleted)] == ["t"]
+    assert [world.broker(broker).stopped for broker in world.ids] == [{("t", 0): True, ("t", 1): True}] * 3
+    assert all(list(world.broker(broker).metadata) == [("u", 0)] for broker in world.ids)
+    assert list(world.active.context.topics) == ["u"]
+    assert world.active.context.to_be_deleted == {}
+
+
+def test_a_deletion_waits_for_a_dead_broker_and_ends_when_it_is_back():
+    """testDeletionWithBrokerOffline, testResumeDeleteTopicWithRecoveredFollower."""
+    world = ControlWorld(3, T)
+    world.kill(2)
+    world.run(SESSION_MS + 1_000)
+
+    world.ask(DeleteTopics(topic_names=("t",)), 6)
+    world.run(1_000)
+    assert world.node(topic_path("t")) is not None
+    assert list(world.active.context.ineligible) == ["t"]
+
+    world.revive(2)
+    world.run(1_000)
+    assert _nodes_of(world, "t") == []
+    assert world.broker(2).stopped == {("t", 0): True, ("t", 1): True}
+
+
+def test_a_broker_that_dies_during_a_deletion_holds_it_up():
+    """testBrokerFailureAfterDeletionStarted."""
+    world = ControlWorld(3, T)
+    world.broker(2).disobey = lambda at, request: (
+        ErrorCode.KAFKA_STORAGE_ERROR if isinstance(request, StopReplica) else ErrorCode.NONE
+    )
+    world.ask(DeleteTopics(topic_names=("t",)), 6)
+    world.run(300)
+    assert list(world.active.context.ineligible) == ["t"]
+    world.kill(2)
+    world.run(SESSION_MS + 1_000)
+    assert world.node(topic_path("t")) is not None
+
+    world.revive(2)
+    world.run(1_000)
+    assert _nodes_of(world, "t") == []
+
+
+def test_a_new_controller_goes_on_with_a_deletion():
+    """testResumeDeleteTopicOnControllerFailover."""
+    world = ControlWorld(3, T)
+    world.put("/admin/delete_topics/t")
+    world.run(6)
+    world.kill(0)
+    world.run(SESSION_MS + 1_000)
+    assert world.node(topic_path("t")) is not None, "a replica is on the dead broker"
+
+    world.revive(0)
+    world.run(2_000)
+
+    assert _nodes_of(world, "t") == []
+    assert world.active.broker_id != 0
+
+
+def test_a_topic_is_created_again_after_its_deletion():
+    """testRecreateTopicAfterDeletion: LE starts at 0 again, under another incarnation."""
+    world = ControlWorld(3, T)
+    world.kill(1)
+    world.run(SESSION_MS + 1_000)
+    world.revive(1)
+    world.run(500)
+    assert world.state("t", 1).leader_epoch > 0
+    world.ask(DeleteTopics(topic_names=("t",)), 6)
+    world.run(500)
+
+    world.put_topic("t", (0, 1, 2), (1, 2, 0))
+    world.run(300)
+
+    assert world.state("t", 1) == PartitionState(1, 0, (1, 2, 0), 1)
+    first, second = world.facts(TopicCreated)
+    assert second.incarnation > first.incarnation
+
+
+def test_a_broker_that_was_out_of_the_cluster_keeps_metadata_of_a_topic_that_was_deleted_meanwhile():
+    """What UpdateMetadata does not name stays known (the ground of KAFKA-15799); found by ``test_control_any_order``.
+
+    A broker that starts hears of all there is, not of what is gone; only a process that starts knows nothing.
+    """
+    world = ControlWorld(3, {"t": ((1,),)})
+    world.tell("zk", ExpireSession(client="b0/controller"))
+    world.put("/admin/delete_topics/t")
+    world.run(9_000)
+
+    assert _nodes_of(world, "t") == []
+    assert [list(world.broker(broker).metadata) for broker in world.ids] == [[("t", 0)], [], []]
+
+    world.put_topic("t", (2,))
+    world.run(200)
+    assert [world.broker(broker).metadata["t", 0].leader for broker in world.ids] == [2, 2, 2]
+
+
+def test_deletion_switched_off_removes_the_request_only():
+    """delete.topic.enable=false."""
+    world = ControlWorld(1, {"t": ((0,),)}, config=ControllerConfig(delete_topic_enable=False))
+    world.put("/admin/delete_topics/t")
+    world.run(300)
+
+    assert world.node("/admin/delete_topics/t") is None
+    assert world.state("t").leader == 0
+    assert _errors(world.ask(DeleteTopics(topic_names=("t",)), 6)) == [ErrorCode.INVALID_REQUEST]
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_partitions_added_to_a_topic_being_deleted(fixed: bool):
+    """KAFKA-6612, testAddPartitionDuringDeleteTopic: the node is restored; without the fix they are created."""
+    rules = RULES if fixed else CONTROLLER_BUGS["partitions_for_deleted_topic"].rules
+    world = ControlWorld(2, {"t": ((0, 1),)}, rules=rules)
+    world.kill(1)
+    world.run(SESSION_MS + 1_000)
+    world.ask(DeleteTopics(topic_names=("t",)), 6)
+
+    world.put_topic("t", (0, 1), (0, 1))
+    world.run(300)
+
+    assert (len(read_topic(world.node(topic_path("t")) or b"")) == 1) is fixed
+    assert (("t", 1) in world.broker(0).hosted) is not fixed
+
+
+# --- elections on request ------------------------------------------------------------------------------------------
+
+
+def _unclean_case(settings: dict[str, str] | None = None) -> ControlWorld:
+    """t-0: b1 is the ISR's only member and dead, b2 lives."""
+    world = ControlWorld(3, {"t": ((1, 2),)}, settings={"t": settings} if settings else None)
+    for broker in (2, 1):
+        world.kill(broker)
+        world.run(SESSION_MS + 1_000)
+    world.revive(2)
+    world.run(1_000)
+    return world
+
+
+def test_unclean_elections_are_off_by_default():
+    """testUncleanLeaderElectionDisabled."""
+    world = _unclean_case()
+
+    assert world.state("t").leader == -1
+    assert world.state("t").isr == (1,)
+    assert world.active.context.offline_partitions == 1
+
+
+def test_a_topics_own_setting_allows_an_unclean_election():
+    """testUncleanLeaderElectionEnabledByTopicOverride."""
+    world = _unclean_case({"unclean.leader.election.enable": "true"})
+
+    assert (world.state("t").leader, world.state("t").isr) == (2, (2,))
+    assert world.active.context.unclean_elections == 1
+
+
+def test_a_setting_that_is_changed_later_elects_at_once():
+    """testTopicUncleanLeaderElectionEnable (dynamic)."""
+    world = _unclean_case()
+    change = ConfigChange(topic="t", name="unclean.leader.election.enable", value="true")
+
+    reply = world.ask(IncrementalAlterConfigs(changes=(change, ConfigChange(topic="x", name="a", value=None))), 1)
+    world.run(200)
+
+    assert _errors(reply) == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert (world.state("t").leader, world.state("t").isr) == (2, (2,))
+
+
+def test_a_setting_that_was_changed_under_a_controller_that_is_gone_counts_for_the_next_one():
+    """The setting is in the store, the old controller has not elected: the failover does."""
+    world = _unclean_case()
+    assert world.active.broker_id == 0
+    world.put(topic_config_path("t"), config_data([("unclean.leader.election.enable", "true")]))
+    world.kill(0)
+    world.run(SESSION_MS + 2_000)
+
+    assert world.active.broker_id == 2
+    assert (world.state("t").leader, world.state("t").isr) == (2, (2,))
+    assert world.active.context.unclean_elections == 1
+
+
+def test_an_admin_may_elect_uncleanly_for_given_partitions():
+    """KIP-460, LeaderElectionCommandTest."""
+    world = _unclean_case()
+
+    reply = world.ask(ElectLeaders(election_type=UNCLEAN_ELECTION, topic_partitions=(("t", 0), ("u", 0))), 2)
+
+    assert _rows(reply) == {("u", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ("t", 0): ErrorCode.NONE}
+    assert world.state("t").leader == 2
+    again = world.ask(ElectLeaders(election_type=UNCLEAN_ELECTION, topic_partitions=(("t", 0),)), 2)
+    assert _rows(again) == {("t", 0): ErrorCode.ELECTION_NOT_NEEDED}
+
+
+def test_an_admins_preferred_election_says_what_became_of_each_partition():
+    """KIP-460: not available when the preferred replica is dead; those that need none are left out of "all"."""
+    world = ControlWorld(3, {"t": ((1, 0), (0, 1))})
+    world.kill(1)
+    world.run(SESSION_MS + 1_000)
+
+    assert _rows(world.ask(ElectLeaders(topic_partitions=None), 2)) == {
+        ("t", 0): ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    }
+
+
+# --- past bugs -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_a_former_sessions_registration_that_lingers(fixed: bool):
+    """KAFKA-7165: the broker removes its own old registration and registers; without the fix it stays out."""
+    rules = RULES if fixed else CONTROLLER_BUGS["registration_conflict"].rules
+    world = ControlWorld(2, {"t": ((0, 1),)}, rules=rules)
+    world.tell("zk", ExpireSession(client="b1/controller", linger_us=5_000_000))
+    world.run(9_000)
+
+    assert len(world.facts(BrokerRegistered, "b1/controller")) == (2 if fixed else 1)
+    assert (world.node(broker_path(1)) is not None) is fixed
+    assert (1 in world.active.context.live) is fixed
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_admin_requests_that_wait_when_the_controller_goes(fixed: bool):
+    """KAFKA-10193, testPreemptionOnControllerShutdown: NOT_CONTROLLER; without the fix silence."""
+    rules = RULES if fixed else CONTROLLER_BUGS["preempted_callbacks_lost"].rules
+    world = ControlWorld(2, {"t": ((0, 1),)}, rules=rules)
+    world.tell("zk", FreezeSession(client="b0/controller", for_us=500_000))
+    for _ in range(2):
+        world.tell("b1", ("b0/controller", DeleteTopics(topic_names=("t",)), 6))
+    world.run(50)
+
+    world.tell("b0", ("b0/controller", LeaveStore(), 0))
+    world.run(1_000)
+
+    assert len(world.broker(1).answers) == (2 if fixed else 0)
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_a_broker_that_dies_with_the_controller(fixed: bool):
+    """KAFKA-3143: the new controller takes it out of the ISRs; without the fix it stays in them."""
+    rules = RULES if fixed else CONTROLLER_BUGS["failover_skips_offline_replicas"].rules
+    world = ControlWorld(3, {"t": ((1, 2),)}, rules=rules)
+    world.kill(0)
+    world.kill(2)
+    world.run(SESSION_MS + 2_000)
+
+    assert world.active.broker_id == 1
+    assert (2 in world.state("t").isr) is not fixed
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_who_lives_is_said_before_whom_to_follow(fixed: bool):
+    """KAFKA-4443: told too early, a broker that starts does not follow a leader it does not know."""
+    rules = RULES if fixed else CONTROLLER_BUGS["leadership_before_metadata"].rules
+    world = ControlWorld(3, {"t": ((1, 2),)}, rules=rules)
+    world.kill(2)
+    world.run(SESSION_MS + 1_000)
+    world.revive(2)
+    world.run(1_000)
+
+    assert (("t", 0) in world.broker(2).hosted) is fixed
+    assert any(isinstance(request, LeaderAndIsr) for request in world.broker(2).heard)

@@ -1,0 +1,120 @@
+"""How a topic goes, step by step against a bare store. Source: Kafka's TopicDeletionManagerTest; spec 1.11."""
+
+from kemu.actors.controller.context import PartitionPhase, ReplicaPhase
+from kemu.protocol.nodes import delete_path, topic_path
+from kemu.protocol.notes.replication import TopicDeleted
+from tests.actors.controller.controller_bench import ControllerBench
+
+STARTED, SUCCESSFUL, INELIGIBLE, OFFLINE = (
+    ReplicaPhase.DELETION_STARTED,
+    ReplicaPhase.DELETION_SUCCESSFUL,
+    ReplicaPhase.DELETION_INELIGIBLE,
+    ReplicaPhase.OFFLINE,
+)
+ON = {broker: [("t", 0, broker), ("t", 1, broker)] for broker in (1, 2, 3)}
+"""The replicas of each broker."""
+
+
+def queued(*live: int) -> ControllerBench:
+    """t has two partitions on brokers 1, 2, 3, of which these live; its deletion was asked for and has begun."""
+    bench = ControllerBench(1, 2, 3)
+    bench.topic("t", (1, 2, 3), (2, 3, 1))
+    bench.led(("t", 0), 1, (1, 2, 3))
+    bench.led(("t", 1), 2, (2, 3, 1))
+    bench.tree.make(delete_path("t"), b"")
+    for broker in (1, 2, 3):
+        if broker not in live:
+            bench.context.remove_brokers([broker])
+            bench.do(bench.controller.replicas.move(ON[broker], OFFLINE))
+    bench.sent.clear()
+    bench.do(bench.controller.deletion.enqueue(["t"]))
+    return bench
+
+
+def phases(bench: ControllerBench) -> dict[int, set[ReplicaPhase]]:
+    """Broker -> the states of its replicas."""
+    return {broker: {bench.context.replica_phase(each) for each in theirs} for broker, theirs in ON.items()}
+
+
+def deletes(bench: ControllerBench) -> dict[int, int]:
+    """Broker -> how many replicas it was told to delete."""
+    counts = {broker: sum(row.delete_partition for row in rows.values()) for broker, rows in bench.stops().items()}
+    return {broker: count for broker, count in counts.items() if count}
+
+
+def test_a_topic_goes_when_all_brokers_have_deleted_its_replicas():
+    """testBasicDeletion."""
+    bench = queued(1, 2, 3)
+
+    assert phases(bench) == {broker: {STARTED} for broker in (1, 2, 3)}
+    assert {bench.context.phase(at) for at in bench.context.partitions()} == {PartitionPhase.NON_EXISTENT}
+    assert deletes(bench) == {1: 2, 2: 2, 3: 2}
+    assert {row.leader for rows in bench.metadata().values() for row in rows.values()} == {-2}
+
+    for broker in (1, 2):
+        bench.do(bench.controller.deletion.done(ON[broker]))
+    assert topic_path("t") in bench.tree.nodes and list(bench.context.to_be_deleted) == ["t"]
+    bench.do(bench.controller.deletion.done(ON[3]))
+
+    assert topic_path("t") not in bench.tree.nodes and delete_path("t") not in bench.tree.nodes
+    assert (bench.context.topics, bench.context.to_be_deleted, bench.context.ineligible) == ({}, {}, {})
+    assert [note.topic for note in bench.notes(TopicDeleted)] == ["t"]
+
+
+def test_a_dead_brokers_replicas_are_ineligible_and_are_deleted_when_it_is_back():
+    """testDeletionWithBrokerOffline: the others are deleted meanwhile, once."""
+    bench = queued(1, 3)
+
+    assert phases(bench) == {1: {STARTED}, 2: {INELIGIBLE}, 3: {STARTED}}
+    assert list(bench.context.ineligible) == ["t"]
+    assert sorted(deletes(bench)) == [1, 3]
+
+    for broker in (1, 3):
+        bench.do(bench.controller.deletion.done(ON[broker]))
+    assert phases(bench) == {1: {SUCCESSFUL}, 2: {OFFLINE}, 3: {SUCCESSFUL}}, "ready to be tried again"
+    assert topic_path("t") in bench.tree.nodes
+
+    bench.sent.clear()
+    bench.context.add_brokers(ControllerBench(2).context.live)
+    bench.do(bench.controller.brokers.started([2]))
+    assert phases(bench) == {1: {SUCCESSFUL}, 2: {STARTED}, 3: {SUCCESSFUL}}
+    assert deletes(bench) == {2: 2}
+    bench.do(bench.controller.deletion.done(ON[2]))
+    assert topic_path("t") not in bench.tree.nodes
+
+
+def test_a_broker_that_dies_after_the_deletion_started_holds_it_up():
+    """testBrokerFailureAfterDeletionStarted: only its own replicas fail; the topic waits for it."""
+    bench = queued(1, 2, 3)
+
+    bench.context.remove_brokers([2])
+    bench.do(bench.controller.brokers.died([2]))
+    assert phases(bench) == {1: {STARTED}, 2: {INELIGIBLE}, 3: {STARTED}}
+    assert list(bench.context.ineligible) == ["t"]
+
+    for broker in (1, 3):
+        bench.do(bench.controller.deletion.done(ON[broker]))
+    assert topic_path("t") in bench.tree.nodes
+    assert phases(bench)[2] == {OFFLINE}
+
+    bench.context.add_brokers(ControllerBench(2).context.live)
+    bench.do(bench.controller.brokers.started([2]))
+    bench.do(bench.controller.deletion.done(ON[2]))
+    assert topic_path("t") not in bench.tree.nodes
+
+
+def test_a_broker_that_cannot_delete_is_asked_again_when_something_stands_against_it_no_more():
+    """onReplicaDeletionFailed: an answer with an error; the topic is ineligible until its broker starts again."""
+    bench = queued(1, 2, 3)
+
+    bench.do(bench.controller.deletion.failed(ON[2]))
+    for broker in (1, 3):
+        bench.do(bench.controller.deletion.done(ON[broker]))
+    assert list(bench.context.ineligible) == ["t"]
+    assert phases(bench)[2] == {OFFLINE}
+
+    bench.sent.clear()
+    bench.do(bench.controller.deletion.resume_for(["t"]))
+    assert deletes(bench) == {2: 2}
+    bench.do(bench.controller.deletion.done(ON[2]))
+    assert topic_path("t") not in bench.tree.nodes

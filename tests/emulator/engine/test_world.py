@@ -1,0 +1,236 @@
+"""Hosts, clocks, disks and timers, with toy machines."""
+
+import pytest
+
+from kemu.actors.machine import Event, Loaded, Machine, TimerFired, Told
+from kemu.emulator.engine.drive import drive_bare, drive_trio
+from kemu.emulator.engine.hosts import Condition
+from kemu.emulator.engine.world import MachineBroke, World
+from kemu.emulator.facts import HostDown, HostStarted
+from kemu.emulator.trace.traces import TraceWriter
+from kemu.protocol.commands import Close, SetRate, Start
+from kemu.protocol.errors import ErrorCode
+from tests.emulator.engine.toys import HEADER, Watcher, call, caller, echo, small_world
+
+SECOND = 1_000_000
+
+
+class Sleeper(Machine):
+    """Follows a script of timers; remembers when which fired."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.fired: list[tuple[str, int]] = []
+        self.loaded: list[Event] = []
+
+    def handle(self, event: Event) -> None:
+        match event:
+            case TimerFired(key=key):
+                self.fired.append((key[0], self.now_us))
+            case Loaded():
+                self.loaded.append(event)
+            case Told(command=Close()):
+                self.finished = True
+            case Told(command=SetRate(records_per_s=milliseconds)):
+                self.start_timer(("t",), milliseconds * 1000)
+            case _:
+                pass
+
+
+def sleeper_world(seed: int = 1) -> tuple[World, Sleeper]:
+    world = World(seed, TraceWriter(None, HEADER))
+    world.add_host("s", {"s": lambda life: Sleeper("s")})
+    world.start(world.hosts["s"])
+    return world, sleeper(world)
+
+
+def sleeper(world: World) -> Sleeper:
+    machine = world.hosts["s"].actors["s"].machine
+    assert isinstance(machine, Sleeper)
+    return machine
+
+
+def test_a_timer_started_again_fires_once_at_the_later_time() -> None:
+    world, machine = sleeper_world()
+    world.tell("s", SetRate(records_per_s=100))
+    drive_bare(world, 50_000)
+    world.tell("s", SetRate(records_per_s=100))
+    drive_bare(world, SECOND)
+
+    assert machine.fired == [("t", 150_000)]
+
+
+def test_a_timer_started_again_for_earlier_fires_once_at_the_earlier_time() -> None:
+    world, machine = sleeper_world()
+    world.tell("s", SetRate(records_per_s=500))
+    drive_bare(world, 50_000)
+    world.tell("s", SetRate(records_per_s=100))
+    drive_bare(world, SECOND)
+
+    assert machine.fired == [("t", 150_000)]
+
+
+def test_timers_follow_the_hosts_own_clock() -> None:
+    world, machine = sleeper_world()
+    world.hosts["s"].drift(0, 1_000_000)  # twice as fast
+    world.tell("s", SetRate(records_per_s=1000))
+    drive_bare(world, SECOND)
+
+    ((_, local_us),) = machine.fired
+    assert local_us == 1_000_000
+    assert world.hosts["s"].local_us(500_000) == 1_000_000
+
+
+def test_a_clock_never_runs_back_when_its_drift_ends() -> None:
+    host = small_world(start=False).hosts["c1"]
+    host.drift(1000, 500_000)
+    fast = host.local_us(3000)
+    host.drift(3000, 0)
+
+    assert fast == 4000
+    assert host.local_us(3000) == 4000
+    assert host.local_us(3500) == 4500
+
+
+def test_a_paused_host_keeps_mail_and_timers_and_takes_them_in_order_when_it_goes_on() -> None:
+    world = small_world(2, beat_us=0)
+    call(world, 1, "c1")
+    drive_bare(world, SECOND)
+    world.pause(world.hosts["b0"])
+    for number in (2, 3):
+        call(world, number, "c1")
+    drive_bare(world, 10 * SECOND)
+    assert echo(world).got == [("c1", 1)]
+
+    world.resume(world.hosts["b0"])
+    drive_bare(world, 11 * SECOND)
+
+    assert echo(world).got == [("c1", 1), ("c1", 2), ("c1", 3)]
+    assert echo(world).times[-1] == 10 * SECOND
+    assert caller(world, "c1").downs == []
+
+
+def test_a_timer_due_in_a_pause_fires_at_its_end() -> None:
+    world, machine = sleeper_world()
+    world.tell("s", SetRate(records_per_s=100))
+    drive_bare(world, 10)
+    world.pause(world.hosts["s"])
+    drive_bare(world, 3 * SECOND)
+    world.resume(world.hosts["s"])
+    drive_bare(world, 4 * SECOND)
+
+    assert machine.fired == [("t", 3 * SECOND)]
+
+
+def test_a_crash_forgets_timers_and_memory_and_the_next_life_starts_anew() -> None:
+    world, _ = sleeper_world()
+    world.tell("s", SetRate(records_per_s=100))
+    drive_bare(world, 10)
+    world.take_down(world.hosts["s"], Condition.CRASHED)
+    world.start(world.hosts["s"])
+    drive_bare(world, SECOND)
+
+    assert sleeper(world).fired == []
+    assert world.hosts["s"].life == 2
+
+
+def test_an_append_that_was_answered_survives_a_power_cut() -> None:
+    world = small_world()
+    call(world, 1000)
+    drive_bare(world, SECOND)
+    world.take_down(world.hosts["b0"], Condition.SILENT)
+
+    assert world.hosts["b0"].disk.logs["log"] == [(b"k", b"1000")]
+
+
+def test_an_append_on_its_way_survives_a_power_cut_in_some_seeds_and_not_in_others() -> None:
+    outcomes = set()
+    for seed in range(20):
+        world = small_world(seed=seed, latency_us=(1000, 1000))
+        world.append_us = 10_000
+        call(world, 1000)
+        drive_bare(world, 5_000)
+        world.take_down(world.hosts["b0"], Condition.SILENT)
+        outcomes.add(len(world.hosts["b0"].disk.logs.get("log", [])))
+        drive_bare(world, SECOND)
+        assert caller(world).answers == []
+
+    assert outcomes == {0, 1}
+
+
+def test_a_dying_process_leaves_its_writes_to_the_system() -> None:
+    world = small_world(latency_us=(1000, 1000))
+    world.append_us = 10_000
+    call(world, 1000)
+    drive_bare(world, 5_000)
+    world.take_down(world.hosts["b0"], Condition.CRASHED)
+
+    assert world.hosts["b0"].disk.logs["log"] == [(b"k", b"1000")]
+
+
+def test_a_started_host_finds_its_logs_or_an_empty_disk() -> None:
+    world, _ = sleeper_world()
+    world.hosts["s"].disk.logs["data"] = [(b"", b"x")]
+    world.take_down(world.hosts["s"], Condition.CRASHED)
+    world.start(world.hosts["s"])
+    drive_bare(world, SECOND)
+    assert sleeper(world).loaded == [Loaded("data", ((b"", b"x"),))]
+
+    world.take_down(world.hosts["s"], Condition.CRASHED)
+    world.start(world.hosts["s"], keep_disk=False)
+    drive_bare(world, 2 * SECOND)
+    assert sleeper(world).loaded == []
+
+
+def test_failed_writes_are_told_to_their_writer_and_leave_no_trace_on_disk() -> None:
+    world = small_world(latency_us=(1000, 1000))
+    world.append_us = 10_000
+    call(world, 1000)
+    drive_bare(world, 5_000)
+    world.fail_writes(world.hosts["b0"], "log", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    drive_bare(world, SECOND)
+
+    assert world.hosts["b0"].disk.logs.get("log", []) == []
+    assert echo(world).parked == {}
+
+
+def test_a_machine_that_finishes_ends_its_process() -> None:
+    world, _ = sleeper_world()
+    watcher = Watcher()
+    world.watch([watcher])
+    world.tell("s", Close())
+    drive_bare(world, SECOND)
+
+    assert world.hosts["s"].condition is Condition.CLOSED
+    assert [type(seen.fact) for seen in watcher.facts] == [HostDown]
+
+
+@pytest.mark.parametrize("drive", [drive_bare, drive_trio])
+def test_a_broken_machine_ends_the_run_with_its_event_as_the_last_step(drive: object) -> None:
+    class Broken(Machine):
+        def handle(self, event: Event) -> None:
+            assert not isinstance(event, TimerFired), "on purpose"
+            self.start_timer(("x",), 5)
+
+    world = World(1, TraceWriter(None, HEADER))
+    world.add_host("x", {"x": lambda life: Broken("x")})
+    world.start(world.hosts["x"])
+
+    with pytest.raises(MachineBroke, match=r"x at 5 us, step 2: AssertionError: on purpose"):
+        drive(world, SECOND)  # type: ignore[operator]
+
+
+def test_facts_of_the_world_reach_the_observers() -> None:
+    world = small_world(start=False)
+    watcher = Watcher()
+    world.watch([watcher])
+    world.start(world.hosts["c1"])
+
+    assert [seen.fact for seen in watcher.facts] == [HostStarted(host="c1", life=1, kept_disk=True)]
+
+
+def test_start_comes_first_in_every_life() -> None:
+    world = small_world(beat_us=100_000)
+    drive_bare(world, SECOND)
+
+    assert caller(world).seen[0] == Told(Start())

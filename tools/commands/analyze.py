@@ -1,0 +1,162 @@
+"""``kemu analyze`` and ``kemu query``: recorded runs as tables, and questions to them."""
+
+import csv
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kemu.tools.commands.campaign import clear_errors, spark_settings
+from kemu.tools.exits import BROKEN
+
+if TYPE_CHECKING:
+    from kemu.tools.pipeline.run import Analysis
+
+OUT = "analysis"
+"""Where tables and marts lie within the folder that was analyzed."""
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, exists=True), metavar="DIR")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help=f"Default: DIR/{OUT}.")
+@click.option("--master", default="local[*]", show_default=True, help="Spark's master, as spark-submit takes it.")
+@click.option("--memory", default="2g", show_default=True, help="Of the driver's Java.")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's; repeatable.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--verbose", is_flag=True, help="Say how long each table took.")
+def analyze(
+    folder: Path,
+    out: Path | None,
+    master: str,
+    memory: str,
+    conf: tuple[str, ...],
+    form: str,
+    verbose: bool,
+) -> None:
+    """Turn what DIR holds (a campaign, or campaigns and traces) into tables and print the comparison of cells.
+
+    Run again, it reads only what is new. Exit codes: 0, 2 bad input, 127 a table breaks a constraint.
+    """
+    with clear_errors():
+        from kemu.tools.pipeline.run import analyze as analyze_folder
+        from kemu.tools.pipeline.session import start_spark
+
+        place = out or (folder if folder.is_dir() else folder.parent) / OUT
+        make_folder(place)
+        settings = spark_settings(conf)
+        spark = start_spark("kemu analyze", master=master, memory=memory, log=place / "spark.log", settings=settings)
+        try:
+            say = (lambda text: click.echo(text, err=True)) if verbose else (lambda text: None)
+            done = analyze_folder(spark, folder, place, say=say)
+        finally:
+            spark.stop()
+    if form == "json":
+        click.echo(json.dumps(as_dict(done), indent=2))
+    else:
+        print_analysis(done, place)
+    for broken in done.broken:
+        click.echo(f"{click.style('constraint', fg='red')}: {broken.text()}", err=True)
+    sys.exit(BROKEN if done.broken else 0)
+
+
+def make_folder(place: Path) -> None:
+    """Make it, or say why not."""
+    from kemu.tools.pipeline.campaign import CampaignError
+
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CampaignError(f"{place} cannot be made: {error.strerror}") from None
+
+
+def as_dict(done: "Analysis") -> dict[str, Any]:
+    """An analysis as plain data."""
+    return {
+        "new": done.new_units,
+        "rows": done.rows,
+        "seconds": done.seconds,
+        "bad_records": done.bad_records,
+        "broken_constraints": [broken.text() for broken in done.broken],
+        "headline": done.headline,
+    }
+
+
+def print_analysis(done: "Analysis", place: Path) -> None:
+    """The headline table, what could not be read, and where the rest lies."""
+    for line in as_table(done.headline):
+        click.echo(line)
+    click.echo("")
+    counts = ", ".join(f"{rows:,} {name}" for name, rows in done.rows.items() if rows)
+    click.echo(f"{done.new_units} new; {counts}")
+    for bad in done.bad_records:
+        click.echo(f"{click.style('not read', fg='yellow')}: {bad['path']}: byte {bad['at_byte']}: {bad['why']}")
+    click.echo(f"marts: {place / 'marts'} (Parquet, CSV, JSON)")
+    click.echo(f"ask:   kemu query {place} \"select * from differences where differs and figure = 'downtime_us'\"")
+
+
+def as_table(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Rows as text in columns; numbers to the right."""
+    if not rows:
+        return ["no rows"]
+    names = list(rows[0])
+    said = [[_said(row[name]) for name in names] for row in rows]
+    widths = [max(len(name), *(len(line[index]) for line in said)) for index, name in enumerate(names)]
+    right = [all(row[name] is None or isinstance(row[name], int | float) for row in rows) for name in names]
+    lines = [names, *said]
+    return [
+        "  ".join(
+            text.rjust(width) if number else text.ljust(width)
+            for text, width, number in zip(line, widths, right, strict=True)
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def _said(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.3f}".rstrip("0").rstrip(".")
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR")
+@click.argument("sql", required=False)
+@click.option("--format", "form", type=click.Choice(["text", "csv", "json"]), default="text", show_default=True)
+@click.option("--limit", default=1_000, show_default=True, help="Rows at most; 0 = all.")
+@click.option("--master", default="local[*]", show_default=True, help="Spark's master, as spark-submit takes it.")
+@click.option("--memory", default="2g", show_default=True, help="Of the driver's Java.")
+def query(folder: Path, sql: str | None, form: str, limit: int, master: str, memory: str) -> None:
+    """Ask the tables that "kemu analyze" made of DIR, in Spark's SQL; without SQL, list tables and columns."""
+    with clear_errors():
+        from kemu.tools.pipeline.campaign import CampaignError
+        from kemu.tools.pipeline.run import ask
+        from kemu.tools.pipeline.session import start_spark
+
+        place = folder if (folder / "tables").is_dir() else folder / OUT
+        if not (place / "tables").is_dir():
+            raise CampaignError(f"{folder} has not been analyzed: kemu analyze {folder}")
+        spark = start_spark("kemu query", master=master, memory=memory, log=place / "spark.log")
+        try:
+            columns, rows, more = ask(spark, place, sql, limit)
+        finally:
+            spark.stop()
+    if form == "json":
+        click.echo(json.dumps(rows, indent=1, default=str))
+    elif form == "csv":
+        writer = csv.DictWriter(sys.stdout, columns)
+        writer.writeheader()
+        writer.writerows(rows)
+    else:
+        for line in as_table(rows):
+            click.echo(line)
+    if more:
+        click.echo(f"only the first {limit:,} rows; --limit 0 shows all", err=True)

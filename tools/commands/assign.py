@@ -1,0 +1,256 @@
+"""``kemu assign`` and ``kemu compare-assignors``: what assignors do with a group."""
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+import click
+from attrs import evolve
+
+from kemu.emulator.text.custom_assignors import is_custom, load_assignor
+from kemu.emulator.text.tables import Problem, ScenarioError, nearest
+from kemu.protocol.assign.base import Assignor, RebalanceProtocol, Subscriber, Topics
+from kemu.protocol.assign.checked import CheckedAssignor, InvalidAssignment, NotAnAssignor
+from kemu.protocol.assign.cooperative import NeverSettles, settle
+from kemu.protocol.assign.optimal import OPTIMAL
+from kemu.protocol.assign.registry import ASSIGNORS
+from kemu.protocol.assign.search.score import balance_score, is_balanced, moved, spread
+from kemu.protocol.names import MemberId
+from kemu.tools.exits import BAD_INPUT
+from kemu.tools.kafka_files.group_lines import BadLine, GroupLine, read_group
+
+REPEATS = 3
+"""How often an assignor is timed for a comparison; the median counts."""
+
+
+class AssignorFailed(Exception):
+    """An assignor gave no usable assignment; the message says why."""
+
+
+@click.command()
+@click.option("--assignor", "name", required=True, metavar="NAME", help="A name of the table, or module:Class.")
+@click.argument("file", type=click.File(encoding="utf-8", errors="replace"), default="-")
+def assign(name: str, file: TextIO) -> None:
+    """Compute the assignment of one group, as its leader would.
+
+    Reads FILE (or standard input), one group per line as JSON, and writes one line of JSON for each. With a cooperative
+    assignor "assignment" is what the follow-up rebalances settle on, and "first_pass" what the first one gives.
+    A bad line gives {"line": its number, "error": why}; the rest goes on, and the exit code is 2.
+    """
+    assignor = find_assignor(name)
+    failed = False
+    for number, text in enumerate(file, start=1):
+        if not text.strip():
+            continue
+        try:
+            answer = _answer(read_group(text), assignor)
+        except (BadLine, AssignorFailed) as error:
+            failed = True
+            answer = {"line": number, "error": str(error)}
+        click.echo(json.dumps(answer))
+    if failed:
+        sys.exit(BAD_INPUT)
+
+
+@click.command("compare-assignors")
+@click.argument("source")
+@click.option("--assignor", "names", multiple=True, metavar="NAME", help="Only these (repeatable); also module:Class.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def compare_assignors(source: str, names: tuple[str, ...], form: str) -> None:
+    """Compare what assignors do with the same group.
+
+    SOURCE is a file of groups as "kemu assign" reads them (- for standard input), or a scenario: its groups when they
+    start, when then one member leaves, and when one joins.
+
+    score: KIP-54's balance score. max-min: largest size less smallest. moved: partitions that go from one member of the
+    group to another. least: the fewest moves at the lowest score there is (a less balanced assignment may move less).
+    time: of one assignment.
+    """
+    assignors = {name: find_assignor(name) for name in names or ASSIGNORS}
+    failed = False
+    shown: list[dict[str, Any]] = []
+    for title, situation in _situations(source):
+        if isinstance(situation, BadLine):
+            failed = True
+            shown.append({"group": title, "error": str(situation)})
+        else:
+            rows = [compare(name, assignor, situation) for name, assignor in assignors.items()]
+            failed = failed or any("error" in row for row in rows)
+            shown.append({"group": title, "assignors": rows})
+        if form == "text":
+            _print_comparison(shown[-1])
+    if form == "json":
+        click.echo(json.dumps(shown, indent=2))
+    if failed:
+        sys.exit(BAD_INPUT)
+
+
+def find_assignor(name: str) -> Assignor:
+    """An assignor of the table by name, or a class of the user's own by ``module:Class``.
+
+    Raises:
+        ScenarioError: there is none, or it is no assignor.
+    """
+    if name in ASSIGNORS:
+        return ASSIGNORS[name]
+    if not is_custom(name):
+        raise ScenarioError([Problem(("assignor",), f'"{name}" is no assignor{nearest(name, ASSIGNORS)}')])
+    try:
+        return load_assignor(name)
+    except NotAnAssignor as error:
+        raise ScenarioError([Problem(("assignor",), str(error))]) from error
+
+
+@contextmanager
+def blaming(assignor: Assignor) -> Iterator[None]:
+    """Turn what a custom assignor does wrong into ``AssignorFailed``; our own assignors' mistakes stay what they
+    are.
+    """
+    try:
+        yield
+    except (InvalidAssignment, NotAnAssignor, NeverSettles) as error:
+        raise AssignorFailed(str(error)) from error
+    except Exception as error:
+        if not isinstance(assignor, CheckedAssignor):
+            raise
+        raise AssignorFailed(f"assignor {assignor.name} raised {type(error).__name__}: {error}") from error
+
+
+def _answer(group: GroupLine, assignor: Assignor) -> dict[str, Any]:
+    with blaming(assignor):
+        members = group.members_for(assignor)
+        started = time.perf_counter()
+        result = settle(assignor, group.topics, members)
+    micros = round((time.perf_counter() - started) * 1e6)
+    answer: dict[str, Any] = {
+        "assignment": result.assignment,
+        "balance_score": balance_score(map(len, result.assignment.values())),
+        "balanced": is_balanced(group.members, result.assignment),
+        "moved": moved(group.owned, result.assignment),
+        "micros": micros,
+    }
+    if RebalanceProtocol.COOPERATIVE in assignor.protocols:
+        answer |= {"rounds": result.rounds, "first_pass": result.first_pass}
+    return answer
+
+
+Situation = Callable[[Assignor], GroupLine]
+"""A group before a rebalance; what members own may depend on the assignor that gave it to them."""
+
+
+def _situations(source: str) -> Iterator[tuple[str, Situation | BadLine]]:
+    if source == "-" or (Path(source).suffix != ".toml" and Path(source).is_file()):
+        with click.open_file(source, encoding="utf-8", errors="replace") as file:
+            yield from _from_lines(file)
+    else:
+        yield from _from_scenario(source)
+
+
+def _from_lines(file: Iterable[str]) -> Iterator[tuple[str, Situation | BadLine]]:
+    for number, text in enumerate(file, start=1):
+        if not text.strip():
+            continue
+        try:
+            group = read_group(text)
+        except BadLine as error:
+            yield f"line {number}", error
+        else:
+            yield f"line {number}", _always(group)
+
+
+def _always(group: GroupLine) -> Situation:
+    return lambda _: group
+
+
+def _from_scenario(source: str) -> Iterator[tuple[str, Situation | BadLine]]:
+    from kemu.emulator.scenario.files import load_scenario
+
+    scenario = load_scenario(source)
+    replicas = [scenario.brokers.rack_of(number) for number in range(scenario.brokers.count)]
+    for name, spec in scenario.groups.items():
+        counts = {topic: one.partitions for topic, one in scenario.topics.items()}
+        racks = {topic: ((*dict.fromkeys(replicas),),) * count for topic, count in counts.items()}
+        topics = Topics(counts, racks if any(replicas) else None)
+
+        def member(number: int, spec: Any = spec) -> Subscriber:
+            rack = spec.racks[number % len(spec.racks)] if spec.racks else None
+            return Subscriber(spec.topics, rack=rack, instance_id=f"c{number}" if spec.static else None)
+
+        start = GroupLine(topics, {f"c{number}": member(number) for number in range(spec.members)})
+        yield f"{name}: start", _always(start)
+        if spec.members > 1:
+            yield f"{name}: one member leaves", _after(start, lambda owning: dict(list(owning.items())[1:]))
+        new = {f"c{spec.members}": member(spec.members)}
+        yield f"{name}: one member joins", _after(start, _joined_by(new))
+
+
+def _joined_by(
+    new: Mapping[MemberId, Subscriber],
+) -> Callable[[dict[MemberId, Subscriber]], dict[MemberId, Subscriber]]:
+    return lambda owning: {**owning, **new}
+
+
+def _after(start: GroupLine, change: Callable[[dict[MemberId, Subscriber]], dict[MemberId, Subscriber]]) -> Situation:
+    """The group a while after its start, when every member owns what the assignor gave it."""
+
+    def situation(assignor: Assignor) -> GroupLine:
+        assignment = settle(assignor, start.topics, start.members_for(assignor)).assignment
+        owning = {
+            member: evolve(one, owned=tuple(assignment[member]), generation=1) for member, one in start.members.items()
+        }
+        return evolve(start, members=change(owning))
+
+    return situation
+
+
+def compare(name: str, assignor: Assignor, situation: Situation) -> dict[str, Any]:
+    """One assignor's row: its figures, or its error."""
+    micros: list[float] = []
+    try:
+        with blaming(assignor):
+            group = situation(assignor)
+            members = group.members_for(assignor)
+            assignment = settle(assignor, group.topics, members).assignment
+            for _ in range(REPEATS):
+                started = time.perf_counter()
+                assignor.assign(group.topics, members)
+                micros.append((time.perf_counter() - started) * 1e6)
+    except AssignorFailed as error:
+        return {"assignor": name, "error": str(error)}
+    return {
+        "assignor": name,
+        "score": balance_score(map(len, assignment.values())),
+        "max_min": spread(assignment),
+        "moved": moved(group.owned, assignment),
+        "least_moves": moved(group.owned, OPTIMAL.assign(group.topics, group.members)),
+        "micros": round(statistics.median(micros)),
+    }
+
+
+COLUMNS: Mapping[str, str] = {
+    "score": "score",
+    "max_min": "max-min",
+    "moved": "moved",
+    "least_moves": "least",
+    "micros": "time/us",
+}
+
+
+def _print_comparison(shown: Mapping[str, Any]) -> None:
+    click.echo(click.style(shown["group"], bold=True))
+    if "error" in shown:
+        click.echo(f"  {click.style('error', fg='red')}: {shown['error']}")
+        return
+    rows: Sequence[Mapping[str, Any]] = shown["assignors"]
+    width = max(len("assignor"), *(len(row["assignor"]) for row in rows))
+    click.echo(f"  {'assignor':{width}}" + "".join(f"{title:>10}" for title in COLUMNS.values()))
+    for row in rows:
+        if "error" in row:
+            click.echo(f"  {row['assignor']:{width}}  {click.style('error', fg='red')}: {row['error']}")
+        else:
+            click.echo(f"  {row['assignor']:{width}}" + "".join(f"{row[key]:>10,}" for key in COLUMNS))

@@ -1,0 +1,201 @@
+"""``kemu campaign``: many scenarios, profiles, settings and seeds, on Spark."""
+
+import csv
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kemu.emulator.text.tables import Problem, ScenarioError
+from kemu.tools.commands.run import seed_range
+from kemu.tools.exits import BAD_INPUT, BROKEN, NONDETERMINISM, worst
+
+if TYPE_CHECKING:
+    from kemu.tools.pipeline.campaign import Campaign, RunLine
+
+LISTED = 20
+"""Failing seeds that are printed; all of them are in failures.csv."""
+SAY_EVERY_S = 10.0
+
+
+@click.command()
+@click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...")
+@click.option("--seeds", required=True, metavar="A:B", help="The seeds A to B, both included.")
+@click.option("--profiles", metavar="P,P", help="Releases or KIP pages; without it each scenario's own.")
+@click.option("--grid", multiple=True, metavar="KEY=V1,V2", help="Run with each of these values; repeatable.")
+@click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to every plan; repeatable.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="The campaign's folder.")
+@click.option("--resume", "again", is_flag=True, help="Go on with the campaign in --out.")
+@click.option(
+    "--keep-traces", type=click.Choice(["failing", "all", "none"]), default="failing", show_default=True,
+    help="Whose traces are written.",
+)  # fmt: skip
+@click.option("--master", default="local[*]", show_default=True, help="Spark's master, as spark-submit takes it.")
+@click.option("--memory", default="1g", show_default=True, help="Of the driver's Java.")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's; repeatable.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def campaign(
+    scenarios: tuple[str, ...],
+    seeds: str,
+    profiles: str | None,
+    grid: tuple[str, ...],
+    actions: tuple[str, ...],
+    out: Path,
+    again: bool,
+    keep_traces: str,
+    master: str,
+    memory: str,
+    conf: tuple[str, ...],
+    form: str,
+) -> None:
+    """Run every SCENARIO under every profile, with every setting of the grid and every seed; list what fails.
+
+    A KEY of --grid and an ACTION are those of "kemu run", and so are the results, for every single run. Killed in the
+    middle, it goes on with --resume. With a master that is not local, --out must be a folder that driver and executors
+    share, and the executors' Python must have attrs, msgpack, pyarrow and trio. Then: "kemu analyze OUT".
+
+    Exit codes: 0 all held, 2 bad input, 3 executors gave other digests than this machine, 127 a run broke,
+    128 liveness, 129 correctness.
+    """
+    with clear_errors():
+        from kemu.tools.pipeline.campaign import begin, differing, resume, run_rest, sample_runs
+        from kemu.tools.pipeline.cells import Spec, make_cells
+        from kemu.tools.pipeline.session import LEAN, start_spark
+        from kemu.tools.pipeline.shipping import fingerprint
+
+        wanted = seed_range(seeds)
+        cells = make_cells(scenarios, _names(profiles), grid, actions)
+        spec = Spec(cells, wanted[0], wanted[-1], keep_traces, fingerprint())
+        settings = spark_settings(conf)
+        running = resume(out, spec) if again else None
+        samples = sample_runs(spec)
+        if running is None:
+            seconds = {cell: taken for (cell, _), (_, taken) in samples.items()}
+            running = begin(out, spec, seconds, cores_of(master))
+        click.echo(f"{len(cells)} cells, {spec.runs:,} runs in {len(running.chunks)} tasks on {master}", err=True)
+        spark = start_spark(
+            f"kemu campaign {out.name}",
+            master=master,
+            memory=memory,
+            log=out / "spark.log",
+            settings=settings,
+            java_options=LEAN,
+        )
+        began_s = time.perf_counter()
+        try:
+            with telling(spec.runs) as tell:
+                run_rest(spark, running, tell)
+        finally:
+            spark.stop()
+        lines = running.lines()
+        report(running, lines, time.perf_counter() - began_s, form)
+        odd = differing(lines, samples)
+        for number, seed, here, there in odd:
+            click.echo(f"nondeterminism: {cells[number].command(seed)}: {here} here, {there} there", err=True)
+    sys.exit(NONDETERMINISM if odd else worst(line.verdict for line in lines))
+
+
+def _names(profiles: str | None) -> list[str]:
+    return [name.strip() for name in profiles.split(",")] if profiles else []
+
+
+def spark_settings(conf: Sequence[str]) -> dict[str, str]:
+    """``--conf`` as a mapping."""
+    for text in conf:
+        if "=" not in text or not text.startswith("spark."):
+            raise click.UsageError(f'--conf "{text}" must be spark.SOMETHING=VALUE')
+    return dict(text.split("=", 1) for text in conf)
+
+
+def cores_of(master: str) -> int:
+    """How many tasks run at a time: exact for local masters, a guess that errs to small tasks for others."""
+    import os
+    import re
+
+    found = re.fullmatch(r"local\[(\d+)(?:,\d+)?\]", master)
+    if found:
+        return int(found.group(1))
+    return 1 if master == "local" else (os.cpu_count() or 1) if master.startswith("local") else 16
+
+
+@contextmanager
+def clear_errors() -> Iterator[None]:
+    """What the user can mend is one clear message; a campaign whose runs break is the program's fault."""
+    try:
+        from kemu.tools.pipeline.campaign import CampaignError
+        from kemu.tools.pipeline.session import SparkTrouble
+    except ImportError as error:
+        missing = (error.name or "").partition(".")[0]
+        raise ScenarioError([Problem((), f"this needs {missing}: pip install 'kemu[spark]'")]) from None
+    try:
+        yield
+    except SparkTrouble as error:
+        raise ScenarioError([Problem((), str(error))]) from None
+    except CampaignError as error:
+        click.echo(f"{click.style('error', fg='red')}: {error}", err=True)
+        sys.exit(BROKEN if "repeat with:" in str(error) else BAD_INPUT)
+
+
+@contextmanager
+def telling(total: int) -> "Iterator[Callable[[list[RunLine], int], None]]":
+    """Progress on stderr: one line that changes on a terminal, else a line now and then."""
+    from kemu.tools.pipeline.campaign import Rate
+
+    rate = Rate(total)
+    live = sys.stderr.isatty()
+    said_s = time.monotonic()
+
+    def tell(lines: "list[RunLine]", done: int) -> None:
+        nonlocal said_s
+        text = rate.text(lines, done)
+        if live:
+            click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+        elif time.monotonic() - said_s >= SAY_EVERY_S:
+            said_s = time.monotonic()
+            click.echo(text, err=True)
+
+    try:
+        yield tell
+    finally:
+        if live:
+            click.echo("", err=True)
+
+
+def report(running: "Campaign", lines: "Sequence[RunLine]", wall_s: float, form: str) -> None:
+    """What came of all runs; failing ones with the commands that repeat them."""
+    from kemu.tools.pipeline.campaign import table_of_cells
+
+    cells = running.spec.cells
+    failed = [line for line in lines if line.failed]
+    commands = [(line, cells[line.cell].command(line.seed)) for line in failed]
+    with (running.out / "failures.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("cell", "seed", "verdict", "reason", "command"))
+        writer.writerows((cells[line.cell].name, line.seed, line.verdict, line.reason, said) for line, said in commands)
+    table = table_of_cells(cells, lines)
+    if form == "json":
+        failures = [{"cell": cells[line.cell].name, "seed": line.seed, "verdict": line.verdict, "command": said}
+                    for line, said in commands]  # fmt: skip
+        told: dict[str, Any] = {"campaign": running.id, "runs": len(lines), "wall_s": round(wall_s, 3), "cells": table}
+        click.echo(json.dumps({**told, "failures": failures}, indent=2))
+        return
+    width = max(len(row["cell"]) for row in table)
+    click.echo(f"{'cell':<{width}}  {'runs':>6} {'failed':>7} {'first failing seed':>19} {'s per run':>10}")
+    for row in table:
+        first = "" if row["first_failing_seed"] is None else row["first_failing_seed"]
+        click.echo(
+            f"{row['cell']:<{width}}  {row['runs']:>6} {row['failed']:>7} {first:>19} {row['mean_wall_s']:>10.3f}"
+        )
+    click.echo("")
+    click.echo(f"{len(lines) - len(failed):,} of {len(lines):,} hold; {wall_s:.1f} s")
+    for line, said in commands[:LISTED]:
+        click.echo(f"{cells[line.cell].name}, seed {line.seed} {line.verdict}: {line.reason}")
+        click.echo(f"  {said}")
+    if len(failed) > LISTED:
+        click.echo(f"... and {len(failed) - LISTED} more in {running.out / 'failures.csv'}")
+    click.echo(f"next: kemu analyze {running.out}")

@@ -1,0 +1,181 @@
+"""``kemu compare``: one scenario and its faults under several protocols and assignors, and what each costs."""
+
+import json
+import statistics
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import click
+from attrs import frozen
+
+from kemu.emulator.metrics.costs import FIGURES, TIMES
+from kemu.emulator.scenario.files import load_scenario, with_values
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.text.tables import nearest
+from kemu.tools.commands.run import seed_range
+from kemu.tools.exits import worst
+
+if TYPE_CHECKING:
+    from kemu.emulator.metrics.costs import Bill
+
+
+@frozen
+class Contender:
+    """One row of the table: a release or page, assignors ("" = the scenario's), and settings on top."""
+
+    profile: str
+    assignors: str = ""
+    settings: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """As it is written on the command line."""
+        return "+".join((self.profile, *self.settings)) + (f" {self.assignors}" if self.assignors else "")
+
+    def of(self, scenario: Scenario) -> Scenario:
+        """The scenario as this contender runs it."""
+        settings = (*self.settings, f"assignors={self.assignors}") if self.assignors else self.settings
+        return with_values(scenario, settings)
+
+
+DEFAULT_CONTENDERS = (
+    Contender("kafka-2.4", "range"),
+    Contender("kafka-2.4", "sticky"),
+    Contender("kip-429-v99", "sticky", ("rebalance.protocol=cooperative",)),
+    Contender("kafka-2.4", "cooperative-sticky"),
+    Contender("kafka-3.4", "cooperative-sticky"),
+)
+"""Eager, the page's protocol, and what shipped."""
+
+_DEFINITIONS = "\n".join(f"  {name:13} {meaning}" for name, meaning in FIGURES.items())
+
+
+@click.command(
+    epilog="See emulator/costs.py for the definitions to the letter.",
+    help=f"""Run SCENARIO under each contender with the same seeds and faults; print the median and p95 of its costs.
+
+A contender is a profile of --profiles with each of --assignors (default: the scenario's own). A profile may carry
+consumer settings: kip-429-v99+rebalance.protocol=cooperative. With neither option: range and sticky (eager), the page
+of KIP-429, and cooperative-sticky as it shipped in 2.4 and 3.4.
+
+\b
+{_DEFINITIONS}
+
+Times are in seconds. The same seed gives every contender the same plan, drawn from streams of its own.
+""",
+)
+@click.argument("scenario")
+@click.option("--profiles", metavar="P,P", help="Releases or KIP pages, each perhaps with +KEY=VALUE.")
+@click.option("--assignors", metavar="A,A", help="Assignors to try with each profile.")
+@click.option("--seeds", metavar="A:B", default="1:20", show_default=True, help="The seeds A to B, both included.")
+@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change the scenario; repeatable.")
+@click.option("--faults", "random_faults", type=click.IntRange(min=0), default=0, help="So many random faults a run.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def compare(
+    scenario: str,
+    profiles: str | None,
+    assignors: str | None,
+    seeds: str,
+    settings: tuple[str, ...],
+    random_faults: int,
+    form: str,
+) -> None:
+    """See ``help`` above."""
+    loaded = with_values(load_scenario(scenario), settings)
+    contenders = contenders_of(profiles, assignors, loaded.profile)
+    chosen = seed_range(seeds)
+    rows = [compared(loaded, contender, chosen, random_faults) for contender in contenders]
+    if form == "json":
+        head = {"scenario": loaded.name, "seeds": list(chosen), "random_faults": random_faults}
+        click.echo(json.dumps({**head, "contenders": rows}, indent=2))
+    else:
+        for line in table(loaded, chosen, rows):
+            click.echo(line)
+    sys.exit(worst(verdict for row in rows for verdict in row["verdicts"]))
+
+
+def contenders_of(profiles: str | None, assignors: str | None, own: str = "") -> tuple[Contender, ...]:
+    """The contenders of ``--profiles`` and ``--assignors``; ``own``: the scenario's profile, if it names one.
+
+    Raises:
+        click.UsageError: a profile nobody knows.
+    """
+    from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
+
+    if profiles is None and assignors is None:
+        return DEFAULT_CONTENDERS
+    found = []
+    for text in (profiles or own or DEFAULT_PROFILE).split(","):
+        name, *settings = text.strip().split("+")
+        if name not in PROFILES:
+            raise click.UsageError(f'"{name}" is no profile{nearest(name, PROFILES)}')
+        found += [
+            Contender(name, assignor.strip(), tuple(settings))
+            for assignor in (assignors.split(",") if assignors else [""])
+        ]
+    return tuple(found)
+
+
+def compared(scenario: Scenario, contender: Contender, seeds: Sequence[int], random_faults: int = 0) -> dict[str, Any]:
+    """What one contender costs: median and p95 of every figure over the seeds, and its verdicts.
+
+    Raises:
+        ScenarioError: the contender's settings or assignors do not fit the scenario.
+    """
+    from kemu.emulator.metrics.costs import Costs
+    from kemu.emulator.runner import run
+    from kemu.emulator.scenario.random_faults import with_random_faults
+
+    mine = contender.of(scenario)
+    bills: list[Bill] = []
+    verdicts: dict[str, int] = {}
+    for seed in seeds:
+        costs = Costs({name: group.topics for name, group in mine.groups.items()})
+        drawn = with_random_faults(mine, seed, random_faults) if random_faults else mine
+        result = run(drawn, seed=seed, profile=contender.profile, drive="bare", observers=(costs,))
+        costs.finish(result.virtual_us)
+        bills.append(costs.bill())
+        verdicts[result.verdict] = verdicts.get(result.verdict, 0) + 1
+    figures = {name: _spread([getattr(bill, name) for bill in bills]) for name in FIGURES}
+    return {
+        "contender": contender.name,
+        **attrs.asdict(contender),
+        "runs": len(bills),
+        "verdicts": verdicts,
+        "figures": figures,
+    }
+
+
+def _spread(values: Sequence[int]) -> dict[str, float]:
+    """Median, and the 95th percentile by nearest rank."""
+    ordered = sorted(values)
+    rank = -(-95 * len(ordered) // 100)
+    return {"median": statistics.median(ordered), "p95": ordered[rank - 1]}
+
+
+def table(scenario: Scenario, seeds: Sequence[int], rows: Sequence[dict[str, Any]]) -> Iterable[str]:
+    """The comparison for people: one line per contender, "median / p95" in each cell."""
+    yield f"{scenario.name}: {scenario.summary}"
+    yield f"seeds {seeds[0]} to {seeds[-1]}; median / p95 over the runs, times in seconds"
+    yield ""
+    head = ["contender", *(name.replace("_", " ") for name in FIGURES), "verdicts"]
+    lines = [head, *([row["contender"], *_cells(row), _verdicts(row)] for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    for line in lines:
+        cells = (f"{cell:>{width}}" for cell, width in zip(line[1:-1], widths[1:-1], strict=True))
+        yield f"{line[0]:{widths[0]}}  {'  '.join(cells)}  {line[-1]}".rstrip()
+
+
+def _cells(row: dict[str, Any]) -> Iterable[str]:
+    for name in FIGURES:
+        median, p95 = (row["figures"][name][which] for which in ("median", "p95"))
+        if name in TIMES:
+            yield f"{median / 1e6:.2f} / {p95 / 1e6:.2f}"
+        else:
+            yield f"{median:g} / {p95:g}"
+
+
+def _verdicts(row: dict[str, Any]) -> str:
+    return ", ".join(f"{count} {verdict}" for verdict, count in row["verdicts"].items())

@@ -1,0 +1,316 @@
+"""``kemu describe`` and ``kemu scenarios``: what there is, from the tables themselves."""
+
+import difflib
+import inspect
+import json
+from collections.abc import Callable, Iterable, Mapping
+
+import attrs
+import click
+
+from kemu.emulator.plan.actions import ACTIONS, CHOICES, FAULTS, WORKLOAD
+from kemu.emulator.plan.kinds import ActionKind
+from kemu.emulator.scenario.files import presets
+from kemu.emulator.scenario.replication import PAST_BUGS
+from kemu.emulator.scenario.scenario import EARLIEST
+from kemu.emulator.text.kafka_keys import SET_BY_SCENARIO, fields_of
+from kemu.emulator.text.tables import nearest
+from kemu.emulator.text.units import duration_text
+from kemu.protocol.config import (
+    BrokerConfig,
+    ConsumerConfig,
+    ControllerConfig,
+    ProducerConfig,
+    ReplicaConfig,
+    source_of,
+)
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.wire.schema import STRUCTS, Field
+from kemu.tools.exits import MEANING
+
+CONFIGS: Mapping[str, tuple[str, type]] = {
+    "consumer": ("[groups.NAME.config]", ConsumerConfig),
+    "broker": ("[brokers.config]", BrokerConfig),
+    "producer": ("[producers.config]", ProducerConfig),
+    "replica": ("[brokers.replication.config]", ReplicaConfig),
+    "controller": ("[brokers.replication.controller]", ControllerConfig),
+}
+
+SCENARIO_KEYS: Mapping[str, str] = {
+    "name": "what reports call it; default: the file's name",
+    "summary": "one line for lists",
+    "duration": 'how long the plan and the load run; default "1m"',
+    "seed": "the seed when none is given; default 1",
+    "profile": "which release everybody is; default kafka-3.4",
+    "expect": "names of checkers whose violations are no failure; default none",
+    "brokers.count": "b0, b1, ...; default 3",
+    "brokers.racks": "brokers take turns; default none",
+    "brokers.config": "Kafka's keys of a broker",
+    "brokers.replication.factor": "replicas of each partition; default 3, or as many as there are brokers",
+    "brokers.replication.min_isr": "min.insync.replicas of every topic; default 1",
+    "brokers.replication.unclean": "unclean.leader.election.enable of every topic; default false",
+    "brokers.replication.session": 'zookeeper.session.timeout.ms; default "18s"',
+    "brokers.replication.lag": 'replica.lag.time.max.ms; default "30s"',
+    "brokers.replication.bugs": 'past bugs these brokers have ("kemu describe bugs"); default none',
+    "brokers.replication.config": "Kafka's keys of replicas",
+    "brokers.replication.controller": "Kafka's keys of controllers",
+    "topics.NAME.partitions": "how many; required",
+    "topics.NAME.rate": 'records per second over all partitions; default "10/s"',
+    "topics.NAME.record_bytes": "size of a record; default 1000",
+    "topics.NAME.replication_factor": "its replicas, where brokers replicate; default theirs",
+    "topics.NAME.min_isr": "its own min.insync.replicas, where brokers replicate; default theirs",
+    "topics.NAME.unclean": "its own unclean.leader.election.enable, where brokers replicate; default theirs",
+    "groups.NAME.topics": "what its members subscribe to; required",
+    "groups.NAME.members": "c1, c2, ... over all groups in order; default 3",
+    "groups.NAME.assignors": 'best first; default ["range"]',
+    "groups.NAME.static": "whether members have a group.instance.id; default false",
+    "groups.NAME.racks": "members take turns; default none",
+    "groups.NAME.start": 'when the first member starts; default "0s"',
+    "groups.NAME.start_spread": 'how much later the last one starts; default "0s"',
+    "groups.NAME.config": "Kafka's keys of a consumer",
+    "groups.NAME.overrides": "tables by member (overrides.c2): its own profile, assignors, config; default none",
+    "producers.config": "Kafka's keys of a producer",
+    "network.latency": 'one way, the least and the most; default ["500us", "2ms"]',
+    "network.links": "a list of tables with a, b, latency: two hosts for which it differs",
+    "checks.heal_after": "when everything is healed; default: at the end of duration",
+    "checks.stable_within": "how soon after that all must be well; default: what the members' timeouts may take",
+    "plan": 'a list of tables with at or when, do, and what "kemu describe ACTION" shows',
+}
+"""Every key of a scenario file, and what it means."""
+
+
+@click.command()
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def scenarios(form: str) -> None:
+    """List the scenarios that come with the package; each is a name for "kemu run"."""
+    listed = presets()
+    if form == "json":
+        click.echo(json.dumps([{"name": preset.name, "summary": preset.summary} for preset in listed], indent=2))
+        return
+    width = max(len(preset.name) for preset in listed)
+    for preset in listed:
+        click.echo(f"{click.style(f'{preset.name:{width}}', bold=True)}  {preset.summary}")
+
+
+@click.command()
+@click.argument("key", required=False)
+def describe(key: str | None) -> None:
+    """Explain KEY: a config key, a fault or action, a checker, a past bug, or a topic.
+
+    Topics: scenario (the keys of a scenario file), consumer, broker, producer, replica, controller (config keys),
+    faults, actions, checkers, profiles, bugs, errors, exits.
+    Without KEY, everything but errors is listed.
+    """
+    if key is None:
+        for topic, lines in TOPICS.items():
+            if topic != "errors":
+                _print(topic, lines())
+        return
+    if key in TOPICS:
+        _print(key, TOPICS[key]())
+        return
+    found = [line for lines in EXPLAINED for line in lines(key)]
+    if not found:
+        known = [
+            *TOPICS,
+            *ACTIONS,
+            *_checker_names(),
+            *PAST_BUGS,
+            *(name for _, cls in CONFIGS.values() for name in fields_of(cls)),
+        ]
+        like = [name for name in known if key.lower() in name.lower()] or difflib.get_close_matches(key, known, n=5)
+        hint = "; did you mean " + ", ".join(like[:8]) + "?" if like else nearest(key, TOPICS)
+        raise click.UsageError(f'nothing is called "{key}"{hint}')
+    for line in found:
+        click.echo(line)
+
+
+def _print(title: str, lines: Iterable[str]) -> None:
+    click.echo(click.style(title, bold=True))
+    for line in lines:
+        click.echo(f"  {line}")
+    click.echo()
+
+
+def _scenario() -> Iterable[str]:
+    width = max(map(len, SCENARIO_KEYS))
+    for key, meaning in SCENARIO_KEYS.items():
+        yield f"{key:{width}}  {meaning}"
+
+
+def _scenario_lines(key: str) -> Iterable[str]:
+    """A key by its whole name or its last part."""
+    for name, meaning in SCENARIO_KEYS.items():
+        if key in (name, name.rpartition(".")[2]) and key != "config":
+            yield f"{click.style(name, bold=True)}  {meaning}"
+
+
+def _config_table(name: str) -> Callable[[], Iterable[str]]:
+    def lines() -> Iterable[str]:
+        place, cls = CONFIGS[name]
+        yield f"written in {place}"
+        rows = [
+            (key, _said(_default(cls, field)), source_of(field))
+            for key, field in fields_of(cls).items()
+            if key not in SET_BY_SCENARIO
+        ]
+        widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+        for key, default, source in rows:
+            yield f"{key:{widths[0]}}  {default:{widths[1]}}  {source}"
+
+    return lines
+
+
+def _default(cls: type, field: "attrs.Attribute[object]") -> object:
+    return getattr(EARLIEST, field.name) if cls is ConsumerConfig else field.default
+
+
+def _said(item: object) -> str:
+    if isinstance(item, bool):
+        return str(item).lower()
+    if isinstance(item, tuple):
+        return ",".join(item)
+    return "unset" if item is None else '""' if item == "" else str(item)
+
+
+def _config_lines(key: str) -> Iterable[str]:
+    for place, cls in CONFIGS.values():
+        field = fields_of(cls).get(key)
+        if field is not None and key in SET_BY_SCENARIO:
+            yield f"{key}  cannot be set: {SET_BY_SCENARIO[key]}"
+        elif field is not None:
+            default = _said(_default(cls, field))
+            here = f" (Kafka: {_said(field.default)})" if default != _said(field.default) else ""
+            yield f"{click.style(key, bold=True)}  in {place}"
+            yield f"  default {default}{here}"
+            yield f"  source  {source_of(field)}"
+
+
+def _actions_table(rows: Mapping[str, ActionKind]) -> Callable[[], Iterable[str]]:
+    def lines() -> Iterable[str]:
+        width = max(map(len, ACTIONS))
+        for kind, row in rows.items():
+            yield f"{kind:{width}}  {row.summary}"
+
+    return lines
+
+
+def _action_lines(kind: str) -> Iterable[str]:
+    row = ACTIONS.get(kind)
+    if row is None:
+        return
+    yield f"{click.style(kind, bold=True)}: {row.summary}"
+    yield ""
+    yield from (f"  {line}" for line in inspect.cleandoc(row.cls.__doc__ or "").splitlines())
+    yield ""
+    if row.replicated is not None:
+        yield (
+            "  only with [brokers.replication]"
+            if row.replicated
+            else (f"  only without [brokers.replication]; with it write {row.instead}")
+        )
+        yield ""
+    yield "  in a scenario file:"
+    yield "    [[plan]]"
+    yield '    at = "30s"'
+    yield f'    do = "{kind}"'
+    for field in STRUCTS[row.cls]:
+        yield f"    {_field_line(row, field)}"
+
+
+def _field_line(row: ActionKind, field: Field) -> str:
+    """One field as a file would have it, with what it may be."""
+    rate = field.name == "records_per_s"
+    name = "rate" if rate else field.name.removesuffix("_us")
+    duration = field.name.endswith("_us")
+    kind = "duration" if duration else "rate" if rate else "error code" if field.annotation is ErrorCode else ""
+    kind = kind or {int: "number", bool: "true or false", str: "text"}.get(field.annotation, "list of names")
+    host = dict(row.hosts).get(field.name)
+    if host and field.annotation is str:
+        kind = {"any": "host", "member": "member", "broker": "broker"}[host]
+    choices = CHOICES.get((row.cls, field.name))
+    said = " or ".join(choices) if choices else kind
+    if field.default is attrs.NOTHING:
+        return f"{name} = ...   # {said}"
+    default = duration_text(field.default) if duration else field.default
+    return f"{name} = ...   # {said}; default {_said(default)}"
+
+
+def _checker_names() -> list[str]:
+    from kemu.emulator.checkers import CHECKERS
+
+    return list(CHECKERS)
+
+
+def _checker_lines(name: str) -> Iterable[str]:
+    from kemu.emulator.checkers import CHECKERS
+
+    if name in CHECKERS:
+        yield f"{click.style(name, bold=True)}:"
+        theory = inspect.getdoc(inspect.getmodule(CHECKERS[name])) or ""
+        yield from (f"  {line}".rstrip() for line in theory.splitlines())
+
+
+def _checkers() -> Iterable[str]:
+    from kemu.emulator.checkers import CHECKERS
+
+    width = max(map(len, CHECKERS))
+    for name, cls in CHECKERS.items():
+        yield f"{name:{width}}  {_first_line(cls)}"
+
+
+def _profiles() -> Iterable[str]:
+    from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
+
+    width = max(map(len, PROFILES))
+    for name, profile in PROFILES.items():
+        yield f"{name:{width}}  {profile.summary}{' (the default)' if name == DEFAULT_PROFILE else ''}"
+
+
+def _bugs() -> Iterable[str]:
+    for issue, story in PAST_BUGS.items():
+        yield f"{issue:12} {story}"
+
+
+def _bug_lines(issue: str) -> Iterable[str]:
+    if issue in PAST_BUGS:
+        yield f"{click.style(issue, bold=True)}: {PAST_BUGS[issue]}"
+        yield ""
+        yield "  in a scenario file:"
+        yield "    [brokers.replication]"
+        yield f'    bugs = ["{issue}"]'
+
+
+def _errors() -> Iterable[str]:
+    for code in ErrorCode:
+        yield f"{code.value:>4}  {code.name}"
+
+
+def _exits() -> Iterable[str]:
+    for code, meaning in MEANING.items():
+        yield f"{code:>3}  {meaning}"
+
+
+def _first_line(cls: object) -> str:
+    return inspect.cleandoc(cls.__doc__ or "").partition("\n")[0]
+
+
+TOPICS: Mapping[str, Callable[[], Iterable[str]]] = {
+    "scenario": _scenario,
+    "consumer": _config_table("consumer"),
+    "broker": _config_table("broker"),
+    "producer": _config_table("producer"),
+    "replica": _config_table("replica"),
+    "controller": _config_table("controller"),
+    "faults": _actions_table(FAULTS),
+    "actions": _actions_table(WORKLOAD),
+    "checkers": _checkers,
+    "profiles": _profiles,
+    "bugs": _bugs,
+    "errors": _errors,
+    "exits": _exits,
+}
+"""What can be listed as a whole."""
+
+EXPLAINED = (_scenario_lines, _config_lines, _action_lines, _checker_lines, _bug_lines)
+"""What a single key may be; each gives no lines for a key that is none of its own."""

@@ -1,0 +1,130 @@
+"""``kemu replay``: recorded events to fresh machines, or the whole plan again."""
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from kemu.emulator.replay import Difference, Replayed, rerun
+from kemu.emulator.replay import replay as replay_trace
+from kemu.emulator.text.units import duration_us
+from kemu.emulator.trace.blocks import TraceError
+from kemu.emulator.trace.traces import Step, Trace, read_trace
+from kemu.protocol.profiles import PROFILES
+from kemu.protocol.wire.codec import Malformed
+from kemu.tools.exits import BAD_INPUT, NONDETERMINISM
+
+DIFFERENT = 1
+
+
+@click.command()
+@click.argument("trace", type=click.Path(path_type=Path))
+@click.option("--rerun", "again", is_flag=True, help="Run the plan again and compare the digests.")
+@click.option("--actor", help="Only this actor's machine (c1, b0/coordinator).")
+@click.option("--until", help='Stop at this time ("12.5s") and, with --actor, print that actor\'s state.')
+@click.option("--profile", type=click.Choice(list(PROFILES)), help="Replay under another profile.")
+@click.option("--drive", type=click.Choice(["trio", "bare"]), help="With --rerun: another drive than the recorded one.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def replay(
+    trace: Path, again: bool, actor: str | None, until: str | None, profile: str | None, drive: str | None, form: str
+) -> None:
+    """Feed a TRACE's events to fresh machines; stop at the first difference.
+
+    Exit code 0: the same. 1: a machine answers differently now. 3: with --rerun, another digest. 2: bad input.
+    """
+    try:
+        until_us = duration_us(until) if until is not None else None
+    except ValueError as error:
+        raise _BadInput(f"--until {until}: {error}") from None
+    try:
+        recorded = read_trace(trace)
+        if again:
+            _rerun(recorded, drive, form)
+        else:
+            _replay(recorded, profile, actor, until_us, form)
+    except (TraceError, Malformed) as error:
+        raise _BadInput(str(error) if str(trace) in str(error) else f"{trace}: {error}") from None
+    except OSError as error:
+        raise _BadInput(f"{trace}: {error.strerror}") from None
+
+
+class _BadInput(click.ClickException):
+    exit_code = BAD_INPUT
+
+
+def _replay(trace: Trace, profile: str | None, actor: str | None, until_us: int | None, form: str) -> None:
+    outcome = replay_trace(trace, profile=profile, actor=actor, until_us=until_us)
+    if actor is not None and outcome.steps == 0:
+        raise _BadInput(f"{trace.path}: no step of {actor!r} in it (until then)")
+    if form == "json":
+        click.echo(json.dumps(_as_json(outcome), indent=2, default=_said))
+    else:
+        _print(outcome)
+    if outcome.difference is not None:
+        sys.exit(DIFFERENT)
+
+
+def _print(outcome: Replayed) -> None:
+    difference = outcome.difference
+    if outcome.state is not None:
+        click.echo(json.dumps(outcome.state, indent=2, default=_said))
+    if difference is None:
+        click.echo(f"{outcome.steps} steps replayed, no difference")
+    else:
+        click.echo(f"difference after {outcome.steps - 1} equal steps: {difference.why}")
+        for step in difference.before:
+            click.echo(f"    {_title(step)}")
+        click.echo(f"  > {_title(difference.step)}: {difference.event!r:.300}")
+        for line in difference.recorded:
+            click.echo(f"    recorded  {line:.300}")
+        for line in difference.made:
+            click.echo(f"    now       {line:.300}")
+    if outcome.torn:
+        click.echo(f"the record ends early: {outcome.torn}", err=True)
+
+
+def _title(step: Step) -> str:
+    return f"step {step.seq} at {step.at_us / 1_000_000:.6f} s, {step.actor} (life {step.life})"
+
+
+def _as_json(outcome: Replayed) -> dict[str, object]:
+    difference = outcome.difference
+    return {
+        "steps": outcome.steps,
+        "same": difference is None,
+        "difference": None if difference is None else _difference_json(difference),
+        "torn": outcome.torn,
+        "state": outcome.state,
+    }
+
+
+def _difference_json(difference: Difference) -> dict[str, object]:
+    return {
+        "seq": difference.step.seq,
+        "at_us": difference.step.at_us,
+        "actor": difference.step.actor,
+        "why": difference.why,
+        "event": repr(difference.event),
+        "recorded": list(difference.recorded),
+        "now": list(difference.made),
+    }
+
+
+def _said(value: object) -> str:
+    return value.hex() if isinstance(value, bytes) else repr(value)
+
+
+def _rerun(trace: Trace, drive: str | None, form: str) -> None:
+    result, recorded = rerun(trace, drive=drive)
+    same = recorded is not None and recorded == result.digest
+    if form == "json":
+        click.echo(json.dumps({"same": same, "recorded": recorded, "digest": result.digest, "drive": result.drive}))
+    elif recorded is None:
+        click.echo(f"run again: digest {result.digest}; the record is torn and has none to compare with")
+    elif same:
+        click.echo(f"run again, the same digest: {result.digest}")
+    else:
+        click.echo(f"the digest differs: recorded {recorded}, now {result.digest}")
+    if recorded is not None and not same:
+        sys.exit(NONDETERMINISM)

@@ -1,0 +1,322 @@
+"""From what files said to a scenario in TOML. What they did not say is assumed, and each assumption is a comment.
+
+Nothing is guessed from one snapshot that it cannot tell: lag is a backlog and no rate, so a rate is only measured
+between two describes of the same partitions a known time apart.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from attrs import Factory, define, frozen
+
+from kemu.emulator.text.kafka_keys import Settings, settings_dict
+from kemu.protocol.assign.registry import ASSIGNORS
+from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
+from kemu.tools.kafka_files.kafka_output import Found, GroupFacts, TopicFacts
+from kemu.tools.kafka_files.kafka_properties import Properties
+
+ASSUMED_RATE = 10
+ASSUMED_MEMBERS = 3
+ASSUMED_PARTITIONS = 6
+ASSUMED_BROKERS = 3
+UNNAMED_GROUP = "group"
+_OFFSETS_TOPIC = "__consumer_offsets"
+_ASSUMED_SETTINGS = {
+    "emulated.commit.after.poll": "assumed: without auto-commit the application commits what it processed",
+}
+
+
+@frozen
+class Imported:
+    """The scenario as TOML, what it holds in one line, and what should be said aloud about it."""
+
+    toml: str
+    summary: str
+    remarks: tuple[str, ...]
+
+
+@define
+class _Group:
+    """A group on its way into the scenario; comments stand behind the values they explain."""
+
+    name: str
+    topics: tuple[str, ...]
+    topics_comment: str = ""
+    members: int = ASSUMED_MEMBERS
+    members_comment: str = ""
+    assignors: tuple[str, ...] = ("range",)
+    assignors_comment: str = ""
+    static: bool = False
+    static_comment: str = ""
+    settings: Settings = ()
+    lag: str = ""
+
+
+@define
+class _Composer:
+    """Decides; ``remarks`` collects what the user should know."""
+
+    found: Found
+    properties: Sequence[Properties]
+    apart_s: float | None
+    remarks: list[str] = Factory(list)
+
+    def of_kind(self, kind: str) -> list[Properties]:
+        return [one for one in self.properties if one.kind == kind]
+
+    def topics(self) -> list[TopicFacts]:
+        """The topics of users, by name; Kafka's own are left out with a remark."""
+        own = sorted(name for name in self.found.topics if name.startswith("__"))
+        if own:
+            self.remarks.append(f"left out, Kafka's own: {', '.join(own)}")
+        listed = [self.found.topics[name] for name in sorted(self.found.topics) if name not in own]
+        if not listed:
+            self.remarks.append(f'assumed a topic "topic" with {ASSUMED_PARTITIONS} partitions: the input names none')
+            listed = [TopicFacts("topic", ASSUMED_PARTITIONS, configs="")]
+        return listed
+
+    def groups(self, topics: Sequence[TopicFacts]) -> list[_Group]:
+        """The groups of the describes, and those that only a properties file names."""
+        known = {topic.name for topic in topics}
+        consumers = self.of_kind("consumer")
+        named = [one.group for one in consumers if one.group is not None]
+        facts = {name: group for name, group in self.found.groups.items() if name}
+        if "" in self.found.groups:
+            free = [name for name in dict.fromkeys(named) if name not in facts]
+            name = free[0] if free else UNNAMED_GROUP
+            self.remarks.append(f'the describe without a GROUP column is taken for group "{name}"')
+            facts[name] = self.found.groups[""]
+        for name in named:
+            facts.setdefault(name, GroupFacts(name))
+        if consumers and not facts:
+            facts[UNNAMED_GROUP] = GroupFacts(UNNAMED_GROUP)
+            named.append(UNNAMED_GROUP)
+            self.remarks.append(f'assumed a group "{UNNAMED_GROUP}": there are consumer settings and no group')
+        if not facts:
+            self.remarks.append("no group in the input: add kafka-consumer-groups --describe --group G --members")
+        return [
+            self._group(name, one, known) for name, one in sorted(facts.items()) if self._is_there(name, one, named)
+        ]
+
+    def _is_there(self, name: str, facts: GroupFacts, named: Iterable[str]) -> bool:
+        there = facts.state != "Dead" and bool(facts.offsets or facts.members or facts.member_count or name in named)
+        if not there:
+            self.remarks.append(f'group "{name}" is left out: it has no members and no offsets')
+        return there
+
+    def _group(self, name: str, facts: GroupFacts, known: set[str]) -> _Group:
+        group = _Group(name, ())
+        self._choose_topics(group, facts, known)
+        self._choose_members(group, facts)
+        files = [one for one in self.of_kind("consumer") if one.group in (None, name)]
+        merged: dict[str, Any] = {}
+        for one in sorted(files, key=lambda one: one.group is not None):
+            merged.update(dict(one.settings))
+        strategy = merged.pop("partition_assignment_strategy", None)
+        if merged.get("enable_auto_commit") is False:
+            merged.setdefault("emulated_commit_after_poll", True)
+        group.settings = tuple(sorted(merged.items()))
+        self._choose_assignors(group, facts, strategy)
+        if any(one.instance for one in files):
+            group.static, group.static_comment = True, "group.instance.id is set"
+        lags = [row.lag for row in facts.offsets.values() if row.lag is not None]
+        if lags:
+            group.lag = f"lag when described: {sum(lags)} records over {len(lags)} partitions"
+        return group
+
+    def _choose_topics(self, group: _Group, facts: GroupFacts, known: set[str]) -> None:
+        active = {row.topic: None for row in facts.offsets.values() if row.consumer is not None}
+        for member in (facts.members or {}).values():
+            active.update({topic: None for topic, _ in member.assigned})
+        committed = {row.topic: None for row in facts.offsets.values()}
+        chosen = sorted(topic for topic in (active or committed) if topic in known)
+        stale = sorted(topic for topic in committed if topic in known and topic not in chosen)
+        if stale:
+            group.topics_comment = f"without {', '.join(stale)}: committed, but nobody consumes it"
+        if not chosen:
+            chosen = sorted(known)
+            group.topics_comment = "assumed: the input does not say what it consumes"
+        group.topics = tuple(chosen)
+
+    def _choose_members(self, group: _Group, facts: GroupFacts) -> None:
+        rows = {row.consumer: None for row in facts.offsets.values() if row.consumer is not None} | facts.idle
+        if facts.members:
+            group.members = len(facts.members)
+            instances = sum(member.instance is not None for member in facts.members.values())
+            group.static = instances > 0
+            if 0 < instances < group.members:
+                group.static_comment = f"{instances} of {group.members} members are; here all of them"
+        elif facts.member_count:
+            group.members = facts.member_count
+        elif rows:
+            group.members = len(rows)
+            group.members_comment = "consumers seen in the offsets table"
+        elif facts.state == "Empty" or facts.offsets or facts.member_count == 0:
+            group.members = 1
+            group.members_comment = "assumed: the group had no active member when described"
+        else:
+            group.members_comment = "assumed: the input does not say how many"
+
+    def _choose_assignors(self, group: _Group, facts: GroupFacts, strategy: tuple[str, ...] | None) -> None:
+        if strategy:
+            group.assignors = strategy
+        elif facts.strategy is not None and facts.strategy in ASSIGNORS:
+            group.assignors = (facts.strategy,)
+        elif facts.strategy is not None:
+            group.assignors_comment = f"assumed: the group's own, {facts.strategy}, is not emulated"
+            self.remarks.append(
+                f'group "{group.name}" uses {facts.strategy}, which is not emulated; range is put there'
+            )
+        else:
+            group.assignors_comment = "assumed: --state tells the strategy"
+
+    def rate(self, topic: str, consumed: bool) -> tuple[int, str]:
+        """Records per second of a topic, and where the number comes from."""
+        grown = self._growth(topic)
+        if grown and self.apart_s:
+            records = sum(grown.values())
+            return round(records / self.apart_s), f"measured: {records} records in {self.apart_s:g} s"
+        if consumed:
+            return ASSUMED_RATE, "assumed: one describe does not tell a rate (see --apart)"
+        return 0, "no group of the input consumes it"
+
+    def _growth(self, topic: str) -> dict[int, int]:
+        """Partition -> records appended between the first and the last describe of a group that has it."""
+        grown: dict[int, int] = {}
+        for group in self.found.groups.values():
+            if group.offset_tables < 2:
+                continue
+            for (name, partition), row in group.offsets.items():
+                if name == topic and row.end is not None:
+                    records = row.end - group.first_end[name, partition]
+                    grown[partition] = max(records, grown.get(partition, 0))
+        return grown
+
+    def brokers(self) -> tuple[int, str]:
+        """How many brokers, and how that is known."""
+        ids = sorted(self.found.brokers)
+        if ids:
+            return len(ids), f"seen: {', '.join(map(str, ids))}"
+        return ASSUMED_BROKERS, "assumed: the input names no broker"
+
+    def broker_settings(self) -> dict[str, Any]:
+        """Settings of brokers by Kafka key; the offsets topic's own describe counts less than a file."""
+        given: dict[str, Any] = {}
+        own = self.found.topics.get(_OFFSETS_TOPIC)
+        if own is not None and own.partitions:
+            given["offsets.topic.num.partitions"] = own.partitions
+        for one in self.of_kind("broker"):
+            given.update(settings_dict(BrokerConfig, one.settings))
+        return given
+
+    def producer_settings(self) -> dict[str, Any]:
+        """Settings of producers by Kafka key; a rate is the topic's."""
+        given: dict[str, Any] = {}
+        for one in self.of_kind("producer"):
+            given.update(settings_dict(ProducerConfig, one.settings))
+        return given
+
+
+def compose(
+    found: Found, properties: Sequence[Properties], sources: Sequence[str], name: str | None, apart_s: float | None
+) -> Imported:
+    """The scenario of everything found in ``sources``; ``apart_s``: seconds between first and last describe."""
+    composer = _Composer(found, properties, apart_s)
+    topics = composer.topics()
+    groups = composer.groups(topics)
+    name = name or (groups[0].name if groups else topics[0].name)
+    counts = [_counted(len(topics), "topic"), _counted(len(groups), "group")]
+    counts.append(_counted(sum(group.members for group in groups), "member"))
+    out = _Writer()
+    out.comment(f"Made by: kemu import {' '.join(sources)}")
+    out.comment('A comment that begins with "assumed" marks what the input did not say.')
+    out.pair("name", name)
+    out.pair("summary", f"Imported: {', '.join(counts)}")
+    out.pair("duration", "2m")
+    count, known_by = composer.brokers()
+    out.table("brokers")
+    out.pair("count", count, known_by)
+    out.settings(("brokers", "config"), composer.broker_settings())
+    consumed = {topic for group in groups for topic in group.topics}
+    for topic in topics:
+        _write_topic(out, topic, *composer.rate(topic.name, topic.name in consumed))
+    for group in groups:
+        _write_group(out, group)
+    out.settings(("producers", "config"), composer.producer_settings())
+    remarks = tuple(dict.fromkeys([*found.remarks, *composer.remarks]))
+    return Imported(out.text(), f"{_counted(count, 'broker')}, {', '.join(counts)}", remarks)
+
+
+def _write_topic(out: "_Writer", topic: TopicFacts, rate: int, rate_comment: str) -> None:
+    out.table("topics", topic.name)
+    if topic.configs:
+        out.comment(f"not emulated: {topic.configs}")
+    if topic.partitions is not None:
+        out.pair("partitions", max(topic.partitions, topic.highest + 1))
+    else:
+        out.pair("partitions", topic.highest + 1, "at least: the highest partition seen; kafka-topics --describe tells")
+    out.pair("rate", f"{rate}/s", rate_comment)
+
+
+def _write_group(out: "_Writer", group: _Group) -> None:
+    out.table("groups", group.name)
+    if group.lag:
+        out.comment(group.lag)
+    out.pair("topics", list(group.topics), group.topics_comment)
+    out.pair("members", group.members, group.members_comment)
+    out.pair("assignors", list(group.assignors), group.assignors_comment)
+    if group.static:
+        out.pair("static", True, group.static_comment)
+    out.settings(("groups", group.name, "config"), settings_dict(ConsumerConfig, group.settings))
+
+
+class _Writer:
+    """Lines of TOML."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    def text(self) -> str:
+        """The whole file."""
+        return "\n".join(self._lines) + "\n"
+
+    def comment(self, text: str) -> None:
+        """A line of its own."""
+        self._lines.append(f"# {_printable(text)}")
+
+    def table(self, *path: str) -> None:
+        """A header, after a blank line."""
+        self._lines += ["", f"[{'.'.join(_key(part) for part in path)}]"]
+
+    def pair(self, key: str, value: Any, comment: str = "") -> None:
+        """A key and its value."""
+        self._lines.append(f"{_key(key)} = {_value(value)}" + (f"  # {_printable(comment)}" if comment else ""))
+
+    def settings(self, path: tuple[str, ...], given: dict[str, Any]) -> None:
+        """A table of Kafka's keys; nothing when there are none."""
+        if given:
+            self.table(*path)
+            for key, value in given.items():
+                self.pair(key, value, _ASSUMED_SETTINGS.get(key, ""))
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _value(name)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return f"[{', '.join(_value(item) for item in value)}]" if isinstance(value, list) else str(value)
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

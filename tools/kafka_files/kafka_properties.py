@@ -1,0 +1,142 @@
+"""Reads ``.properties`` files of consumers, brokers and producers: the keys that are emulated, and which are not."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from attrs import frozen
+
+from kemu.emulator.text.kafka_keys import SET_BY_SCENARIO, Settings, as_settings, fields_of
+from kemu.emulator.text.tables import ScenarioError, nearest
+from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
+from kemu.tools.kafka_files.kafka_output import Line
+
+KINDS: Mapping[str, type] = {"consumer": ConsumerConfig, "broker": BrokerConfig, "producer": ProducerConfig}
+
+_SIGNS: Mapping[str, str] = {
+    "broker": "broker.id node.id process.roles listeners advertised.listeners log.dirs log.dir zookeeper.connect "
+    "num.network.threads num.io.threads num.partitions controller.quorum.voters offsets.topic.replication.factor",
+    "consumer": "group.id key.deserializer value.deserializer isolation.level client.rack group.instance.id "
+    "interceptor.classes group.protocol",
+    "producer": "key.serializer value.serializer compression.type batch.size transactional.id buffer.memory",
+}
+_PREFIX = re.compile(r"^(?:(?:main\.)?consumer\.(?:override\.)?|spring\.kafka\.consumer\.properties\.)")
+"""How Connect, Streams and Spring write a consumer's keys into their own files."""
+_PAIR = re.compile(r"((?:\\.|[^\\=:\s])+)\s*(?:[=:]|\s)\s*(.*)")
+_LOOKS = re.compile(r"\s*[A-Za-z][\w-]*(?:\.[\w-]+)*\s*=")
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+@frozen
+class Properties:
+    """One file: what kind of process it configures, and the settings that are emulated.
+
+    ``group`` and ``instance`` are the consumer's ``group.id`` and ``group.instance.id``.
+    """
+
+    source: str
+    kind: str
+    settings: Settings
+    group: str | None
+    instance: str | None
+    unused: tuple[Line, ...]
+    """Keys with no effect here: number of the line, and the key with the reason."""
+
+
+def looks_like_properties(name: str, lines: Iterable[Line]) -> bool:
+    """By its name, or because every line that is no comment is ``key=value``."""
+    if name.endswith((".properties", ".conf", ".cnf", ".cfg")):
+        return True
+    told = [line for line in lines if line.text.strip() and line.text.lstrip()[0] not in "#!"]
+    return bool(told) and all(_LOOKS.match(line.text) for line in told)
+
+
+def read_properties(source: str, lines: Iterable[Line]) -> Properties | None:
+    """The settings of a file; None when no key of it is known here.
+
+    Raises:
+        ScenarioError: settings that contradict each other.
+    """
+    pairs = [(number, _PREFIX.sub("", key), text) for number, key, text in _pairs(lines)]
+    kind = _kind(key for _, key, _ in pairs)
+    cls = KINDS[kind]
+    known = fields_of(cls)
+    told: dict[str, str] = {}
+    identity: dict[str, str] = {}
+    unused: list[Line] = []
+    for number, key, text in pairs:
+        if kind == "consumer" and key in SET_BY_SCENARIO:
+            identity[key] = text
+        elif key not in known:
+            other = next((name for name, one in KINDS.items() if key in fields_of(one)), None)
+            hint = f"; it is a {other}'s" if other else nearest(key, known) if "?" in nearest(key, known) else ""
+            unused.append(Line(number, f"{key} has no effect here{hint}"))
+        else:
+            problem = _problem(cls, key, text)
+            if problem is None:
+                told[key] = text
+            else:
+                unused.append(Line(number, f"{key} {problem}"))
+    if "client.id" in identity:
+        number = next(number for number, key, _ in pairs if key == "client.id")
+        unused.append(Line(number, f"client.id has no effect here; {SET_BY_SCENARIO['client.id']}"))
+    if not told and not identity:
+        return None
+    try:
+        settings = as_settings(cls, told)
+    except ScenarioError as error:
+        raise ScenarioError(error.problems, source) from None
+    unused.sort(key=lambda line: line.number)
+    group, instance = identity.get("group.id"), identity.get("group.instance.id")
+    return Properties(source, kind, settings, group, instance, tuple(unused))
+
+
+def _problem(cls: type, key: str, text: str) -> str | None:
+    """What is wrong with one value; keys that must fit together are looked at later, when all are known."""
+    try:
+        as_settings(cls, {key: text})
+    except ScenarioError as error:
+        problem = error.problems[0].text
+        return None if "must be less than" in problem else problem
+    return None
+
+
+def _kind(keys: Iterable[str]) -> str:
+    """Which process the keys are for: a sign counts more than a key that several kinds may have."""
+    votes: Counter[str] = Counter({"consumer": 0})
+    for key in keys:
+        for kind, cls in KINDS.items():
+            votes[kind] += 3 * (key in _SIGNS[kind].split()) + 2 * (key in fields_of(cls))
+    return max(votes, key=lambda kind: votes[kind])
+
+
+def _pairs(lines: Iterable[Line]) -> Iterable[tuple[int, str, str]]:
+    """(line, key, value) as ``java.util.Properties`` reads them: continued lines, escapes, three separators."""
+    begun: tuple[int, str] | None = None
+    for line in lines:
+        text = line.text.lstrip()
+        if begun is None and (not text or text[0] in "#!"):
+            continue
+        number, before = begun or (line.number, "")
+        logical = before + text.rstrip("\r\n")
+        if (len(logical) - len(logical.rstrip("\\"))) % 2:
+            begun = (number, logical[:-1])
+            continue
+        begun = None
+        yield from _pair(number, logical)
+    if begun is not None:
+        yield from _pair(*begun)
+
+
+def _pair(number: int, logical: str) -> Iterable[tuple[int, str, str]]:
+    match = _PAIR.fullmatch(logical)
+    key, text = (match[1], match[2]) if match else (logical, "")
+    yield number, _unescaped(key), _unescaped(text).strip()
+
+
+def _unescaped(text: str) -> str:
+    def one(match: re.Match[str]) -> str:
+        code = match[1]
+        return chr(int(code[1:], 16)) if len(code) == 5 else _ESCAPES.get(code, code)
+
+    return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", one, text)

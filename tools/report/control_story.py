@@ -1,0 +1,115 @@
+"""The control plane's part of the story: who controls, who leads, who is in sync, what was cut off."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from kemu.emulator.facts import Seen
+from kemu.protocol.names import TopicPartition
+from kemu.protocol.notes import replication as control_notes
+
+CONTROL = "control"
+PARTITIONS = "partitions"
+NOBODY = -1
+NEW = "new"
+
+
+class Add(Protocol):
+    """``Story.add``: at_us, kind, a sentence with "{}" for the hosts or partitions, one of these."""
+
+    def __call__(self, at_us: int, kind: str, sentence: str, who: str = "") -> None:
+        """See the class."""
+
+
+class ControlStory:
+    """Tells turning points of the control plane; what is the same of many partitions becomes one line in the story."""
+
+    def __init__(self, add: Add) -> None:
+        self._add = add
+        self._isrs: dict[TopicPartition, tuple[int, ...]] = {}
+
+    def tell(self, seen: Seen, sentence: str, host: str = "") -> None:
+        """One line, perhaps about a host."""
+        self._add(seen.at_us, CONTROL, sentence, host)
+
+    def tell_of(self, seen: Seen, sentence: str, at: TopicPartition) -> None:
+        """One line about a partition."""
+        self._add(seen.at_us, PARTITIONS, sentence, f"{at[0]}-{at[1]}")
+
+    def session_ended(self, seen: Seen, fact: control_notes.SessionEnded) -> None:
+        """The store's view of a death, or of a sleep."""
+        if fact.why != "closed":
+            self.tell(seen, f"the store ends the session of {fact.client}: {fact.why}")
+
+    def became_controller(self, seen: Seen, fact: control_notes.BecameController) -> None:
+        """An election won."""
+        self.tell(seen, f"b{fact.broker_id} is the controller, epoch {fact.controller_epoch}")
+
+    def resigned(self, seen: Seen, fact: control_notes.ControllerResigned) -> None:
+        """One who was in office knows that it is no more."""
+        self.tell(seen, f"b{fact.broker_id} resigns as controller of epoch {fact.controller_epoch}: {fact.why}")
+
+    def write_refused(self, seen: Seen, fact: control_notes.ControllerWriteRefused) -> None:
+        """A zombie meets its fence."""
+        self.tell(seen, f"the store refuses a write of b{fact.broker_id}: its controller epoch is not the newest")
+
+    def request_refused(self, seen: Seen, fact: control_notes.ControlRequestRefused) -> None:
+        """A broker does not listen to a zombie."""
+        self.tell(
+            seen, f"{{}} refuses {fact.api} of controller epoch {fact.controller_epoch}: {fact.error.name}", seen.actor
+        )
+
+    def brokers_changed(self, seen: Seen, fact: control_notes.BrokersChanged) -> None:
+        """What the controller makes of the registrations."""
+        for brokers, what in ((fact.dead, "is gone"), (fact.bounced, "was away"), (fact.new, "is there")):
+            for broker in brokers:
+                self.tell(seen, f"the controller sees that {{}} {what}", f"b{broker}")
+
+    def elected(self, seen: Seen, fact: control_notes.LeaderElectedForPartition) -> None:
+        """By election, not when a partition is new."""
+        at = (fact.topic, fact.partition)
+        self._isrs[at] = fact.isr
+        if fact.strategy != NEW:
+            who = "nobody" if fact.leader == NOBODY else f"b{fact.leader}"
+            unclean = ", unclean" if fact.unclean else ""
+            self.tell_of(seen, f"{who} is to lead {{}} ({fact.strategy}{unclean})", at)
+
+    def isr_changed(self, seen: Seen, fact: control_notes.IsrChanged) -> None:
+        """Who left an ISR, who is back in it."""
+        at = (fact.topic, fact.partition)
+        before = self._isrs.get(at, fact.isr)
+        self._isrs[at] = fact.isr
+        for broker in before:
+            if broker not in fact.isr:
+                self.tell_of(seen, f"b{broker} is out of the ISR of {{}}", at)
+        for broker in fact.isr:
+            if broker not in before:
+                self.tell_of(seen, f"b{broker} is in the ISR of {{}} again", at)
+
+    def truncated(self, seen: Seen, fact: control_notes.Truncated) -> None:
+        """Records that a leader does not have."""
+        if fact.end_offset < fact.old_end_offset:
+            self.tell_of(seen, f"{seen.actor} cuts records off its log of {{}}", (fact.topic, fact.partition))
+
+    def topic_created(self, seen: Seen, fact: control_notes.TopicCreated) -> None:
+        """By an operator, while the cluster runs."""
+        self.tell(seen, f"topic {fact.topic} is there, {fact.partitions} partitions")
+
+    def topic_deleted(self, seen: Seen, fact: control_notes.TopicDeleted) -> None:
+        """Every replica is gone."""
+        self.tell(seen, f"topic {fact.topic} is deleted")
+
+
+TELLERS: dict[type, Callable[[ControlStory, Seen, Any], None]] = {
+    control_notes.SessionEnded: ControlStory.session_ended,
+    control_notes.BecameController: ControlStory.became_controller,
+    control_notes.ControllerResigned: ControlStory.resigned,
+    control_notes.ControllerWriteRefused: ControlStory.write_refused,
+    control_notes.ControlRequestRefused: ControlStory.request_refused,
+    control_notes.BrokersChanged: ControlStory.brokers_changed,
+    control_notes.LeaderElectedForPartition: ControlStory.elected,
+    control_notes.IsrChanged: ControlStory.isr_changed,
+    control_notes.Truncated: ControlStory.truncated,
+    control_notes.TopicCreated: ControlStory.topic_created,
+    control_notes.TopicDeleted: ControlStory.topic_deleted,
+}
+"""Which fact is told by what. Any row is only ever called with its own type of fact."""

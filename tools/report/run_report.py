@@ -1,0 +1,252 @@
+"""A run's result for people (text) and for programs (JSON)."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import click
+
+from kemu.emulator.checkers.atlas import ATLAS, Loss
+from kemu.emulator.runner import RunResult
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.tools.exits import OF_VERDICT
+from kemu.tools.report.ownership import Ownership, picture
+from kemu.tools.report.story import Line, Story, clock_text, span_text
+
+COLOURS = {"holds": "green", "inconclusive": "yellow", "liveness": "red", "violated": "red", "broken": "red"}
+KIND_COLOURS = {"fault": "yellow", "group": "cyan", "member": "magenta", "control": "blue", "partitions": "blue"}
+MOST_REBALANCES = 30
+MOST_LOSSES = 20
+LAST_LINES = 120
+"""How many lines of the story are printed; the middle of a longer one is left out."""
+
+
+def as_dict(result: RunResult) -> dict[str, Any]:
+    """The result as plain data, the metrics' keys beside the run's own."""
+    own = attrs.asdict(result)
+    metrics = own.pop("metrics")
+    own["violations"] = [attrs.asdict(violation) for violation in result.violations]
+    own["faults"] = list(result.faults)
+    own["losses"] = [
+        {**attrs.asdict(loss), "records": loss.records, "allowed": ATLAS[loss.why]} for loss in result.losses
+    ]
+    own["wall_s"] = round(result.wall_s, 6)
+    clash = own.keys() & metrics.keys()
+    assert not clash, f"metrics must not reuse {sorted(clash)}"
+    return {**own, **metrics}
+
+
+def as_json(result: RunResult) -> str:
+    """The result as one JSON object."""
+    return json.dumps(as_dict(result), indent=2)
+
+
+def as_text(
+    result: RunResult,
+    scenario: Scenario,
+    story: Story,
+    ownership: Ownership,
+    command: str,
+    trace: Path | None,
+    *,
+    told: bool = False,
+) -> Iterable[str]:
+    """The report, line by line; ``told``: the story was printed already while it happened."""
+    yield from _head(result, scenario)
+    if not told:
+        yield from _section("What happened")
+        yield from _story(story.lines)
+    for group in scenario.groups:
+        if group in ownership.intervals:
+            yield from _section(f"Who owned what in {group}")
+            yield from picture(ownership, group)
+    yield from _section("What it cost")
+    yield from _costs(result.metrics)
+    if result.faults:
+        yield from _section("Faults")
+        yield from _faults(result)
+    if result.losses:
+        yield from _section("Expected losses")
+        yield from _losses(result.losses)
+    yield from _section("Verdict")
+    yield from _verdict(result, command, trace)
+
+
+def table_of_seeds(results: Sequence[RunResult], command_for: Callable[[int], str]) -> Iterable[str]:
+    """One row per run, then what failed with the command that repeats it."""
+    first = results[0]
+    yield f"{first.scenario}, profile {first.profile}, seeds {first.seed} to {results[-1].seed}"
+    yield ""
+    yield f"{'seed':>8}  {'verdict':<12} {'steps':>9} {'messages':>9} {'rebalances':>10} {'wall':>8}  digest"
+    for result in results:
+        verdict = click.style(f"{result.verdict:<12}", fg=COLOURS[result.verdict])
+        count = len(result.metrics["rebalances"])
+        wall = f"{result.wall_s:.2f} s"
+        yield (
+            f"{result.seed:>8}  {verdict} {result.steps:>9,} {result.messages:>9,} {count:>10} {wall:>8}"
+            f"  {result.digest[:16]}"
+        )
+    yield ""
+    lost = [loss for result in results for loss in result.losses]
+    if lost:
+        runs = sum(1 for result in results if result.losses)
+        reasons = ", ".join(
+            f"{sum(each.records for each in lost if each.why == why):,} {why}" for why in _reasons(lost)
+        )
+        yield f"expected losses in {runs} of {len(results)} runs, in records: {reasons}"
+    failed = [result for result in results if OF_VERDICT[result.verdict]]
+    idle = [index for index, _ in enumerate(first.faults) if not any(each.faults[index]["fired"] for each in results)]
+    for index in idle:
+        yield f"fault {index} never fired in any run: {first.faults[index]['text']}"
+    yield f"{len(results) - len(failed)} of {len(results)} hold"
+    for result in failed:
+        yield f"seed {result.seed} {result.verdict}: {_first_reason(result)}"
+        yield f"  {command_for(result.seed)}"
+
+
+def _first_reason(result: RunResult) -> str:
+    if result.broke:
+        return result.broke.splitlines()[0]
+    return f"{result.violations[0].checker}: {result.violations[0].text}" if result.violations else ""
+
+
+def _section(title: str) -> Iterable[str]:
+    yield ""
+    yield click.style(title, bold=True)
+
+
+def _head(result: RunResult, scenario: Scenario) -> Iterable[str]:
+    yield click.style(result.scenario, bold=True) + (f": {scenario.summary}" if scenario.summary else "")
+    speed = result.virtual_us / 1e6 / result.wall_s if result.wall_s else 0
+    yield f"seed {result.seed}, profile {result.profile}, {result.drive} drive"
+    yield (
+        f"{span_text(result.virtual_us)} of virtual time in {result.wall_s:.2f} s ({speed:,.0f} times as fast), "
+        f"{result.steps:,} steps, {result.messages:,} messages"
+    )
+
+
+def _story(lines: Sequence[Line]) -> Iterable[str]:
+    half = LAST_LINES // 2
+    for number, line in enumerate(lines):
+        if len(lines) > LAST_LINES and number == half:
+            yield f"  ... {len(lines) - 2 * half} lines left out; --trace FILE and kemu explain FILE show all"
+        if len(lines) <= LAST_LINES or number < half or number >= len(lines) - half:
+            colour = KIND_COLOURS.get(line.kind)
+            yield f"  {clock_text(line.at_us)}  {click.style(line.text(), fg=colour) if colour else line.text()}"
+
+
+def _costs(metrics: dict[str, Any]) -> Iterable[str]:
+    if metrics["rebalances"]:
+        yield from _rebalances(metrics["rebalances"])
+    yield from _spans("partitions without service for a time", metrics["downtime_us"])
+    if metrics["num_incompatible_rebalance"]:
+        counts = ", ".join(f"{client} {count}" for client, count in metrics["num_incompatible_rebalance"].items())
+        yield f"  rebalances in which V0 and V1 members met (num.incompatible.rebalance): {counts}"
+    if metrics["replication"]:
+        yield from _control(metrics["replication"])
+    records = metrics["records"]
+    yield (
+        f"  records: {records['appended']:,} appended, {records['processed']:,} processed, "
+        f"{metrics['duplicates']:,} of these again, {metrics['lost']:,} lost"
+    )
+    if metrics["zombie_records"]:
+        yield f"  records processed by a member that had lost the partition: {metrics['zombie_records']:,}"
+    if metrics["skipped"]:
+        yield f"  records passed over, read by nobody: {metrics['skipped']:,}"
+    if metrics["lag"]:
+        high = max(metrics["lag"], key=lambda row: row["max_lag"])
+        total = sum(row["lag"] for row in metrics["lag"])
+        yield (
+            f"  lag: {total:,} records at the end; "
+            f"at most {high['max_lag']:,} on one partition ({high['group']}/{high['topic']}-{high['partition']})"
+        )
+
+
+def _spans(what: str, spent_us: dict[str, int]) -> Iterable[str]:
+    """How many partitions, how long in all, and which ones longest; nothing if none."""
+    spans = {name: us for name, us in spent_us.items() if us}
+    if spans:
+        worst = sorted(spans.items(), key=lambda pair: (-pair[1], pair[0]))
+        said = ", ".join(f"{name} {span_text(us)}" for name, us in worst[:4])
+        yield f"  {what}: {len(spans)}, {span_text(sum(spans.values()))} in all"
+        yield f"    the longest: {said}"
+
+
+def _control(figures: dict[str, Any]) -> Iterable[str]:
+    """Controllers, elections, and what partitions went through."""
+    terms = [
+        f"b{row['broker']} from {clock_text(row['from_us'])} (epoch {row['controller_epoch']})"
+        for row in figures["controllers"]
+    ]
+    yield f"  controllers: {', '.join(terms) or 'none'}"
+    chosen = [f"{count} {strategy}" for strategy, count in figures["elections"].items() if strategy != "new"]
+    if chosen:
+        yield f"  elections of leaders: {', '.join(chosen)}"
+    if figures["isr_shrinks"] or figures["isr_expands"]:
+        yield f"  ISRs: shrunk {figures['isr_shrinks']:,} times, expanded {figures['isr_expands']:,} times"
+    yield from _spans("partitions without a leader for a time", figures["leaderless_us"])
+    yield from _spans("partitions under min.insync.replicas for a time", figures["under_min_isr_us"])
+    yield from _spans("partitions under-replicated for a time", figures["under_replicated_us"])
+
+
+def _rebalances(rows: Sequence[dict[str, Any]]) -> Iterable[str]:
+    """Every rebalance; of many the longest, and the sum."""
+    shown = rows
+    if len(rows) > MOST_REBALANCES:
+        longest = sorted(rows, key=lambda row: -_took(row))[:MOST_REBALANCES]
+        shown = [row for row in rows if row in longest]
+        yield f"  rebalances: {len(rows)}, {span_text(sum(map(_took, rows)))} in all; the longest:"
+    else:
+        yield "  rebalances"
+    head = f"{'group':<12} {'gen':>5} {'began':>10} {'took':>10} {'stopped':>9} {'members':>8} {'moved':>6}"
+    yield f"    {head}  reason"
+    for row in shown:
+        took = "not over" if row["ended_us"] is None else span_text(_took(row))
+        yield (
+            f"    {row['group']:<12} {row['generation']:>5} {clock_text(row['started_us']):>10} {took:>10} "
+            f"{span_text(row['stop_the_world_us']):>9} {row['members']:>8} {row['moved']:>6}  {row['reason']}"
+        )
+
+
+def _took(row: dict[str, Any]) -> int:
+    return 0 if row["ended_us"] is None else int(row["ended_us"]) - int(row["started_us"])
+
+
+def _faults(result: RunResult) -> Iterable[str]:
+    for fault in result.faults:
+        if fault["fired"]:
+            times = "once" if fault["fired"] == 1 else f"{fault['fired']:,} times"
+            yield f"  {fault['index']}  {fault['text']}: fired {times}"
+        else:
+            yield click.style(f"  {fault['index']}  {fault['text']}: NEVER FIRED", fg="yellow")
+
+
+def _reasons(losses: Iterable[Loss]) -> list[str]:
+    return list(dict.fromkeys(loss.why for loss in losses))
+
+
+def _losses(losses: Sequence[Loss]) -> Iterable[str]:
+    """What is gone and may be: by reason, with why the reason is one."""
+    for why in _reasons(losses):
+        rows = [loss for loss in losses if loss.why == why]
+        yield f"  {sum(loss.records for loss in rows):,} records by {why}: {ATLAS[why]}"
+        for loss in rows[:MOST_LOSSES]:
+            which = f"{loss.partition}, offsets {loss.first} to {loss.last}"
+            yield f"    {clock_text(loss.at_us)}  {loss.records:,} records of {which}"
+        if len(rows) > MOST_LOSSES:
+            yield f"    ... and {len(rows) - MOST_LOSSES} more times"
+
+
+def _verdict(result: RunResult, command: str, trace: Path | None) -> Iterable[str]:
+    yield "  " + click.style(result.verdict, fg=COLOURS[result.verdict], bold=True)
+    for violation in result.violations:
+        yield f"  {clock_text(violation.at_us)} step {violation.seq}: {violation.checker}: {violation.text}"
+    if result.broke:
+        yield from (f"  {line}" for line in result.broke.splitlines())
+    if trace is not None:
+        yield f"  trace: {trace}   (kemu explain {trace}; kemu replay {trace})"
+    yield f"  digest: {result.digest}"
+    if OF_VERDICT[result.verdict]:
+        yield f"  repeat with: {command}"

@@ -1,0 +1,287 @@
+"""A trace as lines for people, and as plain data for programs.
+
+Every record becomes an entry: its lines (a step's first line is fixed-width, its notes stand below it), the actors it
+is about, and its plain form. Filters look at entries; a line that belongs to a step stays with it.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import attrs
+from attrs import frozen
+
+from kemu.emulator.checkers.base import Violation
+from kemu.emulator.text.units import duration_text
+from kemu.emulator.trace import rows
+from kemu.emulator.trace.rows import Packets, Row
+from kemu.emulator.trace.traces import Broken, Footer, Header, PacketRecord, Record, Step, Torn, Trace, WorldFact
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.names import TopicPartition
+from kemu.protocol.wire.codec import CodecError, Malformed, unseal
+from kemu.protocol.wire.schema import SPECS, Kind
+from kemu.protocol.wire.values import from_row
+
+LEGEND = """\
+time         step    actor            what happened                          | what it did
+  <- received   !! link broke   ** timer fired   == append done   ^^ log loaded   :: told from outside
+  -> sent, (+ms until it arrives)   xx hung up   *+ timer started   *- timer stopped   => append begun
+  #  a note of the machine   %  a fact of the world   ~  what became of a packet later   ## violation or failure
+"""
+SENT = "sent"
+MESSAGE_WIDTH = 72
+FIRST = ("error", "generation", "member_id", "instance_id", "leader")
+"""Fields of a message that are shown before the others."""
+SHOWN = 8
+"""Items of a list that are shown; of longer ones the count."""
+EVENT_WIDTH = 38
+
+
+@frozen
+class Entry:
+    """One record of a run, rendered."""
+
+    at_us: int
+    actors: tuple[str, ...]
+    """Whom it is about; empty: everybody."""
+    lines: tuple[str, ...]
+    data: dict[str, Any]
+
+
+def entries_of(trace: Trace) -> Iterator[Entry]:
+    """All entries of a run in order, beginning with its header; streams like ``trace.records()``.
+
+    Raises:
+        TraceError: the file is damaged.
+        Malformed: a row in it is none.
+    """
+    yield _header(trace.header)
+    packets = Packets()
+    step: Step | None = None
+    fates: dict[int, PacketRecord] = {}
+    for record in trace.records():
+        if step is not None:
+            if isinstance(record, PacketRecord) and record.packet_id in fates:
+                fates[record.packet_id] = record
+                continue
+            yield _step(step, fates, packets)
+            step = None
+        if isinstance(record, Step):
+            step = record
+            fates = {row[1]: _NO_FATE for row in record.effects if row[0] == rows.SEND}
+        else:
+            yield _other(record, packets)
+    assert step is None, "a trace ends with a footer or its lack"
+
+
+_NO_FATE = PacketRecord(0, 0, "", "", 0, "", 0, "", -1)
+
+
+# --- steps ---------------------------------------------------------------------------------------------------------
+
+
+def _step(step: Step, fates: dict[int, PacketRecord], packets: Packets) -> Entry:
+    event_text, event_data = _event(step.event, packets)
+    packets.sent(step.actor, step.effects)
+    effects = [_effect(row, fates, step.at_us) for row in step.effects]
+    notes = [text for (text, _), row in zip(effects, step.effects, strict=True) if row[0] == rows.NOTE]
+    done = "  ".join(text for (text, _), row in zip(effects, step.effects, strict=True) if row[0] != rows.NOTE)
+    for fate in fates.values():
+        if fate.verdict not in (SENT, "held", ""):
+            packets.lost(fate.packet_id)
+    first = f"{_place(step)} {event_text:{EVENT_WIDTH}} | {done}".rstrip(" |")
+    data = {
+        "kind": "step",
+        "seq": step.seq,
+        "at_us": step.at_us,
+        "actor": step.actor,
+        "life": step.life,
+        "local_us": step.local_us,
+        "event": event_data,
+        "effects": [effect for _, effect in effects],
+    }
+    return Entry(step.at_us, (step.actor,), (first, *[f"{'':22}{note}" for note in notes]), data)
+
+
+def _place(step: Step | Broken) -> str:
+    life = f"~{step.life}" if step.life > 1 else ""
+    return f"{clock(step.at_us)} {step.seq:<7} {step.actor + life:16}"
+
+
+def _event(row: Row, packets: Packets) -> tuple[str, dict[str, Any]]:
+    data: dict[str, Any] = {"name": rows.EVENT_NAMES[row[0]]}
+    match row:
+        case (rows.RECEIVED, packet_id):
+            packet = packets.take(packet_id)
+            text, message = _message(packet.sealed)
+            data |= {"packet": packet_id, "from": packet.sender, "request_id": packet.request_id, "message": message}
+            return f"<- {packet.sender} {text}", data
+        case (rows.LINK_DOWN, peer):
+            return f"!! link to {peer}", data | {"peer": peer}
+        case (rows.TIMER_FIRED, key):
+            return f"** {' '.join(key)}", data | {"key": list(key)}
+        case (rows.APPENDED, token, number, base_offset):
+            error = ErrorCode(number)
+            said = f"durable at {base_offset}" if error is ErrorCode.NONE else error.name
+            return f"== append {token} {said}", data | {"token": token, "error": error.name, "base_offset": base_offset}
+        case (rows.LOADED, log, records):
+            return f"^^ {log}, {len(records)} records", data | {"log": log, "records": len(records)}
+        case (rows.TOLD, command):
+            value = from_row(command)
+            return f":: {brief(value)}", data | {"command": plain(value)}
+        case _:
+            raise Malformed(f"{row!r:.80} is no row of an event")
+
+
+def _effect(row: Row, fates: dict[int, PacketRecord], at_us: int) -> tuple[str, dict[str, Any]]:
+    data: dict[str, Any] = {"name": rows.EFFECT_NAMES[row[0]]}
+    match row:
+        case (rows.SEND, packet_id, *_):
+            return _sent(row, fates.get(packet_id, _NO_FATE), at_us)
+        case (rows.NOTE, fact):
+            value = from_row(fact)
+            return f"# {brief(value)}", data | {"fact": plain(value)}
+        case (rows.START_TIMER, key, after_us):
+            return f"*+ {' '.join(key)} {duration_text(after_us)}", data | {"key": list(key), "after_us": after_us}
+        case (rows.STOP_TIMER, key):
+            return f"*- {' '.join(key)}", data | {"key": list(key)}
+        case (rows.APPEND, log, records, token):
+            text = f"=> {log} {len(records)} records as {token}"
+            return text, data | {"log": log, "records": len(records), "token": token}
+        case (rows.HANGUP, peer):
+            return f"xx {peer}", data | {"peer": peer}
+        case _:
+            raise Malformed(f"{row!r:.80} is no row of an effect")
+
+
+def _sent(row: Row, fate: PacketRecord, at_us: int) -> tuple[str, dict[str, Any]]:
+    _, packet_id, to, _, request_id, sealed = row
+    text, message = _message(sealed)
+    said = f"(+{(fate.due_us - at_us) / 1000:.3f})" if fate.due_us >= 0 else f"({fate.verdict or 'no verdict'})"
+    data = {"packet": packet_id, "to": to, "request_id": request_id, "verdict": fate.verdict, "due_us": fate.due_us}
+    return f"-> {to} {text} {said}", {"name": "Send", **data, "bytes": len(sealed), "message": message}
+
+
+# --- other records -------------------------------------------------------------------------------------------------
+
+
+def _other(record: Record, packets: Packets) -> Entry:
+    match record:
+        case PacketRecord():
+            if record.verdict not in (SENT, "held", "released"):
+                packets.lost(record.packet_id)
+            text = f"{record.api} {record.sender} to {record.to}: {record.verdict}"
+            data = {"kind": "packet", **record._asdict()}
+            return _line(record.at_us, "~", text, data, (record.sender, record.to))
+        case WorldFact():
+            data = {"kind": "fact", "seq": record.seq, "at_us": record.at_us, "fact": plain(record.fact)}
+            host = getattr(record.fact, "host", "")
+            return _line(record.at_us, "%", brief(record.fact), data, (host,) if host else ())
+        case Violation():
+            text = f"{record.checker}: {record.text}"
+            return _line(record.at_us, "##", text, {"kind": "violation", **attrs.asdict(record)}, ())
+        case Broken():
+            event, event_data = _event(record.event, packets)
+            lines = (f"{_place(record)} {event}", f"{'':22}## the machine broke: {record.text}")
+            data = {"kind": "broken", **record._asdict(), "event": event_data}
+            return Entry(record.at_us, (record.actor,), lines, data)
+        case Footer():
+            end = (f"{record.verdict}: {record.steps} steps, {record.messages} messages, digest {record.digest}",)
+            return Entry(record.virtual_us, (), end, {"kind": "footer", **record._asdict()})
+        case Torn():
+            text = f"torn at byte {record.offset}: {record.why} ({record.unread_bytes} bytes unread)"
+            return Entry(-1, (), (text,), {"kind": "torn", **record._asdict()})
+        case _:
+            raise AssertionError(f"{record!r:.80} has no line")
+
+
+def _line(at_us: int, glyph: str, text: str, data: dict[str, Any], actors: tuple[str, ...]) -> Entry:
+    return Entry(at_us, actors, (f"{clock(at_us)} {'':8}{glyph} {text}",), data)
+
+
+def _header(header: Header) -> Entry:
+    name = header.scenario.get("name", "unnamed")
+    live = ", live" if header.live else ""
+    text = f"{name}, seed {header.seed}, profile {header.profile}, drive {header.drive}{live}, kemu {header.package}"
+    return Entry(0, (), (text,), {"kind": "header", **attrs.asdict(header)})
+
+
+# --- values --------------------------------------------------------------------------------------------------------
+
+
+def clock(at_us: int) -> str:
+    """A time as minutes, seconds and microseconds: "01:05.250000"."""
+    minutes, rest = divmod(at_us, 60_000_000)
+    return f"{minutes:02}:{rest // 1_000_000:02}.{rest % 1_000_000:06}"
+
+
+def _message(sealed: bytes) -> tuple[str, dict[str, Any]]:
+    try:
+        message, version = unseal(sealed)
+    except CodecError as error:
+        return f"unreadable ({error})", {"unreadable": str(error)}
+    spec = SPECS[type(message)]
+    reply = " reply" if spec.kind is Kind.REPLY else ""
+    text = f"{spec.name} v{version}{reply}{_fields(message, FIRST)}"
+    if len(text) > MESSAGE_WIDTH:
+        text = text[: MESSAGE_WIDTH - 1] + "…"
+    return text, {"api": spec.name, "reply": bool(reply), "version": version, **plain(message)}
+
+
+def brief(value: object) -> str:
+    """A note, fact or command on one line: its name and its fields that are not at their default."""
+    return f"{type(value).__name__}{_fields(value)}"
+
+
+def _fields(value: Any, first: tuple[str, ...] = ()) -> str:
+    shown = []
+    for field in sorted(attrs.fields(type(value)), key=lambda field: field.name not in first):
+        item = getattr(value, field.name)
+        if item != field.default and item is not None and item != ():
+            shown.append(f"{field.name}={_short(item)}")
+    return " " + " ".join(shown) if shown else ""
+
+
+def _short(item: Any) -> str:
+    if isinstance(item, ErrorCode):
+        return item.name
+    if isinstance(item, bytes):
+        return f"<{len(item)} B>"
+    if isinstance(item, str):
+        return f'"{item}"' if " " in item or not item else item
+    if isinstance(item, tuple):
+        if all(map(_is_partition, item)):
+            return partitions_text(item)
+        more = f" … {len(item)} in all" if len(item) > SHOWN else ""
+        return f"[{' '.join([_short(part) for part in item[:SHOWN]])}{more}]"
+    if attrs.has(type(item)):
+        return f"({_fields(item).strip()})"
+    return str(item)
+
+
+def _is_partition(item: Any) -> bool:
+    return type(item) is tuple and len(item) == 2 and type(item[0]) is str and type(item[1]) is int
+
+
+def partitions_text(pairs: Iterable[TopicPartition]) -> str:
+    """Partitions with runs drawn together: t-0..5."""
+    runs: list[list[Any]] = []
+    for topic, number in pairs:
+        if runs and runs[-1][0] == topic and runs[-1][2] == number - 1:
+            runs[-1][2] = number
+        else:
+            runs.append([topic, number, number])
+    return ",".join([f"{topic}-{first}" + (f"..{last}" if last > first else "") for topic, first, last in runs])
+
+
+def plain(item: Any) -> Any:
+    """Plain, JSON-able data; a value of a declared class carries its name under "type", bytes are hexadecimal."""
+    if isinstance(item, ErrorCode):
+        return item.name
+    if isinstance(item, bytes):
+        return item.hex()
+    if isinstance(item, tuple | list):
+        return [plain(part) for part in item]
+    if attrs.has(type(item)):
+        fields = {field.name: plain(getattr(item, field.name)) for field in attrs.fields(type(item))}
+        return {"type": type(item).__name__, **fields}
+    return item
