@@ -1,6 +1,18 @@
-"""The nouns of the language: what things are called, and the order they are sorted in.
+"""The nouns of the language, and the one address book: how actors and hosts are called is made and read here alone.
 
 Values are plain strings, ints and tuples so that they cross codecs and sort without help; aliases say what is meant.
+
+==========================  ===================================================================================
+name                        who
+==========================  ===================================================================================
+``b0``, ``b1``              brokers; the number is Kafka's broker id
+``b0/coordinator``          the group coordinator of that broker's process
+``b0/controller``           the controller part of that broker's process
+``c1``, ``c2``              consumers, numbered over all groups
+``p1``, ``p2``              producers, one per topic
+``admin``                   the admin client
+``zk``                      the metadata store
+==========================  ===================================================================================
 """
 
 from typing import NewType, TypeAlias
@@ -23,9 +35,54 @@ OFFSETS_TOPIC = "__consumer_offsets"
 OFFSETS_PARTITIONS = 50
 
 
+SEPARATOR = "/"
+"""Between a host's name and that of an actor which is one of several on it."""
+CONTROLLER_SUFFIX = SEPARATOR + "controller"
+_COORDINATOR_SUFFIX = SEPARATOR + "coordinator"
+STORE = HostName("zk")
+ADMIN = HostName("admin")
+
+
 def host_of(actor: ActorName) -> HostName:
     """The host an actor lives on: the part of its name before the slash."""
-    return HostName(actor.partition("/")[0])
+    return HostName(actor.partition(SEPARATOR)[0])
+
+
+def broker_host(node_id: int) -> HostName:
+    """The host of a broker, which is its broker actor's name, too."""
+    return HostName(f"b{node_id}")
+
+
+def broker_of(host: ActorName) -> int:
+    """Kafka's id of the broker of this host; raises ValueError for another host."""
+    if not host.startswith("b"):
+        raise ValueError(f"{host} is no broker")
+    return int(host[1:])
+
+
+def coordinator_on(broker: str) -> ActorName:
+    """The group coordinator of a broker's process."""
+    return broker + _COORDINATOR_SUFFIX
+
+
+def controller_on(broker: str) -> ActorName:
+    """The controller part of a broker's process."""
+    return broker + CONTROLLER_SUFFIX
+
+
+def is_controller(actor: ActorName) -> bool:
+    """Whether this is the controller part of some broker."""
+    return actor.endswith(CONTROLLER_SUFFIX)
+
+
+def consumer_host(number: int) -> HostName:
+    """The host of a consumer: numbers begin with 1 and count over all groups."""
+    return HostName(f"c{number}")
+
+
+def producer_host(number: int) -> HostName:
+    """The host of a producer: numbers begin with 1, one producer per topic."""
+    return HostName(f"p{number}")
 
 
 def java_string_hash(text: str) -> int:

@@ -24,7 +24,7 @@ from kemu.protocol.messages.data import (
     TopicMetadata,
 )
 from kemu.protocol.messages.group import FindCoordinator, FindCoordinatorReply
-from kemu.protocol.names import TopicPartition, offsets_partition_of
+from kemu.protocol.names import TopicPartition, broker_host, coordinator_on, offsets_partition_of
 
 _OFFSET_NOT_AVAILABLE_SINCE = 5
 """The version of ListOffsets that knows this error (KIP-207)."""
@@ -75,7 +75,7 @@ class ClusterAnswers:
             if request.key_type == GROUP_KEY and self.offsets_leaders:
                 node = self.offsets_leaders[offsets_partition_of(request.key, len(self.offsets_leaders))]
             if node >= 0:
-                reply = FindCoordinatorReply(error=ErrorCode.NONE, node_id=node, host=f"b{node}/coordinator")
+                reply = FindCoordinatorReply(error=ErrorCode.NONE, node_id=node, host=coordinator_on(broker_host(node)))
                 self._machine.reply(event, reply)
                 return
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE

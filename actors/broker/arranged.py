@@ -39,7 +39,7 @@ from kemu.protocol.messages.data import (
     TopicMetadata,
 )
 from kemu.protocol.messages.group import FindCoordinator
-from kemu.protocol.names import ActorName
+from kemu.protocol.names import ActorName, broker_host
 from kemu.protocol.notes.groups import PartitionHosted, RecordsAppended
 
 
@@ -94,7 +94,7 @@ class Broker(Machine):
 
     def _see(self, view: ClusterView) -> None:
         self._answers.brokers = tuple(
-            BrokerMetadata(node_id=node, host=f"b{node}", rack=rack or None) for node, rack in view.brokers
+            BrokerMetadata(node_id=node, host=broker_host(node), rack=rack or None) for node, rack in view.brokers
         )
         self._answers.topics = {topic: _topic_metadata(topic, leaders) for topic, leaders in view.topics}
         self._answers.offsets_leaders = view.offsets_leaders

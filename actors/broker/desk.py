@@ -17,7 +17,7 @@ from kemu.protocol.config import BrokerConfig, ReplicaConfig
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import ReplicaBatch
 from kemu.protocol.messages.offsets_log import AppendGroupsReply
-from kemu.protocol.names import ActorName, TopicPartition
+from kemu.protocol.names import STORE, ActorName, TopicPartition
 from kemu.protocol.notes.replication import Truncated
 
 US_PER_MS = 1_000
@@ -63,7 +63,7 @@ class ReplicaDesk(Client):
         topics: Mapping[str, TopicSettings],
         chance: Chance,
         rules: ReplicaRules = TODAY,
-        store: ActorName = "zk",
+        store: ActorName = STORE,
     ) -> None:
         super().__init__(
             name,

@@ -15,7 +15,7 @@ from kemu.actors.machine import Received, caller_of
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import ProduceBatch
 from kemu.protocol.messages.offsets_log import AppendGroups, AppendGroupsReply, LeadGroups, ResignGroups
-from kemu.protocol.names import OFFSETS_TOPIC
+from kemu.protocol.names import OFFSETS_TOPIC, coordinator_on, host_of
 from kemu.protocol.notes.groups import RecordsAppended
 
 VERSION = 0
@@ -26,7 +26,7 @@ class OffsetsHost:
 
     def __init__(self, desk: ReplicaDesk) -> None:
         self._desk = desk
-        self._coordinator = f"{desk.name}/coordinator"
+        self._coordinator = coordinator_on(host_of(desk.name))
 
     def leads(self, replica: Replica) -> None:
         """We lead this partition: if it is one of ours and that is new, the coordinator takes its groups up."""

@@ -9,6 +9,7 @@ from kemu.actors.machine import TimerKey
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import ControlledShutdown, ControlledShutdownReply
 from kemu.protocol.messages.local import LeaveStore
+from kemu.protocol.names import broker_host, controller_on, host_of
 
 TIMER: TimerKey = ("leaving",)
 _SHUTDOWN_VERSION = 3
@@ -40,7 +41,7 @@ class Leaving:
             return
         self._tries_left -= 1
         request = ControlledShutdown(broker_id=desk.node_id, broker_epoch=desk.broker_epoch)
-        controller = f"b{desk.controller_id}/controller"
+        controller = controller_on(broker_host(desk.controller_id))
         desk.call(controller, request, _SHUTDOWN_VERSION, self._answered, self._failed)
 
     def _answered(self, reply: ControlledShutdownReply, _: None) -> None:
@@ -54,7 +55,7 @@ class Leaving:
 
     def _leave(self) -> None:
         desk = self._desk
-        desk.call(f"{desk.name}/controller", LeaveStore(), _LEAVE_VERSION, self._left, self._left)
+        desk.call(controller_on(host_of(desk.name)), LeaveStore(), _LEAVE_VERSION, self._left, self._left)
 
     def _left(self, _: object, __: None) -> None:
         self._desk.finished = True

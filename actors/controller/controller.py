@@ -67,7 +67,7 @@ from kemu.protocol.messages.store import (
     WatchEvent,
     WatchEventKind,
 )
-from kemu.protocol.names import ActorName, host_of
+from kemu.protocol.names import STORE, ActorName, host_of
 from kemu.protocol.nodes import (
     BROKER_IDS,
     CONTROLLER,
@@ -126,7 +126,7 @@ class Controller(ControllerBase):
         config: ControllerConfig,
         *,
         rack: str | None = None,
-        store: ActorName = "zk",
+        store: ActorName = STORE,
         rules: ControllerRules = RULES,
     ) -> None:
         super().__init__(name, broker_id, config, rules)

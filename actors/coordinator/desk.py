@@ -14,7 +14,7 @@ from kemu.protocol.config import BrokerConfig
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import JoinProtocol, LeaveGroupReply
 from kemu.protocol.messages.records import StoredOffset
-from kemu.protocol.names import OFFSETS_TOPIC, ActorName, GroupId, MemberId, TopicPartition
+from kemu.protocol.names import OFFSETS_TOPIC, ActorName, GroupId, MemberId, TopicPartition, broker_host
 from kemu.protocol.notes.groups import OffsetRemoved, RequestRefused
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class CoordinatorBase(Machine):
         Unique across restarts because a partition's leader epoch rises each time a broker begins to lead it.
         """
         self._member_count += 1
-        return f"{base}-b{self.node_id}.{partition.epoch}-{self._member_count}"
+        return f"{base}-{broker_host(self.node_id)}.{partition.epoch}-{self._member_count}"
 
     def write(self, partition: OffsetsPartition, records: tuple[Record, ...], write: Write) -> None:
         """Append records to a partition's log; ``write`` goes on when that is done."""

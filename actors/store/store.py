@@ -43,7 +43,7 @@ from kemu.protocol.messages.store import (
     TransactionResult,
     WatchEvent,
 )
-from kemu.protocol.names import ActorName
+from kemu.protocol.names import STORE, ActorName
 from kemu.protocol.notes.replication import NodeWritten, SessionEnded, SessionOpened, StoreFaultHit
 
 READS = (StoreOpKind.EXISTS, StoreOpKind.GET_DATA, StoreOpKind.GET_CHILDREN)
@@ -88,7 +88,7 @@ class _Channel:
 class Store(Machine):
     """The store. Give it no rule that crashes its host: an ensemble's state outlives any of its servers."""
 
-    def __init__(self, name: ActorName = "zk") -> None:
+    def __init__(self, name: ActorName = STORE) -> None:
         super().__init__(name)
         self.tree = Tree()
         self.watches = Watches()

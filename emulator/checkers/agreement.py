@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import Healed, HostDown, HostPaused, HostResumed, HostStarted, RunStarted, Seen
 from kemu.protocol.messages.data import PartitionMetadata
-from kemu.protocol.names import TopicPartition
+from kemu.protocol.names import TopicPartition, broker_of
 from kemu.protocol.nodes import (
     BROKER_IDS,
     DELETE_TOPICS,
@@ -165,7 +165,7 @@ class Agreement(Checker):
     def _of_broker(self, host: str) -> Iterator[tuple[str, int, str]]:
         changed = self._changed_us
         since_us = max(changed.get(host, 0), changed.get("brokers", 0))
-        if int(host[1:]) not in self._registered:
+        if broker_of(host) not in self._registered:
             yield host, since_us, f"{host} runs and is not registered (Q2)"
             return
         cache = self._caches.get(host)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import HostDown, Seen
-from kemu.protocol.names import TopicPartition
+from kemu.protocol.names import TopicPartition, broker_host, is_controller
 from kemu.protocol.nodes import (
     CONTROLLER_EPOCH,
     DELETE_TOPICS,
@@ -149,7 +149,7 @@ class Leadership(Checker):
             self._counts(seen, at, before._replace(now=fact.counted))
 
     def _isr_changed(self, seen: Seen, fact: IsrChanged) -> None:
-        if not seen.actor.endswith("/controller"):
+        if not is_controller(seen.actor):
             at = (fact.topic, fact.partition)
             self._counts(seen, at, Counted(fact.leader_epoch, fact.isr, fact.isr))
 
@@ -161,7 +161,9 @@ class Leadership(Checker):
 
     def _check_counted(self, seen: Seen, leader: str, at: TopicPartition) -> None:
         counted, state = self._counted.get((leader, at)), self._states.get(at)
-        if counted is None or state is None or counted.epoch != state.leader_epoch or leader != f"b{state.leader}":
+        if counted is None or state is None:
+            return
+        if counted.epoch != state.leader_epoch or leader != broker_host(state.leader):
             return  # stale: the store has another leader or epoch, and it will be told
         missing = [member for member in state.isr if member not in counted.now]
         if missing:
@@ -180,7 +182,7 @@ class Leadership(Checker):
         elif fact.path.startswith(TOPICS + "/") and fact.path.count("/") == 3:
             self._topic_written(fact)
         if at is None and fact.client != self._controller and fact.path.startswith(OF_CONTROLLERS):
-            if not fact.client.endswith("/controller"):
+            if not is_controller(fact.client):
                 return
             text = f"{fact.client} has {fact.what} {fact.path}; {self._controller} is the controller (I2)"
             self.violation(seen, (fact.client, fact.path), text)
@@ -212,7 +214,7 @@ class Leadership(Checker):
             return
         state, before = read_state(fact.data), self._states.get(at)
         self._states[at] = state
-        controls = fact.client.endswith("/controller")
+        controls = is_controller(fact.client)
         wrong = []
         if controls and fact.client != self._controller:
             wrong.append(f"{self._controller} is the controller (I2)")
@@ -229,4 +231,4 @@ class Leadership(Checker):
             wrong.append(f"the ISR {state.isr} is not within the replicas {assigned} (I3)")
         for text in wrong:
             self.violation(seen, (name, fact.client), f"{fact.client} wrote the state of {name}: {text}")
-        self._check_counted(seen, f"b{state.leader}", at)
+        self._check_counted(seen, broker_host(state.leader), at)

@@ -12,7 +12,7 @@ plan every broker runs.
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import Healed, HostDown, HostStarted, Seen
-from kemu.protocol.names import TopicPartition
+from kemu.protocol.names import TopicPartition, broker_host, broker_of
 from kemu.protocol.nodes import TOPICS, PartitionState, partition_of_state, read_state, read_topic
 from kemu.protocol.notes.groups import ProduceFailed, ProducerStarted, RecordsAcknowledged, RecordsAppended
 from kemu.protocol.notes.replication import (
@@ -185,25 +185,24 @@ class Recovery(Checker):
         for at, assigned in self._assigned.items():
             name = f"{at[0]}-{at[1]}"
             state = self._states.get(at)
-            replicas = [replica for replica in assigned if f"b{replica}" not in self._downs]
+            replicas = [replica for replica in assigned if broker_host(replica) not in self._downs]
             if state is not None and not any(replica in state.isr for replica in replicas):
                 continue  # its last in-sync replica does not run
             if state is None:
                 found.append((name, "has no state in the store (Q1)"))
                 continue
-            if self._part.get((f"b{state.leader}", at)) != (state.leader_epoch, True):
-                found.append(
-                    (name, f"is led by b{state.leader} in epoch {state.leader_epoch}, which does not act so (Q1)")
-                )
+            leader = broker_host(state.leader)
+            if self._part.get((leader, at)) != (state.leader_epoch, True):
+                found.append((name, f"is led by {leader} in epoch {state.leader_epoch}, which does not act so (Q1)"))
             out = [replica for replica in replicas if replica not in state.isr]
             if out:
                 found.append((name, f"has replicas {out} out of its ISR {state.isr} (Q4)"))
-            for replica in replicas:
-                epoch, _ = self._part.get((f"b{replica}", at), (-1, False))
+            for host in map(broker_host, replicas):
+                epoch, _ = self._part.get((host, at), (-1, False))
                 if epoch != state.leader_epoch:
-                    found.append((name, f"is in epoch {state.leader_epoch}, b{replica} takes part in {epoch} (Q3)"))
+                    found.append((name, f"is in epoch {state.leader_epoch}, {host} takes part in {epoch} (Q3)"))
         for host, at in self._logs:
-            if int(host[1:]) not in self._assigned.get(at, ()):
+            if broker_of(host) not in self._assigned.get(at, ()):
                 found.append((f"{at[0]}-{at[1]}", f"has a log on {host}, which is no replica of it (Q3)"))
         return found
 

@@ -21,7 +21,7 @@ from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.read_epochs import ReadEpochs
 from kemu.emulator.checkers.replica_truth import Copy, PartitionTruth
 from kemu.emulator.facts import DiskTailLost, HostDown, HostStarted, Seen, TopicReplicated
-from kemu.protocol.names import TopicPartition
+from kemu.protocol.names import TopicPartition, broker_host, is_controller
 from kemu.protocol.nodes import TOPIC_CONFIGS, PartitionState, partition_of_state, read_config, read_state
 from kemu.protocol.notes.groups import (
     EpochRead,
@@ -137,7 +137,7 @@ class Replicas(Checker):
     def _followed(self, seen: Seen, fact: BecameFollower) -> None:
         copy = self._copy(seen, fact)
         _found(copy)
-        copy.leads, copy.epoch, copy.following = False, fact.leader_epoch, f"b{fact.leader}"
+        copy.leads, copy.epoch, copy.following = False, fact.leader_epoch, broker_host(fact.leader)
 
     def _stopped(self, seen: Seen, fact: ReplicaStopped) -> None:
         truth = self._truth(fact.topic, fact.partition)
@@ -222,12 +222,12 @@ class Replicas(Checker):
         if fact.leader_epoch < newest:
             return
         for node in self._in_sync.get(at, ()):
-            copy = truth.copies.get(f"b{node}")
+            copy = truth.copies.get(broker_host(node))
             end = copy.log.end if copy is not None else 0
             if end < fact.high_watermark and (copy is None or not copy.lost):
                 name = f"{at[0]}-{at[1]}"
-                text = f"b{node} is in the ISR of {name} with a log to {end}; {seen.actor}'s high watermark"
-                self.violation(seen, (name, f"b{node}"), f"{text} is {fact.high_watermark} (I4)")
+                text = f"{broker_host(node)} is in the ISR of {name} with a log to {end}; {seen.actor}'s high watermark"
+                self.violation(seen, (name, broker_host(node)), f"{text} is {fact.high_watermark} (I4)")
 
     def _produces(self, seen: Seen, fact: ProducerStarted) -> None:
         if fact.acks == -1:
@@ -291,7 +291,7 @@ class Replicas(Checker):
         state, before = read_state(fact.data), self._in_sync.get(at)
         self._in_sync[at], self._epochs[at] = state.isr, state.leader_epoch
         truth = self._truth(*at)
-        if before is not None and fact.client.endswith("/controller") and not set(state.isr) <= set(before):
+        if before is not None and is_controller(fact.client) and not set(state.isr) <= set(before):
             self._elected_uncleanly(seen, fact.client, at, state, before)
         elif truth.unclean_epoch < 0:
             self._check_written(seen, fact.client, at, state)
@@ -306,7 +306,7 @@ class Replicas(Checker):
         self, seen: Seen, client: str, at: TopicPartition, state: PartitionState, before: tuple[int, ...]
     ) -> None:
         """A controller takes members out of an ISR; it brings somebody in only by an unclean election."""
-        truth, leader = self._truth(*at), f"b{state.leader}"
+        truth, leader = self._truth(*at), broker_host(state.leader)
         if at[0] not in self._unclean:
             name = f"{at[0]}-{at[1]}"
             text = f"{client} made {leader} the leader of {name}, which was not in its ISR {before}; the topic forbids"
@@ -317,7 +317,7 @@ class Replicas(Checker):
     def _check_written(self, seen: Seen, client: str, at: TopicPartition, state: PartitionState) -> None:
         truth = self._truth(*at)
         for node in state.isr:
-            copy = truth.copies.get(f"b{node}")
+            copy = truth.copies.get(broker_host(node))
             if copy is None:
                 continue
             same = truth.committed.same_until(copy.log)
@@ -325,8 +325,9 @@ class Replicas(Checker):
                 copy.lost = copy.lost if copy.unread else ""
             elif not copy.lost:
                 name = f"{at[0]}-{at[1]}"
-                text = f"{client} has b{node} in the ISR of {name}, whose log has what is committed to {same - 1} only;"
-                self.violation(seen, (name, f"b{node}"), f"{text} committed is {truth.committed.end - 1} (I4)")
+                host = broker_host(node)
+                text = f"{client} has {host} in the ISR of {name}, whose log has what is committed to {same - 1} only;"
+                self.violation(seen, (name, host), f"{text} committed is {truth.committed.end - 1} (I4)")
 
     # --- hosts -------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from kemu.emulator.cluster.cluster import NOBODY, Cluster
 from kemu.emulator.engine.hosts import Condition, Host, MachineFactory
 from kemu.protocol.commands import Close, ClusterView, HostPartition, LeadOffsets, ResignOffsets
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.names import OFFSETS_TOPIC
+from kemu.protocol.names import OFFSETS_TOPIC, coordinator_on
 
 BROKER_SESSION_US = 9_000_000
 """How long a broker that fell silent counts as alive. Source: ``broker.session.timeout.ms``, Kafka 3.9."""
@@ -49,7 +49,7 @@ class ArrangedCluster(Cluster):
         config = self.broker_config
         return {
             name: lambda life: Broker(name, node, config),
-            f"{name}/coordinator": lambda life: Coordinator(f"{name}/coordinator", node, config),
+            coordinator_on(name): lambda life: Coordinator(coordinator_on(name), node, config),
         }
 
     def coordinator_of(self, group: str) -> str:
@@ -198,7 +198,7 @@ class ArrangedCluster(Cluster):
         epoch = self._offsets_epochs[partition]
         if old_host.running:
             self.world.fail_writes(old_host, log, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            self.world.tell(f"{old_host.name}/coordinator", ResignOffsets(partition=partition, leader_epoch=epoch))
+            self.world.tell(coordinator_on(old_host.name), ResignOffsets(partition=partition, leader_epoch=epoch))
         records = old_host.disk.logs.get(log, [])
         self.world.hosts[self.brokers[new]].disk.logs[log] = list(records)
         self._offsets_leaders[partition] = new
@@ -208,7 +208,7 @@ class ArrangedCluster(Cluster):
         name = self.brokers[node]
         records = tuple(self.world.hosts[name].disk.logs.get(f"{OFFSETS_TOPIC}-{partition}", ()))
         self.world.tell(
-            f"{name}/coordinator",
+            coordinator_on(name),
             LeadOffsets(
                 partition=partition,
                 leader_epoch=self._offsets_epochs[partition],

@@ -27,11 +27,10 @@ from kemu.emulator.text.kafka_keys import configured
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.protocol.assign.base import Assignor
 from kemu.protocol.commands import SetRate
-from kemu.protocol.names import offsets_partition_of
+from kemu.protocol.names import ADMIN, consumer_host, coordinator_on, host_of, offsets_partition_of
 from kemu.protocol.notes.groups import LeaderElected, MemberAdded
 from kemu.protocol.profiles import PROFILES, Profile
 
-ADMIN = "admin"
 NOBODY = -1
 CLOSE_POLL_US = 100_000
 """How often an operator looks whether a closing host has ended."""
@@ -117,7 +116,7 @@ class Cluster(ABC):
 
     def factory(self, actor: str) -> MachineFactory:
         """What builds this actor's machine (for replay)."""
-        return self.world.hosts[actor.partition("/")[0]].factories[actor]
+        return self.world.hosts[host_of(actor)].factories[actor]
 
     def _starter(self, name: str) -> "_Start":
         return _Start(self, name)
@@ -253,7 +252,7 @@ class Cluster(ABC):
         """Start more members, configured as the others."""
         members = self._groups[group].members
         for _ in range(count):
-            name = f"c{sum(len(each.members) for each in self._groups.values()) + 1}"
+            name = consumer_host(sum(len(each.members) for each in self._groups.values()) + 1)
             self._add_member(name, group, len(members))
             self.world.report(facts.MemberHostAdded(host=name, group=group))
             if self._groups[group].upgraded != AS_ITS_GROUP:
@@ -276,7 +275,7 @@ class Cluster(ABC):
         """Tell every broker and coordinator."""
         for name in self.brokers:
             self.world.tell(name, command)
-            self.world.tell(f"{name}/coordinator", command)
+            self.world.tell(coordinator_on(name), command)
 
     def set_rate(self, topic: str, records_per_s: int) -> str | None:
         """Change a producer's rate; None, or why not."""

@@ -17,10 +17,9 @@ from kemu.emulator.engine.chance import Stream
 from kemu.emulator.engine.hosts import Host, MachineFactory
 from kemu.emulator.facts import Seen
 from kemu.emulator.plan.actions import role_of
-from kemu.emulator.plan.store_actions import STORE
 from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.protocol.commands import Close, SeedNodes
-from kemu.protocol.names import OFFSETS_TOPIC, TopicPartition, host_of
+from kemu.protocol.names import OFFSETS_TOPIC, STORE, TopicPartition, controller_on, coordinator_on, host_of
 from kemu.protocol.nodes import (
     BROKER_IDS,
     DELETE_TOPICS,
@@ -135,9 +134,9 @@ class ReplicatedCluster(Cluster):
 
         return {
             name: broker,
-            f"{name}/coordinator": lambda life: ReplicatedCoordinator(f"{name}/coordinator", node, config, name),
-            f"{name}/controller": lambda life: Controller(
-                f"{name}/controller", node, control, rack=rack, store=STORE, rules=controller_rules
+            coordinator_on(name): lambda life: ReplicatedCoordinator(coordinator_on(name), node, config, name),
+            controller_on(name): lambda life: Controller(
+                controller_on(name), node, control, rack=rack, store=STORE, rules=controller_rules
             ),
         }
 

@@ -32,6 +32,7 @@ from kemu.emulator.trace.rows import APPEND, HANGUP, NOTE, SEND, START_TIMER, ST
 from kemu.emulator.trace.traces import TraceWriter
 from kemu.protocol.commands import Start
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.names import host_of
 from kemu.protocol.wire.values import to_row
 
 
@@ -278,7 +279,7 @@ class World:
 
     def tell(self, actor_name: str, command: object) -> bool:
         """Tell an actor a command, as an event of its own; False when it does not run."""
-        host = self.hosts.get(actor_name.partition("/")[0])
+        host = self.hosts.get(host_of(actor_name))
         actor = host.actors.get(actor_name) if host is not None else None
         if actor is None:
             return False

@@ -26,6 +26,7 @@ from kemu.protocol.commands import (
     FreezeSession,
     LoseStoreAnswer,
 )
+from kemu.protocol.names import controller_on
 
 Outcome: TypeAlias = str | None
 """None: it took effect. A text: why not."""
@@ -271,7 +272,7 @@ def _expire(ongoing: Ongoing, index: int, action: ExpiredSession, host: Host) ->
 
 def _controller_of(host: Host) -> str:
     """The actor that opens a broker's session and sets its watches."""
-    return f"{host.name}/controller"
+    return controller_on(host.name)
 
 
 def _create_topic(ongoing: Ongoing, index: int, action: CreateTopic) -> Outcome:

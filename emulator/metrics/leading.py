@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, Seen, TopicReplicated
-from kemu.protocol.names import TopicPartition, host_of
+from kemu.protocol.names import TopicPartition, broker_host, host_of
 from kemu.protocol.nodes import PartitionState, partition_of_state, read_state, read_topic, topic_of
 from kemu.protocol.notes.replication import (
     BecameController,
@@ -151,7 +151,7 @@ class Leading:
         at = (fact.topic, fact.partition)
         state = self._states.get(at)
         # A broker that learns late of an office it has lost leads nobody.
-        if state is not None and f"b{state.leader}" == seen.actor and fact.leader_epoch <= state.leader_epoch:
+        if state is not None and broker_host(state.leader) == seen.actor and fact.leader_epoch <= state.leader_epoch:
             self._acting[at] = seen.actor
             self._was_led[at] = None
             self._look(at, seen.at_us)

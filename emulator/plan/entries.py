@@ -16,9 +16,9 @@ import attrs
 from attrs import frozen
 
 from kemu.emulator.plan.actions import Action, kind_of
-from kemu.emulator.plan.store_actions import STORE
 from kemu.emulator.text.units import duration_text
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.names import STORE
 from kemu.protocol.wire.schema import STRUCTS
 from kemu.protocol.wire.schema import Field as SchemaField
 

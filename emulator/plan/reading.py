@@ -32,12 +32,12 @@ from kemu.emulator.plan.actions import (
     role_of,
 )
 from kemu.emulator.plan.entries import At, Entry, FieldValue, Known, Noted, Plan, Receives, Sends, Trigger, When, key_of
-from kemu.emulator.plan.store_actions import STORE, CreateTopic, DeleteTopic, ElectPreferredLeaders
+from kemu.emulator.plan.store_actions import CreateTopic, DeleteTopic, ElectPreferredLeaders
 from kemu.emulator.scenario.members import settings_of
 from kemu.emulator.text.kafka_keys import check_assignors
 from kemu.emulator.text.tables import REQUIRED, Problem, ScenarioError, Table, nearest
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.names import OFFSETS_TOPIC
+from kemu.protocol.names import OFFSETS_TOPIC, STORE, consumer_host, producer_host
 from kemu.protocol.profiles import PROFILES
 from kemu.protocol.wire.schema import MESSAGES, STRUCTS, Kind
 from kemu.protocol.wire.schema import Field as SchemaField
@@ -71,7 +71,9 @@ def _with_added_members(tables: Sequence[Table], known: Known) -> Known:
     counts = [table.data.get("count", 1) for table in tables if table.data.get("do") == "add-members"]
     added = sum(count for count in counts if type(count) is int and 0 < count <= 100_000)
     there = len(known.members)
-    return attrs.evolve(known, members=(*known.members, *(f"c{there + number}" for number in range(1, added + 1))))
+    return attrs.evolve(
+        known, members=(*known.members, *(consumer_host(there + number) for number in range(1, added + 1)))
+    )
 
 
 def topics_created(tables: Sequence[Table]) -> tuple[str, ...]:
@@ -92,7 +94,7 @@ def _with_created_topics(tables: Sequence[Table], known: Known) -> Known:
         if table.data.get("do") == "create-topic" and type(count) is int:
             topic = str(table.data.get("topic", ""))
             partitions[topic] = max(partitions.get(topic, 0), count)
-    producers = (f"p{len(known.topics) + number}" for number in range(1, len(new) + 1))
+    producers = (producer_host(len(known.topics) + number) for number in range(1, len(new) + 1))
     return attrs.evolve(
         known,
         topics=tuple(partitions.items()),

@@ -10,7 +10,6 @@ from typing import TypeAlias
 from kemu.emulator.plan.kinds import ActionKind
 from kemu.protocol.wire.values import value
 
-STORE = "zk"
 """The host of the metadata store."""
 
 # --- faults of the store -------------------------------------------------------------------------------------------

@@ -28,7 +28,6 @@ from kemu.emulator.plan.actions import (
 )
 from kemu.emulator.plan.entries import At, Plan
 from kemu.emulator.plan.store_actions import (
-    STORE,
     ElectPreferredLeaders,
     ExpiredSession,
     FrozenSession,
@@ -37,6 +36,7 @@ from kemu.emulator.plan.store_actions import (
 )
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.names import STORE
 
 SECOND = 1_000_000
 LONGEST_US = 25 * SECOND

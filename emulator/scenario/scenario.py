@@ -16,6 +16,7 @@ from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.emulator.text.kafka_keys import Settings, as_settings, assignor_names, configured, settings_dict
 from kemu.emulator.text.units import duration_text
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
+from kemu.protocol.names import broker_host, consumer_host, producer_host
 
 EARLIEST = ConsumerConfig(auto_offset_reset="earliest")
 """The defaults of members. Only ``auto.offset.reset`` differs from Kafka's ("latest"): under "latest" a member that
@@ -186,12 +187,12 @@ class Scenario:
 
     def broker_names(self) -> tuple[str, ...]:
         """b0, b1, ... (the number is the node id)."""
-        return tuple(f"b{number}" for number in range(self.brokers.count))
+        return tuple(broker_host(number) for number in range(self.brokers.count))
 
     def member_names(self) -> tuple[tuple[str, str, int], ...]:
         """(host, group, number within the group) of every member there is at the start; c1 is the first."""
         numbered = [(group, number) for group, spec in self.groups.items() for number in range(spec.members)]
-        return tuple((f"c{index}", group, number) for index, (group, number) in enumerate(numbered, start=1))
+        return tuple((consumer_host(index), group, number) for index, (group, number) in enumerate(numbered, start=1))
 
     def created_topics(self) -> dict[str, TopicSpec]:
         """Topics that are not there at the start: the plan creates them."""
@@ -206,7 +207,7 @@ class Scenario:
     def producer_names(self) -> tuple[tuple[str, str], ...]:
         """(host, topic) of every producer: p1, p2, ... by topic, those that the plan creates behind the others."""
         topics = (*self.topics, *self.created_topics())
-        return tuple((f"p{index}", topic) for index, topic in enumerate(topics, start=1))
+        return tuple((producer_host(index), topic) for index, topic in enumerate(topics, start=1))
 
     def producer_config(self, topic: str, defaults: ProducerConfig | None = None) -> ProducerConfig:
         """The configuration of a topic's producer, at its rate."""

@@ -27,7 +27,7 @@ from kemu.emulator.runner import Run
 from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.emulator.scenario.scenario import BrokersSpec, ChecksSpec, Scenario, TopicSpec
 from kemu.protocol.messages.control import UpdateMetadata
-from kemu.protocol.names import TopicPartition, host_of
+from kemu.protocol.names import TopicPartition, broker_host, host_of
 from kemu.protocol.notes.groups import RecordsAppended
 from kemu.protocol.notes.replication import BecameController, BecameLeader, ControllerReady, SessionEnded
 from kemu.tools.bench.engine import SECOND, steady
@@ -162,7 +162,7 @@ class Failover:
             self._mark("elected")
         elif type(fact) is ControllerReady:
             self._mark("ready")
-        elif type(fact) is SessionEnded and host_of(fact.client) == f"b{self._node}":
+        elif type(fact) is SessionEnded and host_of(fact.client) == broker_host(self._node):
             self._mark("session")
 
     def arrives(self, packet: Packet, message: object) -> None:

@@ -20,7 +20,7 @@ from kemu.protocol.assign.cooperative import NeverSettles, settle
 from kemu.protocol.assign.optimal import OPTIMAL
 from kemu.protocol.assign.registry import ASSIGNORS
 from kemu.protocol.assign.search.score import balance_score, is_balanced, moved, spread
-from kemu.protocol.names import MemberId
+from kemu.protocol.names import MemberId, consumer_host
 from kemu.tools.exits import BAD_INPUT
 from kemu.tools.kafka_files.group_lines import BadLine, GroupLine, read_group
 
@@ -179,13 +179,13 @@ def _from_scenario(source: str) -> Iterator[tuple[str, Situation | BadLine]]:
 
         def member(number: int, spec: Any = spec) -> Subscriber:
             rack = spec.racks[number % len(spec.racks)] if spec.racks else None
-            return Subscriber(spec.topics, rack=rack, instance_id=f"c{number}" if spec.static else None)
+            return Subscriber(spec.topics, rack=rack, instance_id=consumer_host(number) if spec.static else None)
 
-        start = GroupLine(topics, {f"c{number}": member(number) for number in range(spec.members)})
+        start = GroupLine(topics, {consumer_host(number): member(number) for number in range(spec.members)})
         yield f"{name}: start", _always(start)
         if spec.members > 1:
             yield f"{name}: one member leaves", _after(start, lambda owning: dict(list(owning.items())[1:]))
-        new = {f"c{spec.members}": member(spec.members)}
+        new: dict[MemberId, Subscriber] = {consumer_host(spec.members): member(spec.members)}
         yield f"{name}: one member joins", _after(start, _joined_by(new))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from kemu.emulator.facts import Seen
-from kemu.protocol.names import TopicPartition
+from kemu.protocol.names import TopicPartition, broker_host
 from kemu.protocol.notes import replication as control_notes
 
 CONTROL = "control"
@@ -42,15 +42,19 @@ class ControlStory:
 
     def became_controller(self, seen: Seen, fact: control_notes.BecameController) -> None:
         """An election won."""
-        self.tell(seen, f"b{fact.broker_id} is the controller, epoch {fact.controller_epoch}")
+        self.tell(seen, f"{broker_host(fact.broker_id)} is the controller, epoch {fact.controller_epoch}")
 
     def resigned(self, seen: Seen, fact: control_notes.ControllerResigned) -> None:
         """One who was in office knows that it is no more."""
-        self.tell(seen, f"b{fact.broker_id} resigns as controller of epoch {fact.controller_epoch}: {fact.why}")
+        self.tell(
+            seen, f"{broker_host(fact.broker_id)} resigns as controller of epoch {fact.controller_epoch}: {fact.why}"
+        )
 
     def write_refused(self, seen: Seen, fact: control_notes.ControllerWriteRefused) -> None:
         """A zombie meets its fence."""
-        self.tell(seen, f"the store refuses a write of b{fact.broker_id}: its controller epoch is not the newest")
+        self.tell(
+            seen, f"the store refuses a write of {broker_host(fact.broker_id)}: its controller epoch is not the newest"
+        )
 
     def request_refused(self, seen: Seen, fact: control_notes.ControlRequestRefused) -> None:
         """A broker does not listen to a zombie."""
@@ -62,14 +66,14 @@ class ControlStory:
         """What the controller makes of the registrations."""
         for brokers, what in ((fact.dead, "is gone"), (fact.bounced, "was away"), (fact.new, "is there")):
             for broker in brokers:
-                self.tell(seen, f"the controller sees that {{}} {what}", f"b{broker}")
+                self.tell(seen, f"the controller sees that {{}} {what}", broker_host(broker))
 
     def elected(self, seen: Seen, fact: control_notes.LeaderElectedForPartition) -> None:
         """By election, not when a partition is new."""
         at = (fact.topic, fact.partition)
         self._isrs[at] = fact.isr
         if fact.strategy != NEW:
-            who = "nobody" if fact.leader == NOBODY else f"b{fact.leader}"
+            who = "nobody" if fact.leader == NOBODY else broker_host(fact.leader)
             unclean = ", unclean" if fact.unclean else ""
             self.tell_of(seen, f"{who} is to lead {{}} ({fact.strategy}{unclean})", at)
 
@@ -80,10 +84,10 @@ class ControlStory:
         self._isrs[at] = fact.isr
         for broker in before:
             if broker not in fact.isr:
-                self.tell_of(seen, f"b{broker} is out of the ISR of {{}}", at)
+                self.tell_of(seen, f"{broker_host(broker)} is out of the ISR of {{}}", at)
         for broker in fact.isr:
             if broker not in before:
-                self.tell_of(seen, f"b{broker} is in the ISR of {{}} again", at)
+                self.tell_of(seen, f"{broker_host(broker)} is in the ISR of {{}} again", at)
 
     def truncated(self, seen: Seen, fact: control_notes.Truncated) -> None:
         """Records that a leader does not have."""

@@ -11,6 +11,7 @@ import click
 from kemu.emulator.checkers.atlas import ATLAS, Loss
 from kemu.emulator.runner import RunResult
 from kemu.emulator.scenario.scenario import Scenario
+from kemu.protocol.names import broker_host
 from kemu.tools.exits import OF_VERDICT
 from kemu.tools.report.ownership import Ownership, picture
 from kemu.tools.report.story import Line, Story, clock_text, span_text
@@ -177,7 +178,7 @@ def _spans(what: str, spent_us: dict[str, int]) -> Iterable[str]:
 def _control(figures: dict[str, Any]) -> Iterable[str]:
     """Controllers, elections, and what partitions went through."""
     terms = [
-        f"b{row['broker']} from {clock_text(row['from_us'])} (epoch {row['controller_epoch']})"
+        f"{broker_host(row['broker'])} from {clock_text(row['from_us'])} (epoch {row['controller_epoch']})"
         for row in figures["controllers"]
     ]
     yield f"  controllers: {', '.join(terms) or 'none'}"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as every text on Spark names it
 
+from kemu.protocol.names import SEPARATOR
 from kemu.tools.pipeline.schemas import Schema
 
 
@@ -15,7 +16,7 @@ def of(schema: Schema) -> list[Column]:
 
 def host_of(actor: str) -> Column:
     """The host that an actor (the column of that name) runs on: "b1" of "b1/controller"."""
-    return F.substring_index(actor, "/", 1)
+    return F.substring_index(actor, SEPARATOR, 1)
 
 
 def run_ends(notes: DataFrame) -> DataFrame:

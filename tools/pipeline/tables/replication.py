@@ -7,6 +7,7 @@ lived to hear of it (``IsrChanged`` and ``LeaderElectedForPartition`` are the wr
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as every text on Spark names it
 
+from kemu.protocol.names import CONTROLLER_SUFFIX
 from kemu.tools.pipeline.schemas import ISR_CHANGES, LEADERLESS, LEADERSHIPS
 from kemu.tools.pipeline.tables.common import gaps, host_ends, of, run_ends
 
@@ -75,7 +76,7 @@ def _assignments(notes: DataFrame) -> DataFrame:
 def _reasons(notes: DataFrame) -> DataFrame:
     """In: notes. Out: (run_id, partition, n, epoch, version, why): the writers' own words; a controller's, by epoch."""
     told = _of_rest("leader_epoch long, zk_version long, strategy string")
-    by_controller = (F.col("fact") != "IsrChanged") | F.col("actor").endswith("/controller")
+    by_controller = (F.col("fact") != "IsrChanged") | F.col("actor").endswith(CONTROLLER_SUFFIX)
     return (
         notes.where(F.col("fact").isin("IsrChanged", "LeaderElectedForPartition", "LeaderEpochBumped"))
         .withColumn("told", told)
@@ -95,7 +96,7 @@ def _explained(states: DataFrame, reasons: DataFrame) -> DataFrame:
     In:  of ``_states``; of ``_reasons``
     Out: of ``_states``, why
     """
-    own = F.when(~F.col("by").endswith("/controller"), F.col("version"))
+    own = F.when(~F.col("by").endswith(CONTROLLER_SUFFIX), F.col("version"))
     keyed = states.withColumn("epoch", F.col("leader_epoch")).withColumn("own", own)
     wanted = keyed.select(
         *_PARTITION, "n", "epoch", F.col("own").alias("version"), F.lit(None).cast("string").alias("why")
