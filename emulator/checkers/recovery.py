@@ -197,10 +197,10 @@ class Recovery(Checker):
             out = [replica for replica in replicas if replica not in state.isr]
             if out:
                 found.append((name, f"has replicas {out} out of its ISR {state.isr} (Q4)"))
-            for host in map(broker_host, replicas):
-                epoch, _ = self._part.get((host, at), (-1, False))
+            for one in map(broker_host, replicas):
+                epoch, _ = self._part.get((one, at), (-1, False))
                 if epoch != state.leader_epoch:
-                    found.append((name, f"is in epoch {state.leader_epoch}, {host} takes part in {epoch} (Q3)"))
+                    found.append((name, f"is in epoch {state.leader_epoch}, {one} takes part in {epoch} (Q3)"))
         for host, at in self._logs:
             if broker_of(host) not in self._assigned.get(at, ()):
                 found.append((f"{at[0]}-{at[1]}", f"has a log on {host}, which is no replica of it (Q3)"))
