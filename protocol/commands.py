@@ -31,9 +31,8 @@ class Unsubscribe:
 class LeadOffsets:
     """Coordinator: you lead this partition of ``__consumer_offsets``; this is its log, oldest record first.
 
-    Records are (key, value) in Kafka's binary layout (``protocol.messages.records``); an empty key marks a
-    transactional record (a marker, or an offset pending until it), a None value a tombstone. ``leader_epoch`` rises
-    with every move.
+    Records are (key, value) in Kafka's binary layout (``protocol.messages.records``); a None value is a
+    tombstone. ``leader_epoch`` rises with every move.
     """
 
     partition: int

@@ -16,7 +16,6 @@ from kemu.actors.coordinator.desk import (
     CoordinatorBase,
     DeleteGroupsWrite,
     EmptyWrite,
-    MarkerWrite,
     NewGroupWrite,
     OffsetsPartition,
     PartitionState,
@@ -51,8 +50,6 @@ from kemu.protocol.messages.group import (
     OffsetDelete,
     OffsetFetch,
     SyncGroup,
-    TxnOffsetCommit,
-    WriteTxnMarkers,
 )
 from kemu.protocol.messages.records import GroupMetadata, group_record
 from kemu.protocol.names import UNKNOWN_MEMBER, ActorName, GroupId, offsets_partition_of
@@ -133,20 +130,12 @@ class Coordinator(CoordinatorBase):
             case OffsetCommit(group=group):
                 if self._reaches(event, request, group):
                     self._offsets.commit(event, request, self._partition_of(group))
-            case TxnOffsetCommit(group=group):
-                if self._reaches(event, request, group, needs_name=True):
-                    self._offsets.commit_in_transaction(event, request, self._partition_of(group))
             case OffsetFetch(group=group):
                 if self._reaches(event, request, group):
                     self._offsets.fetch(event, request)
             case OffsetDelete(group=group):
                 if self._reaches(event, request, group, needs_name=True):
                     self._offsets.delete_offsets(event, request)
-            case WriteTxnMarkers():
-                if self._started:
-                    self._offsets.end_transaction(event, request)
-                else:
-                    self._refuse(event, request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             case DeleteGroups(groups=groups):
                 reach = {name: self._why_not(name) for name in groups}
                 self._offsets.delete_groups(event, request, reach)
@@ -341,10 +330,7 @@ class Coordinator(CoordinatorBase):
             return
         partition.state = PartitionState.ACTIVE
         for name in found.groups():
-            offsets = found.offsets_of(name)
-            self._keep(Group.from_log(self, partition, name, found.metadata.get(name), offsets))
-            for producer_id in offsets.pending:
-                partition.transactions.setdefault(producer_id, {})[name] = None
+            self._keep(Group.from_log(self, partition, name, found.metadata.get(name), found.offsets_of(name)))
         for group in tuple(partition.groups.values()):
             group.loaded()
 
@@ -367,7 +353,6 @@ class Coordinator(CoordinatorBase):
             group.unload()
             del self.groups[group.name]
         partition.groups.clear()
-        partition.transactions.clear()
 
     def _close(self) -> None:
         for partition in self.partitions.values():
@@ -385,7 +370,7 @@ class Coordinator(CoordinatorBase):
         entry = self._writes.pop(token, None)
         if entry is None:
             return  # the partition was resigned meanwhile; whoever waited was told
-        partition, write = entry
+        _, write = entry
         match write:
             case SyncWrite():
                 write.group.sync_written(write, error)
@@ -401,8 +386,6 @@ class Coordinator(CoordinatorBase):
                 self._offsets.offsets_removed(write, error, base_offset)
             case DeleteGroupsWrite():
                 self._offsets.groups_deleted(write, error)
-            case MarkerWrite():
-                self._offsets.marker_written(partition, write, error)
 
     def _abandon(self, partition: OffsetsPartition, write: Write) -> None:
         """The partition moved while an append was under way; the group itself answers its parked requests."""
@@ -416,8 +399,6 @@ class Coordinator(CoordinatorBase):
                 self._offsets.removal_failed(write, error)
             case DeleteGroupsWrite():
                 self._offsets.deletion_settled(write, error)
-            case MarkerWrite():
-                self._offsets.marker_written(partition, write, error)
 
 
 def _load_key(partition: OffsetsPartition) -> TimerKey:

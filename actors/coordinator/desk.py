@@ -12,7 +12,7 @@ from kemu.actors.coordinator.rules import GROUP_RULES
 from kemu.actors.machine import Caller, Machine, Received, Record
 from kemu.protocol.config import BrokerConfig
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.group import JoinProtocol, LeaveGroupReply
+from kemu.protocol.messages.group import JoinProtocol, LeaveGroupReply, OffsetCommit
 from kemu.protocol.messages.records import StoredOffset
 from kemu.protocol.names import OFFSETS_TOPIC, ActorName, GroupId, MemberId, TopicPartition, broker_host
 from kemu.protocol.notes.groups import OffsetRemoved, RequestRefused
@@ -69,8 +69,7 @@ class CommitWrite(NamedTuple):
 
     group: "Group"
     caller: Caller
-    request: Any
-    """OffsetCommit or TxnOffsetCommit."""
+    request: OffsetCommit
     values: tuple[tuple[TopicPartition, StoredOffset], ...]
     refused: dict[int, ErrorCode]
 
@@ -103,32 +102,8 @@ class DeleteGroupsWrite(NamedTuple):
     places: tuple[int, ...]
 
 
-class MarkerJob:
-    """A WriteTxnMarkers request under way: answered when every partition it concerns has the marker."""
-
-    def __init__(self, caller: Caller) -> None:
-        self.caller = caller
-        self.error = ErrorCode.NONE
-        self.running = 0
-
-
-class MarkerWrite(NamedTuple):
-    """The end of a producer's transaction in one partition."""
-
-    job: MarkerJob
-    producer_id: int
-    committed: bool
-
-
 Write: TypeAlias = (
-    NewGroupWrite
-    | EmptyWrite
-    | SyncWrite
-    | ReplaceWrite
-    | CommitWrite
-    | RemoveOffsetsWrite
-    | DeleteGroupsWrite
-    | MarkerWrite
+    NewGroupWrite | EmptyWrite | SyncWrite | ReplaceWrite | CommitWrite | RemoveOffsetsWrite | DeleteGroupsWrite
 )
 
 
@@ -149,7 +124,7 @@ class PartitionState(Enum):
 class OffsetsPartition:
     """A partition of ``__consumer_offsets``: whether it is led here, and the groups it holds."""
 
-    __slots__ = ("epoch", "groups", "log", "number", "records", "state", "transactions")
+    __slots__ = ("epoch", "groups", "log", "number", "records", "state")
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -159,8 +134,6 @@ class OffsetsPartition:
         self.records: tuple[Record, ...] = ()
         """Only while loading."""
         self.groups: dict[GroupId, Group] = {}
-        self.transactions: dict[int, dict[GroupId, None]] = {}
-        """Producer id -> groups with offsets (written or being written) that wait for its marker."""
 
 
 class CoordinatorBase(Machine):

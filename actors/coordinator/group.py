@@ -4,8 +4,8 @@ Order of the checks everywhere: state DEAD, instance (82) before member id (25),
 What must be in the log before it is said is said in ``*_written``; the group may have moved on by then, so each of
 those first asks whether what it was about still holds.
 
-Source: Kafka's ClassicGroup and the classic half of GroupMetadataManager; KIP-211 (expiry), KIP-447 (transactions),
-KIP-496 (OffsetDelete), KIP-559 (protocol in SyncGroup).
+Source: Kafka's ClassicGroup and the classic half of GroupMetadataManager; KIP-211 (expiry), KIP-496 (OffsetDelete),
+KIP-559 (protocol in SyncGroup).
 """
 
 from collections.abc import Callable
@@ -183,10 +183,8 @@ class Group(JoiningGroup):
 
     # --- offsets -----------------------------------------------------------------------------------------------
 
-    def why_no_commit(
-        self, generation: int, member_id: MemberId, instance_id: str | None, *, transactional: bool
-    ) -> ErrorCode:
-        """NONE, or why these may not commit. A transaction is not held up by a rebalance (KIP-447)."""
+    def why_no_commit(self, generation: int, member_id: MemberId, instance_id: str | None) -> ErrorCode:
+        """NONE, or why these may not commit. Without ids (a tool) only while the group is Empty."""
         if self.state is DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if generation < 0 and self.state is EMPTY:
@@ -197,11 +195,9 @@ class Group(JoiningGroup):
                 return error
             if generation != self.generation:
                 return ErrorCode.ILLEGAL_GENERATION
-        elif not transactional:
+        else:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        if not transactional and self.state is COMPLETING:
-            return ErrorCode.REBALANCE_IN_PROGRESS
-        return _NONE
+        return ErrorCode.REBALANCE_IN_PROGRESS if self.state is COMPLETING else _NONE
 
     def committed_by(self, member_id: MemberId) -> None:
         """A commit was accepted: a sign of life."""

@@ -1,20 +1,15 @@
-"""Offsets at a coordinator: commit, fetch, delete, transactions, expiry, and the deletion of groups with theirs.
+"""Offsets at a coordinator: commit, fetch, delete, expiry, and the deletion of groups with theirs.
 
 Nothing is told as done, shown to OffsetFetch or forgotten before its record is in the log.
 
-Source: Kafka's OffsetMetadataManager; KIP-98 and KIP-447 (transactions), KIP-211 (expiry), KIP-229 (DeleteGroups),
-KIP-496 (OffsetDelete).
+Source: Kafka's OffsetMetadataManager; KIP-211 (expiry), KIP-229 (DeleteGroups), KIP-496 (OffsetDelete).
 """
-
-from collections.abc import Sequence
 
 from kemu.actors.coordinator.desk import (
     CommitWrite,
     CoordinatorBase,
     DeleteGroupsWrite,
     DeleteJob,
-    MarkerJob,
-    MarkerWrite,
     OffsetsPartition,
     PartitionState,
     RemoveOffsetsWrite,
@@ -36,15 +31,9 @@ from kemu.protocol.messages.group import (
     OffsetDeleteReply,
     OffsetFetch,
     OffsetFetchReply,
-    OffsetToCommit,
     PartitionOutcome,
-    TxnOffsetCommit,
-    TxnOffsetCommitReply,
-    TxnOffsetToCommit,
-    WriteTxnMarkers,
-    WriteTxnMarkersReply,
 )
-from kemu.protocol.messages.records import StoredOffset, group_tombstone, marker_record, offset_record, offset_tombstone
+from kemu.protocol.messages.records import StoredOffset, group_tombstone, offset_record, offset_tombstone
 from kemu.protocol.names import GroupId, TopicPartition
 from kemu.protocol.notes.groups import OffsetCommitted, OffsetRemoved, RequestRefused
 
@@ -72,7 +61,7 @@ class OffsetRequests:
             return
         if group is None:
             group = self._desk.open_group(request.group, partition)
-        error = group.why_no_commit(request.generation, request.member_id, request.instance_id, transactional=False)
+        error = group.why_no_commit(request.generation, request.member_id, request.instance_id)
         if error is not _NONE:
             self._refuse(event, request, error)
             return
@@ -82,28 +71,11 @@ class OffsetRequests:
             expires_at_ms = self._desk.now_ms + request.retention_time_ms
         self._write_commit(event, request, group, expires_at_ms)
 
-    def commit_in_transaction(self, event: Received, request: TxnOffsetCommit, partition: OffsetsPartition) -> None:
-        """Positions that count once the producer's transaction commits."""
-        group = self._desk.groups.get(request.group)
-        if group is None and request.generation >= 0:
-            self._refuse(event, request, ErrorCode.ILLEGAL_GENERATION)
-            return
-        if group is None:
-            group = self._desk.open_group(request.group, partition)
-        error = group.why_no_commit(request.generation, request.member_id, request.instance_id, transactional=True)
-        if error is not _NONE:
-            self._refuse(event, request, error)
-            return
-        self._write_commit(event, request, group, None)
-
-    def _write_commit(
-        self, event: Received, request: OffsetCommit | TxnOffsetCommit, group: Group, expires_at_ms: int | None
-    ) -> None:
+    def _write_commit(self, event: Received, request: OffsetCommit, group: Group, expires_at_ms: int | None) -> None:
         most = self._desk.config.offset_metadata_max_bytes
         values: list[tuple[TopicPartition, StoredOffset]] = []
         refused: dict[int, ErrorCode] = {}
-        rows: Sequence[OffsetToCommit | TxnOffsetToCommit] = request.offsets
-        for place, row in enumerate(rows):
+        for place, row in enumerate(request.offsets):
             metadata = row.metadata or ""
             if len(metadata) > most:
                 refused[place] = ErrorCode.OFFSET_METADATA_TOO_LARGE
@@ -114,14 +86,7 @@ class OffsetRequests:
         if not values:
             self._answer_commit(write, _NONE)
             return
-        producer_id, epoch = None, -1
-        if isinstance(request, TxnOffsetCommit):
-            producer_id, epoch = request.producer_id, request.producer_epoch
-            self._open_transaction(group, request.producer_id)
-        records = [
-            offset_record(group.name, topic, number, value, producer_id, producer_epoch=epoch)
-            for (topic, number), value in values
-        ]
+        records = [offset_record(group.name, topic, number, value) for (topic, number), value in values]
         group.offsets.begin([partition for partition, _ in values])
         self._desk.write(group.partition, tuple(records), write)
 
@@ -134,10 +99,7 @@ class OffsetRequests:
             return
         for position, (partition, value) in enumerate(write.values, base_offset):
             kept = Kept(value, position, request.generation, request.member_id)
-            if isinstance(request, TxnOffsetCommit):
-                self._open_transaction(group, request.producer_id)
-                group.offsets.commit_pending(request.producer_id, partition, kept)
-            elif group.offsets.commit(partition, kept):
+            if group.offsets.commit(partition, kept):
                 self._note_committed(group.name, partition, kept)
         self._answer_commit(write, _NONE)
 
@@ -147,60 +109,11 @@ class OffsetRequests:
             PartitionOutcome(topic=row.topic, partition=row.partition, error=write.refused.get(place, error))
             for place, row in enumerate(request.offsets)
         ]
-        txn = isinstance(request, TxnOffsetCommit)
         for found in dict.fromkeys([row.error for row in rows if row.error is not _NONE]):
-            api = "TxnOffsetCommit" if txn else "OffsetCommit"
-            self._desk.note(RequestRefused(group=request.group, api=api, member_id=request.member_id, error=found))
-        outcomes = tuple(rows)
-        self._desk.reply(
-            write.caller, TxnOffsetCommitReply(outcomes=outcomes) if txn else OffsetCommitReply(outcomes=outcomes)
-        )
-
-    # --- transactions ------------------------------------------------------------------------------------------
-
-    def end_transaction(self, event: Received, request: WriteTxnMarkers) -> None:
-        """Write the marker to every partition led here that holds offsets of this producer."""
-        desk = self._desk
-        led = [p for p in desk.partitions.values() if p.state in (PartitionState.ACTIVE, PartitionState.LOADING)]
-        error = _NONE
-        if not led:
-            error = ErrorCode.NOT_COORDINATOR
-        elif any(partition.state is PartitionState.LOADING for partition in led):
-            error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        concerned = [partition for partition in led if request.producer_id in partition.transactions]
-        job = MarkerJob(caller_of(event))
-        if error is not _NONE or not concerned:
-            job.error = error
-            self._answer_markers(job)
-            return
-        record = marker_record(request.producer_id, request.producer_epoch, request.committed)
-        for partition in concerned:
-            job.running += 1
-            desk.write(partition, (record,), MarkerWrite(job, request.producer_id, request.committed))
-
-    def marker_written(self, partition: OffsetsPartition, write: MarkerWrite, error: ErrorCode) -> None:
-        """The transaction is over in this partition: its offsets count now, or never."""
-        job = write.job
-        if error is _NONE:
-            for name in partition.transactions.pop(write.producer_id, {}):
-                group = partition.groups.get(name)
-                if group is None:
-                    continue
-                for committed, kept in group.offsets.end_transaction(write.producer_id, write.committed):
-                    self._note_committed(name, committed, kept)
-        elif job.error is _NONE:
-            job.error = self._desk.rules.offset_append_errors.get(error, error)
-        job.running -= 1
-        if not job.running:
-            self._answer_markers(job)
-
-    def _answer_markers(self, job: MarkerJob) -> None:
-        if job.error is not _NONE:
-            self._desk.note(RequestRefused(group="", api="WriteTxnMarkers", member_id="", error=job.error))
-        self._desk.reply(job.caller, WriteTxnMarkersReply(error=job.error))
-
-    def _open_transaction(self, group: Group, producer_id: int) -> None:
-        group.partition.transactions.setdefault(producer_id, {})[group.name] = None
+            self._desk.note(
+                RequestRefused(group=request.group, api="OffsetCommit", member_id=request.member_id, error=found)
+            )
+        self._desk.reply(write.caller, OffsetCommitReply(outcomes=tuple(rows)))
 
     # --- fetch -------------------------------------------------------------------------------------------------
 
@@ -222,10 +135,7 @@ class OffsetRequests:
         if group is None:
             return no_offset(topic, number)
         offsets = group.offsets
-        if require_stable and (
-            offsets.waits(partition)
-            or (self._desk.rules.unreplicated_is_unstable and partition in offsets.being_written)
-        ):
+        if require_stable and self._desk.rules.unreplicated_is_unstable and partition in offsets.being_written:
             return no_offset(topic, number, ErrorCode.UNSTABLE_OFFSET_COMMIT)
         kept = offsets.committed.get(partition)
         if kept is None:
@@ -294,7 +204,7 @@ class OffsetRequests:
 
     def _has_nothing_but(self, group: Group, expired: int) -> bool:
         offsets = group.offsets
-        return len(offsets.committed) == expired and not offsets.pending and not offsets.being_written
+        return len(offsets.committed) == expired and not offsets.being_written
 
     def offsets_removed(self, write: RemoveOffsetsWrite, error: ErrorCode, base_offset: int) -> None:
         """The tombstones are in the log: the offsets are gone, and with them the groups that had no more."""
@@ -389,9 +299,7 @@ class OffsetRequests:
 
     # --- small things ------------------------------------------------------------------------------------------
 
-    def _refuse(
-        self, event: Received, request: OffsetCommit | TxnOffsetCommit | OffsetDelete, error: ErrorCode
-    ) -> None:
+    def _refuse(self, event: Received, request: OffsetCommit | OffsetDelete, error: ErrorCode) -> None:
         self._desk.refuse(
             event,
             refusal(request, error, event.version),

@@ -1,6 +1,6 @@
-"""The committed offsets of one group: what is in the log, what waits for a transaction, what is being written.
+"""The committed offsets of one group: what is in the log, and what is being written.
 
-Source: KIP-98 and KIP-447 (transactions), KIP-211 (expiry), Kafka's OffsetMetadataManager.
+Source: KIP-211 (expiry), Kafka's OffsetMetadataManager.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,12 +24,10 @@ class Kept(NamedTuple):
 class GroupOffsets:
     """Keyed by partition, in order of first commit."""
 
-    __slots__ = ("being_written", "committed", "pending")
+    __slots__ = ("being_written", "committed")
 
     def __init__(self) -> None:
         self.committed: dict[TopicPartition, Kept] = {}
-        self.pending: dict[int, dict[TopicPartition, Kept]] = {}
-        """Producer id -> offsets that count once its transaction commits."""
         self.being_written: dict[TopicPartition, int] = {}
         """Partition -> how many appends with an offset of it are under way."""
 
@@ -55,43 +53,21 @@ class GroupOffsets:
         self.committed[partition] = kept
         return True
 
-    def commit_pending(self, producer_id: int, partition: TopicPartition, kept: Kept) -> None:
-        """Take an offset of a transaction from the log."""
-        self.pending.setdefault(producer_id, {})[partition] = kept
-
-    def end_transaction(self, producer_id: int, committed: bool) -> tuple[tuple[TopicPartition, Kept], ...]:
-        """A producer's marker is in the log: what it brought into force."""
-        waited = self.pending.pop(producer_id, {})
-        if not committed:
-            return ()
-        return tuple([(partition, kept) for partition, kept in waited.items() if self.commit(partition, kept)])
-
     def remove(self, partition: TopicPartition, position: int) -> bool:
-        """A tombstone at this position removes what was written before it, pending offsets too."""
-        for producer_id, waiting in tuple(self.pending.items()):
-            if partition in waiting and waiting[partition].position < position:
-                del waiting[partition]
-                if not waiting:
-                    del self.pending[producer_id]
+        """A tombstone at this position removes what was written before it."""
         known = self.committed.get(partition)
         if known is None or known.position >= position:
             return False
         del self.committed[partition]
         return True
 
-    def waits(self, partition: TopicPartition) -> bool:
-        """Whether a transaction holds an offset of this partition."""
-        return any(partition in waiting for waiting in self.pending.values())
-
     def is_empty(self) -> bool:
         """Whether a group can go without leaving offsets behind."""
-        return not (self.committed or self.pending or self.being_written)
+        return not (self.committed or self.being_written)
 
     def everything(self) -> tuple[TopicPartition, ...]:
         """Every partition with an offset of any kind: what a deletion must write tombstones for."""
         found = dict.fromkeys(self.committed)
-        for waiting in self.pending.values():
-            found.update(dict.fromkeys(waiting))
         found.update(dict.fromkeys(self.being_written))
         return tuple(found)
 
@@ -108,7 +84,7 @@ class GroupOffsets:
         """
         found = []
         for partition, kept in self.committed.items():
-            if partition in self.being_written or self.waits(partition):
+            if partition in self.being_written:
                 continue
             since = base(partition, kept.value)
             if since is None:

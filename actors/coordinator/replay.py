@@ -1,7 +1,6 @@
 """What a partition of ``__consumer_offsets`` says, read from its beginning: the state a coordinator starts from.
 
-The last value of each key wins, a tombstone removes; offsets of a transaction wait for its marker, which brings into
-force only what is later in the log than what is already there.
+The last value of each key wins, a tombstone removes.
 
 Source: Kafka's GroupMetadataManager.loadGroupsAndOffsets (scala) and CoordinatorLoaderImpl (java).
 """
@@ -10,7 +9,7 @@ from collections.abc import Sequence
 
 from kemu.actors.coordinator.offsets import GroupOffsets, Kept
 from kemu.actors.machine import Record
-from kemu.protocol.messages.records import GroupMetadata, GroupRecord, MarkerRecord, OffsetRecord, decode_record
+from kemu.protocol.messages.records import GroupMetadata, GroupRecord, OffsetRecord, decode_record
 from kemu.protocol.names import GroupId
 
 
@@ -38,9 +37,6 @@ class Replay:
                     self.metadata[group] = metadata
                 case OffsetRecord() as record:
                     self._take_offset(record, position)
-                case MarkerRecord(producer_id=producer_id, committed=committed):
-                    for offsets in self.offsets.values():
-                        offsets.end_transaction(producer_id, committed)
         return self
 
     def _take_offset(self, record: OffsetRecord, position: int) -> None:
@@ -48,10 +44,8 @@ class Replay:
         partition = (record.topic, record.partition)
         if record.value is None:
             offsets.remove(partition, position)
-        elif record.producer_id is None:
-            offsets.commit(partition, Kept(record.value, position))
         else:
-            offsets.commit_pending(record.producer_id, partition, Kept(record.value, position))
+            offsets.commit(partition, Kept(record.value, position))
 
     def offsets_of(self, group: GroupId) -> GroupOffsets:
         """The offsets of a group, perhaps none."""

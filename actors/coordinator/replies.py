@@ -31,10 +31,6 @@ from kemu.protocol.messages.group import (
     SyncGroup,
     SyncGroupReply,
     TopicPartitions,
-    TxnOffsetCommit,
-    TxnOffsetCommitReply,
-    WriteTxnMarkers,
-    WriteTxnMarkersReply,
 )
 from kemu.protocol.names import MemberId
 
@@ -56,10 +52,6 @@ def refusal(request: Any, error: ErrorCode, version: int) -> Any:
             return LeaveGroupReply(error=error)
         case OffsetCommit():
             return OffsetCommitReply(outcomes=_every(request, error))
-        case TxnOffsetCommit():
-            return TxnOffsetCommitReply(outcomes=_every(request, error))
-        case WriteTxnMarkers():
-            return WriteTxnMarkersReply(error=error)
         case OffsetFetch():
             return fetch_error(version, error, request.topics or ())
         case OffsetDelete():
@@ -112,6 +104,6 @@ def described_error(group: str, error: ErrorCode, state: str = "") -> DescribedG
     return DescribedGroup(error=error, group=group, state=state, protocol_type="", protocol="", members=())
 
 
-def _every(request: OffsetCommit | TxnOffsetCommit, error: ErrorCode) -> tuple[PartitionOutcome, ...]:
+def _every(request: OffsetCommit, error: ErrorCode) -> tuple[PartitionOutcome, ...]:
     rows = [PartitionOutcome(topic=row.topic, partition=row.partition, error=error) for row in request.offsets]
     return tuple(rows)

@@ -201,57 +201,6 @@ class OffsetCommitReply:
 
 
 @struct
-class TxnOffsetToCommit:
-    """As OffsetToCommit; its leader epoch came with v2 of the transactional API."""
-
-    topic: str
-    partition: int
-    offset: int
-    leader_epoch: int = since(2, default=-1, ignorable=True)
-    metadata: str | None = None
-
-
-@message(api_key=28, kind=REQUEST, versions=range(0, 4))
-class TxnOffsetCommit:
-    """Transactional producer -> coordinator: positions that hold once the transaction commits (KIP-98, KIP-447)."""
-
-    transactional_id: str
-    group: str
-    producer_id: int
-    producer_epoch: int
-    generation: int = since(3, default=NO_GENERATION)
-    member_id: str = since(3, default=UNKNOWN_MEMBER)
-    instance_id: str | None = since(3, default=None)
-    offsets: tuple[TxnOffsetToCommit, ...]
-
-
-@message(api_key=28, kind=REPLY, versions=range(0, 4))
-class TxnOffsetCommitReply:
-    """One outcome per partition."""
-
-    outcomes: tuple[PartitionOutcome, ...]
-
-
-@message(api_key=27, kind=REQUEST, versions=range(0, 2))
-class WriteTxnMarkers:
-    """Transaction coordinator -> group coordinator: the transaction of this producer is over.
-
-    Only what the offsets log needs of Kafka's message: one marker, for the offsets partition it arrives at.
-    """
-
-    producer_id: int
-    producer_epoch: int
-    committed: bool
-
-
-@message(api_key=27, kind=REPLY, versions=range(0, 2))
-class WriteTxnMarkersReply:
-    """The marker is in the log, or why not."""
-
-    error: ErrorCode
-
-
-@struct
 class TopicPartitions:
     """A topic and some of its partitions."""
 

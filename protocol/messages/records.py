@@ -12,22 +12,13 @@ offset, 2 the metadata of a group; a null value (tombstone) removes. Layouts of 
 
 Version 4 of both is flexible (compact lengths, tagged fields). Version 3 is written, as by Kafka since 2.3.
 
-Kafka keeps what is transactional about a record in the header of its batch. Records here have no batch, so such a
-record has an EMPTY KEY, and a value of our own that carries the header (version 0)::
-
-    int16 version (0), int16 type, int64 producer_id, int16 producer_epoch
-    type 0 ABORT, 1 COMMIT (the numbers of Kafka's control records): the end of the producer's transaction
-    type 2 PENDING: then key bytes and value nullable bytes: a record that counts once the producer commits
-
-Compaction must keep every record with an empty key.
-
-Source: OffsetCommitKey/Value and GroupMetadataKey/Value, Kafka 3.9; ControlRecordType for the numbers.
+Source: OffsetCommitKey/Value and GroupMetadataKey/Value, Kafka 3.9.
 """
 
 from attrs import frozen
 
 from kemu.protocol.wire.binary import Reader, Writer
-from kemu.protocol.wire.codec import Malformed, UnsupportedVersion
+from kemu.protocol.wire.codec import UnsupportedVersion
 
 OFFSET_KEY_VERSIONS = (0, 1)
 GROUP_KEY_VERSION = 2
@@ -41,10 +32,6 @@ _STATE_TIMESTAMP_SINCE = 2
 _INSTANCE_SINCE = 3
 _REBALANCE_TIMEOUT_SINCE = 1
 _FLEXIBLE_SINCE = 4
-
-TRANSACTIONAL_KEY = b""
-_ABORT, _COMMIT, _PENDING = 0, 1, 2
-_TRANSACTIONAL_VERSION = 0
 
 
 @frozen
@@ -101,26 +88,12 @@ class GroupRecord:
 
 @frozen
 class OffsetRecord:
-    """A partition's committed offset, or None: it is gone.
-
-    With a ``producer_id`` it is pending until that producer's marker.
-    """
+    """A partition's committed offset, or None: it is gone."""
 
     group: str
     topic: str
     partition: int
     value: StoredOffset | None
-    producer_id: int | None = None
-    producer_epoch: int | None = None
-
-
-@frozen
-class MarkerRecord:
-    """The transaction of this producer is over."""
-
-    producer_id: int
-    epoch: int
-    committed: bool
 
 
 def group_record(metadata: GroupMetadata, version: int = WRITTEN_VERSION) -> tuple[bytes, bytes]:
@@ -154,12 +127,10 @@ def offset_record(
     topic: str,
     partition: int,
     value: StoredOffset,
-    producer_id: int | None = None,
     *,
-    producer_epoch: int = -1,
     version: int | None = None,
 ) -> tuple[bytes, bytes]:
-    """Key and value of a committed offset; with a ``producer_id``, of one that waits for this producer's marker.
+    """Key and value of a committed offset.
 
     ``version`` None: 3, or 1 when the value has an expiry (it then loses its leader epoch), as Kafka does.
 
@@ -178,10 +149,7 @@ def offset_record(
     if version == _EXPIRY_VERSION:
         out.int64(-1 if value.expire_timestamp_ms is None else value.expire_timestamp_ms)
     out.end_struct()
-    key = _offset_key(group, topic, partition)
-    if producer_id is None:
-        return key, out.data()
-    return _transactional(_PENDING, producer_id, producer_epoch, key, out.data())
+    return _offset_key(group, topic, partition), out.data()
 
 
 def offset_tombstone(group: str, topic: str, partition: int) -> tuple[bytes, None]:
@@ -189,12 +157,7 @@ def offset_tombstone(group: str, topic: str, partition: int) -> tuple[bytes, Non
     return _offset_key(group, topic, partition), None
 
 
-def marker_record(producer_id: int, epoch: int, committed: bool) -> tuple[bytes, bytes]:
-    """Key (empty) and value of a transaction marker."""
-    return _transactional(_COMMIT if committed else _ABORT, producer_id, epoch)
-
-
-def decode_record(key: bytes, value: bytes | None) -> GroupRecord | OffsetRecord | MarkerRecord | None:
+def decode_record(key: bytes, value: bytes | None) -> GroupRecord | OffsetRecord | None:
     """What a record says; None for a key of a version we do not know, which a loading coordinator skips.
 
     Bytes after the known fields are ignored, as in Kafka.
@@ -203,8 +166,6 @@ def decode_record(key: bytes, value: bytes | None) -> GroupRecord | OffsetRecord
         Malformed: bytes that end inside a field (the error names it), or a null where none may be.
         UnsupportedVersion: a known kind of record whose value has a version we cannot read.
     """
-    if key == TRANSACTIONAL_KEY:
-        return _decode_transactional(value)
     source = Reader(key, "record key")
     version = source.int16("version")
     if version == GROUP_KEY_VERSION:
@@ -232,44 +193,6 @@ def _offset_key(group: str, topic: str, partition: int) -> bytes:
     out.string(topic)
     out.int32(partition)
     return out.data()
-
-
-def _transactional(
-    kind: int, producer_id: int, epoch: int, key: bytes | None = None, value: bytes | None = None
-) -> tuple[bytes, bytes]:
-    out = Writer("transactional record")
-    out.int16(_TRANSACTIONAL_VERSION)
-    out.int16(kind)
-    out.int64(producer_id)
-    out.int16(epoch)
-    if kind == _PENDING:
-        assert key, "a pending record has a key of its own"
-        out.blob(key)
-        out.blob(value)
-    return TRANSACTIONAL_KEY, out.data()
-
-
-def _decode_transactional(value: bytes | None) -> OffsetRecord | MarkerRecord | None:
-    if value is None:
-        raise Malformed("transactional record: the key is empty and there is no value")
-    source = Reader(value, "transactional record")
-    version = source.int16("version")
-    if version != _TRANSACTIONAL_VERSION:
-        raise UnsupportedVersion(f"transactional record v{version}: supported is v{_TRANSACTIONAL_VERSION}")
-    kind, producer_id, epoch = source.int16("type"), source.int64("producer_id"), source.int16("producer_epoch")
-    if kind in (_ABORT, _COMMIT):
-        return MarkerRecord(producer_id, epoch, kind == _COMMIT)
-    if kind != _PENDING:
-        raise Malformed(f"transactional record.type: {kind} is none of 0 (abort), 1 (commit), 2 (pending)")
-    key, inner = source.blob("key"), source.nullable_blob("value")
-    if key == TRANSACTIONAL_KEY:
-        raise Malformed("transactional record.key: empty inside a pending record")
-    record = decode_record(key, inner)
-    if record is None:
-        return None
-    if not isinstance(record, OffsetRecord):
-        raise Malformed(f"transactional record: only offsets can be pending, not {type(record).__name__}")
-    return OffsetRecord(record.group, record.topic, record.partition, record.value, producer_id, epoch)
 
 
 def _begin(schema: str, version: int) -> Writer:

@@ -11,20 +11,18 @@ from kemu.protocol.messages.records import (
     HIGHEST_VERSION,
     GroupMetadata,
     GroupRecord,
-    MarkerRecord,
     OffsetRecord,
     StoredMember,
     StoredOffset,
     decode_record,
     group_record,
     group_tombstone,
-    marker_record,
     offset_record,
     offset_tombstone,
 )
 from kemu.protocol.wire.codec import CodecError, Malformed, UnsupportedVersion
 from tests.protocol.vectors import examples
-from tests.strategies import GROUPS, INT32, INT64, STORED_OFFSETS, TEXT
+from tests.strategies import GROUPS, INT32, STORED_OFFSETS, TEXT
 
 VERSIONS = range(HIGHEST_VERSION + 1)
 MEMBER = StoredMember("m1", "i1", "c", "/h", 60_000, 10_000, b"\x01\x02", b"\x03")
@@ -142,25 +140,6 @@ def test_an_offset_is_written_as_v3_and_one_with_an_expiry_as_v1():
     assert (value[:2], expiring[:2]) == (b"\x00\x03", b"\x00\x01")
 
 
-@given(INT64, st.integers(-1, 2**15 - 1), st.booleans())
-def test_a_marker_survives_the_round_trip_under_an_empty_key(producer_id: int, epoch: int, committed: bool):
-    """The empty key keeps markers apart from every record of Kafka's."""
-    key, value = marker_record(producer_id, epoch, committed)
-    assert key == b""
-    assert decode_record(key, value) == MarkerRecord(producer_id, epoch, committed)
-
-
-@given(STORED_OFFSETS, INT64, st.integers(-1, 2**15 - 1))
-def test_a_pending_offset_survives_the_round_trip_with_its_producer(offset: StoredOffset, producer_id: int, epoch: int):
-    """It must not be taken for a committed one: its own key is inside the value."""
-    version = 3 if offset.expire_timestamp_ms is None else 1
-    key, value = offset_record("g", "t", 1, offset, producer_id, producer_epoch=epoch)
-    assert key == b""
-    assert decode_record(key, value) == OffsetRecord(
-        "g", "t", 1, offset_as_written(offset, version), producer_id, epoch
-    )
-
-
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -169,8 +148,6 @@ def test_a_pending_offset_survives_the_round_trip_with_its_producer(offset: Stor
             pytest.param(*offset_record("g", "t", 1, OFFSET, version=version), id=f"offset-v{version}")
             for version in VERSIONS
         ],
-        pytest.param(*offset_record("g", "t", 1, OFFSET, 9), id="pending"),
-        pytest.param(*marker_record(9, 1, True), id="marker"),
     ],
 )
 def test_a_record_cut_anywhere_is_malformed(key: bytes, value: bytes):
@@ -214,22 +191,6 @@ def test_a_value_of_an_unknown_version_is_refused(key: bytes, version: int):
         offset_record("g", "t", 0, OFFSET, version=version)
 
 
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [
-        (None, "there is no value"),
-        ("0001", "transactional record v1"),
-        ("0000 0007 0000000000000009 0001", "type: 7 is none of"),
-        ("0000 0002 0000000000000009 0001 00000000 ffffffff", "key: empty inside a pending record"),
-        ("0000 0002 0000000000000009 0001 00000005 0002000167 ffffffff", "only offsets can be pending"),
-    ],
-)
-def test_an_empty_key_with_anything_but_a_transactional_value_is_refused(value: str | None, said: str):
-    """An empty key is ours alone."""
-    with pytest.raises(CodecError, match=said):
-        decode_record(b"", None if value is None else bytes.fromhex(value))
-
-
 @given(st.binary(max_size=60), st.none() | st.binary(max_size=120))
 def test_any_bytes_give_a_whole_record_or_a_codec_error(key: bytes, value: bytes | None):
     """Nothing else escapes, whatever a disk holds."""
@@ -237,4 +198,4 @@ def test_any_bytes_give_a_whole_record_or_a_codec_error(key: bytes, value: bytes
         record = decode_record(key, value)
     except CodecError:
         return
-    assert record is None or isinstance(record, GroupRecord | OffsetRecord | MarkerRecord)
+    assert record is None or isinstance(record, GroupRecord | OffsetRecord)

@@ -39,8 +39,6 @@ from kemu.protocol.messages.group import (
     OffsetToCommit,
     SyncGroup,
     TopicPartitions,
-    TxnOffsetCommit,
-    TxnOffsetToCommit,
 )
 from kemu.protocol.messages.member import Subscription, encode_subscription
 from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER, offsets_partition_of
@@ -51,7 +49,7 @@ SESSION_MS = 10_000
 REBALANCE_MS = 60_000
 DELAY_MS = 3_000
 NEW_MEMBER_MS = 300_000
-LATEST = {JoinGroup: 9, SyncGroup: 5, Heartbeat: 4, LeaveGroup: 5, OffsetCommit: 9, OffsetFetch: 7, TxnOffsetCommit: 3}
+LATEST = {JoinGroup: 9, SyncGroup: 5, Heartbeat: 4, LeaveGroup: 5, OffsetCommit: 9, OffsetFetch: 7}
 US = 1_000
 
 
@@ -389,31 +387,6 @@ class Bench:
         """The outcome of a commit of one partition."""
         (outcome,) = self.commit(client, **how).reply.outcomes
         return ErrorCode(outcome.error)
-
-    def txn_commit(
-        self,
-        producer_id: int,
-        offset: int = 1,
-        *,
-        member_id: str = UNKNOWN_MEMBER,
-        generation: int = NO_GENERATION,
-        instance: str | None = None,
-        topic: str = "t",
-        partition: int = 0,
-        group: str = GROUP,
-    ) -> Ask:
-        """A TxnOffsetCommit of one partition."""
-        request = TxnOffsetCommit(
-            transactional_id=f"txn{producer_id}",
-            group=group,
-            producer_id=producer_id,
-            producer_epoch=0,
-            generation=generation,
-            member_id=member_id,
-            instance_id=instance,
-            offsets=(TxnOffsetToCommit(topic=topic, partition=partition, offset=offset),),
-        )
-        return self.ask(f"p{producer_id}", request)
 
     def fetch(
         self, *partitions: tuple[str, int], group: str = GROUP, stable: bool = False, version: int = 7

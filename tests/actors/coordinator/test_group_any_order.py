@@ -18,7 +18,7 @@ from kemu.actors.coordinator.replay import replay
 from kemu.actors.coordinator.state import COMPLETING, DEAD, EMPTY, MAY_FOLLOW, PREPARING, STABLE, GroupState
 from kemu.actors.machine import Caller
 from kemu.protocol.errors import ErrorCode as E
-from kemu.protocol.messages.group import DeleteGroups, LeavingMember, OffsetDelete, TopicPartitions, WriteTxnMarkers
+from kemu.protocol.messages.group import DeleteGroups, LeavingMember, OffsetDelete, TopicPartitions
 from kemu.protocol.notes.groups import GroupBecame
 from tests.actors.coordinator.coordinator_harness import GROUP, Ask, Bench, metadata
 
@@ -186,16 +186,6 @@ class AnyOrder(RuleBasedStateMachine):
         )
         self.bench.commit(client.name, offset, partition=partition, **ids)
 
-    @rule(producer=st.integers(1, 2), partition=st.integers(0, 2), offset=st.integers(0, 99))
-    def commits_in_a_transaction(self, producer: int, partition: int, offset: int) -> None:
-        """An offset that waits for a marker."""
-        self.bench.txn_commit(producer, offset, partition=partition)
-
-    @rule(producer=st.integers(1, 2), committed=st.booleans())
-    def ends_a_transaction(self, producer: int, committed: bool) -> None:
-        """A marker."""
-        self.bench.ask("txn", WriteTxnMarkers(producer_id=producer, producer_epoch=0, committed=committed))
-
     @rule(partition=st.integers(0, 2), whole_group=st.booleans())
     def deletes(self, partition: int, whole_group: bool) -> None:
         """A tool deletes an offset or the group."""
@@ -330,8 +320,6 @@ class AnyOrder(RuleBasedStateMachine):
         assert {tp: (k.value, k.position) for tp, k in kept.items()} == {
             tp: (k.value, k.position) for tp, k in offsets.committed.items()
         }
-        pending = {} if group is None else group.offsets.pending
-        assert {p: list(rows) for p, rows in pending.items()} == {p: list(r) for p, r in offsets.pending.items()}
         if group is None or self.failed_write or group.state not in (STABLE, EMPTY):
             return
         stored, known = found.metadata.get(GROUP), group.metadata()
@@ -359,8 +347,8 @@ class AnyOrder(RuleBasedStateMachine):
         """Every session, new member's and pending id's time runs out; nobody is left waiting."""
         self.bench.advance(3 * 3_600_000)
         assert not self.parked
-        assert GROUP not in self.bench.coordinator.groups or self.bench.group.offsets.pending
-        waiting = [ask for ask in self.bench.asks if ask.client in ("admin", "txn") and ask.reply is None]
+        assert GROUP not in self.bench.coordinator.groups
+        waiting = [ask for ask in self.bench.asks if ask.client == "admin" and ask.reply is None]
         assert not [ask for ask in waiting if ask.request_id > self.bench.life_began]
 
     def behave(self) -> None:

@@ -15,7 +15,6 @@ from kemu.protocol.messages.group import (
     ListGroups,
     OffsetDelete,
     TopicPartitions,
-    WriteTxnMarkers,
 )
 from kemu.protocol.messages.records import (
     GroupMetadata,
@@ -23,7 +22,6 @@ from kemu.protocol.messages.records import (
     StoredOffset,
     group_record,
     group_tombstone,
-    marker_record,
     offset_record,
     offset_tombstone,
 )
@@ -147,20 +145,6 @@ def test_an_unparseable_subscription_does_not_prevent_loading() -> None:
 
     assert bench.heartbeat("c", "a", 7) is E.NONE
     assert bench.group.subscribed_topics() is None
-
-
-@pytest.mark.parametrize("committed", [True, False, None])
-def test_a_transaction_is_loaded_up_to_where_it_was(committed: bool | None) -> None:
-    """Section 1.15: txn offsets stay pending until their commit/abort marker."""
-    records = [offset_record(GROUP, "t", 0, StoredOffset(9, -1, "", 0), 5, producer_epoch=0)]
-    if committed is not None:
-        records.append(marker_record(5, 0, committed))
-    bench = loaded(*records)
-
-    assert (bench.committed() if GROUP in bench.coordinator.groups else -1) == (9 if committed else -1)
-    if committed is None:
-        bench.ask("txn", WriteTxnMarkers(producer_id=5, producer_epoch=0, committed=True))
-        assert bench.committed() == 9
 
 
 def test_a_log_that_cannot_be_read_leaves_the_partition_without_a_coordinator() -> None:
@@ -289,22 +273,20 @@ def test_an_unload_ends_every_write_under_way_with_not_coordinator() -> None:
     formed = bench.stable_group("c1")
     bench.lead("grp")
     bench.commit("x", 1, group="grp")
-    bench.txn_commit(5, 2, group="grp")
     bench.hold_appends = True
     commit = bench.commit("c1", 5, member_id=formed.leader, generation=1)
     leave = bench.leave("c1", LeavingMember(member_id=formed.leader))
     remove = bench.ask("a", OffsetDelete(group="grp", topics=(TopicPartitions(topic="t", partitions=(0,)),)))
-    marker = bench.ask("a", WriteTxnMarkers(producer_id=5, producer_epoch=0, committed=True))
     delete = bench.ask("a", DeleteGroups(groups=("grp", GROUP)))
-    asks = (commit, leave, remove, marker, delete)
-    assert [ask.reply for ask in asks] == [None] * 5
+    asks = (commit, leave, remove, delete)
+    assert [ask.reply for ask in asks] == [None] * 4
 
     bench.resign()
     bench.resign("grp")
     bench.release()
 
     assert commit.reply.outcomes[0].error is E.NOT_COORDINATOR
-    assert {ask.error for ask in (leave, remove, marker)} == {E.NOT_COORDINATOR}
+    assert {ask.error for ask in (leave, remove)} == {E.NOT_COORDINATOR}
     assert {row.error for row in delete.reply.outcomes} == {E.NOT_COORDINATOR}
 
 
@@ -343,7 +325,6 @@ def test_a_resignation_during_a_load_stops_it() -> None:
 def all_requests(bench: Bench, group: str = GROUP) -> dict[str, object]:
     """The error of every API that names a group."""
     commit = bench.commit("c1", group=group).reply
-    txn = bench.txn_commit(1, group=group).reply
     describe = bench.ask("c1", DescribeGroups(groups=(group,)), 5).reply
     delete = bench.ask("c1", DeleteGroups(groups=(group,))).reply
     offsets = OffsetDelete(group=group, topics=(TopicPartitions(topic="t", partitions=(0,)),))
@@ -353,7 +334,6 @@ def all_requests(bench: Bench, group: str = GROUP) -> dict[str, object]:
         "Heartbeat": bench.heartbeat("c1", "m", 1, group=group),
         "LeaveGroup": bench.leave("c1", LeavingMember(member_id="m"), group=group).error,
         "OffsetCommit": None if commit is None else commit.outcomes[0].error,
-        "TxnOffsetCommit": None if txn is None else txn.outcomes[0].error,
         "OffsetDelete": bench.ask("c1", offsets).error,
         "DescribeGroups": describe.groups[0].error,
         "DeleteGroups": delete.outcomes[0].error,
@@ -369,7 +349,7 @@ def test_the_empty_group_id_is_for_offsets_and_tools_only() -> None:
 
     errors = all_requests(bench, "")
 
-    named = ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetDelete", "TxnOffsetCommit")
+    named = ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetDelete")
     assert {api: errors[api] for api in named} == dict.fromkeys(named, E.INVALID_GROUP_ID)
     assert (errors["OffsetCommit"], errors["DescribeGroups"], errors["DeleteGroups"]) == (E.NONE, E.NONE, E.NONE)
 
@@ -382,8 +362,6 @@ def test_a_coordinator_that_has_not_started_is_not_available() -> None:
 
     assert errors == dict.fromkeys(errors, E.COORDINATOR_NOT_AVAILABLE)
     assert bench.ask("c1", ListGroups()).error is E.COORDINATOR_NOT_AVAILABLE
-    marker = WriteTxnMarkers(producer_id=1, producer_epoch=0, committed=True)
-    assert bench.ask("c1", marker).error is E.COORDINATOR_NOT_AVAILABLE
 
 
 @pytest.mark.parametrize(("kind", "rules"), [("java", JAVA), ("scala", SCALA)])
@@ -694,7 +672,7 @@ def test_scala_writes_no_tombstone_for_a_group_without_a_generation() -> None:
 
 @pytest.mark.parametrize(("kind", "error"), [("java", E.NONE), ("scala", E.UNSTABLE_OFFSET_COMMIT)])
 def test_a_commit_that_is_being_written_is_unstable_only_in_scala(kind: str, error: E) -> None:
-    """Section 1.14: requireStable and a pending (txn, or Scala also un-replicated) offset -> 88."""
+    """Section 1.14: requireStable and an offset that is not replicated yet -> 88."""
     bench = Bench(coordinator_kind=kind)
     bench.commit("c1", 1)
     bench.hold_appends = True

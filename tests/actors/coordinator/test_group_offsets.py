@@ -1,8 +1,8 @@
-"""Offsets at the coordinator: who may commit, what fetch shows, transactions, deletion, expiry."""
+"""Offsets at the coordinator: who may commit, what fetch shows, deletion, expiry."""
 
 import pytest
 
-from kemu.actors.coordinator.state import COMPLETING, EMPTY, PREPARING, STABLE
+from kemu.actors.coordinator.state import EMPTY, PREPARING, STABLE
 from kemu.protocol.errors import ErrorCode as E
 from kemu.protocol.messages.group import (
     DeleteGroups,
@@ -12,7 +12,6 @@ from kemu.protocol.messages.group import (
     OffsetFetch,
     OffsetToCommit,
     TopicPartitions,
-    WriteTxnMarkers,
 )
 from kemu.protocol.messages.records import OffsetRecord, decode_record, group_tombstone
 from kemu.protocol.names import offsets_partition_of
@@ -29,11 +28,6 @@ def completing(bench: Bench, *clients: str, **how: object) -> dict[str, str]:
     joins = {client: bench.join_twice(client, **how) for client in clients}
     bench.until_answered(*joins.values())
     return {client: join.reply.member_id for client, join in joins.items()}
-
-
-def txn_outcomes(ask: Ask) -> list[E]:
-    """The outcomes of a TxnOffsetCommit."""
-    return [E(outcome.error) for outcome in ask.reply.outcomes]
 
 
 # --- commit --------------------------------------------------------------------------------------------------------
@@ -61,8 +55,7 @@ def test_a_commit_without_a_generation_creates_a_simple_group() -> None:
 
 
 @scenario("S088")
-@pytest.mark.parametrize("transactional", [False, True])
-def test_who_may_commit(transactional: bool) -> None:
+def test_who_may_commit() -> None:
     """S088 testValidateOffsetCommit."""
     bench = Bench()
     formed = bench.stable_group("c1", static=True)
@@ -70,9 +63,9 @@ def test_who_may_commit(transactional: bool) -> None:
     group = bench.group
 
     def check(generation: int, member_id: str = "", instance: str | None = None) -> E:
-        return group.why_no_commit(generation, member_id, instance, transactional=transactional)
+        return group.why_no_commit(generation, member_id, instance)
 
-    assert check(-1) is (E.NONE if transactional else E.UNKNOWN_MEMBER_ID)
+    assert check(-1) is E.UNKNOWN_MEMBER_ID
     assert check(1, old) is E.NONE
     assert check(1, old, "i-c1") is E.NONE
     assert check(2, old, "i-c1") is E.ILLEGAL_GENERATION
@@ -206,106 +199,6 @@ def test_before_v2_a_fetch_error_is_that_of_every_partition() -> None:
     assert (new.error, new.offsets) == (E.NOT_COORDINATOR, ())
 
 
-# --- transactions --------------------------------------------------------------------------------------------------
-
-
-@scenario("S091")
-def test_a_transactional_commit_honours_the_ids_it_is_given() -> None:
-    """S091 testTxnCommitOffsetWithFencedInstanceId; KIP-447."""
-    bench = Bench()
-    formed = bench.stable_group("c1", static=True)
-
-    def outcome(**ids: object) -> E:
-        (error,) = txn_outcomes(bench.txn_commit(1, **ids))
-        return error
-
-    assert outcome(member_id="ghost", instance="i-c1", generation=1) is E.FENCED_INSTANCE_ID
-    assert outcome(member_id="ghost", generation=1) is E.UNKNOWN_MEMBER_ID
-    assert outcome(member_id=formed.leader, instance="i-c1", generation=9) is E.ILLEGAL_GENERATION
-    assert outcome(member_id=formed.leader, instance="i-c1", generation=1) is E.NONE
-
-
-def test_a_transactional_commit_is_not_held_up_by_a_rebalance_or_missing_ids() -> None:
-    """Section 1.14: no ids at all -> accepted in any state but Dead; CompletingRebalance is accepted."""
-    bench = Bench()
-    ids = completing(bench, "c1")
-    assert bench.group.state is COMPLETING
-
-    assert txn_outcomes(bench.txn_commit(1)) == [E.NONE]
-    assert txn_outcomes(bench.txn_commit(1, member_id=ids["c1"], generation=1)) == [E.NONE]
-    assert txn_outcomes(bench.txn_commit(1, group="g", generation=4)) == [E.UNKNOWN_MEMBER_ID]
-
-
-def test_a_transactional_commit_to_a_missing_group() -> None:
-    """Section 1.14: group missing with generation >= 0 -> 22; without it a simple group is created."""
-    bench = Bench()
-
-    assert txn_outcomes(bench.txn_commit(1, generation=0)) == [E.ILLEGAL_GENERATION]
-    assert txn_outcomes(bench.txn_commit(1)) == [E.NONE]
-    assert bench.group.state is EMPTY
-
-
-@pytest.mark.parametrize("committed", [True, False])
-def test_offsets_of_a_transaction_wait_for_its_marker(committed: bool) -> None:
-    """Sections 1.14 and 1.15: pending until the commit/abort marker; require_stable -> 88 meanwhile."""
-    bench = Bench()
-    bench.commit("c1", 1)
-    bench.txn_commit(5, 9)
-    assert bench.committed() == 1
-    (unstable,) = bench.fetch(("t", 0), stable=True).values()
-    assert (unstable.error, unstable.offset) == (E.UNSTABLE_OFFSET_COMMIT, -1)
-
-    marker = bench.ask("txn", WriteTxnMarkers(producer_id=5, producer_epoch=0, committed=committed))
-
-    assert marker.error is E.NONE
-    assert bench.committed() == (9 if committed else 1)
-    (stable,) = bench.fetch(("t", 0), stable=True).values()
-    assert stable.error is E.NONE
-    assert [note.offset for note in bench.noted(OffsetCommitted)] == ([1, 9] if committed else [1])
-
-
-def test_a_transaction_only_replaces_an_offset_that_is_older_in_the_log() -> None:
-    """Section 1.15: a txn commit only replaces an offset whose log position is older."""
-    bench = Bench()
-    bench.txn_commit(5, 9)
-    bench.commit("c1", 1)
-
-    bench.ask("txn", WriteTxnMarkers(producer_id=5, producer_epoch=0, committed=True))
-
-    assert bench.committed() == 1
-
-
-def test_a_marker_for_a_producer_without_offsets_here_is_answered_at_once() -> None:
-    """Nothing to end: nothing is written."""
-    bench = Bench()
-
-    assert bench.ask("txn", WriteTxnMarkers(producer_id=5, producer_epoch=0, committed=True)).error is E.NONE
-    assert bench.log() == []
-
-
-@pytest.mark.parametrize(("load_us", "error"), [(1, E.COORDINATOR_LOAD_IN_PROGRESS), (None, E.NOT_COORDINATOR)])
-def test_a_marker_needs_the_partition(load_us: int | None, error: E) -> None:
-    """Section 1.3 for WriteTxnMarkers."""
-    bench = Bench(lead=False)
-    if load_us is not None:
-        bench.lead(GROUP, load_us=load_us)
-
-    assert bench.ask("txn", WriteTxnMarkers(producer_id=5, producer_epoch=0, committed=True)).error is error
-
-
-def test_a_marker_that_could_not_be_written_leaves_the_transaction_open() -> None:
-    """Records first: without the marker in the log nothing is decided."""
-    bench = Bench()
-    bench.txn_commit(5, 9)
-    bench.append_errors = [E.NOT_ENOUGH_REPLICAS]
-    request = WriteTxnMarkers(producer_id=5, producer_epoch=0, committed=True)
-
-    assert bench.ask("txn", request).error is E.COORDINATOR_NOT_AVAILABLE
-    assert bench.committed() == -1
-    assert bench.ask("txn", request).error is E.NONE
-    assert bench.committed() == 9
-
-
 # --- OffsetDelete --------------------------------------------------------------------------------------------------
 
 
@@ -362,18 +255,6 @@ def test_an_offset_delete_that_cannot_be_written_deletes_nothing() -> None:
 
     assert offset_delete(bench, "t").error is E.COORDINATOR_NOT_AVAILABLE
     assert bench.committed() == 5
-
-
-def test_an_offset_delete_takes_a_pending_offset_with_it() -> None:
-    """Section 1.15: a tombstone removes what was written before it, the transaction's offset too."""
-    bench = Bench()
-    bench.commit("c1", 5)
-    bench.txn_commit(3, 9)
-
-    offset_delete(bench, "t")
-    bench.ask("txn", WriteTxnMarkers(producer_id=3, producer_epoch=0, committed=True))
-
-    assert bench.committed() == -1
 
 
 # --- DeleteGroups --------------------------------------------------------------------------------------------------
@@ -558,19 +439,6 @@ def test_nothing_expires_while_a_group_rebalances() -> None:
     bench.advance(RETENTION_MS + MINUTE_MS)
 
     assert (bench.group.state, bench.committed("gone")) == (PREPARING, 5)
-
-
-def test_an_offset_that_waits_for_a_transaction_does_not_expire() -> None:
-    """Section 1.15: offsets with pending (txn) commits never expire."""
-    bench = expiring()
-    bench.commit("c1", 1)
-    bench.txn_commit(5, 2)
-
-    bench.advance(3 * RETENTION_MS)
-
-    assert bench.committed() == 1
-    bench.ask("txn", WriteTxnMarkers(producer_id=5, producer_epoch=0, committed=True))
-    assert bench.committed() == 2
 
 
 @pytest.mark.parametrize("version", [2, 4])
