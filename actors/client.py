@@ -1,4 +1,4 @@
-"""What every client has: requests in flight, their time-outs, broken connections, and a moment to look again.
+"""Requests in flight, their time-outs, broken connections and back-off: once, for everything that asks others.
 
 Requests are hot (a heartbeat or a fetch is one), so a request costs a dictionary entry and no timer: one timer watches
 the earliest deadline. A request that is not answered in time closes its connection, and a connection that breaks fails
@@ -8,13 +8,11 @@ all requests in flight on it. Source: Kafka's ``NetworkClient``.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from kemu.actors.machine import Chance, Machine, Received
+from kemu.actors.machine import Chance, Machine, Received, TimerKey
 from kemu.protocol.names import ActorName
 
-DEADLINE = ("deadline",)
+DEADLINE: TimerKey = ("deadline",)
 """Fires at the earliest deadline of a request in flight, or before it."""
-WAKE = ("wake",)
-"""Fires when the polling thread has to look again (a backoff or an interval is over)."""
 
 _MAX_EXPONENT = 20
 
@@ -41,19 +39,52 @@ class InFlight(NamedTuple):
     context: Any
 
 
-class Client(Machine):
-    """Base of machines that send requests. Subclasses pass on replies, LinkDown, and the timers DEADLINE and WAKE."""
+class Client:
+    """What a machine asks others through. A machine owns one, or one per part that asks; the parts share them.
 
-    def __init__(self, name: ActorName, *, request_timeout_us: int, reconnect: Backoff, chance: Chance) -> None:
-        super().__init__(name)
-        self.chance = chance
-        self.awake = False
-        """Something happened that the polling thread should look at."""
-        self.in_flight: dict[int, InFlight] = {}
+    A machine uses it so::
+
+        self.client = Client(self, request_timeout_us=..., reconnect=Backoff(...), chance=chance)
+        ...
+        case Received():                 # a reply (requests of others are matched before it)
+            self.client.reply_arrived(event)
+        case TimerFired(key=key) if key == DEADLINE:
+            self.client.deadline_passed()
+        case LinkDown(peer=peer):
+            self.client.connection_broke(peer, "disconnected")
+
+    and then, anywhere in the machine or its parts, ``client.call(to, message, version, answered, failed, context)``:
+    exactly one of ``answered(reply, context)`` and ``failed(why, context)`` follows, in a later step, unless the client
+    was told to forget the request. Asking again is up to the caller: ``available_at(peer)`` says from when on.
+
+    Args:
+        machine: the machine that steps; requests, hang-ups and the timer are its effects.
+        request_timeout_us: how long to wait for an answer, for calls that do not say.
+        reconnect: how long to stay away from a peer whose connection broke; it grows until the peer answers again.
+        chance: the machine's stream, for the jitter of ``reconnect``.
+        link_lost: called as ``link_lost(peer, why)`` before the requests in flight to a broken peer fail.
+        deadline: the key of its timer; several clients of one machine have several. Request ids are the machine's, so
+            each of them can be offered every reply: ``reply_arrived`` says whether it was waited for.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        *,
+        request_timeout_us: int,
+        reconnect: Backoff,
+        chance: Chance,
+        link_lost: Callable[[ActorName, str], None] | None = None,
+        deadline: TimerKey = DEADLINE,
+    ) -> None:
+        self._machine = machine
+        self._chance = chance
         self._request_timeout_us = request_timeout_us
-        self._watching_until_us = 0
-        self._wake_us = 0
         self._reconnect = reconnect
+        self._link_lost = link_lost
+        self._deadline = deadline
+        self.in_flight: dict[int, InFlight] = {}
+        self._watching_until_us = 0
         self._broken: dict[ActorName, tuple[int, int]] = {}
         """Peer -> (failures in a row, no connection before)."""
 
@@ -70,46 +101,54 @@ class Client(Machine):
         timeout_us: int = 0,
     ) -> None:
         """Send a request: ``answered(reply, context)`` or ``failed(why, context)`` is called, exactly once."""
-        deadline_us = self.now_us + (timeout_us or self._request_timeout_us)
-        self.in_flight[self.request(to, message, version)] = InFlight(to, deadline_us, answered, failed, context)
+        machine = self._machine
+        deadline_us = machine.now_us + (timeout_us or self._request_timeout_us)
+        self.in_flight[machine.request(to, message, version)] = InFlight(to, deadline_us, answered, failed, context)
         if deadline_us < self._watching_until_us or not self._watching_until_us:
             self._watch(deadline_us)
 
-    def reply_arrived(self, event: Received) -> None:
-        """Give a reply to whom it is for; one that nobody waits for any more is dropped."""
+    def reply_arrived(self, event: Received) -> bool:
+        """Give a reply to whom it is for; False, and dropped, if nobody waits for it (any more)."""
         flight = self.in_flight.pop(event.request_id, None)
         if flight is None:
-            return
+            return False
         if self._broken:
             self._broken.pop(flight.peer, None)
         flight.answered(event.message, flight.context)
+        return True
+
+    def awaits(self, peer: ActorName) -> bool:
+        """Whether a request to this peer is in flight."""
+        return any(flight.peer == peer for flight in self.in_flight.values())
 
     def deadline_passed(self) -> None:
-        """Close the connections whose requests are overdue, then watch the next deadline."""
+        """Its timer fired: close the connections whose requests are overdue, then watch the next deadline."""
         self._watching_until_us = 0
-        overdue = [flight.peer for flight in self.in_flight.values() if flight.deadline_us <= self.now_us]
+        now_us = self._machine.now_us
+        overdue = [flight.peer for flight in self.in_flight.values() if flight.deadline_us <= now_us]
         for peer in dict.fromkeys(overdue):
-            self.hang_up(peer)
+            self._machine.hang_up(peer)
             self.connection_broke(peer, "request timed out")
         if self.in_flight:
             self._watch(min(flight.deadline_us for flight in self.in_flight.values()))
 
     def _watch(self, deadline_us: int) -> None:
         self._watching_until_us = deadline_us
-        self.start_timer(DEADLINE, deadline_us - self.now_us)
+        self._machine.start_timer(self._deadline, deadline_us - self._machine.now_us)
 
     # --- connections -------------------------------------------------------------------------------------------
 
     def connection_broke(self, peer: ActorName, why: str) -> None:
         """Fail what was in flight to ``peer`` and stay away from it for a while."""
         failures = self._broken.get(peer, (0, 0))[0] + 1
-        self._broken[peer] = failures, self.now_us + self._reconnect.after(failures, self.chance)
-        self.link_lost(peer, why)
+        self._broken[peer] = failures, self._machine.now_us + self._reconnect.after(failures, self._chance)
+        if self._link_lost is not None:
+            self._link_lost(peer, why)
         self.fail_requests(peer, why)
 
     def drop_connection(self, peer: ActorName, why: str) -> None:
         """Hang up on purpose; what was in flight fails."""
-        self.hang_up(peer)
+        self._machine.hang_up(peer)
         self.fail_requests(peer, why)
 
     def fail_requests(self, peer: ActorName, why: str) -> None:
@@ -119,26 +158,19 @@ class Client(Machine):
             if flight is not None:
                 flight.failed(why, flight.context)
 
+    def forget(self, peer: ActorName) -> None:
+        """Hang up on purpose; whoever waited for an answer is not told, and nothing keeps us away from it."""
+        self._machine.hang_up(peer)
+        self._broken.pop(peer, None)
+        for request_id in [number for number, flight in self.in_flight.items() if flight.peer == peer]:
+            del self.in_flight[request_id]
+
     def available_at(self, peer: ActorName) -> int:
         """Since when, or from when on, a connection to ``peer`` may be opened (us)."""
         return self._broken[peer][1] if peer in self._broken else 0
 
-    def link_lost(self, peer: ActorName, why: str) -> None:
-        """Called before the requests to ``peer`` fail."""
-
-    # --- the polling thread ------------------------------------------------------------------------------------
-
-    def wake(self) -> None:
-        """Let the polling thread look again in this step, as soon as it is free."""
-        self.awake = True
-
-    def wake_at(self, at_us: int) -> None:
-        """Let it look again at this time. One timer serves all: the earliest wins, later ones are asked for again."""
-        if at_us < self._wake_us or not self._wake_us:
-            self._wake_us = at_us
-            self.start_timer(WAKE, at_us - self.now_us)
-
-    def wake_fired(self) -> None:
-        """WAKE fired."""
-        self._wake_us = 0
-        self.awake = True
+    def close(self) -> None:
+        """Hang up on everybody that owes an answer; nobody is told. What follows is the machine's to stop."""
+        for peer in dict.fromkeys(flight.peer for flight in self.in_flight.values()):
+            self._machine.hang_up(peer)
+        self.in_flight.clear()

@@ -23,7 +23,7 @@ from kemu.actors.broker.partition import produced
 from kemu.actors.broker.replica import Replica, Role
 from kemu.actors.broker.replica_log import JOURNALS, restored
 from kemu.actors.broker.view import cached, topics_after
-from kemu.actors.client import DEADLINE, WAKE
+from kemu.actors.client import DEADLINE
 from kemu.actors.machine import Appended, Event, LinkDown, Loaded, Received, Record, TimerFired, TimerKey, Told
 from kemu.protocol.commands import AnswerNext, Close, Start
 from kemu.protocol.errors import ErrorCode
@@ -68,7 +68,7 @@ class ReplicatedBroker(LeadingBroker):
             case Received(message=Fetch(replica_id=replica_id)):
                 self._fetch(event, replica_id)
             case Received(message=FetchReply()):
-                self.reply_arrived(event)  # as any reply below, and half of all that arrives
+                self.client.reply_arrived(event)  # as any reply below, and half of all that arrives
             case Received(message=Produce()):
                 self._produce(event)
             case Appended(token=token, error=error):
@@ -93,7 +93,7 @@ class ReplicatedBroker(LeadingBroker):
             case Received(message=ListOffsets()):
                 self.answers.list_offsets(event, self.partitions)
             case Received():
-                self.reply_arrived(event)
+                self.client.reply_arrived(event)
             case LinkDown(peer=peer):
                 self._link_down(peer)
             case Told(command=AnswerNext() as command):
@@ -131,11 +131,9 @@ class ReplicatedBroker(LeadingBroker):
                 self._isr_store.notify_due()
             case ("leaving",):
                 self._leaving.try_again()
-            case _ if key == DEADLINE:
-                self.deadline_passed()
             case _:
-                assert key == WAKE, f"{self.name}: no timer {key}"
-                self.wake_fired()
+                assert key == DEADLINE, f"{self.name}: no timer {key}"
+                self.client.deadline_passed()
 
     # --- start and connections ---------------------------------------------------------------------------------
 
@@ -165,8 +163,8 @@ class ReplicatedBroker(LeadingBroker):
         self.start_timer(_ISR_TICK, self.lag_us // 2)
 
     def _link_down(self, peer: ActorName) -> None:
-        if any(flight.peer == peer for flight in self.in_flight.values()) or peer == self.store:
-            self.connection_broke(peer, "connection broke")
+        if self.client.awaits(peer) or peer == self.store:
+            self.client.connection_broke(peer, "connection broke")
         node = next((node for node, host in self.live_brokers.items() if host == peer), -1)
         for replica in self.partitions.values():
             follower = replica.followers.get(node)

@@ -12,7 +12,7 @@ from kemu.actors.broker.replica import Replica
 from kemu.actors.broker.replica_log import batch_entry, cut_entry
 from kemu.actors.broker.rules import TODAY, ReplicaRules
 from kemu.actors.client import Backoff, Client
-from kemu.actors.machine import Chance, Record
+from kemu.actors.machine import Chance, Machine, Record
 from kemu.protocol.config import BrokerConfig, ReplicaConfig
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import ReplicaBatch
@@ -43,7 +43,7 @@ class GroupCall(ProduceCall):
         return AppendGroupsReply(error=row.error, base_offset=row.base_offset)
 
 
-class ReplicaDesk(Client):
+class ReplicaDesk(Machine):
     """The books of a replicated broker, and what its parts may do through it.
 
     Args:
@@ -65,13 +65,15 @@ class ReplicaDesk(Client):
         rules: ReplicaRules = TODAY,
         store: ActorName = STORE,
     ) -> None:
-        super().__init__(
-            name,
+        super().__init__(name)
+        self.client = Client(
+            self,
             request_timeout_us=replication.replica_socket_timeout_ms * US_PER_MS,
             reconnect=Backoff(
                 replication.reconnect_backoff_ms * US_PER_MS, replication.reconnect_backoff_max_ms * US_PER_MS
             ),
             chance=chance,
+            link_lost=self.link_lost,
         )
         self.node_id = node_id
         self.config = config
@@ -148,6 +150,9 @@ class ReplicaDesk(Client):
                     why=why,
                 )
             )
+
+    def link_lost(self, peer: ActorName, why: str) -> None:
+        """Called before the requests to ``peer`` fail."""
 
     def advance(self, replica: Replica) -> None:
         """Raise a leader's high watermark as far as it goes; whoever waited for that is answered."""

@@ -135,7 +135,7 @@ class Fetcher:
         if desk.flushes_each and self._is_writing():
             return  # its append's end will call again
         now_us = desk.now_us
-        wait_us = desk.available_at(self._host) - now_us
+        wait_us = desk.client.available_at(self._host) - now_us
         if wait_us > 0:
             desk.start_timer(self._timer, wait_us)
             return
@@ -327,7 +327,7 @@ class Fetcher:
 
     def _send(self, request: object, version: int, asked: dict[TopicPartition, Asked]) -> None:
         self._busy = True
-        self._desk.call(self._host, request, version, self._answered, self._unanswered, asked)
+        self._desk.client.call(self._host, request, version, self._answered, self._unanswered, asked)
 
     def _answered(self, reply: object, asked: dict[TopicPartition, Asked]) -> None:
         self._busy = False

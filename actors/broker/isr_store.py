@@ -94,18 +94,18 @@ class IsrStore:
     def _attach(self) -> None:
         if self._session_id == NO_SESSION or self._attached or self._attaching:
             return
-        if self._desk.available_at(self._desk.store) > self._desk.now_us:
+        if self._desk.client.available_at(self._desk.store) > self._desk.now_us:
             self._attach_later()
             return
         self._attaching = True
         question = OpenSession(session_id=self._session_id, timeout_ms=0)
-        self._desk.call(
+        self._desk.client.call(
             self._desk.store, question, _VERSION, self._opened, self._not_opened, self._session_id, READ_TIMEOUT_US
         )
 
     def _attach_later(self) -> None:
         if self._session_id != NO_SESSION:
-            wait_us = self._desk.available_at(self._desk.store) - self._desk.now_us
+            wait_us = self._desk.client.available_at(self._desk.store) - self._desk.now_us
             self._desk.start_timer(RETRY, max(wait_us, US_PER_MS))
 
     def _opened(self, reply: OpenSessionReply, session_id: int) -> None:
@@ -148,7 +148,7 @@ class IsrStore:
             return
         sent, self._queue = tuple(self._queue), []
         ops = StoreOps(session_id=self._session_id, transactions=tuple(_transaction(change) for change in sent))
-        self._desk.call(self._desk.store, ops, _VERSION, self._answered, self._unanswered, sent, READ_TIMEOUT_US)
+        self._desk.client.call(self._desk.store, ops, _VERSION, self._answered, self._unanswered, sent, READ_TIMEOUT_US)
 
     def _answered(self, reply: StoreOpsReply, sent: tuple[IsrChange, ...]) -> None:
         if reply.code is not StoreCode.OK:
@@ -230,7 +230,7 @@ class IsrStore:
                 mode=CreateMode.PERSISTENT_SEQUENTIAL,
             )
             ops = StoreOps(session_id=self._session_id, transactions=(Transaction(ops=(op,)),))
-            self._desk.call(
+            self._desk.client.call(
                 self._desk.store, ops, _VERSION, self._announced, self._not_announced, changed, READ_TIMEOUT_US
             )
         self._desk.start_timer(NOTIFY, config.emulated_isr_notification_tick_ms * US_PER_MS)

@@ -42,7 +42,7 @@ class Leaving:
         self._tries_left -= 1
         request = ControlledShutdown(broker_id=desk.node_id, broker_epoch=desk.broker_epoch)
         controller = controller_on(broker_host(desk.controller_id))
-        desk.call(controller, request, _SHUTDOWN_VERSION, self._answered, self._failed)
+        desk.client.call(controller, request, _SHUTDOWN_VERSION, self._answered, self._failed)
 
     def _answered(self, reply: ControlledShutdownReply, _: None) -> None:
         if reply.error_code is ErrorCode.NONE and not reply.remaining_partitions:
@@ -55,7 +55,7 @@ class Leaving:
 
     def _leave(self) -> None:
         desk = self._desk
-        desk.call(controller_on(host_of(desk.name)), LeaveStore(), _LEAVE_VERSION, self._left, self._left)
+        desk.client.call(controller_on(host_of(desk.name)), LeaveStore(), _LEAVE_VERSION, self._left, self._left)
 
     def _left(self, _: object, __: None) -> None:
         self._desk.finished = True

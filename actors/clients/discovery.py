@@ -12,6 +12,7 @@ from typing import Protocol
 from attrs import frozen
 
 from kemu.actors.client import Backoff, Client
+from kemu.actors.machine import Chance, Machine
 from kemu.protocol.assign.base import Topics
 from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.errors import ErrorCode
@@ -42,6 +43,14 @@ class Watcher(Protocol):
 
     def metadata_refreshed(self, changed: bool) -> None:
         """An answer came; ``changed`` says whether it differs from the one before."""
+        ...
+
+    def wake(self) -> None:
+        """Something was learned or lost."""
+        ...
+
+    def wake_at(self, at_us: int) -> None:
+        """The coordinator may be asked from this time on."""
         ...
 
     def fail_later(self, error: ErrorCode, why: str) -> None:
@@ -115,11 +124,13 @@ class Discovery:
 
     def __init__(
         self,
+        machine: Machine,
         client: Client,
         watcher: Watcher,
         config: ConsumerConfig,
         bootstrap: tuple[ActorName, ...],
         versions: ApiVersions,
+        chance: Chance,
     ) -> None:
         self.coordinator: ActorName | None = None
         self.cluster = NOTHING_KNOWN
@@ -128,12 +139,14 @@ class Discovery:
         self.behind = False
         """Some topics of interest were not asked for yet."""
         self.interest: tuple[str, ...] = ()
+        self._machine = machine
         self._client = client
+        self._chance = chance
         self._watcher = watcher
         self._group: GroupId = config.group_id
         self._bootstrap = bootstrap
         self._nodes = bootstrap
-        self._turn = client.chance.below(len(bootstrap))
+        self._turn = chance.below(len(bootstrap))
         self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
         self._max_age_us = config.metadata_max_age_ms * 1000
         self._find_version = versions["FindCoordinator"]
@@ -154,8 +167,8 @@ class Discovery:
             self.find()
             return False
         at_us = self._client.available_at(self.coordinator)
-        if at_us > self._client.now_us:
-            self._client.wake_at(at_us)
+        if at_us > self._machine.now_us:
+            self._watcher.wake_at(at_us)
             return False
         return True
 
@@ -179,11 +192,11 @@ class Discovery:
         if lost is None:
             return
         self.coordinator = None
-        self._client.note(CoordinatorKnown(group=self._group, host="", why=why))
+        self._machine.note(CoordinatorKnown(group=self._group, host="", why=why))
         if connected:
             self._client.drop_connection(lost, why)
         self._watcher.coordinator_lost()
-        self._client.wake()
+        self._watcher.wake()
 
     def _found(self, reply: FindCoordinatorReply, turn: int) -> None:
         if reply.error is not ErrorCode.NONE:
@@ -196,14 +209,14 @@ class Discovery:
         self._finding = False
         self._find_failures = 0
         self.coordinator = reply.host
-        self._client.note(CoordinatorKnown(group=self._group, host=reply.host, why="found"))
+        self._machine.note(CoordinatorKnown(group=self._group, host=reply.host, why="found"))
         self._watcher.coordinator_found()
-        self._client.wake()
+        self._watcher.wake()
 
     def _not_found(self, why: str, turn: int) -> None:
         self._pass_over(turn)
         self._find_failures += 1
-        self._client.start_timer(FIND, self._retry.after(self._find_failures, self._client.chance))
+        self._machine.start_timer(FIND, self._retry.after(self._find_failures, self._chance))
 
     # --- metadata ----------------------------------------------------------------------------------------------
 
@@ -230,7 +243,7 @@ class Discovery:
     def _ask(self) -> None:
         if self._asked_for is not None or not self.interest:
             return
-        if self._client.now_us < self._not_before_us:
+        if self._machine.now_us < self._not_before_us:
             self._ask_at(self._not_before_us)
             return
         self._asked_for = self.interest
@@ -240,7 +253,7 @@ class Discovery:
     def _ask_at(self, at_us: int) -> None:
         if at_us < self._timer_us or not self._timer_us:
             self._timer_us = at_us
-            self._client.start_timer(METADATA, at_us - self._client.now_us)
+            self._machine.start_timer(METADATA, at_us - self._machine.now_us)
 
     def _failed(self, why: str, turn: int) -> None:
         self._asked_for = None
@@ -250,8 +263,8 @@ class Discovery:
     def _try_again_later(self) -> None:
         self.stale = True
         self._metadata_failures += 1
-        wait_us = self._retry.after(self._metadata_failures, self._client.chance)
-        self._not_before_us = self._client.now_us + wait_us
+        wait_us = self._retry.after(self._metadata_failures, self._chance)
+        self._not_before_us = self._machine.now_us + wait_us
         self._ask_at(self._not_before_us)
 
     def _answered(self, reply: MetadataReply, turn: int) -> None:
@@ -269,7 +282,7 @@ class Discovery:
         self.behind = asked_for != self.interest and not set(self.interest).issubset(asked_for or ())
         self.stale = self.behind
         self._timer_us = 0
-        self._ask_at(self._client.now_us + self._max_age_us)
+        self._ask_at(self._machine.now_us + self._max_age_us)
         if self.behind:
             self._ask()
         elif any(topic.error is not ErrorCode.NONE for topic in reply.topics):
@@ -277,8 +290,8 @@ class Discovery:
         else:
             # KIP-580: answers that say nothing new are asked for ever more slowly.
             self._metadata_failures = 0 if changed else self._metadata_failures + 1
-            wait_us = self._retry.after(max(1, self._metadata_failures), self._client.chance)
-            self._not_before_us = self._client.now_us + wait_us
+            wait_us = self._retry.after(max(1, self._metadata_failures), self._chance)
+            self._not_before_us = self._machine.now_us + wait_us
         self._watcher.metadata_refreshed(changed)
 
     # --- brokers -----------------------------------------------------------------------------------------------
@@ -288,7 +301,7 @@ class Discovery:
         nodes = self._nodes
         for _ in nodes:
             node = nodes[self._turn % len(nodes)]
-            if self._client.available_at(node) <= self._client.now_us:
+            if self._client.available_at(node) <= self._machine.now_us:
                 return node
             self._turn += 1
         return nodes[self._turn % len(nodes)]

@@ -109,7 +109,7 @@ class Commits:
                 offsets=offsets,
             )
             version = consumer.versions["OffsetCommit"]
-            consumer.call(coordinator, request, version, self._answered, self._broke, commit)
+            consumer.client.call(coordinator, request, version, self._answered, self._broke, commit)
         return commit
 
     def _settle(self, commit: Commit, result: Result) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
-from kemu.actors.client import DEADLINE, WAKE, Backoff, Client
+from kemu.actors.client import DEADLINE, Backoff, Client
 from kemu.actors.clients.discovery import FIND, METADATA, Discovery
 from kemu.actors.consumer.commits import COMMIT, Commits
 from kemu.actors.consumer.heartbeats import BEAT
@@ -27,7 +27,7 @@ from kemu.actors.consumer.partition import Returned
 from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.rebalancing import Rebalancing
 from kemu.actors.consumer.state import MemberState
-from kemu.actors.machine import Chance, Event, LinkDown, Received, TimerFired, Told
+from kemu.actors.machine import Chance, Event, LinkDown, Machine, Received, TimerFired, TimerKey, Told
 from kemu.protocol.assign.base import Assignor
 from kemu.protocol.commands import Close, Start, Subscribe, Unsubscribe
 from kemu.protocol.config import ConsumerConfig
@@ -37,7 +37,9 @@ from kemu.protocol.notes.groups import ListenerFailed, MemberFailed, Processed
 from kemu.protocol.rebalancing.rules import RulesOf, by_assignors
 from kemu.protocol.wire.versions import LATEST, ApiVersions
 
-WORK = ("work",)
+WAKE: TimerKey = ("wake",)
+"""The polling thread has to look again (a backoff or an interval is over)."""
+WORK: TimerKey = ("work",)
 """The application, or a callback of its listener, is done."""
 POLL_TIMEOUT = ("poll",)
 """max.poll.interval may be over. Armed lazily: it may fire early, never late."""
@@ -68,7 +70,7 @@ class Running(NamedTuple):
     before: Doing
 
 
-class Consumer(Client):
+class Consumer(Machine):
     """One member of a group, and its application.
 
     Args:
@@ -98,8 +100,7 @@ class Consumer(Client):
         versions: ApiVersions = LATEST,
         rules_of: RulesOf = by_assignors,
     ) -> None:
-        reconnect = Backoff(config.reconnect_backoff_ms * 1000, config.reconnect_backoff_max_ms * 1000)
-        super().__init__(name, request_timeout_us=config.request_timeout_ms * 1000, reconnect=reconnect, chance=chance)
+        super().__init__(name)
         assert bootstrap, f"{name}: no broker to ask"
         if config.heartbeat_interval_ms >= config.session_timeout_ms:
             raise ValueError(
@@ -109,8 +110,19 @@ class Consumer(Client):
         self.config = config
         self.versions = versions
         self.topics = _sorted(topics)
+        self.chance = chance
+        self.awake = False
+        """Something happened that the polling thread should look at."""
+        self._wake_us = 0
+        self.client = Client(
+            self,
+            request_timeout_us=config.request_timeout_ms * 1000,
+            reconnect=Backoff(config.reconnect_backoff_ms * 1000, config.reconnect_backoff_max_ms * 1000),
+            chance=chance,
+            link_lost=self._link_lost,
+        )
         used = _configured(config, assignors)
-        self.discovery = Discovery(self, self, config, bootstrap, versions)
+        self.discovery = Discovery(self, self.client, self, config, bootstrap, versions, chance)
         self.membership = Membership(self)
         self.positions = Positions(self)
         self.commits = Commits(self)
@@ -143,11 +155,11 @@ class Consumer(Client):
             return
         match event:
             case Received():
-                self.reply_arrived(event)
+                self.client.reply_arrived(event)
             case TimerFired(key=key):
                 self._timer_fired(key)
             case LinkDown(peer=peer):
-                self.connection_broke(peer, "disconnected")
+                self.client.connection_broke(peer, "disconnected")
             case Told(command=command):
                 self._told(command)
             case _:
@@ -161,9 +173,10 @@ class Consumer(Client):
         elif key == WORK:
             self._work_done()
         elif key == WAKE:
-            self.wake_fired()
+            self._wake_us = 0
+            self.awake = True
         elif key == DEADLINE:
-            self.deadline_passed()
+            self.client.deadline_passed()
         elif key == COMMIT:
             self.commits.sync_timer_fired()
         elif key == POLL_TIMEOUT:
@@ -187,7 +200,7 @@ class Consumer(Client):
                 raise AssertionError(f"{self.name}: {command}")
         self.wake()
 
-    def link_lost(self, peer: ActorName, why: str) -> None:
+    def _link_lost(self, peer: ActorName, why: str) -> None:
         """A connection broke: if it led to the coordinator there is none now, else leaders may have moved."""
         if peer == self.discovery.coordinator:
             self.discovery.lose_coordinator(why, connected=False)
@@ -228,6 +241,16 @@ class Consumer(Client):
         self._end(MemberState.FAILED, why)
 
     # --- the polling thread ------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Let the polling thread look again in this step, as soon as it is free."""
+        self.awake = True
+
+    def wake_at(self, at_us: int) -> None:
+        """Let it look again at this time. One timer serves all: the earliest wins, later ones are asked for again."""
+        if at_us < self._wake_us or not self._wake_us:
+            self._wake_us = at_us
+            self.start_timer(WAKE, at_us - self.now_us)
 
     def _poll(self) -> None:
         """poll() after poll(), until the application is busy or everything waits for events."""
@@ -408,9 +431,7 @@ class Consumer(Client):
         """CLOSED or FAILED: close all connections, stop all timers, never say anything again."""
         self.doing = Doing.ENDED
         self.membership.end(state, why)
-        for peer in dict.fromkeys(flight.peer for flight in self.in_flight.values()):
-            self.hang_up(peer)
-        self.in_flight.clear()
+        self.client.close()
         for key in (BEAT, WORK, WAKE, DEADLINE, COMMIT, POLL_TIMEOUT, FIND, METADATA):
             self.stop_timer(key)
         self.finished = state is MemberState.CLOSED

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kemu.actors.client import Client
 from kemu.actors.consumer.partition import Partition, Returned
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import Fetch, FetchedPartition, FetchPartition, FetchReply, RecordBatch
@@ -69,7 +68,7 @@ class Fetching:
 
     def __init__(self, consumer: "Consumer", positions: "Positions") -> None:
         config = consumer.config
-        self._client: Client = consumer
+        self._client = consumer.client
         self._consumer = consumer
         self._positions = positions
         self._leaders: dict[ActorName, Leader] = {}
@@ -119,8 +118,8 @@ class Fetching:
             return
         client = self._client
         at_us = max(client.available_at(leader.name), leader.not_before_us)
-        if at_us > client.now_us:
-            client.wake_at(at_us)
+        if at_us > self._consumer.now_us:
+            self._consumer.wake_at(at_us)
             return
         leader.in_flight = True
         client.call(leader.name, plan.request, self._version, self._fetched, self._not_fetched, (leader, plan))
@@ -176,7 +175,7 @@ class Fetching:
     def _not_fetched(self, why: str, context: tuple[Leader, Plan]) -> None:
         leader = context[0]
         leader.in_flight = False
-        leader.not_before_us = self._client.now_us + self._retry_us
+        leader.not_before_us = self._consumer.now_us + self._retry_us
         self._consumer.discovery.refresh()
         self._consumer.wake()
 
@@ -215,7 +214,7 @@ class Fetching:
                 one.epoch_read = batch.leader_epoch
                 offset = max(batch.base_offset, one.position)
                 note = EpochRead(topic=one.topic, partition=one.number, offset=offset, leader_epoch=batch.leader_epoch)
-                self._client.note(note)
+                self._consumer.note(note)
 
     # --- polls -------------------------------------------------------------------------------------------------
 

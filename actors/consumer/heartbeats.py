@@ -84,13 +84,13 @@ class Heartbeats:
         elif now_us >= self._session_until_us:
             discovery.lose_coordinator("no heartbeat was answered within the session timeout")
             discovery.find()
-        elif consumer.available_at(coordinator) > now_us:
-            consumer.start_timer(BEAT, consumer.available_at(coordinator) - now_us)
+        elif consumer.client.available_at(coordinator) > now_us:
+            consumer.start_timer(BEAT, consumer.client.available_at(coordinator) - now_us)
         else:
             if now_us >= self._next_us:
                 self._next_us = now_us + self._interval_us
                 sent = self._membership.generation
-                consumer.call(coordinator, self._message, self._version, self._answered, self._broke, sent)
+                consumer.client.call(coordinator, self._message, self._version, self._answered, self._broke, sent)
             self._arm()
 
     def _answered(self, reply: HeartbeatReply, sent: Generation) -> None:

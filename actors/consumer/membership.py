@@ -163,7 +163,7 @@ class Membership:
             protocols=consumer.rebalancing.subscriptions(),
             reason=self._rejoin_reason[:REASON_LIMIT],
         )
-        consumer.call(
+        consumer.client.call(
             coordinator,
             request,
             consumer.versions["JoinGroup"],
@@ -244,7 +244,7 @@ class Membership:
             assignments=assignments,
         )
         version = consumer.versions["SyncGroup"]
-        consumer.call(coordinator, request, version, self._sync_answered, self._join_broke, generation)
+        consumer.client.call(coordinator, request, version, self._sync_answered, self._join_broke, generation)
 
     def leading_failed(self, why: str) -> None:
         """The leader could not compute an assignment: raised to the application."""
@@ -320,7 +320,7 @@ class Membership:
                 request = LeaveGroup(
                     group=self._group, members=(LeavingMember(member_id=member_id, reason=why[:REASON_LIMIT]),)
                 )
-            self._consumer.call(coordinator, request, version, self._left, self._leave_broke)
+            self._consumer.client.call(coordinator, request, version, self._left, self._leave_broke)
         self.reset(why, forget_member_id=True)
         return sends
 

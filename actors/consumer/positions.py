@@ -192,7 +192,7 @@ class Positions:
         )
         version = self._consumer.versions["OffsetFetch"]
         asked = self._asked = {one.at: one for one in partitions}
-        self._consumer.call(coordinator, request, version, self._committed, self._no_committed, asked)
+        self._consumer.client.call(coordinator, request, version, self._committed, self._no_committed, asked)
 
     def _no_committed(self, why: str, asked: dict[TopicPartition, Partition]) -> None:
         if asked is self._asked:
@@ -231,7 +231,7 @@ class Positions:
 
     def _ask_leader(self, leader: ActorName, partitions: list[Partition]) -> None:
         consumer = self._consumer
-        at_us = consumer.available_at(leader)
+        at_us = consumer.client.available_at(leader)
         if at_us > consumer.now_us:
             consumer.wake_at(at_us)
             return
@@ -250,7 +250,7 @@ class Positions:
         )
         asked = leader, {one.at: one for one in partitions}
         version = consumer.versions["ListOffsets"]
-        consumer.call(leader, request, version, self._listed, self._not_listed, asked)
+        consumer.client.call(leader, request, version, self._listed, self._not_listed, asked)
 
     def _not_listed(self, why: str, asked: tuple[ActorName, dict[TopicPartition, Partition]]) -> None:
         self._asking_leaders.pop(asked[0], None)

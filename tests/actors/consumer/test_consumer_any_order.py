@@ -171,7 +171,9 @@ class AnyOrder(RuleBasedStateMachine):
 
     @invariant()
     def one_join_at_most(self) -> None:
-        flights = [flight for flight in self.harness.consumer.in_flight.values() if type(flight.context) is not dict]
+        flights = [
+            flight for flight in self.harness.consumer.client.in_flight.values() if type(flight.context) is not dict
+        ]
         joins = [one for one in flights if one.answered.__name__ == "_join_answered"]
         syncs = [one for one in flights if one.answered.__name__ == "_sync_answered"]
         assert len(joins) + len(syncs) <= 1

@@ -26,7 +26,7 @@ def committing(**config: object) -> tuple[Harness, Commit]:
     harness.run_until(lambda: bool(harness.held["OffsetCommit"]))
     harness.unhold("OffsetCommit")
     commit = next(
-        flight.context for flight in harness.consumer.in_flight.values() if isinstance(flight.context, Commit)
+        flight.context for flight in harness.consumer.client.in_flight.values() if isinstance(flight.context, Commit)
     )
     return harness, commit
 

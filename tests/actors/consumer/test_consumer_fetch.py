@@ -184,7 +184,7 @@ def test_one_fetch_per_leader_is_in_flight() -> None:
     harness.append(("t", 1), 1_000)
     for _ in range(500):
         harness.run(1_000)
-        flights = [flight.peer for flight in harness.consumer.in_flight.values() if flight.peer in ("b0", "b1")]
+        flights = [flight.peer for flight in harness.consumer.client.in_flight.values() if flight.peer in ("b0", "b1")]
         assert len(flights) == len(set(flights))
     assert read(harness, 1)[-1][1] == 1_000
 
@@ -276,8 +276,8 @@ def test_an_idle_consumer_is_driven_by_answers_and_timers_only() -> None:
 def test_the_fetch_of_an_idle_leader_is_the_same_object_every_time() -> None:
     """What is hot is not made anew: O(1) of our own per idle round, however many partitions there are."""
     harness = stable(topics={"t": 100})
-    flights = [flight for flight in harness.consumer.in_flight.values() if flight.peer == "b0"]
+    flights = [flight for flight in harness.consumer.client.in_flight.values() if flight.peer == "b0"]
     plan = flights[0].context[1]
     harness.run(5 * SECOND)
-    flights = [flight for flight in harness.consumer.in_flight.values() if flight.peer == "b0"]
+    flights = [flight for flight in harness.consumer.client.in_flight.values() if flight.peer == "b0"]
     assert flights[0].context[1] is plan

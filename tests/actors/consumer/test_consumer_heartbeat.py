@@ -216,7 +216,7 @@ def test_a_heartbeat_that_is_never_answered_closes_the_connection() -> None:
     sent_us = next(us for us, _, message in harness.sent if isinstance(message, Heartbeat))
     assert harness.now_us == sent_us + 8_000_000
     assert harness.hangups == [COORDINATOR]
-    assert not [flight for flight in harness.consumer.in_flight.values() if flight.peer == COORDINATOR]
+    assert not [flight for flight in harness.consumer.client.in_flight.values() if flight.peer == COORDINATOR]
 
 
 # --- max.poll.interval -------------------------------------------------------------------------------------------
