@@ -13,6 +13,7 @@ from typing import Any
 from attrs import frozen
 
 from kemu.actors.machine import Effect, Event, Machine
+from kemu.emulator.chance import Seeded
 from kemu.emulator.cluster.clusters import cluster_class
 from kemu.emulator.engine.world import World
 from kemu.emulator.facts import MemberHostAdded, MemberReconfigured
@@ -130,7 +131,7 @@ class _Player:
             raise TraceError(f"unknown profile {profile!r} (there are {', '.join(PROFILES)})")
         scenario = scenario_of(header)
         self._cluster = cluster_class(scenario)(
-            World(header.seed, TraceWriter(None, header)), scenario, PROFILES[profile]
+            World(Seeded(header.seed), TraceWriter(None, header)), scenario, PROFILES[profile]
         )
         self._cluster.build()
         self._only = only

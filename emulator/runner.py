@@ -15,6 +15,7 @@ from attrs import frozen
 
 from kemu.actors.consumer.listener import Listener
 from kemu.emulator import facts
+from kemu.emulator.chance import Choices, Seeded
 from kemu.emulator.checkers import checkers_for
 from kemu.emulator.checkers.atlas import Loss
 from kemu.emulator.checkers.base import Checker, Violation
@@ -27,6 +28,7 @@ from kemu.emulator.plan.actions import kind_of
 from kemu.emulator.plan.entries import plan_to_dicts
 from kemu.emulator.plan.words import describe_entry
 from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.trace.recorder import Recorder, RecorderOfAll
 from kemu.emulator.trace.traces import Header, TraceWriter
 from kemu.protocol.assign.base import Assignor
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
@@ -88,7 +90,15 @@ class Run:
         listeners: Mapping[str, Listener] | None = None,
         assignors: Mapping[str, Assignor] | None = None,
         checkers: Sequence[Checker] | None = None,
+        choices: Choices | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
+        """As ``run`` takes it, and for whoever steers or explores runs:
+
+        Args:
+            choices: instead of those drawn from the seed.
+            recorder: told all that the trace is told.
+        """
         header = Header(
             scenario=scenario.to_dict(),
             plan=plan_to_dicts(scenario.plan),
@@ -102,8 +112,8 @@ class Run:
         self.writer = TraceWriter(sink, header)
         network = scenario.network
         self.world = World(
-            seed,
-            self.writer,
+            Seeded(seed) if choices is None else choices,
+            self.writer if recorder is None else RecorderOfAll(self.writer, recorder),
             latency_us=(network.latency_min_us, network.latency_max_us),
             links_us={(link.a, link.b): (link.latency_min_us, link.latency_max_us) for link in network.links},
         )

@@ -12,9 +12,9 @@ from kemu.protocol.assign.base import Assignor
 from kemu.protocol.assign.cooperative import COOPERATIVE_STICKY_2_4
 from kemu.protocol.assign.registry import ASSIGNORS
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
+from kemu.protocol.messages.versions import KAFKA_2_3, KAFKA_2_4, KAFKA_3_0, KAFKA_3_4, LATEST, ApiVersions
 from kemu.protocol.rebalancing.kip_429 import page_rules
 from kemu.protocol.rebalancing.rules import MemberRules, RulesOf, by_assignors
-from kemu.protocol.wire.versions import KAFKA_2_3, KAFKA_2_4, KAFKA_3_0, KAFKA_3_4, LATEST, ApiVersions
 
 
 @frozen

@@ -11,7 +11,7 @@ from functools import partial
 
 import attrs
 
-from kemu.emulator.engine.chance import Stream
+from kemu.emulator.chance import Seeded
 from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.files import load_scenario, with_values
 from kemu.emulator.scenario.random_faults import with_random_faults
@@ -44,7 +44,7 @@ def drawn(preset: str, seed: int) -> Scenario:
     the answer to their JoinGroup for ``max.poll.interval.ms``; so they have as long as Kafka's timeouts may take.
     """
     scenario = attrs.evolve(with_values(load_scenario(preset), LIGHTER), checks=ChecksSpec())
-    return with_random_faults(scenario, seed, 1 + Stream(seed, "how many").below(MOST_FAULTS))
+    return with_random_faults(scenario, seed, 1 + Seeded(seed).stream("how many").below(MOST_FAULTS))
 
 
 def run_one(preset: str, profile: str, seed: int) -> RunResult:

@@ -10,7 +10,7 @@ from functools import cache, partial
 
 import attrs
 
-from kemu.emulator.engine.chance import Stream
+from kemu.emulator.chance import Seeded
 from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.files import load_scenario, presets, with_values
 from kemu.emulator.scenario.random_faults import with_random_faults
@@ -31,7 +31,7 @@ def _preset(name: str, settings: tuple[str, ...]) -> Scenario:
 
 def drawn(preset: str, seed: int, settings: tuple[str, ...] = LIGHTER) -> Scenario:
     """A preset with random faults added, 1 to 4 by seed, and as long to get well as Kafka's own timeouts may take."""
-    return with_random_faults(_preset(preset, settings), seed, 1 + Stream(seed, "how many").below(MOST_FAULTS))
+    return with_random_faults(_preset(preset, settings), seed, 1 + Seeded(seed).stream("how many").below(MOST_FAULTS))
 
 
 def run_one(preset: str, seed: int, drive: str, settings: tuple[str, ...] = LIGHTER) -> RunResult:

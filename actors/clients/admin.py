@@ -22,10 +22,10 @@ from kemu.protocol.messages.group import (
     LeaveGroupReply,
     LeavingMember,
 )
+from kemu.protocol.messages.versions import LATEST, ApiVersions
 from kemu.protocol.names import ActorName
 from kemu.protocol.notes.groups import AdminAnswered, GroupDescribed
 from kemu.protocol.wire.schema import SPECS
-from kemu.protocol.wire.versions import LATEST, ApiVersions
 
 Command: TypeAlias = RemoveMember | DeleteGroup | DescribeGroup
 

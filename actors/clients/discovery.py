@@ -18,9 +18,9 @@ from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import Metadata, MetadataReply, PartitionMetadata
 from kemu.protocol.messages.group import FindCoordinator, FindCoordinatorReply
+from kemu.protocol.messages.versions import ApiVersions
 from kemu.protocol.names import ActorName, GroupId
 from kemu.protocol.notes.groups import CoordinatorKnown
-from kemu.protocol.wire.versions import ApiVersions
 
 FIND = ("find",)
 """Fires when the coordinator may be looked up again."""

@@ -19,9 +19,9 @@ from kemu.protocol.commands import Close, SetRate, Start
 from kemu.protocol.config import ProducerConfig
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import MetadataReply, Produce, ProduceBatch, ProducedBatch, ProduceReply
+from kemu.protocol.messages.versions import LATEST, ApiVersions
 from kemu.protocol.names import ActorName
 from kemu.protocol.notes.groups import ProduceFailed, ProducerStarted, RecordsAcknowledged
-from kemu.protocol.wire.versions import LATEST, ApiVersions
 
 STALE_METADATA = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

@@ -32,10 +32,10 @@ from kemu.protocol.assign.base import Assignor
 from kemu.protocol.commands import Close, Start, Subscribe, Unsubscribe
 from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.versions import LATEST, ApiVersions
 from kemu.protocol.names import ActorName, TopicPartition
 from kemu.protocol.notes.groups import ListenerFailed, MemberFailed, Processed
 from kemu.protocol.rebalancing.rules import RulesOf, by_assignors
-from kemu.protocol.wire.versions import LATEST, ApiVersions
 
 WAKE: TimerKey = ("wake",)
 """The polling thread has to look again (a backoff or an interval is over)."""

@@ -15,7 +15,6 @@ from kemu.actors.consumer.consumer import Consumer
 from kemu.actors.consumer.listener import Listener
 from kemu.actors.machine import Machine
 from kemu.emulator import facts
-from kemu.emulator.engine.chance import Stream
 from kemu.emulator.engine.hosts import Condition, Host, MachineFactory
 from kemu.emulator.engine.world import World
 from kemu.emulator.facts import Seen
@@ -123,10 +122,9 @@ class Cluster(ABC):
 
     def _producer_factory(self, host: str, topic: str) -> MachineFactory:
         config = self.scenario.producer_config(topic, self.profile.producer)
-        seed = self.world.seed
 
         def make(life: int) -> Machine:
-            chance = Stream(seed, f"{host}/life {life}")
+            chance = self.world.choices.stream(f"{host}/life {life}")
             return Producer(host, topic, config, bootstrap=self.brokers, chance=chance)
 
         return make
@@ -149,7 +147,7 @@ class Cluster(ABC):
             spec.topics,
             bootstrap=self.brokers,
             assignors={**assignors, **self._custom},
-            chance=Stream(self.world.seed, f"{host}/life {life}"),
+            chance=self.world.choices.stream(f"{host}/life {life}"),
             listener=self._listeners.get(host),
             versions=profile.versions,
             rules_of=profile.rules_of,

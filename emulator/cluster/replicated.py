@@ -13,7 +13,6 @@ from kemu.actors.coordinator.on_broker_log import ReplicatedCoordinator
 from kemu.actors.store.store import Store
 from kemu.emulator import facts
 from kemu.emulator.cluster.cluster import NOBODY, Cluster
-from kemu.emulator.engine.chance import Stream
 from kemu.emulator.engine.hosts import Host, MachineFactory
 from kemu.emulator.facts import Seen
 from kemu.emulator.plan.actions import role_of
@@ -120,14 +119,14 @@ class ReplicatedCluster(Cluster):
         return [(topic_config_path(topic), config_data(settings))] if settings else []
 
     def _broker_factories(self, node: int, name: str) -> dict[str, MachineFactory]:
-        config, spec, seed = self.broker_config, self.replication, self.world.seed
+        config, spec = self.broker_config, self.replication
         replication, control = spec.replica_config(), spec.controller_config()
         replica_rules, controller_rules = spec.replica_rules(), spec.controller_rules()
         rack = self.scenario.brokers.rack_of(node) or None
         settings = self._settings
 
         def broker(life: int) -> ReplicatedBroker:
-            chance = Stream(seed, f"{name}/life {life}")
+            chance = self.world.choices.stream(f"{name}/life {life}")
             return ReplicatedBroker(
                 name, node, config, replication, topics=settings, chance=chance, rules=replica_rules, store=STORE
             )

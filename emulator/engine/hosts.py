@@ -5,8 +5,7 @@ from enum import Enum
 from typing import Any
 
 from kemu.actors.machine import Event, Machine, Record, TimerKey
-from kemu.emulator.engine.agenda import Entry
-from kemu.emulator.engine.chance import Stream
+from kemu.emulator.chance import Entry, Stream
 
 MILLION = 1_000_000
 
@@ -82,10 +81,14 @@ class Disk:
         """By number, in the order they were issued; the device keeps the order within a log."""
         self.due_us: dict[str, int] = {}
         """When the last write of a log will be durable."""
+        self.writers: dict[str, str] = {}
+        """Log -> the actor that writes it, which is told what it holds when its next life begins."""
         self._writes = 0
 
     def issue(self, actor: Actor, log: str, records: tuple[Record, ...], token: int) -> DiskWrite:
         """Put a write on its way."""
+        writer = self.writers.setdefault(log, actor.name)
+        assert writer == actor.name, f"{actor.name} writes to the log {log} of {writer}"
         self._writes += 1
         write = self.pending[self._writes] = DiskWrite(self._writes, actor, log, records, token)
         return write
@@ -97,6 +100,10 @@ class Disk:
         log.extend(write.records)
         del self.pending[write.number]
         return base
+
+    def logs_of(self, actor: str, main: bool) -> list[str]:
+        """The logs of an actor, by name; the host's main actor also has those that nobody wrote."""
+        return [log for log in sorted(self.logs) if self.writers.get(log, actor if main else "") == actor]
 
     def fail(self, log: str) -> list[DiskWrite]:
         """Give up what is on its way to a log (its leader changed); those who wait must be told."""

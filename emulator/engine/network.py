@@ -13,8 +13,8 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from kemu.actors.machine import LinkDown, Received, Send
-from kemu.emulator.engine.agenda import Agenda, Entry
-from kemu.emulator.engine.chance import Stream
+from kemu.emulator.chance import Choices, Entry, Stream
+from kemu.emulator.engine.agenda import Agenda
 from kemu.emulator.engine.hosts import Actor, Condition, Host, Turn
 from kemu.emulator.engine.mail import Unreadable, open_mail, seal_mail
 from kemu.protocol.names import host_of
@@ -159,14 +159,14 @@ class Network:
     def __init__(
         self,
         agenda: Agenda,
-        seed: int,
+        choices: Choices,
         hosts: dict[str, Host],
         latency_us: tuple[int, int],
         links_us: Mapping[tuple[str, str], tuple[int, int]],
         tell: Callable[[Packet, Verdict, int], None],
     ) -> None:
         self.agenda = agenda
-        self.seed = seed
+        self._choices = choices
         self.hosts = hosts
         self.latency_us = latency_us
         self.links_us = links_us
@@ -251,7 +251,7 @@ class Network:
         if ends[0] == ends[1]:
             latency_us = LOOPBACK_US
         hosts = self.hosts.get(ends[0]), self.hosts.get(ends[1])
-        return Link(client, server, hosts, latency_us, Stream(self.seed, f"net/{client}.{life}>{server}"))
+        return Link(client, server, hosts, latency_us, self._choices.stream(f"net/{client}.{life}>{server}"))
 
     def _open(self, link: Link, actor: Actor) -> None:
         """A new connection: its handshake costs a round trip before the first packet leaves."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from kemu.emulator.engine.chance import Stream
+from kemu.emulator.chance import Stream
 from kemu.emulator.engine.network import DROP, HOLD, PASS, Delay, Judgement, Packet, Rule
 from kemu.protocol.names import host_of
 

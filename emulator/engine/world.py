@@ -6,7 +6,6 @@ between, so the order of turns is the order of everything, and the trace is a fu
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from heapq import heappop
 from typing import Any, Protocol
 
 from kemu.actors.machine import (
@@ -24,12 +23,12 @@ from kemu.actors.machine import (
     Told,
 )
 from kemu.emulator import facts
-from kemu.emulator.engine.agenda import Agenda, Entry
-from kemu.emulator.engine.chance import Stream
+from kemu.emulator.chance import Choices, Entry
+from kemu.emulator.engine.agenda import Agenda
 from kemu.emulator.engine.hosts import Actor, Condition, Disk, DiskWrite, Host, MachineFactory, Timer, Turn
 from kemu.emulator.engine.network import Network, Packet, Verdict
+from kemu.emulator.trace.recorder import Recorder
 from kemu.emulator.trace.rows import APPEND, HANGUP, NOTE, SEND, START_TIMER, STOP_TIMER, event_row
-from kemu.emulator.trace.traces import TraceWriter
 from kemu.protocol.commands import Start
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import host_of
@@ -48,7 +47,7 @@ class Observer(Protocol):
 
 
 PacketRow = tuple[int, int, str, str, int, str, int, str, int]
-"""As ``TraceWriter.packet`` takes it."""
+"""As ``Recorder.packet`` takes it."""
 
 
 class MachineBroke(Exception):
@@ -60,21 +59,21 @@ class World:
 
     def __init__(
         self,
-        seed: int,
-        writer: TraceWriter,
+        choices: Choices,
+        recorder: Recorder,
         *,
         latency_us: tuple[int, int] = (200, 2_000),
         links_us: Mapping[tuple[str, str], tuple[int, int]] | None = None,
         append_us: int = 500,
         observers: Sequence[Observer] = (),
     ) -> None:
-        self.seed = seed
-        self.writer = writer
+        self.choices = choices
+        self.recorder = recorder
         self.now_us = 0
         self.steps = 0
-        self.agenda = Agenda(Stream(seed, "ties"))
+        self.agenda = Agenda(choices)
         self.hosts: dict[str, Host] = {}
-        self.network = Network(self.agenda, seed, self.hosts, latency_us, links_us or {}, self._record_packet)
+        self.network = Network(self.agenda, choices, self.hosts, latency_us, links_us or {}, self._record_packet)
         self._observers = tuple(observers)
         self._watching: dict[type, tuple[Callable[[facts.Seen], None], ...]] = {}
         """Who sees facts of a type; filled as types turn up."""
@@ -93,11 +92,11 @@ class World:
 
     def next_turn(self, until_us: int) -> Turn | None:
         """Take entries from the agenda until one comes to a turn; None when nothing is due until then."""
-        heap = self.agenda.heap
+        heap, pop = self.agenda.heap, self.agenda.pop
         while heap and not self.stopped:
             if heap[0][0] > until_us:
                 break
-            entry = heappop(heap)
+            entry = pop(heap)
             self.now_us = self.network.now_us = entry[0]
             turn: Turn | None = entry[3](entry)
             if turn is not None:
@@ -126,7 +125,7 @@ class World:
         try:
             effects: Sequence[Any] = actor.machine.step(local_us, event)
         except Exception as error:
-            self.writer.broken(
+            self.recorder.broken(
                 seq, now_us, actor.name, actor.life, local_us, event_made, f"{type(error).__name__}: {error}"
             )
             raise MachineBroke(f"{actor.name} at {now_us} us, step {seq}: {type(error).__name__}: {error}") from error
@@ -179,10 +178,10 @@ class World:
                 assert kind is Hangup, effect
                 rows.append((HANGUP, *effect))
                 self.network.hang_up(actor, effect[0])
-        self.writer.step(seq, now_us, actor.name, actor.life, local_us, event_made, rows)
+        self.recorder.step(seq, now_us, actor.name, actor.life, local_us, event_made, rows)
         if sent is not None:
             for record in sent:
-                self.writer.packet(*record)
+                self.recorder.packet(*record)
         if noted is not None:
             for fact in noted:
                 watchers = self._watching.get(type(fact))
@@ -207,7 +206,7 @@ class World:
 
     def report(self, fact: Any) -> None:
         """A fact of the world: recorded, and told to those who watch."""
-        self.writer.fact(self.steps, self.now_us, fact)
+        self.recorder.fact(self.steps, self.now_us, fact)
         seen = facts.Seen(self.steps, self.now_us, "", 0, fact)
         for see in self._watching.get(type(fact)) or self._watchers_of(type(fact)):
             see(seen)
@@ -215,7 +214,7 @@ class World:
     def _record_packet(self, packet: Packet, verdict: Verdict, due_us: int) -> None:
         link = packet.link
         sender, to = (link.server, link.client) if packet.reply else (link.client, link.server)
-        self.writer.packet(
+        self.recorder.packet(
             packet.id, self.now_us, sender, to, packet.connection, packet.api, len(packet.data), verdict, due_us
         )
 
@@ -321,11 +320,10 @@ class World:
             actor = host.actors[name] = Actor(name, host, machine)
             self.actor_came(actor)
         for name, actor in host.actors.items():
-            if name == host.name:
-                for log in sorted(host.disk.logs):
-                    if not log.startswith("__"):
-                        records = tuple(host.disk.logs[log])
-                        self.agenda.push_in_order(self.now_us, self._event_due, (actor, Loaded(log, records)))
+            for log in host.disk.logs_of(name, main=name == host.name):
+                if not log.startswith("__"):
+                    records = tuple(host.disk.logs[log])
+                    self.agenda.push_in_order(self.now_us, self._event_due, (actor, Loaded(log, records)))
             self.tell(name, Start())
         self.started(host)
 
@@ -333,7 +331,7 @@ class World:
         """End a host's life: by power cut (SILENT), by a dying process (CRASHED), or because it ended (CLOSED)."""
         assert host.running, f"{host.name} is down already"
         if how is Condition.SILENT:
-            host.disk.power_cut(Stream(self.seed, f"disk/{host.name}/life {host.life}"))
+            host.disk.power_cut(self.choices.stream(f"disk/{host.name}/life {host.life}"))
         else:
             host.disk.process_died()
         host.condition = how

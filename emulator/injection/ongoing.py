@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from kemu.emulator import facts
+from kemu.emulator.chance import Stream
 from kemu.emulator.cluster.cluster import Cluster
-from kemu.emulator.engine.chance import Stream
 from kemu.emulator.engine.hosts import Host
 from kemu.emulator.engine.network import Rule
 from kemu.emulator.plan import actions as faults
@@ -66,7 +66,7 @@ class Ongoing:
 
     def chance(self, index: int) -> Stream:
         """This entry's own stream."""
-        return Stream(self.world.seed, f"fault {index}")
+        return self.world.choices.stream(f"fault {index}")
 
     def count_injected(self, fact: AnswerInjected) -> None:
         """An injected error was answered: it counts for the entry that asked for it."""

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import attrs
 
-from kemu.emulator.engine.chance import Stream
+from kemu.emulator.chance import Seeded, Stream
 from kemu.emulator.plan.actions import (
     Action,
     Crash,
@@ -146,7 +146,7 @@ def random_faults(scenario: Scenario, seed: int, count: int) -> Plan:
 
     Nothing that loses what a disk was asked to keep: checkers of committed offsets stay as strict as ever.
     """
-    draw = _Draw(scenario, Stream(seed, "swarm"))
+    draw = _Draw(scenario, Seeded(seed).stream("swarm"))
     latest_us = max(2 * SECOND, scenario.heal_at_us - SECOND)
     swarm = SWARM
     if scenario.brokers.replication is not None:

@@ -10,7 +10,7 @@ header names), on the cut into blocks, or on whether a file is written at all.
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
@@ -279,7 +279,12 @@ def read_runs(path: str | Path) -> Iterator[Trace]:
 
 def facts_of(trace: Trace) -> Iterator[Seen]:
     """What checkers and metrics see of a run: notes and facts of the world, in order, as they saw them live."""
-    for record in trace.records():
+    return facts_of_records(trace.records())
+
+
+def facts_of_records(records: Iterable[Record]) -> Iterator[Seen]:
+    """As ``facts_of``, of records at hand."""
+    for record in records:
         if isinstance(record, Step):
             seq, at_us, actor, life, _, _, effects = record
             for row in effects:

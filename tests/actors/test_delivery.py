@@ -13,8 +13,8 @@ from kemu.actors.clients.producer import Producer
 from kemu.protocol.commands import Close, ClusterView, HostPartition, SetRate
 from kemu.protocol.config import BrokerConfig, ProducerConfig
 from kemu.protocol.messages.data import MetadataReply, ProduceReply
+from kemu.protocol.messages.versions import KAFKA_2_4, KAFKA_3_4, LATEST, ApiVersions
 from kemu.protocol.notes.groups import ProduceFailed, RecordsAcknowledged
-from kemu.protocol.wire.versions import KAFKA_2_4, KAFKA_3_4, LATEST, ApiVersions
 from tests.actors.broker.data_world import DataWorld, Lot
 
 INTERVAL_US = 100_000

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import attrs
 import pytest
 
-from kemu.emulator.engine.chance import Stream
+from kemu.emulator.chance import Seeded, Stream
 from kemu.emulator.plan.actions import Action, CloseHost, Crash, Duplicate, Hold, Split, StartHost
 from kemu.emulator.plan.entries import At, Plan
 from kemu.emulator.plan.store_actions import ExpiredSession, LostStoreAnswer
@@ -171,7 +171,7 @@ CASES: tuple[tuple[str, str, Callable[[Stream], Plan], dict[str, bool | int]], .
 def violated(issue: str, plan: Callable[[Stream], Plan], how: dict[str, bool | int], seed: int) -> set[str]:
     """The checkers that found something."""
     bugs = (issue,) if issue else ()
-    made = scenario(plan(Stream(seed, "plan")), bugs, **how)  # type: ignore[arg-type]
+    made = scenario(plan(Seeded(seed).stream("plan")), bugs, **how)  # type: ignore[arg-type]
     result = run(made, seed=seed, drive="bare")
     assert not result.broke, result.broke
     return {violation.checker for violation in result.violations}

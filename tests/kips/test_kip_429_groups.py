@@ -14,10 +14,10 @@ from kemu.emulator.scenario.members import MemberSpec
 from kemu.emulator.scenario.scenario import ChecksSpec, GroupSpec, Scenario, TopicSpec
 from kemu.emulator.trace.traces import read_trace
 from kemu.protocol.assign.base import Assignment
+from kemu.protocol.messages.versions import KAFKA_3_4
 from kemu.protocol.profiles import PROFILES
 from kemu.protocol.rebalancing.kip_429 import PAGE_COOPERATIVE, PAGE_LEADER, segment
 from kemu.protocol.rebalancing.rules import Given
-from kemu.protocol.wire.versions import KAFKA_3_4
 
 S = 1_000_000
 COOPERATIVE = {"rebalance.protocol": "cooperative", "metadata.max.age.ms": 5_000}

@@ -3,9 +3,9 @@
 import pytest
 
 from kemu.protocol.messages import group
+from kemu.protocol.messages.versions import LATEST
 from kemu.protocol.wire.codec import UnsupportedVersion
 from kemu.protocol.wire.schema import MESSAGES, Kind
-from kemu.protocol.wire.versions import LATEST
 
 
 def test_every_version_of_the_table_is_declared_and_the_group_protocol_speaks_its_last() -> None:

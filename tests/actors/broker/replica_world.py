@@ -26,7 +26,7 @@ from kemu.actors.machine import (
     TimerKey,
     Told,
 )
-from kemu.emulator.engine.chance import Stream
+from kemu.emulator.chance import Seeded
 from kemu.protocol.commands import Start
 from kemu.protocol.config import BrokerConfig, ReplicaConfig
 from kemu.protocol.errors import ErrorCode
@@ -100,7 +100,7 @@ class Bench:
             BrokerConfig(),
             self.config,
             topics=self.settings,
-            chance=Stream(1, name),
+            chance=Seeded(1).stream(name),
             rules=self.rules,
         )
         for log, records in sorted(self.disks.setdefault(name, {}).items()):

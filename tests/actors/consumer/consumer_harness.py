@@ -55,12 +55,12 @@ from kemu.protocol.messages.group import (
     SyncGroupReply,
 )
 from kemu.protocol.messages.member import Assignment, decode_assignment, encode_assignment
+from kemu.protocol.messages.versions import LATEST, ApiVersions
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.notes.groups import MemberBecame
 from kemu.protocol.wire.codec import seal, unseal
 from kemu.protocol.wire.schema import SPECS
 from kemu.protocol.wire.values import to_row
-from kemu.protocol.wire.versions import LATEST, ApiVersions
 
 T = TypeVar("T")
 

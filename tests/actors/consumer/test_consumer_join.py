@@ -22,6 +22,7 @@ from kemu.protocol.messages.member import (
     encode_assignment,
     encode_subscription,
 )
+from kemu.protocol.messages.versions import LATEST
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
     CoordinatorKnown,
@@ -29,7 +30,6 @@ from kemu.protocol.notes.groups import (
     MemberFailed,
     PartitionsAssigned,
 )
-from kemu.protocol.wire.versions import LATEST
 from tests.actors.consumer.consumer_harness import Harness
 from tests.actors.coordinator.scenarios import scenario
 

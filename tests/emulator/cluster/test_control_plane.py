@@ -2,6 +2,7 @@
 
 from kemu.actors.controller.controller import Controller
 from kemu.actors.store.store import Store
+from kemu.emulator.chance import Seeded
 from kemu.emulator.engine.drive import drive_bare, drive_trio
 from kemu.emulator.engine.hosts import Condition
 from kemu.emulator.engine.world import World
@@ -10,7 +11,7 @@ from kemu.protocol.commands import ExpireSession, FreezeSession, SeedNodes
 from kemu.protocol.config import ControllerConfig
 from kemu.protocol.nodes import Assignment, read_state, state_path, topic_data, topic_path
 from tests.actors.controller.control_world import ObedientBroker
-from tests.emulator.engine.toys import HEADER
+from tests.emulator.engine.toys import HEADER, digest
 
 SECOND = 1_000_000
 CONFIG = ControllerConfig(zookeeper_session_timeout_ms=6_000)
@@ -18,7 +19,7 @@ CONFIG = ControllerConfig(zookeeper_session_timeout_ms=6_000)
 
 def _cluster(seed: int) -> World:
     """The store on host zk, three brokers with their controller parts, a topic of six partitions."""
-    world = World(seed, TraceWriter(None, HEADER))
+    world = World(Seeded(seed), TraceWriter(None, HEADER))
     world.add_host("zk", {"zk": lambda life: Store("zk")})
     for broker in range(3):
         name = f"b{broker}"
@@ -93,6 +94,6 @@ def test_the_same_seed_gives_the_same_trace_by_either_drive() -> None:
     for drive in (drive_bare, drive_bare, drive_trio):
         world = _cluster(seed=5)
         drive(world, 30 * SECOND)
-        digests.append(world.writer.digest())
+        digests.append(digest(world))
 
     assert digests[0] == digests[1] == digests[2]

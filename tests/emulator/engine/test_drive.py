@@ -7,12 +7,12 @@ import time
 
 import pytest
 
-from kemu.emulator.engine.chance import Stream
+from kemu.emulator.chance import Seeded
 from kemu.emulator.engine.drive import drive_bare, drive_trio
 from kemu.emulator.engine.hosts import Condition
 from kemu.emulator.engine.rules import LossyRule
 from kemu.emulator.engine.world import World
-from tests.emulator.engine.toys import small_world
+from tests.emulator.engine.toys import digest, small_world
 
 SECOND = 1_000_000
 
@@ -20,7 +20,7 @@ SECOND = 1_000_000
 def stormy_world(seed: int) -> World:
     """Callers that beat, a lossy network, crashes, pauses and restarts."""
     world = small_world(5, seed=seed, beat_us=30_000)
-    world.network.install(LossyRule("", "", 20, Stream(seed, "loss")))
+    world.network.install(LossyRule("", "", 20, Seeded(seed).stream("loss")))
     world.at(200_000, lambda: world.take_down(world.hosts["b0"], Condition.SILENT))
     world.at(350_000, lambda: world.start(world.hosts["b0"]))
     world.at(300_000, lambda: world.take_down(world.hosts["c1"], Condition.CRASHED))
@@ -37,7 +37,7 @@ def test_both_drives_write_the_same_trace(seed: int) -> None:
     drive_trio(trio, SECOND)
 
     assert bare.steps == trio.steps > 100
-    assert bare.writer.digest() == trio.writer.digest()
+    assert digest(bare) == digest(trio)
 
 
 def test_different_seeds_give_different_traces() -> None:
@@ -45,7 +45,7 @@ def test_different_seeds_give_different_traces() -> None:
     for seed in range(10):
         world = stormy_world(seed)
         drive_bare(world, SECOND)
-        digests.add(world.writer.digest())
+        digests.add(digest(world))
 
     assert len(digests) == 10
 
@@ -56,15 +56,15 @@ def test_a_run_driven_in_parts_is_the_run_driven_at_once() -> None:
     for until in range(0, SECOND + 1, 50_000):
         drive_trio(parts, until)
 
-    assert whole.writer.digest() == parts.writer.digest()
+    assert digest(whole) == digest(parts)
 
 
 def test_the_trace_is_the_same_in_other_processes_with_other_hash_seeds() -> None:
     program = (
-        "from tests.emulator.test_drive import *\n"
+        "from tests.emulator.engine.test_drive import *\n"
         "world = stormy_world(7)\n"
         "drive_trio(world, SECOND)\n"
-        "print(world.writer.digest())"
+        "print(digest(world))"
     )
     digests = {
         subprocess.run(
@@ -79,7 +79,7 @@ def test_the_trace_is_the_same_in_other_processes_with_other_hash_seeds() -> Non
 
     world = stormy_world(7)
     drive_bare(world, SECOND)
-    assert digests == {world.writer.digest() + "\n"}
+    assert digests == {digest(world) + "\n"}
 
 
 def test_live_mode_waits_for_the_wall_clock_and_keeps_the_order() -> None:
@@ -90,4 +90,4 @@ def test_live_mode_waits_for_the_wall_clock_and_keeps_the_order() -> None:
     drive_bare(virtual, 300_000)
 
     assert took_s >= 0.28
-    assert live.writer.digest() == virtual.writer.digest()
+    assert digest(live) == digest(virtual)

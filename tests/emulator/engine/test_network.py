@@ -3,7 +3,7 @@
 import pytest
 
 from kemu.actors.machine import LinkDown
-from kemu.emulator.engine.chance import Stream
+from kemu.emulator.chance import Seeded
 from kemu.emulator.engine.drive import drive_bare
 from kemu.emulator.engine.hosts import Condition
 from kemu.emulator.engine.network import DROP, HOLD, LOOPBACK_US, PASS, Delay, Judgement, Packet, Rule
@@ -163,7 +163,7 @@ def test_a_client_that_hung_up_never_gets_the_late_answer_but_the_server_execute
 
 def test_a_slow_link_delays_and_keeps_order() -> None:
     world = small_world(latency_us=(1000, 1000))
-    world.network.install(SlowRule("c1", "b0", 50_000, 20_000, Stream(1, "x")))
+    world.network.install(SlowRule("c1", "b0", 50_000, 20_000, Seeded(1).stream("x")))
     for number in range(5):
         call(world, number)
     drive_bare(world, SECOND)
@@ -173,7 +173,7 @@ def test_a_slow_link_delays_and_keeps_order() -> None:
 
 
 def test_a_lossy_link_loses_about_its_share() -> None:
-    rule = LossyRule("", "", 100, Stream(5, "loss"))
+    rule = LossyRule("", "", 100, Seeded(5).stream("loss"))
     world = small_world()
     world.network.install(rule)
     sent = 0
@@ -291,7 +291,7 @@ def test_what_stays_within_a_host_takes_microseconds_and_no_fault_touches_it() -
     world = small_world(0, start=False)
     world.add_host("b1", {"b1": lambda life: Echo("b1"), "b1/c": lambda life: Caller("b1/c", server="b1")})
     world.start(world.hosts["b1"])
-    lossy, hold = LossyRule("", "", 1_000, Stream(1, "loss")), HoldRule("", "", "")
+    lossy, hold = LossyRule("", "", 1_000, Seeded(1).stream("loss")), HoldRule("", "", "")
     world.network.install(lossy)
     world.network.install(hold)
     inside = world.hosts["b1"].actors["b1/c"].machine

@@ -3,6 +3,7 @@
 import pytest
 
 from kemu.actors.machine import Event, Loaded, Machine, TimerFired, Told
+from kemu.emulator.chance import Seeded
 from kemu.emulator.engine.drive import drive_bare, drive_trio
 from kemu.emulator.engine.hosts import Condition
 from kemu.emulator.engine.world import MachineBroke, World
@@ -10,7 +11,7 @@ from kemu.emulator.facts import HostDown, HostStarted
 from kemu.emulator.trace.traces import TraceWriter
 from kemu.protocol.commands import Close, SetRate, Start
 from kemu.protocol.errors import ErrorCode
-from tests.emulator.engine.toys import HEADER, Watcher, call, caller, echo, small_world
+from tests.emulator.engine.toys import HEADER, Caller, Watcher, call, caller, echo, small_world
 
 SECOND = 1_000_000
 
@@ -38,7 +39,7 @@ class Sleeper(Machine):
 
 
 def sleeper_world(seed: int = 1) -> tuple[World, Sleeper]:
-    world = World(seed, TraceWriter(None, HEADER))
+    world = World(Seeded(seed), TraceWriter(None, HEADER))
     world.add_host("s", {"s": lambda life: Sleeper("s")})
     world.start(world.hosts["s"])
     return world, sleeper(world)
@@ -212,7 +213,7 @@ def test_a_broken_machine_ends_the_run_with_its_event_as_the_last_step(drive: ob
             assert not isinstance(event, TimerFired), "on purpose"
             self.start_timer(("x",), 5)
 
-    world = World(1, TraceWriter(None, HEADER))
+    world = World(Seeded(1), TraceWriter(None, HEADER))
     world.add_host("x", {"x": lambda life: Broken("x")})
     world.start(world.hosts["x"])
 
@@ -234,3 +235,50 @@ def test_start_comes_first_in_every_life() -> None:
     drive_bare(world, SECOND)
 
     assert caller(world).seen[0] == Told(Start())
+
+
+class Keeper(Caller):
+    """Writes to a log of its own whenever it is told a rate; remembers what it was told at its start."""
+
+    def call(self, number: int) -> None:
+        self.append(f"{self.name} {number}", ((b"", str(number).encode()),), number)
+
+
+def test_actors_of_one_kind_share_a_host_and_each_is_told_its_own_logs() -> None:
+    """A host's actors are keyed by name; none of them needs to be named like the host."""
+    world = World(Seeded(1), TraceWriter(None, HEADER))
+    names = ("h/one", "h/two")
+    host = world.add_host("h", {name: lambda life, name=name: Keeper(name) for name in names})
+    world.start(host)
+    for number, name in enumerate(names):
+        for _ in range(2):
+            call(world, number, name)
+            drive_bare(world, world.now_us + 10_000)
+    world.take_down(host, Condition.CRASHED)
+    world.start(host)
+    drive_bare(world, world.now_us + 10_000)
+
+    for number, name in enumerate(names):
+        machine = host.actors[name].machine
+        assert isinstance(machine, Keeper)
+        written = ((b"", str(number).encode()),) * 2
+        assert machine.seen == [Loaded(f"{name} {number}", written), Told(Start())]
+
+
+def test_two_actors_never_write_to_one_log() -> None:
+    world = World(Seeded(1), TraceWriter(None, HEADER))
+    host = world.add_host("h", {name: lambda life, name=name: Sharer(name) for name in ("h/one", "h/two")})
+    world.start(host)
+    call(world, 1, "h/one")
+    drive_bare(world, 10_000)
+    call(world, 1, "h/two")
+
+    with pytest.raises(AssertionError, match="h/two writes to the log shared of h/one"):
+        drive_bare(world, 20_000)
+
+
+class Sharer(Caller):
+    """Writes to a log that others may write to as well."""
+
+    def call(self, number: int) -> None:
+        self.append("shared", ((b"", b""),), number)

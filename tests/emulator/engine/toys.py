@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from kemu.actors.machine import Append, Appended, Event, LinkDown, Machine, Received, TimerFired, Told
+from kemu.emulator.chance import Seeded
 from kemu.emulator.engine.world import World
 from kemu.emulator.facts import Seen
 from kemu.emulator.trace.traces import Header, TraceWriter
@@ -88,7 +89,7 @@ def small_world(
     callers: int = 1, *, seed: int = 1, beat_us: int = 0, start: bool = True, latency_us: tuple[int, int] = (200, 2000)
 ) -> World:
     """One server b0 and callers c1, c2, ...; everything runs."""
-    world = World(seed, TraceWriter(None, HEADER), latency_us=latency_us)
+    world = World(Seeded(seed), TraceWriter(None, HEADER), latency_us=latency_us)
     world.add_host("b0", {"b0": lambda life: Echo("b0")})
     for number in range(1, callers + 1):
         world.add_host(f"c{number}", {f"c{number}": _caller(f"c{number}", beat_us)})
@@ -100,6 +101,12 @@ def small_world(
 
 def _caller(name: str, beat_us: int) -> Callable[[int], Machine]:
     return lambda life: Caller(name, beat_us=beat_us)
+
+
+def digest(world: World) -> str:
+    """Of all that its trace writer was told so far."""
+    assert isinstance(world.recorder, TraceWriter)
+    return world.recorder.digest()
 
 
 def caller(world: World, name: str = "c1") -> Caller:

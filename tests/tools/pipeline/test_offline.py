@@ -9,8 +9,8 @@ import pytest
 from attrs import evolve, frozen
 
 from kemu.actors.consumer.consumer import Consumer
+from kemu.emulator.chance import Seeded
 from kemu.emulator.checkers.base import Violation
-from kemu.emulator.engine.chance import Stream
 from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.scenario.scenario import Scenario
@@ -70,7 +70,7 @@ def runs_of_replicas(folder: Path) -> Iterator[Made]:
         if issue in BUGS:
 
             def of_seed(seed: int, issue: str = issue, plan: Any = plan, how: Any = how) -> Scenario:
-                return with_replica_bug(plan(Stream(seed, "plan")), (issue,), **how)
+                return with_replica_bug(plan(Seeded(seed).stream("plan")), (issue,), **how)
 
             yield first_violating(folder, f"{issue}-case-{number}", of_seed)
 

@@ -1,0 +1,130 @@
+"""What a world tells of itself as it goes: a trace file is one listener of it (``TraceWriter``), memory another."""
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import msgpack
+
+from kemu.emulator.facts import Seen
+from kemu.emulator.trace.rows import Row
+from kemu.emulator.trace.traces import Broken, PacketRecord, Step, WorldFact, facts_of_records
+
+
+class Recorder(Protocol):
+    """Takes every step, packet and fact of a world, in the order of the run; arguments as in a trace's records."""
+
+    def step(
+        self, seq: int, at_us: int, actor: str, life: int, local_us: int, event_row: Row, effect_rows: list[Row]
+    ) -> None:
+        """One step of one machine."""
+        ...
+
+    def packet(
+        self,
+        packet_id: int,
+        at_us: int,
+        sender: str,
+        to: str,
+        connection: int,
+        api: str,
+        size: int,
+        verdict: str,
+        due_us: int,
+    ) -> None:
+        """What became of a packet."""
+        ...
+
+    def fact(self, seq: int, at_us: int, fact: Any) -> None:
+        """A fact of the world."""
+        ...
+
+    def broken(self, seq: int, at_us: int, actor: str, life: int, local_us: int, event_row: Row, text: str) -> None:
+        """A machine's own assertion failed in this step."""
+        ...
+
+
+class MemoryRecorder:
+    """Keeps the records as they would be read from a trace: for tests, and for whoever explores many short runs."""
+
+    def __init__(self) -> None:
+        self.records: list[Step | PacketRecord | WorldFact | Broken] = []
+
+    def step(
+        self, seq: int, at_us: int, actor: str, life: int, local_us: int, event_row: Row, effect_rows: list[Row]
+    ) -> None:
+        """One step of one machine."""
+        event, effects = _read_back((event_row, effect_rows))
+        self.records.append(Step(seq, at_us, actor, life, local_us, event, effects))
+
+    def packet(
+        self,
+        packet_id: int,
+        at_us: int,
+        sender: str,
+        to: str,
+        connection: int,
+        api: str,
+        size: int,
+        verdict: str,
+        due_us: int,
+    ) -> None:
+        """What became of a packet."""
+        self.records.append(PacketRecord(packet_id, at_us, sender, to, connection, api, size, verdict, due_us))
+
+    def fact(self, seq: int, at_us: int, fact: Any) -> None:
+        """A fact of the world."""
+        self.records.append(WorldFact(seq, at_us, fact))
+
+    def broken(self, seq: int, at_us: int, actor: str, life: int, local_us: int, event_row: Row, text: str) -> None:
+        """A machine's own assertion failed in this step."""
+        self.records.append(Broken(seq, at_us, actor, life, local_us, _read_back(event_row), text))
+
+    def facts(self) -> Iterator[Seen]:
+        """What those who watch saw of the run so far."""
+        return facts_of_records(self.records)
+
+
+class RecorderOfAll:
+    """Passes everything on to each of several recorders, in their order."""
+
+    def __init__(self, *recorders: Recorder) -> None:
+        self._recorders = recorders
+
+    def step(
+        self, seq: int, at_us: int, actor: str, life: int, local_us: int, event_row: Row, effect_rows: list[Row]
+    ) -> None:
+        """One step of one machine."""
+        for each in self._recorders:
+            each.step(seq, at_us, actor, life, local_us, event_row, effect_rows)
+
+    def packet(
+        self,
+        packet_id: int,
+        at_us: int,
+        sender: str,
+        to: str,
+        connection: int,
+        api: str,
+        size: int,
+        verdict: str,
+        due_us: int,
+    ) -> None:
+        """What became of a packet."""
+        for each in self._recorders:
+            each.packet(packet_id, at_us, sender, to, connection, api, size, verdict, due_us)
+
+    def fact(self, seq: int, at_us: int, fact: Any) -> None:
+        """A fact of the world."""
+        for each in self._recorders:
+            each.fact(seq, at_us, fact)
+
+    def broken(self, seq: int, at_us: int, actor: str, life: int, local_us: int, event_row: Row, text: str) -> None:
+        """A machine's own assertion failed in this step."""
+        for each in self._recorders:
+            each.broken(seq, at_us, actor, life, local_us, event_row, text)
+
+
+def _read_back(row: Row) -> Row:
+    """A row as a trace gives it back: plain values (an ``ErrorCode`` is its number), tuples for lists."""
+    plain: Row = msgpack.unpackb(msgpack.packb(row), use_list=False)
+    return plain
