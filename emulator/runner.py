@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from attrs import frozen
 
@@ -17,12 +17,13 @@ from kemu.actors.consumer.listener import Listener
 from kemu.emulator import facts
 from kemu.emulator.chance import Choices, Seeded
 from kemu.emulator.checkers import checkers_for
-from kemu.emulator.checkers.atlas import Loss
-from kemu.emulator.checkers.base import Checker, Violation
+from kemu.emulator.checkers.base import Checker
 from kemu.emulator.cluster.clusters import cluster_class
 from kemu.emulator.engine.drive import drive_bare, drive_trio
 from kemu.emulator.engine.world import MachineBroke, Observer, World
+from kemu.emulator.findings import Loss, Violation
 from kemu.emulator.injection.injector import Injector
+from kemu.emulator.metrics.figures import Figures
 from kemu.emulator.metrics.metrics import Metrics
 from kemu.emulator.plan.actions import kind_of
 from kemu.emulator.plan.entries import plan_to_dicts
@@ -39,13 +40,22 @@ SLICE_US = 1_000_000
 
 
 @frozen
+class FaultFired:
+    """An entry of the plan: its index there, its kind ("crash"), what it does in words, how often it took effect."""
+
+    index: int
+    kind: str
+    text: str
+    fired: int
+
+
+@frozen
 class RunResult:
     """What a run came to.
 
     ``verdict``: "holds", "violated" (something bad happened), "liveness" (something good did not happen in time), or
-    "broken" (a machine failed an assertion of its own). ``faults``: one row per entry of the plan, with how often it
-    took effect. ``metrics``: the report of ``emulator.metrics.metrics``. ``losses``: records that are gone as the fault
-    atlas allows (``emulator.checkers.atlas``); they are no violations.
+    "broken" (a machine failed an assertion of its own). ``faults``: one per entry of the plan. ``losses``: records
+    that are gone as the fault atlas allows (``emulator.findings``); they are no violations.
     """
 
     scenario: str
@@ -59,8 +69,8 @@ class RunResult:
     wall_s: float
     verdict: str
     violations: tuple[Violation, ...]
-    faults: tuple[dict[str, Any], ...]
-    metrics: dict[str, Any]
+    faults: tuple[FaultFired, ...]
+    figures: Figures
     losses: tuple[Loss, ...] = ()
     broke: str = ""
     """What broke, when the verdict is "broken"."""
@@ -243,10 +253,10 @@ def _result(one: Run, seed: int, profile: str, drive: str, broke: str, began_s: 
         verdict=verdict,
         violations=tuple(violations),
         faults=tuple(
-            {"index": index, "kind": kind_of(entry.action), "text": describe_entry(entry), "fired": counts[index]}
+            FaultFired(index, kind_of(entry.action), describe_entry(entry), counts[index])
             for index, entry in enumerate(one.scenario.plan)
         ),
-        metrics=one.metrics.report(),
+        figures=one.metrics.figures(),
         losses=tuple(loss for checker in one.checkers for loss in checker.losses),
         broke=broke,
     )

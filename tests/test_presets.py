@@ -19,7 +19,7 @@ def hold(name: str, seeds: range) -> None:
         assert result.verdict == "holds", (
             f"kemu run {name} --seed {seed} --drive bare: {result.broke or unexpected[:3]}"
         )
-        fired = [before + fault["fired"] for before, fault in zip(fired, result.faults, strict=True)]
+        fired = [before + fault.fired for before, fault in zip(fired, result.faults, strict=True)]
     assert all(fired), f"{name}: entries of the plan that never took effect in {seeds}: {fired}"
 
 

@@ -11,12 +11,11 @@ CORRECTNESS = 129
 
 OF_VERDICT: Mapping[str, int] = {
     "holds": HOLDS,
-    "inconclusive": HOLDS,
     "liveness": LIVENESS,
     "violated": CORRECTNESS,
     "broken": BROKEN,
 }
-"""A run's verdict as an exit code. An inconclusive run shows no failure; its report says why it proves nothing."""
+"""A run's verdict as an exit code."""
 
 MEANING: Mapping[int, str] = {
     HOLDS: "everything held",

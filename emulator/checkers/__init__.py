@@ -19,14 +19,15 @@ Q2, Q6       metadata caches equal the store; nothing is left over in it        
 Q7           what is appended is committed, and what is sent is answered                  recovery
 ===========  ===========================================================================  ==========================
 
-I11, I13 to I15 and Q5 are about reassignments, of which there are none yet. What may be lost is in ``atlas``.
+I11, I13 to I15 and Q5 are about reassignments, of which there are none yet. What may be lost is in
+``emulator.findings``.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kemu.emulator.checkers.agreement import Agreement
-from kemu.emulator.checkers.base import Checker, Violation
+from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.commits import Commits
 from kemu.emulator.checkers.cooperative import Cooperative
 from kemu.emulator.checkers.group_protocol import GroupProtocol
@@ -38,6 +39,7 @@ from kemu.emulator.checkers.one_owner import OneOwner
 from kemu.emulator.checkers.processing import Processing
 from kemu.emulator.checkers.recovery import Recovery
 from kemu.emulator.checkers.replicas import Replicas
+from kemu.emulator.findings import Violation
 
 if TYPE_CHECKING:
     from kemu.emulator.scenario.scenario import Scenario

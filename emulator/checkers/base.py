@@ -7,26 +7,11 @@ only what it needs, and is cheap per fact; what needs the whole run is said in `
 from collections.abc import Callable
 from typing import Any
 
-from attrs import frozen
-
-from kemu.emulator.checkers.atlas import Loss
 from kemu.emulator.facts import Seen
+from kemu.emulator.findings import Loss, Violation
 
 MAX_VIOLATIONS = 100
 """Per checker and run: a machine broken at its root breaks its rule at every step; the first cases are enough."""
-
-
-@frozen
-class Violation:
-    """A rule that was broken: when, by whom, and the entities it is about (for grouping and shrinking)."""
-
-    checker: str
-    at_us: int
-    seq: int
-    entities: tuple[str, ...]
-    text: str
-    liveness: bool = False
-    """False: something bad happened. True: something good did not happen in time."""
 
 
 class Checker:

@@ -20,6 +20,7 @@ from kemu.emulator.facts import DiskTailLost, HostDown, Seen
 from kemu.emulator.watching.holdings import Coordinators
 from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, TopicPartition
 from kemu.protocol.notes.groups import (
+    COMMITTED,
     AssignmentReceived,
     GroupBecame,
     GroupLoaded,
@@ -32,9 +33,6 @@ from kemu.protocol.notes.groups import (
     PositionSet,
     Processed,
 )
-
-COMMITTED = "committed"
-"""``PositionSet.why`` of a position that came from the committed offset; any other is a reset."""
 
 
 class _Group:

@@ -13,11 +13,11 @@ Work cut off by a crash is not reported as processed, and is not committed eithe
 """
 
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.checkers.commits import COMMITTED
 from kemu.emulator.facts import DiskTailLost, Seen
 from kemu.emulator.watching.ranges import Ranges
 from kemu.protocol.names import NO_GENERATION, TopicPartition, host_of
 from kemu.protocol.notes.groups import (
+    COMMITTED,
     OffsetCommitted,
     OffsetRemoved,
     PartitionHosted,

@@ -12,15 +12,15 @@ next leader comes from the in-sync replicas. So (Kafka's guarantees; numbers of 
 * I8: no leader ever shows another record at an offset below a high watermark; a consumer processes committed records
   only, each from the epoch that was committed (``EpochRead``; members whose Fetch is older than v12 cannot tell).
 
-What may be lost all the same is in the atlas (``atlas``): it is a ``Loss``, named with its reason, and no violation.
-A disk is an excuse only until its replica, in the ISR again, has everything that is committed.
+What may be lost all the same is in the fault atlas (``emulator.findings``): it is a ``Loss``, named with its reason,
+and no violation. A disk is an excuse only until its replica, in the ISR again, has everything that is committed.
 """
 
-from kemu.emulator.checkers.atlas import EMPTY_DISK, LEADER_ONLY, LOST_TAIL, UNCLEAN, UNFLUSHED, Loss
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.read_epochs import ReadEpochs
 from kemu.emulator.checkers.replica_truth import Copy, PartitionTruth
 from kemu.emulator.facts import DiskTailLost, HostDown, HostStarted, Seen, TopicReplicated
+from kemu.emulator.findings import EMPTY_DISK, LEADER_ONLY, LOST_TAIL, UNCLEAN, UNFLUSHED, Loss
 from kemu.protocol.names import TopicPartition, broker_host, is_controller
 from kemu.protocol.nodes import TOPIC_CONFIGS, PartitionState, partition_of_state, read_config, read_state
 from kemu.protocol.notes.groups import (

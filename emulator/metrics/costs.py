@@ -170,9 +170,9 @@ class Costs:
 
     def bill(self) -> Bill:
         """The figures."""
-        report = self._metrics.report()
+        figures = self._metrics.figures()
         groups = self._groups.values()
-        downtime: dict[str, int] = report["downtime_us"]
+        downtime = figures.downtime_us
         unavailable = 0
         for name, group in self._groups.items():
             count = sum(self._partitions.get(topic, 0) for topic in group.topics)
@@ -180,13 +180,13 @@ class Costs:
             unavailable += down // max(1, count)
         return Bill(
             rebalances=sum(group.rounds for group in groups),
-            moved=sum(row["moved"] for row in report["rebalances"]),
+            moved=sum(rebalance.moved for rebalance in figures.rebalances),
             downtime_sum=sum(downtime.values()),
             downtime_max=max(downtime.values(), default=0),
             stopped=sum(group.stopped_us for group in groups),
             unavailable=unavailable,
             to_balance=max((group.longest_us for group in groups), default=0),
-            duplicates=report["duplicates"],
+            duplicates=figures.duplicates,
             unfinished=sum(group.unfinished for group in groups),
         )
 

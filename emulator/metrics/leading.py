@@ -13,7 +13,10 @@ ISR changed, whether or not the writer lived to hear of it).
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import attrs
+
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, Seen, TopicReplicated
+from kemu.emulator.metrics.figures import ControllerTerm, ReplicationFigures
 from kemu.protocol.names import TopicPartition, broker_host, host_of
 from kemu.protocol.nodes import PartitionState, partition_of_state, read_state, read_topic, topic_of
 from kemu.protocol.notes.replication import (
@@ -48,7 +51,7 @@ class _Spans:
         for at in list(self._since):
             self.put(at, False, now_us)
 
-    def report(self) -> dict[str, int]:
+    def by_name(self) -> dict[str, int]:
         """Microseconds by "topic-0", of partitions of which it was ever so."""
         return {f"{topic}-{number}": spent for (topic, number), spent in sorted(self._spent.items())}
 
@@ -57,7 +60,7 @@ class Leading:
     """See the module."""
 
     def __init__(self) -> None:
-        self.controllers: list[dict[str, int | None]] = []
+        self.controllers: list[ControllerTerm] = []
         self.elections: dict[str, int] = {}
         self.leader_changes = 0
         self.isr_shrinks = 0
@@ -89,20 +92,20 @@ class Leading:
         for spans in (self._leaderless, self._under_min_isr, self._under_replicated):
             spans.finish(at_us)
 
-    def report(self) -> dict[str, Any]:
-        """JSON-ready figures; {} where no broker replicates."""
+    def figures(self) -> ReplicationFigures | None:
+        """The figures; None where no broker replicates."""
         if not self._min_isr:
-            return {}
-        return {
-            "controllers": self.controllers,
-            "elections": dict(sorted(self.elections.items())),
-            "leader_changes": self.leader_changes,
-            "isr_shrinks": self.isr_shrinks,
-            "isr_expands": self.isr_expands,
-            "leaderless_us": self._leaderless.report(),
-            "under_min_isr_us": self._under_min_isr.report(),
-            "under_replicated_us": self._under_replicated.report(),
-        }
+            return None
+        return ReplicationFigures(
+            controllers=tuple(self.controllers),
+            elections=dict(sorted(self.elections.items())),
+            leader_changes=self.leader_changes,
+            isr_shrinks=self.isr_shrinks,
+            isr_expands=self.isr_expands,
+            leaderless_us=self._leaderless.by_name(),
+            under_min_isr_us=self._under_min_isr.by_name(),
+            under_replicated_us=self._under_replicated.by_name(),
+        )
 
     # --- what the store says -----------------------------------------------------------------------------------
 
@@ -184,13 +187,13 @@ class Leading:
     # --- who controls ------------------------------------------------------------------------------------------
 
     def _controls(self, seen: Seen, fact: BecameController) -> None:
-        row = {"broker": fact.broker_id, "controller_epoch": fact.controller_epoch}
-        self.controllers.append({**row, "from_us": seen.at_us, "ready_us": None})
+        self.controllers.append(ControllerTerm(fact.broker_id, fact.controller_epoch, seen.at_us, None))
 
     def _is_ready(self, seen: Seen, fact: ControllerReady) -> None:
-        for row in self.controllers:
-            if row["controller_epoch"] == fact.controller_epoch:
-                row["ready_us"] = seen.at_us
+        self.controllers = [
+            attrs.evolve(term, ready_us=seen.at_us) if term.controller_epoch == fact.controller_epoch else term
+            for term in self.controllers
+        ]
 
     def _elected(self, seen: Seen, fact: LeaderElectedForPartition) -> None:
         strategy = f"{fact.strategy}, unclean" if fact.unclean else fact.strategy

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kemu.emulator.facts import Seen
+from kemu.emulator.metrics.figures import Figures, GroupFigures, RecordFigures
 from kemu.emulator.metrics.leading import Leading
 from kemu.emulator.metrics.progress import Progress
 from kemu.emulator.metrics.rebalances import Rebalances
@@ -19,7 +20,7 @@ Handler = Callable[[Seen, Any], None]
 
 
 class Metrics:
-    """Feed it every fact in order, then ``finish``, then ask for the ``report``."""
+    """Feed it every fact in order, then ``finish``, then ask for the ``figures``."""
 
     def __init__(self) -> None:
         self._rebalances = Rebalances()
@@ -50,23 +51,8 @@ class Metrics:
         self._progress.finish()
         self._leading.finish(at_us)
 
-    def report(self) -> dict[str, Any]:
-        """JSON-ready figures.
-
-        Returns:
-            rebalances: one row each: group, generation (the last), reason, started_us, ended_us (None: not over),
-                members, rounds (join phases), moved (partitions), stop_the_world_us.
-            num_incompatible_rebalance: client -> how often it was told that incompatible members met (KIP-429's page).
-            downtime_us: "group/topic-partition" -> microseconds without anybody who serves it.
-            duplicates, lost, skipped, zombie_records, acknowledged_lost: counts of records. ``lost`` holds both kinds:
-                committed and never processed, and acknowledged and in no log (``acknowledged_lost`` alone).
-            records: appended, acknowledged, failed (given up by producers), processed.
-            lag: one row per group and partition: end_offset, committed, lag, max_lag.
-            replication: {} where no broker replicates; else controllers (broker, controller_epoch, from_us, ready_us),
-                elections (how many by strategy), leader_changes, isr_shrinks and isr_expands, and by
-                "topic-partition" leaderless_us, under_min_isr_us, under_replicated_us.
-            groups: the counts by group, and first_stable_us, commits (durable, per partition), commits_failed.
-        """
+    def figures(self) -> Figures:
+        """What there is to say; each field says what it means."""
         progress = self._progress
         lost, skipped, lag = progress.lost(), progress.skipped(), progress.lag()
         first_stable_us = self._rebalances.first_stable_us()
@@ -74,36 +60,36 @@ class Metrics:
         for rebalance in self._rebalances.all:
             rebalanced[rebalance.group] = rebalanced.get(rebalance.group, 0) + 1
         groups = {
-            group: {
-                "first_stable_us": first_stable_us.get(group),
-                "rebalances": rebalanced.get(group, 0),
-                "processed": progress.processed.get(group, 0),
-                "duplicates": progress.duplicates.get(group, 0),
-                "lost": lost.get(group, 0),
-                "skipped": skipped.get(group, 0),
-                "zombie_records": progress.zombies.get(group, 0),
-                "commits": progress.commits.get(group, 0),
-                "commits_failed": progress.commits_failed.get(group, 0),
-                "lag": lag.get(group, 0),
-            }
+            group: GroupFigures(
+                first_stable_us=first_stable_us.get(group),
+                rebalances=rebalanced.get(group, 0),
+                processed=progress.processed.get(group, 0),
+                duplicates=progress.duplicates.get(group, 0),
+                lost=lost.get(group, 0),
+                skipped=skipped.get(group, 0),
+                zombie_records=progress.zombies.get(group, 0),
+                commits=progress.commits.get(group, 0),
+                commits_failed=progress.commits_failed.get(group, 0),
+                lag=lag.get(group, 0),
+            )
             for group in sorted(first_stable_us.keys() | lag.keys())
         }
-        return {
-            "rebalances": [rebalance.row() for rebalance in self._rebalances.all],
-            "num_incompatible_rebalance": dict(sorted(self._rebalances.incompatible.items())),
-            "downtime_us": self._serving.downtime_us(),
-            "duplicates": sum(progress.duplicates.values()),
-            "lost": sum(lost.values()) + progress.acknowledged_lost,
-            "acknowledged_lost": progress.acknowledged_lost,
-            "skipped": sum(skipped.values()),
-            "zombie_records": sum(progress.zombies.values()),
-            "records": {
-                "appended": progress.appended,
-                "acknowledged": progress.acknowledged,
-                "failed": progress.produce_failed,
-                "processed": sum(progress.processed.values()),
-            },
-            "lag": progress.lags(),
-            "replication": self._leading.report(),
-            "groups": groups,
-        }
+        return Figures(
+            rebalances=tuple(rebalance.figures() for rebalance in self._rebalances.all),
+            num_incompatible_rebalance=dict(sorted(self._rebalances.incompatible.items())),
+            downtime_us=self._serving.downtime_us(),
+            duplicates=sum(progress.duplicates.values()),
+            lost=sum(lost.values()) + progress.acknowledged_lost,
+            acknowledged_lost=progress.acknowledged_lost,
+            skipped=sum(skipped.values()),
+            zombie_records=sum(progress.zombies.values()),
+            records=RecordFigures(
+                appended=progress.appended,
+                acknowledged=progress.acknowledged,
+                failed=progress.produce_failed,
+                processed=sum(progress.processed.values()),
+            ),
+            lag=progress.lags(),
+            replication=self._leading.figures(),
+            groups=groups,
+        )

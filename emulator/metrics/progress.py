@@ -17,12 +17,13 @@ nothing is committed.
 from collections.abc import Callable
 from typing import Any
 
-from kemu.emulator.checkers.commits import COMMITTED
 from kemu.emulator.facts import Seen
+from kemu.emulator.metrics.figures import LagFigures
 from kemu.emulator.watching.ranges import Ranges
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import NO_GENERATION, TopicPartition
 from kemu.protocol.notes.groups import (
+    COMMITTED,
     AssignmentReceived,
     CommitAnswered,
     OffsetCommitted,
@@ -122,20 +123,20 @@ class Progress:
         for log in self._logs.values():
             self.acknowledged_lost += log.acknowledged.cut(log.end)
 
-    def lags(self) -> list[dict[str, Any]]:
+    def lags(self) -> tuple[LagFigures, ...]:
         """One row per group and partition it ever read: end, committed offset, lag now and at its worst."""
-        return [
-            {
-                "group": group,
-                "topic": topic,
-                "partition": number,
-                "end_offset": reading.log.end,
-                "committed": reading.committed,
-                "lag": reading.lag,
-                "max_lag": reading.max_lag,
-            }
+        return tuple(
+            LagFigures(
+                group=group,
+                topic=topic,
+                partition=number,
+                end_offset=reading.log.end,
+                committed=reading.committed,
+                lag=reading.lag,
+                max_lag=reading.max_lag,
+            )
             for (group, (topic, number)), reading in sorted(self._readings.items(), key=lambda item: item[0])
-        ]
+        )
 
     def sums(self, measure: Callable[[_Reading], int]) -> dict[str, int]:
         """Group -> the sum of a measure over its partitions."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kemu.emulator.facts import HostDown, Seen
+from kemu.emulator.metrics.figures import RebalanceFigures
 from kemu.emulator.watching.holdings import Coordinators
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.notes.groups import (
@@ -45,19 +46,19 @@ class Rebalance:
         self.moved = 0
         self.stopped_us = 0
 
-    def row(self) -> dict[str, Any]:
-        """As plain data."""
-        return {
-            "group": self.group,
-            "generation": self.generation,
-            "reason": self.reason,
-            "started_us": self.started_us,
-            "ended_us": self.ended_us,
-            "members": self.members,
-            "rounds": self.rounds,
-            "moved": self.moved,
-            "stop_the_world_us": self.stopped_us,
-        }
+    def figures(self) -> RebalanceFigures:
+        """What it came to."""
+        return RebalanceFigures(
+            group=self.group,
+            generation=self.generation,
+            reason=self.reason,
+            started_us=self.started_us,
+            ended_us=self.ended_us,
+            members=self.members,
+            rounds=self.rounds,
+            moved=self.moved,
+            stop_the_world_us=self.stopped_us,
+        )
 
 
 class _Group:

@@ -17,8 +17,8 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias
 import msgpack
 from attrs import asdict, frozen
 
-from kemu.emulator.checkers.base import Violation
 from kemu.emulator.facts import Seen
+from kemu.emulator.findings import Violation
 from kemu.emulator.trace.blocks import TRACE_VERSION, TraceError, blocks_of, first_block, write_block, write_magic
 from kemu.emulator.trace.rows import NOTE, Row
 from kemu.protocol.wire.values import from_row, to_row

@@ -211,6 +211,10 @@ class ListenerFailed:
     why: str
 
 
+COMMITTED = "committed"
+"""``PositionSet.why`` of a position that came from the committed offset; any other is a reset."""
+
+
 @value
 class PositionSet:
     """Where a member starts to read a partition (why: committed, reset)."""

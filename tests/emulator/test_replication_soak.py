@@ -32,8 +32,8 @@ def test_the_random_faults_take_effect() -> None:
         faults = run_one("replicated-steady", seed, "bare").faults
         for entry, fault in zip(plan, faults, strict=True):
             host = getattr(entry.action, "host", getattr(entry.action, "sender", ""))
-            if fault["fired"]:
-                fired.add((fault["kind"], host[:1]))
+            if fault.fired:
+                fired.add((fault.kind, host[:1]))
 
     assert counts == set(range(1, MOST_FAULTS + 1))
     assert fired >= {("crash", "b"), ("crash", "c"), ("pause", "b")}

@@ -44,12 +44,12 @@ def small(assignor: str, members: int, partitions: int, *actions: object, **conf
 def costs(result: RunResult) -> list[tuple[int, int]]:
     """(join phases, partitions moved) of every rebalance after the one that formed the group."""
     assert result.verdict == "holds", result.violations
-    return [(row["rounds"], row["moved"]) for row in result.metrics["rebalances"][1:]]
+    return [(row.rounds, row.moved) for row in result.figures.rebalances[1:]]
 
 
 def down(result: RunResult) -> set[str]:
     """The partitions that were without service for a time."""
-    return {name for name, us in result.metrics["downtime_us"].items() if us > 0}
+    return {name for name, us in result.figures.downtime_us.items() if us > 0}
 
 
 def upgrade(settings: str, *hosts: str) -> RollingUpgrade:
@@ -109,7 +109,7 @@ def test_a_partition_that_moves_waits_for_a_heartbeat(interval_ms: int) -> None:
     scenario = small("cooperative-sticky", 2, 6, AddMembers(group="g"), **{"heartbeat.interval.ms": interval_ms})
     result = run(scenario, seed=1, profile="kafka-3.4", drive="bare")
 
-    waits_ms = [us / 1_000 for us in result.metrics["downtime_us"].values() if us > 0]
+    waits_ms = [us / 1_000 for us in result.figures.downtime_us.values() if us > 0]
     assert len(waits_ms) == 2
     assert all(interval_ms <= wait_ms <= interval_ms + 100 for wait_ms in waits_ms)
 
@@ -126,7 +126,7 @@ def test_an_eager_group_pays_one_rebalance_each_and_stops_altogether(profile: st
 
     assert [rounds for rounds, _ in costs(result)] == [1]
     assert len(down(result)) == 6
-    assert result.metrics["rebalances"][1]["stop_the_world_us"] > 0
+    assert result.figures.rebalances[1].stop_the_world_us > 0
 
 
 def test_cooperatively_an_assignor_that_is_not_sticky_costs_as_much_as_eager() -> None:
@@ -150,8 +150,8 @@ def test_the_page_s_second_bounce_stops_the_group_for_nearly_all_of_it() -> None
     result = run(small("sticky", 3, 6, upgrade("rebalance.protocol=cooperative"), **EAGER), seed=1, **PAGE)
 
     assert result.verdict == "holds"
-    assert min(result.metrics["downtime_us"].values()) > 34 * S
-    assert sum(row["stop_the_world_us"] for row in result.metrics["rebalances"]) > 0
+    assert min(result.figures.downtime_us.values()) > 34 * S
+    assert sum(row.stop_the_world_us for row in result.figures.rebalances) > 0
 
 
 def test_safe_fill_avoids_it() -> None:
@@ -161,7 +161,7 @@ def test_safe_fill_avoids_it() -> None:
     result = run(small("sticky", 3, 6, upgrade("rebalance.protocol=cooperative"), **config), seed=1, **PAGE)
 
     assert result.verdict == "holds"
-    assert max(result.metrics["downtime_us"].values()) < 7 * S
+    assert max(result.figures.downtime_us.values()) < 7 * S
 
 
 def test_every_cooperative_member_counts_the_rebalances_in_which_it_met_eager_ones() -> None:
@@ -170,7 +170,7 @@ def test_every_cooperative_member_counts_the_rebalances_in_which_it_met_eager_on
     """
     result = run(small("sticky", 3, 6, upgrade("rebalance.protocol=cooperative", "c1", "c2"), **EAGER), seed=1, **PAGE)
 
-    counted = result.metrics["num_incompatible_rebalance"]
+    counted = result.figures.num_incompatible_rebalance
     assert list(counted) == ["c1", "c2"]
     assert counted["c1"] > counted["c2"] > 0
 
@@ -210,7 +210,7 @@ def test_a_leader_of_old_byte_code_fails_for_good_when_it_meets_a_cooperative_me
 
     assert [(actor, "SCHEMA_ERROR" in fact.why) for actor, fact in notes.seen] == [("c2", True), ("c3", True)]
     assert result.verdict == "holds"  # each is bounced itself, later
-    assert sum(row["stop_the_world_us"] for row in result.metrics["rebalances"]) > 19 * S
+    assert sum(row.stop_the_world_us for row in result.figures.rebalances) > 19 * S
 
 
 def test_after_both_bounces_no_member_fails_and_the_group_is_cooperative() -> None:
@@ -259,8 +259,8 @@ def test_the_upgrade_by_assignor_list_never_leaves_the_group_without_work(profil
     result = run(load_scenario("upgrade-by-assignor-list"), seed=1, profile=profile, drive="bare")
 
     assert result.verdict == "holds"
-    assert max(result.metrics["downtime_us"].values()) < 12 * S
-    assert sum(row["stop_the_world_us"] for row in result.metrics["rebalances"]) < S
+    assert max(result.figures.downtime_us.values()) < 12 * S
+    assert sum(row.stop_the_world_us for row in result.figures.rebalances) < S
 
 
 @pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])
@@ -283,7 +283,7 @@ def test_members_of_all_releases_share_one_group(assignor: str, monkeypatch: pyt
     result = run(attrs.evolve(scenario, groups={"g": group}), seed=1, drive="bare")
 
     assert result.verdict == "holds"
-    assert len(result.metrics["rebalances"]) >= 3
+    assert len(result.figures.rebalances) >= 3
 
 
 def test_a_custom_assignor_without_generations_believes_a_stale_claim() -> None:
@@ -291,7 +291,7 @@ def test_a_custom_assignor_without_generations_believes_a_stale_claim() -> None:
     result = run(load_scenario("custom-assignor-without-generation"), seed=1, drive="bare")
 
     assert {each.checker for each in result.violations} == {"one-owner", "cooperative"}
-    assert result.metrics["duplicates"] > 0
+    assert result.figures.duplicates > 0
 
 
 def test_with_generations_the_same_assignor_knows_better() -> None:

@@ -35,7 +35,7 @@ def test_the_random_faults_take_effect() -> None:
         own = len(drawn("cooperative-scale-in", seed).plan) - 2
         counts.add(own)
         faults = run_one("cooperative-scale-in", "kafka-3.4", seed).faults
-        kinds.update(fault["kind"] for fault in faults[2:] if fault["fired"])
+        kinds.update(fault.kind for fault in faults[2:] if fault.fired)
 
     assert counts == set(range(1, MOST_FAULTS + 1))
     assert kinds >= {

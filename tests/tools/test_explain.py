@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from kemu.emulator.checkers import checkers_for
-from kemu.emulator.checkers.base import Violation
 from kemu.emulator.facts import Seen
+from kemu.emulator.findings import Violation
 from kemu.emulator.replay import scenario_of
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario, with_values

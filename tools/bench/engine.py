@@ -207,7 +207,7 @@ def _join_50_to_51(rounds: int) -> dict[str, Any]:
 
 
 def _stable_with(one: Run, members: int) -> bool:
-    return any(each["members"] == members and each["ended_us"] for each in one.metrics.report()["rebalances"])
+    return any(each.members == members and each.ended_us for each in one.metrics.figures().rebalances)
 
 
 def _herd(members: int, partitions: int, seconds: int) -> dict[str, Any]:
@@ -217,7 +217,7 @@ def _herd(members: int, partitions: int, seconds: int) -> dict[str, Any]:
     broke = one.drive(drive_bare)
     wall_s = time.perf_counter() - began
     assert not broke, broke
-    report = one.metrics.report()
+    figures = one.metrics.figures()
     return {
         "members": members,
         "partitions": partitions,
@@ -226,6 +226,6 @@ def _herd(members: int, partitions: int, seconds: int) -> dict[str, Any]:
         "steps": one.world.steps,
         "messages": one.world.network.packets,
         "step_us": round(wall_s / one.world.steps * 1e6, 2),
-        "rebalances": len(report["rebalances"]),
+        "rebalances": len(figures.rebalances),
         "digest": one.writer.digest(),
     }

@@ -229,7 +229,7 @@ def _progress(total: int) -> Iterator[Any]:
 
         def advance(verdict: str) -> None:
             nonlocal failed
-            failed += verdict not in ("holds", "inconclusive")
+            failed += verdict != "holds"
             bar.update(task, advance=1, description=f"{failed} failed" if failed else "runs")
 
         yield advance

@@ -14,14 +14,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from kemu.emulator.checkers import checkers_for
-from kemu.emulator.checkers.base import Violation
 from kemu.emulator.facts import Seen
+from kemu.emulator.findings import Violation
+from kemu.emulator.metrics.figures import plain
 from kemu.emulator.metrics.metrics import Metrics
 from kemu.emulator.runner import verdict_of
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.protocol.wire.values import from_row
-from kemu.tools.pipeline.rows import metric_columns
+from kemu.tools.pipeline.rows import FIGURE_COLUMNS, figure_columns
 from kemu.tools.pipeline.schemas import REBALANCES, VIOLATIONS, Schema
 from kemu.tools.pipeline.tables.common import of
 
@@ -82,13 +83,13 @@ def _judge_run(head: pa.Table, facts: pa.Table) -> pa.Table:
         for seq, at_us, actor, life, row in zip(*columns, strict=True)
     )
     verdict, violations, metrics = judge(seen, scenario, ended_us, broke)
-    report = metrics.report()
+    figures = metrics.figures()
     row = (
         head["run_id"][0].as_py(),
         verdict,
         json.dumps([attrs.asdict(violation) for violation in violations]),
-        json.dumps(report),
-        json.dumps(metric_columns(report)),
+        json.dumps(plain(figures)),
+        json.dumps(figure_columns(figures)),
     )
     return pa.Table.from_batches([JUDGED.batch([row])])
 
@@ -123,14 +124,9 @@ def with_figures(runs: DataFrame, verdicts: DataFrame) -> DataFrame:
     In:  RUNS, the figures null; JUDGED
     Out: RUNS
     """
-    names = metric_names()
+    names = FIGURE_COLUMNS
     shape = ",".join(f"{name} long" for name in names)
     figures = verdicts.select("run_id", F.from_json("figures", shape).alias("f"))
     filled = {name: F.col(f"f.{name}") for name in names}
     joined = runs.join(figures, "run_id", how="left")
     return joined.withColumns(filled).select(*runs.columns)
-
-
-def metric_names() -> tuple[str, ...]:
-    """The columns of ``RUNS`` that come from a run's metrics."""
-    return tuple(metric_columns(Metrics().report()))

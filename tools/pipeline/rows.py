@@ -1,14 +1,16 @@
 """Facts and results as rows of tables (``schemas``): the one place that knows which field goes into which column."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any
 
+import attrs
 import msgpack
 
 from kemu.emulator.facts import FaultApplied, FaultEnded, Seen
-from kemu.emulator.runner import RunResult
+from kemu.emulator.metrics.figures import Figures, RecordFigures
+from kemu.emulator.runner import FaultFired, RunResult
 from kemu.protocol.notes.groups import Processed, RecordsAcknowledged, RecordsAppended
 from kemu.protocol.notes.replication import HighWatermarkAdvanced, RecordsReplicated
 from kemu.protocol.wire.values import to_row
@@ -154,44 +156,53 @@ class FaultTimes:
         return self.applied.get(index, 0), self.first_us.get(index), self.ended_us.get(index)
 
 
+_OF_RUNS = ("duplicates", "lost", "acknowledged_lost", "skipped", "zombie_records")
 _OF_REPLICAS = ("leaderless_us", "under_replicated_us", "under_min_isr_us")
 
 
-def metric_columns(metrics: Mapping[str, Any]) -> dict[str, int | None]:
-    """The columns of ``RUNS`` that a run's metrics fill."""
-    downtime = metrics["downtime_us"].values()
-    replicas = metrics["replication"]
-    stable = [group["first_stable_us"] for group in metrics["groups"].values()]
+def figure_columns(figures: Figures) -> dict[str, int | None]:
+    """The columns of ``RUNS`` that a run's figures fill."""
+    downtime = figures.downtime_us.values()
+    replication = figures.replication
+    stable = [group.first_stable_us for group in figures.groups.values()]
+    known = [us for us in stable if us is not None]
     return {
-        "rebalances": len(metrics["rebalances"]),
-        "stop_the_world_us": sum(row["stop_the_world_us"] for row in metrics["rebalances"]),
+        "rebalances": len(figures.rebalances),
+        "stop_the_world_us": sum(rebalance.stop_the_world_us for rebalance in figures.rebalances),
         "downtime_us": sum(downtime),
         "downtime_max_us": max(downtime, default=0),
-        "moved": sum(row["moved"] for row in metrics["rebalances"]),
-        **{key: metrics[key] for key in ("duplicates", "lost", "acknowledged_lost", "skipped", "zombie_records")},
-        **{key: metrics["records"][key] for key in ("appended", "acknowledged", "failed", "processed")},
-        "first_stable_us": None if None in stable else max(stable, default=None),
-        "max_lag": max((row["max_lag"] for row in metrics["lag"]), default=0),
-        "leader_changes": replicas.get("leader_changes"),
-        **{key: sum(replicas[key].values()) if replicas else None for key in _OF_REPLICAS},
+        "moved": sum(rebalance.moved for rebalance in figures.rebalances),
+        **{key: getattr(figures, key) for key in _OF_RUNS},
+        **attrs.asdict(figures.records),
+        "first_stable_us": max(known, default=None) if len(known) == len(stable) else None,
+        "max_lag": max((row.max_lag for row in figures.lag), default=0),
+        "leader_changes": None if replication is None else replication.leader_changes,
+        **{key: None if replication is None else sum(getattr(replication, key).values()) for key in _OF_REPLICAS},
     }
 
 
-def rebalance_rows(run_id: str, metrics: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+FIGURE_COLUMNS = (
+    *("rebalances", "stop_the_world_us", "downtime_us", "downtime_max_us", "moved"),
+    *_OF_RUNS,
+    *(field.name for field in attrs.fields(RecordFigures)),
+    *("first_stable_us", "max_lag", "leader_changes"),
+    *_OF_REPLICAS,
+)
+"""The keys of ``figure_columns``."""
+
+
+def rebalance_rows(run_id: str, figures: Figures) -> list[tuple[Any, ...]]:
     """Rows of ``REBALANCES``."""
     return [
-        (run_id, number, *(row[key] for key in ("group", "generation", "reason", "started_us", "ended_us")),
-         row["members"], row["rounds"], row["moved"], row["stop_the_world_us"])
-        for number, row in enumerate(metrics["rebalances"])
+        (run_id, number, row.group, row.generation, row.reason, row.started_us, row.ended_us,
+         row.members, row.rounds, row.moved, row.stop_the_world_us)
+        for number, row in enumerate(figures.rebalances)
     ]  # fmt: skip
 
 
-def fault_rows(run_id: str, faults: Any, times: FaultTimes) -> list[tuple[Any, ...]]:
-    """Rows of ``FAULTS``, from the result's faults (dicts with index, kind, text and fired)."""
-    return [
-        (run_id, fault["index"], fault["kind"], fault["text"], fault["fired"], *times.of(fault["index"]))
-        for fault in faults
-    ]
+def fault_rows(run_id: str, faults: Iterable[FaultFired], times: FaultTimes) -> list[tuple[Any, ...]]:
+    """Rows of ``FAULTS``."""
+    return [(run_id, each.index, each.kind, each.text, each.fired, *times.of(each.index)) for each in faults]
 
 
 def violation_rows(run_id: str, violations: Any) -> list[tuple[Any, ...]]:
@@ -228,7 +239,7 @@ def run_row(
         "wall_s": result.wall_s,
         "broke": result.broke or None,
         "traced": traced,
-        **metric_columns(result.metrics),
+        **figure_columns(result.figures),
         "scenario_json": scenario_json,
         "result_json": result_json,
         "command": command,

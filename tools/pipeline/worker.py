@@ -160,7 +160,7 @@ class ChunkRows:
             self._rows[NOTES] += notes.rows
         self._rows[FAULTS] += fault_rows(run_id, result.faults, times)
         self._rows[VIOLATIONS] += violation_rows(run_id, result.violations)
-        self._rows[REBALANCES] += rebalance_rows(run_id, result.metrics)
+        self._rows[REBALANCES] += rebalance_rows(run_id, result.figures)
         return result
 
     def write(self, folder: Path) -> None:

@@ -1,14 +1,15 @@
 """A run's result for people (text) and for programs (JSON)."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 import click
 
-from kemu.emulator.checkers.atlas import ATLAS, Loss
+from kemu.emulator.findings import ATLAS, Loss
+from kemu.emulator.metrics.figures import Figures, RebalanceFigures, ReplicationFigures, plain
 from kemu.emulator.runner import RunResult
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.protocol.names import broker_host
@@ -16,7 +17,7 @@ from kemu.tools.exits import OF_VERDICT
 from kemu.tools.report.ownership import Ownership, picture
 from kemu.tools.report.story import Line, Story, clock_text, span_text
 
-COLOURS = {"holds": "green", "inconclusive": "yellow", "liveness": "red", "violated": "red", "broken": "red"}
+COLOURS = {"holds": "green", "liveness": "red", "violated": "red", "broken": "red"}
 KIND_COLOURS = {"fault": "yellow", "group": "cyan", "member": "magenta", "control": "blue", "partitions": "blue"}
 MOST_REBALANCES = 30
 MOST_LOSSES = 20
@@ -25,18 +26,16 @@ LAST_LINES = 120
 
 
 def as_dict(result: RunResult) -> dict[str, Any]:
-    """The result as plain data, the metrics' keys beside the run's own."""
-    own = attrs.asdict(result)
-    metrics = own.pop("metrics")
-    own["violations"] = [attrs.asdict(violation) for violation in result.violations]
-    own["faults"] = list(result.faults)
+    """The result as plain data, the figures' keys beside the run's own."""
+    own = attrs.asdict(result, filter=lambda field, _: field.name != "figures")
+    figures = plain(result.figures)
     own["losses"] = [
         {**attrs.asdict(loss), "records": loss.records, "allowed": ATLAS[loss.why]} for loss in result.losses
     ]
     own["wall_s"] = round(result.wall_s, 6)
-    clash = own.keys() & metrics.keys()
-    assert not clash, f"metrics must not reuse {sorted(clash)}"
-    return {**own, **metrics}
+    clash = own.keys() & figures.keys()
+    assert not clash, f"figures must not reuse {sorted(clash)}"
+    return {**own, **figures}
 
 
 def as_json(result: RunResult) -> str:
@@ -64,7 +63,7 @@ def as_text(
             yield from _section(f"Who owned what in {group}")
             yield from picture(ownership, group)
     yield from _section("What it cost")
-    yield from _costs(result.metrics)
+    yield from _costs(result.figures)
     if result.faults:
         yield from _section("Faults")
         yield from _faults(result)
@@ -83,7 +82,7 @@ def table_of_seeds(results: Sequence[RunResult], command_for: Callable[[int], st
     yield f"{'seed':>8}  {'verdict':<12} {'steps':>9} {'messages':>9} {'rebalances':>10} {'wall':>8}  digest"
     for result in results:
         verdict = click.style(f"{result.verdict:<12}", fg=COLOURS[result.verdict])
-        count = len(result.metrics["rebalances"])
+        count = len(result.figures.rebalances)
         wall = f"{result.wall_s:.2f} s"
         yield (
             f"{result.seed:>8}  {verdict} {result.steps:>9,} {result.messages:>9,} {count:>10} {wall:>8}"
@@ -98,9 +97,9 @@ def table_of_seeds(results: Sequence[RunResult], command_for: Callable[[int], st
         )
         yield f"expected losses in {runs} of {len(results)} runs, in records: {reasons}"
     failed = [result for result in results if OF_VERDICT[result.verdict]]
-    idle = [index for index, _ in enumerate(first.faults) if not any(each.faults[index]["fired"] for each in results)]
+    idle = [index for index, _ in enumerate(first.faults) if not any(each.faults[index].fired for each in results)]
     for index in idle:
-        yield f"fault {index} never fired in any run: {first.faults[index]['text']}"
+        yield f"fault {index} never fired in any run: {first.faults[index].text}"
     yield f"{len(results) - len(failed)} of {len(results)} hold"
     for result in failed:
         yield f"seed {result.seed} {result.verdict}: {_first_reason(result)}"
@@ -138,34 +137,34 @@ def _story(lines: Sequence[Line]) -> Iterable[str]:
             yield f"  {clock_text(line.at_us)}  {click.style(line.text(), fg=colour) if colour else line.text()}"
 
 
-def _costs(metrics: dict[str, Any]) -> Iterable[str]:
-    if metrics["rebalances"]:
-        yield from _rebalances(metrics["rebalances"])
-    yield from _spans("partitions without service for a time", metrics["downtime_us"])
-    if metrics["num_incompatible_rebalance"]:
-        counts = ", ".join(f"{client} {count}" for client, count in metrics["num_incompatible_rebalance"].items())
+def _costs(figures: Figures) -> Iterable[str]:
+    if figures.rebalances:
+        yield from _rebalances(figures.rebalances)
+    yield from _spans("partitions without service for a time", figures.downtime_us)
+    if figures.num_incompatible_rebalance:
+        counts = ", ".join(f"{client} {count}" for client, count in figures.num_incompatible_rebalance.items())
         yield f"  rebalances in which V0 and V1 members met (num.incompatible.rebalance): {counts}"
-    if metrics["replication"]:
-        yield from _control(metrics["replication"])
-    records = metrics["records"]
+    if figures.replication is not None:
+        yield from _control(figures.replication)
+    records = figures.records
     yield (
-        f"  records: {records['appended']:,} appended, {records['processed']:,} processed, "
-        f"{metrics['duplicates']:,} of these again, {metrics['lost']:,} lost"
+        f"  records: {records.appended:,} appended, {records.processed:,} processed, "
+        f"{figures.duplicates:,} of these again, {figures.lost:,} lost"
     )
-    if metrics["zombie_records"]:
-        yield f"  records processed by a member that had lost the partition: {metrics['zombie_records']:,}"
-    if metrics["skipped"]:
-        yield f"  records passed over, read by nobody: {metrics['skipped']:,}"
-    if metrics["lag"]:
-        high = max(metrics["lag"], key=lambda row: row["max_lag"])
-        total = sum(row["lag"] for row in metrics["lag"])
+    if figures.zombie_records:
+        yield f"  records processed by a member that had lost the partition: {figures.zombie_records:,}"
+    if figures.skipped:
+        yield f"  records passed over, read by nobody: {figures.skipped:,}"
+    if figures.lag:
+        high = max(figures.lag, key=lambda row: row.max_lag)
+        total = sum(row.lag for row in figures.lag)
         yield (
             f"  lag: {total:,} records at the end; "
-            f"at most {high['max_lag']:,} on one partition ({high['group']}/{high['topic']}-{high['partition']})"
+            f"at most {high.max_lag:,} on one partition ({high.group}/{high.topic}-{high.partition})"
         )
 
 
-def _spans(what: str, spent_us: dict[str, int]) -> Iterable[str]:
+def _spans(what: str, spent_us: Mapping[str, int]) -> Iterable[str]:
     """How many partitions, how long in all, and which ones longest; nothing if none."""
     spans = {name: us for name, us in spent_us.items() if us}
     if spans:
@@ -175,53 +174,49 @@ def _spans(what: str, spent_us: dict[str, int]) -> Iterable[str]:
         yield f"    the longest: {said}"
 
 
-def _control(figures: dict[str, Any]) -> Iterable[str]:
+def _control(figures: ReplicationFigures) -> Iterable[str]:
     """Controllers, elections, and what partitions went through."""
     terms = [
-        f"{broker_host(row['broker'])} from {clock_text(row['from_us'])} (epoch {row['controller_epoch']})"
-        for row in figures["controllers"]
+        f"{broker_host(term.broker)} from {clock_text(term.from_us)} (epoch {term.controller_epoch})"
+        for term in figures.controllers
     ]
     yield f"  controllers: {', '.join(terms) or 'none'}"
-    chosen = [f"{count} {strategy}" for strategy, count in figures["elections"].items() if strategy != "new"]
+    chosen = [f"{count} {strategy}" for strategy, count in figures.elections.items() if strategy != "new"]
     if chosen:
         yield f"  elections of leaders: {', '.join(chosen)}"
-    if figures["isr_shrinks"] or figures["isr_expands"]:
-        yield f"  ISRs: shrunk {figures['isr_shrinks']:,} times, expanded {figures['isr_expands']:,} times"
-    yield from _spans("partitions without a leader for a time", figures["leaderless_us"])
-    yield from _spans("partitions under min.insync.replicas for a time", figures["under_min_isr_us"])
-    yield from _spans("partitions under-replicated for a time", figures["under_replicated_us"])
+    if figures.isr_shrinks or figures.isr_expands:
+        yield f"  ISRs: shrunk {figures.isr_shrinks:,} times, expanded {figures.isr_expands:,} times"
+    yield from _spans("partitions without a leader for a time", figures.leaderless_us)
+    yield from _spans("partitions under min.insync.replicas for a time", figures.under_min_isr_us)
+    yield from _spans("partitions under-replicated for a time", figures.under_replicated_us)
 
 
-def _rebalances(rows: Sequence[dict[str, Any]]) -> Iterable[str]:
+def _rebalances(rows: Sequence[RebalanceFigures]) -> Iterable[str]:
     """Every rebalance; of many the longest, and the sum."""
     shown = rows
     if len(rows) > MOST_REBALANCES:
-        longest = sorted(rows, key=lambda row: -_took(row))[:MOST_REBALANCES]
+        longest = sorted(rows, key=lambda row: -row.took_us)[:MOST_REBALANCES]
         shown = [row for row in rows if row in longest]
-        yield f"  rebalances: {len(rows)}, {span_text(sum(map(_took, rows)))} in all; the longest:"
+        yield f"  rebalances: {len(rows)}, {span_text(sum(row.took_us for row in rows))} in all; the longest:"
     else:
         yield "  rebalances"
     head = f"{'group':<12} {'gen':>5} {'began':>10} {'took':>10} {'stopped':>9} {'members':>8} {'moved':>6}"
     yield f"    {head}  reason"
     for row in shown:
-        took = "not over" if row["ended_us"] is None else span_text(_took(row))
+        took = "not over" if row.ended_us is None else span_text(row.took_us)
         yield (
-            f"    {row['group']:<12} {row['generation']:>5} {clock_text(row['started_us']):>10} {took:>10} "
-            f"{span_text(row['stop_the_world_us']):>9} {row['members']:>8} {row['moved']:>6}  {row['reason']}"
+            f"    {row.group:<12} {row.generation:>5} {clock_text(row.started_us):>10} {took:>10} "
+            f"{span_text(row.stop_the_world_us):>9} {row.members:>8} {row.moved:>6}  {row.reason}"
         )
-
-
-def _took(row: dict[str, Any]) -> int:
-    return 0 if row["ended_us"] is None else int(row["ended_us"]) - int(row["started_us"])
 
 
 def _faults(result: RunResult) -> Iterable[str]:
     for fault in result.faults:
-        if fault["fired"]:
-            times = "once" if fault["fired"] == 1 else f"{fault['fired']:,} times"
-            yield f"  {fault['index']}  {fault['text']}: fired {times}"
+        if fault.fired:
+            times = "once" if fault.fired == 1 else f"{fault.fired:,} times"
+            yield f"  {fault.index}  {fault.text}: fired {times}"
         else:
-            yield click.style(f"  {fault['index']}  {fault['text']}: NEVER FIRED", fg="yellow")
+            yield click.style(f"  {fault.index}  {fault.text}: NEVER FIRED", fg="yellow")
 
 
 def _reasons(losses: Iterable[Loss]) -> list[str]:

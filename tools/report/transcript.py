@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 from attrs import frozen
 
-from kemu.emulator.checkers.base import Violation
+from kemu.emulator.findings import Violation
 from kemu.emulator.text.units import duration_text
 from kemu.emulator.trace import rows
 from kemu.emulator.trace.rows import Packets, Row

@@ -2,12 +2,12 @@
 
 from kemu.emulator.checkers import violations_of
 from kemu.emulator.checkers.agreement import Agreement
-from kemu.emulator.checkers.atlas import Loss
-from kemu.emulator.checkers.base import Checker, Violation
+from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.leadership import Leadership
 from kemu.emulator.checkers.recovery import Recovery
 from kemu.emulator.checkers.replicas import Replicas
 from kemu.emulator.facts import DiskTailLost, Healed, HostDown, HostStarted, RunStarted, Seen, TopicReplicated
+from kemu.emulator.findings import Loss, Violation
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import PartitionMetadata, TopicMetadata
 from kemu.protocol.nodes import (

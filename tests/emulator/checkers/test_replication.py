@@ -2,8 +2,8 @@
 
 import pytest
 
-from kemu.emulator.checkers.atlas import ATLAS
 from kemu.emulator.facts import HostPaused, HostResumed
+from kemu.emulator.findings import ATLAS
 from kemu.protocol.nodes import (
     CONTROLLER_EPOCH,
     ISR_CHANGES,

@@ -174,7 +174,7 @@ def test_producers_are_held_to_what_their_release_promises(profile: str):
 
     result = run(scenario, seed=2, profile=profile, drive="bare", observers=(kept,))
 
-    assert result.faults[0]["fired"] == 1
+    assert result.faults[0].fired == 1
     assert result.verdict == "holds", result.violations[:3]
     assert {seen.fact.acks for seen in kept.of(ProducerStarted)} == {1 if profile == "kafka-2.4" else -1}
     assert kept.of(RecordsAcknowledged)
@@ -209,5 +209,5 @@ def test_who_was_deposed_uncleanly_and_falls_again_has_the_log_it_had(seed: int)
 
     result = run(scenario, seed=seed, drive="bare")
 
-    assert result.faults[-1]["fired"] == 1
+    assert result.faults[-1].fired == 1
     assert result.verdict == "holds", result.violations[:3]

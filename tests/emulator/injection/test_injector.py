@@ -230,9 +230,9 @@ def test_without_another_broker_the_coordinator_cannot_move() -> None:
 def test_a_rate_of_zero_stops_the_producer() -> None:
     watched = Watched(At(SETTLED, faults.SetRateOf(topic="t", records_per_s=0)))
 
-    appended = watched.run.metrics.report()["records"]
+    appended = watched.run.metrics.figures().records
     assert watched.fired == [1]
-    assert appended["appended"] <= 20 * (SETTLED // SECOND) + 20
+    assert appended.appended <= 20 * (SETTLED // SECOND) + 20
 
 
 def test_a_trigger_on_a_sent_message_fires_after_its_step() -> None:
@@ -262,5 +262,5 @@ def test_a_trigger_on_a_note_fires_later_by_its_delay() -> None:
 def test_a_trigger_that_never_comes_is_a_fault_that_never_fired() -> None:
     result = run(scenario(When(Sends(api="LeaveGroup", nth=99), faults.Crash(host="c1"))), seed=1, drive="bare")
 
-    assert [fault["fired"] for fault in result.faults] == [0]
+    assert [fault.fired for fault in result.faults] == [0]
     assert result.verdict == "holds"

@@ -62,7 +62,7 @@ class Watched:
             scenario(*plan, seconds=seconds), seed=seed, drive="bare", observers=(self.watcher,)
         )
         assert self.result.verdict == "holds", (self.result.broke, self.result.violations[:3])
-        self.fired = [fault["fired"] for fault in self.result.faults]
+        self.fired = [fault.fired for fault in self.result.faults]
 
     def seen(self, kind: type, actor: str = "") -> list[tuple[float, Any]]:
         """(second, fact) of those that this actor ("" = anyone) reported."""
@@ -291,7 +291,7 @@ def test_without_a_store_such_a_fault_says_so(action: Action) -> None:
 
     result = run(plain, seed=1, drive="bare", observers=(watcher,))
 
-    assert [fault["fired"] for fault in result.faults] == [0]
+    assert [fault.fired for fault in result.faults] == [0]
     (applied,) = [seen.fact for seen in watcher.facts if type(seen.fact) is facts.FaultApplied]
     assert applied.text.endswith("no effect, there is no metadata store: brokers do not replicate")
 

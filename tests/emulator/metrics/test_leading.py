@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, Seen, TopicReplicated
+from kemu.emulator.metrics.figures import ControllerTerm, ReplicationFigures
 from kemu.emulator.metrics.leading import Leading
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario
@@ -26,13 +27,15 @@ MS = 1_000
 REPLICAS = (0, 1, 2)
 
 
-def told(ends_ms: int, *rows: tuple[int, str, Any]) -> dict[str, Any]:
+def told(ends_ms: int, *rows: tuple[int, str, Any]) -> ReplicationFigures:
     """The figures of (millisecond, actor, fact)."""
     leading = Leading()
     for seq, (at_ms, actor, fact) in enumerate(((0, "", TOPIC), (0, "zk", assigned(*REPLICAS)), *rows)):
         leading.on[type(fact)](Seen(seq, at_ms * MS, actor, 1, fact), fact)
     leading.finish(ends_ms * MS)
-    return leading.report()
+    figures = leading.figures()
+    assert figures is not None
+    return figures
 
 
 TOPIC = TopicReplicated(topic="t", replicas=(REPLICAS,), min_isr=2, unclean=False)
@@ -66,15 +69,15 @@ def test_a_partition_is_leaderless_from_its_leaders_death_until_the_next_one_tak
         (7_500, "b1", leads(2)),
     )
 
-    assert figures["leaderless_us"] == {"t-0": 3_500 * MS}
-    assert figures["leader_changes"] == 2
+    assert figures.leaderless_us == {"t-0": 3_500 * MS}
+    assert figures.leader_changes == 2
 
 
 def test_a_leader_that_stands_still_leads_nobody() -> None:
     """Producers and consumers wait just as for a dead one."""
     figures = told(9_000, *BEGIN, (2_000, "", HostPaused(host="b0")), (3_000, "", HostResumed(host="b0")))
 
-    assert figures["leaderless_us"] == {"t-0": 1_000 * MS}
+    assert figures.leaderless_us == {"t-0": 1_000 * MS}
 
 
 def test_a_leader_is_deposed_by_the_store_and_not_when_it_hears_of_it() -> None:
@@ -89,7 +92,7 @@ def test_a_leader_is_deposed_by_the_store_and_not_when_it_hears_of_it() -> None:
         (3_000, "b0", BecameFollower(topic="t", partition=0, leader_epoch=1, leader=1, end_offset=0, high_watermark=0)),
     )
 
-    assert figures["leaderless_us"] == {"t-0": 600 * MS}
+    assert figures.leaderless_us == {"t-0": 600 * MS}
 
 
 def test_a_replica_that_is_stopped_leads_no_more() -> None:
@@ -97,16 +100,16 @@ def test_a_replica_that_is_stopped_leads_no_more() -> None:
     stopped = ReplicaStopped(topic="t", partition=0, leader_epoch=0, deleted=False)
     figures = told(5_000, *BEGIN, (2_000, "b0", stopped))
 
-    assert figures["leaderless_us"] == {"t-0": 3_000 * MS}
+    assert figures.leaderless_us == {"t-0": 3_000 * MS}
 
 
 def test_the_isr_is_held_against_the_replicas_and_against_what_was_promised() -> None:
     """Three replicas, min.insync.replicas 2; what goes on at the end counts until the end."""
     figures = told(5_000, *BEGIN, (1_000, "zk", state(0, 0, 0, 1)), (2_000, "zk", state(0, 0, 0)))
 
-    assert figures["under_replicated_us"] == {"t-0": 4_000 * MS}
-    assert figures["under_min_isr_us"] == {"t-0": 3_000 * MS}
-    assert (figures["isr_shrinks"], figures["isr_expands"]) == (2, 0)
+    assert figures.under_replicated_us == {"t-0": 4_000 * MS}
+    assert figures.under_min_isr_us == {"t-0": 3_000 * MS}
+    assert (figures.isr_shrinks, figures.isr_expands) == (2, 0)
 
 
 def test_replicas_that_a_reassignment_is_adding_do_not_count_yet() -> None:
@@ -114,7 +117,7 @@ def test_replicas_that_a_reassignment_is_adding_do_not_count_yet() -> None:
     moved = assigned(0, 1, 2, 3, adding=(3,))
     figures = told(5_000, *BEGIN, (1_000, "zk", moved), (2_000, "zk", state(0, 1, *REPLICAS)))
 
-    assert figures["under_replicated_us"] == {}
+    assert figures.under_replicated_us == {}
 
 
 def test_a_topic_that_is_deleted_lacks_nothing_any_more() -> None:
@@ -128,9 +131,9 @@ def test_a_topic_that_is_deleted_lacks_nothing_any_more() -> None:
         (5_500, "b1", leads(0)),
     )
 
-    assert figures["under_replicated_us"] == {"t-0": 1_000 * MS}
-    assert figures["leaderless_us"] == {}
-    assert figures["leader_changes"] == 0
+    assert figures.under_replicated_us == {"t-0": 1_000 * MS}
+    assert figures.leaderless_us == {}
+    assert figures.leader_changes == 0
 
 
 def test_controllers_and_elections_are_listed() -> None:
@@ -146,28 +149,29 @@ def test_controllers_and_elections_are_listed() -> None:
         (4_100, "b1/controller", election),
     )
 
-    assert figures["controllers"] == [
-        {"broker": 2, "controller_epoch": 1, "from_us": 5 * MS, "ready_us": 8 * MS},
-        {"broker": 1, "controller_epoch": 2, "from_us": 4_000 * MS, "ready_us": None},
-    ]
-    assert figures["elections"] == {"offline, unclean": 1}
+    assert figures.controllers == (
+        ControllerTerm(broker=2, controller_epoch=1, from_us=5 * MS, ready_us=8 * MS),
+        ControllerTerm(broker=1, controller_epoch=2, from_us=4_000 * MS, ready_us=None),
+    )
+    assert figures.elections == {"offline, unclean": 1}
 
 
 def test_where_no_broker_replicates_there_is_nothing_to_tell() -> None:
     """The key is there, empty."""
     result = run(load_scenario("steady-group"), seed=1, drive="bare")
 
-    assert result.metrics["replication"] == {}
+    assert result.figures.replication is None
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_crash_costs_its_partitions_the_session_timeout_and_nobody_else_anything(seed: int) -> None:
     """Until the store ends the session (6 s, less the time since its last word) nobody leads what the broker led."""
     result = run(load_scenario("broker-crash-and-return"), seed=seed, drive="bare")
-    figures = result.metrics["replication"]
+    figures = result.figures.replication
+    assert figures is not None
 
-    assert len(figures["controllers"]) == 1
-    assert figures["elections"]["offline"] == len(figures["leaderless_us"])
-    assert all(4_000 * MS <= spent <= 6_500 * MS for spent in figures["leaderless_us"].values())
-    assert figures["under_min_isr_us"] == {}
-    assert set(figures["leaderless_us"]) < set(figures["under_replicated_us"])
+    assert len(figures.controllers) == 1
+    assert figures.elections["offline"] == len(figures.leaderless_us)
+    assert all(4_000 * MS <= spent <= 6_500 * MS for spent in figures.leaderless_us.values())
+    assert figures.under_min_isr_us == {}
+    assert set(figures.leaderless_us) < set(figures.under_replicated_us)

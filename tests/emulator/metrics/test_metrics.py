@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, Seen
+from kemu.emulator.metrics.figures import Figures, LagFigures, RebalanceFigures, RecordFigures, plain
 from kemu.emulator.metrics.metrics import Metrics
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import TopicPartition
@@ -45,11 +46,12 @@ class Told:
             self.metrics.see(Seen(self.seq, at_ms * MS, actor, self.lives.get(actor, 1), fact))
         return self
 
-    def report(self, at_ms: int) -> dict[str, Any]:
+    def report(self, at_ms: int) -> Figures:
         self.metrics.finish(at_ms * MS)
-        report = self.metrics.report()
-        assert json.loads(json.dumps(report)) == report
-        return report
+        figures = self.metrics.figures()
+        as_data = plain(figures)
+        assert json.loads(json.dumps(as_data)) == as_data
+        return figures
 
     # --- what coordinators and members say ---------------------------------------------------------------------
 
@@ -125,32 +127,32 @@ def test_a_rebalance_lasts_from_calm_to_calm_whatever_happens_in_between():
     told.became(9_000, "Stable", "PreparingRebalance", 2, "c2 left")
     report = told.report(9_500)
 
-    assert report["rebalances"] == [
-        {
-            "group": "g",
-            "generation": 2,
-            "reason": "c1 joined",
-            "started_us": 100 * MS,
-            "ended_us": 3_350 * MS,
-            "members": 2,
-            "rounds": 2,
-            "moved": 0,
-            "stop_the_world_us": 0,
-        },
-        {
-            "group": "g",
-            "generation": 2,
-            "reason": "c2 left",
-            "started_us": 9_000 * MS,
-            "ended_us": None,
-            "members": 0,
-            "rounds": 0,
-            "moved": 0,
-            "stop_the_world_us": 0,
-        },
-    ]
-    assert report["groups"]["g"]["first_stable_us"] == 3_350 * MS
-    assert report["groups"]["g"]["rebalances"] == 2
+    assert report.rebalances == (
+        RebalanceFigures(
+            group="g",
+            generation=2,
+            reason="c1 joined",
+            started_us=100 * MS,
+            ended_us=3_350 * MS,
+            members=2,
+            rounds=2,
+            moved=0,
+            stop_the_world_us=0,
+        ),
+        RebalanceFigures(
+            group="g",
+            generation=2,
+            reason="c2 left",
+            started_us=9_000 * MS,
+            ended_us=None,
+            members=0,
+            rounds=0,
+            moved=0,
+            stop_the_world_us=0,
+        ),
+    )
+    assert report.groups["g"].first_stable_us == 3_350 * MS
+    assert report.groups["g"].rebalances == 2
 
 
 def test_a_partition_moved_when_another_client_received_it():
@@ -168,7 +170,7 @@ def test_a_partition_moved_when_another_client_received_it():
     told.received(311, "c2", 3, T1)
     told.received(312, "c9", 2, T0)  # the late news of an old generation
 
-    assert [row["moved"] for row in told.report(400)["rebalances"]] == [0, 1, 0]
+    assert [row.moved for row in told.report(400).rebalances] == [0, 1, 0]
 
 
 def test_a_group_that_everybody_left_ends_its_rebalance_empty():
@@ -177,9 +179,9 @@ def test_a_group_that_everybody_left_ends_its_rebalance_empty():
     told.rebalanced(0, 10, 1, "c1")
     told.became(100, "Stable", "PreparingRebalance", 1, "c1 left")
     told.became(101, "PreparingRebalance", "Empty", 2)
-    (_, row) = told.report(200)["rebalances"]
+    (_, row) = told.report(200).rebalances
 
-    assert (row["ended_us"], row["members"], row["generation"]) == (101 * MS, 0, 2)
+    assert (row.ended_us, row.members, row.generation) == (101 * MS, 0, 2)
 
 
 def test_a_rebalance_goes_on_at_the_next_coordinator():
@@ -193,12 +195,10 @@ def test_a_rebalance_goes_on_at_the_next_coordinator():
     told.became(210, "Stable", "PreparingRebalance", 1, "c1 rejoined", actor="b1/c")
     told.joined(220, 2, "c1", "c2", actor="b1/c")
     told.became(230, "CompletingRebalance", "Stable", 2, actor="b1/c")
-    rows = told.report(300)["rebalances"]
+    rows = told.report(300).rebalances
 
-    assert [(row["reason"], row["started_us"], row["ended_us"]) for row in rows[1:]] == [
-        ("c2 joined", 100 * MS, 230 * MS)
-    ]
-    assert rows[1]["generation"] == 2
+    assert [(row.reason, row.started_us, row.ended_us) for row in rows[1:]] == [("c2 joined", 100 * MS, 230 * MS)]
+    assert rows[1].generation == 2
 
 
 def test_a_group_that_came_back_calm_and_stayed_so_was_calm_from_its_load_on():
@@ -210,7 +210,7 @@ def test_a_group_that_came_back_calm_and_stayed_so_was_calm_from_its_load_on():
     told.at(150, "b0/c", GroupUnloaded(group="g"))
     told.at(200, "b1/c", GroupLoaded(group="g", state="Stable", generation=1, members=("c1",)))
 
-    assert told.report(300)["rebalances"][1]["ended_us"] == 200 * MS
+    assert told.report(300).rebalances[1].ended_us == 200 * MS
 
 
 # --- downtime ------------------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def test_downtime_is_the_time_without_anybody_who_serves_after_the_first_assignm
     told.assigned(2_300, "c2", 2, T0)
     told.revoked(5_000, "c2", 2, T0)
 
-    assert told.report(6_000)["downtime_us"] == {"g/t-0": (300 + 1_000) * MS, "g/t-1": 0}
+    assert told.report(6_000).downtime_us == {"g/t-0": (300 + 1_000) * MS, "g/t-1": 0}
 
 
 def test_two_owners_are_one_too_many_but_no_downtime():
@@ -235,7 +235,7 @@ def test_two_owners_are_one_too_many_but_no_downtime():
     told.at(3_000, "c1", PartitionsLost(group="g", member_id="c1", lost=(T0,)))
     told.at(4_000, "", HostDown(host="c2", life=1, how="process"))
 
-    assert told.report(4_500)["downtime_us"] == {"g/t-0": 500 * MS}
+    assert told.report(4_500).downtime_us == {"g/t-0": 500 * MS}
 
 
 def test_a_host_that_is_down_or_stands_still_and_a_member_that_failed_serve_nothing():
@@ -251,7 +251,7 @@ def test_a_host_that_is_down_or_stands_still_and_a_member_that_failed_serve_noth
     failed = MemberFailed(group="g", member_id="c2", error=ErrorCode.FENCED_INSTANCE_ID, why="fenced")
     told.at(2_600, "c2", failed)
 
-    assert told.report(3_000)["downtime_us"] == {"g/t-0": 750 * MS, "g/t-1": 400 * MS}
+    assert told.report(3_000).downtime_us == {"g/t-0": 750 * MS, "g/t-1": 400 * MS}
 
 
 def test_what_a_paused_member_gives_up_late_is_not_ended_twice():
@@ -263,7 +263,7 @@ def test_what_a_paused_member_gives_up_late_is_not_ended_twice():
     told.at(2_000, "", HostResumed(host="c1"))
     told.at(2_000, "c1", PartitionsLost(group="g", member_id="c1", lost=(T0,)))
 
-    assert told.report(3_000)["downtime_us"] == {"g/t-0": 400 * MS}
+    assert told.report(3_000).downtime_us == {"g/t-0": 400 * MS}
 
 
 def test_the_world_stops_when_nobody_serves_anything_and_the_rebalance_bears_it():
@@ -279,10 +279,10 @@ def test_the_world_stops_when_nobody_serves_anything_and_the_rebalance_bears_it(
     told.became(160, "CompletingRebalance", "Stable", 2)
     told.assigned(165, "c2", 2, T1)
     told.assigned(170, "c1", 2, T0)
-    (first, second) = told.report(1_000)["rebalances"]
+    (first, second) = told.report(1_000).rebalances
 
-    assert first["stop_the_world_us"] == 0
-    assert second["stop_the_world_us"] == 35 * MS
+    assert first.stop_the_world_us == 0
+    assert second.stop_the_world_us == 35 * MS
 
 
 # --- records -------------------------------------------------------------------------------------------------------
@@ -297,9 +297,9 @@ def test_records_processed_again_are_duplicates_each_time():
     told.processed(30, "c3", 3, 40, 60)
     report = told.report(40)
 
-    assert report["duplicates"] == 20 + 20
-    assert report["records"]["processed"] == 120
-    assert report["groups"]["g"]["duplicates"] == 40
+    assert report.duplicates == 20 + 20
+    assert report.records.processed == 120
+    assert report.groups["g"].duplicates == 40
 
 
 def test_records_committed_and_processed_by_nobody_are_lost():
@@ -311,7 +311,7 @@ def test_records_committed_and_processed_by_nobody_are_lost():
     told.committed(20, 60)
     report = told.report(40)
 
-    assert (report["lost"], report["acknowledged_lost"], report["skipped"]) == (20, 0, 10)
+    assert (report.lost, report.acknowledged_lost, report.skipped) == (20, 0, 10)
 
 
 def test_records_left_out_by_a_reset_or_an_operator_are_skipped_and_not_lost():
@@ -327,7 +327,7 @@ def test_records_left_out_by_a_reset_or_an_operator_are_skipped_and_not_lost():
     told.committed(15, 75, generation=-1)
     report = told.report(40)
 
-    assert (report["lost"], report["skipped"]) == (0, 10 + 25)
+    assert (report.lost, report.skipped) == (0, 10 + 25)
 
 
 def test_acknowledged_records_that_a_log_lost_are_lost_and_their_offsets_are_new():
@@ -343,8 +343,8 @@ def test_acknowledged_records_that_a_log_lost_are_lost_and_their_offsets_are_new
     told.at(7, "p1", ProduceFailed(topic="t", partition=0, count=3, error=ErrorCode.REQUEST_TIMED_OUT, definite=False))
     report = told.report(10)
 
-    assert (report["acknowledged_lost"], report["lost"], report["duplicates"]) == (30, 30, 0)
-    assert report["records"] == {"appended": 110, "acknowledged": 110, "failed": 3, "processed": 110}
+    assert (report.acknowledged_lost, report.lost, report.duplicates) == (30, 30, 0)
+    assert report.records == RecordFigures(appended=110, acknowledged=110, failed=3, processed=110)
 
 
 def test_a_zombie_processes_what_another_member_received_in_a_later_generation():
@@ -358,7 +358,7 @@ def test_a_zombie_processes_what_another_member_received_in_a_later_generation()
     told.received(5, "c2", 3, T0)
     told.processed(6, "c2", 2, 20, 30)
 
-    assert told.report(10)["zombie_records"] == 5
+    assert told.report(10).zombie_records == 5
 
 
 def test_lag_is_the_end_minus_what_is_committed_or_the_start():
@@ -373,18 +373,10 @@ def test_lag_is_the_end_minus_what_is_committed_or_the_start():
     told.appended(6, 75, 5)
     report = told.report(10)
 
-    assert report["lag"] == [
-        {
-            "group": "g",
-            "topic": "t",
-            "partition": 0,
-            "end_offset": 80,
-            "committed": 60,
-            "lag": 20,
-            "max_lag": 45,
-        }
-    ]
-    assert report["groups"]["g"]["lag"] == 20
+    assert report.lag == (
+        LagFigures(group="g", topic="t", partition=0, end_offset=80, committed=60, lag=20, max_lag=45),
+    )
+    assert report.groups["g"].lag == 20
 
 
 def test_commits_are_counted_when_durable_and_when_refused():
@@ -394,6 +386,6 @@ def test_commits_are_counted_when_durable_and_when_refused():
     told.committed(1, 6)
     for error in (ErrorCode.NONE, ErrorCode.ILLEGAL_GENERATION):
         told.at(2, "c1", CommitAnswered(group="g", member_id="c1", generation=1, error=error))
-    group = told.report(10)["groups"]["g"]
+    group = told.report(10).groups["g"]
 
-    assert (group["commits"], group["commits_failed"]) == (2, 1)
+    assert (group.commits, group.commits_failed) == (2, 1)

@@ -56,7 +56,7 @@ class Watched:
         self.watcher = Watcher()
         self.result: RunResult = run(made, seed=seed, drive="bare", observers=(self.watcher,))
         assert self.result.verdict == "holds", (self.result.broke, self.result.violations[:3])
-        self.fired = [fault["fired"] for fault in self.result.faults]
+        self.fired = [fault.fired for fault in self.result.faults]
 
     def seen(self, kind: type) -> list[tuple[float, Any]]:
         """(second, fact)."""

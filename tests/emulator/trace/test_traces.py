@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kemu.actors.machine import Note, Send, StartTimer, TimerFired
-from kemu.emulator.checkers.base import Violation
 from kemu.emulator.facts import HostStarted, RunEnded, Seen
+from kemu.emulator.findings import Violation
 from kemu.emulator.trace.blocks import MAGIC, TraceError
 from kemu.emulator.trace.rows import effect_row, event_row
 from kemu.emulator.trace.traces import (

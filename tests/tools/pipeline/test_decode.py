@@ -78,7 +78,7 @@ def test_a_lone_trace_tells_how_often_its_faults_took_effect(made: tuple[RunResu
     told = [dict(zip(FAULTS.names, row, strict=True)) for row in rows_of(whole(trace))["faults"]]
     unknown = [dict(zip(FAULTS.names, row, strict=True)) for row in rows_of(whole(silent))["faults"]]
 
-    assert [row["fired"] for row in told] == [fault["fired"] for fault in result.faults] == [1]
+    assert [row["fired"] for row in told] == [fault.fired for fault in result.faults] == [1]
     assert [(row["kind"], row["fired"]) for row in unknown] == [("crash", None)]
 
 

@@ -10,7 +10,8 @@ from attrs import evolve, frozen
 
 from kemu.actors.consumer.consumer import Consumer
 from kemu.emulator.chance import Seeded
-from kemu.emulator.checkers.base import Violation
+from kemu.emulator.findings import Violation
+from kemu.emulator.metrics.figures import plain
 from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.scenario.scenario import Scenario
@@ -154,7 +155,7 @@ def test_offline_metrics_are_the_online_ones(made: list[Made], verdicts: "DataFr
     told = {row["run_id"]: json.loads(row["metrics"]) for row in verdicts.collect()}
 
     for each in made:
-        assert told[each.run_id] == json.loads(json.dumps(each.live.metrics)), each.trace.name
+        assert told[each.run_id] == plain(each.live.figures), each.trace.name
 
 
 def test_tables_tell_of_faults_what_the_runs_did(made: list[Made], tables: Tables) -> None:
@@ -162,7 +163,7 @@ def test_tables_tell_of_faults_what_the_runs_did(made: list[Made], tables: Table
     rows = tables.read(FAULTS).orderBy("run_id", "fault_index").collect()
     for each in made:
         fired = [row["fired"] for row in rows if row["run_id"] == each.run_id]
-        assert fired == [fault["fired"] for fault in each.live.faults]
+        assert fired == [fault.fired for fault in each.live.faults]
 
 
 def test_wrong_runs_break_no_constraint_of_the_tables(spark: "SparkSession", tables: Tables) -> None:

@@ -244,14 +244,15 @@ def test_times_are_those_of_the_runs_own_metrics_partition_by_partition(
     """``emulator.metrics.leading`` counts one fact after the other."""
     root, results = live
     register(spark, root / "analysis")
-    path, figures = root / f"{name}.kemu", results[name].metrics["replication"]
+    path, figures = root / f"{name}.kemu", results[name].figures.replication
+    assert figures is not None
     in_isr = "select partition, sum(until_us - at_us) from isr_changes where $RUN and {} group by partition"
     without = "select partition, sum(until_us - from_us) from leaderless where $RUN group by partition"
 
-    assert by_partition(spark, path, in_isr.format("under_replicated")) == figures["under_replicated_us"]
-    assert by_partition(spark, path, in_isr.format("under_min_isr")) == figures["under_min_isr_us"]
-    assert by_partition(spark, path, without) == figures["leaderless_us"]
-    assert figures["leaderless_us"] and figures["under_replicated_us"]
+    assert by_partition(spark, path, in_isr.format("under_replicated")) == figures.under_replicated_us
+    assert by_partition(spark, path, in_isr.format("under_min_isr")) == figures.under_min_isr_us
+    assert by_partition(spark, path, without) == figures.leaderless_us
+    assert figures.leaderless_us and figures.under_replicated_us
 
 
 def test_tables_of_replicas_have_their_declared_schemas(

@@ -93,7 +93,7 @@ def headline(tables: Mapping[str, DataFrame]) -> DataFrame:
     Out: (campaign, cell, runs, failed, torn, rebalances, moved, downtime_s, downtime_p95_s, stopped_s, stopped_p95_s,
         duplicates, lost): medians where nothing else is said; downtime is summed over partitions
     """
-    ok = F.col("verdict").isin("holds", "inconclusive")
+    ok = F.col("verdict") == "holds"
     seconds = F.lit(1e6)
     return (
         tables["runs"]

@@ -1,13 +1,27 @@
-"""The fault atlas: what a cluster may lose without breaking a promise. Such a loss is named, and is no violation.
+"""What checkers find in a run: rules that were broken, and losses that no rule forbids (the fault atlas).
 
-Source: Kafka's documentation of acks, ``unclean.leader.election.enable`` and flushing; KIP-966 ("last replica
-standing").
+Source of the atlas: Kafka's documentation of acks, ``unclean.leader.election.enable`` and flushing; KIP-966 ("last
+replica standing").
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from attrs import frozen
+
+
+@frozen
+class Violation:
+    """A rule that was broken: when, by whom, and the entities it is about (for grouping and shrinking)."""
+
+    checker: str
+    at_us: int
+    seq: int
+    entities: tuple[str, ...]
+    text: str
+    liveness: bool = False
+    """False: something bad happened. True: something good did not happen in time."""
+
 
 UNCLEAN = "unclean-election"
 UNFLUSHED = "unflushed"
