@@ -1,12 +1,15 @@
-"""The drives: who takes the turns. Both take the same turns in the same order, so their traces are equal.
+"""The drives: who takes the turns. All take the same turns in the same order, so their traces are equal.
 
 Bare: a loop. For sweeps.
 
 Trio: every actor is a Trio task in its host's cancel scope; a dispatcher takes the next turn from the world, wakes that
 one actor, and sleeps until the actor waits for its next event. Trio's own order and clock decide nothing: at any moment
-one task can run. The hand-off goes through ``trio.lowlevel``, which costs a third of a channel and a quiet check.
-Live: the same under the wall clock; the dispatcher waits until an entry is due.
+one task can run. The hand-off goes through ``trio.lowlevel``, which costs a third of a channel and a quiet check; it is
+never torn: an interrupt or a cancellation waits until the actor's turn is whole.
+Live: the same under the clock of the Trio loop; the dispatcher waits until an entry is due, or somebody outside calls.
 """
+
+from collections.abc import Callable
 
 import trio
 
@@ -23,6 +26,34 @@ def drive_bare(world: World, until_us: int) -> None:
         take_turn(*turn)
 
 
+class Outside:
+    """The door into a driven world: what others in the same Trio loop (a socket's task, a test) do to it.
+
+    What is done is done between two turns, at the world's present time: under a live drive that is the time of the
+    Trio loop, and the dispatcher wakes for it; else it is the time of the last turn.
+    """
+
+    def __init__(self) -> None:
+        self._calls: list[Callable[[], object]] = []
+        self._called = trio.Event()
+
+    def call(self, action: Callable[[], object]) -> None:
+        """Do this to the world as soon as no turn is being taken. From the loop's own thread."""
+        self._calls.append(action)
+        self._called.set()
+
+    def take(self) -> list[Callable[[], object]]:
+        """All that was asked for and not taken yet, oldest first."""
+        calls, self._calls = self._calls, []
+        if self._called.is_set():
+            self._called = trio.Event()
+        return calls
+
+    async def wait(self) -> None:
+        """Until somebody calls."""
+        await self._called.wait()
+
+
 class _Desk:
     """An actor's port: where its task waits and where the dispatcher finds it."""
 
@@ -37,7 +68,7 @@ class _Desk:
         """Park until the dispatcher has an event; hand control back to it first."""
         self.task = trio.lowlevel.current_task()
         self._dispatcher.wake()
-        await trio.lowlevel.wait_task_rescheduled(_always_cancellable)
+        await trio.lowlevel.wait_task_rescheduled(_at_once)
         event, self.event = self.event, None
         assert event is not None
         return event
@@ -49,6 +80,7 @@ class _Desk:
         except Exception as error:
             self._dispatcher.failure = error
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """The actor's task: ends only by cancellation, which is how a host dies."""
         with self.scope:
@@ -63,18 +95,23 @@ class _Dispatcher:
         self._task = trio.lowlevel.current_task()
         self._desks: dict[Actor, _Desk] = {}
         self._births: list[_Desk] = []
-        world.actor_came = self._came
-        world.actor_went = self._went
+        for host in world.hosts.values():
+            for actor in host.actors.values():
+                self.came(actor)
+        world.actor_came = self.came
+        world.actor_went = self.went
 
     def wake(self) -> None:
         """Called by an actor's task, just before it parks."""
         trio.lowlevel.reschedule(self._task)
 
-    def _came(self, actor: Actor) -> None:
+    def came(self, actor: Actor) -> None:
+        """An actor's life begins."""
         desk = self._desks[actor] = _Desk(self, actor)
         self._births.append(desk)
 
-    def _went(self, actor: Actor) -> None:
+    def went(self, actor: Actor) -> None:
+        """An actor's life is over."""
         self._desks.pop(actor).scope.cancel()
 
     async def start_newborn(self) -> None:
@@ -83,36 +120,95 @@ class _Dispatcher:
         for desk in births:
             if not desk.scope.cancel_called:
                 self._nursery.start_soon(desk.run)
-                await trio.lowlevel.wait_task_rescheduled(_always_cancellable)
+                await trio.lowlevel.wait_task_rescheduled(_when_it_is_whole)
 
     async def hand_over(self, actor: Actor, event: Event) -> None:
         """Let this one actor take its turn; back when it waits again, or is gone."""
         if self._births:
             await self.start_newborn()
+        await trio.lowlevel.checkpoint_if_cancelled()  # then the parked actors are gone as well
         desk = self._desks[actor]
         assert desk.task is not None
         desk.event = event
         trio.lowlevel.reschedule(desk.task)
-        await trio.lowlevel.wait_task_rescheduled(_always_cancellable)
+        await trio.lowlevel.wait_task_rescheduled(_when_it_is_whole)
         if self.failure is not None:
             raise self.failure
 
+    async def take_turns(self, until_us: int, outside: Outside | None, live: bool) -> None:
+        """Take turns until nothing is due by then; see ``drive_in``."""
+        world = self.world
+        next_turn, hand_over = world.next_turn, self.hand_over
+        clock = _Clock(world.now_us) if live else None
+        while True:
+            if outside is not None:
+                for action in outside.take():
+                    world.at(world.now_us if clock is None else min(clock.now_us(), until_us), action)
+            due_us = until_us
+            if clock is not None and not world.stopped:
+                next_us = world.next_due_us()
+                due_us = until_us if next_us is None else min(next_us, until_us)
+                if await clock.sleep(due_us, outside):
+                    continue
+            turn = next_turn(due_us)
+            if turn is not None:
+                await hand_over(*turn)
+            elif due_us == until_us or world.stopped:
+                return
+
+
+class _Clock:
+    """The Trio loop's clock as the world's: virtual microseconds since its first instant."""
+
+    def __init__(self, now_us: int) -> None:
+        self._began_s = trio.current_time() - now_us / 1_000_000
+
+    def now_us(self) -> int:
+        return round((trio.current_time() - self._began_s) * 1_000_000)
+
+    async def sleep(self, until_us: int, outside: Outside | None) -> bool:
+        """Sleep until then; whether somebody outside called before."""
+        wake_s = self._began_s + until_us / 1_000_000
+        if outside is None:
+            await trio.sleep_until(wake_s)
+            return False
+        with trio.move_on_at(wake_s):
+            await outside.wait()
+            return True
+        return False
+
+
+@trio.lowlevel.enable_ki_protection
+async def drive_in(world: World, until_us: int, *, live: bool = False, outside: Outside | None = None) -> None:
+    """Take turns in the running Trio loop, so that an async test or a server can have a world inside its own.
+
+    Args:
+        world: whose turns; one drive at a time.
+        until_us: the virtual time to stop at, unless the world stops before.
+        live: no entry before its time on the loop's clock (which a test may fake); else as fast as it goes.
+            A live drive stays until ``until_us``, also when nothing is due any more.
+        outside: what others in this loop do to the world meanwhile.
+
+    Raises:
+        MachineBroke: a machine failed; no group is around it.
+    """
+    failure: Exception | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            dispatcher = _Dispatcher(world, nursery)
+            try:
+                await dispatcher.take_turns(until_us, outside, live)
+            except Exception as error:
+                failure = error
+            nursery.cancel_scope.cancel()
+    finally:
+        world.actor_came = world.actor_went = _nobody_cares
+    if failure is not None:
+        raise failure
+
 
 async def _drive(world: World, until_us: int, live: bool) -> None:
-    async with trio.open_nursery() as nursery:
-        dispatcher = _Dispatcher(world, nursery)
-        for host in world.hosts.values():
-            for actor in host.actors.values():
-                dispatcher._came(actor)
-        began_s = trio.current_time() - world.now_us / 1_000_000
-        while True:
-            if live and (due_us := world.next_due_us()) is not None and due_us <= until_us:
-                await trio.sleep_until(began_s + due_us / 1_000_000)
-            turn = world.next_turn(until_us)
-            if turn is None:
-                break
-            await dispatcher.hand_over(*turn)
-        nursery.cancel_scope.cancel()
+    await drive_in(world, until_us, live=live)
 
 
 def drive_trio(world: World, until_us: int, *, live: bool = False) -> None:
@@ -124,13 +220,17 @@ def drive_trio(world: World, until_us: int, *, live: bool = False) -> None:
         while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
             error = error.exceptions[0]
         raise error from None
-    finally:
-        world.actor_came = world.actor_went = _nobody_cares
 
 
 def _nobody_cares(_: Actor) -> None:
     return None
 
 
-def _always_cancellable(_: object) -> trio.lowlevel.Abort:
+def _at_once(_: object) -> trio.lowlevel.Abort:
+    """A parked actor can go at any time."""
     return trio.lowlevel.Abort.SUCCEEDED
+
+
+def _when_it_is_whole(_: object) -> trio.lowlevel.Abort:
+    """The dispatcher cannot go while an actor has the turn."""
+    return trio.lowlevel.Abort.FAILED

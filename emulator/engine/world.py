@@ -109,7 +109,7 @@ class World:
         """When the next entry is due."""
         return self.agenda.heap[0][0] if self.agenda.heap else None
 
-    def at(self, due_us: int, action: Callable[[], None]) -> None:
+    def at(self, due_us: int, action: Callable[[], object]) -> None:
         """Do something at a time, before whatever machines do then."""
         self.agenda.push_in_order(max(due_us, self.now_us), _call, action)
 

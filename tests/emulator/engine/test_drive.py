@@ -89,5 +89,5 @@ def test_live_mode_waits_for_the_wall_clock_and_keeps_the_order() -> None:
     took_s = time.monotonic() - began
     drive_bare(virtual, 300_000)
 
-    assert took_s >= 0.28
+    assert took_s >= 0.3
     assert digest(live) == digest(virtual)
