@@ -16,6 +16,9 @@ from kemu.protocol.names import ActorName
 TimerKey: TypeAlias = tuple[str, ...]
 """("session", group, member id) and the like. Starting a key that runs replaces it."""
 
+US_PER_MS = 1_000
+US_PER_S = 1_000_000
+
 Record: TypeAlias = tuple[bytes, bytes | None]
 """A (key, value) of a log; a None value is a tombstone."""
 

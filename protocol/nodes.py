@@ -124,6 +124,14 @@ class Assignment:
         """Whether replicas are still to come or to go."""
         return bool(self.adding or self.removing)
 
+    def without(self, broker: int) -> "Assignment":
+        """The assignment once this replica is gone; what else is being added and removed still is."""
+        return Assignment(
+            tuple(each for each in self.replicas if each != broker),
+            tuple(each for each in self.adding if each != broker),
+            tuple(each for each in self.removing if each != broker),
+        )
+
     def reassign_to(self, target: tuple[int, ...]) -> "Assignment":
         """On the way to ``target``: the target first, then what is left of the origin. Source: KIP-455."""
         full = tuple(dict.fromkeys((*target, *self.origin)))

@@ -26,7 +26,6 @@ from kemu.protocol.messages.control import (
     UpdateMetadataPartition,
 )
 from kemu.protocol.names import TopicPartition
-from kemu.protocol.nodes import Assignment
 
 PER_PARTITION_DELETE_SINCE = 3
 
@@ -36,6 +35,10 @@ Send = Callable[[int, object, int], None]
 
 class BatchNotEmpty(Exception):
     """A move began while requests of another were still in the batch."""
+
+
+class IllegalState(Exception):
+    """Metadata was to be sent while a batch was half full: the controller gives up its office."""
 
 
 class ControlBatch:
@@ -70,10 +73,11 @@ class ControlBatch:
     # --- gathering ---------------------------------------------------------------------------------------------
 
     def add_leader_and_isr(
-        self, brokers: Iterable[int], at: TopicPartition, known: Leadership, assignment: Assignment, *, is_new: bool
+        self, brokers: Iterable[int], at: TopicPartition, known: Leadership, *, is_new: bool
     ) -> None:
-        """Tell these brokers who leads; every live broker gets the metadata."""
-        state = known.state
+        """Tell these brokers who leads a partition that we know; every live broker gets the metadata."""
+        assignment, state = self._context.assignment(at), known.state
+        assert assignment is not None, f"{at} is led but has no assignment"
         rows: dict[bool, LeaderAndIsrPartition] = {}
         for broker in brokers:
             if broker < 0:
@@ -137,6 +141,20 @@ class ControlBatch:
                 broker for broker in replicas if not context.is_replica_online(broker, at, or_shutting_down=True)
             ),
         )
+
+    def send_metadata(self, brokers: Iterable[int], partitions: Iterable[TopicPartition]) -> None:
+        """A batch of its own: tell brokers who lives, and about these partitions.
+
+        Raises:
+            IllegalState: the batch was not empty; it is now.
+        """
+        try:
+            self.begin()
+        except BatchNotEmpty:
+            self.clear()
+            raise IllegalState("metadata in the middle of another batch") from None
+        self.add_update_metadata(brokers, partitions)
+        self.send()
 
     # --- sending -----------------------------------------------------------------------------------------------
 

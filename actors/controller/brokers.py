@@ -5,12 +5,11 @@ while another event runs. A broker registered under a higher epoch than we knew 
 treated as failed and started. Source: Kafka 2.8 ``KafkaController``.
 """
 
+from typing import TYPE_CHECKING
+
 from kemu.actors.controller.context import LiveBroker, PartitionPhase, PartitionReplica, ReplicaPhase
-from kemu.actors.controller.desk import ControllerBase
+from kemu.actors.controller.dispatch import Dispatch, Job, Moment
 from kemu.actors.controller.elections import Strategy
-from kemu.actors.controller.partition_states import PartitionStates
-from kemu.actors.controller.replica_states import ReplicaStates
-from kemu.actors.controller.topic_deletion import TopicDeletion
 from kemu.actors.controller.transactions import Work, ask, ask_one, children, get
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
@@ -23,21 +22,20 @@ from kemu.protocol.messages.store import StoreCode
 from kemu.protocol.nodes import BROKER_IDS, broker_path, read_broker
 from kemu.protocol.notes.replication import BrokersChanged, ControlledShutdownAnswered
 
+if TYPE_CHECKING:
+    from kemu.actors.controller.controller import Controller
+
 
 class BrokerChanges:
     """A part of the controller."""
 
-    def __init__(
-        self,
-        controller: ControllerBase,
-        partitions: PartitionStates,
-        replicas: ReplicaStates,
-        deletion: TopicDeletion,
-    ) -> None:
-        self._controller = controller
-        self._partitions = partitions
-        self._replicas = replicas
-        self._deletion = deletion
+    def __init__(self, machine: "Controller") -> None:
+        self._machine = machine
+
+    def subscribe(self, to: Dispatch) -> None:
+        """Registrations come and go; brokers ask for leave."""
+        to.on_watch(BROKER_IDS, Job("brokers", self.changed))
+        to.on_request(ControlledShutdown, Job("admin", self.shut_down))
 
     def registered(self) -> Work[dict[int, LiveBroker]]:
         """The brokers that are registered now, ascending; sets the watch on them."""
@@ -52,26 +50,26 @@ class BrokerChanges:
 
     def changed(self) -> Work[None]:
         """The set of registered brokers may have changed."""
-        controller, context = self._controller, self._controller.context
+        machine, context = self._machine, self._machine.context
         now = yield from self.registered()
         known = context.live
         new = {broker: now[broker] for broker in now if broker not in known}
         dead = [broker for broker in known if broker not in now]
         bounced: dict[int, LiveBroker] = {}
-        if controller.rules.notices_bounces:
+        if machine.rules.notices_bounces:
             bounced = {b: now[b] for b in now if b in known and now[b].epoch > known[b].epoch}
         if not (new or dead or bounced):
             return
-        controller.note(
+        machine.note(
             BrokersChanged(controller_epoch=context.epoch, new=tuple(new), dead=tuple(dead), bounced=tuple(bounced))
         )
         for broker, each in new.items():
-            controller.channels.add(broker, each.host)
+            machine.channels.add(broker, each.host)
         for broker, each in bounced.items():
-            controller.channels.remove(broker)
-            controller.channels.add(broker, each.host)
+            machine.channels.remove(broker)
+            machine.channels.add(broker, each.host)
         for broker in dead:
-            controller.channels.remove(broker)
+            machine.channels.remove(broker)
         if new:
             context.add_brokers(new)
             yield from self.started(list(new))
@@ -86,28 +84,28 @@ class BrokerChanges:
 
     def started(self, brokers: list[int]) -> Work[None]:
         """These are live now: tell everybody, start their replicas, elect leaders that were missing."""
-        controller, context = self._controller, self._controller.context
+        machine, context = self._machine, self._machine.context
         for broker in brokers:
             context.offline_dirs.pop(broker, None)
-        if controller.rules.metadata_before_leadership:
+        if machine.rules.metadata_before_leadership:
             self._tell_metadata(brokers)
         replicas = context.replicas_on(brokers)
-        yield from self._replicas.move(replicas, ReplicaPhase.ONLINE)
-        yield from self._partitions.trigger_online()
-        if not controller.rules.metadata_before_leadership:
+        yield from self._machine.replicas.move(replicas, ReplicaPhase.ONLINE)
+        yield from self._machine.partitions.trigger_online()
+        if not machine.rules.metadata_before_leadership:
             self._tell_metadata(brokers)
-        yield from self._deletion.resume_for(topic for topic, _, _ in replicas)
+        yield from machine.dispatch.reach(Moment.BROKERS_STARTED, brokers)
 
     def _tell_metadata(self, brokers: list[int]) -> None:
         """The others learn who lives; the newcomers learn everything that has a leader."""
-        context = self._controller.context
+        context = self._machine.context
         others = [broker for broker in context.live if broker not in brokers]
-        self._controller.send_update_metadata(others, ())
-        self._controller.send_update_metadata(brokers, list(context.leadership))
+        self._machine.batch.send_metadata(others, ())
+        self._machine.batch.send_metadata(brokers, list(context.leadership))
 
     def died(self, brokers: list[int]) -> Work[None]:
         """These are gone."""
-        context = self._controller.context
+        context = self._machine.context
         for broker in brokers:
             context.offline_dirs.pop(broker, None)
             context.shutting_down.pop(broker, None)
@@ -115,17 +113,17 @@ class BrokerChanges:
 
     def replicas_went_offline(self, replicas: list[PartitionReplica]) -> Work[None]:
         """Elect new leaders where they led, then take them out of the ISRs."""
-        context = self._controller.context
+        context = self._machine.context
         deleting = [each for each in replicas if context.is_queued_for_deletion(each[0])]
         others = [each for each in replicas if not context.is_queued_for_deletion(each[0])]
         leaderless = context.partitions_with_offline_leader()
-        yield from self._partitions.move(leaderless, PartitionPhase.OFFLINE)
-        yield from self._partitions.trigger_online()
-        yield from self._replicas.move(others, ReplicaPhase.OFFLINE)
+        yield from self._machine.partitions.move(leaderless, PartitionPhase.OFFLINE)
+        yield from self._machine.partitions.trigger_online()
+        yield from self._machine.replicas.move(others, ReplicaPhase.OFFLINE)
         if deleting:
-            yield from self._deletion.failed(deleting)
+            yield from self._machine.deletion.failed(deleting)
         if not leaderless:
-            self._controller.send_update_metadata(context.live, ())
+            self._machine.batch.send_metadata(context.live, ())
 
     # --- controlled shutdown -----------------------------------------------------------------------------------
 
@@ -136,23 +134,23 @@ class BrokerChanges:
         if error is ErrorCode.NONE:
             left = yield from self._move_away(request.broker_id)
             remaining = [RemainingPartition(topic_name=topic, partition_index=number) for topic, number in left]
-        self._controller.note(
+        self._machine.note(
             ControlledShutdownAnswered(broker_id=request.broker_id, error=error, remaining=len(remaining))
         )
         return ControlledShutdownReply(error_code=error, remaining_partitions=tuple(remaining))
 
     def _refusal(self, request: ControlledShutdown) -> ErrorCode:
-        context = self._controller.context
+        context = self._machine.context
         known = context.live.get(request.broker_id)
         if known is None:
             return ErrorCode.BROKER_NOT_AVAILABLE
         told = request.broker_epoch
-        if self._controller.rules.checks_shutdown_epoch and told != UNKNOWN_BROKER_EPOCH and told < known.epoch:
+        if self._machine.rules.checks_shutdown_epoch and told != UNKNOWN_BROKER_EPOCH and told < known.epoch:
             return ErrorCode.STALE_BROKER_EPOCH
         return ErrorCode.NONE
 
     def _move_away(self, broker: int) -> Work[list[tuple[str, int]]]:
-        context, batch = self._controller.context, self._controller.batch
+        context, batch = self._machine.context, self._machine.batch
         context.shutting_down[broker] = None
         concerned = [
             (topic, number)
@@ -163,11 +161,11 @@ class BrokerChanges:
         ]
         led = [at for at in concerned if context.leadership[at].state.leader == broker]
         followed = [at for at in concerned if context.leadership[at].state.leader != broker]
-        yield from self._partitions.move(led, PartitionPhase.ONLINE, Strategy.CONTROLLED_SHUTDOWN)
+        yield from self._machine.partitions.move(led, PartitionPhase.ONLINE, Strategy.CONTROLLED_SHUTDOWN)
         # It stops fetching first, so that it does not come back into an ISR it is being taken out of.
         batch.begin()
         for at in followed:
             batch.add_stop_replica((broker,), at, delete=False)
         batch.send()
-        yield from self._replicas.move([(*at, broker) for at in followed], ReplicaPhase.OFFLINE)
+        yield from self._machine.replicas.move([(*at, broker) for at in followed], ReplicaPhase.OFFLINE)
         return [at for at in context.leads(broker) if len(context.replicas(at)) > 1]

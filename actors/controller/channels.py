@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from kemu.actors.controller.dispatch import ControllerTimer
 from kemu.actors.machine import Event, LinkDown, Machine, Received, TimerFired
 from kemu.protocol.names import ActorName
 
@@ -49,8 +50,8 @@ class ControllerChannels:
         channel = self._channels.pop(broker, None)
         if channel is not None:
             self._machine.hang_up(channel.host)
-            self._machine.stop_timer(("channel-retry", str(broker)))
-            self._machine.stop_timer(("channel-timeout", str(broker)))
+            self._machine.stop_timer((ControllerTimer.CHANNEL_RETRY, str(broker)))
+            self._machine.stop_timer((ControllerTimer.CHANNEL_TIMEOUT, str(broker)))
 
     def remove_all(self) -> None:
         """Close every line."""
@@ -80,9 +81,9 @@ class ControllerChannels:
                     return False
                 if channel.request_id:
                     self._retry(channel)
-            case TimerFired(key=("channel-retry", broker)):
+            case TimerFired(key=(ControllerTimer.CHANNEL_RETRY, broker)):
                 self._try(self._channels[int(broker)])
-            case TimerFired(key=("channel-timeout", broker)):
+            case TimerFired(key=(ControllerTimer.CHANNEL_TIMEOUT, broker)):
                 channel = self._channels[int(broker)]
                 self._machine.hang_up(channel.host)
                 self._retry(channel)
@@ -96,16 +97,16 @@ class ControllerChannels:
     def _try(self, channel: _Channel) -> None:
         request, version = channel.queue[0]
         channel.request_id = self._machine.request(channel.host, request, version)
-        self._machine.start_timer(("channel-timeout", str(channel.broker)), self._timeout_us)
+        self._machine.start_timer((ControllerTimer.CHANNEL_TIMEOUT, str(channel.broker)), self._timeout_us)
 
     def _retry(self, channel: _Channel) -> None:
         channel.request_id = 0
-        self._machine.stop_timer(("channel-timeout", str(channel.broker)))
-        self._machine.start_timer(("channel-retry", str(channel.broker)), self._backoff_us)
+        self._machine.stop_timer((ControllerTimer.CHANNEL_TIMEOUT, str(channel.broker)))
+        self._machine.start_timer((ControllerTimer.CHANNEL_RETRY, str(channel.broker)), self._backoff_us)
 
     def _reply(self, channel: _Channel, message: Any) -> None:
         channel.request_id = 0
-        self._machine.stop_timer(("channel-timeout", str(channel.broker)))
+        self._machine.stop_timer((ControllerTimer.CHANNEL_TIMEOUT, str(channel.broker)))
         request, _ = channel.queue.popleft()
         if channel.queue:
             self._try(channel)

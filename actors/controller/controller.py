@@ -13,22 +13,24 @@ the broker's. Source: Kafka 2.8 ``KafkaController``; spec sections 1.1 - 1.4.
 """
 
 from collections import deque
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
-from kemu.actors.controller.batch import BatchNotEmpty
+from kemu.actors.controller.batch import BatchNotEmpty, ControlBatch, IllegalState
 from kemu.actors.controller.brokers import BrokerChanges
-from kemu.actors.controller.desk import US_PER_MS, US_PER_S, ControllerBase, IllegalState
-from kemu.actors.controller.failover import REBALANCE, Failover
+from kemu.actors.controller.channels import ControllerChannels
+from kemu.actors.controller.context import ControllerContext
+from kemu.actors.controller.dispatch import ControllerTimer, Dispatch, Job, Part, Task
+from kemu.actors.controller.failover import Failover
 from kemu.actors.controller.partition_states import PartitionStates
 from kemu.actors.controller.refusals import refusal
 from kemu.actors.controller.replica_states import ReplicaStates
 from kemu.actors.controller.reports import BrokerReports
 from kemu.actors.controller.rules import RULES, ControllerRules
 from kemu.actors.controller.topic_deletion import TopicDeletion
-from kemu.actors.controller.topics import TopicChanges
+from kemu.actors.controller.topics import REBALANCE, TopicChanges
 from kemu.actors.controller.transactions import (
     ControllerMoved,
+    ControllerStore,
     StoreRefused,
     Work,
     ask,
@@ -40,23 +42,10 @@ from kemu.actors.controller.transactions import (
     get,
     set_data,
 )
-from kemu.actors.machine import Caller, Event, LinkDown, Received, TimerFired, Told, caller_of
+from kemu.actors.machine import US_PER_MS, Caller, Event, LinkDown, Machine, Received, TimerFired, Told, caller_of
 from kemu.actors.store.session import SessionState, StoreSession
 from kemu.protocol.commands import Start
 from kemu.protocol.config import ControllerConfig
-from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.control import (
-    ControlledShutdown,
-    CreatePartitions,
-    CreateTopics,
-    DeleteTopics,
-    ElectLeaders,
-    IncrementalAlterConfigs,
-    LeaderAndIsr,
-    LeaderAndIsrReply,
-    StopReplica,
-    StopReplicaReply,
-)
 from kemu.protocol.messages.local import BrokerSession, LeaveStore, LeaveStoreReply
 from kemu.protocol.messages.store import (
     CreateMode,
@@ -69,14 +58,9 @@ from kemu.protocol.messages.store import (
 )
 from kemu.protocol.names import STORE, ActorName, host_of
 from kemu.protocol.nodes import (
-    BROKER_IDS,
     CONTROLLER,
     CONTROLLER_EPOCH,
-    DELETE_TOPICS,
-    ISR_CHANGES,
     PERSISTENT_ROOTS,
-    PREFERRED_ELECTION,
-    TOPICS,
     broker_data,
     broker_path,
     controller_data,
@@ -94,7 +78,9 @@ from kemu.protocol.notes.replication import (
 )
 
 NOBODY = -1
-REGISTER_AGAIN = ("register",)
+AnyPart = TypeVar("AnyPart", bound=Part)
+
+REGISTER_AGAIN = (ControllerTimer.REGISTER,)
 REGISTER_BACKOFF_US = 1_000_000
 """How soon a broker tries again when its registration of a former life is still there. Kafka's process ends with an
 error then, and whoever supervises it starts it again."""
@@ -102,15 +88,7 @@ LEAVE_TIMEOUT_US = 5_000_000
 """How long a process that ends waits for its session to be closed."""
 
 
-class Task(NamedTuple):
-    """Something to do. ``caller``: who waits for the answer."""
-
-    name: str
-    about: Any = None
-    caller: Caller | None = None
-
-
-class Controller(ControllerBase):
+class Controller(Machine):
     """``name``: ``b0/controller``; ``broker_id``: Kafka's id of the broker it is a part of.
 
     Args:
@@ -129,7 +107,10 @@ class Controller(ControllerBase):
         store: ActorName = STORE,
         rules: ControllerRules = RULES,
     ) -> None:
-        super().__init__(name, broker_id, config, rules)
+        super().__init__(name)
+        self.broker_id = broker_id
+        self.config = config
+        self.rules = rules
         self.rack = rack
         self.broker = host_of(name)
         self.active_id = NOBODY
@@ -142,23 +123,51 @@ class Controller(ControllerBase):
             timeout_ms=config.zookeeper_session_timeout_ms,
             max_in_flight=config.zookeeper_max_in_flight_requests,
         )
+        self.channels = ControllerChannels(
+            self,
+            self._answered,
+            timeout_us=config.controller_socket_timeout_ms * US_PER_MS,
+            backoff_us=config.emulated_send_backoff_ms * US_PER_MS,
+        )
+        self._new_books()
         self.partitions = PartitionStates(self)
         self.replicas = ReplicaStates(self)
-        self.deletion = TopicDeletion(self, self.partitions, self.replicas)
-        self.brokers = BrokerChanges(self, self.partitions, self.replicas, self.deletion)
-        self.topics = TopicChanges(self, self.partitions, self.replicas, self.deletion)
-        self.failover = Failover(self, self.partitions, self.replicas, self.deletion, self.brokers, self.topics)
-        self.reports = BrokerReports(self, self.deletion, self.brokers)
+        self.failover = Failover(self)
+        self.dispatch = Dispatch()
+        self._registration = Job("register", self._register_and_elect, True)
+        self.deletion = self.add(TopicDeletion(self))
+        self.brokers = self.add(BrokerChanges(self))
+        self.topics = self.add(TopicChanges(self))
+        self.reports = self.add(BrokerReports(self))
+        self.add(self)
         self._queue: deque[Task] = deque()
         self._task: Task | None = None
         self._work: Work[Any] | None = None
         self._former_sessions: dict[int, None] = {}
         self._leaving: Caller | None = None
 
+    def add(self, part: AnyPart) -> AnyPart:
+        """A part takes its events from now on, after those that were added before it."""
+        part.subscribe(self.dispatch)
+        return part
+
+    def subscribe(self, to: Dispatch) -> None:
+        """What every controller part does, whether it controls or not."""
+        to.on_watch(CONTROLLER, Job("reelect", self._reelect, True), WatchEventKind.NODE_DELETED)
+        others = [kind for kind in WatchEventKind if kind is not WatchEventKind.NODE_DELETED]
+        to.on_watch(CONTROLLER, Job("controller-change", self._controller_change, True), *others)
+        to.on_timer(ControllerTimer.REGISTER, self._registration)
+
     @property
     def is_active(self) -> bool:
         """Whether we control, as far as we know."""
         return self.active_id == self.broker_id
+
+    def _new_books(self) -> None:
+        """Know nothing: at the start, and after every resignation."""
+        self.context = ControllerContext()
+        self.store = ControllerStore(self.context, self.rules)
+        self.batch = ControlBatch(self.broker_id, self.context, self.rules, self.channels.send)
 
     # --- events ------------------------------------------------------------------------------------------------
 
@@ -171,59 +180,43 @@ class Controller(ControllerBase):
 
     def _other(self, event: Event) -> None:
         match event:
-            case Received(message=ControlledShutdown() | CreateTopics() | CreatePartitions() | DeleteTopics() as asked):
-                self._queue.append(Task("admin", asked, caller_of(event)))
-            case Received(message=ElectLeaders() | IncrementalAlterConfigs() as asked):
-                self._queue.append(Task("admin", asked, caller_of(event)))
             case Received(message=LeaveStore()):
                 self._leave(caller_of(event))
-            case TimerFired(key=("rebalance-leaders",)):
-                self._queue.append(Task("rebalance"))
-            case TimerFired(key=("register",)):
-                self._queue.append(Task("register"))
+            case Received(message=message):
+                # Else the broker part heard us, or it is an answer to a former controller's request.
+                self._later(self.dispatch.of_request(message, caller_of(event), self.now_us))
+            case TimerFired(key=(timer,)):
+                self._later(self.dispatch.of_timer(timer))
             case Told(command=Start()):
                 self.session.open()
-            case Received() | LinkDown():
-                pass  # The broker part heard us; an answer to a former controller's request; a client that is gone.
+            case LinkDown():
+                pass  # A client that is gone.
             case _:
                 raise AssertionError(f"{self.name}: {event}")
 
     def session_opened(self, session_id: int) -> None:
         """A new session: register, then run for the office."""
-        self._queue.append(Task("register"))
+        self._later(Task(self._registration))
 
     def watch_fired(self, event: WatchEvent) -> None:
-        """Something we watch changed: a task to look at it."""
-        match event:
-            case WatchEvent(path=path, kind=WatchEventKind.NODE_DELETED) if path == CONTROLLER:
-                self._queue.append(Task("reelect"))
-            case WatchEvent(path=path) if path == CONTROLLER:
-                self._queue.append(Task("controller-change"))
-            case WatchEvent(path=path) if path in _TASKS:
-                self._queue.append(Task(_TASKS[path]))
-            case WatchEvent(path=path, kind=WatchEventKind.NODE_DATA_CHANGED) if path.startswith(f"{TOPICS}/"):
-                self._queue.append(Task("partitions", path[len(TOPICS) + 1 :]))
+        """Something we watch changed: tasks to look at it."""
+        self._queue.extend(self.dispatch.of_watch(event))
 
-    def answered(self, broker: int, request: object, reply: object) -> None:
-        """A broker answered; most answers say nothing new."""
-        match request, reply:
-            case LeaderAndIsr(), LeaderAndIsrReply(error_code=ErrorCode.NONE, partition_errors=rows):
-                if any(row.error_code is ErrorCode.KAFKA_STORAGE_ERROR for row in rows):
-                    self._queue.append(Task("directories", (broker, rows)))
-            case StopReplica(), StopReplicaReply():
-                self._queue.append(Task("deleted", (broker, request, reply)))
+    def _answered(self, broker: int, request: object, reply: object) -> None:
+        self._later(self.dispatch.of_answer(broker, request, reply))
 
     # --- tasks -------------------------------------------------------------------------------------------------
 
+    def _later(self, task: Task | None) -> None:
+        if task is not None:
+            self._queue.append(task)
+
     def _begin(self, task: Task) -> None:
-        procedure = self._procedures.get(task.name)
-        if procedure is None:
-            if not self.is_active:
-                self._not_controller(task)
-                return
-            procedure = self._active_procedures[task.name]
+        if not task.job.by_everybody and not self.is_active:
+            self._not_controller(task)
+            return
         self._task = task
-        self._work = procedure(self, task.about)
+        self._work = task.job.do(*task.about)
         self._advance(None)
 
     def _advance(self, results: Any) -> None:
@@ -236,11 +229,13 @@ class Controller(ControllerBase):
             if task is not None and task.caller is not None:
                 self.reply(task.caller, end.value)
         except ControllerMoved:
-            self._fail(Task("moved"))
+            self._fail(Task(Job("moved", self._moved, True)))
         except (IllegalState, BatchNotEmpty) as error:
-            self._fail(Task("give-up", str(error)))
+            self._fail(Task(Job("give-up", self._give_up, True), (str(error),)))
         except StoreRefused as error:
-            self.note(StateChangeRefused(what=self._task.name if self._task else "", old="", new="", why=str(error)))
+            self.note(
+                StateChangeRefused(what=self._task.job.name if self._task else "", old="", new="", why=str(error))
+            )
             self._fail(None)
         else:
             self.session.submit(transactions, self._advance)
@@ -255,7 +250,7 @@ class Controller(ControllerBase):
 
     def _not_controller(self, task: Task) -> None:
         if task.caller is not None:
-            self.reply(task.caller, refusal(task.about))
+            self.reply(task.caller, refusal(*task.about))
 
     def _preempt(self) -> None:
         """Drop what runs and what waits."""
@@ -295,7 +290,7 @@ class Controller(ControllerBase):
         assert self._leaving is not None
         self.reply(self._leaving, LeaveStoreReply(code=code))
 
-    def _register_and_elect(self, _: Any) -> Work[None]:
+    def _register_and_elect(self) -> Work[None]:
         if self.session.state is not SessionState.CONNECTED and self.session.state is not SessionState.CONNECTING:
             return
         session_id = self.session.id
@@ -306,7 +301,7 @@ class Controller(ControllerBase):
         self._former_sessions[session_id] = None
         self.note(BrokerRegistered(broker_id=self.broker_id, broker_epoch=self.broker_epoch))
         self.request(self.broker, BrokerSession(session_id=session_id, broker_epoch=self.broker_epoch), 0)
-        yield from self._reelect(None)
+        yield from self._reelect()
 
     def _register(self, session_id: int) -> Work[bool]:
         """Have our registration under this session. Source: ``KafkaZkClient.CheckedEphemeral``."""
@@ -330,7 +325,7 @@ class Controller(ControllerBase):
 
     # --- election ----------------------------------------------------------------------------------------------
 
-    def _controller_change(self, _: Any) -> Work[None]:
+    def _controller_change(self) -> Work[None]:
         """Somebody else may control now: lay down the office if it was ours. Sets the watch."""
         was_active = self.is_active
         yield from ask_one(exists(CONTROLLER, watch=True))
@@ -338,8 +333,8 @@ class Controller(ControllerBase):
         if was_active and not self.is_active:
             self._resign(f"broker {self.active_id} controls" if self.active_id != NOBODY else "nobody controls")
 
-    def _reelect(self, _: Any) -> Work[None]:
-        yield from self._controller_change(None)
+    def _reelect(self) -> Work[None]:
+        yield from self._controller_change()
         yield from self._elect()
 
     def _elect(self) -> Work[None]:
@@ -381,7 +376,7 @@ class Controller(ControllerBase):
                 return read_epoch(found.data), found.version
             yield from ask_one(create(CONTROLLER_EPOCH, epoch_data(0)))
 
-    def _moved(self, _: Any) -> Work[None]:
+    def _moved(self) -> Work[None]:
         """The store refused a write of ours: another controller was elected."""
         epoch = self.context.epoch
         self.note(ControllerWriteRefused(broker_id=self.broker_id, controller_epoch=epoch, path=CONTROLLER_EPOCH))
@@ -389,15 +384,15 @@ class Controller(ControllerBase):
             self.batch.clear()
             self.context.epoch, self.context.epoch_zk_version = yield from self._read_epoch()
             return
-        yield from self._controller_change(None)
+        yield from self._controller_change()
 
-    def _give_up(self, why: Any) -> Work[None]:
+    def _give_up(self, why: str) -> Work[None]:
         """Something is wrong with us: lay down the office, so that another takes it."""
         was_active, version = self.is_active, self.context.epoch_zk_version
         self.active_id = yield from self._read_controller()
         holds = self.is_active
         if was_active:
-            self._resign(str(why))
+            self._resign(why)
         if holds:
             self.active_id = NOBODY
             fence = StoreOp(kind=StoreOpKind.CHECK, path=CONTROLLER_EPOCH, version=version)
@@ -407,59 +402,7 @@ class Controller(ControllerBase):
         self.note(ControllerResigned(broker_id=self.broker_id, controller_epoch=self.context.epoch, why=why))
         self.stop_timer(REBALANCE)
         self.channels.remove_all()
-        self.new_books()
-
-    # --- what only the active one does -------------------------------------------------------------------------
-
-    def _admin(self, request: Any) -> Work[Any]:
-        match request:
-            case ControlledShutdown():
-                return self.brokers.shut_down(request)
-            case CreateTopics():
-                return self.topics.create_topics(request)
-            case CreatePartitions():
-                return self.topics.create_partitions(request)
-            case DeleteTopics():
-                return self.topics.delete_topics(request)
-            case ElectLeaders():
-                return self.topics.elect_leaders(request)
-            case _:
-                return self.topics.alter_configs(request)
-
-    def _rebalance(self, _: Any) -> Work[None]:
-        yield from self.topics.rebalance_leaders()
-        self.start_timer(REBALANCE, self.config.leader_imbalance_check_interval_seconds * US_PER_S)
-
-    _procedures: dict[str, Callable[["Controller", Any], Work[Any]]] = {
-        "register": _register_and_elect,
-        "reelect": _reelect,
-        "controller-change": _controller_change,
-        "moved": _moved,
-        "give-up": _give_up,
-    }
-    """Tasks of every controller part."""
-    _active_procedures: dict[str, Callable[["Controller", Any], Work[Any]]] = {
-        "admin": _admin,
-        "brokers": lambda self, _: self.brokers.changed(),
-        "topics": lambda self, _: self.topics.topics_changed(),
-        "partitions": lambda self, topic: self.topics.partitions_changed(topic),
-        "deletions": lambda self, _: self.topics.deletions_changed(),
-        "preferred-election": lambda self, _: self.topics.preferred_election_asked(),
-        "isr-changes": lambda self, _: self.reports.isr_changes(),
-        "rebalance": _rebalance,
-        "directories": lambda self, about: self.reports.directories(*about),
-        "deleted": lambda self, about: self.reports.deleted(*about),
-    }
-    """Tasks of the one that controls; others pass them over."""
-
-
-_TASKS = {
-    BROKER_IDS: "brokers",
-    TOPICS: "topics",
-    DELETE_TOPICS: "deletions",
-    ISR_CHANGES: "isr-changes",
-    PREFERRED_ELECTION: "preferred-election",
-}
+        self._new_books()
 
 
 def _with_parents(paths: tuple[str, ...]) -> list[str]:

@@ -12,58 +12,40 @@
 Every step can be repeated from the store alone. Source: Kafka 2.8 ``KafkaController.onControllerFailover``.
 """
 
-from kemu.actors.controller.brokers import BrokerChanges
-from kemu.actors.controller.desk import US_PER_MS, ControllerBase
-from kemu.actors.controller.partition_states import PartitionStates
-from kemu.actors.controller.replica_states import ReplicaStates
-from kemu.actors.controller.topic_deletion import TopicDeletion
-from kemu.actors.controller.topics import TopicChanges
+from typing import TYPE_CHECKING
+
+from kemu.actors.controller.dispatch import Moment
 from kemu.actors.controller.transactions import Work, ask_one, children, delete
 from kemu.protocol.nodes import DELETE_TOPICS, ISR_CHANGES, TOPICS, read_topic
 from kemu.protocol.notes.replication import ControllerReady
 
-REBALANCE = ("rebalance-leaders",)
+if TYPE_CHECKING:
+    from kemu.actors.controller.controller import Controller
 
 
 class Failover:
     """A part of the controller."""
 
-    def __init__(
-        self,
-        controller: ControllerBase,
-        partitions: PartitionStates,
-        replicas: ReplicaStates,
-        deletion: TopicDeletion,
-        brokers: BrokerChanges,
-        topics: TopicChanges,
-    ) -> None:
-        self._controller = controller
-        self._partitions = partitions
-        self._replicas = replicas
-        self._deletion = deletion
-        self._brokers = brokers
-        self._topics = topics
+    def __init__(self, machine: "Controller") -> None:
+        self._machine = machine
 
     def take_over(self) -> Work[None]:
         """From elected to ready."""
-        controller, context = self._controller, self._controller.context
+        machine, context = self._machine, self._machine.context
         notified = yield from ask_one(children(ISR_CHANGES, watch=True))
-        yield from controller.store.write([delete(f"{ISR_CHANGES}/{name}") for name in notified.children])
+        yield from machine.store.write([delete(f"{ISR_CHANGES}/{name}") for name in notified.children])
         yield from self._read()
         yield from self._read_deletions()
-        if controller.rules.metadata_before_leadership:
-            controller.send_update_metadata(context.live, ())
-        yield from self._replicas.startup()
-        yield from self._partitions.startup()
-        if not controller.rules.metadata_before_leadership:
-            controller.send_update_metadata(context.live, ())
-        yield from self._deletion.resume()
-        yield from self._topics.preferred_election_asked()
-        if controller.config.auto_leader_rebalance_enable:
-            controller.start_timer(REBALANCE, controller.config.emulated_first_rebalance_ms * US_PER_MS)
-        controller.note(
+        if machine.rules.metadata_before_leadership:
+            machine.batch.send_metadata(context.live, ())
+        yield from self._machine.replicas.startup()
+        yield from self._machine.partitions.startup()
+        if not machine.rules.metadata_before_leadership:
+            machine.batch.send_metadata(context.live, ())
+        yield from machine.dispatch.reach(Moment.TOOK_OVER)
+        machine.note(
             ControllerReady(
-                broker_id=controller.broker_id,
+                broker_id=machine.broker_id,
                 controller_epoch=context.epoch,
                 brokers=tuple(context.live),
                 topics=len(context.topics),
@@ -72,25 +54,25 @@ class Failover:
         )
 
     def _read(self) -> Work[None]:
-        controller, context = self._controller, self._controller.context
-        context.add_brokers((yield from self._brokers.registered()))
+        machine, context = self._machine, self._machine.context
+        context.add_brokers((yield from self._machine.brokers.registered()))
         listed = yield from ask_one(children(TOPICS, watch=True))
-        found = yield from self._topics.read_topics(listed.children)
+        found = yield from self._machine.topics.read_topics(listed.children)
         for topic, result in found.items():
             context.topics.setdefault(topic, {})
             for number, assignment in read_topic(result.data).items():
                 context.assign((topic, number), assignment)
                 if assignment.is_being_reassigned:
                     context.reassigning[topic, number] = None
-        context.leadership.update((yield from controller.store.read_states(context.partitions())))
+        context.leadership.update((yield from machine.store.read_states(context.partitions())))
         for broker, each in context.live.items():
-            controller.channels.add(broker, each.host)
+            machine.channels.add(broker, each.host)
 
     def _read_deletions(self) -> Work[None]:
-        context = self._controller.context
+        context = self._machine.context
         queued = yield from ask_one(children(DELETE_TOPICS, watch=True))
         _, offline = context.online_and_offline_replicas()
         waiting = dict.fromkeys(
             [*(topic for topic, _, _ in offline), *(topic for topic, _ in context.reassigning_partitions())]
         )
-        yield from self._deletion.begin(queued.children, waiting)
+        yield from self._machine.deletion.begin(queued.children, waiting)

@@ -17,12 +17,12 @@ alone. Source: Kafka 2.8 ``ZkPartitionStateMachine``.
 """
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from kemu.actors.controller.batch import BatchNotEmpty
 from kemu.actors.controller.context import Leadership, PartitionPhase
-from kemu.actors.controller.desk import ControllerBase
 from kemu.actors.controller.elections import ELECTIONS, Candidates, Outcome, Strategy
 from kemu.actors.controller.transactions import Work, ask, create, expect, get
+from kemu.actors.controller.transitions import BATCH_IS_OPEN, NO_SUCH_MOVE, Transitions
 from kemu.protocol.messages.store import StoreCode
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.nodes import (
@@ -34,7 +34,10 @@ from kemu.protocol.nodes import (
     state_path,
     topic_config_path,
 )
-from kemu.protocol.notes.replication import LeaderElectedForPartition, PartitionStateBecame, StateChangeRefused
+from kemu.protocol.notes.replication import LeaderElectedForPartition, PartitionStateBecame
+
+if TYPE_CHECKING:
+    from kemu.actors.controller.controller import Controller
 
 NON_EXISTENT, NEW, ONLINE, OFFLINE = PartitionPhase
 
@@ -52,12 +55,20 @@ UNCLEAN_KEY = "unclean.leader.election.enable"
 class PartitionStates:
     """Moves partitions. A part of the controller."""
 
-    def __init__(self, controller: ControllerBase) -> None:
-        self._controller = controller
+    def __init__(self, machine: "Controller") -> None:
+        self._machine = machine
+        self._moves: Transitions[TopicPartition, PartitionPhase] = Transitions(
+            machine,
+            MAY_FOLLOW,
+            phase=lambda at: machine.context.phase(at),
+            set_phase=lambda at, phase: machine.context.set_phase(at, phase),
+            name=lambda at: f"{at[0]}-{at[1]}",
+            became=lambda at, old, new: PartitionStateBecame(topic=at[0], partition=at[1], old=old, new=new),
+        )
 
     def startup(self) -> Work[None]:
         """Give every partition its state after a failover, then try to get the ones without leader online."""
-        context = self._controller.context
+        context = self._machine.context
         for at in context.partitions():
             known = context.leadership.get(at)
             if known is None:
@@ -70,7 +81,7 @@ class PartitionStates:
 
     def trigger_online(self, topics: Collection[str] | None = None) -> Work[None]:
         """Try to elect leaders for all partitions that have none (of these topics)."""
-        context = self._controller.context
+        context = self._machine.context
         waiting = [
             at
             for at, phase in context.partition_phases.items()
@@ -99,17 +110,18 @@ class PartitionStates:
         """
         if not partitions:
             return {}
-        batch = self._controller.batch
-        try:
-            batch.begin()
-        except BatchNotEmpty:
-            # Kafka logs and goes on with the next event; the batch stays as it is.
-            self._refused(partitions[0], target, "a batch is open")
-            return dict.fromkeys(partitions, "a batch is open")
+        moves = self._moves
+        if not moves.begin(partitions, target):
+            return dict.fromkeys(partitions, BATCH_IS_OPEN)
         failed: dict[TopicPartition, str] = {}
-        valid = [at for at in partitions if self._is_valid(at, target, failed)]
+        valid: list[TopicPartition] = []
+        for at in partitions:
+            if moves.allows(at, target):
+                valid.append(at)
+            else:
+                failed[at] = NO_SUCH_MOVE
         if target is ONLINE:
-            phase = self._controller.context.phase
+            phase = self._machine.context.phase
             new = [at for at in valid if phase(at) is NEW]
             to_elect = [at for at in valid if phase(at) is not NEW]
             if new:
@@ -119,33 +131,15 @@ class PartitionStates:
                 failed.update((yield from self._elect(to_elect, strategy, allow_unclean)))
         else:
             for at in valid:
-                self._become(at, target)
-        batch.send()
+                moves.become(at, target)
+        self._machine.batch.send()
         return failed
-
-    def _is_valid(self, at: TopicPartition, target: PartitionPhase, failed: dict[TopicPartition, str]) -> bool:
-        if self._controller.context.phase(at) in MAY_FOLLOW[target]:
-            return True
-        failed[at] = "no such move"
-        self._refused(at, target, "no such move")
-        return False
-
-    def _become(self, at: TopicPartition, phase: PartitionPhase) -> None:
-        context = self._controller.context
-        old = context.phase(at)
-        context.set_phase(at, phase)
-        if old is not phase:
-            self._controller.note(PartitionStateBecame(topic=at[0], partition=at[1], old=old.value, new=phase.value))
-
-    def _refused(self, at: TopicPartition, target: PartitionPhase, why: str) -> None:
-        old = self._controller.context.phase(at).value
-        self._controller.note(StateChangeRefused(what=f"{at[0]}-{at[1]}", old=old, new=target.value, why=why))
 
     # --- new partitions ----------------------------------------------------------------------------------------
 
     def _initialize(self, partitions: list[TopicPartition]) -> Work[dict[TopicPartition, str]]:
         """Write the first state of partitions; those that could not be initialized, and why."""
-        controller, context = self._controller, self._controller.context
+        machine, context = self._machine, self._machine.context
         failed: dict[TopicPartition, str] = {}
         first: dict[TopicPartition, PartitionState] = {}
         for at in partitions:
@@ -154,22 +148,20 @@ class PartitionStates:
                 first[at] = PartitionState(live[0], 0, live, context.epoch)
             else:
                 failed[at] = "no replica lives"
-                self._refused(at, ONLINE, failed[at])
-        yield from controller.store.write(
-            [create(partitions_path(topic)) for topic in dict.fromkeys(t for t, _ in first)]
-        )
-        yield from controller.store.write([create(partition_path(*at)) for at in first])
+                self._moves.refuse(at, ONLINE, failed[at])
+        yield from machine.store.write([create(partitions_path(topic)) for topic in dict.fromkeys(t for t, _ in first)])
+        yield from machine.store.write([create(partition_path(*at)) for at in first])
         ops = [create(state_path(*at), state_data(state)) for at, state in first.items()]
-        results = yield from controller.store.write(ops)
+        results = yield from machine.store.write(ops)
         for (at, state), result in zip(first.items(), results, strict=True):
             if result.code is not StoreCode.OK:
                 failed[at] = f"its state could not be created: {result.code.name}"
-                self._refused(at, ONLINE, failed[at])
+                self._moves.refuse(at, ONLINE, failed[at])
                 continue
             known = context.leadership[at] = Leadership(state, result.version)
-            self._tell(at, known, state.isr, is_new=True)
+            machine.batch.add_leader_and_isr(state.isr, at, known, is_new=True)
             self._note_elected(at, state, Strategy.NEW, unclean=False)
-            self._become(at, ONLINE)
+            self._moves.become(at, ONLINE)
         return failed
 
     # --- elections ---------------------------------------------------------------------------------------------
@@ -182,7 +174,7 @@ class PartitionStates:
         while remaining:
             remaining = yield from self._elect_once(remaining, strategy, allow_unclean, failed)
         for at, why in failed.items():
-            self._refused(at, ONLINE, why)
+            self._moves.refuse(at, ONLINE, why)
         return failed
 
     def _elect_once(
@@ -193,8 +185,8 @@ class PartitionStates:
         failed: dict[TopicPartition, str],
     ) -> Work[list[TopicPartition]]:
         """Read, elect, write; those whose state was changed by somebody in between are to be tried again."""
-        controller, context = self._controller, self._controller.context
-        stored = yield from controller.store.read_states(partitions)
+        machine, context = self._machine, self._machine.context
+        stored = yield from machine.store.read_states(partitions)
         candidates: dict[TopicPartition, Candidates] = {}
         for at in partitions:
             known = stored.get(at)
@@ -215,18 +207,18 @@ class PartitionStates:
             outcomes[at] = outcome
             state = PartitionState(outcome.leader, each.state.leader_epoch + 1, outcome.isr, context.epoch)
             updates[at] = Leadership(state, stored[at].zk_version)
-        written, again, refused = yield from controller.store.update_states(updates)
+        written, again, refused = yield from machine.store.update_states(updates)
         failed.update((at, f"its state could not be written: {code.name}") for at, code in refused.items())
         for at, known in written.items():
             context.leadership[at] = known
             context.unclean_elections += outcomes[at].unclean
-            self._tell(at, known, outcomes[at].recipients, is_new=False)
+            machine.batch.add_leader_and_isr(outcomes[at].recipients, at, known, is_new=False)
             self._note_elected(at, known.state, strategy, unclean=outcomes[at].unclean)
-            self._become(at, ONLINE)
+            self._moves.become(at, ONLINE)
         return again
 
     def _candidates(self, at: TopicPartition, state: PartitionState) -> Candidates:
-        context = self._controller.context
+        context = self._machine.context
         assignment = context.assignment(at)
         assert assignment is not None, f"{at} has a phase but no assignment"
         replicas = assignment.replicas
@@ -245,7 +237,7 @@ class PartitionStates:
         """For which partitions without a live ISR member an out-of-sync leader may be elected."""
         if strategy is not Strategy.OFFLINE:
             return {}
-        context = self._controller.context
+        context = self._machine.context
         without = [
             at
             for at, each in candidates.items()
@@ -255,7 +247,7 @@ class PartitionStates:
             return dict.fromkeys(without)
         topics = list(dict.fromkeys(topic for topic, _ in without))
         settings = yield from self.topic_settings(topics)
-        default = str(self._controller.config.unclean_leader_election_enable).lower()
+        default = str(self._machine.config.unclean_leader_election_enable).lower()
         return dict.fromkeys(at for at in without if settings[at[0]].get(UNCLEAN_KEY, default) == "true")
 
     def topic_settings(self, topics: Iterable[str]) -> Work[dict[str, dict[str, str]]]:
@@ -270,13 +262,8 @@ class PartitionStates:
 
     # --- telling -----------------------------------------------------------------------------------------------
 
-    def _tell(self, at: TopicPartition, known: Leadership, brokers: tuple[int, ...], *, is_new: bool) -> None:
-        assignment = self._controller.context.assignment(at)
-        assert assignment is not None
-        self._controller.batch.add_leader_and_isr(brokers, at, known, assignment, is_new=is_new)
-
     def _note_elected(self, at: TopicPartition, state: PartitionState, strategy: Strategy, *, unclean: bool) -> None:
-        self._controller.note(
+        self._machine.note(
             LeaderElectedForPartition(
                 topic=at[0],
                 partition=at[1],

@@ -22,17 +22,19 @@ Every other move is refused. A replica outside the ISR goes offline without a wr
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from attrs import evolve
 
-from kemu.actors.controller.batch import BatchNotEmpty
 from kemu.actors.controller.context import Leadership, PartitionReplica, ReplicaPhase
-from kemu.actors.controller.desk import ControllerBase
 from kemu.actors.controller.transactions import Work
+from kemu.actors.controller.transitions import Transitions
 from kemu.protocol.messages.control import NO_LEADER
 from kemu.protocol.names import TopicPartition
-from kemu.protocol.nodes import Assignment
-from kemu.protocol.notes.replication import IsrChanged, ReplicaStateBecame, StateChangeRefused
+from kemu.protocol.notes.replication import IsrChanged, ReplicaStateBecame
+
+if TYPE_CHECKING:
+    from kemu.actors.controller.controller import Controller
 
 NON_EXISTENT, NEW, ONLINE, OFFLINE, DELETION_STARTED, DELETION_SUCCESSFUL, DELETION_INELIGIBLE = ReplicaPhase
 
@@ -51,12 +53,22 @@ MAY_FOLLOW: dict[ReplicaPhase, tuple[ReplicaPhase, ...]] = {
 class ReplicaStates:
     """Moves replicas. A part of the controller."""
 
-    def __init__(self, controller: ControllerBase) -> None:
-        self._controller = controller
+    def __init__(self, machine: "Controller") -> None:
+        self._machine = machine
+        self._moves: Transitions[PartitionReplica, ReplicaPhase] = Transitions(
+            machine,
+            MAY_FOLLOW,
+            phase=lambda replica: machine.context.replica_phase(replica),
+            set_phase=lambda replica, phase: machine.context.set_replica_phase(replica, phase),
+            name=lambda replica: f"{replica[0]}-{replica[1]} on {replica[2]}",
+            became=lambda replica, old, new: ReplicaStateBecame(
+                topic=replica[0], partition=replica[1], replica=replica[2], old=old, new=new
+            ),
+        )
 
     def startup(self) -> Work[None]:
         """Give every replica its state after a failover: told to be online, or taken out of the ISRs."""
-        controller, context = self._controller, self._controller.context
+        machine, context = self._machine, self._machine.context
         online, offline = context.online_and_offline_replicas()
         for replica in online:
             context.set_replica_phase(replica, ONLINE)
@@ -64,7 +76,7 @@ class ReplicaStates:
             # Ineligible, and not Offline: a deletion must not wait for a StopReplica of a broker that is down.
             context.set_replica_phase(replica, DELETION_INELIGIBLE)
         yield from self.move(online, ONLINE)
-        if controller.rules.failover_takes_offline_replicas_out:
+        if machine.rules.failover_takes_offline_replicas_out:
             yield from self.move(offline, OFFLINE)
 
     def move(self, replicas: Sequence[PartitionReplica], target: ReplicaPhase) -> Work[None]:
@@ -75,60 +87,34 @@ class ReplicaStates:
         """
         if not replicas:
             return
-        batch = self._controller.batch
-        try:
-            batch.begin()
-        except BatchNotEmpty:
-            self._refused(replicas[0], target, "a batch is open")
+        if not self._moves.begin(replicas, target):
             return
         by_broker: dict[int, list[PartitionReplica]] = {}
         for replica in replicas:
             by_broker.setdefault(replica[2], []).append(replica)
         for broker, theirs in by_broker.items():
-            valid = [replica for replica in theirs if self._is_valid(replica, target)]
+            valid = [replica for replica in theirs if self._moves.allows(replica, target)]
             if target is OFFLINE:
                 yield from self._take_offline(broker, valid)
             else:
                 for replica in valid:
                     self._move_one(replica, target)
-        batch.send()
-
-    def _is_valid(self, replica: PartitionReplica, target: ReplicaPhase) -> bool:
-        if self._controller.context.replica_phase(replica) in MAY_FOLLOW[target]:
-            return True
-        self._refused(replica, target, "no such move")
-        return False
-
-    def _become(self, replica: PartitionReplica, phase: ReplicaPhase) -> None:
-        context = self._controller.context
-        old = context.replica_phase(replica)
-        context.set_replica_phase(replica, phase)
-        if old is not phase:
-            topic, partition, broker = replica
-            self._controller.note(
-                ReplicaStateBecame(topic=topic, partition=partition, replica=broker, old=old.value, new=phase.value)
-            )
-
-    def _refused(self, replica: PartitionReplica, target: ReplicaPhase, why: str) -> None:
-        topic, partition, broker = replica
-        old = self._controller.context.replica_phase(replica).value
-        what = f"{topic}-{partition} on {broker}"
-        self._controller.note(StateChangeRefused(what=what, old=old, new=target.value, why=why))
+        self._machine.batch.send()
 
     # --- moves without the store -------------------------------------------------------------------------------
 
     def _move_one(self, replica: PartitionReplica, target: ReplicaPhase) -> None:
         topic, partition, broker = replica
         at = (topic, partition)
-        context, batch = self._controller.context, self._controller.batch
+        context, batch = self._machine.context, self._machine.batch
         match target:
             case ReplicaPhase.NEW:
                 known = context.leadership.get(at)
                 if known is not None:
                     if known.state.leader == broker:
-                        self._refused(replica, target, "it is the leader")
+                        self._moves.refuse(replica, target, "it is the leader")
                         return
-                    self._tell((broker,), at, known, is_new=True)
+                    batch.add_leader_and_isr((broker,), at, known, is_new=True)
             case ReplicaPhase.ONLINE:
                 self._bring_online(replica, at)
             case ReplicaPhase.DELETION_STARTED:
@@ -136,11 +122,11 @@ class ReplicaStates:
             case ReplicaPhase.NON_EXISTENT:
                 assignment = context.assignment(at)
                 if assignment is not None:
-                    context.assign(at, _without(assignment, broker))
-        self._become(replica, target)
+                    context.assign(at, assignment.without(broker))
+        self._moves.become(replica, target)
 
     def _bring_online(self, replica: PartitionReplica, at: TopicPartition) -> None:
-        context, broker = self._controller.context, replica[2]
+        context, broker = self._machine.context, replica[2]
         if context.replica_phase(replica) is NEW:
             assignment = context.assignment(at)
             assert assignment is not None, f"{replica} is new but its partition has no assignment"
@@ -149,17 +135,12 @@ class ReplicaStates:
             return
         known = context.leadership.get(at)
         if known is not None:
-            self._tell((broker,), at, known, is_new=False)
-
-    def _tell(self, brokers: tuple[int, ...], at: TopicPartition, known: Leadership, *, is_new: bool) -> None:
-        assignment = self._controller.context.assignment(at)
-        assert assignment is not None
-        self._controller.batch.add_leader_and_isr(brokers, at, known, assignment, is_new=is_new)
+            self._machine.batch.add_leader_and_isr((broker,), at, known, is_new=False)
 
     # --- offline -----------------------------------------------------------------------------------------------
 
     def _take_offline(self, broker: int, replicas: list[PartitionReplica]) -> Work[None]:
-        context, batch = self._controller.context, self._controller.batch
+        context, batch = self._machine.context, self._machine.batch
         partitions = [(topic, number) for topic, number, _ in replicas]
         for at in partitions:
             batch.add_stop_replica((broker,), at, delete=False)
@@ -168,24 +149,24 @@ class ReplicaStates:
         for at, known in updated.items():
             if not context.is_queued_for_deletion(at[0]):
                 others = tuple(other for other in context.replicas(at) if other != broker)
-                self._tell(others, at, known, is_new=False)
+                batch.add_leader_and_isr(others, at, known, is_new=False)
         for replica, at in zip(replicas, partitions, strict=True):
-            self._become(replica, OFFLINE)
+            self._moves.become(replica, OFFLINE)
             if at not in context.leadership:
                 batch.add_update_metadata(context.live, (at,))
 
     def _remove_from_isr(self, broker: int, partitions: list[TopicPartition]) -> Work[dict[TopicPartition, Leadership]]:
         """Take a broker out of ISRs; the leadership of each of these partitions afterwards."""
-        controller, context = self._controller, self._controller.context
+        machine, context = self._machine, self._machine.context
         known_now: dict[TopicPartition, Leadership] = {}
         remaining = partitions
         while remaining:
-            stored = yield from controller.store.read_states(remaining)
+            stored = yield from machine.store.read_states(remaining)
             updates: dict[TopicPartition, Leadership] = {}
             for at, known in stored.items():
                 state = known.state
                 if state.controller_epoch > context.epoch:
-                    self._refused((*at, broker), OFFLINE, f"epoch {state.controller_epoch} has written its state")
+                    self._moves.refuse((*at, broker), OFFLINE, f"epoch {state.controller_epoch} has written its state")
                 elif broker in state.isr:
                     leader = NO_LEADER if state.leader == broker else state.leader
                     isr = state.isr if len(state.isr) == 1 else tuple(each for each in state.isr if each != broker)
@@ -200,9 +181,9 @@ class ReplicaStates:
                 else:
                     state = evolve(state, controller_epoch=context.epoch)
                     known_now[at] = Leadership(state, known.zk_version)
-            written, remaining, refused = yield from controller.store.update_states(updates)
+            written, remaining, refused = yield from machine.store.update_states(updates)
             for at, code in refused.items():
-                self._refused((*at, broker), OFFLINE, f"its state could not be written: {code.name}")
+                self._moves.refuse((*at, broker), OFFLINE, f"its state could not be written: {code.name}")
             known_now.update(written)
             for at, known in written.items():
                 self._note_isr(at, known, broker)
@@ -210,7 +191,7 @@ class ReplicaStates:
         return known_now
 
     def _note_isr(self, at: TopicPartition, known: Leadership, broker: int) -> None:
-        self._controller.note(
+        self._machine.note(
             IsrChanged(
                 topic=at[0],
                 partition=at[1],
@@ -221,11 +202,3 @@ class ReplicaStates:
                 why=f"replica {broker} is offline",
             )
         )
-
-
-def _without(assignment: Assignment, broker: int) -> Assignment:
-    return Assignment(
-        tuple(each for each in assignment.replicas if each != broker),
-        tuple(each for each in assignment.adding if each != broker),
-        tuple(each for each in assignment.removing if each != broker),
-    )

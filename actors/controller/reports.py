@@ -3,25 +3,33 @@
 Source: Kafka 2.8 ``KafkaController``; spec sections 1.7, 1.9 and 1.12.
 """
 
-from kemu.actors.controller.brokers import BrokerChanges
+from typing import TYPE_CHECKING
+
 from kemu.actors.controller.context import PartitionReplica
-from kemu.actors.controller.desk import ControllerBase
-from kemu.actors.controller.topic_deletion import TopicDeletion
+from kemu.actors.controller.dispatch import Dispatch, Job, Moment
 from kemu.actors.controller.transactions import Work, ask, ask_one, children, delete, get
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.control import PartitionOutcome, StopReplica, StopReplicaReply
+from kemu.protocol.messages.control import LeaderAndIsr, LeaderAndIsrReply, StopReplica, StopReplicaReply
 from kemu.protocol.messages.store import StoreCode
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.nodes import ISR_CHANGES, read_partitions
+
+if TYPE_CHECKING:
+    from kemu.actors.controller.controller import Controller
 
 
 class BrokerReports:
     """A part of the controller."""
 
-    def __init__(self, controller: ControllerBase, deletion: TopicDeletion, brokers: BrokerChanges) -> None:
-        self._controller = controller
-        self._deletion = deletion
-        self._brokers = brokers
+    def __init__(self, machine: "Controller") -> None:
+        self._machine = machine
+
+    def subscribe(self, to: Dispatch) -> None:
+        """Announcements in the store, and answers of brokers."""
+        to.on_watch(ISR_CHANGES, Job("isr-changes", self.isr_changes))
+        to.on_answer(LeaderAndIsr, Job("directories", self.directories))
+        to.on_answer(StopReplica, Job("deleted", self.deleted))
+        to.on_moment(Moment.ISRS_CHANGED, self._tell_isrs)
 
     def isr_changes(self) -> Work[None]:
         """Leaders changed their ISRs: read the states, tell everybody."""
@@ -32,16 +40,23 @@ class BrokerReports:
         for result in results:
             if result.code is StoreCode.OK:
                 told.update(dict.fromkeys(read_partitions(result.data)))
-        known = [at for at in told if self._controller.context.assignment(at) is not None]
-        self._controller.context.leadership.update((yield from self._controller.store.read_states(known)))
-        self._controller.send_update_metadata(self._controller.context.live, known)
-        yield from self._controller.store.write([delete(path) for path in paths])
+        known = [at for at in told if self._machine.context.assignment(at) is not None]
+        self._machine.context.leadership.update((yield from self._machine.store.read_states(known)))
+        yield from self._machine.dispatch.reach(Moment.ISRS_CHANGED, known)
+        yield from self._machine.store.write([delete(path) for path in paths])
 
-    def directories(self, broker: int, rows: tuple[PartitionOutcome, ...]) -> Work[None]:
-        """A broker could not open logs: those replicas are offline until it says otherwise."""
-        failed = self._controller.context.offline_dirs.setdefault(broker, {})
+    def _tell_isrs(self, partitions: list[TopicPartition]) -> Work[None]:
+        """All brokers learn the new ISRs."""
+        self._machine.batch.send_metadata(self._machine.context.live, partitions)
+        yield from ()
+
+    def directories(self, broker: int, request: LeaderAndIsr, reply: LeaderAndIsrReply) -> Work[None]:
+        """Which logs a broker could not open: those replicas are offline until it says otherwise."""
+        if reply.error_code is not ErrorCode.NONE:
+            return
+        failed = self._machine.context.offline_dirs.setdefault(broker, {})
         new: list[PartitionReplica] = []
-        for row in rows:
+        for row in reply.partition_errors:
             at = (row.topic_name, row.partition_index)
             if row.error_code is ErrorCode.NONE:
                 failed.pop(at, None)
@@ -49,7 +64,7 @@ class BrokerReports:
                 failed[at] = None
                 new.append((*at, broker))
         if new:
-            yield from self._brokers.replicas_went_offline(new)
+            yield from self._machine.brokers.replicas_went_offline(new)
 
     def deleted(self, broker: int, request: StopReplica, reply: StopReplicaReply) -> Work[None]:
         """A broker answered a StopReplica: whether it has deleted what was to be deleted."""
@@ -64,5 +79,5 @@ class BrokerReports:
             at = (row.topic_name, row.partition_index)
             if at in to_delete:
                 (done if row.error_code is ErrorCode.NONE else failed).append((*at, broker))
-        yield from self._deletion.failed(failed)
-        yield from self._deletion.done(done)
+        yield from self._machine.deletion.failed(failed)
+        yield from self._machine.deletion.done(done)

@@ -10,15 +10,17 @@ Source: Kafka 2.8 ``TopicDeletionManager``.
 """
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from kemu.actors.controller.context import PartitionPhase, PartitionReplica, ReplicaPhase
-from kemu.actors.controller.desk import ControllerBase
-from kemu.actors.controller.partition_states import PartitionStates
-from kemu.actors.controller.replica_states import ReplicaStates
+from kemu.actors.controller.dispatch import Dispatch, Moment
 from kemu.actors.controller.transactions import Work, ask, children, delete, expect
 from kemu.protocol.messages.store import StoreCode
 from kemu.protocol.nodes import delete_path, topic_config_path, topic_path
 from kemu.protocol.notes.replication import TopicDeleted
+
+if TYPE_CHECKING:
+    from kemu.actors.controller.controller import Controller
 
 STARTED, SUCCESSFUL, INELIGIBLE = (
     ReplicaPhase.DELETION_STARTED,
@@ -30,30 +32,36 @@ STARTED, SUCCESSFUL, INELIGIBLE = (
 class TopicDeletion:
     """A part of the controller."""
 
-    def __init__(self, controller: ControllerBase, partitions: PartitionStates, replicas: ReplicaStates) -> None:
-        self._controller = controller
-        self._partitions = partitions
-        self._replicas = replicas
+    def __init__(self, machine: "Controller") -> None:
+        self._machine = machine
+
+    def subscribe(self, to: Dispatch) -> None:
+        """What holds a deletion up may be over."""
+        to.on_moment(Moment.TOOK_OVER, self.resume)
+        to.on_moment(Moment.BROKERS_STARTED, self._started)
+
+    def _started(self, brokers: list[int]) -> Work[None]:
+        yield from self.resume_for(topic for topic, _, _ in self._machine.context.replicas_on(brokers))
 
     def begin(self, queued: Iterable[str], ineligible: Iterable[str]) -> Work[None]:
         """After a failover: these topics are queued, of which some cannot be deleted now."""
-        context = self._controller.context
-        if self._controller.config.delete_topic_enable:
+        context = self._machine.context
+        if self._machine.config.delete_topic_enable:
             for topic in queued:
                 context.queue_for_deletion(topic)
             self.mark_ineligible(ineligible)
         else:
-            yield from self._controller.store.write([delete(delete_path(topic)) for topic in queued])
+            yield from self._machine.store.write([delete(delete_path(topic)) for topic in queued])
 
     def enqueue(self, topics: Iterable[str]) -> Work[None]:
         """These are to be deleted."""
         for topic in topics:
-            self._controller.context.queue_for_deletion(topic)
+            self._machine.context.queue_for_deletion(topic)
         yield from self.resume()
 
     def resume_for(self, topics: Iterable[str]) -> Work[None]:
         """What stood against the deletion of these is over: a broker is back, a reassignment has ended."""
-        context = self._controller.context
+        context = self._machine.context
         queued = [topic for topic in dict.fromkeys(topics) if context.is_queued_for_deletion(topic)]
         if queued:
             for topic in queued:
@@ -62,30 +70,30 @@ class TopicDeletion:
 
     def mark_ineligible(self, topics: Iterable[str]) -> None:
         """Do not delete these now."""
-        context = self._controller.context
+        context = self._machine.context
         for topic in topics:
             if context.is_queued_for_deletion(topic):
                 context.ineligible[topic] = None
 
     def failed(self, replicas: Iterable[PartitionReplica]) -> Work[None]:
         """The deletion of these replicas failed, or their brokers went down."""
-        queued = [each for each in replicas if self._controller.context.is_queued_for_deletion(each[0])]
+        queued = [each for each in replicas if self._machine.context.is_queued_for_deletion(each[0])]
         if queued:
-            yield from self._replicas.move(queued, INELIGIBLE)
+            yield from self._machine.replicas.move(queued, INELIGIBLE)
             self.mark_ineligible(topic for topic, _, _ in queued)
             yield from self.resume()
 
     def done(self, replicas: Iterable[PartitionReplica]) -> Work[None]:
         """Brokers have deleted these replicas."""
-        context = self._controller.context
+        context = self._machine.context
         theirs = [each for each in replicas if context.is_queued_for_deletion(each[0])]
         if theirs:
-            yield from self._replicas.move(theirs, SUCCESSFUL)
+            yield from self._machine.replicas.move(theirs, SUCCESSFUL)
             yield from self.resume()
 
     def resume(self) -> Work[None]:
         """Look at every queued topic: finish it, try its failed replicas again, or start it."""
-        context = self._controller.context
+        context = self._machine.context
         again: list[str] = []
         eligible: list[str] = []
         for topic in list(context.to_be_deleted):
@@ -99,21 +107,21 @@ class TopicDeletion:
                 if topic not in context.ineligible:
                     eligible.append(topic)
         for topic in again:
-            yield from self._replicas.move(context.replicas_in(topic, INELIGIBLE), ReplicaPhase.OFFLINE)
+            yield from self._machine.replicas.move(context.replicas_in(topic, INELIGIBLE), ReplicaPhase.OFFLINE)
         if eligible:
             yield from self._start(eligible)
 
     def _start(self, topics: list[str]) -> Work[None]:
-        context = self._controller.context
+        context = self._machine.context
         unseen = [
             at for topic in topics if topic not in context.deletion_started for at in context.partitions_of(topic)
         ]
         if unseen:
-            yield from self._partitions.move(unseen, PartitionPhase.OFFLINE)
-            yield from self._partitions.move(unseen, PartitionPhase.NON_EXISTENT)
+            yield from self._machine.partitions.move(unseen, PartitionPhase.OFFLINE)
+            yield from self._machine.partitions.move(unseen, PartitionPhase.NON_EXISTENT)
             context.deletion_started.update(dict.fromkeys(topic for topic, _ in unseen))
         partitions = [at for topic in topics for at in context.partitions_of(topic)]
-        self._controller.send_update_metadata(context.live, partitions)
+        self._machine.batch.send_metadata(context.live, partitions)
         dead: list[PartitionReplica] = []
         to_delete: list[PartitionReplica] = []
         for topic in topics:
@@ -124,25 +132,25 @@ class TopicDeletion:
                 elif context.replica_phase(replica) is not SUCCESSFUL:
                     to_delete.append(replica)
         self.mark_ineligible(topic for topic, _, _ in dead)
-        yield from self._replicas.move(dead, INELIGIBLE)
-        yield from self._replicas.move(to_delete, ReplicaPhase.OFFLINE)
-        yield from self._replicas.move(to_delete, STARTED)
+        yield from self._machine.replicas.move(dead, INELIGIBLE)
+        yield from self._machine.replicas.move(to_delete, ReplicaPhase.OFFLINE)
+        yield from self._machine.replicas.move(to_delete, STARTED)
 
     def _finish(self, topic: str) -> Work[None]:
         """All replicas are deleted: nodes and memory go."""
-        controller, context = self._controller, self._controller.context
-        yield from self._replicas.move(context.replicas_in(topic, SUCCESSFUL), ReplicaPhase.NON_EXISTENT)
+        machine, context = self._machine, self._machine.context
+        yield from self._machine.replicas.move(context.replicas_in(topic, SUCCESSFUL), ReplicaPhase.NON_EXISTENT)
         yield from self._delete_below(topic_path(topic))
-        results = yield from controller.store.write([delete(topic_config_path(topic)), delete(delete_path(topic))])
+        results = yield from machine.store.write([delete(topic_config_path(topic)), delete(delete_path(topic))])
         for result in results:
             expect(result, StoreCode.NO_NODE)
         context.drop_topic(topic)
-        controller.note(TopicDeleted(topic=topic))
+        machine.note(TopicDeleted(topic=topic))
 
     def _delete_below(self, path: str) -> Work[None]:
         """A node with all that is below it, the deepest first."""
         (found,) = yield from ask([children(path)])
         for name in found.children:
             yield from self._delete_below(f"{path}/{name}")
-        (result,) = yield from self._controller.store.write([delete(path)])
+        (result,) = yield from self._machine.store.write([delete(path)])
         expect(result, StoreCode.NO_NODE)

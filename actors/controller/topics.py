@@ -5,13 +5,12 @@ watch on what was written starts the work. Source: Kafka 2.8 ``KafkaController``
 """
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from kemu.actors.controller.context import PartitionPhase, ReplicaPhase
-from kemu.actors.controller.desk import ControllerBase
+from kemu.actors.controller.dispatch import ANYTHING, ControllerTimer, Dispatch, Job, Moment
 from kemu.actors.controller.elections import Strategy, preferred_leader
-from kemu.actors.controller.partition_states import UNCLEAN_KEY, PartitionStates
-from kemu.actors.controller.replica_states import ReplicaStates
-from kemu.actors.controller.topic_deletion import TopicDeletion
+from kemu.actors.controller.partition_states import UNCLEAN_KEY
 from kemu.actors.controller.transactions import (
     Work,
     ask,
@@ -24,6 +23,7 @@ from kemu.actors.controller.transactions import (
     get,
     set_data,
 )
+from kemu.actors.machine import US_PER_MS, US_PER_S
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
     PREFERRED_ELECTION,
@@ -44,7 +44,7 @@ from kemu.protocol.messages.control import (
     PartitionOutcome,
     TopicOutcome,
 )
-from kemu.protocol.messages.store import OpResult, StoreCode
+from kemu.protocol.messages.store import OpResult, StoreCode, WatchEventKind
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.nodes import (
     DELETE_TOPICS,
@@ -62,29 +62,40 @@ from kemu.protocol.nodes import PREFERRED_ELECTION as PREFERRED_ELECTION_PATH
 from kemu.protocol.notes.replication import PartitionsAdded, TopicCreated
 from kemu.protocol.placement import CannotPlace, place
 
+if TYPE_CHECKING:
+    from kemu.actors.controller.controller import Controller
+
+REBALANCE = (ControllerTimer.REBALANCE,)
+
 Refusal = tuple[ErrorCode, str]
 
 
 class TopicChanges:
     """A part of the controller."""
 
-    def __init__(
-        self,
-        controller: ControllerBase,
-        partitions: PartitionStates,
-        replicas: ReplicaStates,
-        deletion: TopicDeletion,
-    ) -> None:
-        self._controller = controller
-        self._partitions = partitions
-        self._replicas = replicas
-        self._deletion = deletion
+    def __init__(self, machine: "Controller") -> None:
+        self._machine = machine
+
+    def subscribe(self, to: Dispatch) -> None:
+        """Nodes that admins and tools write, requests of admins, and the balance of leaders."""
+        to.on_watch(TOPICS, Job("topics", self.topics_changed))
+        to.on_watch(topic_path(ANYTHING), Job("partitions", self.partitions_changed), WatchEventKind.NODE_DATA_CHANGED)
+        to.on_watch(DELETE_TOPICS, Job("deletions", self.deletions_changed))
+        to.on_watch(PREFERRED_ELECTION_PATH, Job("preferred-election", self.preferred_election_asked))
+        to.on_request(CreateTopics, Job("admin", self.create_topics))
+        to.on_request(CreatePartitions, Job("admin", self.create_partitions))
+        to.on_request(DeleteTopics, Job("admin", self.delete_topics))
+        to.on_request(ElectLeaders, Job("admin", self.elect_leaders))
+        to.on_request(IncrementalAlterConfigs, Job("admin", self.alter_configs))
+        to.on_timer(ControllerTimer.REBALANCE, Job("rebalance", self._rebalance_due))
+        to.on_moment(Moment.TOOK_OVER, self.preferred_election_asked)
+        to.on_moment(Moment.TOOK_OVER, self._first_rebalance)
 
     # --- what stands in the store ------------------------------------------------------------------------------
 
     def topics_changed(self) -> Work[None]:
         """Topics may have been created, or their nodes removed."""
-        context = self._controller.context
+        context = self._machine.context
         listed = yield from ask_one(children(TOPICS, watch=True))
         new = [topic for topic in listed.children if topic not in context.topics]
         for topic in [topic for topic in context.topics if topic not in listed.children]:
@@ -95,7 +106,7 @@ class TopicChanges:
             context.topics.setdefault(topic, {})
             for number, assignment in assignments.items():
                 context.assign((topic, number), assignment)
-            self._controller.note(TopicCreated(topic=topic, partitions=len(assignments), incarnation=result.czxid))
+            self._machine.note(TopicCreated(topic=topic, partitions=len(assignments), incarnation=result.czxid))
         yield from self._create([at for topic in found for at in context.partitions_of(topic)])
 
     def read_topics(self, topics: Iterable[str]) -> Work[dict[str, OpResult]]:
@@ -106,49 +117,49 @@ class TopicChanges:
 
     def partitions_changed(self, topic: str) -> Work[None]:
         """A topic's node was written: perhaps there are more partitions."""
-        controller, context = self._controller, self._controller.context
+        machine, context = self._machine, self._machine.context
         found = yield from self.read_topics((topic,))
         if topic not in found or topic not in context.topics:
             return
         added = {n: each for n, each in read_topic(found[topic].data).items() if n not in context.topics[topic]}
         if not added:
             return
-        if context.is_queued_for_deletion(topic) and controller.rules.deleted_topics_take_no_partitions:
+        if context.is_queued_for_deletion(topic) and machine.rules.deleted_topics_take_no_partitions:
             restored = topic_data(context.topics[topic])
-            yield from controller.store.write([set_data(topic_path(topic), restored)])
+            yield from machine.store.write([set_data(topic_path(topic), restored)])
             return
         for number, assignment in added.items():
             context.assign((topic, number), assignment)
-        controller.note(PartitionsAdded(topic=topic, partitions=len(context.topics[topic])))
+        machine.note(PartitionsAdded(topic=topic, partitions=len(context.topics[topic])))
         yield from self._create([(topic, number) for number in added])
 
     def _create(self, partitions: list[TopicPartition]) -> Work[None]:
         """New partitions and their replicas come online."""
-        context = self._controller.context
+        context = self._machine.context
         replicas = [(*at, broker) for at in partitions for broker in context.replicas(at)]
-        yield from self._partitions.move(partitions, PartitionPhase.NEW)
-        yield from self._replicas.move(replicas, ReplicaPhase.NEW)
-        yield from self._partitions.move(partitions, PartitionPhase.ONLINE, Strategy.OFFLINE)
-        yield from self._replicas.move(replicas, ReplicaPhase.ONLINE)
+        yield from self._machine.partitions.move(partitions, PartitionPhase.NEW)
+        yield from self._machine.replicas.move(replicas, ReplicaPhase.NEW)
+        yield from self._machine.partitions.move(partitions, PartitionPhase.ONLINE, Strategy.OFFLINE)
+        yield from self._machine.replicas.move(replicas, ReplicaPhase.ONLINE)
 
     def deletions_changed(self) -> Work[None]:
         """Somebody asked for topics to be deleted."""
-        controller, context = self._controller, self._controller.context
+        machine, context = self._machine, self._machine.context
         listed = yield from ask_one(children(DELETE_TOPICS, watch=True))
         unknown = [topic for topic in listed.children if topic not in context.topics]
-        yield from controller.store.write([delete(delete_path(topic)) for topic in unknown])
+        yield from machine.store.write([delete(delete_path(topic)) for topic in unknown])
         topics = [topic for topic in listed.children if topic in context.topics]
-        if not controller.config.delete_topic_enable:
-            yield from controller.store.write([delete(delete_path(topic)) for topic in topics])
+        if not machine.config.delete_topic_enable:
+            yield from machine.store.write([delete(delete_path(topic)) for topic in topics])
             return
-        yield from self._deletion.enqueue(topics)
-        self._deletion.mark_ineligible(topic for topic, _ in context.reassigning_partitions())
+        yield from self._machine.deletion.enqueue(topics)
+        self._machine.deletion.mark_ineligible(topic for topic, _ in context.reassigning_partitions())
 
     # --- preferred leaders -------------------------------------------------------------------------------------
 
     def preferred_election_asked(self) -> Work[None]:
         """A tool left a list of partitions in the store."""
-        controller, context = self._controller, self._controller.context
+        machine, context = self._machine, self._machine.context
         there = yield from ask_one(exists(PREFERRED_ELECTION_PATH, watch=True))
         if there.code is not StoreCode.OK:
             return
@@ -157,27 +168,38 @@ class TopicChanges:
             return
         listed = [at for at in read_partitions(found.data) if context.assignment(at) is not None]
         electable = [at for at in listed if not context.is_queued_for_deletion(at[0]) and self._is_led_by_another(at)]
-        yield from self._partitions.move(electable, PartitionPhase.ONLINE, Strategy.PREFERRED)
-        yield from controller.store.write([delete(PREFERRED_ELECTION_PATH)])
+        yield from self._machine.partitions.move(electable, PartitionPhase.ONLINE, Strategy.PREFERRED)
+        yield from machine.store.write([delete(PREFERRED_ELECTION_PATH)])
+
+    def _first_rebalance(self) -> Work[None]:
+        config = self._machine.config
+        if config.auto_leader_rebalance_enable:
+            self._machine.start_timer(REBALANCE, config.emulated_first_rebalance_ms * US_PER_MS)
+        yield from ()
+
+    def _rebalance_due(self) -> Work[None]:
+        yield from self.rebalance_leaders()
+        interval_us = self._machine.config.leader_imbalance_check_interval_seconds * US_PER_S
+        self._machine.start_timer(REBALANCE, interval_us)
 
     def rebalance_leaders(self) -> Work[None]:
         """Give leadership back to preferred replicas where too few of them lead."""
-        context = self._controller.context
+        context = self._machine.context
         by_preferred: dict[int, list[TopicPartition]] = {}
         for at in context.partitions():
             replicas = context.replicas(at)
             if replicas and not context.is_queued_for_deletion(at[0]):
                 by_preferred.setdefault(replicas[0], []).append(at)
-        limit = self._controller.config.leader_imbalance_per_broker_percentage
+        limit = self._machine.config.leader_imbalance_per_broker_percentage
         for broker, assigned in by_preferred.items():
             elsewhere = [at for at in assigned if self._led_by_another(at, broker)]
             if len(elsewhere) * 100 > limit * len(assigned) and not context.reassigning:
                 candidates = [at for at in elsewhere if self._preferred_can_lead(at)]
-                yield from self._partitions.move(candidates, PartitionPhase.ONLINE, Strategy.PREFERRED)
+                yield from self._machine.partitions.move(candidates, PartitionPhase.ONLINE, Strategy.PREFERRED)
 
     def imbalance(self) -> int:
         """How many partitions are not led by their preferred replica. Source: ``preferredReplicaImbalanceCount``."""
-        context = self._controller.context
+        context = self._machine.context
         return sum(
             self._led_by_another(at, context.replicas(at)[0])
             for at in context.partitions()
@@ -185,16 +207,16 @@ class TopicChanges:
         )
 
     def _led_by_another(self, at: TopicPartition, broker: int) -> bool:
-        known = self._controller.context.leadership.get(at)
+        known = self._machine.context.leadership.get(at)
         return known is not None and known.state.leader != broker
 
     def _is_led_by_another(self, at: TopicPartition) -> bool:
         """Whether it is not known to be led by its preferred replica."""
-        known = self._controller.context.leadership.get(at)
+        known = self._machine.context.leadership.get(at)
         return known is None or self._needs_election(at, known.state.leader, PREFERRED_ELECTION)
 
     def _preferred_can_lead(self, at: TopicPartition) -> bool:
-        context = self._controller.context
+        context = self._machine.context
         replicas = context.replicas(at)
         live = [broker for broker in replicas if context.is_replica_online(broker, at)]
         return preferred_leader(replicas, context.leadership[at].state.isr, live) is not None
@@ -210,7 +232,7 @@ class TopicChanges:
         return CreateTopicsReply(topics=tuple(outcomes))
 
     def _create_topic(self, topic: NewTopic) -> Work[Refusal]:
-        context, config = self._controller.context, self._controller.config
+        context, config = self._machine.context, self._machine.config
         if not is_legal_name(topic.name):
             return ErrorCode.INVALID_TOPIC_EXCEPTION, f"not a legal topic name: {topic.name!r}"
         if topic.name in context.topics:
@@ -233,10 +255,10 @@ class TopicChanges:
         assignments = {number: Assignment(replicas) for number, replicas in enumerate(rows)}
         if settings:
             config_path = topic_config_path(topic.name)
-            (written,) = yield from self._controller.store.write([create(config_path, config_data(settings))])
+            (written,) = yield from self._machine.store.write([create(config_path, config_data(settings))])
             if written.code is StoreCode.NODE_EXISTS:
-                yield from self._controller.store.write([set_data(config_path, config_data(settings))])
-        (made,) = yield from self._controller.store.write([create(topic_path(topic.name), topic_data(assignments))])
+                yield from self._machine.store.write([set_data(config_path, config_data(settings))])
+        (made,) = yield from self._machine.store.write([create(topic_path(topic.name), topic_data(assignments))])
         if made.code is StoreCode.NODE_EXISTS:
             return ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {topic.name}"
         expect(made)
@@ -246,7 +268,7 @@ class TopicChanges:
         self, count: int, factor: int, *, start: int, first_partition: int, after: int | None = None
     ) -> tuple[tuple[int, ...], ...]:
         """Where new partitions go; ``after``: the first replica of partition 0, when the topic grows."""
-        live = self._controller.context.live
+        live = self._machine.context.live
         racks = {broker: each.rack for broker, each in live.items() if each.rack is not None}
         brokers = list(live)
         if after is not None:
@@ -255,7 +277,7 @@ class TopicChanges:
 
     def _bad_assignments(self, rows: tuple[tuple[int, ...], ...], factor: int = 0) -> str:
         """What is wrong with replicas an admin has named; "" if nothing."""
-        live = self._controller.context.live
+        live = self._machine.context.live
         for replicas in rows:
             if not replicas or len(dict.fromkeys(replicas)) != len(replicas):
                 return f"empty or repeated replicas: {replicas}"
@@ -274,7 +296,7 @@ class TopicChanges:
         return CreatePartitionsReply(topics=tuple(outcomes))
 
     def _grow(self, topic: MorePartitions) -> Work[Refusal]:
-        context = self._controller.context
+        context = self._machine.context
         known = context.topics.get(topic.name)
         if not known or context.is_queued_for_deletion(topic.name):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {topic.name}"
@@ -296,29 +318,29 @@ class TopicChanges:
             except CannotPlace as error:
                 return ErrorCode.INVALID_REPLICATION_FACTOR, str(error)
         grown = {**known, **{len(known) + index: Assignment(replicas) for index, replicas in enumerate(rows)}}
-        (written,) = yield from self._controller.store.write([set_data(topic_path(topic.name), topic_data(grown))])
+        (written,) = yield from self._machine.store.write([set_data(topic_path(topic.name), topic_data(grown))])
         expect(written)
         return ErrorCode.NONE, ""
 
     def delete_topics(self, request: DeleteTopics) -> Work[DeleteTopicsReply]:
         """Ask for topics to be deleted."""
-        context = self._controller.context
+        context = self._machine.context
         outcomes = []
         for topic in request.topic_names:
             error = ErrorCode.NONE
             if topic not in context.topics:
                 error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            elif not self._controller.config.delete_topic_enable:
+            elif not self._machine.config.delete_topic_enable:
                 error = ErrorCode.INVALID_REQUEST
             else:
-                (made,) = yield from self._controller.store.write([create(delete_path(topic))])
+                (made,) = yield from self._machine.store.write([create(delete_path(topic))])
                 expect(made, StoreCode.NODE_EXISTS)
             outcomes.append(TopicOutcome(name=topic, error_code=error))
         return DeleteTopicsReply(topics=tuple(outcomes))
 
     def elect_leaders(self, request: ElectLeaders) -> Work[ElectLeadersReply]:
         """An admin asks for preferred or unclean elections."""
-        context = self._controller.context
+        context = self._machine.context
         asked = request.topic_partitions
         outcomes: dict[TopicPartition, ErrorCode] = {}
         electable: list[TopicPartition] = []
@@ -334,7 +356,9 @@ class TopicChanges:
                 outcomes[at] = ErrorCode.ELECTION_NOT_NEEDED
         unclean = request.election_type == UNCLEAN_ELECTION
         strategy = Strategy.OFFLINE if unclean else Strategy.PREFERRED
-        failed = yield from self._partitions.move(electable, PartitionPhase.ONLINE, strategy, allow_unclean=unclean)
+        failed = yield from self._machine.partitions.move(
+            electable, PartitionPhase.ONLINE, strategy, allow_unclean=unclean
+        )
         refusal = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if unclean else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
         outcomes.update((at, refusal if at in failed else ErrorCode.NONE) for at in electable)
         rows = tuple(
@@ -345,14 +369,14 @@ class TopicChanges:
 
     def _needs_election(self, at: TopicPartition, leader: int, election_type: int) -> bool:
         if election_type == PREFERRED_ELECTION:
-            return leader != self._controller.context.replicas(at)[0]
-        return leader not in self._controller.context.live
+            return leader != self._machine.context.replicas(at)[0]
+        return leader not in self._machine.context.live
 
     # --- settings ----------------------------------------------------------------------------------------------
 
     def alter_configs(self, request: IncrementalAlterConfigs) -> Work[IncrementalAlterConfigsReply]:
         """Write topics' settings; where unclean elections are allowed now, elect what has no leader."""
-        context = self._controller.context
+        context = self._machine.context
         by_topic: dict[str, list[ConfigChange]] = {}
         for change in request.changes:
             by_topic.setdefault(change.topic, []).append(change)
@@ -365,18 +389,18 @@ class TopicChanges:
         return IncrementalAlterConfigsReply(topics=tuple(outcomes))
 
     def _alter(self, topic: str, changes: list[ConfigChange]) -> Work[None]:
-        settings = (yield from self._partitions.topic_settings((topic,)))[topic]
+        settings = (yield from self._machine.partitions.topic_settings((topic,)))[topic]
         before = settings.get(UNCLEAN_KEY)
         for change in changes:
             settings.pop(change.name, None)
             if change.value is not None:
                 settings[change.name] = change.value
         path, data = topic_config_path(topic), config_data(settings.items())
-        (made,) = yield from self._controller.store.write([create(path, data)])
+        (made,) = yield from self._machine.store.write([create(path, data)])
         if made.code is StoreCode.NODE_EXISTS:
-            yield from self._controller.store.write([set_data(path, data)])
+            yield from self._machine.store.write([set_data(path, data)])
         if settings.get(UNCLEAN_KEY) == "true" and before != "true":
-            yield from self._partitions.trigger_online((topic,))
+            yield from self._machine.partitions.trigger_online((topic,))
 
 
 def is_legal_name(topic: str) -> bool:

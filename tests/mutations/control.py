@@ -40,7 +40,7 @@ MUTATIONS = [
     ),
     Mutation(
         "actors/controller/reports.py",
-        "        yield from self._controller.store.write([delete(path) for path in paths])\n",
+        "        yield from self._machine.store.write([delete(path) for path in paths])\n",
         "",
         "agreement",  # announcements of ISR changes stay in the store
         ("slow-follower:1",),

@@ -22,9 +22,7 @@ def _bench(rules=None) -> ControllerBench:
 
 
 def _tell(bench: ControllerBench, *brokers: int, at=T0, is_new: bool = False) -> None:
-    assignment = bench.context.assignment(at)
-    assert assignment is not None
-    bench.controller.batch.add_leader_and_isr(brokers, at, bench.context.leadership[at], assignment, is_new=is_new)
+    bench.controller.batch.add_leader_and_isr(brokers, at, bench.context.leadership[at], is_new=is_new)
 
 
 def test_leader_and_isr_carries_all_that_kafka_sends():
@@ -118,7 +116,7 @@ def test_metadata_of_a_topic_being_deleted_says_leader_minus_two():
     bench = _bench()
     bench.context.queue_for_deletion("t")
 
-    bench.controller.send_update_metadata((1,), [T0, T1])
+    bench.controller.batch.send_metadata((1,), [T0, T1])
 
     assert [row.leader for row in bench.metadata()[1].values()] == [-2, -2]
 
@@ -129,7 +127,7 @@ def test_metadata_names_offline_replicas_and_leaves_out_what_has_no_leadership()
     bench.context.remove_brokers([3])
     del bench.context.leadership[T1]
 
-    bench.controller.send_update_metadata((1,), [T0, T1])
+    bench.controller.batch.send_metadata((1,), [T0, T1])
 
     ((_, request),) = bench.sent
     (row,) = request.partition_states
