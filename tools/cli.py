@@ -41,6 +41,10 @@ COMMANDS: Mapping[str, Row] = {
     "compare-assignors": Row(
         "kemu.tools.commands.assign:compare_assignors", "Compare what assignors do with the same group."
     ),
+    "plan-reassignment": Row(
+        "kemu.tools.commands.plan_reassignment:plan_reassignment_command",
+        "Plan a partition reassignment in batches (KIP-435), without running anything.",
+    ),
     "campaign": Row(
         "kemu.tools.commands.campaign:campaign", "Run many scenarios, profiles, settings and seeds on Spark."
     ),

@@ -1,0 +1,249 @@
+"""One partition on its way to other replicas: where it is, and the one step that it takes next.
+
+KIP-435 leaves much open and contradicts its own example in places. The reading here is the one that gives the page's
+worked example list by list, (0,1,2,3,4) -> (5,6,7,8,9): each step is a small KIP-455 reassignment (grow, wait until
+what was added is in sync, then shrink), the new preferred leader comes first and alone, lists are ordered target first.
+Other readings: ``protocol.reassign.readings``.
+"""
+
+from collections.abc import Collection, Iterable
+from enum import Enum
+
+from attrs import evolve, frozen
+
+UNLIMITED = 2**31 - 1
+"""Int.MAX, the default of the three limits: today's behaviour, everything at once."""
+
+
+@frozen
+class Limits:
+    """How much may be under way at once (counts, each at least 1; cluster-wide and dynamic).
+
+    The page names them twice, and its table describes ``leader.movements`` with the words of ``replica.movements``.
+    """
+
+    replica_movements: int = UNLIMITED
+    """R: replicas of one partition that one step adds."""
+    partition_movements: int = UNLIMITED
+    """P: partitions under way."""
+    leader_movements: int = UNLIMITED
+    """L: steps under way that move a leader."""
+
+    def __attrs_post_init__(self) -> None:
+        for key, value in limits_by_key(self).items():
+            if value < 1:
+                raise ValueError(f"{key} is {value}, it must be at least 1")
+
+
+def limits_by_key(limits: Limits) -> dict[str, int]:
+    """The limits by the names that KIP-435's table gives them."""
+    return {
+        "reassignment.max.concurrent.replica.movements": limits.replica_movements,
+        "reassignment.max.concurrent.partition.movements": limits.partition_movements,
+        "reassignment.max.concurrent.leader.movements": limits.leader_movements,
+    }
+
+
+class StepKind(Enum):
+    """What a step is for."""
+
+    LEADER = "leader"
+    """Brings the new preferred leader in, and elects it when it is in sync."""
+    BATCH = "batch"
+    """Some replicas come, some go."""
+    LAST = "last"
+    """Ends in the target, in its order."""
+    REORDER = "reorder"
+    """The set is right already, only its order (and so the preferred leader) is not."""
+
+
+@frozen
+class Step:
+    """One small reassignment. ``replicas``: what is assigned when it is committed."""
+
+    kind: StepKind
+    replicas: tuple[int, ...]
+    add: tuple[int, ...] = ()
+    drop: tuple[int, ...] = ()
+    moves_leader: bool = False
+
+    @property
+    def during(self) -> tuple[int, ...]:
+        """What is assigned while the new replicas catch up."""
+        return (*self.replicas, *self.drop)
+
+
+@frozen
+class Standing:
+    """What the world says of a partition: who leads it (-1: nobody), who is in sync, which brokers are up."""
+
+    leader: int
+    isr: tuple[int, ...]
+    online: frozenset[int]
+
+
+@frozen
+class Move:
+    """A partition between its original and its target replicas, no step under way.
+
+    ``replicas``: assigned now (the page's CR); ``original``: when the reassignment was asked for (first-step rules
+    count from there); ``target``: the final list (FTR); ``wanted_first``: being copied when a newer target took over,
+    so they are the first to be added now; ``rolls_back``: ``target`` is what a cancelled reassignment started from.
+    """
+
+    replicas: tuple[int, ...]
+    original: tuple[int, ...]
+    target: tuple[int, ...]
+    wanted_first: tuple[int, ...] = ()
+    rolls_back: bool = False
+
+    @classmethod
+    def begin(cls, replicas: tuple[int, ...], target: tuple[int, ...]) -> "Move":
+        """A reassignment nobody has begun."""
+        return cls(replicas, replicas, target)
+
+    @property
+    def done(self) -> bool:
+        """Whether the target is reached, order included."""
+        return self.replicas == self.target
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Replicas to come, in the order of the target."""
+        return without(self.target, self.replicas)
+
+    @property
+    def excess(self) -> tuple[int, ...]:
+        """Replicas to go, in the order they are assigned."""
+        return without(self.replicas, self.target)
+
+    def committed(self, step: Step) -> "Move":
+        """After a step."""
+        return evolve(self, replicas=step.replicas, wanted_first=())
+
+    def cancelled(self) -> "Move":
+        """On the way back, under the same limits: what was dropped must be copied again.
+
+        What a running step was adding is stopped at once. Nothing committed yet: the result is ``done``, in the
+        original order. Cancelling a roll-back is the caller's to refuse (NO_REASSIGNMENT_IN_PROGRESS).
+        """
+        return Move(self.replicas, original=self.replicas, target=self.original, rolls_back=True)
+
+    def overridden(self, target: tuple[int, ...], running: Step | None = None) -> "Move":
+        """On the way to a newer target; what is being copied for both is not stopped."""
+        wanted = tuple(broker for broker in running.add if broker in target) if running else ()
+        return Move(self.replicas, self.original, target, wanted)
+
+
+def without(brokers: Iterable[int], others: Collection[int]) -> tuple[int, ...]:
+    """Those that are not among the others, in order."""
+    return tuple(broker for broker in brokers if broker not in others)
+
+
+def next_step(move: Move, standing: Standing, min_isr: int, most_replicas: int) -> Step | None:
+    """The step that a partition takes next.
+
+    Args:
+        move: not ``done``.
+        standing: the partition as the controller sees it.
+        min_isr: ``min.insync.replicas`` of the topic.
+        most_replicas: the limit R.
+
+    Returns:
+        None: blocked, because no broker that could be added is up.
+    """
+    missing, excess = move.missing, move.excess
+    if not missing and not excess:
+        return _step(move, standing, StepKind.REORDER)
+    if most_replicas >= UNLIMITED:
+        return _step(move, standing, StepKind.LAST, missing, excess)
+    size, wanted_size = len(move.replicas), len(move.target)
+    in_sync = sum(1 for broker in move.replicas if broker in standing.isr and broker in standing.online)
+    new = [broker for broker in missing if broker in standing.online]
+    new.sort(key=lambda broker: broker not in move.wanted_first)
+    first_step = set(move.replicas) == set(move.original)
+    deficit = max(0, min_isr - in_sync) if first_step else 0
+    syncing = [
+        broker
+        for broker in move.target
+        if broker in move.replicas and broker not in move.original and broker not in standing.isr
+    ]
+    budget = max(most_replicas, deficit)
+    slots = max(0, budget - len(syncing))
+    most_drops = max(budget, size - wanted_size)
+    fits = len(new) == len(missing) <= slots and len(excess) <= most_drops
+    leader = move.target[0]
+    if leader in new and slots and not fits:
+        others = [broker for broker in new if broker != leader]
+        return _step(move, standing, StepKind.LEADER, (leader, *others[: max(0, min(deficit, slots) - 1)]))
+
+    able = min(slots, len(new))
+
+    def adds(drops: int) -> int:
+        """The set grows past the target's size only for ``min.insync.replicas``."""
+        return max(min(able, max(0, wanted_size - (size - drops))), min(deficit, able))
+
+    drops = min(most_drops, len(excess), max(0, size + able - wanted_size))
+    out_of_sync = sum(1 for broker in excess if broker not in standing.isr or broker not in standing.online)
+    spare = max(0, in_sync + adds(drops) - min(min_isr, wanted_size))
+    drops = min(drops, out_of_sync + spare)
+    if not drops and not adds(drops):
+        return None
+    dropped = sorted(excess, key=lambda broker: (broker in standing.online, broker in standing.isr))[:drops]
+    return _step(move, standing, StepKind.BATCH, new[: adds(drops)], dropped)
+
+
+def _step(
+    move: Move, standing: Standing, kind: StepKind, add: Collection[int] = (), drop: Collection[int] = ()
+) -> Step:
+    members = {*move.replicas, *add} - {*drop}
+    replicas = (
+        *(broker for broker in move.target if broker in members),
+        *(broker for broker in move.replicas if broker in members and broker not in move.target),
+    )
+    if kind is StepKind.BATCH and replicas == move.target:
+        kind = StepKind.LAST
+    goes = standing.leader in drop or standing.leader not in standing.online
+    return Step(
+        kind,
+        replicas,
+        tuple(broker for broker in (*move.target, *add) if broker in add and broker not in move.replicas)[: len(add)],
+        tuple(broker for broker in move.replicas if broker in drop),
+        kind is StepKind.LEADER or goes,
+    )
+
+
+# --- the end of a step ---------------------------------------------------------------------------------------------
+
+
+def waits_for(move: Move, step: Step, isr: Collection[int], min_isr: int) -> str:
+    """Why a running step cannot be committed yet, "" if it can. ``isr``: while it runs, its additions included."""
+    if step.kind is StepKind.REORDER:
+        return ""
+    needed = move.target if step.kind is StepKind.LAST else step.add
+    late = without(needed, isr)
+    if late:
+        return f"{', '.join(map(str, late))} not in sync"
+    left = without(isr, step.drop)
+    if not left:
+        return "no replica would be left in sync"
+    loses = any(broker in isr for broker in step.drop)
+    least = min(min_isr, len(move.target))
+    if step.kind is not StepKind.LAST and loses and len(left) < least:
+        return f"{len(left)} in sync would be left, min.insync.replicas asks for {least}"
+    return ""
+
+
+def leader_after(move: Move, step: Step, standing: Standing, isr: Collection[int]) -> int:
+    """Who leads once a step is committed (-1: nobody can); ``isr``: while it ran."""
+    stays = step.replicas
+    if step.kind is StepKind.LEADER and move.target[0] in isr and move.target[0] in standing.online:
+        return move.target[0]
+    if standing.leader in stays and standing.leader in standing.online:
+        return standing.leader
+    return next((broker for broker in stays if broker in isr and broker in standing.online), -1)
+
+
+def leader_epochs(step: Step, isr: Collection[int]) -> int:
+    """By how much a step raises the leader epoch when nothing fails: growing, committing, each drop out of the ISR."""
+    return bool(step.add) + 1 + sum(1 for broker in step.drop if broker in isr)

@@ -1,0 +1,128 @@
+"""A reassignment on paper: the batches it comes to when every replica that is added catches up.
+
+The controller chooses with the same ``Batches`` and ``next_step``; here each round's steps are committed at once.
+"""
+
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from kemu.protocol.names import TopicPartition
+from kemu.protocol.reassign.batches import Batches
+from kemu.protocol.reassign.moves import Limits, Move, Standing, Step, leader_after, waits_for, without
+from kemu.protocol.reassign.readings import DEFAULT_POLICY, POLICIES
+
+
+@frozen
+class PlannedStep:
+    """One partition's part of a batch. ``leader``: once it is committed (-1: nobody can lead)."""
+
+    at: TopicPartition
+    step: Step
+    leader: int
+
+
+@frozen
+class Waiting:
+    """A partition that does not reach its target, and why."""
+
+    at: TopicPartition
+    replicas: tuple[int, ...]
+    why: str
+
+
+@frozen
+class Plan:
+    """``batches`` in order, each begins when the one before is committed; ``waiting``: what does not come to an end."""
+
+    batches: tuple[tuple[PlannedStep, ...], ...]
+    waiting: tuple[Waiting, ...]
+
+
+class _Partition:
+    """A partition as the plan goes on."""
+
+    def __init__(self, move: Move, standing: Standing) -> None:
+        self.move = move
+        self.standing = standing
+
+
+def plan_reassignment(
+    current: Mapping[TopicPartition, tuple[int, ...]],
+    target: Mapping[TopicPartition, tuple[int, ...]],
+    *,
+    limits: Limits,
+    min_isr: int = 1,
+    online: frozenset[int] | None = None,
+    leaders: Mapping[TopicPartition, int] | None = None,
+    policy: str = DEFAULT_POLICY,
+) -> Plan:
+    """The batches from ``current`` to ``target``, in the order of ``target``.
+
+    Args:
+        current: replicas of every partition that ``target`` names.
+        target: the lists to end in.
+        limits: R, P and L.
+        min_isr: ``min.insync.replicas``.
+        online: brokers that are up; None = all. Assigned replicas on brokers that are up are in sync.
+        leaders: who leads now; by default the first assigned replica that is up.
+        policy: one of ``POLICIES``.
+
+    Raises:
+        KeyError: a partition that is not in ``current``, or an unknown policy.
+    """
+    choose = POLICIES[policy].next_step
+    everybody = (broker for lists in (current, target) for replicas in lists.values() for broker in replicas)
+    up = frozenset(everybody) if online is None else online
+    partitions: dict[TopicPartition, _Partition] = {}
+    for at, wanted in target.items():
+        move = Move.begin(current[at], wanted)
+        if move.done:
+            continue
+        isr = tuple(broker for broker in move.replicas if broker in up)
+        leader = (leaders or {}).get(at, isr[0] if isr else -1)
+        partitions[at] = _Partition(move, Standing(leader, isr, up))
+
+    def step_of(at: TopicPartition) -> Step | None:
+        each = partitions[at]
+        return choose(each.move, each.standing, min_isr, limits.replica_movements) if each.standing.isr else None
+
+    batches = Batches(step_of, limits)
+    for at in partitions:
+        batches.submit(at)
+    planned: list[tuple[PlannedStep, ...]] = []
+    stuck: dict[TopicPartition, str] = {}
+    while begun := batches.start():
+        batch: list[PlannedStep] = []
+        for at, step in begun:
+            each = partitions[at]
+            isr = tuple(b for b in step.during if b in each.standing.isr or (b in step.add and b in up))
+            why = waits_for(each.move, step, isr, min_isr)
+            if why:
+                stuck[at] = why  # it keeps its place, as the running cluster's would
+                continue
+            leader = leader_after(each.move, step, each.standing, isr)
+            each.move = each.move.committed(step)
+            each.standing = Standing(leader, without(isr, step.drop), up)
+            batch.append(PlannedStep(at, step, leader))
+            if each.move.done:
+                batches.remove(at)
+            else:
+                batches.committed(at)
+        if batch:
+            planned.append(tuple(batch))
+    waiting = tuple(
+        Waiting(at, each.move.replicas, stuck.get(at) or _why_blocked(at, each, batches))
+        for at, each in partitions.items()
+        if not each.move.done
+    )
+    return Plan(tuple(planned), waiting)
+
+
+def _why_blocked(at: TopicPartition, partition: _Partition, batches: Batches[TopicPartition]) -> str:
+    if not partition.standing.isr:
+        return "no replica is online"
+    if at not in batches.blocked:
+        return "others keep the places"
+    offline = without(partition.move.missing, partition.standing.online)
+    return f"offline: {', '.join(map(str, offline))}" if offline else "a drop would leave too few in sync"

@@ -1,0 +1,83 @@
+"""What else KIP-435 may mean, and what there is beside it: policies by name."""
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from attrs import frozen
+
+from kemu.protocol.reassign.moves import UNLIMITED, Move, Standing, Step, StepKind, next_step, without
+
+NextStep: TypeAlias = Callable[[Move, Standing, int, int], Step | None]
+"""(move, standing, min.insync.replicas, R) -> the next step, None if blocked. Asked only while the move is not done."""
+
+
+def everything_at_once(move: Move, standing: Standing, min_isr: int, most_replicas: int) -> Step | None:
+    """KIP-455 as it shipped: all new replicas, then none of the old ones, whatever R says."""
+    return next_step(move, standing, min_isr, UNLIMITED)
+
+
+def to_the_letter(move: Move, standing: Standing, min_isr: int, most_replicas: int) -> Step | None:
+    """KIP-435's text, word by word: CR + NR - DR in that order; every step drops, the first one too.
+
+    It does not give the page's own example: with R = 2 that begins (2,3,4,5,6).
+    """
+    missing, excess = move.missing, move.excess
+    if not missing and not excess:
+        return next_step(move, standing, min_isr, most_replicas)
+    most = max(most_replicas, len(move.target) - len(move.replicas))
+    new = [broker for broker in missing if broker in standing.online]
+    if missing and not new:
+        return None
+    leader = move.target[0]
+    add = [leader] if leader in new else []
+    others = [broker for broker in new if broker != leader]
+    if len(add) < min_isr:
+        add += others[: max(0, min(min_isr, most_replicas) - len(add))]
+    add += [broker for broker in others if broker not in add][: max(0, most_replicas - len(add))]
+    drop = excess[:most]
+    return _plain(move, standing, tuple(add), drop, (*without(move.replicas, drop), *add))
+
+
+def one_at_a_time(move: Move, standing: Standing, min_isr: int, most_replicas: int) -> Step | None:
+    """As the page's author coded it (apache/kafka pull request 6011): R is one, one extra member stays to the end."""
+    missing, excess = move.missing, move.excess
+    if not missing and not excess:
+        return next_step(move, standing, min_isr, most_replicas)
+    new = [broker for broker in missing if broker in standing.online]
+    if missing and not new:
+        return None
+    in_sync = sum(1 for broker in move.replicas if broker in standing.isr and broker in standing.online)
+    leader = move.target[0]
+    add = (leader,) if leader in new else tuple(new[: max(1, min_isr - in_sync)])
+    extra = len(move.replicas) - len(move.target)
+    drop = excess[: max(0, extra)]
+    members = (*without(move.replicas, drop), *add)
+    front = (leader,) if leader in members else ()
+    return _plain(move, standing, add, drop, (*front, *without(members, front)))
+
+
+def _plain(
+    move: Move, standing: Standing, add: tuple[int, ...], drop: tuple[int, ...], replicas: tuple[int, ...]
+) -> Step:
+    kind = StepKind.LEADER if move.target[0] in add else StepKind.BATCH
+    if set(replicas) == set(move.target):
+        kind, replicas = StepKind.LAST, move.target
+    goes = standing.leader in drop or standing.leader not in standing.online
+    return Step(kind, replicas, add, drop, kind is StepKind.LEADER or goes)
+
+
+@frozen
+class Policy:
+    """A way to choose the next step, and what it is."""
+
+    next_step: NextStep
+    summary: str
+
+
+POLICIES: Mapping[str, Policy] = {
+    "kip-435": Policy(next_step, "KIP-435 as its example shows it: leader first and alone, grow, sync, shrink"),
+    "kip-435-letter": Policy(to_the_letter, "KIP-435's text word by word: every step adds R and drops R"),
+    "kip-435-author": Policy(one_at_a_time, "KIP-435 as its author coded it: one replica a step, whatever R says"),
+    "kip-455": Policy(everything_at_once, "KIP-455 as shipped: all replicas of a partition in one step"),
+}
+DEFAULT_POLICY = "kip-435"

@@ -1,0 +1,47 @@
+"""What AlterPartitionReassignments refuses. Source: KIP-455, ``KafkaController.alterPartitionReassignments`` (2.8)."""
+
+from collections.abc import Collection
+
+from kemu.protocol.errors import ErrorCode
+
+
+def list_error(replicas: tuple[int, ...]) -> str:
+    """What is wrong with a list of replicas by itself, "" if nothing."""
+    if not replicas:
+        return "the list of replicas is empty"
+    if len(set(replicas)) < len(replicas):
+        twice = next(broker for broker in replicas if replicas.count(broker) > 1)
+        return f"broker {twice} stands twice in the list of replicas"
+    if min(replicas) < 0:
+        return f"{min(replicas)} is no broker id"
+    return ""
+
+
+def refusal(
+    target: tuple[int, ...] | None,
+    *,
+    current: tuple[int, ...] | None,
+    live: Collection[int],
+    moves: bool = False,
+    deleted: bool = False,
+) -> tuple[ErrorCode, str]:
+    """The error of one partition of a request, (NONE, "") if it is taken.
+
+    Args:
+        target: the new list, None to cancel.
+        current: assigned now, None if there is no such partition.
+        live: brokers that are up. Only replicas that are added must be on one of them.
+        moves: a reassignment that can be cancelled is under way.
+        deleted: the topic is being deleted.
+    """
+    if current is None or deleted:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such partition"
+    if target is None:
+        if not moves:
+            return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "no reassignment is in progress"
+        return ErrorCode.NONE, ""
+    wrong = list_error(target)
+    if not wrong:
+        dead = [broker for broker in target if broker not in current and broker not in live]
+        wrong = f"broker {dead[0]} is not alive" if dead else ""
+    return (ErrorCode.INVALID_REPLICA_ASSIGNMENT, wrong) if wrong else (ErrorCode.NONE, "")

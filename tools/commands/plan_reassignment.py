@@ -1,0 +1,173 @@
+"""``kemu plan-reassignment``: the batches of a partition reassignment, on paper."""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kemu.protocol.names import TopicPartition
+from kemu.protocol.reassign.moves import UNLIMITED, Limits
+from kemu.protocol.reassign.plans import Plan, plan_reassignment
+from kemu.protocol.reassign.readings import DEFAULT_POLICY, POLICIES
+from kemu.tools.exits import BAD_INPUT
+from kemu.tools.kafka_files.reassignment import BadReassignment, read_reassignment, reassignment_json
+
+_LIMIT = click.IntRange(min=1, max=UNLIMITED)
+
+
+def _brokers(ctx: click.Context, param: click.Parameter, value: str | None) -> frozenset[int] | None:
+    if value is None:
+        return None
+    parts = [part.strip() for part in value.split(",") if part.strip()]
+    if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
+        raise click.BadParameter(f"{value!r} is no list of broker ids such as 0,1,2")
+    return frozenset(int(part) for part in parts)
+
+
+def _policies() -> str:
+    return " ".join(f"{name}: {policy.summary}." for name, policy in POLICIES.items())
+
+
+@click.command("plan-reassignment", epilog=f"Policies. {_policies()}")
+@click.option("--current", required=True, metavar="FILE", help="What is assigned now, as the tool's --generate prints.")
+@click.option("--target", required=True, metavar="FILE", help="What shall be, as the tool's --execute takes it.")
+@click.option(
+    "--replica-limit", type=_LIMIT, default=UNLIMITED, metavar="N", help="Replicas added per partition and step."
+)
+@click.option("--partition-limit", type=_LIMIT, default=UNLIMITED, metavar="N", help="Partitions under way at once.")
+@click.option("--leader-limit", type=_LIMIT, default=UNLIMITED, metavar="N", help="Steps that move a leader at once.")
+@click.option("--min-isr", type=click.IntRange(1, 32767), default=1, show_default=True, help="min.insync.replicas.")
+@click.option("--online", callback=_brokers, metavar="0,1,2", help="Brokers that are up; all, if not given.")
+@click.option("--policy", type=click.Choice(list(POLICIES)), default=DEFAULT_POLICY, show_default=True)
+@click.option("--format", "form", type=click.Choice(["text", "json", "kafka"]), default="text", show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), default="reassignment", show_default=True, metavar="DIR",
+              help="With --format kafka: the folder for one file per batch.")  # fmt: skip
+def plan_reassignment_command(
+    current: str,
+    target: str,
+    replica_limit: int,
+    partition_limit: int,
+    leader_limit: int,
+    min_isr: int,
+    online: frozenset[int] | None,
+    policy: str,
+    form: str,
+    out: Path,
+) -> None:
+    """Plan a partition reassignment in batches (KIP-435), without running anything.
+
+    CURRENT and TARGET are files of kafka-reassign-partitions.sh. A batch begins when every replica that the one before
+    added is in sync. Without limits it is one KIP-455 reassignment. "--format kafka" writes one file per batch that the
+    tool executes as it is; run them one after the other, each to its end (--verify).
+    """
+    try:
+        before, wanted = read_reassignment(current), read_reassignment(target)
+        missing = [at for at in wanted if at not in before]
+        if missing:
+            raise BadReassignment(*(f"{target}: {topic}-{number}: is not in {current}" for topic, number in missing))
+        limits = Limits(replica_limit, partition_limit, leader_limit)
+        plan = plan_reassignment(before, wanted, limits=limits, min_isr=min_isr, online=online, policy=policy)
+        if form == "kafka":
+            _write_batches(plan, out)
+    except BadReassignment as error:
+        for line in error.problems:
+            click.echo(f"error: {line}", err=True)
+        sys.exit(BAD_INPUT)
+    if form == "json":
+        click.echo(json.dumps(as_json(plan, limits, min_isr, policy)))
+    elif form == "text":
+        _print(plan, before)
+
+
+def as_json(plan: Plan, limits: Limits, min_isr: int, policy: str) -> dict[str, Any]:
+    """The plan as plain values: steps with their partitions, how it ends, what waits and why."""
+    return {
+        "policy": policy,
+        "limits": {
+            "replica": limits.replica_movements,
+            "partition": limits.partition_movements,
+            "leader": limits.leader_movements,
+        },
+        "min_isr": min_isr,
+        "steps": [
+            {
+                "partitions": [
+                    {
+                        "topic": each.at[0],
+                        "partition": each.at[1],
+                        "replicas": list(each.step.replicas),
+                        "adding": list(each.step.add),
+                        "removing": list(each.step.drop),
+                        "leader": each.leader,
+                    }
+                    for each in batch
+                ]
+            }
+            for batch in plan.batches
+        ],
+        "ends": "waiting" if plan.waiting else "complete",
+        "waiting": [
+            {"topic": each.at[0], "partition": each.at[1], "replicas": list(each.replicas), "why": each.why}
+            for each in plan.waiting
+        ],
+    }
+
+
+def _write_batches(plan: Plan, folder: Path) -> None:
+    """One file a batch; a folder that holds anything is left alone.
+
+    Raises:
+        BadReassignment: the folder cannot be used.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise BadReassignment(f"{folder}: is not empty; name another folder with --out")
+        for number, batch in enumerate(plan.batches, 1):
+            path = folder / f"batch-{number:04}.json"
+            path.write_text(reassignment_json((each.at, each.step.replicas) for each in batch), encoding="utf-8")
+            click.echo(str(path))
+    except OSError as error:
+        raise BadReassignment(f"{error.filename or folder}: {error.strerror}") from error
+    for each in plan.waiting:
+        click.echo(f"waits: {each.at[0]}-{each.at[1]}: {each.why}", err=True)
+
+
+def _print(plan: Plan, before: Mapping[TopicPartition, tuple[int, ...]]) -> None:
+    now = dict(before)
+    copies = 0
+    for number, batch in enumerate(plan.batches, 1):
+        receives = Counter(broker for each in batch for broker in each.step.add)
+        moved = sum(each.step.moves_leader for each in batch)
+        load = ", ".join(f"{broker}: {count}" for broker, count in sorted(receives.items()))
+        copies += receives.total()
+        click.echo(
+            f"batch {number}: {_count(len(batch), 'partition')}, {_count(receives.total(), 'replica')} copied"
+            + (f" (to broker {load})" if load else "")
+            + f", {_count(moved, 'leader')} moved"
+        )
+        for each in batch:
+            changes = [f"+{broker}" for broker in each.step.add] + [f"-{broker}" for broker in each.step.drop]
+            leader = f"leader {each.leader}" if each.leader >= 0 else "no leader"
+            what = " ".join(changes) or "order"
+            click.echo(
+                f"  {each.at[0]}-{each.at[1]}  {_list(now[each.at])} -> {_list(each.step.replicas)}  {what}  {leader}"
+            )
+            now[each.at] = each.step.replicas
+    for waiting in plan.waiting:
+        click.echo(f"waits: {waiting.at[0]}-{waiting.at[1]} stays at {_list(waiting.replicas)}: {waiting.why}")
+    ends = f"{_count(len(plan.waiting), 'partition')} waiting" if plan.waiting else "complete"
+    click.echo(f"{ends} after {_count(len(plan.batches), "batch", "batches")}, {_count(copies, 'replica')} copied" if plan.batches else
+               ("nothing to do" if not plan.waiting else ends))  # fmt: skip
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def _list(replicas: tuple[int, ...]) -> str:
+    return f"({','.join(map(str, replicas))})"

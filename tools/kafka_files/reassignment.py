@@ -1,0 +1,98 @@
+"""The JSON files of ``kafka-reassign-partitions.sh``: read with every mistake named, written as the tool takes them."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kemu.protocol.names import TopicPartition
+from kemu.protocol.reassign.requests import list_error
+
+MOST_PROBLEMS = 20
+"""A file that is wrong throughout is wrong for one reason; nobody reads a thousand lines of it."""
+
+
+class BadReassignment(ValueError):
+    """A file that cannot be used: what is wrong, a line each, with file, topic, partition and reason."""
+
+    def __init__(self, *problems: str) -> None:
+        self.problems = problems[:MOST_PROBLEMS]
+        if len(problems) > MOST_PROBLEMS:
+            self.problems += (f"... and {len(problems) - MOST_PROBLEMS} more",)
+        super().__init__("\n".join(self.problems))
+
+
+def read_reassignment(path: str) -> dict[TopicPartition, tuple[int, ...]]:
+    """Replicas by partition, in the file's order.
+
+    The file is what the tool prints and takes: {"version": 1, "partitions": [{"topic", "partition", "replicas"}]}.
+    ``log_dirs`` is passed over.
+
+    Raises:
+        BadReassignment: every mistake, with the file, the topic, the partition and the reason.
+    """
+    raw = _json_of(path)
+    rows = raw.get("partitions") if isinstance(raw, dict) else None
+    if not isinstance(rows, list):
+        raise BadReassignment(f'{path}: must be {{"version": 1, "partitions": [...]}}')
+    problems = _version_problems(path, raw)
+    lists: dict[TopicPartition, tuple[int, ...]] = {}
+    for number, row in enumerate(rows, 1):
+        where, why, entry = _entry(path, number, row)
+        if entry is None:
+            problems.append(f"{where}: {why}")
+        elif entry[0] in lists:
+            problems.append(f"{where}: stands twice in the file")
+        else:
+            lists[entry[0]] = entry[1]
+    if problems:
+        raise BadReassignment(*problems)
+    return lists
+
+
+def _version_problems(path: str, raw: Mapping[str, Any]) -> list[str]:
+    version = raw.get("version", 1)
+    known = version == 1 and not isinstance(version, bool)
+    return [] if known else [f"{path}: version {json.dumps(version)} is not known, the tool writes 1"]
+
+
+def _json_of(path: str) -> Any:
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "is not UTF-8"
+        raise BadReassignment(f"{path}: {why}") from error
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadReassignment(f"{path}: is no JSON: {error}") from error
+
+
+def _entry(path: str, number: int, row: Any) -> tuple[str, str, tuple[TopicPartition, tuple[int, ...]] | None]:
+    """(where, what is wrong, entry or None)."""
+    where = f"{path}: partitions[{number - 1}]"
+    if not isinstance(row, dict):
+        return where, 'must be {"topic", "partition", "replicas"}', None
+    topic, partition, replicas = row.get("topic"), row.get("partition"), row.get("replicas")
+    if not isinstance(topic, str) or not topic:
+        return where, "topic must be a name", None
+    if not _is_number(partition) or partition < 0:
+        return f"{where}: topic {topic}", "partition must be a whole number, 0 or more", None
+    where = f"{path}: {topic}-{partition}"
+    if not isinstance(replicas, list) or not all(_is_number(broker) for broker in replicas):
+        return where, "replicas must be a list of broker ids", None
+    brokers = tuple(replicas)
+    wrong = list_error(brokers)
+    return where, wrong, None if wrong else ((topic, partition), brokers)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def reassignment_json(lists: Iterable[tuple[TopicPartition, tuple[int, ...]]]) -> str:
+    """The text of a file that the tool takes."""
+    partitions = [
+        {"topic": topic, "partition": partition, "replicas": list(replicas)} for (topic, partition), replicas in lists
+    ]
+    return json.dumps({"version": 1, "partitions": partitions}) + "\n"
