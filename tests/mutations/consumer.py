@@ -7,7 +7,7 @@ MUTATIONS = [
         "actors/consumer/heartbeats.py",
         "unchanged = sent == membership.generation",
         "unchanged = True",
-        "tests/actors/test_consumer_heartbeat.py::test_errors_about_a_generation_that_is_over_are_ignored",
+        "tests/actors/consumer/test_consumer_heartbeat.py::test_errors_about_a_generation_that_is_over_are_ignored",
     ),
     Mutation(  # act on a JoinGroup error of a generation that is over
         "actors/consumer/membership.py",
@@ -15,78 +15,78 @@ MUTATIONS = [
                 if sent == self.generation:""",
         """            case ErrorCode.UNKNOWN_MEMBER_ID:
                 if True:""",
-        "tests/actors/test_consumer_join.py"
+        "tests/actors/consumer/test_consumer_join.py"
         "::test_unknown_member_on_join_keeps_the_id_when_the_generation_changed_since",
     ),
     Mutation(  # keep the member id on UNKNOWN_MEMBER_ID
         "actors/consumer/heartbeats.py",
         "membership.reset(why, forget_member_id=error is ErrorCode.UNKNOWN_MEMBER_ID)",
         "membership.reset(why, forget_member_id=False)",
-        "tests/actors/test_consumer_heartbeat.py::test_being_no_member_any_more_loses_the_partitions_at_the_next_poll",
+        "tests/actors/consumer/test_consumer_heartbeat.py::test_being_no_member_any_more_loses_the_partitions_at_the_next_poll",
     ),
     Mutation(  # call onPartitionsRevoked where it must be onPartitionsLost
         "actors/consumer/rebalancing.py",
         'consumer.call_listener("onPartitionsLost", owned, self._lost_before_join)',
         'consumer.call_listener("onPartitionsRevoked", owned, self._gave_up_before_join)',
-        "tests/actors/test_consumer_rebalance.py::test_a_cooperative_member_that_was_reset_loses_everything",
+        "tests/actors/consumer/test_consumer_rebalance.py::test_a_cooperative_member_that_was_reset_loses_everything",
     ),
     Mutation(  # commit what is fetched instead of what was returned
         "actors/consumer/positions.py",
         "OffsetToCommit(topic=one.topic, partition=one.number, offset=one.position)",
         "OffsetToCommit(topic=one.topic, partition=one.number, "
         "offset=one.buffer[-1][1] if one.buffer else one.position)",
-        "tests/actors/test_consumer_commit.py::test_a_commit_never_runs_ahead_of_what_was_processed",
+        "tests/actors/consumer/test_consumer_commit.py::test_a_commit_never_runs_ahead_of_what_was_processed",
     ),
     Mutation(  # read the answer to JoinGroup although the polling thread is busy
         "actors/consumer/membership.py",
         "        self._unread = reply, sent\n        self._consumer.wake()",
         "        self._read_join_reply(reply, sent)",
-        "tests/actors/test_consumer_heartbeat.py::test_a_busy_application_takes_the_join_answer_only_when_it_polls",
+        "tests/actors/consumer/test_consumer_heartbeat.py::test_a_busy_application_takes_the_join_answer_only_when_it_polls",
     ),
     Mutation(  # a static member says goodbye
         "actors/consumer/membership.py",
         "            self._instance_id is None\n            and coordinator is not None",
         "            coordinator is not None",
-        "tests/actors/test_consumer_close.py::test_a_static_member_does_not_say_goodbye",
+        "tests/actors/consumer/test_consumer_close.py::test_a_static_member_does_not_say_goodbye",
     ),
     Mutation(  # forget max.poll.interval
         "actors/consumer/consumer.py",
         "            self.membership.poll_timed_out()\n",
         "            pass\n",
-        "tests/actors/test_consumer_heartbeat.py::test_an_application_that_does_not_poll_in_time_leaves_the_group",
+        "tests/actors/consumer/test_consumer_heartbeat.py::test_an_application_that_does_not_poll_in_time_leaves_the_group",
     ),
     Mutation(  # wait for the commit before a join for ever
         "actors/consumer/rebalancing.py",
         "self._prepare_until_us = now_us + config.max_poll_interval_ms * 1000",
         "self._prepare_until_us = now_us + config.max_poll_interval_ms * 1_000_000",
-        "tests/actors/test_consumer_rebalance.py"
+        "tests/actors/consumer/test_consumer_rebalance.py"
         "::test_a_commit_before_the_join_that_is_not_answered_does_not_hold_it_back_for_ever",
     ),
     Mutation(  # a cooperative member that gave something up does not come back
         "protocol/rebalancing/rules.py",
         "rejoin=bool(revoked)",
         "rejoin=False",
-        "tests/actors/test_consumer_rebalance.py"
+        "tests/actors/consumer/test_consumer_rebalance.py"
         "::test_a_cooperative_member_gives_up_only_what_is_taken_away_and_then_rejoins",
     ),
     Mutation(  # return records of partitions that are about to be revoked
         "actors/consumer/positions.py",
         "            one.serving = False\n            one.buffer = []",
         "            one.buffer = []",
-        "tests/actors/test_consumer_rebalance.py"
+        "tests/actors/consumer/test_consumer_rebalance.py"
         "::test_records_are_not_returned_any_more_once_the_commit_before_the_join_is_sent",
     ),
     Mutation(  # a leader that does not watch metadata
         "actors/consumer/rebalancing.py",
         "if self.is_leader and self._assigned_from != self._snapshot():",
         "if False:",
-        "tests/actors/test_consumer_rebalance.py::test_a_leader_rejoins_when_a_topic_grows",
+        "tests/actors/consumer/test_consumer_rebalance.py::test_a_leader_rejoins_when_a_topic_grows",
     ),
     Mutation(  # no backoff while there is no coordinator
         "actors/client.py",
         "wait_us = min(self.first_us << min(failures - 1, _MAX_EXPONENT), self.most_us)",
         "wait_us = self.first_us",
-        "tests/actors/test_consumer_discovery.py"
+        "tests/actors/consumer/test_consumer_discovery.py"
         "::test_a_coordinator_that_is_not_available_is_looked_up_ever_more_slowly",
     ),
 ]

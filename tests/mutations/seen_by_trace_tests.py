@@ -2,8 +2,8 @@
 
 from tests.mutations import Mutation
 
-TRACES = "tests/emulator/test_traces.py::"
-ROWS = "tests/emulator/test_rows.py::"
+TRACES = "tests/emulator/trace/test_traces.py::"
+ROWS = "tests/emulator/trace/test_rows.py::"
 
 MUTATIONS = [
     Mutation(
