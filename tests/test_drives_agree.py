@@ -14,8 +14,8 @@ SOAK_SEEDS = 50
 
 PROGRAM = """
 import sys
-from emulator.runner import run
-from emulator.scenario_files import load_scenario
+from kemu.emulator.runner import run
+from kemu.emulator.scenario.files import load_scenario
 for name in sys.argv[1:]:
     print(name, run(load_scenario(name), seed=5, drive="bare").digest)
 """

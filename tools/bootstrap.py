@@ -19,7 +19,7 @@ import hashlib
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 VENV = os.path.join(ROOT, ".venv")
 STAMP = os.path.join(VENV, "kemu-{}.stamp")
 OLDEST = (3, 11)

@@ -30,7 +30,7 @@ class Preset:
 
 def presets() -> tuple[Preset, ...]:
     """All presets, sorted by name."""
-    found = [item for item in (files("emulator") / "presets").iterdir() if item.name.endswith(".toml")]
+    found = [item for item in (files("kemu.emulator") / "presets").iterdir() if item.name.endswith(".toml")]
     listed = []
     for item in sorted(found, key=lambda item: item.name):
         data = tomllib.loads(item.read_text(encoding="utf-8"))
@@ -58,7 +58,7 @@ def load_scenario(name: str | Path) -> Scenario:
     if given not in names:
         hint = nearest(given, names) or "; kemu scenarios lists them"
         raise ScenarioError([Problem((), f'"{given}" is no preset{hint} (a file needs its .toml)')])
-    text = (files("emulator") / "presets" / f"{given}.toml").read_text(encoding="utf-8")
+    text = (files("kemu.emulator") / "presets" / f"{given}.toml").read_text(encoding="utf-8")
     return scenario_from_toml(text, source=f"{given}.toml", name=given)
 
 

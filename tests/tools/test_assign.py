@@ -20,7 +20,7 @@ EXAMPLE_3: dict[str, Any] = {
 }
 
 CUSTOM = """
-from protocol.assign.base import RebalanceProtocol
+from kemu.protocol.assign.base import RebalanceProtocol
 
 class FirstTakesAll:
     def assign(self, topics, members):

@@ -13,7 +13,7 @@ import attrs
 import pytest
 from click.testing import CliRunner, Result
 
-import kemu.emulator.runner as runner
+from kemu.emulator import runner
 from kemu.emulator.checkers import CHECKERS
 from kemu.emulator.findings import Violation
 from kemu.emulator.plan.actions import ACTIONS

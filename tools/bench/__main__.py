@@ -22,7 +22,7 @@ AREAS: Mapping[str, str] = {
 @click.option("--quick", is_flag=True, help="Smaller sizes and fewer repetitions: does it run, not how fast.")
 def main(area: str, form: str, quick: bool) -> None:
     """Measure an AREA."""
-    module = importlib.import_module(f"tools.bench.{area}")
+    module = importlib.import_module(f"kemu.tools.bench.{area}")
     result: dict[str, Any] = module.measure(lambda text: click.echo(text, err=True), quick=quick)
     if form == "json":
         click.echo(json.dumps(result, indent=2))

@@ -161,8 +161,11 @@ def _print(plan: Plan, before: Mapping[TopicPartition, tuple[int, ...]]) -> None
     for waiting in plan.waiting:
         click.echo(f"waits: {waiting.at[0]}-{waiting.at[1]} stays at {_list(waiting.replicas)}: {waiting.why}")
     ends = f"{_count(len(plan.waiting), 'partition')} waiting" if plan.waiting else "complete"
-    click.echo(f"{ends} after {_count(len(plan.batches), "batch", "batches")}, {_count(copies, 'replica')} copied" if plan.batches else
-               ("nothing to do" if not plan.waiting else ends))  # fmt: skip
+    batches = _count(len(plan.batches), "batch", "batches")
+    if plan.batches:
+        click.echo(f"{ends} after {batches}, {_count(copies, 'replica')} copied")
+    else:
+        click.echo(ends if plan.waiting else "nothing to do")
 
 
 def _count(number: int, one: str, many: str = "") -> str:

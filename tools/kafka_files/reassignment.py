@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.reassign.requests import list_error
@@ -86,7 +86,7 @@ def _entry(path: str, number: int, row: Any) -> tuple[str, str, tuple[TopicParti
     return where, wrong, None if wrong else ((topic, partition), brokers)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
