@@ -18,7 +18,7 @@ from kemu.emulator.cluster.clusters import cluster_class
 from kemu.emulator.engine.world import World
 from kemu.emulator.facts import MemberHostAdded, MemberReconfigured
 from kemu.emulator.runner import RunResult, run
-from kemu.emulator.scenario.members import MemberSpec, settings_of
+from kemu.emulator.scenario.members import upgraded_to
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import ScenarioError
@@ -155,7 +155,7 @@ class _Player:
             case WorldFact(fact=MemberHostAdded(host=host, group=group)):
                 self._cluster.adopt(host, group)
             case WorldFact(fact=MemberReconfigured(host=host, profile=profile, assignors=assignors, settings=settings)):
-                member = MemberSpec(profile=profile, assignors=assignors, config=settings_of(settings))
+                member = upgraded_to(profile, assignors, settings)
                 self._cluster.reconfigure(host, member)
             case Broken():
                 self._broken(record)

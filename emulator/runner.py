@@ -25,7 +25,7 @@ from kemu.emulator.findings import Loss, Violation
 from kemu.emulator.injection.injector import Injector
 from kemu.emulator.metrics.figures import Figures
 from kemu.emulator.metrics.metrics import Metrics
-from kemu.emulator.plan.actions import kind_of
+from kemu.emulator.plan.action import kind_of
 from kemu.emulator.plan.entries import plan_to_dicts
 from kemu.emulator.plan.words import describe_entry
 from kemu.emulator.scenario.scenario import Scenario
@@ -132,7 +132,7 @@ class Run:
         )
         self.world.append_us = self.cluster.broker_config.emulated_append_us
         self.cluster.build()
-        self.injector = Injector(self.cluster, scenario.plan)
+        self.injector = Injector(self.world, self.cluster, scenario.plan)
         self.checkers = list(checkers_for(scenario) if checkers is None else checkers)
         self.metrics = Metrics()
         self.world.watch((self.cluster, self.injector, *self.checkers, self.metrics, *observers))

@@ -18,11 +18,12 @@ from kemu.emulator import facts
 from kemu.emulator.engine.hosts import Condition, Host, MachineFactory
 from kemu.emulator.engine.world import World
 from kemu.emulator.facts import Seen
-from kemu.emulator.plan.actions import RollingUpgrade, role_of
-from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, texts_of, upgraded_to
+from kemu.emulator.plan.actions import RollingUpgrade
+from kemu.emulator.plan.known import role_of
+from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, upgraded_to
 from kemu.emulator.scenario.scenario import EARLIEST, GroupSpec, Scenario
 from kemu.emulator.text.custom_assignors import is_custom, load_assignor
-from kemu.emulator.text.kafka_keys import configured
+from kemu.emulator.text.kafka_keys import configured, texts_of
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.protocol.assign.base import Assignor
 from kemu.protocol.commands import SetRate
@@ -166,7 +167,7 @@ class Cluster(ABC):
             stages = [member]
             for upgrade in upgrades:
                 if upgrade.group == group and host in (upgrade.hosts or (host,)):
-                    stages.append(stages[-1].then(upgraded_to(upgrade)))
+                    stages.append(stages[-1].then(upgraded_to(upgrade.profile, upgrade.assignors, upgrade.settings)))
             for stage in stages:
                 if (group, stage) not in checked:
                     checked.add((group, stage))
@@ -226,9 +227,19 @@ class Cluster(ABC):
             self.world.at(self.world.now_us + number * every_us, self._bouncer(name, down_us, how))
 
     def rolling_upgrade(
-        self, group: str, every_us: int, down_us: int, how: str, becomes: MemberSpec, hosts: tuple[str, ...]
+        self,
+        group: str,
+        every_us: int,
+        down_us: int,
+        how: str,
+        hosts: tuple[str, ...],
+        *,
+        profile: str,
+        assignors: tuple[str, ...],
+        settings: tuple[str, ...],
     ) -> None:
         """As ``rolling_restart``, but members come back as something else; without ``hosts`` the whole group does."""
+        becomes = upgraded_to(profile, assignors, settings)
         if not hosts:
             self._groups[group].upgraded = self._groups[group].upgraded.then(becomes)
         for number, name in enumerate(hosts or self._groups[group].members):

@@ -15,7 +15,7 @@ from kemu.emulator import facts
 from kemu.emulator.cluster.cluster import NOBODY, Cluster
 from kemu.emulator.engine.hosts import Host, MachineFactory
 from kemu.emulator.facts import Seen
-from kemu.emulator.plan.actions import role_of
+from kemu.emulator.plan.known import role_of
 from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.protocol.commands import Close, SeedNodes
 from kemu.protocol.names import OFFSETS_TOPIC, STORE, TopicPartition, controller_on, coordinator_on, host_of

@@ -4,15 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 from kemu.emulator import facts
-from kemu.emulator.cluster.cluster import Cluster
 from kemu.emulator.engine.network import Packet
 from kemu.emulator.engine.rules import said_api
+from kemu.emulator.engine.world import World
 from kemu.emulator.facts import Seen
-from kemu.emulator.injection.applying import APPLY, COUNTED_BY_NOTES
-from kemu.emulator.injection.ongoing import Ongoing
-from kemu.emulator.plan import actions as faults
+from kemu.emulator.injection.ongoing import EntryStage, Ongoing
+from kemu.emulator.plan.action import Action, kind_of
 from kemu.emulator.plan.entries import At, Noted, Plan, Receives, Sends, When
-from kemu.emulator.plan.words import describe_action
+from kemu.emulator.plan.stage import Operators
 from kemu.protocol.names import host_of
 from kemu.protocol.notes.groups import AnswerInjected
 from kemu.protocol.notes.replication import StoreFaultHit
@@ -30,11 +29,11 @@ class _Watch:
 class Injector:
     """One run's plan: its times, its triggers, and how often each entry took effect."""
 
-    def __init__(self, cluster: Cluster, plan: Plan) -> None:
+    def __init__(self, world: World, cluster: Operators, plan: Plan) -> None:
         self.cluster = cluster
-        self.world = cluster.world
+        self.world = world
         self.plan = plan
-        self._ongoing = Ongoing(cluster, len(plan))
+        self._ongoing = Ongoing(world, cluster, len(plan))
         self._on_send: list[_Watch] = []
         self._on_arrival: list[_Watch] = []
         self._on_note: list[_Watch] = []
@@ -120,19 +119,20 @@ class Injector:
 
     # --- doing -------------------------------------------------------------------------------------------------
 
-    def _doing(self, index: int, action: faults.Action) -> Callable[[], None]:
+    def _doing(self, index: int, action: Action) -> Callable[[], None]:
         def do() -> None:
             self._do(index, action)
 
         return do
 
-    def _do(self, index: int, action: faults.Action) -> None:
-        kind = faults.kind_of(action)
-        outcome = APPLY[type(action)](self._ongoing, index, action)
-        effective = outcome is None
-        text = describe_action(action) + ("" if effective else f": no effect, {outcome}")
-        if effective and index not in self._ongoing.rules and not isinstance(action, COUNTED_BY_NOTES):
-            self._ongoing.fired[index] += 1
+    def _do(self, index: int, action: Action) -> None:
+        kind = kind_of(action)
+        outcome = action.apply(EntryStage(self._ongoing, index, kind))
+        text = action.words()
+        if outcome is None:
+            self._ongoing.count_done(index)
+        else:
+            text += f": no effect, {outcome}"
         self.world.report(facts.FaultApplied(index=index, kind=kind, text=text))
 
 

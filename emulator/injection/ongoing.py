@@ -5,10 +5,10 @@ from typing import TypeAlias
 
 from kemu.emulator import facts
 from kemu.emulator.chance import Stream
-from kemu.emulator.cluster.cluster import Cluster
-from kemu.emulator.engine.hosts import Host
+from kemu.emulator.engine.hosts import Condition, Host
 from kemu.emulator.engine.network import Rule
-from kemu.emulator.plan import actions as faults
+from kemu.emulator.engine.world import World
+from kemu.emulator.plan.stage import Operators, Outcome
 from kemu.protocol.commands import AnswerNext
 from kemu.protocol.notes.groups import AnswerInjected
 from kemu.protocol.notes.replication import StoreFaultHit
@@ -19,23 +19,45 @@ End: TypeAlias = Callable[[], object]
 class Ongoing:
     """``fired[i]`` counts what entry i of the plan did, but for rules of the network, which count themselves."""
 
-    def __init__(self, cluster: Cluster, entries: int) -> None:
+    def __init__(self, world: World, cluster: Operators, entries: int) -> None:
         self.cluster = cluster
-        self.world = cluster.world
+        self.world = world
         self.fired = [0] * entries
-        self.rules: dict[int, Rule] = {}
+        self._rules: dict[int, Rule] = {}
         """Entry -> the rule it installed."""
-        self.injected: list[tuple[int, AnswerNext]] = []
+        self._armed: set[int] = set()
+        """Entries that only arm something: a note says when it takes effect."""
+        self._injected: list[tuple[int, AnswerNext]] = []
         """(entry, the error to answer) of what was not answered yet."""
         self._endings: dict[int, tuple[str, End]] = {}
 
     def counts(self) -> list[int]:
         """How often each entry of the plan took effect."""
-        return [self.rules[index].hits if index in self.rules else count for index, count in enumerate(self.fired)]
+        return [self._rules[index].hits if index in self._rules else count for index, count in enumerate(self.fired)]
 
-    def lasts(self, index: int, action: faults.Action, for_us: int, end: End) -> None:
+    def count_done(self, index: int) -> None:
+        """An entry was carried out: it counts, unless its effect is still to be seen."""
+        if index not in self._rules and index not in self._armed:
+            self.fired[index] += 1
+
+    def count_injected(self, fact: AnswerInjected) -> None:
+        """An injected error was answered: it counts for the entry that asked for it."""
+        for position, (index, command) in enumerate(self._injected):
+            if command.api == fact.api and command.error == fact.error and command.sender in ("", fact.sender):
+                self.fired[index] += 1
+                del self._injected[position]
+                return
+
+    def count_hit(self, fact: StoreFaultHit) -> None:
+        """A fault told to the store took effect."""
+        if fact.number >= 0:
+            self.fired[fact.number] += 1
+
+    # --- beginning and ending ----------------------------------------------------------------------------------
+
+    def lasts(self, index: int, kind: str, for_us: int, end: End) -> None:
         """It ends after ``for_us`` (0 = when all is healed), by doing this."""
-        self._endings[index] = (faults.kind_of(action), end)
+        self._endings[index] = (kind, end)
         if for_us:
             self.world.at(self.world.now_us + for_us, lambda: self.end(index))
 
@@ -52,11 +74,33 @@ class Ongoing:
         for index in list(self._endings):
             self.end(index)
 
-    def install(self, index: int, action: faults.Action, for_us: int, rule: Rule) -> None:
+    def install(self, index: int, kind: str, for_us: int, rule: Rule) -> None:
         """A rule of the network that lasts; what it judges counts."""
-        self.rules[index] = rule
+        self._rules[index] = rule
         self.world.network.install(rule)
-        self.lasts(index, action, for_us, lambda: self.world.network.remove(rule))
+        self.lasts(index, kind, for_us, lambda: self.world.network.remove(rule))
+
+    def inject(self, index: int, command: AnswerNext) -> None:
+        """Have a request answered with an error."""
+        self._armed.add(index)
+        self._injected.append((index, command))
+        self.cluster.tell_servers(command)
+
+    def tell_store(self, index: int, command: object) -> Outcome:
+        """Arm a fault of the store."""
+        self._armed.add(index)
+        return self.cluster.tell_store(command)
+
+
+class EntryStage:
+    """One entry of the plan while it is carried out; see ``emulator.plan.stage.Stage``."""
+
+    def __init__(self, ongoing: Ongoing, index: int, kind: str) -> None:
+        self.world = ongoing.world
+        self.cluster = ongoing.cluster
+        self.index = index
+        self._ongoing = ongoing
+        self._kind = kind
 
     def host(self, name: str) -> Host | str:
         """The host, or why there is none."""
@@ -64,19 +108,36 @@ class Ongoing:
         host = self.world.hosts.get(resolved) if resolved else None
         return host if host is not None else f"there is no {name} now"
 
-    def chance(self, index: int) -> Stream:
+    def take_down(self, name: str, how: Condition) -> Host | str:
+        """Take a running host down: it, or why not."""
+        host = self.host(name)
+        if isinstance(host, str):
+            return host
+        if not host.running:
+            return f"{host.name} is down already"
+        self.world.take_down(host, how)
+        return host
+
+    def lasts(self, for_us: int, end: End) -> None:
+        """See ``Ongoing``."""
+        self._ongoing.lasts(self.index, self._kind, for_us, end)
+
+    def install(self, for_us: int, rule: Rule) -> None:
+        """See ``Ongoing``."""
+        self._ongoing.install(self.index, self._kind, for_us, rule)
+
+    def inject(self, command: AnswerNext) -> None:
+        """See ``Ongoing``."""
+        self._ongoing.inject(self.index, command)
+
+    def tell_store(self, command: object) -> Outcome:
+        """See ``Ongoing``."""
+        return self._ongoing.tell_store(self.index, command)
+
+    def chance(self) -> Stream:
         """This entry's own stream."""
-        return self.world.choices.stream(f"fault {index}")
+        return self.world.choices.stream(f"fault {self.index}")
 
-    def count_injected(self, fact: AnswerInjected) -> None:
-        """An injected error was answered: it counts for the entry that asked for it."""
-        for position, (index, command) in enumerate(self.injected):
-            if command.api == fact.api and command.error == fact.error and command.sender in ("", fact.sender):
-                self.fired[index] += 1
-                del self.injected[position]
-                return
-
-    def count_hit(self, fact: StoreFaultHit) -> None:
-        """A fault told to the store took effect."""
-        if fact.number >= 0:
-            self.fired[fact.number] += 1
+    def end_all(self) -> None:
+        """End everything that lasts."""
+        self._ongoing.end_all()

@@ -15,12 +15,9 @@ from typing import Any, TypeAlias
 import attrs
 from attrs import frozen
 
-from kemu.emulator.plan.actions import Action, kind_of
+from kemu.emulator.plan.action import Action, Key, keys_of, kind_of
 from kemu.emulator.text.units import duration_text
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.names import STORE
-from kemu.protocol.wire.schema import STRUCTS
-from kemu.protocol.wire.schema import Field as SchemaField
 
 FieldValue: TypeAlias = tuple[str, str | int | bool | None]
 
@@ -90,35 +87,6 @@ Entry: TypeAlias = At | When
 Plan: TypeAlias = tuple[Entry, ...]
 
 
-@frozen(kw_only=True)
-class Known:
-    """The names a plan may use: those of its scenario."""
-
-    brokers: tuple[str, ...] = ()
-    members: tuple[str, ...] = ()
-    producers: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
-    topics: tuple[tuple[str, int], ...] = ()
-    """(name, partitions)"""
-    replicated: bool = False
-    """Whether there is a metadata store and an elected controller."""
-    declared: tuple[str, ...] = ()
-    """Topics that are there at the start."""
-    created: tuple[str, ...] = ()
-    """Topics that the plan creates, once for each time."""
-    subscribed: tuple[str, ...] = ()
-    """Topics that groups subscribe to."""
-    deleted: tuple[str, ...] = ()
-    """Topics that the plan deletes."""
-
-    def hosts(self, kind: str = "any") -> tuple[str, ...]:
-        """The hosts of a kind: "any", "member" or "broker"."""
-        by_role = ("controller",) if self.replicated else ()
-        return {"broker": (*self.brokers, *by_role), "member": self.members}.get(
-            kind, (*self.brokers, *self.members, *self.producers, *((*by_role, STORE) if by_role else ()))
-        )
-
-
 # --- plain form -----------------------------------------------------------------------------------------------------
 
 
@@ -137,10 +105,10 @@ def entry_to_dict(entry: Entry) -> dict[str, Any]:
         if entry.after_us:
             given["after"] = duration_text(entry.after_us)
     given["do"] = kind_of(entry.action)
-    for spec in STRUCTS[type(entry.action)]:
-        item = getattr(entry.action, spec.name)
-        if spec.default is attrs.NOTHING or item != spec.default:
-            given[key_of(spec)] = _plain_field(spec, item)
+    for key in keys_of(type(entry.action)):
+        item = getattr(entry.action, key.name)
+        if key.required or item != key.default:
+            given[key.key] = _plain_field(key, item)
     return given
 
 
@@ -156,17 +124,10 @@ def _trigger_dict(trigger: Trigger) -> dict[str, Any]:
     return given | nth
 
 
-def key_of(spec: SchemaField) -> str:
-    """What a field is called in a file: ``for_us`` is "for", ``records_per_s`` "rate"."""
-    return "rate" if spec.name == "records_per_s" else spec.name.removesuffix("_us")
-
-
-def _plain_field(spec: SchemaField, item: Any) -> Any:
-    if spec.name.endswith("_us"):
+def _plain_field(key: Key, item: Any) -> Any:
+    if key.duration:
         return duration_text(item)
-    if spec.name == "records_per_s":
-        return f"{item}/s"
-    return _plain(item)
+    return f"{item}/s" if key.rate else _plain(item)
 
 
 def _plain(item: Any) -> Any:

@@ -1,6 +1,6 @@
 """A plan out of its plain form: every key checked, every mistake told at once."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -12,35 +12,14 @@ import kemu.protocol.messages.group
 import kemu.protocol.messages.store
 import kemu.protocol.notes.groups
 import kemu.protocol.notes.replication
-from kemu.actors.controller.topics import is_legal_name
-from kemu.emulator.plan.actions import (
-    ACTIONS,
-    CHOICES,
-    ROLES,
-    Action,
-    AddMembers,
-    ClockDrift,
-    CloseHost,
-    Crash,
-    Disconnect,
-    GrowTopic,
-    Lossy,
-    Restart,
-    RollingUpgrade,
-    Split,
-    StartHost,
-    role_of,
-)
-from kemu.emulator.plan.entries import At, Entry, FieldValue, Known, Noted, Plan, Receives, Sends, Trigger, When, key_of
-from kemu.emulator.plan.store_actions import CreateTopic, DeleteTopic, ElectPreferredLeaders
-from kemu.emulator.scenario.members import settings_of
-from kemu.emulator.text.kafka_keys import check_assignors
+from kemu.emulator.plan.action import Action, ActionKind, Bounds, HostNames, Key, NameOf, OneOf, keys_of
+from kemu.emulator.plan.actions import ACTIONS
+from kemu.emulator.plan.entries import At, Entry, FieldValue, Noted, Plan, Receives, Sends, Trigger, When
+from kemu.emulator.plan.known import ROLES, Known, role_of
 from kemu.emulator.text.tables import REQUIRED, Problem, ScenarioError, Table, nearest
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.names import OFFSETS_TOPIC, STORE, consumer_host, producer_host
 from kemu.protocol.profiles import PROFILES
 from kemu.protocol.wire.schema import MESSAGES, STRUCTS, Kind
-from kemu.protocol.wire.schema import Field as SchemaField
 from kemu.protocol.wire.values import VALUES
 
 
@@ -62,47 +41,26 @@ def plan_from_tables(tables: Sequence[Table], known: Known) -> Plan:
 
     Members that the plan itself adds, and topics that it creates with their producers, count as known.
     """
-    known = _with_created_topics(tables, _with_added_members(tables, known))
+    known = attrs.evolve(known, declared=tuple(topic for topic, _ in known.topics))
+    for table in tables:
+        row = _row_of(table)
+        known = row.brings(known, table.data) if row is not None else known
     entries = [_read_entry(table, known) for table in tables]
     return tuple(entry for entry in entries if entry is not None)
 
 
-def _with_added_members(tables: Sequence[Table], known: Known) -> Known:
-    counts = [table.data.get("count", 1) for table in tables if table.data.get("do") == "add-members"]
-    added = sum(count for count in counts if type(count) is int and 0 < count <= 100_000)
-    there = len(known.members)
-    return attrs.evolve(
-        known, members=(*known.members, *(consumer_host(there + number) for number in range(1, added + 1)))
-    )
+def _row_of(table: Table) -> ActionKind | None:
+    kind = table.data.get("do")
+    return ACTIONS.get(kind) if isinstance(kind, str) else None
 
 
 def topics_created(tables: Sequence[Table]) -> tuple[str, ...]:
     """The topics that a plan creates, once for each time."""
-    return _topics_of(tables, "create-topic")
-
-
-def _topics_of(tables: Sequence[Table], kind: str) -> tuple[str, ...]:
-    return tuple(str(table.data.get("topic", "")) for table in tables if table.data.get("do") == kind)
-
-
-def _with_created_topics(tables: Sequence[Table], known: Known) -> Known:
-    created, deleted = topics_created(tables), _topics_of(tables, "delete-topic")
-    partitions = dict(known.topics)
-    new = [topic for topic in dict.fromkeys(created) if topic not in partitions]
+    known = Known()
     for table in tables:
-        count = table.data.get("partitions", 1)
-        if table.data.get("do") == "create-topic" and type(count) is int:
-            topic = str(table.data.get("topic", ""))
-            partitions[topic] = max(partitions.get(topic, 0), count)
-    producers = (producer_host(len(known.topics) + number) for number in range(1, len(new) + 1))
-    return attrs.evolve(
-        known,
-        topics=tuple(partitions.items()),
-        producers=(*known.producers, *producers),
-        created=created,
-        deleted=deleted,
-        declared=tuple(topic for topic, _ in known.topics),
-    )
+        row = _row_of(table)
+        known = row.brings(known, table.data) if row is not None else known
+    return known.created
 
 
 def _read_entry(table: Table, known: Known) -> Entry | None:
@@ -116,13 +74,14 @@ def _read_entry(table: Table, known: Known) -> Entry | None:
     if timed and table.has("after"):
         table.problem("after", 'goes with "when" only')
     kind = table.one_of("do", ACTIONS, "action", REQUIRED)
-    if kind not in ACTIONS:
+    row = ACTIONS.get(kind)
+    if row is None:
         return None
-    if ACTIONS[kind].replicated is True and not known.replicated:
+    if row.replicated is True and not known.replicated:
         table.problem("do", f'"{kind}" needs brokers that replicate: add [brokers.replication]')
-    elif ACTIONS[kind].replicated is False and known.replicated:
-        table.problem("do", f'"{kind}" does not go with [brokers.replication]; write {ACTIONS[kind].instead}')
-    action = _read_action(table, kind, known)
+    elif row.replicated is False and known.replicated:
+        table.problem("do", f'"{kind}" does not go with [brokers.replication]; write {row.instead}')
+    action = _read_action(table, row, known)
     table.finish()
     if len(table.problems) > before or action is None:
         return None
@@ -189,58 +148,55 @@ def note_names() -> list[str]:
     return [name for name, cls in VALUES.items() if cls.__module__ in places]
 
 
-def _read_action(table: Table, kind: str, known: Known) -> Action | None:
-    cls = ACTIONS[kind].cls
-    hosts = dict(ACTIONS[kind].hosts)
-    values: dict[str, Any] = {}
+def _read_action(table: Table, row: ActionKind, known: Known) -> Action | None:
     before = len(table.problems)
-    for spec in STRUCTS[cls]:
-        values[spec.name] = _read_field(table, cls, spec, hosts.get(spec.name), known)
+    values = {key.name: _read_key(table, key, known) for key in keys_of(row.cls)}
     if len(table.problems) > before:
         return None
-    action: Action = cls(**values)
-    _check_action(table, action, known)
+    make: Callable[..., Action] = row.cls
+    action = make(**values)
+    action.check(table, known)
     return action
 
 
-def _read_field(table: Table, cls: type, spec: SchemaField, host: str | None, known: Known) -> Any:
-    key = key_of(spec)
-    default = REQUIRED if spec.default is attrs.NOTHING else spec.default
-    if host is not None and spec.annotation is str:
-        return _read_host(table, key, table.text(key, default), host, known)
-    if host is not None:
-        return tuple(_read_host(table, key, name, host, known) for name in table.words(key, default))
-    if spec.annotation == tuple[str, ...]:
-        return table.words(key, default)
-    if spec.annotation is ErrorCode:
-        return _read_error(table, key)
-    if spec.name.endswith("_us"):
-        return table.duration(key, default, least_us=1 if default is REQUIRED else 0)
-    if spec.name == "records_per_s":
+def _read_key(table: Table, spec: Key, known: Known) -> Any:
+    """The value of one field, as its type and its name's unit have it."""
+    key, default = spec.key, REQUIRED if spec.required else spec.default
+    if isinstance(spec.accepts, HostNames):
+        kind = spec.accepts.kind
+        if spec.annotation is str:
+            return _read_host(table, key, table.text(key, default), kind, known)
+        return tuple(_read_host(table, key, name, kind, known) for name in table.words(key, default))
+    if isinstance(spec.accepts, OneOf):
+        return table.one_of(key, spec.accepts.words, f'value of "{key}"', default)
+    if isinstance(spec.accepts, NameOf):
+        what = spec.accepts.what
+        return table.one_of(key, _names(what, known), what, default)
+    if spec.duration:
+        return table.duration(key, default, least_us=1 if spec.required else 0)
+    if spec.rate:
         return table.rate(key, default)
+    if spec.annotation is int:
+        bounds = spec.accepts or Bounds()
+        return table.count(key, default, least=bounds.least, most=bounds.most)
     if spec.annotation is bool:
         return table.flag(key, bool(default))
-    if spec.annotation is int:
-        least = -1_000_000 if cls is ClockDrift else 0 if cls is Lossy else 1
-        return table.count(key, default, least=least, most=1_000 if cls is Lossy else None)
-    return _read_word(table, cls, spec, key, default, known)
+    if spec.annotation is ErrorCode:
+        return _read_error(table, key)
+    if spec.annotation == tuple[str, ...]:
+        return table.words(key, default)
+    assert spec.annotation is str, f"no way to read {spec}"
+    return table.text(key, default)
 
 
-def _read_word(table: Table, cls: type, spec: SchemaField, key: str, default: Any, known: Known) -> str:
-    choices: Iterable[str]
-    if (cls, spec.name) in CHOICES:
-        choices, what = CHOICES[cls, spec.name], f'value of "{key}"'
-    elif spec.name == "group":
-        choices, what = known.groups, "group"
-    elif spec.name == "topic" and cls is not CreateTopic:
-        choices, what = (name for name, _ in known.topics), "topic"
-    elif spec.name == "profile":
-        choices, what = PROFILES, "profile"
-    elif spec.name == "api":
-        choices, what = request_names(), "API"
-    else:
-        return table.text(key, default)
-    return table.one_of(key, choices, what, default)
+def _names(what: str, known: Known) -> Iterable[str]:
+    """What a name of this kind may be."""
+    return {
+        "group": lambda: known.groups,
+        "topic": lambda: tuple(name for name, _ in known.topics),
+        "profile": lambda: tuple(PROFILES),
+        "API": request_names,
+    }[what]()
 
 
 def _read_error(table: Table, key: str) -> ErrorCode:
@@ -267,56 +223,3 @@ def _read_host(table: Table, key: str, given: str, kind: str, known: Known) -> s
     roles = [f"{role} of {group}" for role in ROLES for group in known.groups]
     table.known(key, given, (*known.hosts(kind), *roles), "host" if kind == "any" else kind)
     return given
-
-
-def _check_action(table: Table, action: Action, known: Known) -> None:
-    """What no single field shows."""
-    match action:
-        case Split(side=()):
-            table.problem("side", "must name at least one host")
-        case Split(side=side, other=other) if set(side) & set(other):
-            table.problem("other", f"has hosts of the other side too: {', '.join(sorted(set(side) & set(other)))}")
-        case Disconnect(a=a, b=b) if a == b:
-            table.problem("b", "must be another host")
-        case GrowTopic(topic=topic, partitions=partitions) if partitions <= dict(known.topics).get(topic, 0):
-            table.problem("partitions", f"must be more than {topic} has ({dict(known.topics)[topic]})")
-        case RollingUpgrade():
-            _check_upgrade(table, action)
-        case Crash(host=host) | Restart(host=host) | StartHost(host=host) | CloseHost(host=host) if host == STORE:
-            table.problem("host", f'"{STORE}" is never down; "pause" and "isolate" make it silent')
-        case CreateTopic():
-            _check_creation(table, action, known)
-        case DeleteTopic(topic=topic) if topic in known.subscribed:
-            table.problem("topic", f'"{topic}" has groups that subscribe to it; delete one that no group reads')
-        case ElectPreferredLeaders(topics=topics):
-            for topic in topics:
-                table.known("topics", topic, (*(name for name, _ in known.topics), OFFSETS_TOPIC), "topic")
-        case AddMembers(count=count) if count > 100_000:
-            table.problem("count", "must be at most 100000")
-        case _:
-            pass
-
-
-def _check_creation(table: Table, action: CreateTopic, known: Known) -> None:
-    topic = action.topic
-    if not is_legal_name(topic):
-        table.problem("topic", "must be 1 to 249 letters, digits, dots, underscores or hyphens")
-    elif topic == OFFSETS_TOPIC:
-        table.problem("topic", "is there from the start")
-    elif (topic in known.declared or known.created.count(topic) > 1) and topic not in known.deleted:
-        table.problem("topic", f'"{topic}" is there already; "delete-topic" must come first')
-    if action.replication_factor > len(known.brokers):
-        table.problem("replication_factor", f"must not be more than there are brokers ({len(known.brokers)})")
-
-
-def _check_upgrade(table: Table, action: RollingUpgrade) -> None:
-    if not (action.profile or action.assignors or action.settings):
-        table.problem("settings", 'is missing; it, "profile" or "assignors" must say what changes')
-    if action.assignors:
-        check_assignors(table, "assignors", action.assignors)
-    try:
-        settings_of(action.settings)
-    except ScenarioError as error:
-        for problem in error.problems:
-            key = ".".join(str(part) for part in problem.path)
-            table.problem("settings", f"{key} {problem.text}".strip())

@@ -4,13 +4,10 @@ The state of a group in the midst of an upgrade is such a difference per member:
 start (``[groups.g.overrides.c2]``), or brought about by ``rolling-upgrade``.
 """
 
-import tomllib
-from collections.abc import Sequence
 from typing import Any
 
 from attrs import field, frozen
 
-from kemu.emulator.plan.actions import RollingUpgrade
 from kemu.emulator.text.kafka_keys import (
     Settings,
     as_settings,
@@ -18,8 +15,9 @@ from kemu.emulator.text.kafka_keys import (
     check_assignors,
     read_settings,
     settings_dict,
+    settings_of,
 )
-from kemu.emulator.text.tables import Problem, ScenarioError, Table, flatten
+from kemu.emulator.text.tables import Table
 from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.profiles import PROFILES
 
@@ -75,45 +73,6 @@ def member_dict(member: MemberSpec) -> dict[str, Any]:
     return given
 
 
-def settings_of(texts: Sequence[str]) -> Settings:
-    """Settings written as ``KEY=VALUE``, the value as in TOML or a bare word.
-
-    Raises:
-        ScenarioError: everything that is wrong with them.
-    """
-    problems: list[Problem] = []
-    given: dict[str, Any] = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or not key.strip():
-            problems.append(Problem((), f'"{text}" must be KEY=VALUE'))
-        else:
-            given[key.strip()] = _value(value.strip())
-    settings = read_settings(Table(flatten(given), (), problems), ConsumerConfig)
-    if problems:
-        raise ScenarioError(problems)
-    return settings
-
-
-def upgraded_to(action: RollingUpgrade) -> MemberSpec:
-    """What a rolling upgrade makes of a member, on top of what it is."""
-    return MemberSpec(profile=action.profile, assignors=action.assignors, config=settings_of(action.settings))
-
-
-def texts_of(settings: Settings) -> tuple[str, ...]:
-    """Settings as ``KEY=VALUE`` texts that ``settings_of`` reads back."""
-    plain = settings_dict(ConsumerConfig, settings)
-    return tuple(f"{key}={_text(item)}" for key, item in plain.items())
-
-
-def _text(item: Any) -> str:
-    if isinstance(item, bool):
-        return str(item).lower()
-    return ",".join(item) if isinstance(item, list) else str(item)
-
-
-def _value(text: str) -> Any:
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
+def upgraded_to(profile: str, assignors: tuple[str, ...], settings: tuple[str, ...]) -> MemberSpec:
+    """What a rolling upgrade makes of a member, on top of what it is; settings are written as KEY=VALUE."""
+    return MemberSpec(profile=profile, assignors=assignors, config=settings_of(settings))

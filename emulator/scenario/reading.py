@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kemu.emulator.plan.entries import Known
+from kemu.emulator.plan.known import Known
 from kemu.emulator.plan.reading import plan_from_tables, topics_created
 from kemu.emulator.scenario.members import read_member
 from kemu.emulator.scenario.replication import read_replication

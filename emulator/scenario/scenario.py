@@ -9,8 +9,8 @@ from typing import Any
 
 from attrs import field, frozen
 
+from kemu.emulator.plan.actions import CreateTopic
 from kemu.emulator.plan.entries import Plan, plan_to_dicts
-from kemu.emulator.plan.store_actions import CreateTopic
 from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, member_dict
 from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.emulator.text.kafka_keys import Settings, as_settings, assignor_names, configured, settings_dict

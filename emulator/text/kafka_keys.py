@@ -4,7 +4,8 @@ A setting is stored under its field's name (``session_timeout_ms``), sorted, and
 or a release has as its default stays open until a run begins.
 """
 
-from collections.abc import Iterable, Mapping
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import attrs
@@ -99,6 +100,38 @@ def settings_dict(cls: type, settings: Settings) -> dict[str, Any]:
     return {key: list(item) if isinstance(item, tuple) else item for key, item in plain.items()}
 
 
+def settings_of(texts: Sequence[str]) -> Settings:
+    """Settings written as ``KEY=VALUE``, the value as in TOML or a bare word.
+
+    Raises:
+        ScenarioError: everything that is wrong with them.
+    """
+    problems: list[Problem] = []
+    given: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            problems.append(Problem((), f'"{text}" must be KEY=VALUE'))
+        else:
+            given[key.strip()] = _value(value.strip())
+    settings = read_settings(Table(flatten(given), (), problems), ConsumerConfig)
+    if problems:
+        raise ScenarioError(problems)
+    return settings
+
+
+def texts_of(settings: Settings) -> tuple[str, ...]:
+    """Settings as ``KEY=VALUE`` texts that ``settings_of`` reads back."""
+    plain = settings_dict(ConsumerConfig, settings)
+    return tuple(f"{key}={_text(item)}" for key, item in plain.items())
+
+
+def _text(item: Any) -> str:
+    if isinstance(item, bool):
+        return str(item).lower()
+    return ",".join(item) if isinstance(item, list) else str(item)
+
+
 def assignor_names(names: Iterable[str]) -> tuple[str, ...]:
     """Assignors by the name members vote for; Kafka's class names, with or without package, are understood."""
     return tuple(JAVA_ASSIGNORS.get(name.rpartition(".")[2], name) for name in names)
@@ -180,3 +213,10 @@ def _check_together(table: Table, cls: type, found: Mapping[str, Scalar]) -> Non
             f"heartbeat.interval.ms ({config.heartbeat_interval_ms}) must be less than "
             f"session.timeout.ms ({config.session_timeout_ms})",
         )
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text

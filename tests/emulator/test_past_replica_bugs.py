@@ -6,9 +6,18 @@ import attrs
 import pytest
 
 from kemu.emulator.chance import Seeded, Stream
-from kemu.emulator.plan.actions import Action, CloseHost, Crash, Duplicate, Hold, Split, StartHost
+from kemu.emulator.plan.actions import (
+    Action,
+    CloseHost,
+    Crash,
+    Duplicate,
+    ExpiredSession,
+    Hold,
+    LostStoreAnswer,
+    Split,
+    StartHost,
+)
 from kemu.emulator.plan.entries import At, Plan
-from kemu.emulator.plan.store_actions import ExpiredSession, LostStoreAnswer
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.emulator.scenario.scenario import BrokersSpec, ChecksSpec, Scenario, TopicSpec

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 import attrs
 import click
 
-from kemu.emulator.plan.actions import ACTIONS, CHOICES, FAULTS, WORKLOAD
-from kemu.emulator.plan.kinds import ActionKind
+from kemu.emulator.plan.action import HostNames, Key, NameOf, OneOf, keys_of
+from kemu.emulator.plan.actions import ACTIONS
 from kemu.emulator.scenario.files import presets
 from kemu.emulator.scenario.replication import PAST_BUGS
 from kemu.emulator.scenario.scenario import EARLIEST
@@ -25,7 +25,6 @@ from kemu.protocol.config import (
     source_of,
 )
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.wire.schema import STRUCTS, Field
 from kemu.tools.exits import MEANING
 
 CONFIGS: Mapping[str, tuple[str, type]] = {
@@ -186,11 +185,12 @@ def _config_lines(key: str) -> Iterable[str]:
             yield f"  source  {source_of(field)}"
 
 
-def _actions_table(rows: Mapping[str, ActionKind]) -> Callable[[], Iterable[str]]:
+def _actions_table(workload: bool) -> Callable[[], Iterable[str]]:
     def lines() -> Iterable[str]:
         width = max(map(len, ACTIONS))
-        for kind, row in rows.items():
-            yield f"{kind:{width}}  {row.summary}"
+        for kind, row in ACTIONS.items():
+            if row.workload is workload:
+                yield f"{kind:{width}}  {row.summary}"
 
     return lines
 
@@ -214,26 +214,33 @@ def _action_lines(kind: str) -> Iterable[str]:
     yield "    [[plan]]"
     yield '    at = "30s"'
     yield f'    do = "{kind}"'
-    for field in STRUCTS[row.cls]:
-        yield f"    {_field_line(row, field)}"
+    for field in keys_of(row.cls):
+        yield f"    {_field_line(field)}"
 
 
-def _field_line(row: ActionKind, field: Field) -> str:
+def _field_line(field: Key) -> str:
     """One field as a file would have it, with what it may be."""
-    rate = field.name == "records_per_s"
-    name = "rate" if rate else field.name.removesuffix("_us")
-    duration = field.name.endswith("_us")
-    kind = "duration" if duration else "rate" if rate else "error code" if field.annotation is ErrorCode else ""
-    kind = kind or {int: "number", bool: "true or false", str: "text"}.get(field.annotation, "list of names")
-    host = dict(row.hosts).get(field.name)
-    if host and field.annotation is str:
-        kind = {"any": "host", "member": "member", "broker": "broker"}[host]
-    choices = CHOICES.get((row.cls, field.name))
-    said = " or ".join(choices) if choices else kind
-    if field.default is attrs.NOTHING:
-        return f"{name} = ...   # {said}"
-    default = duration_text(field.default) if duration else field.default
-    return f"{name} = ...   # {said}; default {_said(default)}"
+    said = _accepted(field)
+    if field.required:
+        return f"{field.key} = ...   # {said}"
+    default = duration_text(field.default) if field.duration else field.default
+    return f"{field.key} = ...   # {said}; default {_said(default)}"
+
+
+def _accepted(field: Key) -> str:
+    if isinstance(field.accepts, OneOf):
+        return " or ".join(field.accepts.words)
+    if isinstance(field.accepts, HostNames):
+        kind = "host" if field.accepts.kind == "any" else field.accepts.kind
+        return kind if field.annotation is str else f"list of {kind}s"
+    if isinstance(field.accepts, NameOf):
+        return f"name of a {field.accepts.what}" if field.accepts.what != "API" else "API, such as SyncGroup"
+    if field.duration:
+        return "duration"
+    if field.rate:
+        return "rate"
+    plain = {int: "number", bool: "true or false", str: "text", ErrorCode: "error code"}
+    return plain.get(field.annotation, "list of names")
 
 
 def _checker_names() -> list[str]:
@@ -302,8 +309,8 @@ TOPICS: Mapping[str, Callable[[], Iterable[str]]] = {
     "producer": _config_table("producer"),
     "replica": _config_table("replica"),
     "controller": _config_table("controller"),
-    "faults": _actions_table(FAULTS),
-    "actions": _actions_table(WORKLOAD),
+    "faults": _actions_table(workload=False),
+    "actions": _actions_table(workload=True),
     "checkers": _checkers,
     "profiles": _profiles,
     "bugs": _bugs,

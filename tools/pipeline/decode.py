@@ -14,7 +14,7 @@ import msgpack
 from attrs import field, frozen, mutable
 
 from kemu.emulator.facts import FaultApplied, FaultEnded, Seen
-from kemu.emulator.plan.actions import kind_of
+from kemu.emulator.plan.action import kind_of
 from kemu.emulator.plan.words import describe_entry
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.trace.blocks import TraceError, blocks_of, first_block

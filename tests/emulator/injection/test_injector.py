@@ -7,7 +7,6 @@ import pytest
 from kemu.emulator import facts
 from kemu.emulator.engine.drive import drive_bare
 from kemu.emulator.engine.hosts import Condition
-from kemu.emulator.injection.applying import APPLY
 from kemu.emulator.plan import actions as faults
 from kemu.emulator.plan.entries import At, Entry, Noted, Receives, Sends, When
 from kemu.emulator.runner import Run, run
@@ -54,10 +53,6 @@ class Watched:
 
     def condition(self, host: str) -> Condition:
         return self.run.world.hosts[host].condition
-
-
-def test_every_action_there_is_can_be_carried_out() -> None:
-    assert {row.cls for row in faults.ACTIONS.values()} == set(APPLY)
 
 
 def test_a_crash_without_an_end_stays_down_even_after_the_heal() -> None:

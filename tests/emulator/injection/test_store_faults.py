@@ -8,9 +8,17 @@ import pytest
 
 from kemu.emulator import facts
 from kemu.emulator.engine.drive import drive_bare
-from kemu.emulator.plan.actions import Action, Crash, Heal, Hold
+from kemu.emulator.plan.actions import (
+    Action,
+    Crash,
+    ExpiredSession,
+    FrozenSession,
+    Heal,
+    Hold,
+    LateWatches,
+    LostStoreAnswer,
+)
 from kemu.emulator.plan.entries import At, Entry
-from kemu.emulator.plan.store_actions import ExpiredSession, FrozenSession, LateWatches, LostStoreAnswer
 from kemu.emulator.replay import replay
 from kemu.emulator.runner import Run, RunResult, run
 from kemu.emulator.scenario.random_faults import random_faults

@@ -1,7 +1,5 @@
 """The table of faults and actions: complete, recordable, and told in words that tell them apart."""
 
-import typing
-
 import attrs
 import msgpack
 import pytest
@@ -9,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kemu.emulator.plan import actions as faults
-from kemu.emulator.plan.actions import ACTIONS, CHOICES, Action, kind_of, role_of
-from kemu.emulator.plan.store_actions import (
+from kemu.emulator.plan.action import KINDS, HostNames, OneOf, keys_of, kind_of
+from kemu.emulator.plan.actions import (
+    ACTIONS,
+    Action,
     CreateTopic,
     DeleteTopic,
     ElectPreferredLeaders,
@@ -19,56 +19,57 @@ from kemu.emulator.plan.store_actions import (
     LateWatches,
     LostStoreAnswer,
 )
-from kemu.emulator.plan.words import describe_action
+from kemu.emulator.plan.known import role_of
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.wire.schema import STRUCTS
 from kemu.protocol.wire.values import from_row, to_row
 
-CLASSES = typing.get_args(Action)
+CLASSES = [row.cls for row in ACTIONS.values()]
 
 
 def actions() -> st.SearchStrategy[Action]:
     """Any action with any values of the right types."""
 
-    def values(cls: type) -> st.SearchStrategy[Action]:
-        fields = {}
-        for spec in STRUCTS[cls]:
-            if (cls, spec.name) in CHOICES:
-                fields[spec.name] = st.sampled_from(CHOICES[cls, spec.name])
-            elif spec.annotation is int:
-                fields[spec.name] = st.integers(0, 10**9)
-            elif spec.annotation is bool:
-                fields[spec.name] = st.booleans()
-            elif spec.annotation is ErrorCode:
-                fields[spec.name] = st.sampled_from(ErrorCode)
-            elif spec.annotation is str:
-                fields[spec.name] = st.sampled_from(["", "c1", "b0", "g", "leader of g", "SyncGroup"])
+    def values(cls: type[Action]) -> st.SearchStrategy[Action]:
+        fields: dict[str, st.SearchStrategy[object]] = {}
+        for key in keys_of(cls):
+            if isinstance(key.accepts, OneOf):
+                fields[key.name] = st.sampled_from(key.accepts.words)
+            elif key.annotation is int:
+                fields[key.name] = st.integers(0, 10**9)
+            elif key.annotation is bool:
+                fields[key.name] = st.booleans()
+            elif key.annotation is ErrorCode:
+                fields[key.name] = st.sampled_from(ErrorCode)
+            elif key.annotation is str:
+                fields[key.name] = st.sampled_from(["", "c1", "b0", "g", "leader of g", "SyncGroup"])
             else:
-                fields[spec.name] = st.lists(st.sampled_from(["c1", "c2", "b0"]), unique=True).map(tuple)
+                fields[key.name] = st.lists(st.sampled_from(["c1", "c2", "b0"]), unique=True).map(tuple)
         return st.builds(cls, **fields)
 
     return st.one_of([values(cls) for cls in CLASSES])
 
 
-def test_every_action_has_exactly_one_row_in_the_table() -> None:
+def test_every_declared_action_is_in_the_table() -> None:
     """The table is written out; a class without a row could not be named by a scenario."""
-    assert sorted(row.cls.__name__ for row in ACTIONS.values()) == sorted(cls.__name__ for cls in CLASSES)
+    assert set(CLASSES) == set(KINDS)
+    assert len(CLASSES) == len(set(CLASSES))
     assert all(row.summary for row in ACTIONS.values())
 
 
-def test_host_fields_of_the_table_are_fields_of_the_class() -> None:
-    """Reading a scenario checks hosts by these rows."""
-    for row in ACTIONS.values():
-        names = {spec.name for spec in STRUCTS[row.cls]}
-        assert {field for field, _ in row.hosts} <= names
-        assert {kind for _, kind in row.hosts} <= {"any", "member", "broker"}
+def test_hosts_of_fields_are_of_a_kind_there_is() -> None:
+    """Reading a scenario checks hosts by these."""
+    accepted = [key.accepts for cls in CLASSES for key in keys_of(cls)]
+
+    kinds = {accepts.kind for accepts in accepted if isinstance(accepts, HostNames)}
+    assert kinds == {"any", "member", "broker"}
 
 
-def test_choices_are_the_default_and_others_of_fields_that_exist() -> None:
+def test_choices_are_the_default_and_others() -> None:
     """A field with choices has its default among them."""
-    for (cls, field), choices in CHOICES.items():
-        (spec,) = [spec for spec in STRUCTS[cls] if spec.name == field]
-        assert spec.default in choices
+    chosen = [key for cls in CLASSES for key in keys_of(cls) if isinstance(key.accepts, OneOf)]
+
+    assert chosen
+    assert all(key.required or key.default in key.accepts.words for key in chosen if isinstance(key.accepts, OneOf))
 
 
 @given(actions())
@@ -84,7 +85,7 @@ def test_different_actions_read_differently(one: Action, other: Action) -> None:
     """A report names faults by their words only."""
     if "" in (*attrs.astuple(one), *attrs.astuple(other)):
         return  # "" stands for everyone, which some words say by leaving it out
-    assert (describe_action(one) == describe_action(other)) == (one == other)
+    assert (one.words() == other.words()) == (one == other)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +127,7 @@ def test_different_actions_read_differently(one: Action, other: Action) -> None:
 )
 def test_an_action_is_told_in_words(action: Action, words: str) -> None:
     """What reports and transcripts print."""
-    assert describe_action(action) == words
+    assert action.words() == words
 
 
 def test_kinds_and_classes_belong_together() -> None:

@@ -5,27 +5,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kemu.emulator.plan.action import keys_of
 from kemu.emulator.plan.actions import (
     ACTIONS,
     AddMembers,
     CloseHost,
     Crash,
+    CreateTopic,
+    ElectPreferredLeaders,
     ErrorReply,
+    ExpiredSession,
+    FrozenSession,
     Heal,
     Isolate,
+    LateWatches,
+    LostStoreAnswer,
     MoveCoordinator,
     Split,
 )
-from kemu.emulator.plan.entries import At, Entry, Known, Noted, Receives, Sends, When, entry_to_dict, plan_to_dicts
+from kemu.emulator.plan.entries import At, Entry, Noted, Receives, Sends, When, entry_to_dict, plan_to_dicts
+from kemu.emulator.plan.known import Known
 from kemu.emulator.plan.reading import plan_from_dicts
-from kemu.emulator.plan.store_actions import (
-    CreateTopic,
-    ElectPreferredLeaders,
-    ExpiredSession,
-    FrozenSession,
-    LateWatches,
-    LostStoreAnswer,
-)
 from kemu.emulator.plan.words import describe_entry
 from kemu.emulator.text.tables import ScenarioError
 from kemu.protocol.errors import ErrorCode
@@ -270,7 +270,7 @@ def test_what_needs_replication_is_refused_without_it(kind: str) -> None:
     """The message says what to add."""
     row: dict[str, object] = {"at": "1s", "do": kind}
     row |= {"topic": "new"} if kind == "create-topic" else {"topic": "orders"} if kind == "delete-topic" else {}
-    row |= {"host": "b0"} if "host" in dict(ACTIONS[kind].hosts) else {}
+    row |= {"host": "b0"} if "host" in [key.name for key in keys_of(ACTIONS[kind].cls)] else {}
 
     assert problems_of(row) == [f'plan[0].do: "{kind}" needs brokers that replicate: add [brokers.replication]']
 

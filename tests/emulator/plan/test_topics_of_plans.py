@@ -7,9 +7,18 @@ import attrs
 import pytest
 
 from kemu.emulator import facts
-from kemu.emulator.plan.actions import CloseHost, Crash, Duplicate, GrowTopic, StartHost
+from kemu.emulator.plan.actions import (
+    CloseHost,
+    Crash,
+    CreateTopic,
+    DeleteTopic,
+    Duplicate,
+    ElectPreferredLeaders,
+    FrozenSession,
+    GrowTopic,
+    StartHost,
+)
 from kemu.emulator.plan.entries import At, Entry
-from kemu.emulator.plan.store_actions import CreateTopic, DeleteTopic, ElectPreferredLeaders, FrozenSession
 from kemu.emulator.replay import replay
 from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.files import load_scenario

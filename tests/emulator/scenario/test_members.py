@@ -7,12 +7,12 @@ import pytest
 from kemu.emulator.facts import MemberReconfigured, Seen
 from kemu.emulator.plan.actions import AddMembers, Crash, RollingUpgrade
 from kemu.emulator.plan.entries import At
-from kemu.emulator.plan.words import describe_action
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import scenario_from_toml, with_values
-from kemu.emulator.scenario.members import MemberSpec, settings_of, texts_of
+from kemu.emulator.scenario.members import MemberSpec
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.scenario.scenario import GroupSpec, Scenario, TopicSpec
+from kemu.emulator.text.kafka_keys import settings_of, texts_of
 from kemu.emulator.text.tables import ScenarioError
 
 S = 1_000_000
@@ -198,7 +198,7 @@ def test_an_upgrade_in_words_says_who_becomes_what() -> None:
         settings=("max.poll.records=5",),
     )
 
-    assert describe_action(action) == (
+    assert action.words() == (
         "rolling upgrade of c1 of g (close) to kafka-3.4; assignors sticky, range; max.poll.records=5; "
         "one every 20s, each down for 5s"
     )

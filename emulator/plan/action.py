@@ -1,0 +1,220 @@
+"""What an action is: one value class with its fields, check, words, effect and random form, declared in one place.
+
+``@action`` makes a class below it recordable and gives it its row. A class that lacks ``words``, ``check`` or
+``apply``, or says nothing about its random form, is refused by the type checker. Fields say by their type what they
+accept: ``host: AnyHost``, ``group: GroupName``, ``mode: Annotated[str, OneOf("power", "process")]``. The end of a name
+is a unit: ``for_us`` is microseconds, and ``for = "20s"`` in a file; ``records_per_s`` is ``rate = "5/s"``.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Annotated, Any, Protocol, TypeAlias, TypeVar, dataclass_transform, get_type_hints
+
+import attrs
+from attrs import frozen
+
+from kemu.emulator.plan.draw import Draw
+from kemu.emulator.plan.known import Known
+from kemu.emulator.plan.stage import Outcome, Stage
+from kemu.emulator.text.tables import Table
+from kemu.emulator.text.units import duration_text
+from kemu.protocol.wire.schema import STRUCTS, since
+from kemu.protocol.wire.values import value
+
+ANYONE = ""
+
+
+class Action(Protocol):
+    """Something that can be done to a running cluster, as a frozen, recordable value."""
+
+    def words(self) -> str:
+        """In words, exact enough to tell it from any other: "crash b0 (power) for 20s"."""
+
+    def check(self, table: Table, known: Known) -> None:
+        """Note at the table what is wrong with it and no single field shows."""
+
+    def apply(self, stage: Stage) -> Outcome:
+        """Do it now: None, or why it has no effect."""
+
+
+def nothing_more(self: object, table: Table, known: Known) -> None:
+    """The ``check`` of actions whose fields say it all."""
+
+
+Drawn: TypeAlias = Callable[[Draw], Action]
+NEVER: tuple[Drawn, ...] = ()
+"""The random form of actions that no random plan has."""
+Given: TypeAlias = Mapping[str, Any]
+"""An entry's plain form as it was written, not checked yet."""
+
+
+def nothing_new(known: Known, given: Given) -> Known:
+    """What most actions add to the names a plan may use."""
+    return known
+
+
+@frozen(kw_only=True)
+class ActionKind:
+    """One row of ``ACTIONS``.
+
+    ``kind``: what scenario files call it. ``summary``: what it does, in a line. ``drawn``: its random forms, each as
+    likely as any other; ``drawn_replicated``: those that are drawn only where brokers replicate.
+    ``workload``: done by operators and users, not by misfortune.
+    ``replicated``: True = only where brokers replicate ([brokers.replication]), False = only where they do not.
+    ``instead``: what to write where it cannot be done. ``brings``: adds the names that come to exist by it.
+    """
+
+    cls: type[Action]
+    kind: str
+    summary: str
+    drawn: tuple[Drawn, ...]
+    drawn_replicated: tuple[Drawn, ...] = ()
+    workload: bool = False
+    replicated: bool | None = None
+    instead: str = ""
+    brings: Callable[[Known, Given], Known] = nothing_new
+
+
+KINDS: dict[type, ActionKind] = {}
+"""Class -> its row."""
+
+AnyAction = TypeVar("AnyAction", bound=Action)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(since,))
+def action(
+    kind: str,
+    summary: str,
+    *,
+    drawn: tuple[Drawn, ...],
+    drawn_replicated: tuple[Drawn, ...] = (),
+    workload: bool = False,
+    replicated: bool | None = None,
+    instead: str = "",
+    brings: Callable[[Known, Given], Known] = nothing_new,
+) -> Callable[[type[AnyAction]], type[AnyAction]]:
+    """Declare an action; the arguments are those of its row, ``ActionKind``."""
+
+    def declare(cls: type[AnyAction]) -> type[AnyAction]:
+        made = value(cls)
+        KINDS[made] = ActionKind(
+            cls=made,
+            kind=kind,
+            summary=summary,
+            drawn=drawn,
+            drawn_replicated=drawn_replicated,
+            workload=workload,
+            replicated=replicated,
+            instead=instead,
+            brings=brings,
+        )
+        return made
+
+    return declare
+
+
+def kind_of(item: Action) -> str:
+    """The kind a scenario file names it by: "crash" for a Crash."""
+    return KINDS[type(item)].kind
+
+
+# --- fields --------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class HostNames:
+    """A host by name or role, or a list of them; ``kind``: "any", "member" or "broker"."""
+
+    kind: str = "any"
+
+
+@frozen
+class NameOf:
+    """A name the scenario has; ``what``: "group", "topic", "profile" or "API"."""
+
+    what: str
+
+
+@frozen(init=False)
+class OneOf:
+    """One of a few words."""
+
+    words: tuple[str, ...]
+
+    def __init__(self, *words: str) -> None:
+        self.__attrs_init__(words)
+
+
+@frozen
+class Bounds:
+    """A whole number from ``least`` to ``most`` (None: without end)."""
+
+    least: int = 1
+    most: int | None = None
+
+
+Accepts: TypeAlias = HostNames | NameOf | OneOf | Bounds
+
+AnyHost = Annotated[str, HostNames()]
+AnyHosts = Annotated[tuple[str, ...], HostNames()]
+MemberHost = Annotated[str, HostNames("member")]
+MemberHosts = Annotated[tuple[str, ...], HostNames("member")]
+BrokerHost = Annotated[str, HostNames("broker")]
+GroupName = Annotated[str, NameOf("group")]
+TopicName = Annotated[str, NameOf("topic")]
+ProfileName = Annotated[str, NameOf("profile")]
+Api = Annotated[str, NameOf("API")]
+Count = Annotated[int, Bounds()]
+
+
+@frozen
+class Key:
+    """One field of an action as scenario files have it: ``for_us`` is "for", ``records_per_s`` "rate".
+
+    ``accepts``: what its type says beyond ``annotation``; None: nothing.
+    """
+
+    name: str
+    key: str
+    annotation: Any
+    default: Any
+    accepts: Accepts | None
+
+    @property
+    def required(self) -> bool:
+        """Whether it has no default."""
+        return self.default is attrs.NOTHING
+
+    @property
+    def duration(self) -> bool:
+        """Whether it is a time, in microseconds."""
+        return self.name.endswith("_us")
+
+    @property
+    def rate(self) -> bool:
+        """Whether it is a rate per second."""
+        return self.name == "records_per_s"
+
+
+@cache
+def keys_of(cls: type) -> tuple[Key, ...]:
+    """The fields of an action, in order of declaration."""
+    hints = get_type_hints(cls, include_extras=True)
+    return tuple(
+        Key(
+            name=spec.name,
+            key="rate" if spec.name == "records_per_s" else spec.name.removesuffix("_us"),
+            annotation=spec.annotation,
+            default=spec.default,
+            accepts=next(iter(getattr(hints[spec.name], "__metadata__", ())), None),
+        )
+        for spec in STRUCTS[cls]
+    )
+
+
+# --- words and hosts that many actions need ------------------------------------------------------------------------
+
+
+def for_words(for_us: int, endless: str = " until healed") -> str:
+    """How long, in words."""
+    return f" for {duration_text(for_us)}" if for_us else endless

@@ -1,0 +1,230 @@
+"""What happens to hosts: they die, stand still, lose their time or the end of their disk."""
+
+from typing import Annotated
+
+from kemu.emulator import facts
+from kemu.emulator.engine.hosts import Condition
+from kemu.emulator.plan.action import (
+    NEVER,
+    AnyHost,
+    Bounds,
+    BrokerHost,
+    GroupName,
+    OneOf,
+    action,
+    for_words,
+    nothing_more,
+)
+from kemu.emulator.plan.draw import SECOND
+from kemu.emulator.plan.known import Known
+from kemu.emulator.plan.stage import Outcome, Stage
+from kemu.emulator.text.tables import Table
+from kemu.protocol.names import STORE
+
+
+def never_the_store(table: Table, host: str) -> None:
+    """The store's host can neither die nor be started."""
+    if host == STORE:
+        table.problem("host", f'"{STORE}" is never down; "pause" and "isolate" make it silent')
+
+
+@action(
+    "crash",
+    "a host loses power or its process dies; it may come back",
+    drawn=(
+        lambda draw: Crash(host=draw.member(), mode="power", for_us=draw.span()),
+        lambda draw: Crash(host=draw.member(), mode="process", for_us=draw.span()),
+    ),
+    drawn_replicated=(
+        lambda draw: Crash(host=draw.broker(), mode="power", for_us=draw.span()),
+        lambda draw: Crash(host=draw.broker(), mode="process", for_us=draw.span(100_000, 3 * SECOND)),
+        lambda draw: Crash(host="controller", mode="power", for_us=draw.span()),
+    ),
+)
+class Crash:
+    """A host dies. ``power``: silently, unflushed disk writes lost; ``process``: its connections are reset at once.
+
+    Neither says goodbye: no LeaveGroup, no commit. After ``for_us`` it starts again from its disk.
+    """
+
+    host: AnyHost
+    mode: Annotated[str, OneOf("power", "process")] = "power"
+    for_us: int = 0
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"crash {self.host} ({self.mode}){for_words(self.for_us, '')}"
+
+    def check(self, table: Table, known: Known) -> None:
+        """See ``Action``."""
+        never_the_store(table, self.host)
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        host = stage.take_down(self.host, Condition.SILENT if self.mode == "power" else Condition.CRASHED)
+        if isinstance(host, str):
+            return host
+        if self.for_us:
+            stage.lasts(self.for_us, lambda: stage.cluster.start(host.name))
+        return None
+
+
+@action("restart", "a host starts again, with its disk or without", drawn=NEVER)
+class Restart:
+    """A host that is down starts (one that runs is power cut first), from its disk or from an empty one."""
+
+    host: AnyHost
+    keep_disk: bool = True
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"restart {self.host}" + ("" if self.keep_disk else " with an empty disk")
+
+    def check(self, table: Table, known: Known) -> None:
+        """See ``Action``."""
+        never_the_store(table, self.host)
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        host = stage.host(self.host)
+        if isinstance(host, str):
+            return host
+        if host.running:
+            stage.world.take_down(host, Condition.SILENT)
+        stage.world.start(host, keep_disk=self.keep_disk)
+        return None
+
+
+@action(
+    "pause",
+    "a host stands still; its mail and timers wait (GC pause)",
+    drawn=(lambda draw: Pause(host=draw.member(), for_us=draw.span()),),
+    drawn_replicated=(lambda draw: Pause(host=draw.broker_or_controller(), for_us=draw.span()),),
+)
+class Pause:
+    """A host stands still (a stop-the-world collection): mail and timers wait for it, then come in order."""
+
+    host: AnyHost
+    for_us: int
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"pause {self.host}{for_words(self.for_us)}"
+
+    check = nothing_more
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        host = stage.host(self.host)
+        if isinstance(host, str):
+            return host
+        if host.condition is not Condition.UP:
+            return f"{host.name} does not run"
+        life = host.life
+        stage.world.pause(host)
+
+        def resume() -> None:
+            if host.life == life:
+                stage.world.resume(host)
+
+        stage.lasts(self.for_us, resume)
+        return None
+
+
+@action("clock-drift", "a host's clock runs too fast or too slow", drawn=NEVER)
+class ClockDrift:
+    """A host's clock runs too fast (positive) or too slow by this many parts per million."""
+
+    host: AnyHost
+    ppm: Annotated[int, Bounds(-1_000_000)]
+    for_us: int = 0
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"clock of {self.host} drifts by {self.ppm:+,} ppm{for_words(self.for_us)}"
+
+    check = nothing_more
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        host = stage.host(self.host)
+        if isinstance(host, str):
+            return host
+        host.drift(stage.world.now_us, self.ppm)
+        stage.lasts(self.for_us, lambda: host.drift(stage.world.now_us, 0))
+        return None
+
+
+@action("lose-disk-tail", "a power cut that also takes the last records of a log", drawn=NEVER)
+class LoseDiskTail:
+    """A power cut that takes the last ``records`` records of one log ("" = of each) with it, flushed or not."""
+
+    host: BrokerHost
+    records: int
+    log: str = ""
+    for_us: int = 0
+
+    def words(self) -> str:
+        """See ``Action``."""
+        lost = f"last {self.records} records of {self.log or 'each log'} lost"
+        return f"power cut at {self.host}, {lost}{for_words(self.for_us, '')}"
+
+    check = nothing_more
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        host = stage.take_down(self.host, Condition.SILENT)
+        if isinstance(host, str):
+            return host
+        for log in [self.log] if self.log else sorted(host.disk.logs):
+            lost = host.disk.lose_tail(log, self.records)
+            if lost:
+                stage.world.report(facts.DiskTailLost(host=host.name, log=log, records=lost))
+        if self.for_us:
+            stage.lasts(self.for_us, lambda: stage.cluster.start(host.name))
+        return None
+
+
+@action(
+    "kill-coordinator",
+    "the group's coordinator loses power",
+    drawn=(lambda draw: KillCoordinator(group=draw.group(), for_us=draw.span(5 * SECOND)),),
+)
+class KillCoordinator:
+    """The group's coordinator loses power; another broker takes its partition over, if there is one."""
+
+    group: GroupName
+    for_us: int = 0
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"power cut at the coordinator of {self.group}{for_words(self.for_us, '')}"
+
+    check = nothing_more
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        name = stage.cluster.coordinator_of(self.group)
+        host = stage.take_down(name, Condition.SILENT) if name else "the group has no coordinator now"
+        if isinstance(host, str):
+            return host
+        stage.cluster.expect_takeover(self.group)
+        if self.for_us:
+            stage.lasts(self.for_us, lambda: stage.cluster.start(host.name))
+        return None
+
+
+@action("heal", "everything that lasts ends", drawn=NEVER)
+class Heal:
+    """All that lasts ends now: splits, rules, drifts, pauses; hosts that are to come back start."""
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return "heal"
+
+    check = nothing_more
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        stage.end_all()
+        return None

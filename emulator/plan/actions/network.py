@@ -1,0 +1,218 @@
+"""What happens to the network: links that are cut, slow, lossy, or hold packets back.
+
+What is not here on purpose: a network that reorders or duplicates packets. Kafka's links are TCP connections; a fault
+that no such link can have would find bugs that Kafka does not have.
+"""
+
+from typing import Annotated
+
+from kemu.emulator.engine.rules import HoldRule, LossyRule, SlowRule, SplitRule
+from kemu.emulator.plan.action import ANYONE, AnyHost, AnyHosts, Api, Bounds, action, for_words, nothing_more
+from kemu.emulator.plan.draw import SECOND
+from kemu.emulator.plan.known import Known
+from kemu.emulator.plan.stage import Outcome, Stage
+from kemu.emulator.text.tables import Table
+from kemu.emulator.text.units import duration_text
+from kemu.protocol.names import STORE
+
+NO_HOST = "its host does not exist now"
+
+
+def way_of(stage: Stage, sender: str, receiver: str = ANYONE) -> tuple[str, str] | None:
+    """The hosts that these names or roles mean now ("" = any); None if one of them does not exist."""
+    names = tuple(stage.cluster.resolve(name) if name else "" for name in (sender, receiver))
+    missing = (sender and not names[0]) or (receiver and not names[1])
+    return None if missing else (names[0], names[1])
+
+
+def _link(sender: str, receiver: str) -> str:
+    return f"{sender or 'any'} -> {receiver or 'any'}"
+
+
+@action(
+    "isolate",
+    "a host is cut off from all others",
+    drawn=(lambda draw: Isolate(host=draw.member(), for_us=draw.span()),),
+    drawn_replicated=(lambda draw: Isolate(host=draw.broker(), for_us=draw.span()),),
+)
+class Isolate:
+    """A host hears nothing of the others, nor they of it."""
+
+    host: AnyHost
+    for_us: int = 0
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"isolate {self.host}{for_words(self.for_us)}"
+
+    check = nothing_more
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        host = stage.host(self.host)
+        if isinstance(host, str):
+            return host
+        stage.install(self.for_us, SplitRule((host.name,), (), one_way=False))
+        return None
+
+
+@action(
+    "split",
+    "two sides are cut off from each other, or one way",
+    drawn=(),
+    drawn_replicated=(lambda draw: Split(side=(draw.broker_or_controller(),), other=(STORE,), for_us=draw.span()),),
+)
+class Split:
+    """Two sides hear nothing of each other; ``one_way``: ``other`` hears nothing of ``side``, but is heard.
+
+    An empty ``other`` is every host not in ``side``.
+    """
+
+    side: AnyHosts
+    other: AnyHosts = ()
+    one_way: bool = False
+    for_us: int = 0
+
+    def words(self) -> str:
+        """See ``Action``."""
+        side, other = ", ".join(self.side), ", ".join(self.other) or "everyone else"
+        cut = f"{other} hears nothing of {side}" if self.one_way else f"split {side} from {other}"
+        return cut + for_words(self.for_us)
+
+    def check(self, table: Table, known: Known) -> None:
+        """See ``Action``."""
+        both = sorted(set(self.side) & set(self.other))
+        if not self.side:
+            table.problem("side", "must name at least one host")
+        elif both:
+            table.problem("other", f"has hosts of the other side too: {', '.join(both)}")
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        side = tuple(stage.cluster.resolve(name) for name in self.side)
+        other = tuple(stage.cluster.resolve(name) for name in self.other)
+        if not all((*side, *other)):
+            return "a host of it does not exist now"
+        stage.install(self.for_us, SplitRule(side, other, self.one_way))
+        return None
+
+
+@action(
+    "slow",
+    "a link gets slower, with jitter",
+    drawn=(
+        lambda draw: Slow(sender=draw.member(), add_us=draw.span(1_000, SECOND), jitter_us=SECOND, for_us=draw.span()),
+    ),
+)
+class Slow:
+    """Packets from ``sender`` to ``receiver`` ("" = any) take longer: by ``add_us`` and up to ``jitter_us`` more."""
+
+    sender: AnyHost = ANYONE
+    receiver: AnyHost = ANYONE
+    add_us: int
+    jitter_us: int = 0
+    for_us: int = 0
+
+    def words(self) -> str:
+        """See ``Action``."""
+        jitter = f" to {duration_text(self.add_us + self.jitter_us)}" if self.jitter_us else ""
+        link = _link(self.sender, self.receiver)
+        return f"slow {link} by {duration_text(self.add_us)}{jitter}{for_words(self.for_us)}"
+
+    check = nothing_more
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        way = way_of(stage, self.sender, self.receiver)
+        if way is None:
+            return NO_HOST
+        stage.install(self.for_us, SlowRule(*way, self.add_us, self.jitter_us, stage.chance()))
+        return None
+
+
+@action(
+    "lossy",
+    "a link loses packets, and so breaks connections",
+    drawn=(lambda draw: Lossy(per_mille=draw.chance.between(5, 30), for_us=draw.span()),),
+)
+class Lossy:
+    """Of 1,000 packets from ``sender`` to ``receiver`` ("" = any) this many are lost; each breaks its connection."""
+
+    sender: AnyHost = ANYONE
+    receiver: AnyHost = ANYONE
+    per_mille: Annotated[int, Bounds(0, 1_000)]
+    for_us: int = 0
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"lose {self.per_mille} of 1,000 packets {_link(self.sender, self.receiver)}{for_words(self.for_us)}"
+
+    check = nothing_more
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        way = way_of(stage, self.sender, self.receiver)
+        if way is None:
+            return NO_HOST
+        stage.install(self.for_us, LossyRule(*way, self.per_mille, stage.chance()))
+        return None
+
+
+@action(
+    "hold",
+    "a link holds packets back and delivers them later, in order",
+    drawn=(lambda draw: Hold(sender=draw.member(), for_us=draw.span()),),
+    drawn_replicated=(lambda draw: Hold(sender=draw.broker(), receiver=draw.broker(), for_us=draw.span()),),
+)
+class Hold:
+    """Packets from ``sender`` to ``receiver`` ("" = any) are held back, and delivered in order when it ends.
+
+    With ``api`` the hold begins at the first packet of that API; what follows it on the connection waits behind it.
+    """
+
+    sender: AnyHost = ANYONE
+    receiver: AnyHost = ANYONE
+    api: Api = ""
+    for_us: int = 0
+
+    def words(self) -> str:
+        """See ``Action``."""
+        since = f" from the next {self.api}" if self.api else ""
+        return f"hold {_link(self.sender, self.receiver)}{since}{for_words(self.for_us)}"
+
+    check = nothing_more
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        way = way_of(stage, self.sender, self.receiver)
+        if way is None:
+            return NO_HOST
+        stage.install(self.for_us, HoldRule(*way, self.api))
+        return None
+
+
+@action(
+    "disconnect",
+    "the connections of two hosts are reset",
+    drawn=(lambda draw: Disconnect(a=draw.member(), b=draw.broker()),),
+    drawn_replicated=(lambda draw: Disconnect(a=draw.broker(), b=STORE),),
+)
+class Disconnect:
+    """The connections between two hosts are reset; both may connect again at once."""
+
+    a: AnyHost
+    b: AnyHost
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"disconnect {self.a} and {self.b}"
+
+    def check(self, table: Table, known: Known) -> None:
+        """See ``Action``."""
+        if self.a == self.b:
+            table.problem("b", "must be another host")
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        first, second = stage.cluster.resolve(self.a), stage.cluster.resolve(self.b)
+        return None if stage.world.network.break_between(first, second) else "they have no connection"

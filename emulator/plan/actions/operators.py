@@ -1,0 +1,398 @@
+"""What operators do on purpose: members, rolling restarts and upgrades, topics, leaders."""
+
+from typing import Annotated
+
+import attrs
+
+from kemu.actors.controller.topics import is_legal_name
+from kemu.emulator.plan.action import (
+    ANYONE,
+    NEVER,
+    AnyHost,
+    BrokerHost,
+    Given,
+    GroupName,
+    MemberHosts,
+    OneOf,
+    ProfileName,
+    TopicName,
+    action,
+    for_words,
+    nothing_more,
+)
+from kemu.emulator.plan.actions.hosts import never_the_store
+from kemu.emulator.plan.known import Known
+from kemu.emulator.plan.stage import Outcome, Stage
+from kemu.emulator.text.kafka_keys import check_assignors, settings_of
+from kemu.emulator.text.tables import ScenarioError, Table
+from kemu.emulator.text.units import duration_text
+from kemu.protocol.names import OFFSETS_TOPIC, consumer_host, producer_host
+
+MOST_MEMBERS = 100_000
+
+# --- hosts ---------------------------------------------------------------------------------------------------------
+
+
+@action("start-host", "a host starts", drawn=NEVER, workload=True)
+class StartHost:
+    """Start a host that has not started yet, or was closed."""
+
+    host: AnyHost
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"start {self.host}"
+
+    def check(self, table: Table, known: Known) -> None:
+        """See ``Action``."""
+        never_the_store(table, self.host)
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        host = stage.host(self.host)
+        if isinstance(host, str):
+            return host
+        return None if stage.cluster.start(host.name) else f"{host.name} runs already"
+
+
+@action("close-host", "a host ends cleanly", drawn=NEVER, workload=True)
+class CloseHost:
+    """End a host cleanly: a consumer commits and (when dynamic) leaves its group, a broker hands its partitions on."""
+
+    host: AnyHost
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"close {self.host}"
+
+    def check(self, table: Table, known: Known) -> None:
+        """See ``Action``."""
+        never_the_store(table, self.host)
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        host = stage.host(self.host)
+        if isinstance(host, str):
+            return host
+        return None if stage.cluster.close(host.name) else f"{host.name} is down already"
+
+
+# --- members -------------------------------------------------------------------------------------------------------
+
+
+@action("rolling-restart", "members restart one after the other", drawn=NEVER, workload=True)
+class RollingRestart:
+    """Members of a group go down one after the other, ``every_us`` apart, each for ``down_us``.
+
+    ``how``: "close" (a clean close, as a deployment does) or "crash" (killed).
+    """
+
+    group: GroupName
+    every_us: int
+    down_us: int
+    how: Annotated[str, OneOf("close", "crash")] = "close"
+
+    def words(self) -> str:
+        """See ``Action``."""
+        pace = f"one every {duration_text(self.every_us)}, each down{for_words(self.down_us)}"
+        return f"rolling restart of {self.group} ({self.how}), {pace}"
+
+    check = nothing_more
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        stage.cluster.rolling_restart(self.group, self.every_us, self.down_us, self.how)
+        return None
+
+
+@action(
+    "rolling-upgrade",
+    "members come back as another release, or set otherwise",
+    drawn=NEVER,
+    workload=True,
+)
+class RollingUpgrade:
+    """As a rolling restart, but members come back as another release or configured otherwise.
+
+    ``hosts``: only these, in this order; none = all of the group, and members added later are like them. ``profile``:
+    the release they become ("" = stays). ``assignors``: their new list (none = stays). ``settings``: consumer keys,
+    each as "KEY=VALUE", on top of what they have.
+    """
+
+    group: GroupName
+    every_us: int
+    down_us: int
+    how: Annotated[str, OneOf("close", "crash")] = "close"
+    hosts: MemberHosts = ()
+    profile: ProfileName = ""
+    assignors: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+
+    def words(self) -> str:
+        """See ``Action``."""
+        whom = f"{', '.join(self.hosts)} of {self.group}" if self.hosts else self.group
+        becomes = [self.profile] if self.profile else []
+        if self.assignors:
+            becomes.append(f"assignors {', '.join(self.assignors)}")
+        becomes += self.settings
+        pace = f"one every {duration_text(self.every_us)}, each down{for_words(self.down_us)}"
+        return f"rolling upgrade of {whom} ({self.how}) to {'; '.join(becomes)}; {pace}"
+
+    def check(self, table: Table, known: Known) -> None:
+        """See ``Action``."""
+        if not (self.profile or self.assignors or self.settings):
+            table.problem("settings", 'is missing; it, "profile" or "assignors" must say what changes')
+        if self.assignors:
+            check_assignors(table, "assignors", self.assignors)
+        try:
+            settings_of(self.settings)
+        except ScenarioError as error:
+            for problem in error.problems:
+                key = ".".join(str(part) for part in problem.path)
+                table.problem("settings", f"{key} {problem.text}".strip())
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        hosts = tuple(stage.cluster.resolve(name) for name in self.hosts)
+        if not all(hosts):
+            return "a host of it does not exist now"
+        stage.cluster.rolling_upgrade(
+            self.group,
+            self.every_us,
+            self.down_us,
+            self.how,
+            hosts,
+            profile=self.profile,
+            assignors=self.assignors,
+            settings=self.settings,
+        )
+        return None
+
+
+def _added(known: Known, given: Given) -> Known:
+    count = given.get("count", 1)
+    if type(count) is not int or not 0 < count <= MOST_MEMBERS:
+        return known
+    there = len(known.members)
+    return attrs.evolve(
+        known, members=(*known.members, *(consumer_host(there + number) for number in range(1, count + 1)))
+    )
+
+
+@action("add-members", "a group gets more members", drawn=NEVER, workload=True, brings=_added)
+class AddMembers:
+    """The group gets more members, configured as the others."""
+
+    group: GroupName
+    count: int = 1
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"add {self.count} to {self.group}"
+
+    def check(self, table: Table, known: Known) -> None:
+        """See ``Action``."""
+        if self.count > MOST_MEMBERS:
+            table.problem("count", f"must be at most {MOST_MEMBERS}")
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        stage.cluster.add_members(self.group, self.count)
+        return None
+
+
+@action("remove-members", "members close and do not come back", drawn=NEVER, workload=True)
+class RemoveMembers:
+    """The group's youngest members close cleanly and do not come back."""
+
+    group: GroupName
+    count: int = 1
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"remove {self.count} of {self.group}"
+
+    check = nothing_more
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        return None if stage.cluster.remove_members(self.group, self.count) else "the group has no running member"
+
+
+@action(
+    "move-coordinator",
+    "another broker becomes the group's coordinator",
+    drawn=(lambda draw: MoveCoordinator(group=draw.group()),),
+    workload=True,
+    replicated=False,
+    instead='"elect-preferred-leaders", "kill-coordinator", or "close-host" with host = "coordinator of GROUP"',
+)
+class MoveCoordinator:
+    """Another broker becomes leader of the group's offsets partition, without any crash ("" = the next one).
+
+    Where brokers replicate it is the controller who moves leaders: see elect-preferred-leaders and close-host.
+    """
+
+    group: GroupName
+    to: BrokerHost = ANYONE
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"move the coordinator of {self.group} to {self.to or 'the next broker'}"
+
+    check = nothing_more
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        return stage.cluster.move_coordinator(self.group, stage.cluster.resolve(self.to) if self.to else "")
+
+
+# --- topics --------------------------------------------------------------------------------------------------------
+
+
+@action("grow-topic", "a topic gets more partitions", drawn=NEVER, workload=True)
+class GrowTopic:
+    """The topic has this many partitions from now on."""
+
+    topic: TopicName
+    partitions: int
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"grow {self.topic} to {self.partitions} partitions"
+
+    def check(self, table: Table, known: Known) -> None:
+        """See ``Action``."""
+        there = dict(known.topics).get(self.topic, 0)
+        if self.partitions <= there:
+            table.problem("partitions", f"must be more than {self.topic} has ({there})")
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        return stage.cluster.grow_topic(self.topic, self.partitions)
+
+
+@action("set-rate", "a topic's producer gets faster or slower", drawn=NEVER, workload=True)
+class SetRateOf:
+    """The topic's producer appends this many records per second from now on, over all partitions (0 = none)."""
+
+    topic: TopicName
+    records_per_s: int
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"append {self.records_per_s} records/s to {self.topic}"
+
+    check = nothing_more
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        return stage.cluster.set_rate(self.topic, self.records_per_s)
+
+
+def _created(known: Known, given: Given) -> Known:
+    topic, partitions = str(given.get("topic", "")), given.get("partitions", 1)
+    topics, producers = dict(known.topics), known.producers
+    if topic not in (*known.declared, *known.created):
+        new = sum(name not in known.declared for name in dict.fromkeys(known.created))
+        producers = (*producers, producer_host(len(known.declared) + new + 1))
+    if type(partitions) is int:
+        topics[topic] = max(topics.get(topic, 0), partitions)
+    return attrs.evolve(known, topics=tuple(topics.items()), producers=producers, created=(*known.created, topic))
+
+
+@action("create-topic", "a topic is created", drawn=NEVER, workload=True, replicated=True, brings=_created)
+class CreateTopic:
+    """A topic is created, as ``kafka-topics --zookeeper --create`` did: placed on the brokers registered then.
+
+    ``replication_factor`` 0: as the brokers have it. ``records_per_s``: its producer starts and appends so many per
+    second, over all partitions (0 = none). A topic of [topics] can be created again once it was deleted.
+    """
+
+    topic: str
+    partitions: int = 1
+    replication_factor: int = 0
+    records_per_s: int = 0
+
+    def words(self) -> str:
+        """See ``Action``."""
+        copies = f", {self.replication_factor} replicas each" if self.replication_factor else ""
+        load = f", {self.records_per_s} records/s" if self.records_per_s else ""
+        return f"create topic {self.topic} with {self.partitions} partitions{copies}{load}"
+
+    def check(self, table: Table, known: Known) -> None:
+        """See ``Action``."""
+        topic = self.topic
+        if not is_legal_name(topic):
+            table.problem("topic", "must be 1 to 249 letters, digits, dots, underscores or hyphens")
+        elif topic == OFFSETS_TOPIC:
+            table.problem("topic", "is there from the start")
+        elif (topic in known.declared or known.created.count(topic) > 1) and topic not in known.deleted:
+            table.problem("topic", f'"{topic}" is there already; "delete-topic" must come first')
+        if self.replication_factor > len(known.brokers):
+            table.problem("replication_factor", f"must not be more than there are brokers ({len(known.brokers)})")
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        outcome = stage.cluster.create_topic(self.topic, self.partitions, self.replication_factor)
+        if outcome is None and self.records_per_s:
+            return stage.cluster.set_rate(self.topic, self.records_per_s)
+        return outcome
+
+
+def _deleted(known: Known, given: Given) -> Known:
+    return attrs.evolve(known, deleted=(*known.deleted, str(given.get("topic", ""))))
+
+
+@action("delete-topic", "a topic is deleted", drawn=NEVER, workload=True, replicated=True, brings=_deleted)
+class DeleteTopic:
+    """A topic is marked for deletion, as ``kafka-topics --zookeeper --delete`` did; the controller does the rest.
+
+    Its replicas are deleted on every broker, then its nodes; a dead broker delays that until it is back. Its producer
+    stops when the tool is called: otherwise it would ask for the topic for ever. No group may subscribe to it.
+    """
+
+    topic: TopicName
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"delete topic {self.topic}"
+
+    def check(self, table: Table, known: Known) -> None:
+        """See ``Action``."""
+        if self.topic in known.subscribed:
+            table.problem("topic", f'"{self.topic}" has groups that subscribe to it; delete one that no group reads')
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        return stage.cluster.delete_topic(self.topic)
+
+
+@action(
+    "elect-preferred-leaders",
+    "the first replica of each partition is to lead again",
+    drawn=(),
+    drawn_replicated=(lambda draw: ElectPreferredLeaders(),),
+    workload=True,
+    replicated=True,
+)
+class ElectPreferredLeaders:
+    """The first replica of each partition is to lead, as ``kafka-preferred-replica-election`` asked for.
+
+    It leads if it is alive and in sync. ``topics``: of these only; none = of all, ``__consumer_offsets`` too.
+    """
+
+    topics: tuple[str, ...] = ()
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"elect the preferred leaders of {', '.join(self.topics) or 'all partitions'}"
+
+    def check(self, table: Table, known: Known) -> None:
+        """See ``Action``."""
+        for topic in self.topics:
+            table.known("topics", topic, (*(name for name, _ in known.topics), OFFSETS_TOPIC), "topic")
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        return stage.cluster.elect_preferred_leaders(self.topics)

@@ -1,0 +1,46 @@
+"""The names a plan may use, and the roles by which it may call a host."""
+
+from attrs import frozen
+
+from kemu.protocol.names import STORE
+
+ROLES = ("coordinator", "leader")
+"""What "... of <group>" may begin with."""
+
+REPLICATED_ROLES = ("controller", "partition leader")
+"""Where brokers replicate: "controller", and "partition leader of t-0"."""
+
+
+@frozen(kw_only=True)
+class Known:
+    """The names a plan may use: those of its scenario."""
+
+    brokers: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
+    producers: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    topics: tuple[tuple[str, int], ...] = ()
+    """(name, partitions)"""
+    replicated: bool = False
+    """Whether there is a metadata store and an elected controller."""
+    declared: tuple[str, ...] = ()
+    """Topics that are there at the start."""
+    created: tuple[str, ...] = ()
+    """Topics that the plan creates, once for each time."""
+    subscribed: tuple[str, ...] = ()
+    """Topics that groups subscribe to."""
+    deleted: tuple[str, ...] = ()
+    """Topics that the plan deletes."""
+
+    def hosts(self, kind: str = "any") -> tuple[str, ...]:
+        """The hosts of a kind: "any", "member" or "broker"."""
+        by_role = ("controller",) if self.replicated else ()
+        return {"broker": (*self.brokers, *by_role), "member": self.members}.get(
+            kind, (*self.brokers, *self.members, *self.producers, *((*by_role, STORE) if by_role else ()))
+        )
+
+
+def role_of(host: str) -> tuple[str, str] | None:
+    """(role, group) of a host named by its role ("leader of g" gives ("leader", "g")), None for a plain name."""
+    role, of, group = host.partition(" of ")
+    return (role, group) if of and role in (*ROLES, *REPLICATED_ROLES) and group else None

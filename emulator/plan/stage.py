@@ -1,0 +1,122 @@
+"""What an action acts on: a cluster as its operators see it, and one entry of a plan that is being carried out."""
+
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+from kemu.emulator.chance import Stream
+from kemu.emulator.engine.hosts import Condition, Host
+from kemu.emulator.engine.network import Rule
+from kemu.emulator.engine.world import World
+from kemu.protocol.commands import AnswerNext
+
+Outcome: TypeAlias = str | None
+"""None: it took effect. A text: why not."""
+
+
+class Operators(Protocol):
+    """What operators can do to a cluster. An ``Outcome`` tells why something cannot be had."""
+
+    def resolve(self, name: str) -> str:
+        """The host a name or a role ("leader of g") means now; "" if there is none."""
+
+    def start(self, name: str) -> bool:
+        """Start a host that does not run; False if it does."""
+
+    def close(self, name: str) -> bool:
+        """End a host cleanly; False if it does not run."""
+
+    def rolling_restart(self, group: str, every_us: int, down_us: int, how: str) -> None:
+        """Take the members down ("close" or "crash") and up again, one after the other."""
+
+    def rolling_upgrade(
+        self,
+        group: str,
+        every_us: int,
+        down_us: int,
+        how: str,
+        hosts: tuple[str, ...],
+        *,
+        profile: str,
+        assignors: tuple[str, ...],
+        settings: tuple[str, ...],
+    ) -> None:
+        """As ``rolling_restart``, but members come back as something else; without ``hosts`` the whole group does."""
+
+    def add_members(self, group: str, count: int) -> None:
+        """Start more members, configured as the others."""
+
+    def remove_members(self, group: str, count: int) -> int:
+        """Close the youngest running members; how many."""
+
+    def coordinator_of(self, group: str) -> str:
+        """The host that coordinates a group; "" when nobody does at the moment."""
+
+    def move_coordinator(self, group: str, to: str) -> Outcome:
+        """Make another broker ("" = the next live one) the leader of a group's offsets partition."""
+
+    def expect_takeover(self, group: str) -> None:
+        """This group's coordinator was killed on purpose: when that is noticed, another broker is to follow it."""
+
+    def set_rate(self, topic: str, records_per_s: int) -> Outcome:
+        """Change a producer's rate."""
+
+    def create_topic(self, topic: str, partitions: int, replication_factor: int) -> Outcome:
+        """Create a topic (factor 0: as the brokers have it)."""
+
+    def grow_topic(self, topic: str, partitions: int) -> Outcome:
+        """Give a topic this many partitions."""
+
+    def delete_topic(self, topic: str) -> Outcome:
+        """Ask for a topic to be deleted."""
+
+    def elect_preferred_leaders(self, topics: tuple[str, ...]) -> Outcome:
+        """Ask for preferred leaders of these topics (none = of all)."""
+
+    def tell_servers(self, command: object) -> None:
+        """Tell every broker and coordinator."""
+
+    def tell_store(self, command: object) -> Outcome:
+        """Tell the metadata store something."""
+
+    def revive(self) -> None:
+        """Start what must run for the cluster to be whole, such as every broker."""
+
+
+class Stage(Protocol):
+    """One entry of a plan while it is carried out: the cluster and the world, and how what it begins is ended."""
+
+    @property
+    def world(self) -> World:
+        """Hosts, network, time."""
+
+    @property
+    def cluster(self) -> Operators:
+        """What operators can do."""
+
+    @property
+    def index(self) -> int:
+        """Which entry of the plan it is."""
+
+    def host(self, name: str) -> Host | str:
+        """The host of a name or role, or why there is none."""
+
+    def take_down(self, name: str, how: Condition) -> Host | str:
+        """Take a running host down: it, or why not."""
+
+    def lasts(self, for_us: int, end: Callable[[], object]) -> None:
+        """It ends after ``for_us`` (0 = when all is healed), by doing this."""
+
+    def install(self, for_us: int, rule: Rule) -> None:
+        """A rule of the network that lasts so long; what it judges counts as the entry's effect."""
+
+    def inject(self, command: AnswerNext) -> None:
+        """Tell every server to answer a request with an error; the answer counts, not the telling."""
+
+    def tell_store(self, command: object) -> Outcome:
+        """Arm a fault of the store; what counts is that the store says it hit."""
+
+    def chance(self) -> Stream:
+        """This entry's own stream."""
+
+    def end_all(self) -> None:
+        """End everything that lasts, of every entry."""
