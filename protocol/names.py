@@ -12,6 +12,8 @@ name                        who
 ``p1``, ``p2``              producers, one per topic
 ``admin``                   the admin client
 ``zk``                      the metadata store
+``c1/main``                 a machine inside the machine of ``c1``, as its peers know it (``part_on``)
+``main>b0``                 ``b0``, over the own connection of that inner machine, as ``c1`` calls it (``through``)
 ==========================  ===================================================================================
 """
 
@@ -83,6 +85,32 @@ def consumer_host(number: int) -> HostName:
 def producer_host(number: int) -> HostName:
     """The host of a producer: numbers begin with 1, one producer per topic."""
     return HostName(f"p{number}")
+
+
+_THROUGH = ">"
+"""Between the part of an actor that speaks and whom it speaks to."""
+
+
+def part_on(actor: ActorName, part: str) -> ActorName:
+    """How others know a part of an actor: a machine inside its machine, with connections of its own."""
+    return f"{actor}{SEPARATOR}{part}" if part else actor
+
+
+def through(part: str, peer: str) -> str:
+    """What an actor calls its part's connection to a peer, or a timer or log of its part; parts may have parts."""
+    return f"{part}{_THROUGH}{peer}"
+
+
+def path_and_peer(name: str) -> tuple[str, str]:
+    """The part that a name made by ``through`` speaks of ("" = the actor itself), and the rest of it."""
+    path, _, peer = name.rpartition(_THROUGH)
+    return path.replace(_THROUGH, SEPARATOR), peer
+
+
+def part_and_rest(name: str) -> tuple[str, str]:
+    """The outermost part of a name made by ``through`` ("" if it is none), and what that part itself calls it."""
+    part, found, rest = name.partition(_THROUGH)
+    return (part, rest) if found else ("", name)
 
 
 def java_string_hash(text: str) -> int:

@@ -17,7 +17,7 @@ from kemu.emulator.chance import Choices, Entry, Stream
 from kemu.emulator.engine.agenda import Agenda
 from kemu.emulator.engine.hosts import Actor, Condition, Host, Turn
 from kemu.emulator.engine.mail import Unreadable, open_mail, seal_mail
-from kemu.protocol.names import host_of
+from kemu.protocol.names import host_of, part_on, path_and_peer
 from kemu.protocol.wire.schema import SPECS
 
 _API = {cls: spec.name for cls, spec in SPECS.items()}
@@ -68,6 +68,7 @@ class Link:
     """One actor's connections to another. ``connection`` 0: none open."""
 
     __slots__ = (
+        "actor",
         "bits",
         "broken",
         "client",
@@ -75,6 +76,7 @@ class Link:
         "client_life",
         "connection",
         "held",
+        "label",
         "least_us",
         "local",
         "next_us",
@@ -97,6 +99,10 @@ class Link:
         self.span = most_us - self.least_us + 1
         self.client = client
         self.server = server
+        self.actor = client
+        """The actor whose machine the client is, or is a part of."""
+        self.label = server
+        """What that actor calls the server over this connection."""
         self.local = host_of(client) == host_of(server)
         """Within one host: no switch to lose anything, nothing for rules to judge."""
         self.connection = 0
@@ -197,7 +203,7 @@ class Network:
         else:
             link = actor.links.get(send.to)
             if link is None:
-                link = actor.links[send.to] = self._link(actor.name, send.to, actor.life)
+                link = actor.links[send.to] = self._link_of(actor, send.to)
             if not link.connection:
                 self._open(link, actor)
             reply, connection, dead = 0, link.connection, link.broken
@@ -244,6 +250,13 @@ class Network:
             packet.server_life = server_host.life if server_host is not None and server_host.running else 0
             self.agenda.push(due_us, self._request_arrives, packet)
         return due_us
+
+    def _link_of(self, actor: Actor, label: str) -> Link:
+        """A client's way to a server; ``label`` tells which of the actor's parts the client is."""
+        path, server = path_and_peer(label)
+        link = self._link(part_on(actor.name, path), server, actor.life)
+        link.actor, link.label = actor.name, label
+        return link
 
     def _link(self, client: str, server: str, life: int) -> Link:
         ends = host_of(client), host_of(server)
@@ -298,7 +311,7 @@ class Network:
         if host.condition is Condition.PAUSED:
             host.held.append(entry)
             return None
-        return self._deliver(packet, host.actors[link.client])
+        return self._deliver(packet, host.actors[link.actor])
 
     def _deliver(self, packet: Packet, actor: Actor) -> Turn | None:
         try:
@@ -380,7 +393,7 @@ class Network:
             host.held.append(entry)
             return None
         self._forget(link)
-        return host.actors[link.client], LinkDown(link.server)
+        return host.actors[link.actor], LinkDown(link.label)
 
     def _server_learns(self, entry: Entry) -> Turn | None:
         link, life = entry[4]

@@ -137,13 +137,13 @@ class World:
             if kind is Send:
                 packet, verdict, due_us = self.network.send(actor, effect)
                 to, connection, request_id = effect[:3]
-                data = packet.data
+                data, link = packet.data, packet.link
                 rows.append((SEND, packet.id, to, connection, request_id, data))
                 record: PacketRow = (
                     packet.id,
                     now_us,
-                    actor.name,
-                    to,
+                    link.server if packet.reply else link.client,
+                    link.client if packet.reply else link.server,
                     packet.connection,
                     packet.api,
                     len(data),

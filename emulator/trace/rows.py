@@ -30,6 +30,7 @@ from kemu.protocol import commands as _commands  # noqa: F401 - importing regist
 from kemu.protocol import messages as _messages  # noqa: F401
 from kemu.protocol import notes as _notes  # noqa: F401
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.names import part_on, path_and_peer
 from kemu.protocol.wire.codec import Malformed, seal, unseal
 from kemu.protocol.wire.values import from_row, to_row
 
@@ -71,8 +72,9 @@ class Packets:
         """Remember what a step sent."""
         for row in effects:
             if row[0] == SEND:
-                _, packet_id, _, connection, request_id, sealed = row
-                self._sent[packet_id] = InFlight(sender, connection, request_id, sealed)
+                _, packet_id, to, connection, request_id, sealed = row
+                by = part_on(sender, path_and_peer(to)[0])
+                self._sent[packet_id] = InFlight(by, connection, request_id, sealed)
 
     def routed(self, packet_id: int, connection: int) -> None:
         """The network put the packet on this connection (a client's own Send does not name one)."""

@@ -1,0 +1,181 @@
+"""A machine made of machines: a client library's process with several clients inside, such as a Streams instance.
+
+One step of the outer machine is as many steps of inner ones as it takes. Each inner machine (a *part*) has timers,
+logs, request ids and connections of its own and knows nothing of the others: what it wants done goes out under its
+part's name, what comes in under that name is its own again. Its peers know it as ``c1/main``; in a trace its timers,
+logs and connections read ``main>...``, and its notes are the outer machine's. Parts may themselves be made of parts.
+
+Only clients: a part asks others and is answered, nobody can address it with a request.
+"""
+
+from kemu.actors.machine import (
+    Append,
+    Appended,
+    Effect,
+    Event,
+    Hangup,
+    LinkDown,
+    Loaded,
+    Machine,
+    Note,
+    Received,
+    Send,
+    StartTimer,
+    StopTimer,
+    TimerFired,
+    Told,
+)
+from kemu.protocol.names import ActorName, part_and_rest, part_on, through
+
+
+class _Part:
+    """An inner machine and what it has outside: peers it spoke to and timers that may run, both in order of use."""
+
+    def __init__(self, name: str, machine: Machine) -> None:
+        self.name = name
+        self.machine = machine
+        self.peers: dict[ActorName, None] = {}
+        self.timers: dict[tuple[str, ...], None] = {}
+
+
+class HostingMachine(Machine):
+    """Base of machines made of machines. A subclass's ``handle`` begins with ``if self.passed_on(event): return``."""
+
+    def __init__(self, name: ActorName) -> None:
+        super().__init__(name)
+        self._parts: dict[str, _Part] = {}
+        self._asked: dict[int, tuple[_Part, int, ActorName]] = {}
+        """Our request id -> (part, its request id, whom it asked)."""
+        self._writing: dict[int, tuple[_Part, int]] = {}
+        """Our token -> (part, its token)."""
+        self._last_token = 0
+        self._loaded: dict[str, list[Loaded]] = {}
+        """What the disk held of logs of parts that are not there yet."""
+
+    # --- verbs -------------------------------------------------------------------------------------------------
+
+    def admit(self, part: str, machine: Machine) -> None:
+        """Take an inner machine in; it is told at once what the disk held of its logs, and nothing else.
+
+        Its name must be ``part_on(self.name, part)``: what peers know it by.
+        """
+        assert part not in self._parts, f"{self.name} has a part {part}"
+        assert machine.name == part_on(self.name, part), f"{machine.name} is no part {part} of {self.name}"
+        machine.now_us = self.now_us
+        self._parts[part] = _Part(part, machine)
+        for loaded in self._loaded.pop(part, ()):
+            self.step_part(part, loaded)
+
+    def dismiss(self, part: str) -> None:
+        """Let an inner machine go: its connections close, its timers end, what is still on its way to it is dropped."""
+        gone = self._parts.pop(part)
+        for peer in gone.peers:
+            self._forget_asked(gone, peer)
+            self.hang_up(through(part, peer))
+        for key in gone.timers:
+            self.stop_timer((through(part, key[0]), *key[1:]))
+
+    def tell_part(self, part: str, command: object) -> None:
+        """Tell an inner machine a command, now, within this step."""
+        self.step_part(part, Told(command))
+
+    def part(self, part: str) -> Machine | None:
+        """The inner machine of this name, if it is there."""
+        found = self._parts.get(part)
+        return found.machine if found is not None else None
+
+    def step_part(self, part: str, event: Event) -> None:
+        """One step of an inner machine within ours; its effects are ours, in their order."""
+        inside = self._parts[part]
+        effects = inside.machine.step(self.now_us, event)
+        for effect in effects:
+            self._effects.append(self._outward(inside, effect))
+        for effect in effects:
+            if type(effect) is Note:
+                self.part_noted(part, effect.fact)
+        if inside.machine.finished and self._parts.get(part) is inside:
+            self.dismiss(part)
+            self.part_finished(part)
+
+    # --- for subclasses ----------------------------------------------------------------------------------------
+
+    def part_noted(self, part: str, fact: object) -> None:
+        """An inner machine reported a fact; its step is whole."""
+
+    def part_finished(self, part: str) -> None:
+        """An inner machine ended by itself, and is dismissed."""
+
+    def passed_on(self, event: Event) -> bool:
+        """Whether an event is not ours but a part's; then the part, if it is still there, has had its step."""
+        match event:
+            case Received(request_id=number, connection=connection, version=version, message=message, peer=peer):
+                if number not in self._asked:
+                    return False
+                inside, its_id, _ = self._asked.pop(number)
+                self.step_part(inside.name, Received(peer, connection, its_id, version, message))
+                return True
+            case LinkDown(peer=label):
+                part, peer = part_and_rest(label)
+                if part in self._parts:
+                    self._forget_asked(self._parts[part], peer)
+                    self.step_part(part, LinkDown(peer))
+                return bool(part)
+            case TimerFired(key=key):
+                part, first = part_and_rest(key[0])
+                if part in self._parts:
+                    own = (first, *key[1:])
+                    del self._parts[part].timers[own]
+                    self.step_part(part, TimerFired(own))
+                return bool(part)
+            case Appended(token=token, error=error, base_offset=base_offset):
+                if token not in self._writing:
+                    return False
+                inside, its_token = self._writing.pop(token)
+                if self._parts.get(inside.name) is inside:
+                    self.step_part(inside.name, Appended(its_token, error, base_offset))
+                return True
+            case Loaded(log=log, records=records):
+                part, own_log = part_and_rest(log)
+                if part in self._parts:
+                    self.step_part(part, Loaded(own_log, records))
+                elif part:
+                    self._loaded.setdefault(part, []).append(Loaded(own_log, records))
+                return bool(part)
+            case _:
+                return False
+
+    # --- outward -----------------------------------------------------------------------------------------------
+
+    def _outward(self, inside: _Part, effect: Effect) -> Effect:
+        part = inside.name
+        match effect:
+            case Send(to=to, request_id=number, version=version, message=message):
+                assert not effect.connection, f"{self.name}: part {part} was asked nothing and answers {message}"
+                self._last_request_id += 1
+                self._asked[self._last_request_id] = inside, number, to
+                inside.peers[to] = None
+                return Send(through(part, to), 0, self._last_request_id, version, message)
+            case Hangup(peer=peer):
+                self._forget_asked(inside, peer)
+                inside.peers.pop(peer, None)
+                return Hangup(through(part, peer))
+            case StartTimer(key=key, after_us=after_us):
+                inside.timers[key] = None
+                return StartTimer((through(part, key[0]), *key[1:]), after_us)
+            case StopTimer(key=key):
+                inside.timers.pop(key, None)
+                return StopTimer((through(part, key[0]), *key[1:]))
+            case Append(log=log, records=records, token=token):
+                self._last_token += 1
+                self._writing[self._last_token] = inside, token
+                return Append(through(part, log), records, self._last_token)
+            case Note():
+                return effect
+            case _:
+                raise AssertionError(f"{effect!r} is no effect")
+
+    def _forget_asked(self, inside: _Part, peer: ActorName) -> None:
+        """What was asked over a connection that is gone is not answered any more."""
+        gone = [number for number, asked in self._asked.items() if asked[0] is inside and asked[2] == peer]
+        for number in gone:
+            del self._asked[number]
