@@ -7,10 +7,12 @@ per view of the cluster.
 
 from collections.abc import Mapping
 
-from kemu.actors.broker.fetches import Readable
+from kemu.actors.broker.consumer_fetches import Readable
+from kemu.actors.broker.metadata_cache import cached, topics_after
 from kemu.actors.injection import Injections
 from kemu.actors.machine import Machine, Received
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import UpdateMetadata
 from kemu.protocol.messages.data import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -24,7 +26,8 @@ from kemu.protocol.messages.data import (
     TopicMetadata,
 )
 from kemu.protocol.messages.group import FindCoordinator, FindCoordinatorReply
-from kemu.protocol.names import TopicPartition, broker_host, coordinator_on, offsets_partition_of
+from kemu.protocol.names import OFFSETS_TOPIC, TopicPartition, broker_host, coordinator_on, offsets_partition_of
+from kemu.protocol.notes.replication import MetadataCached
 
 _OFFSET_NOT_AVAILABLE_SINCE = 5
 """The version of ListOffsets that knows this error (KIP-207)."""
@@ -44,6 +47,23 @@ class ClusterAnswers:
         self.offsets_leaders: tuple[int, ...] = ()
         """Node id per partition of ``__consumer_offsets``, -1 = none."""
         self.controller_id = -1
+
+    def update(self, request: UpdateMetadata) -> None:
+        """The controller says what of the cluster is new."""
+        self.controller_id = request.controller_id
+        self.brokers = tuple(
+            BrokerMetadata(node_id=broker.id, host=broker.host, rack=broker.rack) for broker in request.live_brokers
+        )
+        self.topics = topics_after(self.topics, request)
+        topics, gone = cached(self.topics, request)
+        live = tuple(broker.id for broker in request.live_brokers)
+        self._machine.note(MetadataCached(live_brokers=live, topics=topics, gone=gone))
+        offsets = self.topics.get(OFFSETS_TOPIC)
+        self.offsets_leaders = (
+            tuple(row.leader if row.error is ErrorCode.NONE else -1 for row in offsets.partitions)
+            if offsets is not None
+            else ()
+        )
 
     def absent(self, topic: str, partition: int) -> ErrorCode:
         """Why a partition is not here. Source: Kafka's ``ReplicaManager.getPartitionOrError``."""

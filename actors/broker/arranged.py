@@ -4,14 +4,17 @@ Answers Metadata, FindCoordinator, Produce, Fetch and ListOffsets. A record exis
 then is it acknowledged, visible to fetches and reported (``RecordsAppended``), so with one replica acks 1 and acks -1
 are the same. Offsets of groups are the business of ``b<n>/coordinator``, another actor of the same host.
 
-Every step is O(partitions touched): a parked fetch is found through the partitions it waits for, a topic's metadata is
-built once per view of the cluster.
+Every step is O(partitions touched): a fetch that is held back is found through the partitions it waits for, a topic's
+metadata is built once per view of the cluster.
 """
 
 from kemu.actors.broker.answers import ClusterAnswers
-from kemu.actors.broker.fetches import Fetches
-from kemu.actors.broker.log import PartitionLog
-from kemu.actors.broker.partition import HostedPartition, ProduceCall, QueuedBatch, fault_of, log_name, produced
+from kemu.actors.broker.consumer_fetches import ConsumerFetches
+from kemu.actors.broker.hosted_partition import HostedPartition, QueuedBatch
+from kemu.actors.broker.partition_log import PartitionLog, log_name
+from kemu.actors.broker.produce_calls import ProduceCall, ProduceCalls, fault_of, produced
+from kemu.actors.broker.produce_requests import ProduceRequests
+from kemu.actors.broker.timers import BrokerTimer
 from kemu.actors.injection import Injections
 from kemu.actors.machine import (
     Appended,
@@ -23,7 +26,6 @@ from kemu.actors.machine import (
     Record,
     TimerFired,
     Told,
-    caller_of,
 )
 from kemu.protocol.commands import AnswerNext, ClusterView, HostPartition, Start
 from kemu.protocol.config import BrokerConfig
@@ -35,7 +37,7 @@ from kemu.protocol.messages.data import (
     Metadata,
     PartitionMetadata,
     Produce,
-    ProducedBatch,
+    ProduceBatch,
     TopicMetadata,
 )
 from kemu.protocol.messages.group import FindCoordinator
@@ -52,13 +54,17 @@ class Broker(Machine):
         self.config = config
         self.partitions: dict[tuple[str, int], HostedPartition] = {}
         self.injections = Injections(self)
-        self._fetches = Fetches(self)
+        self._answers = ClusterAnswers(self, self.injections)
+        self._fetches = ConsumerFetches(self, self.partitions, self.absent)
+        self._calls = ProduceCalls(self)
+        self._requests = ProduceRequests(
+            self._calls, self.injections, self.partitions, fault=self._fault, append=self._queue
+        )
         self._appends: dict[int, HostedPartition] = {}
         """Token of an append on its way -> its partition."""
         self._last_token = 0
         self._on_disk: dict[str, tuple[Record, ...]] = {}
         """Logs found at the start, until their partition is hosted again."""
-        self._answers = ClusterAnswers(self, self.injections)
 
     def handle(self, event: Event) -> None:
         """Requests, the disk's answers, and what the cluster tells."""
@@ -69,7 +75,7 @@ class Broker(Machine):
                 self._produce(event)
             case Appended(token=token, error=error):
                 self._appended(self._appends.pop(token), error)
-            case TimerFired(key=("fetch", number)):
+            case TimerFired(key=(BrokerTimer.FETCH, number)):
                 self._fetches.time_is_over(int(number))
             case Received(message=Metadata()):
                 self._answers.metadata(event)
@@ -86,7 +92,7 @@ class Broker(Machine):
             case Loaded(log=log, records=records):
                 self._on_disk[log] = records
             case Told(command=Start()) | LinkDown():
-                pass  # A client that is gone: its parked fetches run out by themselves, as in Kafka's purgatory.
+                pass  # A client that is gone: its delayed fetches run out by themselves, as in Kafka's purgatory.
             case _:
                 raise AssertionError(f"{self.name}: {event}")
 
@@ -117,35 +123,22 @@ class Broker(Machine):
     # --- produce -----------------------------------------------------------------------------------------------
 
     def _produce(self, event: Received) -> None:
-        request: Produce = event.message
-        refused = self.injections.take("Produce", event.peer)
-        if refused is None and request.acks not in (-1, 0, 1):
-            refused = ErrorCode.INVALID_REQUIRED_ACKS
-        call = ProduceCall(caller_of(event) if request.acks != 0 else None, len(request.batches))
-        if not request.batches:
-            self._answer(call)
-        touched: dict[tuple[str, int], HostedPartition] = {}
-        for index, batch in enumerate(request.batches):
-            at = (batch.topic, batch.partition)
-            hosted = self.partitions.get(at)
-            if refused is not None or hosted is None:
-                error = refused or self.absent(*at)
-            else:
-                error = fault_of(batch)
-            if error is not ErrorCode.NONE:
-                self._decide(call, index, produced(batch, error))
-                continue
-            assert hosted is not None
-            hosted.queue.append(QueuedBatch(batch, call, index))
-            touched[at] = hosted
-        for hosted in touched.values():
+        _, touched = self._requests.asked(event)
+        for hosted in touched:
             self._append_next(hosted)
+
+    def _fault(self, batch: ProduceBatch, hosted: HostedPartition | None, acks: int) -> ErrorCode:
+        return self.absent(batch.topic, batch.partition) if hosted is None else fault_of(batch)
+
+    def _queue(self, hosted: HostedPartition, batch: ProduceBatch, call: ProduceCall, row: int, acks: int) -> bool:
+        hosted.queue.append(QueuedBatch(batch, call, row))
+        return True
 
     def _append_next(self, hosted: HostedPartition) -> None:
         if hosted.appending or not hosted.queue:
             return
         for queued, row in hosted.next_append(self.now_us // 1000):
-            self._decide(queued.call, queued.row, row)
+            self._calls.decide(queued.call, queued.row, row)
         if hosted.appending:
             self._last_token += 1
             self._appends[self._last_token] = hosted
@@ -162,18 +155,10 @@ class Broker(Machine):
                 row = produced(batch, error, base_offset, time_ms)
             else:
                 row = produced(batch, error)
-            self._decide(call, index, row)
+            self._calls.decide(call, index, row)
         if error is ErrorCode.NONE and hosted.waiters:
             self._fetches.grown(hosted)
         self._append_next(hosted)
-
-    def _decide(self, call: ProduceCall, index: int, row: ProducedBatch) -> None:
-        if call.answer(index, row):
-            self._answer(call)
-
-    def _answer(self, call: ProduceCall) -> None:
-        if call.caller is not None:
-            self.reply(call.caller, call.reply())
 
     # --- fetch -------------------------------------------------------------------------------------------------
 

@@ -5,19 +5,23 @@ nothing (KAFKA-8400). As consumers' fetches they are held back until there is so
 log's end. Source: Kafka 2.8's ``ReplicaManager.fetchMessages``, ``Partition.updateFollowerFetchState``.
 """
 
-from kemu.actors.broker.desk import US_PER_MS, ReplicaDesk
+from collections.abc import Callable
+
+from kemu.actors.broker.delayed_fetches import DelayedFetch, DelayedFetches
+from kemu.actors.broker.high_watermarks import HighWatermarks
 from kemu.actors.broker.isr_store import IsrStore
-from kemu.actors.broker.partition import ParkedFetch
 from kemu.actors.broker.replica import Replica
-from kemu.actors.machine import Caller, Received, caller_of
+from kemu.actors.broker.replica_manager import ReplicaManager
+from kemu.actors.broker.timers import BrokerTimer
+from kemu.actors.machine import Caller, Machine, Received, caller_of
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import Fetch, FetchedPartition, FetchPartition, FetchReply, ReplicaBatch
+from kemu.protocol.names import ActorName
 
 _NONE = ErrorCode.NONE
-TIMER = "follower-fetch"
 
 
-class FollowerFetch(ParkedFetch):
+class FollowerFetch(DelayedFetch):
     """A follower's fetch. ``replicas``: what its rows read, as long as that is known to be led here; else None."""
 
     __slots__ = ("broker", "replicas")
@@ -33,23 +37,33 @@ class FollowerFetch(ParkedFetch):
 class FollowerFetches:
     """See the module. In a cluster at rest nearly all rows are without news, so these take the short way."""
 
-    def __init__(self, desk: ReplicaDesk, isr_store: IsrStore) -> None:
-        self._desk = desk
+    def __init__(
+        self,
+        machine: Machine,
+        manager: ReplicaManager,
+        watermarks: HighWatermarks,
+        isr_store: IsrStore,
+        absent: Callable[[str, int], ErrorCode],
+    ) -> None:
+        self._machine = machine
+        self._manager = manager
+        self._watermarks = watermarks
         self._isr_store = isr_store
-        self._parked: dict[int, FollowerFetch] = {}
-        self._last_number = 0
+        self._absent = absent
+        self._delayed: DelayedFetches[FollowerFetch] = DelayedFetches(machine, BrokerTimer.FOLLOWER_FETCH, self._answer)
 
     def asked(self, event: Received) -> None:
-        """Take note of what the follower has; answer, or park until there is more."""
+        """Take note of what the follower has; answer, or hold back until there is more."""
         request: Fetch = event.message
-        broker, partitions = request.replica_id, self._desk.partitions
-        self._last_number = number = self._last_number + 1
-        fetch = FollowerFetch(number, caller_of(event), request.max_bytes, request.partitions, broker)
+        broker, led = request.replica_id, self._manager.led
+        fetch = FollowerFetch(
+            self._delayed.next_number(), caller_of(event), request.max_bytes, request.partitions, broker
+        )
         served: list[tuple[Replica, FetchPartition]] = []
         failed = False
         available = 0
         for index, row in enumerate(request.partitions):
-            replica = partitions.get((row.topic, row.partition))
+            replica = led.get((row.topic, row.partition))
             if replica is not None and replica.is_copied_whole(row, broker):
                 fetch.replicas.append(replica)
                 served.append((replica, row))
@@ -59,7 +73,7 @@ class FollowerFetches:
                 failed = True
                 fetch.replicas.append(None)
                 fetch.available[index] = 0
-                if replica is not None and self._desk.rules.failed_fetches_count and broker in replica.followers:
+                if replica is not None and self._manager.rules.failed_fetches_count and broker in replica.followers:
                     served.append((replica, row))
                 continue
             there = replica.bytes_to_copy(row)
@@ -73,37 +87,34 @@ class FollowerFetches:
             self._answer(fetch)
         else:
             fetch.missing = request.min_bytes - available
-            self._park(fetch, request.max_wait_ms)
+            watched = [replica.follower_waiters for replica, _ in served]
+            self._delayed.hold(fetch, watched, request.max_wait_ms)
         self._take_positions(served, broker)
 
     def grown(self, replica: Replica) -> None:
         """Records were appended: answer the followers that have enough now."""
-        ready: list[FollowerFetch] = []
-        for number, index in replica.follower_waiters.items():
-            fetch = self._parked[number]
-            there = replica.bytes_to_copy(fetch.rows[index])
-            fetch.missing -= there - fetch.available.get(index, 0)
-            fetch.available[index] = there
-            if fetch.missing <= 0:
-                ready.append(fetch)
-        for fetch in ready:
-            self._unpark(fetch)
-            self._answer(fetch)
+        self._delayed.grown(replica.follower_waiters, replica.bytes_to_copy)
 
     def time_is_over(self, number: int) -> None:
         """Answer with what there is."""
-        fetch = self._parked[number]
-        self._unpark(fetch)
+        fetch = self._delayed.time_is_over(number)
+        self._machine.stop_timer((BrokerTimer.FOLLOWER_FETCH, str(number)))
         self._answer(fetch)
 
-    def unpark_all(self, replica: Replica) -> list[FollowerFetch]:
-        """Whoever waits for this partition waits no more, and is to be answered (``answer_now``)."""
-        ended = [self._parked[number] for number in replica.follower_waiters]
-        for fetch in ended:
-            self._unpark(fetch)
-        return ended
+    def link_down(self, peer: ActorName) -> None:
+        """A connection broke: what we told the follower there may have been lost."""
+        manager = self._manager
+        broker = next((broker for broker, host in manager.live_brokers.items() if host == peer), -1)
+        for replica in manager.led.values():
+            follower = replica.followers.get(broker)
+            if follower is not None:
+                follower.told_watermark = -1
 
-    def answer_now(self, fetch: FollowerFetch) -> None:
+    def give_up(self, replica: Replica) -> list[FollowerFetch]:
+        """Whoever waits for this partition waits no more, and is to be answered (``answer_all``)."""
+        return self._delayed.give_up(replica.follower_waiters)
+
+    def answer_all(self, fetch: FollowerFetch) -> None:
         """Answer a fetch whose partition went away: every row as it is now."""
         fetch.replicas = [None] * len(fetch.rows)
         self._answer(fetch)
@@ -112,32 +123,16 @@ class FollowerFetches:
 
     def _take_positions(self, served: list[tuple[Replica, FetchPartition]], broker: int) -> None:
         """A follower has everything below its offsets: it may join ISRs, high watermarks may rise."""
-        desk, now_us = self._desk, self._desk.now_us
+        manager, now_us = self._manager, self._machine.now_us
         for replica, row in served:
             end = replica.log.end_offset
             replica.followers[broker].fetched(row.fetch_offset, end, replica.leader_epoch, now_us)
             if broker not in replica.in_sync.members:
-                isr = replica.expanded(broker, broker in desk.live_brokers, desk.rules)
+                isr = replica.expanded(broker, broker in manager.live_brokers, manager.rules)
                 if isr is not None:
                     self._isr_store.propose(replica, isr, "expand")
             if replica.log.high_watermark < end:
-                desk.advance(replica)
-
-    def _park(self, fetch: FollowerFetch, max_wait_ms: int) -> None:
-        number = fetch.number
-        self._parked[number] = fetch
-        for index, replica in enumerate(fetch.replicas):
-            assert replica is not None, "a fetch with an error is answered at once"
-            replica.follower_waiters[number] = index
-        self._desk.start_timer((TIMER, str(number)), max_wait_ms * US_PER_MS)
-
-    def _unpark(self, fetch: FollowerFetch) -> None:
-        number = fetch.number
-        del self._parked[number]
-        self._desk.stop_timer((TIMER, str(number)))
-        for replica in fetch.replicas:
-            if replica is not None:
-                replica.follower_waiters.pop(number, None)
+                self._watermarks.advance(replica)
 
     def _answer(self, fetch: FollowerFetch) -> None:
         """Reply about the partitions with news: records, an error, or another high watermark than last told."""
@@ -147,7 +142,7 @@ class FollowerFetches:
         for row, replica in zip(fetch.rows, fetch.replicas, strict=True):
             if replica is not None and replica.has_no_news(row, broker):
                 continue
-            replica = self._desk.partitions.get((row.topic, row.partition))
+            replica = self._manager.led.get((row.topic, row.partition))
             error = self._error(replica, row, broker)
             if replica is None or error is not _NONE:
                 rows.append(_refused(row, error))
@@ -171,12 +166,12 @@ class FollowerFetches:
                     replica_batches=batches,
                 )
             )
-        self._desk.reply(fetch.caller, FetchReply(partitions=tuple(rows)))
+        self._machine.reply(fetch.caller, FetchReply(partitions=tuple(rows)))
 
     def _error(self, replica: Replica | None, row: FetchPartition, broker: int) -> ErrorCode:
         if replica is None:
-            return self._desk.absent(row.topic, row.partition)
-        if self._desk.rules.fences_fetches:
+            return self._absent(row.topic, row.partition)
+        if self._manager.rules.fences_fetches:
             error = replica.epoch_error(row.current_leader_epoch)
             if error is not _NONE:
                 return error

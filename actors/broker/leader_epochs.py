@@ -10,6 +10,8 @@ from bisect import bisect_left, bisect_right
 from enum import Enum
 from typing import NamedTuple
 
+from kemu.protocol.errors import ErrorCode
+
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1
 
@@ -129,3 +131,13 @@ def cut_for(
     if found.epoch == epoch:
         return Cut(min(found.end_offset, end_offset, log_end_offset), True, "leader-epoch")
     return Cut(min(found.end_offset, log_end_offset), False, "leader-epoch")
+
+
+def leader_epoch_error(believed: int, epoch: int) -> ErrorCode:
+    """What is wrong with the leader epoch that somebody believes in (-1 = does not say), at a leader of this epoch.
+
+    Source: KIP-320.
+    """
+    if believed in (-1, epoch):
+        return ErrorCode.NONE
+    return ErrorCode.FENCED_LEADER_EPOCH if believed < epoch else ErrorCode.UNKNOWN_LEADER_EPOCH

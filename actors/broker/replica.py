@@ -1,21 +1,24 @@
 """One replica on its broker: its role under the leader epoch it knows, its log, and as leader its followers.
 
 Holds no timers and says nothing: methods change the state and return what came of it; the broker's parts do the rest.
-Parked fetches (``waiters``) see it as they see ``HostedPartition``. Source: Kafka 2.8's ``Partition``.
+Delayed fetches (``waiters``) see it as they see ``HostedPartition``. Source: Kafka 2.8's ``Partition``.
 """
 
 from bisect import insort
 from enum import Enum
 from typing import NamedTuple
 
+from kemu.actors.broker.delayed_fetches import Waiters
 from kemu.actors.broker.isr import NEVER_US, Follower, InSync, fallen_behind, may_join, watermark_for
-from kemu.actors.broker.partition import ProduceCall, Waiter, log_name
+from kemu.actors.broker.leader_epochs import leader_epoch_error
+from kemu.actors.broker.partition_log import log_name
+from kemu.actors.broker.produce_calls import ProduceCall, produced
 from kemu.actors.broker.replica_log import JOURNALS, ReplicaLog
 from kemu.actors.broker.rules import ReplicaRules
 from kemu.actors.machine import Record
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import LeaderAndIsrPartition
-from kemu.protocol.messages.data import FetchPartition, ProduceBatch, ReplicaBatch
+from kemu.protocol.messages.data import FetchPartition, ProduceBatch, ProducedBatch, ReplicaBatch
 from kemu.protocol.names import TopicPartition
 
 
@@ -40,6 +43,12 @@ class Ack(NamedTuple):
     batch: ProduceBatch
     base_offset: int
     append_time_ms: int
+
+    def outcome(self, error: ErrorCode) -> ProducedBatch:
+        """The answer's row when the wait ends so."""
+        if error is not ErrorCode.NONE:
+            return produced(self.batch, error)
+        return produced(self.batch, error, self.base_offset, self.append_time_ms)
 
 
 class Replica:
@@ -96,9 +105,9 @@ class Replica:
         """Appended with acks=all, by the offset that the high watermark must reach."""
         self.durable_acks: list[Ack] = []
         """Appended with acks=1, by the offset that must be on the disk."""
-        self.waiters: dict[int, Waiter] = {}
-        self.follower_waiters: dict[int, int] = {}
-        """Number of a follower's parked fetch -> which of its rows is about this partition."""
+        self.waiters: Waiters = {}
+        """Consumers' fetches that are held back."""
+        self.follower_waiters: Waiters = {}
         self.led_since = -1
         """The leader epoch since which we lead without a break."""
         self.writes: dict[int, int] = {}
@@ -165,11 +174,7 @@ class Replica:
 
     def epoch_error(self, current_leader_epoch: int) -> ErrorCode:
         """What is wrong with the leader epoch that somebody believes in (-1 = does not say). Source: KIP-320."""
-        if current_leader_epoch in (-1, self.leader_epoch):
-            return ErrorCode.NONE
-        if current_leader_epoch < self.leader_epoch:
-            return ErrorCode.FENCED_LEADER_EPOCH
-        return ErrorCode.UNKNOWN_LEADER_EPOCH
+        return leader_epoch_error(current_leader_epoch, self.leader_epoch)
 
     @property
     def may_be_behind(self) -> bool:

@@ -20,7 +20,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
 from kemu.actors.broker.leader_epochs import LeaderEpochs
-from kemu.actors.broker.log import LoggedBatch, PartitionLog, from_record, to_record
+from kemu.actors.broker.partition_log import LoggedBatch, PartitionLog, from_record, to_record
 from kemu.actors.machine import Record
 from kemu.protocol.messages.data import ReplicaBatch
 

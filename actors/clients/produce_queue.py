@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from kemu.actors.broker.log import sequence_after
+from kemu.actors.broker.partition_log import sequence_after
 
 LAST_EPOCH = (1 << 15) - 1
 

@@ -6,8 +6,8 @@ ZooKeeper era did; and stop brokers cleanly), and the roles that plans name: "co
 "partition leader of t-0".
 """
 
-from kemu.actors.broker.broker import ReplicatedBroker
-from kemu.actors.broker.desk import TopicSettings
+from kemu.actors.broker.replica_manager import TopicSettings
+from kemu.actors.broker.replicated import ReplicatedBroker
 from kemu.actors.controller.controller import Controller
 from kemu.actors.coordinator.on_broker_log import ReplicatedCoordinator
 from kemu.actors.store.store import Store

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kemu.actors.broker.arranged import Broker
-from kemu.actors.broker.log import from_record
+from kemu.actors.broker.partition_log import from_record
 from kemu.actors.clients.producer import Producer
 from kemu.protocol.commands import Close, ClusterView, HostPartition, SetRate
 from kemu.protocol.config import BrokerConfig, ProducerConfig

@@ -25,8 +25,8 @@ MUTATIONS = [
         ("slow-follower:1",),
     ),
     Mutation(
-        "actors/broker/control.py",
-        "elif desk.rules.checks_controller_epoch and request.controller_epoch < desk.controller_epoch:",
+        "actors/broker/control_requests.py",
+        "elif manager.rules.checks_controller_epoch and request.controller_epoch < self.controller_epoch:",
         "elif False:",
         "leadership",  # a deposed controller is obeyed
         ("two_controllers.toml:3",),
@@ -46,7 +46,7 @@ MUTATIONS = [
         ("slow-follower:1",),
     ),
     Mutation(
-        "actors/broker/view.py",
+        "actors/broker/metadata_cache.py",
         "                rows[number] = _row(state, alive)",
         "                rows.setdefault(number, _row(state, alive))",
         "agreement",  # metadata caches keep what they heard first

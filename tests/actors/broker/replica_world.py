@@ -6,9 +6,9 @@ Every message goes through the codec. The metadata store is the test, too: ISR w
 from collections import deque
 from typing import Any
 
-from kemu.actors.broker.broker import ReplicatedBroker
-from kemu.actors.broker.desk import TopicSettings
 from kemu.actors.broker.replica import Replica
+from kemu.actors.broker.replica_manager import TopicSettings
+from kemu.actors.broker.replicated import ReplicatedBroker
 from kemu.actors.broker.rules import TODAY, ReplicaRules
 from kemu.actors.machine import (
     Append,
@@ -120,7 +120,7 @@ class Bench:
             self.step(other, LinkDown(name))
 
     def replica(self, name: str) -> Replica:
-        return self.brokers[name].replicas[AT]
+        return self.brokers[name].manager.replicas[AT]
 
     # --- the controller ----------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kemu.actors.broker.arranged import Broker
-from kemu.actors.broker.log import LoggedBatch, from_record, to_record
+from kemu.actors.broker.partition_log import LoggedBatch, from_record, to_record
 from kemu.actors.machine import (
     Append,
     Appended,

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kemu.actors.broker.log import (
+from kemu.actors.broker.partition_log import (
     APPEND,
     KEPT_BATCHES,
     LoggedBatch,
     PartitionLog,
-    Verdict,
+    SequenceCheck,
     from_record,
     sequence_after,
     to_record,
@@ -118,7 +118,7 @@ def test_a_log_rebuilt_from_its_records_answers_as_before():
 
     assert (log.start_offset, log.end_offset) == (40, 49)
     assert log.offset_at(11) == (12, 45)
-    assert log.check(9, 0, 3, 4) == Verdict(ErrorCode.NONE, 45, 12)
+    assert log.check(9, 0, 3, 4) == SequenceCheck(ErrorCode.NONE, 45, 12)
     assert log.check(9, 0, 7, 1) == APPEND
     assert PartitionLog.rebuilt([]).end_offset == 0
 
@@ -140,7 +140,7 @@ def test_one_of_the_last_five_batches_is_recognised_with_its_offset():
 
     assert log.check(7, 0, batches[0].sequence, 10).error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     for batch in batches[1:]:
-        assert log.check(7, 0, batch.sequence, 10) == Verdict(ErrorCode.NONE, batch.base_offset, 100)
+        assert log.check(7, 0, batch.sequence, 10) == SequenceCheck(ErrorCode.NONE, batch.base_offset, 100)
 
 
 @pytest.mark.parametrize(("sequence", "records"), [(11, 5), (0, 9), (3, 7), (4, 6)])
@@ -182,6 +182,6 @@ def test_truncation_forgets_what_the_log_lost_and_keeps_the_rest():
 
     log.truncate(15)
 
-    assert log.check(7, 0, 0, 10) == Verdict(ErrorCode.NONE, first.base_offset, 100)
+    assert log.check(7, 0, 0, 10) == SequenceCheck(ErrorCode.NONE, first.base_offset, 100)
     assert log.check(7, 0, 10, 10) == APPEND
     assert log.check(8, 0, 3, 1) == APPEND  # KIP-360: an unknown producer may start anywhere

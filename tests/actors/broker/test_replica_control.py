@@ -46,7 +46,7 @@ def test_a_broker_that_is_no_replica_does_nothing():
     reply = bench.tell_state("b1", leader=0, leader_epoch=3, replicas=(0, 2))
 
     assert [row.error_code for row in reply.partition_errors] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-    assert AT not in bench.brokers["b1"].replicas
+    assert AT not in bench.brokers["b1"].manager.replicas
 
 
 def test_a_follower_of_a_leader_it_does_not_see_alive_keeps_its_role():
@@ -111,7 +111,7 @@ def _command(bench: Bench, api: str, *, controller_epoch: int = 1, broker_epoch:
 
 def _obeyed(bench: Bench, api: str) -> bool:
     role = {"LeaderAndIsr": Role.FOLLOWER, "StopReplica": Role.IDLE}.get(api, Role.LEADER)
-    sees_one = sorted(bench.brokers["b0"].live_brokers) == [0]
+    sees_one = sorted(bench.brokers["b0"].manager.live_brokers) == [0]
     return bench.replica("b0").role is role and sees_one is (api == "UpdateMetadata")
 
 
@@ -137,7 +137,7 @@ def test_stop_replica_by_leader_epoch(epoch, error, delete):
 
     assert row.error_code is error
     stopped = error is ErrorCode.NONE
-    assert (AT in bench.brokers["b1"].replicas) is not (stopped and delete)
+    assert (AT in bench.brokers["b1"].manager.replicas) is not (stopped and delete)
     assert bench.brokers["b1"].fetchers.is_copied(AT) is not stopped
 
 

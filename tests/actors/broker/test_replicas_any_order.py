@@ -95,7 +95,7 @@ class Replication(RuleBasedStateMachine):
     # --- what must hold ----------------------------------------------------------------------------------------
 
     def epochs_of(self, name: str) -> list[int]:
-        replica = self.bench.brokers[name].replicas.get(AT)
+        replica = self.bench.brokers[name].manager.replicas.get(AT)
         if replica is None:
             return []
         return [one.leader_epoch for one in replica.log.copy_from(0, 1 << 30, 1) for _ in range(one.count)]
@@ -120,7 +120,8 @@ class Replication(RuleBasedStateMachine):
     @invariant()
     def an_epoch_has_one_leader_and_no_watermark_is_above_its_log(self) -> None:
         """I1."""
-        replicas = [broker.replicas[AT] for broker in self.bench.brokers.values() if AT in broker.replicas]
+        managers = [broker.manager for broker in self.bench.brokers.values()]
+        replicas = [manager.replicas[AT] for manager in managers if AT in manager.replicas]
         leaders = [replica.leader_epoch for replica in replicas if replica.role is Role.LEADER]
         assert len(set(leaders)) == len(leaders)
         for replica in replicas:

@@ -1,4 +1,4 @@
-"""A partition a broker leads: its log, the batches that wait for the disk, and who waits for records.
+"""A partition on a broker without replication: its log, the batches that wait for the disk, and who waits for records.
 
 One append per partition is on its way to the disk at a time; batches that arrive meanwhile queue and go together with
 the next one. So offsets are given in the order of arrival, a failed append leaves no gap, and a producer's batch is
@@ -7,36 +7,13 @@ always checked against what is durable.
 
 from typing import NamedTuple
 
-from kemu.actors.broker.log import LoggedBatch, PartitionLog, to_record
-from kemu.actors.machine import Caller
+from kemu.actors.broker.delayed_fetches import Waiters
+from kemu.actors.broker.leader_epochs import leader_epoch_error
+from kemu.actors.broker.partition_log import LoggedBatch, PartitionLog, log_name, to_record
+from kemu.actors.broker.produce_calls import ProduceCall, produced
+from kemu.actors.machine import Record
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.data import FetchPartition, ProduceBatch, ProducedBatch, ProduceReply
-
-
-class ProduceCall:
-    """A Produce request whose batches are being appended; answered when the last of them is decided."""
-
-    __slots__ = ("caller", "left", "number", "rows")
-
-    def __init__(self, caller: Caller | None, batches: int) -> None:
-        self.number = 0
-        """Of a call that may time out (with replication)."""
-        self.caller = caller
-        """None with acks 0: nobody waits."""
-        self.rows: list[ProducedBatch | None] = [None] * batches
-        self.left = batches
-
-    def answer(self, index: int, row: ProducedBatch) -> bool:
-        """Decide one batch; whether the request can be answered now."""
-        assert self.rows[index] is None, f"batch {index} is decided twice"
-        self.rows[index] = row
-        self.left -= 1
-        return self.left == 0
-
-    def reply(self) -> ProduceReply:
-        """The rows in the order of the request."""
-        assert self.left == 0
-        return ProduceReply(batches=tuple(row for row in self.rows if row is not None))
+from kemu.protocol.messages.data import FetchPartition, ProduceBatch, ProducedBatch
 
 
 class QueuedBatch(NamedTuple):
@@ -44,28 +21,6 @@ class QueuedBatch(NamedTuple):
 
     batch: ProduceBatch
     call: ProduceCall
-    row: int
-
-
-class ParkedFetch:
-    """A Fetch that waits for ``missing`` more bytes, or for its time to be over."""
-
-    __slots__ = ("available", "caller", "max_bytes", "missing", "number", "rows")
-
-    def __init__(self, number: int, caller: Caller, max_bytes: int, rows: tuple[FetchPartition, ...]) -> None:
-        self.number = number
-        self.caller = caller
-        self.max_bytes = max_bytes
-        self.rows = rows
-        self.missing = 0
-        self.available: dict[int, int] = {}
-        """Index into ``rows`` -> bytes this partition has for the answer; only those that have some."""
-
-
-class Waiter(NamedTuple):
-    """A parked fetch and which of its rows is about this partition."""
-
-    fetch: ParkedFetch
     row: int
 
 
@@ -84,8 +39,7 @@ class HostedPartition:
         self.queue: list[QueuedBatch] = []
         self.appending: list[tuple[LoggedBatch, QueuedBatch]] = []
         """What the append on its way holds; empty when there is none."""
-        self.waiters: dict[int, Waiter] = {}
-        """Number of a parked fetch -> the fetch."""
+        self.waiters: Waiters = {}
 
     @property
     def may_be_behind(self) -> bool:
@@ -94,11 +48,7 @@ class HostedPartition:
 
     def epoch_error(self, current_leader_epoch: int) -> ErrorCode:
         """What is wrong with the leader epoch a client believes in (-1 = it does not say). Source: KIP-320."""
-        if current_leader_epoch in (-1, self.leader_epoch):
-            return ErrorCode.NONE
-        if current_leader_epoch < self.leader_epoch:
-            return ErrorCode.FENCED_LEADER_EPOCH
-        return ErrorCode.UNKNOWN_LEADER_EPOCH
+        return leader_epoch_error(current_leader_epoch, self.leader_epoch)
 
     def available_bytes(self, row: FetchPartition) -> int:
         """How many bytes there are for a fetch of this partition."""
@@ -135,31 +85,6 @@ class HostedPartition:
         self.queue = later
         return decided
 
-    def records(self) -> tuple[tuple[bytes, bytes | None], ...]:
+    def records(self) -> tuple[Record, ...]:
         """The disk records of what is being appended."""
         return tuple(to_record(logged) for logged, _ in self.appending)
-
-
-def produced(batch: ProduceBatch, error: ErrorCode, base_offset: int = -1, append_time_ms: int = -1) -> ProducedBatch:
-    """The answer's row about a batch."""
-    return ProducedBatch(
-        topic=batch.topic,
-        partition=batch.partition,
-        error=error,
-        base_offset=base_offset,
-        append_time_ms=append_time_ms,
-    )
-
-
-def fault_of(batch: ProduceBatch) -> ErrorCode:
-    """What makes a batch unacceptable whoever leads the partition; NONE for a good one."""
-    if not 0 < batch.count < 1 << 31:
-        return ErrorCode.INVALID_REQUEST
-    if batch.producer_id >= 0 and not (0 <= batch.sequence < 1 << 31 and 0 <= batch.producer_epoch < 1 << 15):
-        return ErrorCode.INVALID_REQUEST
-    return ErrorCode.NONE
-
-
-def log_name(topic: str, partition: int) -> str:
-    """Kafka's name of a partition's log directory."""
-    return f"{topic}-{partition}"

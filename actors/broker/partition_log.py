@@ -25,6 +25,11 @@ _LAYOUT = struct.Struct(">qiqiqhi")
 _LAST_SEQUENCE = (1 << 31) - 1
 
 
+def log_name(topic: str, partition: int) -> str:
+    """Kafka's name of a partition's log directory."""
+    return f"{topic}-{partition}"
+
+
 class LoggedBatch(NamedTuple):
     """One append as it is on disk. Producer id -1: not idempotent, then epoch and sequence are -1 too."""
 
@@ -54,7 +59,7 @@ def sequence_after(sequence: int, count: int) -> int:
     return (sequence + count) & _LAST_SEQUENCE
 
 
-class Verdict(NamedTuple):
+class SequenceCheck(NamedTuple):
     """May a producer's batch be appended? NONE and offset -1: yes. NONE and an offset: it is there already."""
 
     error: ErrorCode
@@ -62,7 +67,7 @@ class Verdict(NamedTuple):
     append_time_ms: int = -1
 
 
-APPEND = Verdict(ErrorCode.NONE)
+APPEND = SequenceCheck(ErrorCode.NONE)
 
 
 class _ProducerState:
@@ -184,7 +189,7 @@ class PartitionLog:
 
     # --- idempotent producers ----------------------------------------------------------------------------------
 
-    def check(self, producer_id: int, producer_epoch: int, sequence: int, count: int) -> Verdict:
+    def check(self, producer_id: int, producer_epoch: int, sequence: int, count: int) -> SequenceCheck:
         """Whether this batch of an idempotent producer is next, known already, or out of order.
 
         Source: Kafka's ``ProducerStateEntry`` and ``ProducerAppendInfo``: one of the last five batches, with equal
@@ -196,15 +201,15 @@ class PartitionLog:
             return APPEND
         if producer_epoch != state.epoch:
             if producer_epoch < state.epoch:
-                return Verdict(ErrorCode.INVALID_PRODUCER_EPOCH)
-            return APPEND if sequence == 0 else Verdict(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+                return SequenceCheck(ErrorCode.INVALID_PRODUCER_EPOCH)
+            return APPEND if sequence == 0 else SequenceCheck(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         last = state.batches[-1]
         if sequence == sequence_after(last.sequence, last.records):
             return APPEND
         for batch in state.batches:
             if batch.sequence == sequence and batch.records == count:
-                return Verdict(ErrorCode.NONE, batch.base_offset, batch.append_time_ms)
-        return Verdict(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+                return SequenceCheck(ErrorCode.NONE, batch.base_offset, batch.append_time_ms)
+        return SequenceCheck(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 
     def _remember(self, batch: LoggedBatch) -> None:
         state = self._producers.get(batch.producer_id)

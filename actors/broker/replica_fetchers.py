@@ -12,11 +12,13 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
-from kemu.actors.broker.desk import US_PER_MS, ReplicaDesk
 from kemu.actors.broker.leader_epochs import UNDEFINED_EPOCH, EpochEndOffset, Truncation, cut_for
 from kemu.actors.broker.replica import Replica, Role
 from kemu.actors.broker.replica_log import batch_entry
-from kemu.actors.machine import Record, TimerKey
+from kemu.actors.broker.replica_manager import US_PER_MS, ReplicaManager
+from kemu.actors.broker.timers import BrokerTimer
+from kemu.actors.client import Client
+from kemu.actors.machine import Machine, Record, TimerKey
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import EpochEnd, EpochQuestion, OffsetForLeaderEpoch, OffsetForLeaderEpochReply
 from kemu.protocol.messages.data import (
@@ -36,7 +38,6 @@ from kemu.protocol.notes.replication import RecordsReplicated
 
 _EPOCH_VERSION = 4
 _LIST_VERSION = 8
-TIMER = "fetcher"
 
 
 class Copying(Enum):
@@ -70,19 +71,23 @@ class Asked(NamedTuple):
     offset: int
 
 
-class Fetchers:
+class ReplicaFetchers:
     """The fetch loops of a broker, by the leader they copy from."""
 
-    def __init__(self, desk: ReplicaDesk) -> None:
-        self._desk = desk
-        self._loops: dict[int, Fetcher] = {}
+    def __init__(self, machine: Machine, client: Client, manager: ReplicaManager) -> None:
+        self._machine = machine
+        self._client = client
+        self._manager = manager
+        self._loops: dict[int, ReplicaFetcher] = {}
 
     def follow(self, replica: Replica, host: ActorName, *, truncates: bool) -> None:
         """Copy this partition from its leader, which is at that address."""
         self.forget(replica.at)
         loop = self._loops.get(replica.leader)
         if loop is None:
-            loop = self._loops[replica.leader] = Fetcher(self._desk, replica.leader, host)
+            loop = self._loops[replica.leader] = ReplicaFetcher(
+                self._machine, self._client, self._manager, replica.leader, host
+            )
         state = Copying.TRUNCATING if truncates else Copying.FETCHING
         followed = Followed(replica, state)
         loop.followed[followed.at] = followed
@@ -112,15 +117,17 @@ class Fetchers:
         self._loops[leader].run()
 
 
-class Fetcher:
+class ReplicaFetcher:
     """One fetch loop."""
 
-    def __init__(self, desk: ReplicaDesk, leader: int, host: ActorName) -> None:
-        self._desk = desk
+    def __init__(self, machine: Machine, client: Client, manager: ReplicaManager, leader: int, host: ActorName) -> None:
+        self._machine = machine
+        self._client = client
+        self._manager = manager
         self._leader = leader
         self._host = host
         self._busy = False
-        self._timer: TimerKey = (TIMER, str(leader))
+        self._timer: TimerKey = (BrokerTimer.FETCHER, str(leader))
         self._asked: dict[TopicPartition, Asked] = {}
         """Partition -> its part in the last fetch that had it."""
         self._writing: Followed | None = None
@@ -131,13 +138,12 @@ class Fetcher:
         """Send what is to be sent next, unless something is on its way or still being written."""
         if self._busy or not self.followed:
             return
-        desk = self._desk
-        if desk.flushes_each and self._is_writing():
+        if self._manager.flushes_each and self._is_writing():
             return  # its append's end will call again
-        now_us = desk.now_us
-        wait_us = desk.client.available_at(self._host) - now_us
+        now_us = self._machine.now_us
+        wait_us = self._client.available_at(self._host) - now_us
         if wait_us > 0:
-            desk.start_timer(self._timer, wait_us)
+            self._machine.start_timer(self._timer, wait_us)
             return
         state = Copying.FETCHING
         fetching = [each for each in self.followed.values() if each.state is state and each.not_before_us <= now_us]
@@ -152,7 +158,7 @@ class Fetcher:
             return
         if self._ask_range([each for each in ready if each.state is Copying.OUT_OF_RANGE]):
             return
-        if self._desk.flushes_each and self._is_writing():
+        if self._manager.flushes_each and self._is_writing():
             return
         sent = self._fetch([each for each in ready if each.state is Copying.FETCHING])
         if not sent or len(ready) < len(self.followed):
@@ -160,7 +166,7 @@ class Fetcher:
 
     def _is_writing(self) -> bool:
         """Whether something that we follow is still on its way to the disk."""
-        if not self._desk.writes:
+        if not self._manager.writes:
             return False
         last = self._writing
         if last is not None and last.replica.writes and self.followed.get(last.at) is last:
@@ -172,19 +178,19 @@ class Fetcher:
         return False
 
     def _wait(self) -> None:
-        due_us = min(each.not_before_us for each in self.followed.values() if each.not_before_us > self._desk.now_us)
-        self._desk.start_timer(self._timer, due_us - self._desk.now_us)
+        due_us = min(each.not_before_us for each in self.followed.values() if each.not_before_us > self._machine.now_us)
+        self._machine.start_timer(self._timer, due_us - self._machine.now_us)
 
     # --- truncation --------------------------------------------------------------------------------------------
 
     def _truncate(self, which: list[Followed]) -> bool:
         """Cut the logs of new followers, those that must ask after asking; whether a question is on its way."""
-        desk = self._desk
+        manager = self._manager
         asks = []
         for each in which:
             replica = each.replica
-            if desk.rules.truncation is Truncation.HIGH_WATERMARK or replica.log.epochs.latest == UNDEFINED_EPOCH:
-                desk.cut(replica, replica.log.high_watermark, "high-watermark")
+            if manager.rules.truncation is Truncation.HIGH_WATERMARK or replica.log.epochs.latest == UNDEFINED_EPOCH:
+                manager.cut(replica, replica.log.high_watermark, "high-watermark")
                 each.state = Copying.FETCHING
             else:
                 asks.append(Asked(each, replica.leader_epoch, -1))
@@ -200,13 +206,13 @@ class Fetcher:
             for ask in asks
         )
         by_partition = {ask.followed.at: ask for ask in asks}
-        self._send(OffsetForLeaderEpoch(replica_id=desk.node_id, questions=questions), _EPOCH_VERSION, by_partition)
+        self._send(OffsetForLeaderEpoch(replica_id=manager.node_id, questions=questions), _EPOCH_VERSION, by_partition)
         return True
 
     def _epochs_answered(self, reply: OffsetForLeaderEpochReply, asked: dict[TopicPartition, Asked]) -> None:
         for row in reply.answers:
             ask = asked[row.topic, row.partition]
-            each = self._current(ask, Copying.TRUNCATING, checked=self._desk.rules.checks_answer_epoch)
+            each = self._current(ask, Copying.TRUNCATING, checked=self._manager.rules.checks_answer_epoch)
             if each is None:
                 continue
             if row.error_code is not ErrorCode.NONE:
@@ -217,8 +223,8 @@ class Fetcher:
     def _cut(self, each: Followed, row: EpochEnd) -> None:
         log = each.replica.log
         answer = EpochEndOffset(row.leader_epoch, row.end_offset)
-        cut = cut_for(answer, log.epochs, log.end_offset, log.high_watermark, self._desk.rules.truncation)
-        self._desk.cut(each.replica, max(cut.end_offset, log.start_offset), cut.why)
+        cut = cut_for(answer, log.epochs, log.end_offset, log.high_watermark, self._manager.rules.truncation)
+        self._manager.cut(each.replica, max(cut.end_offset, log.start_offset), cut.why)
         if cut.done:
             each.state = Copying.FETCHING
 
@@ -238,7 +244,7 @@ class Fetcher:
             for timestamp in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
         )
         asked = {each.at: Asked(each, each.replica.leader_epoch, -1) for each in which}
-        self._send(ListOffsets(replica_id=self._desk.node_id, questions=questions), _LIST_VERSION, asked)
+        self._send(ListOffsets(replica_id=self._manager.node_id, questions=questions), _LIST_VERSION, asked)
         return True
 
     def _range_answered(self, reply: ListOffsetsReply, asked: dict[TopicPartition, Asked]) -> None:
@@ -254,7 +260,7 @@ class Fetcher:
                 continue
             # The leader's log is shorter than ours: an unclean election, or truncation by high watermark.
             assert earliest.offset <= each.replica.log.end_offset, "logs start at 0 here: nothing expires"
-            self._desk.cut(each.replica, latest.offset, "out-of-range")
+            self._manager.cut(each.replica, latest.offset, "out-of-range")
             each.state = Copying.FETCHING
 
     # --- fetching ----------------------------------------------------------------------------------------------
@@ -262,7 +268,7 @@ class Fetcher:
     def _fetch(self, which: list[Followed]) -> bool:
         if not which:
             return False
-        config = self._desk.replication
+        config = self._manager.replication
         rows: list[FetchPartition] = []
         for each in which:
             log, epoch, row, ask = each.replica.log, each.replica.leader_epoch, each.row, each.asked
@@ -278,7 +284,7 @@ class Fetcher:
                 )
             rows.append(row)
         request = Fetch(
-            replica_id=self._desk.node_id,
+            replica_id=self._manager.node_id,
             max_wait_ms=config.replica_fetch_wait_max_ms,
             min_bytes=config.replica_fetch_min_bytes,
             max_bytes=config.replica_fetch_response_max_bytes,
@@ -301,12 +307,12 @@ class Fetcher:
                 self._copy(each.replica, row)
 
     def _copy(self, replica: Replica, row: FetchedPartition) -> None:
-        desk, log = self._desk, replica.log
+        log = replica.log
         entries: list[Record] = []
         for batch in row.replica_batches:
             log.take(batch)
             entries += batch_entry(batch)
-            desk.note(
+            self._machine.note(
                 RecordsReplicated(
                     topic=replica.topic,
                     partition=replica.number,
@@ -316,18 +322,18 @@ class Fetcher:
                 )
             )
         if entries:
-            desk.write_journal(replica, tuple(entries))
+            self._manager.write_journal(replica, tuple(entries))
         # It may go down: a new leader starts with its own, which can be behind ours.
         log.high_watermark = max(log.start_offset, min(row.high_watermark, log.end_offset))
 
     # --- requests ----------------------------------------------------------------------------------------------
 
     def _current_epoch(self, replica: Replica) -> int:
-        return replica.leader_epoch if self._desk.rules.fences_fetches else -1
+        return replica.leader_epoch if self._manager.rules.fences_fetches else -1
 
     def _send(self, request: object, version: int, asked: dict[TopicPartition, Asked]) -> None:
         self._busy = True
-        self._desk.client.call(self._host, request, version, self._answered, self._unanswered, asked)
+        self._client.call(self._host, request, version, self._answered, self._unanswered, asked)
 
     def _answered(self, reply: object, asked: dict[TopicPartition, Asked]) -> None:
         self._busy = False
@@ -359,13 +365,13 @@ class Fetcher:
     def _failed(self, each: Followed, error: ErrorCode, ask: Asked) -> None:
         """A partition with an error waits; one that is fenced waits for a LeaderAndIsr, unless it came meanwhile."""
         replica = each.replica
-        same_epoch = replica.leader_epoch == ask.leader_epoch or not self._desk.rules.checks_answer_epoch
+        same_epoch = replica.leader_epoch == ask.leader_epoch or not self._manager.rules.checks_answer_epoch
         if error is ErrorCode.FENCED_LEADER_EPOCH and same_epoch:
             del self.followed[each.at]
         else:
             self._back_off([each])
 
     def _back_off(self, which: Iterable[Followed]) -> None:
-        until_us = self._desk.now_us + self._desk.replication.replica_fetch_backoff_ms * US_PER_MS
+        until_us = self._machine.now_us + self._manager.replication.replica_fetch_backoff_ms * US_PER_MS
         for each in which:
             each.not_before_us = until_us

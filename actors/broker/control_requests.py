@@ -7,14 +7,16 @@ registered a moment after the start) requests wait: nobody could tell those of a
 Source: Kafka 2.8's ``KafkaApis``, ``ReplicaManager``; KIP-380 (broker epoch), KIP-570 (leader epoch in StopReplica).
 """
 
-from typing import Protocol
-
-from kemu.actors.broker.desk import ReplicaDesk
-from kemu.actors.broker.follower import Fetchers
+from kemu.actors.broker.answers import ClusterAnswers
+from kemu.actors.broker.group_log import OffsetsHost
+from kemu.actors.broker.high_watermarks import HighWatermarks
+from kemu.actors.broker.leading import Leading
 from kemu.actors.broker.replica import Replica, Role
-from kemu.actors.broker.replica_log import DELETED_ENTRY, ReplicaLog, epoch_entry
+from kemu.actors.broker.replica_fetchers import ReplicaFetchers
+from kemu.actors.broker.replica_log import DELETED_ENTRY, epoch_entry
+from kemu.actors.broker.replica_manager import ReplicaManager
 from kemu.actors.broker.rules import StopEpoch
-from kemu.actors.machine import Caller, Received, caller_of
+from kemu.actors.machine import Caller, Machine, Received, caller_of
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
     EPOCH_DURING_DELETE,
@@ -41,65 +43,56 @@ from kemu.protocol.notes.replication import (
 _NONE = ErrorCode.NONE
 
 
-class Leadership(Protocol):
-    """The broker, as told about what it leads."""
-
-    def leads(self, replica: Replica) -> None:
-        """We lead this partition from now on, or go on under a new epoch."""
-        ...
-
-    def leads_no_more(self, replica: Replica, error: ErrorCode) -> None:
-        """Whoever waits at this partition is to be told so; called before the role changes."""
-        ...
-
-    def follows(self, replica: Replica) -> None:
-        """We follow from now on."""
-        ...
-
-    def gone(self, replica: Replica) -> None:
-        """The replica was stopped."""
-        ...
-
-    def cluster_changed(self, request: UpdateMetadata) -> None:
-        """What we know of the cluster changed."""
-        ...
-
-
 class StopCall:
     """A StopReplica that is answered when the logs it deletes are gone from the disk."""
 
-    __slots__ = ("caller", "left", "rows")
+    __slots__ = ("caller", "errors", "left")
 
-    def __init__(self, caller: Caller, rows: tuple[PartitionOutcome, ...], left: int) -> None:
+    def __init__(self, caller: Caller) -> None:
         self.caller = caller
-        self.rows = rows
-        self.left = left
+        self.errors: dict[TopicPartition, ErrorCode] = {}
+        self.left = 0
 
 
-class ReplicaControl:
+class ControlRequests:
     """See the module."""
 
-    def __init__(self, desk: ReplicaDesk, fetchers: Fetchers, leadership: Leadership) -> None:
-        self._desk = desk
+    def __init__(
+        self,
+        machine: Machine,
+        manager: ReplicaManager,
+        fetchers: ReplicaFetchers,
+        leading: Leading,
+        watermarks: HighWatermarks,
+        offsets: OffsetsHost,
+        answers: ClusterAnswers,
+    ) -> None:
+        self._machine = machine
+        self._manager = manager
         self._fetchers = fetchers
-        self._leadership = leadership
+        self._leading = leading
+        self._watermarks = watermarks
+        self._offsets = offsets
+        self._answers = answers
+        self.controller_id = -1
+        self.controller_epoch = 0
+        self.broker_epoch = -1
+        """Under which we are registered; -1 until we know."""
         self._held: list[Received] = []
         """Control requests that came before we knew our broker epoch."""
-        self._deleting: dict[int, StopCall] = {}
-        """Token of a deletion's journal entry -> whose answer waits for it."""
         self._taken = (-1, -1)
         """Controller and broker epoch of the last request that was obeyed."""
 
     def registered(self, broker_epoch: int) -> None:
         """We know our epoch: what waited for it is decided now."""
-        self._desk.broker_epoch = max(self._desk.broker_epoch, broker_epoch)
+        self.broker_epoch = max(self.broker_epoch, broker_epoch)
         held, self._held = self._held, []
         for event in held:
             self.asked(event)
 
     def asked(self, event: Received) -> None:
         """Decide a control request."""
-        if self._desk.broker_epoch < 0:
+        if self.broker_epoch < 0:
             self._held.append(event)
             return
         match event.message:
@@ -110,20 +103,20 @@ class ReplicaControl:
             case UpdateMetadata():
                 self._update(event, event.message)
             case _:
-                raise AssertionError(f"{self._desk.name}: not from a controller: {event}")
+                raise AssertionError(f"{self._machine.name}: not from a controller: {event}")
 
     # --- fences ------------------------------------------------------------------------------------------------
 
     def _refusal(self, request: LeaderAndIsr | StopReplica | UpdateMetadata) -> ErrorCode:
         """Why a whole request is refused; NONE adopts its controller epoch."""
-        desk = self._desk
+        manager = self._manager
         error = _NONE
-        if desk.rules.checks_broker_epoch and 0 <= request.broker_epoch < desk.broker_epoch:
+        if manager.rules.checks_broker_epoch and 0 <= request.broker_epoch < self.broker_epoch:
             error = ErrorCode.STALE_BROKER_EPOCH
-        elif desk.rules.checks_controller_epoch and request.controller_epoch < desk.controller_epoch:
+        elif manager.rules.checks_controller_epoch and request.controller_epoch < self.controller_epoch:
             error = ErrorCode.STALE_CONTROLLER_EPOCH
         if error is not _NONE:
-            desk.note(
+            self._machine.note(
                 ControlRequestRefused(
                     api=type(request).__name__,
                     error=error,
@@ -132,12 +125,12 @@ class ReplicaControl:
                 )
             )
         else:
-            desk.controller_epoch = max(desk.controller_epoch, request.controller_epoch)
-            desk.controller_id = request.controller_id
+            self.controller_epoch = max(self.controller_epoch, request.controller_epoch)
+            self.controller_id = request.controller_id
             epochs = (request.controller_epoch, request.broker_epoch)
             if epochs != self._taken:
                 self._taken = epochs
-                desk.note(
+                self._machine.note(
                     ControlRequestTaken(
                         api=type(request).__name__,
                         controller_epoch=request.controller_epoch,
@@ -151,60 +144,43 @@ class ReplicaControl:
     def _leader_and_isr(self, event: Received, request: LeaderAndIsr) -> None:
         error = self._refusal(request)
         if error is not _NONE:
-            self._desk.reply(event, LeaderAndIsrReply(error_code=error, partition_errors=()))
+            self._machine.reply(event, LeaderAndIsrReply(error_code=error, partition_errors=()))
             return
         rows = tuple(
             _outcome(state.topic_name, state.partition_index, self._take_part(state))
             for state in request.partition_states
         )
         self._fetchers.run()
-        self._desk.reply(event, LeaderAndIsrReply(error_code=_NONE, partition_errors=rows))
+        self._machine.reply(event, LeaderAndIsrReply(error_code=_NONE, partition_errors=rows))
 
     def _take_part(self, state: LeaderAndIsrPartition) -> ErrorCode:
         """Lead or follow one partition; why not. An epoch that is not higher is old news, or ours already."""
-        desk = self._desk
+        manager = self._manager
         at = (state.topic_name, state.partition_index)
-        replica = desk.replicas.get(at)
+        replica = manager.replicas.get(at)
         if replica is not None and replica.role is Role.OFFLINE:
             return ErrorCode.KAFKA_STORAGE_ERROR
         known = replica.leader_epoch if replica is not None else -1
-        if state.leader_epoch <= known and (desk.rules.checks_leader_epoch or state.leader_epoch == known):
+        if state.leader_epoch <= known and (manager.rules.checks_leader_epoch or state.leader_epoch == known):
             return ErrorCode.STALE_CONTROLLER_EPOCH
-        if desk.node_id not in state.replicas:
+        if manager.node_id not in state.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if replica is None:
-            replica = self._create(at)
-        if state.leader == desk.node_id:
+            replica = manager.create(at)
+        if state.leader == manager.node_id:
             self._lead(replica, state)
-        elif state.leader in desk.live_brokers:
+        elif state.leader in manager.live_brokers:
             self._follow(replica, state)
         # Else we keep our role: a follower of nobody is of no use, and the controller will tell when there is a leader.
         return _NONE
 
-    def _create(self, at: TopicPartition) -> Replica:
-        settings = self._desk.topic_settings.get(at[0])
-        min_in_sync = settings.min_in_sync if settings is not None else None
-        replica = self._desk.replicas[at] = Replica(
-            *at,
-            ReplicaLog(),
-            record_bytes=settings.record_bytes if settings is not None else 100,
-            min_in_sync=self._desk.replication.min_insync_replicas if min_in_sync is None else min_in_sync,
-        )
-        return replica
-
-    def adopt(self, at: TopicPartition, log: ReplicaLog) -> Replica:
-        """A log that was found on the disk; it has no role until the controller says so."""
-        replica = self._create(at)
-        replica.log = log
-        return replica
-
     def _lead(self, replica: Replica, state: LeaderAndIsrPartition) -> None:
-        desk = self._desk
+        manager = self._manager
         self._fetchers.forget(replica.at)
-        if replica.lead(state, desk.node_id, desk.now_us, desk.rules):
-            desk.write_journal(replica, (epoch_entry(state.leader_epoch, replica.log.end_offset),))
-        desk.partitions[replica.at] = replica
-        desk.note(
+        if replica.lead(state, manager.node_id, self._machine.now_us, manager.rules):
+            manager.write_journal(replica, (epoch_entry(state.leader_epoch, replica.log.end_offset),))
+        manager.led[replica.at] = replica
+        self._machine.note(
             BecameLeader(
                 topic=replica.topic,
                 partition=replica.number,
@@ -214,14 +190,14 @@ class ReplicaControl:
                 high_watermark=replica.log.high_watermark,
             )
         )
-        self._leadership.leads(replica)
-        desk.advance(replica)
+        self._offsets.leads(replica)
+        self._watermarks.advance(replica)
 
     def _follow(self, replica: Replica, state: LeaderAndIsrPartition) -> None:
-        desk = self._desk
+        manager = self._manager
         self._leave(replica, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         same = replica.follow(state)
-        desk.note(
+        self._machine.note(
             BecameFollower(
                 topic=replica.topic,
                 partition=replica.number,
@@ -231,94 +207,92 @@ class ReplicaControl:
                 high_watermark=replica.log.high_watermark,
             )
         )
-        truncates = not same or desk.rules.follows_same_leader_again
-        self._fetchers.follow(replica, desk.live_brokers[state.leader], truncates=truncates)
-        self._leadership.follows(replica)
+        truncates = not same or manager.rules.follows_same_leader_again
+        self._fetchers.follow(replica, manager.live_brokers[state.leader], truncates=truncates)
 
     def _leave(self, replica: Replica, error: ErrorCode) -> None:
         if replica.role is Role.LEADER:
-            self._leadership.leads_no_more(replica, error)
+            self._leading.end(replica, error)
+            self._offsets.leads_no_more(replica)
 
     def fail(self, replica: Replica) -> None:
         """Its disk failed: it is offline from now on."""
         self._leave(replica, ErrorCode.KAFKA_STORAGE_ERROR)
         self._fetchers.forget(replica.at)
         replica.stop(Role.OFFLINE)
-        self._leadership.gone(replica)
 
     # --- stopping ----------------------------------------------------------------------------------------------
 
     def _stop(self, event: Received, request: StopReplica) -> None:
         error = self._refusal(request)
         if error is not _NONE:
-            self._desk.reply(event, StopReplicaReply(error_code=error, partition_errors=()))
+            self._machine.reply(event, StopReplicaReply(error_code=error, partition_errors=()))
             return
-        rows: list[PartitionOutcome] = []
-        deletions: list[int] = []
+        call = StopCall(caller_of(event))
         for state in request.partition_states:
-            delete = state.delete_partition or request.delete_partitions
-            outcome, token = self._stop_one(state, delete)
-            rows.append(_outcome(state.topic_name, state.partition_index, outcome))
-            if token:
-                deletions.append(token)
-        call = StopCall(caller_of(event), tuple(rows), len(deletions))
-        for token in deletions:
-            self._deleting[token] = call
-        if not deletions:
+            self._stop_one(state, request.delete_partitions, call)
+        if not call.left:
             self._answer(call)
 
-    def _stop_one(self, state: StopReplicaPartition, delete: bool) -> tuple[ErrorCode, int]:
-        """Stop one replica; the error, and the token of the journal entry that deletes it (0: none)."""
+    def _stop_one(self, state: StopReplicaPartition, delete_all: bool, call: StopCall) -> None:
+        """Stop one replica. If its log is deleted, ``call`` waits for that."""
         at = (state.topic_name, state.partition_index)
-        replica = self._desk.replicas.get(at)
-        if replica is None:
-            return _NONE, 0
-        if replica.role is Role.OFFLINE:
-            return ErrorCode.KAFKA_STORAGE_ERROR, 0
-        if not self._may_stop(replica, state.leader_epoch):
-            return ErrorCode.FENCED_LEADER_EPOCH, 0
-        self._fetchers.forget(at)  # first: a log must not be written to while it is deleted (KAFKA-10371)
-        self._leave(replica, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        replica.stop()
-        token = 0
-        if delete:
-            del self._desk.replicas[at]
-            token = self._desk.write_journal(replica, (DELETED_ENTRY,))
-        self._desk.note(
-            ReplicaStopped(
-                topic=replica.topic, partition=replica.number, leader_epoch=state.leader_epoch, deleted=delete
+        error = self._may_stop(at, state.leader_epoch)
+        replica = self._manager.replicas.get(at)
+        if replica is not None and error is _NONE:
+            self._fetchers.forget(at)  # first: a log must not be written to while it is deleted (KAFKA-10371)
+            self._leave(replica, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            replica.stop()
+            delete = state.delete_partition or delete_all
+            if delete:
+                self._delete(replica, call)
+            self._machine.note(
+                ReplicaStopped(
+                    topic=replica.topic, partition=replica.number, leader_epoch=state.leader_epoch, deleted=delete
+                )
             )
-        )
-        self._leadership.gone(replica)
-        return _NONE, token
+            if delete:
+                self._manager.forget_watermark(replica)
+        call.errors[at] = error
 
-    def _may_stop(self, replica: Replica, leader_epoch: int) -> bool:
-        rule = self._desk.rules.stop_epoch
+    def _may_stop(self, at: TopicPartition, leader_epoch: int) -> ErrorCode:
+        """Why a replica may not be stopped."""
+        replica, rule = self._manager.replicas.get(at), self._manager.rules.stop_epoch
+        if replica is None:
+            return _NONE
+        if replica.role is Role.OFFLINE:
+            return ErrorCode.KAFKA_STORAGE_ERROR
         if rule is StopEpoch.UNCHECKED or leader_epoch in (NO_EPOCH, EPOCH_DURING_DELETE):
-            return True
+            return _NONE
         if rule is StopEpoch.NOT_LOWER and leader_epoch == replica.leader_epoch:
-            return True
-        return leader_epoch > replica.leader_epoch
+            return _NONE
+        return _NONE if leader_epoch > replica.leader_epoch else ErrorCode.FENCED_LEADER_EPOCH
 
-    def deleted(self, token: int) -> None:
-        """A journal entry is durable: if a StopReplica waited for it, that may be answered now."""
-        call = self._deleting.pop(token, None)
-        if call is not None:
+    def _delete(self, replica: Replica, call: StopCall) -> None:
+        """Delete a log; ``call`` is answered when no log of its is left on the disk."""
+        del self._manager.replicas[replica.at]
+        call.left += 1
+
+        def deleted(error: ErrorCode) -> None:
             call.left -= 1
-            if call.left == 0:
+            call.errors[replica.at] = error
+            if not call.left:
                 self._answer(call)
 
+        self._manager.write_journal(replica, (DELETED_ENTRY,), deleted)
+
     def _answer(self, call: StopCall) -> None:
-        self._desk.reply(call.caller, StopReplicaReply(error_code=_NONE, partition_errors=call.rows))
+        rows = tuple(_outcome(*at, error) for at, error in call.errors.items())
+        self._machine.reply(call.caller, StopReplicaReply(error_code=_NONE, partition_errors=rows))
 
     # --- the cluster -------------------------------------------------------------------------------------------
 
     def _update(self, event: Received, request: UpdateMetadata) -> None:
         error = self._refusal(request)
         if error is _NONE:
-            self._desk.live_brokers = {broker.id: broker.host for broker in request.live_brokers}
-            self._leadership.cluster_changed(request)
-        self._desk.reply(event, UpdateMetadataReply(error_code=error))
+            self._manager.live_brokers = {broker.id: broker.host for broker in request.live_brokers}
+            self._answers.update(request)
+        self._machine.reply(event, UpdateMetadataReply(error_code=error))
 
 
 def _outcome(topic: str, partition: int, error: ErrorCode) -> PartitionOutcome:

@@ -4,23 +4,33 @@ Controlled shutdown: the controller moves leaderships away and takes the broker 
 broker asks again after a back-off, a few times, then stops anyway. Source: Kafka 2.8's ``KafkaServer.shutdown``.
 """
 
-from kemu.actors.broker.desk import US_PER_MS, ReplicaDesk
-from kemu.actors.machine import TimerKey
+from kemu.actors.broker.control_requests import ControlRequests
+from kemu.actors.broker.replica_manager import US_PER_MS
+from kemu.actors.broker.timers import BrokerTimer
+from kemu.actors.client import Client
+from kemu.actors.machine import Machine
+from kemu.protocol.config import ReplicaConfig
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import ControlledShutdown, ControlledShutdownReply
 from kemu.protocol.messages.local import LeaveStore
 from kemu.protocol.names import broker_host, controller_on, host_of
 
-TIMER: TimerKey = ("leaving",)
+_TIMER = (BrokerTimer.LEAVING,)
 _SHUTDOWN_VERSION = 3
 _LEAVE_VERSION = 0
 
 
-class Leaving:
+class BrokerShutdown:
     """See the module."""
 
-    def __init__(self, desk: ReplicaDesk) -> None:
-        self._desk = desk
+    def __init__(
+        self, machine: Machine, client: Client, control: ControlRequests, node_id: int, config: ReplicaConfig
+    ) -> None:
+        self._machine = machine
+        self._client = client
+        self._control = control
+        self._node_id = node_id
+        self._config = config
         self.under_way = False
         self._tries_left = 0
 
@@ -29,20 +39,20 @@ class Leaving:
         if self.under_way:
             return
         self.under_way = True
-        config = self._desk.replication
+        config = self._config
         self._tries_left = config.controlled_shutdown_max_retries if config.controlled_shutdown_enable else 0
         self.try_again()
 
     def try_again(self) -> None:
         """Ask the controller to take our part over, if there is a try left."""
-        desk = self._desk
-        if self._tries_left <= 0 or desk.controller_id < 0 or desk.broker_epoch < 0:
+        control = self._control
+        if self._tries_left <= 0 or control.controller_id < 0 or control.broker_epoch < 0:
             self._leave()
             return
         self._tries_left -= 1
-        request = ControlledShutdown(broker_id=desk.node_id, broker_epoch=desk.broker_epoch)
-        controller = controller_on(broker_host(desk.controller_id))
-        desk.client.call(controller, request, _SHUTDOWN_VERSION, self._answered, self._failed)
+        request = ControlledShutdown(broker_id=self._node_id, broker_epoch=control.broker_epoch)
+        controller = controller_on(broker_host(control.controller_id))
+        self._client.call(controller, request, _SHUTDOWN_VERSION, self._answered, self._failed)
 
     def _answered(self, reply: ControlledShutdownReply, _: None) -> None:
         if reply.error_code is ErrorCode.NONE and not reply.remaining_partitions:
@@ -51,11 +61,12 @@ class Leaving:
             self._failed(reply.error_code.name, None)
 
     def _failed(self, why: str, _: None) -> None:
-        self._desk.start_timer(TIMER, self._desk.replication.controlled_shutdown_retry_backoff_ms * US_PER_MS)
+        self._machine.start_timer(_TIMER, self._config.controlled_shutdown_retry_backoff_ms * US_PER_MS)
 
     def _leave(self) -> None:
-        desk = self._desk
-        desk.client.call(controller_on(host_of(desk.name)), LeaveStore(), _LEAVE_VERSION, self._left, self._left)
+        self._client.call(
+            controller_on(host_of(self._machine.name)), LeaveStore(), _LEAVE_VERSION, self._left, self._left
+        )
 
     def _left(self, _: object, __: None) -> None:
-        self._desk.finished = True
+        self._machine.finished = True

@@ -1,0 +1,169 @@
+"""Consumers' fetches on a broker, with or without replication (a part of the broker).
+
+A fetch is answered at once when it brings ``min_bytes``, when a partition has an error to report, or when it does not
+want to wait. Otherwise it is held back. Source: Kafka's ``ReplicaManager.fetchMessages``.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from kemu.actors.broker.delayed_fetches import DelayedFetch, DelayedFetches, Waiters
+from kemu.actors.broker.partition_log import PartitionLog
+from kemu.actors.broker.timers import BrokerTimer
+from kemu.actors.machine import Machine, Received, caller_of
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.data import Fetch, FetchedPartition, FetchPartition, FetchReply, RecordBatch
+from kemu.protocol.names import TopicPartition
+
+FETCH_SESSIONS_SINCE = 7
+
+
+class Readable(Protocol):
+    """A partition that is led here: ``HostedPartition``, or a leading ``Replica``."""
+
+    waiters: Waiters
+    record_bytes: int
+    leader_epoch: int
+
+    @property
+    def log(self) -> PartitionLog:
+        """Its records."""
+        ...
+
+    @property
+    def may_be_behind(self) -> bool:
+        """Whether more is committed than the high watermark says: the leader is new (KIP-207)."""
+        ...
+
+    def epoch_error(self, current_leader_epoch: int) -> ErrorCode:
+        """What is wrong with the leader epoch a client believes in."""
+        ...
+
+    def available_bytes(self, row: FetchPartition) -> int:
+        """How many bytes there are for a fetch."""
+        ...
+
+
+class ConsumerFetches:
+    """Answers fetches of the partitions that are led here, now or later. ``absent``: why one is not among them."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        partitions: Mapping[TopicPartition, Readable],
+        absent: Callable[[str, int], ErrorCode],
+    ) -> None:
+        self._machine = machine
+        self._partitions = partitions
+        self._absent = absent
+        self._delayed: DelayedFetches[DelayedFetch] = DelayedFetches(machine, BrokerTimer.FETCH, self._answer_news)
+
+    def asked(self, event: Received) -> None:
+        """Answer, or hold back until ``min_bytes`` are there or ``max_wait_ms`` are over."""
+        request: Fetch = event.message
+        fetch = DelayedFetch(self._delayed.next_number(), caller_of(event), request.max_bytes, request.partitions)
+        available = 0
+        failed = False
+        watched: list[Waiters] = []
+        for index, row in enumerate(request.partitions):
+            partition, error = self._partition_for(row)
+            if partition is None or error is not ErrorCode.NONE:
+                failed = True
+                fetch.available[index] = 0  # it has something to say: its error
+                continue
+            watched.append(partition.waiters)
+            there = partition.available_bytes(row)
+            if there > 0:
+                fetch.available[index] = there
+                available += there
+        if failed or available >= request.min_bytes or request.max_wait_ms <= 0 or not request.partitions:
+            self._answer(fetch, tuple(fetch.available))
+            return
+        fetch.missing = request.min_bytes - available
+        self._delayed.hold(fetch, watched, request.max_wait_ms)
+
+    def refuse(self, event: Received, error: ErrorCode) -> None:
+        """Answer every partition with this error."""
+        request: Fetch = event.message
+        rows = tuple(_row(row, error) for row in request.partitions)
+        self._machine.reply(event, FetchReply(partitions=rows))
+
+    def grown(self, partition: Readable) -> None:
+        """Records were appended, or may be read now: answer the fetches that have enough."""
+        self._delayed.grown(partition.waiters, partition.available_bytes)
+
+    def time_is_over(self, number: int) -> None:
+        """Answer a fetch with what there is.
+
+        Since v7 with nothing about partitions of which there is no news, as in a fetch session (KIP-227).
+        """
+        fetch = self._delayed.time_is_over(number)
+        if fetch.caller.version >= FETCH_SESSIONS_SINCE:
+            self._answer_news(fetch)
+        else:
+            self.answer_all(fetch)
+
+    def give_up(self, partition: Readable) -> list[DelayedFetch]:
+        """Whoever waits for this partition waits no more, and is to be answered (``answer_all``)."""
+        return self._delayed.give_up(partition.waiters)
+
+    def answer_all(self, fetch: DelayedFetch) -> None:
+        """Answer every row as it is now."""
+        self._answer(fetch, tuple(range(len(fetch.rows))))
+
+    # --- parts -------------------------------------------------------------------------------------------------
+
+    def _answer_news(self, fetch: DelayedFetch) -> None:
+        self._answer(fetch, tuple(sorted(fetch.available)))
+
+    def _answer(self, fetch: DelayedFetch, indexes: tuple[int, ...]) -> None:
+        """Reply with the rows at these indexes. ``max_bytes`` bounds the whole, but the first records always come.
+
+        Source: KIP-74.
+        """
+        left = fetch.max_bytes
+        rows: list[FetchedPartition] = []
+        for index in indexes:
+            row = fetch.rows[index]
+            partition, error = self._partition_for(row)
+            if partition is None or error is not ErrorCode.NONE:
+                rows.append(_row(row, error, partition))
+                continue
+            batches: tuple[RecordBatch, ...] = ()
+            if left >= partition.record_bytes or left == fetch.max_bytes:
+                batches = partition.log.read(row.fetch_offset, min(row.max_bytes, left), partition.record_bytes)
+                left -= partition.record_bytes * sum([batch.count for batch in batches])
+            rows.append(
+                FetchedPartition(
+                    topic=row.topic,
+                    partition=row.partition,
+                    error=ErrorCode.NONE,
+                    high_watermark=partition.log.high_watermark,
+                    log_start_offset=partition.log.start_offset,
+                    batches=batches,
+                )
+            )
+        self._machine.reply(fetch.caller, FetchReply(partitions=tuple(rows)))
+
+    def _partition_for(self, row: FetchPartition) -> tuple[Readable | None, ErrorCode]:
+        partition = self._partitions.get((row.topic, row.partition))
+        if partition is None:
+            return None, self._absent(row.topic, row.partition)
+        if row.current_leader_epoch >= 0:
+            error = partition.epoch_error(row.current_leader_epoch)
+            if error is not ErrorCode.NONE:
+                return partition, error
+        if not partition.log.start_offset <= row.fetch_offset <= partition.log.end_offset:
+            return partition, ErrorCode.OFFSET_OUT_OF_RANGE
+        return partition, ErrorCode.NONE
+
+
+def _row(row: FetchPartition, error: ErrorCode, partition: Readable | None = None) -> FetchedPartition:
+    log = partition.log if partition is not None and error is ErrorCode.OFFSET_OUT_OF_RANGE else None
+    return FetchedPartition(
+        topic=row.topic,
+        partition=row.partition,
+        error=error,
+        high_watermark=log.high_watermark if log else -1,
+        log_start_offset=log.start_offset if log else -1,
+    )

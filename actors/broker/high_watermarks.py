@@ -1,0 +1,47 @@
+"""How a leader's high watermark rises, and who waited for that (a part of the replicated broker).
+
+Source: Kafka 2.8's ``Partition.maybeIncrementLeaderHW``, ``Partition.checkEnoughReplicasReachOffset``.
+"""
+
+from kemu.actors.broker.consumer_fetches import ConsumerFetches
+from kemu.actors.broker.produce_calls import ProduceCalls
+from kemu.actors.broker.replica import Replica, Role
+from kemu.actors.broker.replica_manager import ReplicaManager
+from kemu.actors.machine import Machine
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.notes.replication import HighWatermarkAdvanced
+
+
+class HighWatermarks:
+    """See the module."""
+
+    def __init__(
+        self, machine: Machine, manager: ReplicaManager, calls: ProduceCalls, consumer_fetches: ConsumerFetches
+    ) -> None:
+        self._machine = machine
+        self._manager = manager
+        self._calls = calls
+        self._consumer_fetches = consumer_fetches
+
+    def advance(self, replica: Replica) -> None:
+        """Raise a leader's high watermark as far as it goes; whoever waited for that is answered."""
+        if replica.role is not Role.LEADER:
+            return
+        manager = self._manager
+        if not replica.raise_watermark(manager.own_end(replica), self._machine.now_us, manager.lag_us, manager.rules):
+            return
+        self._machine.note(
+            HighWatermarkAdvanced(
+                topic=replica.topic,
+                partition=replica.number,
+                leader_epoch=replica.leader_epoch,
+                high_watermark=replica.log.high_watermark,
+            )
+        )
+        if replica.acks:
+            enough = replica.min_in_sync <= len(replica.in_sync.maximal)
+            error = ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            for ack in replica.acks_reached():
+                self._calls.decide(ack.call, ack.row, ack.outcome(error))
+        if replica.waiters:
+            self._consumer_fetches.grown(replica)

@@ -1,0 +1,90 @@
+"""Producers' calls on a broker: who waits for what came of which batch (a part of both brokers).
+
+Source: Kafka's ``DelayedProduce``.
+"""
+
+from kemu.actors.broker.timers import BrokerTimer
+from kemu.actors.machine import Caller, Machine, TimerKey
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.data import ProduceBatch, ProducedBatch, ProduceReply
+
+
+class ProduceCall:
+    """A request whose batches are being appended; answered when the last of them is decided."""
+
+    __slots__ = ("caller", "left", "number", "rows")
+
+    def __init__(self, caller: Caller | None, batches: int) -> None:
+        self.number = 0
+        """Of a call that may time out; 0: it does not."""
+        self.caller = caller
+        """None with acks 0: nobody waits."""
+        self.rows: list[ProducedBatch | None] = [None] * batches
+        self.left = batches
+
+    def answer(self, index: int, row: ProducedBatch) -> bool:
+        """Decide one batch; whether the request can be answered now."""
+        assert self.rows[index] is None, f"batch {index} is decided twice"
+        self.rows[index] = row
+        self.left -= 1
+        return self.left == 0
+
+    def reply(self) -> object:
+        """What is answered: the rows in the order of the request."""
+        assert self.left == 0
+        return ProduceReply(batches=tuple(row for row in self.rows if row is not None))
+
+
+class ProduceCalls:
+    """Answers calls, and knows those that may time out."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._waiting: dict[int, ProduceCall] = {}
+        """Number -> a call that may time out."""
+
+    def decide(self, call: ProduceCall, index: int, row: ProducedBatch) -> None:
+        """This is what came of a batch."""
+        if call.answer(index, row):
+            self.answer(call)
+
+    def wait(self, call: ProduceCall, number: int, timeout_ms: int) -> None:
+        """Give a call up after this long (``timed_out``), unless it is answered before; ``number`` is its own."""
+        call.number = number
+        self._waiting[number] = call
+        self._machine.start_timer(_timer(number), timeout_ms * 1_000)
+
+    def timed_out(self, number: int) -> ProduceCall:
+        """A call's timer fired: the call, which does not wait any more."""
+        return self._waiting.pop(number)
+
+    def answer(self, call: ProduceCall) -> None:
+        """All is decided."""
+        if self._waiting.pop(call.number, None) is not None:
+            self._machine.stop_timer(_timer(call.number))
+        if call.caller is not None:
+            self._machine.reply(call.caller, call.reply())
+
+
+def _timer(number: int) -> TimerKey:
+    return (BrokerTimer.PRODUCE, str(number))
+
+
+def produced(batch: ProduceBatch, error: ErrorCode, base_offset: int = -1, append_time_ms: int = -1) -> ProducedBatch:
+    """The answer's row about a batch."""
+    return ProducedBatch(
+        topic=batch.topic,
+        partition=batch.partition,
+        error=error,
+        base_offset=base_offset,
+        append_time_ms=append_time_ms,
+    )
+
+
+def fault_of(batch: ProduceBatch) -> ErrorCode:
+    """What makes a batch unacceptable whoever leads the partition; NONE for a good one."""
+    if not 0 < batch.count < 1 << 31:
+        return ErrorCode.INVALID_REQUEST
+    if batch.producer_id >= 0 and not (0 <= batch.sequence < 1 << 31 and 0 <= batch.producer_epoch < 1 << 15):
+        return ErrorCode.INVALID_REQUEST
+    return ErrorCode.NONE

@@ -1,0 +1,223 @@
+"""The replicas of a broker and their journals on its disk (a part of the replicated broker).
+
+Every change of a log is an entry of the replica's journal. What is to happen when an entry is durable goes with its
+write. The high watermarks are written down from time to time, apart from the journals: after a start they may be
+behind.
+
+Source: Kafka 2.8's ``ReplicaManager``, ``LogManager``, ``OffsetCheckpointFile``.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from attrs import frozen
+
+from kemu.actors.broker.replica import Replica, Role
+from kemu.actors.broker.replica_log import JOURNALS, ReplicaLog, batch_entry, cut_entry, restored
+from kemu.actors.broker.rules import ReplicaRules
+from kemu.actors.broker.timers import BrokerTimer
+from kemu.actors.machine import Machine, Record
+from kemu.protocol.config import BrokerConfig, ReplicaConfig
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.data import ReplicaBatch
+from kemu.protocol.names import ActorName, TopicPartition
+from kemu.protocol.notes.replication import ReplicaRestored, Truncated
+
+US_PER_MS = 1_000
+WATERMARKS = "high-watermarks"
+"""The disk's name of the checkpoint of high watermarks: (log name, offset) at each change."""
+_CHECKPOINT = (BrokerTimer.CHECKPOINT,)
+
+
+@frozen
+class TopicSettings:
+    """What brokers know of a topic besides its replicas; None = the broker's default."""
+
+    record_bytes: int = 1_000
+    min_in_sync: int | None = None
+
+
+class JournalWrite(NamedTuple):
+    """A write to a replica's journal that is under way."""
+
+    replica: Replica
+    done: Callable[[ErrorCode], None] | None
+    """What is to happen besides when it is durable, or has failed."""
+
+
+class ReplicaManager:
+    """See the module.
+
+    Args:
+        node_id: Kafka's broker id.
+        topics: what brokers know of topics besides their replicas.
+        rules: the decisions that past bugs change.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        node_id: int,
+        config: BrokerConfig,
+        replication: ReplicaConfig,
+        *,
+        topics: Mapping[str, TopicSettings],
+        rules: ReplicaRules,
+    ) -> None:
+        self._machine = machine
+        self.node_id = node_id
+        self.replication = replication
+        self.rules = rules
+        self.lag_us = replication.replica_lag_time_max_ms * US_PER_MS
+        self.flushes_each = config.log_flush_interval_ms == 0
+        """Whether a record counts (for the high watermark, for acks=1, for our leader) only once it is durable."""
+        self.replicas: dict[TopicPartition, Replica] = {}
+        self.led: dict[TopicPartition, Replica] = {}
+        """Those led here."""
+        self.live_brokers: dict[int, ActorName] = {}
+        """As the controller last said."""
+        self.writes: dict[int, JournalWrite] = {}
+        """By token."""
+        self._topics = topics
+        self._last_token = 0
+        self._last_order = 0
+        self._found: dict[str, tuple[Record, ...]] = {}
+        """What was on the disk; only until the start."""
+        self._checkpointed: dict[str, int] = {}
+        """Log name -> the high watermark the disk knows."""
+
+    @property
+    def now_ms(self) -> int:
+        """This host's clock as records have it."""
+        return self._machine.now_us // US_PER_MS
+
+    def next_order(self) -> int:
+        """A number that rises with every call."""
+        self._last_order += 1
+        return self._last_order
+
+    def create(self, at: TopicPartition) -> Replica:
+        """A replica with an empty log and no role."""
+        settings = self._topics.get(at[0])
+        min_in_sync = settings.min_in_sync if settings is not None else None
+        replica = self.replicas[at] = Replica(
+            *at,
+            ReplicaLog(),
+            record_bytes=settings.record_bytes if settings is not None else 100,
+            min_in_sync=self.replication.min_insync_replicas if min_in_sync is None else min_in_sync,
+        )
+        return replica
+
+    def own_end(self, replica: Replica) -> int:
+        """Up to where a replica's log counts as stored here."""
+        return replica.log.durable_end if self.flushes_each else replica.log.end_offset
+
+    # --- start -------------------------------------------------------------------------------------------------
+
+    def found(self, log: str, records: tuple[Record, ...]) -> None:
+        """The disk has this log."""
+        self._found[log] = records
+
+    def restore(self) -> None:
+        """Take up the logs that were found; they have no role until the controller says so."""
+        watermarks = dict(self._found.pop(WATERMARKS, ()))
+        for journal, records in sorted(self._found.items()):
+            log = restored(records) if journal.startswith(JOURNALS) else None
+            if log is None:
+                continue
+            name = journal.removeprefix(JOURNALS)
+            topic, _, number = name.rpartition("-")
+            checkpoint = watermarks.get(name.encode())
+            log.high_watermark = min(log.end_offset, int(checkpoint) if checkpoint else log.start_offset)
+            self._checkpointed[name] = log.high_watermark
+            self.create((topic, int(number))).log = log
+            self._machine.note(
+                ReplicaRestored(
+                    topic=topic,
+                    partition=int(number),
+                    end_offset=log.end_offset,
+                    high_watermark=log.high_watermark,
+                    epochs=log.epochs.entries,
+                )
+            )
+        self._found.clear()
+        self._checkpoint_later()
+
+    # --- journals ----------------------------------------------------------------------------------------------
+
+    def write_journal(
+        self, replica: Replica, records: tuple[Record, ...], done: Callable[[ErrorCode], None] | None = None
+    ) -> None:
+        """Put entries on their way to a replica's journal. The log has changed already."""
+        self._last_token = token = self._last_token + 1
+        self.writes[token] = JournalWrite(replica, done)
+        replica.writes[token] = replica.log.end_offset
+        self._machine.append(replica.journal, records, token)
+
+    def write_batches(self, replica: Replica, batches: tuple[ReplicaBatch, ...]) -> None:
+        """Put appended batches on their way to the journal."""
+        self.write_journal(replica, tuple(entry for batch in batches for entry in batch_entry(batch)))
+
+    def written(self, token: int, error: ErrorCode) -> Replica | None:
+        """A write is durable, or failed; the replica that was written, if it is still one of ours and not offline."""
+        write = self.writes.pop(token, None)
+        if write is None:
+            return None  # a checkpoint
+        replica = write.replica
+        if error is ErrorCode.NONE:
+            replica.written(token)
+        else:
+            replica.writes.pop(token)
+        if write.done is not None:
+            write.done(error)
+        is_ours = self.replicas.get(replica.at) is replica and replica.role is not Role.OFFLINE
+        return replica if is_ours else None
+
+    def cut(self, replica: Replica, end_offset: int, why: str) -> None:
+        """Truncate a replica's log to this end, if it is longer; the disk hears of epochs without records, too."""
+        old, epochs = replica.log.end_offset, replica.log.epochs.entries
+        shorter = replica.cut(end_offset)
+        if shorter or replica.log.epochs.entries != epochs:
+            self.write_journal(replica, (cut_entry(end_offset),))
+        if shorter:
+            self._machine.note(
+                Truncated(
+                    topic=replica.topic,
+                    partition=replica.number,
+                    leader_epoch=replica.leader_epoch,
+                    old_end_offset=old,
+                    end_offset=end_offset,
+                    why=why,
+                )
+            )
+
+    # --- high watermarks ---------------------------------------------------------------------------------------
+
+    def checkpoint_due(self) -> None:
+        """CHECKPOINT fired."""
+        self.checkpoint()
+        self._checkpoint_later()
+
+    def _checkpoint_later(self) -> None:
+        interval_ms = self.replication.replica_high_watermark_checkpoint_interval_ms
+        self._machine.start_timer(_CHECKPOINT, interval_ms * US_PER_MS)
+
+    def checkpoint(self) -> None:
+        """Write down the high watermarks that changed."""
+        rows: list[Record] = []
+        for replica in self.replicas.values():
+            offset = replica.log.high_watermark
+            if self._checkpointed.get(replica.log_name) != offset:
+                self._checkpointed[replica.log_name] = offset
+                rows.append((replica.log_name.encode(), str(offset).encode()))
+        if rows:
+            self._write_watermarks(tuple(rows))
+
+    def forget_watermark(self, replica: Replica) -> None:
+        """A replica is gone: so is its checkpoint, if there was one."""
+        if self._checkpointed.pop(replica.log_name, None) is not None:
+            self._write_watermarks(((replica.log_name.encode(), b"0"),))
+
+    def _write_watermarks(self, rows: tuple[Record, ...]) -> None:
+        self._last_token += 1
+        self._machine.append(WATERMARKS, rows, self._last_token)

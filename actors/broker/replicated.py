@@ -1,0 +1,236 @@
+"""A broker with replication: leads and follows partitions as the controller says, through leader epochs and ISRs.
+
+Its parts, each in a file of its name: the replicas and their journals (``replica_manager``); what producers wait for
+(``produce_calls``), consumers' and followers' fetches, the high watermarks, the ISRs in the metadata store
+(``isr_store``), what a leader does with appends (``leading``), the logs of the group coordinator of this process
+(``group_log``); copying what is followed (``replica_fetchers``); what the controller says (``control_requests``); what
+clients are told (``answers``); controlled shutdown. A part knows the machine, through which it speaks, and those parts
+that stand before it. Consumers' fetches, produce requests and answers are those of the broker without replication, too.
+
+A record counts when the in-sync replicas have it: below the high watermark it may be read, and acks=all is answered.
+``log.flush.interval.ms`` 0 means that a replica has a record when it is durable there; otherwise when it is written, as
+in Kafka's page cache, and a power cut may take what was acknowledged.
+
+Source: Kafka 2.8 with the ZooKeeper controller.
+"""
+
+from collections.abc import Callable, Mapping
+
+from kemu.actors.broker.answers import ClusterAnswers
+from kemu.actors.broker.broker_shutdown import BrokerShutdown
+from kemu.actors.broker.consumer_fetches import ConsumerFetches
+from kemu.actors.broker.control_requests import ControlRequests
+from kemu.actors.broker.follower_fetches import FollowerFetches
+from kemu.actors.broker.group_log import OffsetsHost
+from kemu.actors.broker.high_watermarks import HighWatermarks
+from kemu.actors.broker.isr_store import IsrStore
+from kemu.actors.broker.leading import Leading
+from kemu.actors.broker.produce_calls import ProduceCalls
+from kemu.actors.broker.replica import Role
+from kemu.actors.broker.replica_fetchers import ReplicaFetchers
+from kemu.actors.broker.replica_manager import US_PER_MS, ReplicaManager, TopicSettings
+from kemu.actors.broker.rules import TODAY, ReplicaRules
+from kemu.actors.broker.timers import BrokerTimer
+from kemu.actors.client import DEADLINE, Backoff, Client
+from kemu.actors.injection import Injections
+from kemu.actors.machine import Appended, Chance, Event, LinkDown, Loaded, Machine, Received, TimerFired, TimerKey, Told
+from kemu.protocol.commands import AnswerNext, Close, Start
+from kemu.protocol.config import BrokerConfig, ReplicaConfig
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import (
+    EpochEnd,
+    EpochQuestion,
+    LeaderAndIsr,
+    OffsetForLeaderEpoch,
+    OffsetForLeaderEpochReply,
+    StopReplica,
+    UpdateMetadata,
+)
+from kemu.protocol.messages.data import Fetch, FetchReply, ListOffsets, Metadata, Produce
+from kemu.protocol.messages.group import FindCoordinator
+from kemu.protocol.messages.local import BrokerSession, BrokerSessionReply
+from kemu.protocol.messages.offsets_log import AppendGroups
+from kemu.protocol.names import STORE, ActorName
+
+_NONE = ErrorCode.NONE
+
+
+class ReplicatedBroker(Machine):
+    """See the module.
+
+    Args:
+        node_id: Kafka's broker id.
+        topics: what brokers know of topics besides their replicas.
+        rules: the decisions that past bugs change.
+        store: the metadata store's actor.
+    """
+
+    def __init__(
+        self,
+        name: ActorName,
+        node_id: int,
+        config: BrokerConfig,
+        replication: ReplicaConfig,
+        *,
+        topics: Mapping[str, TopicSettings],
+        chance: Chance,
+        rules: ReplicaRules = TODAY,
+        store: ActorName = STORE,
+    ) -> None:
+        super().__init__(name)
+        self.client = client = Client(
+            self,
+            request_timeout_us=replication.replica_socket_timeout_ms * US_PER_MS,
+            reconnect=Backoff(
+                replication.reconnect_backoff_ms * US_PER_MS, replication.reconnect_backoff_max_ms * US_PER_MS
+            ),
+            chance=chance,
+            link_lost=self._link_lost,
+        )
+        self.node_id = node_id
+        self._store = store
+        self.manager = manager = ReplicaManager(self, node_id, config, replication, topics=topics, rules=rules)
+        self.injections = Injections(self)
+        self.answers = ClusterAnswers(self, self.injections)
+        calls = ProduceCalls(self)
+        self._fetches = ConsumerFetches(self, manager.led, self.absent)
+        watermarks = HighWatermarks(self, manager, calls, self._fetches)
+        self._isr_store = IsrStore(self, client, manager, watermarks, store)
+        self._follower_fetches = FollowerFetches(self, manager, watermarks, self._isr_store, self.absent)
+        self._leading = Leading(
+            self, manager, calls, watermarks, self._fetches, self._follower_fetches, self.injections, self.absent
+        )
+        self._offsets = OffsetsHost(self, manager, self._leading)
+        self.fetchers = ReplicaFetchers(self, client, manager)
+        self._control = ControlRequests(
+            self, manager, self.fetchers, self._leading, watermarks, self._offsets, self.answers
+        )
+        self._shutdown = BrokerShutdown(self, client, self._control, node_id, replication)
+        self._timers: dict[str, Callable[[], None]] = {
+            BrokerTimer.ISR: self._isr_store.look,
+            BrokerTimer.ISR_NOTIFY: self._isr_store.notify_due,
+            BrokerTimer.STORE: self._isr_store.retry_due,
+            BrokerTimer.CHECKPOINT: manager.checkpoint_due,
+            BrokerTimer.LEAVING: self._shutdown.try_again,
+            DEADLINE[0]: client.deadline_passed,
+        }
+        self._numbered_timers: dict[str, Callable[[int], None]] = {
+            BrokerTimer.FETCH: self._fetches.time_is_over,
+            BrokerTimer.FOLLOWER_FETCH: self._follower_fetches.time_is_over,
+            BrokerTimer.FETCHER: self.fetchers.due,
+            BrokerTimer.PRODUCE: self._leading.time_is_over,
+        }
+
+    def handle(self, event: Event) -> None:
+        """Requests, the disk's answers, and what the controller says."""
+        match event:
+            case Received(message=Fetch(replica_id=replica_id)):
+                self._fetch(event, replica_id)
+            case Received(message=FetchReply()):
+                self.client.reply_arrived(event)  # as any reply below, and half of all that arrives
+            case Received(message=Produce()):
+                self._leading.asked(event)
+            case Appended(token=token, error=error):
+                self._written(token, error)
+            case TimerFired(key=key):
+                self._timer_fired(key)
+            case Received(message=LeaderAndIsr() | StopReplica() | UpdateMetadata()):
+                self._control.asked(event)
+            case Received(message=OffsetForLeaderEpoch()):
+                self._epoch_ends(event)
+            case Received(message=AppendGroups()):
+                self._offsets.append(event)
+            case Received(message=BrokerSession() as message):
+                self.reply(event, BrokerSessionReply())
+                self._isr_store.registered(message)
+                if message.session_id:
+                    self._control.registered(message.broker_epoch)
+            case Received(message=Metadata()):
+                self.answers.metadata(event)
+            case Received(message=FindCoordinator()):
+                self.answers.find_coordinator(event)
+            case Received(message=ListOffsets()):
+                self.answers.list_offsets(event, self.manager.led)
+            case Received():
+                self.client.reply_arrived(event)
+            case LinkDown(peer=peer):
+                self._link_down(peer)
+            case Told(command=AnswerNext() as command):
+                self.injections.told(command)
+            case Told(command=Close()):
+                self.manager.checkpoint()
+                self._shutdown.begin()
+            case Loaded(log=log, records=records):
+                self.manager.found(log, records)
+            case Told(command=Start()):
+                self.manager.restore()
+                self._isr_store.look_later()
+            case _:
+                raise AssertionError(f"{self.name}: {event}")
+
+    def _timer_fired(self, key: TimerKey) -> None:
+        if len(key) == 1:
+            self._timers[key[0]]()
+        else:
+            self._numbered_timers[key[0]](int(key[1]))
+
+    def absent(self, topic: str, partition: int) -> ErrorCode:
+        """Why a partition is not led here."""
+        replica = self.manager.replicas.get((topic, partition))
+        if replica is None:
+            return self.answers.absent(topic, partition)
+        return ErrorCode.KAFKA_STORAGE_ERROR if replica.role is Role.OFFLINE else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    # --- connections and the disk ------------------------------------------------------------------------------
+
+    def _link_down(self, peer: ActorName) -> None:
+        if self.client.awaits(peer) or peer == self._store:
+            self.client.connection_broke(peer, "connection broke")
+        self._follower_fetches.link_down(peer)
+
+    def _link_lost(self, peer: ActorName, why: str) -> None:
+        if peer == self._store:
+            self._isr_store.link_down()
+
+    def _written(self, token: int, error: ErrorCode) -> None:
+        replica = self.manager.written(token, error)
+        if replica is None:
+            return
+        if error is not _NONE:
+            self._control.fail(replica)
+        elif replica.role is Role.LEADER:
+            self._leading.durable(replica)
+        elif self.manager.flushes_each and not replica.writes:
+            self.fetchers.durable(replica)
+
+    # --- fetches and epochs ------------------------------------------------------------------------------------
+
+    def _fetch(self, event: Received, replica_id: int) -> None:
+        error = self.injections.take("Fetch", event.peer)
+        if error is not None:
+            self._fetches.refuse(event, error)
+        elif replica_id >= 0:
+            self._follower_fetches.asked(event)
+        else:
+            self._fetches.asked(event)
+
+    def _epoch_ends(self, event: Received) -> None:
+        request: OffsetForLeaderEpoch = event.message
+        answers = tuple(self._epoch_end(question) for question in request.questions)
+        self.reply(event, OffsetForLeaderEpochReply(answers=answers))
+
+    def _epoch_end(self, question: EpochQuestion) -> EpochEnd:
+        replica = self.manager.led.get((question.topic, question.partition))
+        error = self.absent(question.topic, question.partition) if replica is None else _NONE
+        if replica is not None and self.manager.rules.fences_fetches:
+            error = replica.epoch_error(question.current_leader_epoch)
+        if replica is None or error is not _NONE:
+            return EpochEnd(topic=question.topic, partition=question.partition, error_code=error)
+        found = replica.log.epochs.end_offset_for(question.leader_epoch, replica.log.end_offset)
+        return EpochEnd(
+            topic=question.topic,
+            partition=question.partition,
+            error_code=_NONE,
+            leader_epoch=found.epoch,
+            end_offset=found.end_offset,
+        )

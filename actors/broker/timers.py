@@ -1,0 +1,26 @@
+"""The timers of a broker: the first element of each key. Those of its requests to others are the client's."""
+
+from enum import StrEnum
+
+
+class BrokerTimer(StrEnum):
+    """What a broker waits for. The rest of the key, if any, says for which one."""
+
+    FETCH = "fetch"
+    """A consumer's fetch was held back for ``max_wait_ms``; its number."""
+    FOLLOWER_FETCH = "follower-fetch"
+    """The same of a follower's."""
+    FETCHER = "fetcher"
+    """A fetch loop of ours may go on; the leader it copies from."""
+    PRODUCE = "produce"
+    """A producer's batches took too long; the call's number."""
+    ISR = "isr"
+    """Half of ``replica.lag.time.max.ms`` is over: look who fell behind."""
+    ISR_NOTIFY = "isr-notify"
+    """Tell the controller of the ISRs that changed."""
+    STORE = "store"
+    """Attach to the session in the metadata store again."""
+    CHECKPOINT = "checkpoint"
+    """Write down the high watermarks."""
+    LEAVING = "leaving"
+    """Ask again for a controlled shutdown."""
