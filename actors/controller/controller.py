@@ -22,7 +22,6 @@ from kemu.actors.controller.context import ControllerContext
 from kemu.actors.controller.dispatch import ControllerTimer, Dispatch, Job, Part, Task
 from kemu.actors.controller.failover import Failover
 from kemu.actors.controller.partition_states import PartitionStates
-from kemu.actors.controller.refusals import refusal
 from kemu.actors.controller.replica_states import ReplicaStates
 from kemu.actors.controller.reports import BrokerReports
 from kemu.actors.controller.rules import RULES, ControllerRules
@@ -46,7 +45,9 @@ from kemu.actors.machine import US_PER_MS, Caller, Event, LinkDown, Machine, Rec
 from kemu.actors.store.session import SessionState, StoreSession
 from kemu.protocol.commands import Start
 from kemu.protocol.config import ControllerConfig
+from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.local import BrokerSession, LeaveStore, LeaveStoreReply
+from kemu.protocol.messages.refusals import refusal
 from kemu.protocol.messages.store import (
     CreateMode,
     StoreCode,
@@ -250,7 +251,8 @@ class Controller(Machine):
 
     def _not_controller(self, task: Task) -> None:
         if task.caller is not None:
-            self.reply(task.caller, refusal(*task.about))
+            (request,) = task.about
+            self.reply(task.caller, refusal(request, ErrorCode.NOT_CONTROLLER, task.caller.version))
 
     def _preempt(self) -> None:
         """Drop what runs and what waits."""

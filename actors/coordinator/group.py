@@ -1,23 +1,36 @@
-"""A classic consumer group: what it answers to each request, state by state. Joining: ``joining``.
+"""A classic consumer group: what it answers to each request, state by state, and the parts it is made of.
+
+| part | keeps | file |
+|---|---|---|
+| books | name, state, generation, members | ``books``, ``members`` |
+| joining | nothing: who gets in | ``joining`` |
+| static | nothing: an instance's new id | ``static`` |
+| phase | parked joins, the initial delay, the join timer | ``join_phase`` |
+| syncing | parked syncs, who has not synced, the sync timer | ``syncing`` |
+| offsets | what is committed | ``offsets`` |
 
 Order of the checks everywhere: state DEAD, instance (82) before member id (25), generation (22), protocol (23), state.
-What must be in the log before it is said is said in ``*_written``; the group may have moved on by then, so each of
-those first asks whether what it was about still holds.
+What must be in the log before it is said is said when its write is done; the group may have moved on by then, so what
+follows a write first asks whether what it was about still holds.
 
-Source: Kafka's ClassicGroup and the classic half of GroupMetadataManager; KIP-211 (expiry), KIP-496 (OffsetDelete),
-KIP-559 (protocol in SyncGroup).
+Source: Kafka's ClassicGroup and the classic half of GroupMetadataManager; KIP-211 (expiry), KIP-496 (OffsetDelete).
 """
 
 from collections.abc import Callable
+from functools import partial
 
-from kemu.actors.coordinator.desk import CoordinatorBase, OffsetsPartition, SyncWrite
-from kemu.actors.coordinator.joining import JoiningGroup
-from kemu.actors.coordinator.members import Member, session_key
+from kemu.actors.coordinator.books import CONSUMER, GroupBooks, GroupMachine
+from kemu.actors.coordinator.join_phase import JoinPhase
+from kemu.actors.coordinator.joining import Joining
+from kemu.actors.coordinator.log import OffsetsPartition, Write
+from kemu.actors.coordinator.members import Member, Members
 from kemu.actors.coordinator.offsets import MS_PER_MINUTE, GroupOffsets
-from kemu.actors.coordinator.rebalance import CONSUMER
 from kemu.actors.coordinator.replies import leave_reply, leaving
-from kemu.actors.coordinator.state import COMPLETING, DEAD, EMPTY, PREPARING, STABLE
-from kemu.actors.machine import Received, caller_of
+from kemu.actors.coordinator.state import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, GroupChange, GroupState
+from kemu.actors.coordinator.static import StaticInstances
+from kemu.actors.coordinator.syncing import Syncing
+from kemu.actors.coordinator.timers import session_key
+from kemu.actors.machine import Caller, Received, caller_of
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import (
     DescribedGroup,
@@ -33,68 +46,61 @@ from kemu.protocol.messages.group import (
 )
 from kemu.protocol.messages.records import GroupMetadata, StoredOffset, group_record
 from kemu.protocol.names import UNKNOWN_MEMBER, GroupId, MemberId, TopicPartition
-from kemu.protocol.notes.groups import GroupLoaded, GroupUnloaded
+from kemu.protocol.notes.groups import GroupLoaded, GroupUnloaded, RequestRefused
 
 _NONE = ErrorCode.NONE
 _ALIVE = HeartbeatReply(error=_NONE)
 
 
-class Group(JoiningGroup):
+class Group:
     """One group at its coordinator."""
+
+    def __init__(self, machine: GroupMachine, partition: OffsetsPartition, name: GroupId) -> None:
+        self._machine = machine
+        self.name = name
+        self.partition = partition
+        self.books = books = GroupBooks(machine, partition, name)
+        self.members: Members = books.members
+        self.syncing = Syncing(machine, books)
+        self.phase = JoinPhase(machine, books, self.syncing)
+        self.joining = Joining(machine, books, self.phase, StaticInstances(machine, books, self.phase, self.syncing))
+        self.offsets = GroupOffsets()
+
+    @property
+    def state(self) -> GroupState:
+        """Its state."""
+        return self.books.state
 
     # --- sync --------------------------------------------------------------------------------------------------
 
     def sync(self, event: Received, request: SyncGroup) -> None:
         """Give a member its assignment, or take everybody's from the leader."""
-        caller = caller_of(event)
-        error = self._why_no_sync(request)
-        if error is not _NONE:
-            self.refuse_sync(caller, error, request.member_id)
-            return
-        member = self.members.by_id[request.member_id]
-        if self.pending_sync.pop(member.member_id, True) is None and not self.pending_sync:
-            self.desk.stop_timer(self._sync_key)
-        if self.state is STABLE:
-            self.answer_sync(caller, member)
-            if self.desk.rules.sync_rearms_session:
-                self.start_session(member)
-            return
-        member.sync = caller
-        if member.member_id == self.members.leader:
-            given = {entry.member_id: entry.assignment for entry in request.assignments}
-            assignments = {member_id: given.get(member_id, b"") for member_id in self.members.by_id}
-            record = group_record(self.metadata(assignments))
-            self.desk.write(self.partition, (record,), SyncWrite(self, self.generation, assignments))
+        assignments = self.syncing.asked(event, request)
+        if assignments is not None:
+            record = group_record(self.books.metadata(assignments))
+            write = Write(partial(self._sync_written, self.books.generation, assignments))
+            self._machine.writes.begin(self.partition, (record,), write)
 
-    def _why_no_sync(self, request: SyncGroup) -> ErrorCode:
-        if self.state is DEAD:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        error = self.members.why_not(request.member_id, request.instance_id)
+    def _sync_written(
+        self, generation: int, assignments: dict[MemberId, bytes], error: ErrorCode, _base_offset: int
+    ) -> None:
+        """The assignment is in the log, or it is not: then the group tries again."""
+        if self.books.state is not COMPLETING or self.books.generation != generation:
+            return
         if error is not _NONE:
-            return error
-        if request.generation != self.generation:
-            return ErrorCode.ILLEGAL_GENERATION
-        if _differs(request.protocol_type, self.protocol_type) or _differs(request.protocol_name, self.protocol):
-            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        assert self.state is not EMPTY, f"{self.name}: {request.member_id} is a member of an empty group"
-        return ErrorCode.REBALANCE_IN_PROGRESS if self.state is PREPARING else _NONE
+            error = self._machine.rules.group_append_errors.get(error, error)
+            self.syncing.reset(error)
+            self.phase.prepare(f"the assignment could not be written: {error.name}")
+            return
+        self.syncing.assign(assignments)
 
-    def sync_written(self, write: SyncWrite, error: ErrorCode) -> None:
-        """The assignment is in the log: everybody may know it. Or it is not: the group tries again."""
-        if self.state is not COMPLETING or self.generation != write.generation:
-            return
-        if error is not _NONE:
-            error = self.desk.rules.group_append_errors.get(error, error)
-            self.reset_assignments(error)
-            self.prepare(f"the assignment could not be written: {error.name}")
-            return
-        for member in self.members:
-            member.assignment = write.assignments[member.member_id]
-            caller, member.sync = member.sync, None
-            if caller is not None:
-                self.answer_sync(caller, member)
-                self.start_session(member)
-        self.become(STABLE, "the leader's assignment is in the log")
+    def sync_timer_fired(self) -> None:
+        """Members that joined but never synced are removed (KAFKA-12890)."""
+        late = self.syncing.late()
+        for member_id in late:
+            self.phase.drop(member_id, "did not sync in time")
+        if late:
+            self.phase.prepare("members did not sync in time")
 
     # --- heartbeat ---------------------------------------------------------------------------------------------
 
@@ -102,11 +108,11 @@ class Group(JoiningGroup):
         """Note that a member lives, and tell it whether to rejoin."""
         error = self._why_no_heartbeat(request)
         if error is _NONE or error is ErrorCode.REBALANCE_IN_PROGRESS:
-            self.start_session(self.members.by_id[request.member_id])
+            self.books.start_session(self.members.by_id[request.member_id])
         if error is _NONE:
-            self.desk.reply(event, _ALIVE)
+            self._machine.reply(event, _ALIVE)
             return
-        self.desk.refuse(
+        self._machine.refuse(
             event,
             HeartbeatReply(error=error),
             group=self.name,
@@ -116,26 +122,25 @@ class Group(JoiningGroup):
         )
 
     def _why_no_heartbeat(self, request: Heartbeat) -> ErrorCode:
-        if self.state is DEAD:
+        if self.books.state is DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         error = self.members.why_not(request.member_id, request.instance_id)
         if error is not _NONE:
             return error
-        if request.generation != self.generation:
+        if request.generation != self.books.generation:
             return ErrorCode.ILLEGAL_GENERATION
-        assert self.state is not EMPTY, f"{self.name}: {request.member_id} is a member of an empty group"
-        return ErrorCode.REBALANCE_IN_PROGRESS if self.state is PREPARING else _NONE
+        assert self.books.state is not EMPTY, f"{self.name}: {request.member_id} is a member of an empty group"
+        return ErrorCode.REBALANCE_IN_PROGRESS if self.books.state is PREPARING else _NONE
 
     # --- leave -------------------------------------------------------------------------------------------------
 
     def leave(self, event: Received, request: LeaveGroup) -> None:
         """Remove members: themselves, or by an admin who knows their instance id."""
         caller = caller_of(event)
-        if self.state is DEAD:
-            error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-            self.refuse_leave(caller, LeaveGroupReply(error=error), request.member_id, error)
+        if self.books.state is DEAD:
+            self._refuse_leave(caller, request.member_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
-        per_member = self.desk.rules.leave_acts_per_member
+        per_member = self._machine.rules.leave_acts_per_member
         outcomes: list[LeftMember] = []
         left: list[str] = []
         only_pending = True
@@ -150,20 +155,41 @@ class Group(JoiningGroup):
                 self._after_leave(left[-1:], only_pending=was_pending)
         reply = leave_reply(event.version, tuple(outcomes))
         if per_member or not left:
-            self.answer_leave(caller, reply)
+            self._answer_leave(caller, reply)
             return
-        self._leave = (caller, reply)
+        self.phase.after_empty = Write(
+            partial(self._last_left, caller, reply), partial(self._refuse_leave, caller, "", ErrorCode.NOT_COORDINATOR)
+        )
         self._after_leave(left, only_pending=only_pending)
-        if self._leave is not None:
-            self._leave = None
-            self.answer_leave(caller, reply)
+        if self.phase.after_empty is not None:
+            self.phase.after_empty = None
+            self._answer_leave(caller, reply)
+
+    def _last_left(self, caller: Caller, reply: LeaveGroupReply, error: ErrorCode, _base_offset: int) -> None:
+        """The record of the empty group is in the log; if not, the last generation would come back on a failover."""
+        if error is _NONE:
+            self._answer_leave(caller, reply)
+        else:
+            self._refuse_leave(caller, "", self._machine.rules.group_append_errors.get(error, error))
+
+    def _answer_leave(self, caller: Caller, reply: LeaveGroupReply) -> None:
+        for row in reply.members:
+            if row.error is not _NONE:
+                self._machine.note(
+                    RequestRefused(group=self.name, api="LeaveGroup", member_id=row.member_id, error=row.error)
+                )
+        self._machine.reply(caller, reply)
+
+    def _refuse_leave(self, caller: Caller, member_id: str, error: ErrorCode) -> None:
+        reply = LeaveGroupReply(error=error)
+        self._machine.refuse(caller, reply, group=self.name, api="LeaveGroup", member_id=member_id, error=error)
 
     def _leave_one(self, entry: LeavingMember) -> tuple[ErrorCode, bool]:
         """The outcome for one entry, and whether the id had only been handed out."""
         member_id: MemberId | None = entry.member_id
         if member_id in self.members.pending:
             self.members.remove(entry.member_id)
-            self.desk.stop_timer(session_key(self.name, entry.member_id))
+            self._machine.stop_timer(session_key(self.name, entry.member_id))
             return _NONE, True
         if member_id == UNKNOWN_MEMBER:
             member_id = None if entry.instance_id is None else self.members.static.get(entry.instance_id)
@@ -172,58 +198,59 @@ class Group(JoiningGroup):
             error = self.members.why_not(entry.member_id, entry.instance_id)
         if error is not _NONE or member_id is None:
             return error, False
-        self.remove_member(self.members.by_id[member_id], "left")
+        self.phase.remove_member(self.members.by_id[member_id], "left")
         return _NONE, False
 
     def _after_leave(self, left: list[str], *, only_pending: bool) -> None:
+        rebalances = not only_pending or self._machine.rules.pending_leave_rebalances
         if self.state is PREPARING:
-            self.complete_if_all_joined()
-        elif self.state in (COMPLETING, STABLE) and (not only_pending or self.desk.rules.pending_leave_rebalances):
-            self.prepare(f"left: {', '.join(left)}")
+            self.phase.complete_if_all_joined()
+        elif self.state in (COMPLETING, STABLE) and rebalances:
+            self.phase.prepare(f"left: {', '.join(left)}")
 
     # --- offsets -----------------------------------------------------------------------------------------------
 
     def why_no_commit(self, generation: int, member_id: MemberId, instance_id: str | None) -> ErrorCode:
         """NONE, or why these may not commit. Without ids (a tool) only while the group is Empty."""
-        if self.state is DEAD:
+        if self.books.state is DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if generation < 0 and self.state is EMPTY:
+        if generation < 0 and self.books.state is EMPTY:
             return _NONE
         if generation >= 0 or member_id != UNKNOWN_MEMBER or instance_id is not None:
             error = self.members.why_not(member_id, instance_id)
             if error is not _NONE:
                 return error
-            if generation != self.generation:
+            if generation != self.books.generation:
                 return ErrorCode.ILLEGAL_GENERATION
         else:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        return ErrorCode.REBALANCE_IN_PROGRESS if self.state is COMPLETING else _NONE
+        return ErrorCode.REBALANCE_IN_PROGRESS if self.books.state is COMPLETING else _NONE
 
     def committed_by(self, member_id: MemberId) -> None:
         """A commit was accepted: a sign of life."""
         member = self.members.by_id.get(member_id)
-        if member is not None and self.state in (STABLE, PREPARING):
-            self.start_session(member)
+        if member is not None and self.books.state in (STABLE, PREPARING):
+            self.books.start_session(member)
 
     def why_no_offset_delete(self) -> ErrorCode:
         """NONE, or why no offset of this group may be deleted by hand."""
-        if self.state is DEAD:
+        if self.books.state is DEAD:
             return ErrorCode.GROUP_ID_NOT_FOUND
-        if self.state is EMPTY or self.protocol_type == CONSUMER:
+        if self.books.state is EMPTY or self.books.protocol_type == CONSUMER:
             return _NONE
         return ErrorCode.NON_EMPTY_GROUP
 
     def why_no_delete(self) -> ErrorCode:
         """NONE, or why the group may not be deleted."""
-        if self.state is DEAD:
+        if self.books.state is DEAD:
             return ErrorCode.GROUP_ID_NOT_FOUND
-        return _NONE if self.state is EMPTY else ErrorCode.NON_EMPTY_GROUP
+        return _NONE if self.books.state is EMPTY else ErrorCode.NON_EMPTY_GROUP
 
     def consumes(self, topic: str) -> bool:
         """Whether a member subscribes to the topic; a group whose subscriptions are unknown might."""
-        if self.state is EMPTY:
+        if self.books.state is EMPTY:
             return False
-        topics = self.subscribed_topics()
+        topics = self.books.subscribed_topics()
         return topics is None or topic in topics
 
     def expired_offsets(self) -> tuple[TopicPartition, ...]:
@@ -231,18 +258,18 @@ class Group(JoiningGroup):
         base = self._expiry_base()
         if base is None:
             return ()
-        retention_ms = self.desk.config.offsets_retention_minutes * MS_PER_MINUTE
-        return self.offsets.expired(self.desk.now_ms, retention_ms, base)
+        retention_ms = self._machine.config.offsets_retention_minutes * MS_PER_MINUTE
+        return self.offsets.expired(self._machine.now_ms, retention_ms, base)
 
     def _expiry_base(self) -> Callable[[TopicPartition, StoredOffset], int | None] | None:
-        if self.state is DEAD:
+        if self.books.state is DEAD:
             return None
-        if self.protocol_type is None:
+        if self.books.protocol_type is None:
             return lambda _, value: value.commit_timestamp_ms
-        if self.state is EMPTY:
-            since_ms = self.since_ms
+        if self.books.state is EMPTY:
+            since_ms = self.books.since_ms
             return lambda _, value: value.commit_timestamp_ms if since_ms is None else since_ms
-        topics = self.subscribed_topics() if self.state is STABLE else None
+        topics = self.books.subscribed_topics() if self.books.state is STABLE else None
         if topics is None:
             return None
         return lambda partition, value: None if partition[0] in topics else value.commit_timestamp_ms
@@ -251,14 +278,14 @@ class Group(JoiningGroup):
 
     def described(self) -> DescribedGroup:
         """Protocol, subscriptions and assignments are shown only while the group is Stable."""
-        stable = self.state is STABLE
+        stable = self.books.state is STABLE
         members = [
             DescribedMember(
                 member_id=member.member_id,
                 instance_id=member.instance_id,
                 client_id=member.client_id,
                 client_host=member.client_host,
-                metadata=member.metadata(self.protocol) if stable else b"",
+                metadata=member.metadata(self.books.protocol) if stable else b"",
                 assignment=member.assignment if stable else b"",
             )
             for member in self.members
@@ -266,36 +293,28 @@ class Group(JoiningGroup):
         return DescribedGroup(
             error=_NONE,
             group=self.name,
-            state=self.state.value,
-            protocol_type=self.protocol_type or "",
-            protocol=(self.protocol or "") if stable else "",
+            state=self.books.state.value,
+            protocol_type=self.books.protocol_type or "",
+            protocol=(self.books.protocol or "") if stable else "",
             members=tuple(members),
         )
 
     # --- coming and going with the partition -------------------------------------------------------------------
 
-    @classmethod
-    def from_log(
-        cls,
-        desk: CoordinatorBase,
-        partition: OffsetsPartition,
-        name: GroupId,
-        metadata: GroupMetadata | None,
-        offsets: GroupOffsets,
-    ) -> "Group":
-        """A group as a replay found it: Stable with members, else Empty; no metadata: a simple group of offsets."""
-        group = cls(desk, partition, name)
-        group.offsets = offsets
+    def take(self, metadata: GroupMetadata | None, offsets: GroupOffsets) -> None:
+        """Be as a replay found the group: Stable with members, else Empty; no metadata: a simple group of offsets."""
+        self.offsets = offsets
         if metadata is None:
-            return group
-        group.protocol_type = metadata.protocol_type or None
-        group.protocol = metadata.protocol
-        group.generation = metadata.generation
-        group.since_ms = None if metadata.state_timestamp_ms < 0 else metadata.state_timestamp_ms
+            return
+        books = self.books
+        books.protocol_type = metadata.protocol_type or None
+        books.protocol = metadata.protocol
+        books.generation = metadata.generation
+        books.since_ms = None if metadata.state_timestamp_ms < 0 else metadata.state_timestamp_ms
         for stored in metadata.members:
             timeout_ms = stored.session_timeout_ms if stored.rebalance_timeout_ms < 0 else stored.rebalance_timeout_ms
             member = Member(
-                name,
+                self.name,
                 stored.member_id,
                 instance_id=stored.instance_id,
                 client_id=stored.client_id,
@@ -305,61 +324,52 @@ class Group(JoiningGroup):
                 protocols=(JoinProtocol(name=metadata.protocol or "", metadata=stored.subscription),),
                 assignment=stored.assignment,
             )
-            group.members.add(member)
-        if metadata.leader in group.members.by_id:
-            group.members.leader = metadata.leader
-        group.know_subscriptions(tuple([stored.subscription for stored in metadata.members]))
-        if group.members:
-            group.state = STABLE
-        return group
+            self.members.add(member)
+        if metadata.leader in self.members.by_id:
+            self.members.leader = metadata.leader
+        books.know_subscriptions(tuple([stored.subscription for stored in metadata.members]))
+        if self.members:
+            books.state = STABLE
 
     def loaded(self) -> None:
         """The partition is active: sessions begin afresh, and a group that is too large must shrink."""
-        self.desk.note(
+        self._machine.note(
             GroupLoaded(
                 group=self.name,
-                state=self.state.value,
-                generation=self.generation,
+                state=self.books.state.value,
+                generation=self.books.generation,
                 members=tuple(self.members.by_id),
             )
         )
         for member in self.members:
-            self.start_session(member)
-        if len(self.members) > self.desk.config.group_max_size:
-            self.prepare("more members than group.max.size after loading")
+            self.books.start_session(member)
+        if len(self.members) > self._machine.config.group_max_size:
+            self.phase.prepare("more members than group.max.size after loading")
 
     def die(self, why: str) -> None:
         """Nothing of the group remains here but its name."""
-        self.become(DEAD, why)
-        self.desk.stop_timer(self._join_key)
-        self.desk.stop_timer(self._sync_key)
+        self.books.change(GroupChange.END, why)
+        self.phase.stop()
+        self.syncing.stop()
         for member in self.members:
-            self.desk.stop_timer(member.timer)
+            self._machine.stop_timer(member.timer)
         for member_id in self.members.pending:
-            self.desk.stop_timer(session_key(self.name, member_id))
+            self._machine.stop_timer(session_key(self.name, member_id))
         self.members.pending.clear()
 
     def unload(self) -> None:
         """Another broker coordinates the group now: whoever waits here must look for it."""
         self.die("unloaded")
-        for member in self.members:
-            join = self.members.unpark_join(member)
-            if join is not None:
-                self.refuse_join(join, ErrorCode.NOT_COORDINATOR, member.member_id)
-            sync, member.sync = member.sync, None
-            if sync is not None:
-                self.refuse_sync(sync, ErrorCode.NOT_COORDINATOR, member.member_id)
-        self.desk.note(GroupUnloaded(group=self.name))
+        for member_id in self.members.by_id:
+            self.phase.send_away(member_id, ErrorCode.NOT_COORDINATOR, member_id)
+            self.syncing.send_away(member_id, ErrorCode.NOT_COORDINATOR)
+        self._machine.note(GroupUnloaded(group=self.name))
 
     def revived(self) -> "Group":
         """The group as it was before a deletion that did not get into the log. Only empty groups are deleted."""
         assert self.state is DEAD and not self.members
-        group = Group(self.desk, self.partition, self.name)
+        group = Group(self._machine, self.partition, self.name)
         group.offsets = self.offsets
-        group.protocol_type, group.generation, group.since_ms = self.protocol_type, self.generation, self.since_ms
+        old, new = self.books, group.books
+        new.protocol_type, new.generation, new.since_ms = old.protocol_type, old.generation, old.since_ms
         return group
-
-
-def _differs(claimed: str | None, actual: str | None) -> bool:
-    """A protocol type or name that is not given is not compared."""
-    return claimed is not None and actual is not None and claimed != actual

@@ -1,23 +1,21 @@
-"""Who is in a group: members, static instances, ids that were handed out, and the counts that answer at once whether
-all have joined and which protocols all support.
+"""Who is in a group: members, static instances, ids that were handed out, and the counts that answer at once which
+protocols all support.
 
-Nothing here speaks or knows the group's state; ``actors.coordinator.group`` decides, this keeps the books.
+Nothing here speaks, knows the group's state or holds a request; the parts of the group decide, this keeps the books.
 """
 
 from collections.abc import Iterator
 
-from kemu.actors.machine import Caller, TimerKey
+from kemu.actors.coordinator.timers import session_key
+from kemu.actors.machine import TimerKey
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import JoinedMember, JoinProtocol
 from kemu.protocol.messages.records import StoredMember
 from kemu.protocol.names import GroupId, MemberId
 
-NOBODY = Caller("", 0, 0, 0)
-"""Stands for a parked join whose request was answered with an error while the member stays in the join phase."""
-
 
 class Member:
-    """One member. ``join`` and ``sync`` are its parked requests; it "awaits" exactly while one is parked."""
+    """One member, as the group knows it."""
 
     __slots__ = (
         "assignment",
@@ -25,12 +23,10 @@ class Member:
         "client_id",
         "instance_id",
         "is_new",
-        "join",
         "member_id",
         "protocols",
         "rebalance_timeout_ms",
         "session_timeout_ms",
-        "sync",
         "timer",
     )
 
@@ -58,8 +54,6 @@ class Member:
         self.assignment = assignment
         self.is_new = is_new
         """Until its first join phase completes: it does not know its session yet and runs on the new-member timer."""
-        self.join: Caller | None = None
-        self.sync: Caller | None = None
         self.timer: TimerKey = session_key(group, member_id)
 
     def metadata(self, protocol: str | None) -> bytes:
@@ -83,15 +77,10 @@ class Member:
         )
 
 
-def session_key(group: GroupId, member_id: MemberId) -> TimerKey:
-    """The one timer of an id: while it is pending, new, or a member with a session."""
-    return ("session", group, member_id)
-
-
 class Members:
     """The members of one group, in order of arrival (a replaced static member arrives anew)."""
 
-    __slots__ = ("awaiting_join", "by_id", "leader", "pending", "static", "support")
+    __slots__ = ("by_id", "leader", "pending", "static", "support")
 
     def __init__(self) -> None:
         self.by_id: dict[MemberId, Member] = {}
@@ -101,7 +90,6 @@ class Members:
         """Ids handed out with MEMBER_ID_REQUIRED that have not joined yet. They are members nowhere else."""
         self.support: dict[str, int] = {}
         """Protocol name -> how many members list it."""
-        self.awaiting_join = 0
         self.leader: MemberId | None = None
 
     def __len__(self) -> int:
@@ -109,11 +97,6 @@ class Members:
 
     def __iter__(self) -> Iterator[Member]:
         return iter(self.by_id.values())
-
-    @property
-    def all_joined(self) -> bool:
-        """Whether the join phase waits for nobody: neither for a member nor for an id that was handed out."""
-        return self.awaiting_join == len(self.by_id) and not self.pending
 
     def why_not(self, member_id: MemberId, instance_id: str | None) -> ErrorCode:
         """NONE, or why these ids do not name a member: the instance is looked at before the member id (KIP-345)."""
@@ -146,21 +129,20 @@ class Members:
         if member is None:
             return None
         self._count(member.protocols, -1)
-        self.unpark_join(member)
         if member.instance_id is not None:
             del self.static[member.instance_id]
         if self.leader == member_id:
             self.leader = next(iter(self.by_id), None)
         return member
 
-    def rename(self, member: Member, member_id: MemberId, timer: TimerKey) -> None:
+    def rename(self, member: Member, member_id: MemberId, group: GroupId) -> None:
         """A static instance goes on under another id; leadership goes with it."""
         assert member.instance_id is not None
         assert member_id not in self.by_id
         old = member.member_id
         del self.by_id[old]
         member.member_id = member_id
-        member.timer = timer
+        member.timer = session_key(group, member_id)
         self.by_id[member_id] = member
         self.static[member.instance_id] = member_id
         if self.leader == old:
@@ -176,37 +158,12 @@ class Members:
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
 
-    def park_join(self, member: Member, caller: Caller) -> None:
-        """Keep a join for later; over an older one of the same member, which is never answered then."""
-        if member.join is None:
-            self.awaiting_join += 1
-        member.join = caller
-
-    def unpark_join(self, member: Member) -> Caller | None:
-        """The parked join, which is parked no more."""
-        caller = member.join
-        if caller is not None:
-            self.awaiting_join -= 1
-            member.join = None
-        return caller
-
     def _count(self, protocols: tuple[JoinProtocol, ...], step: int) -> None:
         support = self.support
         for protocol in protocols:
             support[protocol.name] = support.get(protocol.name, 0) + step
 
     # --- questions that cost a look at every member ------------------------------------------------------------
-
-    def elect_joined_leader(self) -> bool:
-        """Make sure that the leader is one who joined; False when nobody did."""
-        assert self.leader is not None, "members without a leader"
-        if self.by_id[self.leader].join is not None:
-            return True
-        for member in self:
-            if member.join is not None:
-                self.leader = member.member_id
-                return True
-        return False
 
     def vote(self) -> str:
         """The protocol most members prefer among those that all support; of equals, the one voted for first."""

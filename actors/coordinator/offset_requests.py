@@ -5,20 +5,17 @@ Nothing is told as done, shown to OffsetFetch or forgotten before its record is 
 Source: Kafka's OffsetMetadataManager; KIP-211 (expiry), KIP-229 (DeleteGroups), KIP-496 (OffsetDelete).
 """
 
-from kemu.actors.coordinator.desk import (
-    CommitWrite,
-    CoordinatorBase,
-    DeleteGroupsWrite,
-    DeleteJob,
-    OffsetsPartition,
-    PartitionState,
-    RemoveOffsetsWrite,
-)
+from functools import partial
+
+from attrs import define, frozen
+
+from kemu.actors.coordinator.books import GroupMachine
 from kemu.actors.coordinator.group import Group
+from kemu.actors.coordinator.groups import Groups
+from kemu.actors.coordinator.log import OffsetsPartition, PartitionState, Write
 from kemu.actors.coordinator.offsets import Kept
-from kemu.actors.coordinator.replies import no_offset, refusal
 from kemu.actors.coordinator.state import EMPTY
-from kemu.actors.machine import Received, Record, caller_of
+from kemu.actors.machine import Caller, Received, Record, caller_of
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import (
     DeleteGroups,
@@ -34,6 +31,7 @@ from kemu.protocol.messages.group import (
     PartitionOutcome,
 )
 from kemu.protocol.messages.records import StoredOffset, group_tombstone, offset_record, offset_tombstone
+from kemu.protocol.messages.refusals import no_offset, refusal
 from kemu.protocol.names import GroupId, TopicPartition
 from kemu.protocol.notes.groups import OffsetCommitted, OffsetRemoved, RequestRefused
 
@@ -41,26 +39,58 @@ _NONE = ErrorCode.NONE
 _EXPLICIT_RETENTION_UNTIL = 4
 
 
+@frozen
+class _Commit:
+    """A commit that is being written; ``refused`` are the rows that are not, by their place in the request."""
+
+    group: Group
+    caller: Caller
+    request: OffsetCommit
+    values: tuple[tuple[TopicPartition, StoredOffset], ...]
+    refused: dict[int, ErrorCode]
+
+
+@frozen
+class _Removal:
+    """Offsets whose tombstones are being written, and the groups that go with their last one."""
+
+    offsets: tuple[tuple[Group, TopicPartition], ...]
+    why: str
+    gone: tuple[Group, ...] = ()
+    reply: tuple[Caller, OffsetDeleteReply] | None = None
+
+
+@define
+class _Deletion:
+    """A DeleteGroups request under way: answered when every partition's tombstones are written."""
+
+    caller: Caller
+    groups: tuple[GroupId, ...]
+    outcomes: list[ErrorCode]
+    running: int = 0
+
+
 class OffsetRequests:
     """The part of a coordinator that keeps offsets."""
 
-    def __init__(self, desk: CoordinatorBase) -> None:
-        self._desk = desk
+    def __init__(self, machine: GroupMachine, groups: Groups) -> None:
+        self._machine = machine
+        self._groups = groups
 
     # --- commit ------------------------------------------------------------------------------------------------
 
-    def commit(self, event: Received, request: OffsetCommit, partition: OffsetsPartition) -> None:
+    def commit(self, event: Received, request: OffsetCommit) -> None:
         """A member's positions, or those of somebody outside group management."""
-        group = self._desk.groups.get(request.group)
+        group = self._groups.by_name.get(request.group)
         if group is None and request.generation >= 0:
-            since = self._desk.rules.commit_group_id_not_found_since
+            since = self._machine.rules.commit_group_id_not_found_since
             error = ErrorCode.ILLEGAL_GENERATION
             if since is not None and event.version >= since:
                 error = ErrorCode.GROUP_ID_NOT_FOUND
             self._refuse(event, request, error)
             return
         if group is None:
-            group = self._desk.open_group(request.group, partition)
+            group = self._groups.open(request.group)
         error = group.why_no_commit(request.generation, request.member_id, request.instance_id)
         if error is not _NONE:
             self._refuse(event, request, error)
@@ -68,11 +98,11 @@ class OffsetRequests:
         group.committed_by(request.member_id)
         expires_at_ms = None
         if event.version <= _EXPLICIT_RETENTION_UNTIL and request.retention_time_ms >= 0:
-            expires_at_ms = self._desk.now_ms + request.retention_time_ms
+            expires_at_ms = self._machine.now_ms + request.retention_time_ms
         self._write_commit(event, request, group, expires_at_ms)
 
     def _write_commit(self, event: Received, request: OffsetCommit, group: Group, expires_at_ms: int | None) -> None:
-        most = self._desk.config.offset_metadata_max_bytes
+        most = self._machine.config.offset_metadata_max_bytes
         values: list[tuple[TopicPartition, StoredOffset]] = []
         refused: dict[int, ErrorCode] = {}
         for place, row in enumerate(request.offsets):
@@ -80,46 +110,48 @@ class OffsetRequests:
             if len(metadata) > most:
                 refused[place] = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 continue
-            value = StoredOffset(row.offset, row.leader_epoch, metadata, self._desk.now_ms, expires_at_ms)
+            value = StoredOffset(row.offset, row.leader_epoch, metadata, self._machine.now_ms, expires_at_ms)
             values.append(((row.topic, row.partition), value))
-        write = CommitWrite(group, caller_of(event), request, tuple(values), refused)
+        commit = _Commit(group, caller_of(event), request, tuple(values), refused)
         if not values:
-            self._answer_commit(write, _NONE)
+            self._answer_commit(commit, _NONE)
             return
         records = [offset_record(group.name, topic, number, value) for (topic, number), value in values]
         group.offsets.begin([partition for partition, _ in values])
-        self._desk.write(group.partition, tuple(records), write)
+        abandoned = partial(self._commit_written, commit, ErrorCode.NOT_COORDINATOR, -1)
+        write = Write(partial(self._commit_written, commit), abandoned)
+        self._machine.writes.begin(group.partition, tuple(records), write)
 
-    def commit_written(self, write: CommitWrite, error: ErrorCode, base_offset: int) -> None:
+    def _commit_written(self, commit: _Commit, error: ErrorCode, base_offset: int) -> None:
         """The offsets are in the log (or not): keep them, say so, answer."""
-        group, request = write.group, write.request
-        group.offsets.end([partition for partition, _ in write.values])
+        group, request = commit.group, commit.request
+        group.offsets.end([partition for partition, _ in commit.values])
         if error is not _NONE:
-            self._answer_commit(write, self._desk.rules.offset_append_errors.get(error, error))
+            self._answer_commit(commit, self._machine.rules.offset_append_errors.get(error, error))
             return
-        for position, (partition, value) in enumerate(write.values, base_offset):
+        for position, (partition, value) in enumerate(commit.values, base_offset):
             kept = Kept(value, position, request.generation, request.member_id)
             if group.offsets.commit(partition, kept):
                 self._note_committed(group.name, partition, kept)
-        self._answer_commit(write, _NONE)
+        self._answer_commit(commit, _NONE)
 
-    def _answer_commit(self, write: CommitWrite, error: ErrorCode) -> None:
-        request = write.request
+    def _answer_commit(self, commit: _Commit, error: ErrorCode) -> None:
+        request = commit.request
         rows = [
-            PartitionOutcome(topic=row.topic, partition=row.partition, error=write.refused.get(place, error))
+            PartitionOutcome(topic=row.topic, partition=row.partition, error=commit.refused.get(place, error))
             for place, row in enumerate(request.offsets)
         ]
         for found in dict.fromkeys([row.error for row in rows if row.error is not _NONE]):
-            self._desk.note(
+            self._machine.note(
                 RequestRefused(group=request.group, api="OffsetCommit", member_id=request.member_id, error=found)
             )
-        self._desk.reply(write.caller, OffsetCommitReply(outcomes=tuple(rows)))
+        self._machine.reply(commit.caller, OffsetCommitReply(outcomes=tuple(rows)))
 
     # --- fetch -------------------------------------------------------------------------------------------------
 
     def fetch(self, event: Received, request: OffsetFetch) -> None:
         """Where the group stopped; no membership needed, -1 where nothing is known."""
-        group = self._desk.groups.get(request.group)
+        group = self._groups.by_name.get(request.group)
         if request.topics is None:
             wanted = () if group is None else tuple(group.offsets.committed)
         else:
@@ -127,15 +159,15 @@ class OffsetRequests:
         rows = tuple([self._fetched(group, partition, request.require_stable) for partition in wanted])
         if any(row.error is not _NONE for row in rows):
             error = ErrorCode.UNSTABLE_OFFSET_COMMIT
-            self._desk.note(RequestRefused(group=request.group, api="OffsetFetch", member_id="", error=error))
-        self._desk.reply(event, OffsetFetchReply(offsets=rows))
+            self._machine.note(RequestRefused(group=request.group, api="OffsetFetch", member_id="", error=error))
+        self._machine.reply(event, OffsetFetchReply(offsets=rows))
 
     def _fetched(self, group: Group | None, partition: TopicPartition, require_stable: bool) -> FetchedOffset:
         topic, number = partition
         if group is None:
             return no_offset(topic, number)
         offsets = group.offsets
-        if require_stable and self._desk.rules.unreplicated_is_unstable and partition in offsets.being_written:
+        if require_stable and self._machine.rules.unreplicated_is_unstable and partition in offsets.being_written:
             return no_offset(topic, number, ErrorCode.UNSTABLE_OFFSET_COMMIT)
         kept = offsets.committed.get(partition)
         if kept is None:
@@ -154,7 +186,7 @@ class OffsetRequests:
 
     def delete_offsets(self, event: Received, request: OffsetDelete) -> None:
         """Forget offsets that no member needs."""
-        group = self._desk.groups.get(request.group)
+        group = self._groups.by_name.get(request.group)
         error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.why_no_offset_delete()
         if group is None or error is not _NONE:
             self._refuse(event, request, error)
@@ -169,25 +201,25 @@ class OffsetRequests:
                     gone.append((row.topic, partition))
         if any(outcome.error is not _NONE for outcome in outcomes):
             error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-            self._desk.note(RequestRefused(group=request.group, api="OffsetDelete", member_id="", error=error))
+            self._machine.note(RequestRefused(group=request.group, api="OffsetDelete", member_id="", error=error))
         reply = OffsetDeleteReply(error=_NONE, outcomes=tuple(outcomes))
         if not gone:
-            self._desk.reply(event, reply)
+            self._machine.reply(event, reply)
             return
         records = tuple([offset_tombstone(group.name, topic, number) for topic, number in gone])
         removed = tuple([(group, partition) for partition in gone])
         answer = (caller_of(event), reply)
-        self._desk.write(group.partition, records, RemoveOffsetsWrite(removed, "deleted", (), answer))
+        self._write_removal(group.partition, records, _Removal(removed, "deleted", reply=answer))
 
     def expire(self) -> None:
         """Drop what nobody has needed for the retention time, and groups that are empty and have nothing left."""
-        for partition in self._desk.partitions.values():
+        for partition in self._groups.partitions.values():
             if partition.state is not PartitionState.ACTIVE:
                 continue
             removed: list[tuple[Group, TopicPartition]] = []
             gone: list[Group] = []
             records: list[Record] = []
-            for group in tuple(partition.groups.values()):
+            for group in self._groups.of(partition):
                 expired = group.expired_offsets()
                 removed.extend([(group, tp) for tp in expired])
                 records.extend([offset_tombstone(group.name, topic, number) for topic, number in expired])
@@ -196,53 +228,55 @@ class OffsetRequests:
                     records.extend(self._group_tombstone(group))
                     group.die("expired with its last offset")
             if records:
-                write = RemoveOffsetsWrite(tuple(removed), "expired", tuple(gone), None)
-                self._desk.write(partition, tuple(records), write)
+                self._write_removal(partition, tuple(records), _Removal(tuple(removed), "expired", tuple(gone)))
             else:
                 for group in gone:
-                    self._desk.forget(group)
+                    self._groups.forget(group)
 
     def _has_nothing_but(self, group: Group, expired: int) -> bool:
         offsets = group.offsets
         return len(offsets.committed) == expired and not offsets.being_written
 
-    def offsets_removed(self, write: RemoveOffsetsWrite, error: ErrorCode, base_offset: int) -> None:
+    def _write_removal(self, partition: OffsetsPartition, records: tuple[Record, ...], removal: _Removal) -> None:
+        abandoned = partial(self._removal_failed, removal, ErrorCode.NOT_COORDINATOR)
+        self._machine.writes.begin(partition, records, Write(partial(self._removed, removal), abandoned))
+
+    def _removed(self, removal: _Removal, error: ErrorCode, base_offset: int) -> None:
         """The tombstones are in the log: the offsets are gone, and with them the groups that had no more."""
         if error is not _NONE:
-            for group in write.gone:
-                self._desk.bring_back(group)
-            self.removal_failed(write, error)
+            for group in removal.gone:
+                self._groups.bring_back(group)
+            self._removal_failed(removal, error)
             return
-        for group, partition in write.offsets:
+        for group, partition in removal.offsets:
             if group.offsets.remove(partition, base_offset):
-                self._note_removed(group, partition, write.why)
-        for group in write.gone:
-            self._desk.forget(group)
-        if write.reply is not None:
-            self._desk.reply(*write.reply)
+                self._note_removed(group, partition, removal.why)
+        for group in removal.gone:
+            self._groups.forget(group)
+        if removal.reply is not None:
+            self._machine.reply(*removal.reply)
 
-    def removal_failed(self, write: RemoveOffsetsWrite, error: ErrorCode) -> None:
+    def _removal_failed(self, removal: _Removal, error: ErrorCode) -> None:
         """The tombstones did not get into the log, as far as is known here: who waits is told so."""
-        if write.reply is None:
+        if removal.reply is None:
             return
-        name = write.offsets[0][0].name
-        error = self._desk.rules.offset_append_errors.get(error, error)
+        name = removal.offsets[0][0].name
+        error = self._machine.rules.offset_append_errors.get(error, error)
         reply = OffsetDeleteReply(error=error)
-        self._desk.refuse(write.reply[0], reply, group=name, api="OffsetDelete", member_id="", error=error)
+        self._machine.refuse(removal.reply[0], reply, group=name, api="OffsetDelete", member_id="", error=error)
 
     # --- groups ------------------------------------------------------------------------------------------------
 
-    def delete_groups(self, event: Received, request: DeleteGroups, why_not: dict[GroupId, ErrorCode]) -> None:
-        """Forget empty groups and all their offsets; ``why_not`` holds the names that are out of reach anyway."""
-        job = DeleteJob(caller_of(event), request.groups)
+    def delete_groups(self, event: Received, request: DeleteGroups) -> None:
+        """Forget empty groups and all their offsets."""
+        why_not = [self._groups.why_not(name) for name in request.groups]
+        job = _Deletion(caller_of(event), request.groups, why_not)
         deleted: dict[int, tuple[list[Group], list[int]]] = {}
         for place, name in enumerate(request.groups):
-            group = self._desk.groups.get(name)
-            error = why_not.get(name, _NONE)
-            if error is _NONE:
-                error = self._why_no_delete(group)
-            job.outcomes[place] = error
-            if error is _NONE and group is not None:
+            group = self._groups.by_name.get(name)
+            if why_not[place] is _NONE:
+                why_not[place] = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.why_no_delete()
+            if why_not[place] is _NONE and group is not None:
                 group.die("deleted")
                 groups, places = deleted.setdefault(group.partition.number, ([], []))
                 groups.append(group)
@@ -251,56 +285,54 @@ class OffsetRequests:
             records = [record for group in groups for record in self._tombstones(group)]
             if records:
                 job.running += 1
-                write = DeleteGroupsWrite(job, tuple(groups), tuple(places))
-                self._desk.write(self._desk.partitions[number], tuple(records), write)
+                abandoned = partial(self._settle, job, places, ErrorCode.NOT_COORDINATOR)
+                write = Write(partial(self._groups_deleted, job, groups, places), abandoned)
+                self._machine.writes.begin(self._groups.partitions[number], tuple(records), write)
             else:
                 for group in groups:
-                    self._desk.forget(group)
+                    self._groups.forget(group)
         if not job.running:
             self._answer_delete(job)
-
-    def _why_no_delete(self, group: Group | None) -> ErrorCode:
-        if group is None:
-            return ErrorCode.GROUP_ID_NOT_FOUND
-        return group.why_no_delete()
 
     def _tombstones(self, group: Group) -> list[Record]:
         records: list[Record] = [offset_tombstone(group.name, *partition) for partition in group.offsets.everything()]
         return records + self._group_tombstone(group)
 
     def _group_tombstone(self, group: Group) -> list[Record]:
-        wanted = group.generation > 0 or self._desk.rules.tombstone_at_generation_zero
+        wanted = group.books.generation > 0 or self._machine.rules.tombstone_at_generation_zero
         return [group_tombstone(group.name)] if wanted else []
 
-    def groups_deleted(self, write: DeleteGroupsWrite, error: ErrorCode) -> None:
+    def _groups_deleted(
+        self, job: _Deletion, groups: list[Group], places: list[int], error: ErrorCode, _base_offset: int
+    ) -> None:
         """The tombstones of these groups are in the log, or the groups are still there."""
-        error = self._desk.rules.offset_append_errors.get(error, error)
-        for group in write.groups:
+        error = self._machine.rules.offset_append_errors.get(error, error)
+        for group in groups:
             if error is _NONE:
-                self._desk.forget(group)
+                self._groups.forget(group)
             else:
-                self._desk.bring_back(group)
-        self.deletion_settled(write, error)
+                self._groups.bring_back(group)
+        self._settle(job, places, error)
 
-    def deletion_settled(self, write: DeleteGroupsWrite, error: ErrorCode) -> None:
+    def _settle(self, job: _Deletion, places: list[int], error: ErrorCode) -> None:
         """The outcome of one partition's share of a DeleteGroups request is known; the last one answers it."""
-        for place in write.places:
-            write.job.outcomes[place] = error
-        write.job.running -= 1
-        if not write.job.running:
-            self._answer_delete(write.job)
+        for place in places:
+            job.outcomes[place] = error
+        job.running -= 1
+        if not job.running:
+            self._answer_delete(job)
 
-    def _answer_delete(self, job: DeleteJob) -> None:
+    def _answer_delete(self, job: _Deletion) -> None:
         for name, error in zip(job.groups, job.outcomes, strict=True):
             if error is not _NONE:
-                self._desk.note(RequestRefused(group=name, api="DeleteGroups", member_id="", error=error))
+                self._machine.note(RequestRefused(group=name, api="DeleteGroups", member_id="", error=error))
         rows = [GroupOutcome(group=n, error=e) for n, e in zip(job.groups, job.outcomes, strict=True)]
-        self._desk.reply(job.caller, DeleteGroupsReply(outcomes=tuple(rows)))
+        self._machine.reply(job.caller, DeleteGroupsReply(outcomes=tuple(rows)))
 
     # --- small things ------------------------------------------------------------------------------------------
 
     def _refuse(self, event: Received, request: OffsetCommit | OffsetDelete, error: ErrorCode) -> None:
-        self._desk.refuse(
+        self._machine.refuse(
             event,
             refusal(request, error, event.version),
             group=request.group,
@@ -311,7 +343,7 @@ class OffsetRequests:
 
     def _note_committed(self, group: GroupId, partition: TopicPartition, kept: Kept) -> None:
         topic, number = partition
-        self._desk.note(
+        self._machine.note(
             OffsetCommitted(
                 group=group,
                 topic=topic,
@@ -323,4 +355,4 @@ class OffsetRequests:
         )
 
     def _note_removed(self, group: Group, partition: TopicPartition, why: str) -> None:
-        self._desk.note(OffsetRemoved(group=group.name, topic=partition[0], partition=partition[1], why=why))
+        self._machine.note(OffsetRemoved(group=group.name, topic=partition[0], partition=partition[1], why=why))

@@ -1,14 +1,12 @@
-"""The group coordinator on a replicated ``__consumer_offsets``: its log is the broker's, not the disk.
+"""The log of a coordinator on a replicated ``__consumer_offsets``: the broker's, not the disk (a ``GroupLog``).
 
-The coordinator itself (``actors.coordinator.coordinator``) is the same. Here its appends become requests to the broker
-of the same process, whose answers are its ``Appended``; and the broker's word on what it leads becomes ``LeadOffsets``
-and ``ResignOffsets``. See ``actors.broker.group_log``.
+Appends are requests to the broker of the same process; and the broker's word on what it leads is the coordinator's
+order to take groups up and to give them up. See ``actors.broker.group_log``.
 """
 
-from kemu.actors.coordinator.coordinator import Coordinator
-from kemu.actors.machine import Appended, Event, LinkDown, Received, Record, Told
-from kemu.protocol.commands import LeadOffsets, ResignOffsets
-from kemu.protocol.config import BrokerConfig
+from kemu.actors.coordinator.log import LogNews, OffsetsPartition
+from kemu.actors.machine import Machine, Received, Record
+from kemu.protocol.commands import LeadOffsets
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.offsets_log import (
     AppendGroups,
@@ -23,46 +21,42 @@ from kemu.protocol.names import ActorName
 _VERSION = 0
 
 
-class ReplicatedCoordinator(Coordinator):
-    """A coordinator whose partitions ``broker``, the other actor of its process, keeps."""
+class BrokerLog:
+    """Partitions that ``broker``, the other actor of the coordinator's process, keeps.
 
-    def __init__(self, name: ActorName, node_id: int, config: BrokerConfig, broker: ActorName) -> None:
-        super().__init__(name, node_id, config)
+    ``load_us``: how long it takes to read a log that is not empty.
+    """
+
+    def __init__(self, machine: Machine, broker: ActorName, load_us: int) -> None:
+        self._machine = machine
         self._broker = broker
+        self._load_us = load_us
         self._asked: dict[int, int] = {}
         """Request id of an append under way -> its token."""
 
-    def append(self, log: str, records: tuple[Record, ...], token: int) -> None:
-        """Ask the broker to append; its answer is told as ``Appended``."""
-        number = int(log.rpartition("-")[2])
-        request = AppendGroups(partition=number, leader_epoch=self.partitions[number].epoch, records=records)
-        self._asked[self.request(self._broker, request, _VERSION)] = token
+    def append(self, partition: OffsetsPartition, records: tuple[Record, ...], token: int) -> None:
+        """Ask the broker to append."""
+        request = AppendGroups(partition=partition.number, leader_epoch=partition.epoch, records=records)
+        self._asked[self._machine.request(self._broker, request, _VERSION)] = token
 
-    def handle(self, event: Event) -> None:
-        """What the broker says is translated; everything else is the coordinator's business."""
-        match event:
-            case Received(message=AppendGroupsReply(error=error, base_offset=base_offset)):
-                super().handle(Appended(self._asked.pop(event.request_id), error, base_offset))
-            case Received(message=LeadGroups() as message):
-                self.reply(event, LeadGroupsReply())
-                super().handle(Told(self._lead_command(message)))
-            case Received(message=ResignGroups() as message):
-                self.reply(event, ResignGroupsReply())
-                # The coordinator believes only higher epochs: the one it leads under ends now.
-                command = ResignOffsets(partition=message.partition, leader_epoch=message.leader_epoch + 1)
-                super().handle(Told(command))
-                self.partitions[message.partition].epoch = message.leader_epoch
-            case LinkDown(peer=peer) if peer == self._broker:
-                asked, self._asked = self._asked, {}
-                for token in asked.values():
-                    super().handle(Appended(token, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1))
+    def heard(self, event: Received, news: LogNews) -> None:
+        """What came of an append, or who leads."""
+        match event.message:
+            case AppendGroupsReply(error=error, base_offset=base_offset):
+                news.written(self._asked.pop(event.request_id), error, base_offset)
+            case LeadGroups(partition=number, leader_epoch=leader_epoch, records=records):
+                self._machine.reply(event, LeadGroupsReply())
+                load_us = self._load_us if records else 0
+                news.lead(LeadOffsets(partition=number, leader_epoch=leader_epoch, records=records, load_us=load_us))
+            case ResignGroups(partition=number, leader_epoch=leader_epoch):
+                self._machine.reply(event, ResignGroupsReply())
+                news.leads_no_more(number, leader_epoch)
             case _:
-                super().handle(event)
+                raise AssertionError(f"{self._machine.name}: not a request of a coordinator: {event.message!r}")
 
-    def _lead_command(self, message: LeadGroups) -> LeadOffsets:
-        return LeadOffsets(
-            partition=message.partition,
-            leader_epoch=message.leader_epoch,
-            records=message.records,
-            load_us=self.config.emulated_load_us if message.records else 0,
-        )
+    def link_down(self, peer: ActorName, news: LogNews) -> None:
+        """The answers to the appends under way will not come."""
+        if peer == self._broker:
+            asked, self._asked = self._asked, {}
+            for token in asked.values():
+                news.written(token, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)

@@ -50,11 +50,29 @@ class GroupState(Enum):
 
 EMPTY, PREPARING, COMPLETING, STABLE, DEAD = GroupState
 
-MAY_FOLLOW: dict[GroupState, tuple[GroupState, ...]] = {
-    EMPTY: (PREPARING,),
-    PREPARING: (EMPTY, COMPLETING, STABLE),
-    COMPLETING: (PREPARING,),
-    STABLE: (COMPLETING,),
-    DEAD: (EMPTY, PREPARING, COMPLETING, STABLE, DEAD),
+
+class GroupChange(Enum):
+    """What makes a group change its state."""
+
+    JOIN_PHASE = "a join phase begins"
+    GENERATION = "a join phase ends with members: the next generation begins"
+    NO_MEMBERS = "a join phase ends without members"
+    ASSIGNMENT = "the leader's assignment is in the log"
+    END = "the group is unloaded, deleted or expired"
+
+
+_JOIN_PHASE, _GENERATION, _NO_MEMBERS, _ASSIGNMENT, _END = GroupChange
+
+TRANSITIONS: dict[GroupState, dict[GroupChange, GroupState]] = {
+    EMPTY: {_JOIN_PHASE: PREPARING, _END: DEAD},
+    PREPARING: {_GENERATION: COMPLETING, _NO_MEMBERS: EMPTY, _END: DEAD},
+    COMPLETING: {_JOIN_PHASE: PREPARING, _ASSIGNMENT: STABLE, _END: DEAD},
+    STABLE: {_JOIN_PHASE: PREPARING, _END: DEAD},
+    DEAD: {_END: DEAD},
 }
-"""New state: the states it may follow. A group that is loaded starts in STABLE or EMPTY."""
+"""State: what may happen to a group in it, and the state that follows. A loaded group starts in STABLE or EMPTY."""
+
+MAY_FOLLOW: dict[GroupState, tuple[GroupState, ...]] = {
+    new: tuple(old for old in GroupState if new in TRANSITIONS[old].values()) for new in GroupState
+}
+"""New state: the states it may follow."""

@@ -9,7 +9,8 @@ ZooKeeper era did; and stop brokers cleanly), and the roles that plans name: "co
 from kemu.actors.broker.replica_manager import TopicSettings
 from kemu.actors.broker.replicated import ReplicatedBroker
 from kemu.actors.controller.controller import Controller
-from kemu.actors.coordinator.on_broker_log import ReplicatedCoordinator
+from kemu.actors.coordinator.coordinator import Coordinator
+from kemu.actors.coordinator.on_broker_log import BrokerLog
 from kemu.actors.store.store import Store
 from kemu.emulator import facts
 from kemu.emulator.cluster.cluster import NOBODY, Cluster
@@ -133,7 +134,12 @@ class ReplicatedCluster(Cluster):
 
         return {
             name: broker,
-            coordinator_on(name): lambda life: ReplicatedCoordinator(coordinator_on(name), node, config, name),
+            coordinator_on(name): lambda life: Coordinator(
+                coordinator_on(name),
+                node,
+                config,
+                lambda machine: BrokerLog(machine, name, config.emulated_load_us),
+            ),
             controller_on(name): lambda life: Controller(
                 controller_on(name), node, control, rack=rack, store=STORE, rules=controller_rules
             ),

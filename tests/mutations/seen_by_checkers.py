@@ -7,7 +7,7 @@ MUTATIONS = [
     Mutation(
         "actors/coordinator/group.py",
         """                return error
-            if generation != self.generation:
+            if generation != self.books.generation:
                 return ErrorCode.ILLEGAL_GENERATION
         else:""",
         """                return error
@@ -16,31 +16,30 @@ MUTATIONS = [
         ("static_zombie.toml:2",),
     ),
     Mutation(
-        "actors/coordinator/rebalance.py",
-        "        self.generation += 1\n",
-        "        self.generation += not self.generation\n",
+        "actors/coordinator/join_phase.py",
+        "        books.generation += 1\n",
+        "        books.generation += not books.generation\n",
         "group-protocol",  # the second generation has the first one's number
     ),
     Mutation(
-        "actors/coordinator/rebalance.py",
-        "        self.desk.start_timer(member.timer, member.session_timeout_ms * US_PER_MS)",
-        "        self.desk.stop_timer(member.timer)",
+        "actors/coordinator/books.py",
+        "        self._machine.start_timer(member.timer, member.session_timeout_ms * US_PER_MS)",
+        "        self._machine.stop_timer(member.timer)",
         "liveness",  # no session ever expires
         ("crash_for_good.toml:1",),
     ),
     Mutation(
         "actors/coordinator/group.py",
-        "            self.desk.write(self.partition, (record,), SyncWrite(self, self.generation, assignments))",
-        "            self.desk.write(self.partition, (record,), SyncWrite(self, self.generation, assignments))\n"
-        "            self.sync_written(SyncWrite(self, self.generation, assignments), _NONE)",
+        "            self._machine.writes.begin(self.partition, (record,), write)",
+        "            self._machine.writes.begin(self.partition, (record,), write)\n            write.done(_NONE, 0)",
         "group-protocol",  # assignments are handed out before they are in the log
         ("coordinator-failover-stable:6",),
     ),
     Mutation(
         "actors/coordinator/group.py",
         """            return ErrorCode.ILLEGAL_GENERATION
-        assert self.state is not EMPTY, f"{self.name}: {request.member_id} is a member of an empty group"
-        return ErrorCode.REBALANCE_IN_PROGRESS if self.state is PREPARING else _NONE""",
+        assert self.books.state is not EMPTY, f"{self.name}: {request.member_id} is a member of an empty group"
+        return ErrorCode.REBALANCE_IN_PROGRESS if self.books.state is PREPARING else _NONE""",
         """            return ErrorCode.ILLEGAL_GENERATION
         return _NONE""",
         "liveness",  # heartbeats do not say that the group rebalances
@@ -55,7 +54,7 @@ MUTATIONS = [
     ),
     Mutation(
         "actors/coordinator/group.py",
-        "        if group.members:\n            group.state = STABLE\n",
+        "        if self.members:\n            books.state = STABLE\n",
         "",
         "group-protocol",  # a group with members is loaded as Empty
         ("coordinator-failover-stable:1",),

@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from kemu.actors.coordinator.group import Group
-from kemu.actors.coordinator.members import NOBODY, Member
+from kemu.actors.coordinator.join_phase import NOBODY
+from kemu.actors.coordinator.members import Member
 from kemu.actors.coordinator.replay import replay
 from kemu.actors.coordinator.state import COMPLETING, DEAD, EMPTY, MAY_FOLLOW, PREPARING, STABLE, GroupState
 from kemu.actors.machine import Caller
+from kemu.actors.parking import Parking
 from kemu.protocol.errors import ErrorCode as E
 from kemu.protocol.messages.group import DeleteGroups, LeavingMember, OffsetDelete, TopicPartitions
 from kemu.protocol.notes.groups import GroupBecame
@@ -258,18 +260,25 @@ class AnyOrder(RuleBasedStateMachine):
     def check_parked(self, group: Group | None) -> None:
         """A request that is parked no more was answered, superseded, or (a sync) went with its member."""
         now: dict[Caller, tuple[str, Member]] = {}
-        for member in () if group is None else group.members:
-            for kind, caller in (("join", member.join), ("sync", member.sync)):
-                if caller is not None and caller is not NOBODY:
-                    now[caller] = (kind, member)
+        for kind in ("join", "sync") if group is not None else ():
+            parked = self.parked_in(group, kind)
+            for member_id in parked:
+                if parked[member_id] is not NOBODY:
+                    now[parked[member_id]] = (kind, group.members.by_id[member_id])
         for caller, (kind, member) in self.parked.items():
             if caller in now or self.is_answered(caller):
                 continue
             still_there = group is not None and group.members.by_id.get(member.member_id) is member
             assert still_there or kind == "sync", f"the parked {kind} of {member.member_id} is lost"
             if still_there:
-                assert getattr(member, kind) is not None, f"the parked {kind} of {member.member_id} is lost"
+                assert member.member_id in self.parked_in(group, kind), (
+                    f"the parked {kind} of {member.member_id} is lost"
+                )
         self.parked = now
+
+    def parked_in(self, group: Group, kind: str) -> Parking[str, Caller]:
+        """The joins or the syncs that a group holds."""
+        return group.phase.parked if kind == "join" else group.syncing.parked
 
     def is_answered(self, caller: Caller) -> bool:
         """Whether the request of this caller has its reply."""
@@ -278,7 +287,8 @@ class AnyOrder(RuleBasedStateMachine):
     def check_books(self, group: Group) -> None:
         """Counts and maps say what the members say."""
         members = group.members
-        assert members.awaiting_join == sum(member.join is not None for member in members)
+        assert set(group.phase.parked) <= set(members.by_id)
+        assert set(group.syncing.parked) <= set(members.by_id)
         assert {name: n for name, n in members.support.items() if n} == {
             name: sum(name in [own.name for own in member.protocols] for member in members)
             for name in {own.name for member in members for own in member.protocols}
@@ -288,12 +298,12 @@ class AnyOrder(RuleBasedStateMachine):
         assert not set(members.pending) & set(members.by_id)
         assert (members.leader in members.by_id) if members else members.leader is None
         if group.state in (COMPLETING, STABLE):
-            assert members and group.protocol is not None
-            assert all(member.metadata(group.protocol) is not None for member in members)
+            assert members and group.books.protocol is not None
+            assert all(member.metadata(group.books.protocol) is not None for member in members)
         if group.state is EMPTY:
-            assert not members and group.protocol is None
+            assert not members and group.books.protocol is None
         if group.state is not COMPLETING:
-            assert all(member.sync is None for member in members)
+            assert not group.syncing.parked
 
     def check_timers(self, group: Group) -> None:
         """Nothing waits without a timer that ends the wait."""
@@ -301,11 +311,12 @@ class AnyOrder(RuleBasedStateMachine):
         if group.state is DEAD:
             return
         for member in group.members:
-            assert member.timer in timers or member.join is not None or member.sync is not None
+            parked = member.member_id in group.phase.parked or member.member_id in group.syncing.parked
+            assert member.timer in timers or parked
         for member_id in group.members.pending:
             assert ("session", GROUP, member_id) in timers
         assert (("join", GROUP) in timers) == (group.state is PREPARING)
-        if group.state is COMPLETING and group.pending_sync:
+        if group.state is COMPLETING and group.syncing.late():
             assert ("sync", GROUP) in timers
 
     @invariant()
@@ -322,7 +333,7 @@ class AnyOrder(RuleBasedStateMachine):
         }
         if group is None or self.failed_write or group.state not in (STABLE, EMPTY):
             return
-        stored, known = found.metadata.get(GROUP), group.metadata()
+        stored, known = found.metadata.get(GROUP), group.books.metadata()
         if group.state is STABLE:  # written while the assignment was awaited, hence the older time
             assert stored is not None
             assert evolve(stored, state_timestamp_ms=0) == evolve(known, state_timestamp_ms=0)
@@ -391,7 +402,7 @@ class AnyOrder(RuleBasedStateMachine):
             group is not None
             and group.state is STABLE
             and sorted(group.members.by_id) == ids
-            and all(client.synced and client.generation == group.generation for client in people)
+            and all(client.synced and client.generation == group.books.generation for client in people)
         )
 
 

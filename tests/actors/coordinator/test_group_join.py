@@ -207,7 +207,7 @@ def test_a_failed_record_of_a_new_group_is_told_to_a_parked_join() -> None:
 
     assert join.error is E.COORDINATOR_NOT_AVAILABLE
     bench.advance(DELAY_MS)
-    assert bench.group.generation == 1
+    assert bench.group.books.generation == 1
     assert bench.group.state is COMPLETING
 
 
@@ -240,7 +240,7 @@ def test_an_unused_id_leaves_a_stable_group_alone() -> None:
         assert bench.heartbeat("c1", formed.ids["c1"], formed.generation) is E.NONE
 
     assert not bench.group.members.pending
-    assert (bench.group.state, bench.group.generation) == (STABLE, formed.generation)
+    assert (bench.group.state, bench.group.books.generation) == (STABLE, formed.generation)
 
 
 @scenario("S016")
@@ -296,7 +296,7 @@ def test_the_join_limit_of_a_new_member_ends_with_the_join_phase() -> None:
     formed = bench.form({"c1": join})
     bench.advance(6_000)
 
-    assert (bench.group.state, bench.group.generation) == (EMPTY, formed.generation + 1)
+    assert (bench.group.state, bench.group.books.generation) == (EMPTY, formed.generation + 1)
     found = decode_record(*bench.log()[-1])
     assert isinstance(found, GroupRecord) and found.metadata is not None
     assert (found.metadata.generation, found.metadata.protocol, found.metadata.members) == (2, None, ())
@@ -374,7 +374,7 @@ def test_everybody_having_joined_does_not_cut_the_initial_delay_short() -> None:
     first = bench.join_twice("c1")
     again = bench.join("c1", next(iter(bench.group.members.by_id)))
 
-    assert bench.group.members.all_joined
+    assert bench.group.phase.all_joined
     assert (first.reply, again.reply) == (None, None)
     bench.advance(DELAY_MS)
     assert again.reply.generation == 1
@@ -387,9 +387,9 @@ def test_the_initial_delay_of_a_dead_group_ends_in_nothing() -> None:
     bench.join_twice("c1")
     bench.group.die("test")
 
-    bench.group.join_timer_fired()
+    bench.group.phase.timer_fired()
 
-    assert bench.group.generation == 0
+    assert bench.group.books.generation == 0
 
 
 # --- rejoin matrix -------------------------------------------------------------------------------------------------
@@ -532,7 +532,7 @@ def test_a_parked_join_replaced_by_a_retry_is_never_answered() -> None:
     formed = bench.stable_group("c1", "c2", "c3")
     lost = bench.join("c1", formed.ids["c1"])
     retry = bench.join("c1", formed.ids["c1"])
-    assert bench.group.members.awaiting_join == 1
+    assert len(bench.group.phase.parked) == 1
     bench.join("c2", formed.ids["c2"])
 
     bench.join("c3", formed.ids["c3"])

@@ -1,0 +1,149 @@
+"""What all parts of a group share: its name, state, generation and members, and the machine they speak through."""
+
+from typing import Protocol
+
+from kemu.actors.coordinator.log import OffsetsPartition, Writes
+from kemu.actors.coordinator.members import Member, Members
+from kemu.actors.coordinator.rules import GroupRules
+from kemu.actors.coordinator.state import DEAD, EMPTY, TRANSITIONS, GroupChange
+from kemu.actors.machine import US_PER_MS, Caller, Received, TimerKey
+from kemu.protocol.config import BrokerConfig
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.member import subscribed_topics
+from kemu.protocol.messages.records import GroupMetadata
+from kemu.protocol.names import ActorName, GroupId, MemberId
+from kemu.protocol.notes.groups import GroupBecame, LeaderElected, MemberAdded, MemberRemoved
+from kemu.protocol.wire.codec import CodecError
+
+CONSUMER = "consumer"
+"""The protocol type whose subscriptions the coordinator can read."""
+
+
+class GroupMachine(Protocol):
+    """The coordinator, as its parts see it."""
+
+    name: ActorName
+    config: BrokerConfig
+    rules: GroupRules
+    writes: Writes
+
+    @property
+    def now_ms(self) -> int:
+        """This host's clock as Kafka's records have it."""
+        ...
+
+    def reply(self, caller: Caller | Received, message: object) -> None:
+        """Answer a request."""
+        ...
+
+    def refuse(
+        self, caller: Caller | Received, message: object, *, group: GroupId, api: str, member_id: str, error: ErrorCode
+    ) -> None:
+        """Answer with an error, and say so."""
+        ...
+
+    def start_timer(self, key: TimerKey, after_us: int) -> None:
+        """(Re)start a timer."""
+        ...
+
+    def stop_timer(self, key: TimerKey) -> None:
+        """Forget a timer."""
+        ...
+
+    def note(self, fact: object) -> None:
+        """Report a fact."""
+        ...
+
+    def new_member_id(self, base: str, partition: OffsetsPartition) -> MemberId:
+        """An id nobody ever had."""
+        ...
+
+
+class GroupBooks:
+    """The state of one group, apart from what its parts keep for themselves."""
+
+    def __init__(self, machine: GroupMachine, partition: OffsetsPartition, name: GroupId) -> None:
+        self._machine = machine
+        self.partition = partition
+        self.name = name
+        self.state = EMPTY
+        self.previous = DEAD
+        """The state before this one."""
+        self.since_ms: int | None = machine.now_ms
+        """When the state last changed; None when an old record did not say."""
+        self.protocol_type: str | None = None
+        self.protocol: str | None = None
+        self.generation = 0
+        self.members = Members()
+        self._subscriptions: tuple[bytes, ...] | None = None
+        self._topics: frozenset[str] | None = None
+
+    def change(self, what: GroupChange, why: str) -> None:
+        """The only place where the state changes."""
+        old = self.state
+        new = TRANSITIONS[old].get(what)
+        assert new is not None, f"{self.name}: {what.value} in {old} ({why})"
+        self._machine.note(
+            GroupBecame(group=self.name, old=old.value, new=new.value, generation=self.generation, why=why)
+        )
+        self.previous = old
+        self.state = new
+        if new is not DEAD:
+            self.since_ms = self._machine.now_ms
+
+    def start_session(self, member: Member) -> None:
+        """A sign of life."""
+        self._machine.start_timer(member.timer, member.session_timeout_ms * US_PER_MS)
+
+    # --- what is known of subscriptions ------------------------------------------------------------------------
+
+    def know_subscriptions(self, subscriptions: tuple[bytes, ...]) -> None:
+        """The subscriptions of this generation; they are read only when somebody asks."""
+        self._subscriptions = subscriptions if self.protocol_type == CONSUMER else None
+        self._topics = None
+
+    def subscribed_topics(self) -> frozenset[str] | None:
+        """The topics of the generation's subscriptions; None for other types and when one cannot be read."""
+        if self._topics is None and self._subscriptions is not None:
+            try:
+                self._topics = frozenset([topic for data in self._subscriptions for topic in subscribed_topics(data)])
+            except CodecError:
+                self._subscriptions = None
+        return self._topics
+
+    # --- notes and records -------------------------------------------------------------------------------------
+
+    def note_leader(self) -> None:
+        """The group has another leader."""
+        self._machine.note(LeaderElected(group=self.name, member_id=self.members.leader or ""))
+
+    def note_added(self, member: Member) -> None:
+        """A member came."""
+        self._machine.note(
+            MemberAdded(
+                group=self.name,
+                member_id=member.member_id,
+                client_id=member.client_id,
+                instance_id=member.instance_id,
+            )
+        )
+
+    def note_removed(self, member: Member, why: str) -> None:
+        """A member is gone, or goes on under another id."""
+        self._machine.note(
+            MemberRemoved(group=self.name, member_id=member.member_id, client_id=member.client_id, why=why)
+        )
+
+    def metadata(self, assignments: dict[MemberId, bytes] | None = None) -> GroupMetadata:
+        """The group as the log keeps it, with these assignments or those it has."""
+        protocol = self.protocol
+        stored = [member.stored(protocol, assignments) for member in self.members]
+        return GroupMetadata(
+            group=self.name,
+            protocol_type=self.protocol_type or "",
+            generation=self.generation,
+            protocol=protocol,
+            leader=self.members.leader,
+            state_timestamp_ms=-1 if self.since_ms is None else self.since_ms,
+            members=tuple(stored),
+        )

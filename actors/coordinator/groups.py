@@ -1,0 +1,165 @@
+"""The groups of one broker: which partitions of ``__consumer_offsets`` it leads, and what it replayed from them.
+
+A group belongs to a partition (by the hash of its name), and the broker that leads that partition coordinates it.
+
+Source: Kafka's CoordinatorRuntime (load and unload), GroupCoordinator.scala (the checks before a group sees a request).
+"""
+
+from kemu.actors.coordinator.books import GroupMachine
+from kemu.actors.coordinator.group import Group
+from kemu.actors.coordinator.log import OffsetsPartition, PartitionState
+from kemu.actors.coordinator.replay import replay
+from kemu.actors.coordinator.timers import Timer
+from kemu.actors.machine import TimerKey
+from kemu.protocol.commands import LeadOffsets
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.names import GroupId, offsets_partition_of
+from kemu.protocol.notes.groups import OffsetRemoved, OffsetsLoadFailed
+from kemu.protocol.wire.codec import CodecError
+
+_NONE = ErrorCode.NONE
+
+
+class Groups:
+    """Groups by name, and by the partition that holds them."""
+
+    def __init__(self, machine: GroupMachine) -> None:
+        self._machine = machine
+        self.started = False
+        self.partitions: dict[int, OffsetsPartition] = {}
+        self.by_name: dict[GroupId, Group] = {}
+        """The groups of all active partitions."""
+        self._by_partition: dict[int, dict[GroupId, Group]] = {}
+        self._numbers: dict[GroupId, int] = {}
+
+    # --- who answers for a group -------------------------------------------------------------------------------
+
+    def why_not(self, group: GroupId, *, needs_name: bool = False) -> ErrorCode:
+        """NONE when this broker answers for the group now, whether it exists or not."""
+        if needs_name and not group:
+            return ErrorCode.INVALID_GROUP_ID
+        if group in self.by_name:
+            return _NONE
+        if not self.started:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        partition = self.partitions.get(self._number_of(group))
+        if partition is None or partition.state in (PartitionState.RESIGNED, PartitionState.FAILED):
+            return ErrorCode.NOT_COORDINATOR
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if partition.state is PartitionState.LOADING else _NONE
+
+    def why_no_list(self) -> ErrorCode:
+        """NONE when what is known here are all groups of the partitions led here."""
+        if not self.started:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        loading = any(partition.state is PartitionState.LOADING for partition in self.partitions.values())
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else _NONE
+
+    def _number_of(self, group: GroupId) -> int:
+        number = self._numbers.get(group)
+        if number is None:
+            number = offsets_partition_of(group, self._machine.config.offsets_topic_num_partitions)
+            self._numbers[group] = number
+        return number
+
+    # --- groups ------------------------------------------------------------------------------------------------
+
+    def of(self, partition: OffsetsPartition) -> tuple[Group, ...]:
+        """The groups that a partition holds."""
+        return tuple(self._by_partition.get(partition.number, {}).values())
+
+    def open(self, name: GroupId) -> Group:
+        """A new, empty group of a partition that is active here."""
+        return self._keep(Group(self._machine, self.partitions[self._number_of(name)], name))
+
+    def bring_back(self, group: Group) -> None:
+        """A group whose deletion could not be written is as it was."""
+        self._keep(group.revived())
+
+    def forget(self, group: Group) -> None:
+        """A group whose tombstone is written is no more."""
+        for topic, partition in group.offsets.committed:
+            self._machine.note(
+                OffsetRemoved(group=group.name, topic=topic, partition=partition, why="the group was deleted")
+            )
+        if self.by_name.get(group.name) is group:
+            del self.by_name[group.name]
+            del self._by_partition[group.partition.number][group.name]
+
+    def _keep(self, group: Group) -> Group:
+        self.by_name[group.name] = group
+        self._by_partition.setdefault(group.partition.number, {})[group.name] = group
+        return group
+
+    # --- partitions --------------------------------------------------------------------------------------------
+
+    def lead(self, command: LeadOffsets) -> None:
+        """A partition is led here, under a higher epoch than before: read its log."""
+        partition = self._partition(command.partition)
+        if command.leader_epoch <= partition.epoch:
+            return  # old news
+        partition.epoch = command.leader_epoch
+        if partition.state is PartitionState.ACTIVE:
+            return  # we lead on, and know all of it
+        partition.records = command.records
+        if partition.state is PartitionState.LOADING:
+            return
+        partition.state = PartitionState.LOADING
+        if command.load_us > 0:
+            self._machine.start_timer(_load_key(partition), command.load_us)
+        else:
+            self.load(command.partition)
+
+    def load(self, number: int) -> None:
+        """The log has been read."""
+        partition = self.partitions[number]
+        assert partition.state is PartitionState.LOADING
+        records, partition.records = partition.records, ()
+        try:
+            found = replay(records)
+        except CodecError as error:
+            partition.state = PartitionState.FAILED
+            self._machine.note(OffsetsLoadFailed(partition=number, why=str(error)))
+            return
+        partition.state = PartitionState.ACTIVE
+        for name in found.groups():
+            group = self._keep(Group(self._machine, partition, name))
+            group.take(found.metadata.get(name), found.offsets_of(name))
+        for group in self.of(partition):
+            group.loaded()
+
+    def resign(self, number: int, leader_epoch: int) -> None:
+        """Another broker leads a partition, under a higher epoch than ours."""
+        partition = self._partition(number)
+        if leader_epoch > partition.epoch:
+            partition.epoch = leader_epoch
+            self._unload(partition)
+
+    def leads_no_more(self, number: int, leader_epoch: int) -> None:
+        """Our own leadership under this epoch (or an older one) is over."""
+        partition = self._partition(number)
+        if leader_epoch >= partition.epoch:
+            partition.epoch = leader_epoch
+            self._unload(partition)
+
+    def close(self) -> None:
+        """The broker stops: nothing is coordinated here any more."""
+        for partition in self.partitions.values():
+            self._unload(partition)
+        self.started = False
+
+    def _partition(self, number: int) -> OffsetsPartition:
+        return self.partitions.setdefault(number, OffsetsPartition(number))
+
+    def _unload(self, partition: OffsetsPartition) -> None:
+        if partition.state is PartitionState.LOADING:
+            self._machine.stop_timer(_load_key(partition))
+        partition.state = PartitionState.RESIGNED
+        partition.records = ()
+        self._machine.writes.abandon(partition)
+        for group in self._by_partition.pop(partition.number, {}).values():
+            group.unload()
+            del self.by_name[group.name]
+
+
+def _load_key(partition: OffsetsPartition) -> TimerKey:
+    return (Timer.LOAD, str(partition.number))

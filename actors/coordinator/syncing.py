@@ -1,0 +1,140 @@
+"""The second half of a rebalance: who of a generation has not synced, whose syncs are parked, who is told what.
+
+Source: Kafka's ClassicGroup (``pendingSyncMembers``) and the classic half of GroupMetadataManager; KIP-559 (protocol in
+SyncGroup), KAFKA-12890 (sync timer).
+"""
+
+from kemu.actors.coordinator.books import GroupBooks, GroupMachine
+from kemu.actors.coordinator.members import Member
+from kemu.actors.coordinator.state import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, GroupChange
+from kemu.actors.coordinator.timers import Timer
+from kemu.actors.machine import US_PER_MS, Caller, Received, TimerKey, caller_of
+from kemu.actors.parking import Parking
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.group import SyncGroup, SyncGroupReply
+from kemu.protocol.names import MemberId
+
+_NONE = ErrorCode.NONE
+
+
+class Syncing:
+    """The syncs of one generation."""
+
+    def __init__(self, machine: GroupMachine, books: GroupBooks) -> None:
+        self._machine = machine
+        self._books = books
+        self.parked: Parking[MemberId, Caller] = Parking()
+        self._missing: dict[MemberId, None] = {}
+        """Members of this generation that have not sent SyncGroup."""
+        self._timer: TimerKey = (Timer.SYNC, books.name)
+
+    def expect(self) -> None:
+        """A generation begins: all its members are to sync within the group's rebalance timeout."""
+        members = self._books.members
+        self._missing = dict.fromkeys(members.by_id)
+        self._machine.start_timer(self._timer, members.rebalance_timeout_ms() * US_PER_MS)
+
+    def expect_nobody(self) -> None:
+        """A join phase begins: the syncs that did not come are of no interest any more."""
+        self._missing.clear()
+        self._machine.stop_timer(self._timer)
+
+    def forget(self, member_id: MemberId) -> None:
+        """A member is gone; its parked sync is never answered, as in Kafka."""
+        self._missing.pop(member_id, None)
+        self.parked.release(member_id)
+
+    def late(self) -> tuple[MemberId, ...]:
+        """The timer fired: who joined but never synced, however they heartbeat (KAFKA-12890)."""
+        return tuple(self._missing) if self._books.state in (COMPLETING, STABLE) else ()
+
+    # --- requests ----------------------------------------------------------------------------------------------
+
+    def asked(self, event: Received, request: SyncGroup) -> dict[MemberId, bytes] | None:
+        """Answer or park a sync; what the leader brought for everybody, which is to be written now."""
+        caller = caller_of(event)
+        error = self._why_not(request)
+        if error is not _NONE:
+            self.refuse(caller, error, request.member_id)
+            return None
+        books, member_id = self._books, request.member_id
+        member = books.members.by_id[member_id]
+        if self._missing.pop(member_id, True) is None and not self._missing:
+            self._machine.stop_timer(self._timer)
+        if books.state is STABLE:
+            self._answer(caller, member)
+            if self._machine.rules.sync_rearms_session:
+                books.start_session(member)
+            return None
+        self.parked.hold(member_id, caller)
+        if member_id != books.members.leader:
+            return None
+        given = {entry.member_id: entry.assignment for entry in request.assignments}
+        return {each: given.get(each, b"") for each in books.members.by_id}
+
+    def _why_not(self, request: SyncGroup) -> ErrorCode:
+        books = self._books
+        if books.state is DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        error = books.members.why_not(request.member_id, request.instance_id)
+        if error is not _NONE:
+            return error
+        if request.generation != books.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        if _differs(request.protocol_type, books.protocol_type) or _differs(request.protocol_name, books.protocol):
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        assert books.state is not EMPTY, f"{books.name}: {request.member_id} is a member of an empty group"
+        return ErrorCode.REBALANCE_IN_PROGRESS if books.state is PREPARING else _NONE
+
+    # --- what comes of it --------------------------------------------------------------------------------------
+
+    def assign(self, assignments: dict[MemberId, bytes]) -> None:
+        """The assignment is in the log: everybody may know it."""
+        for member in self._books.members:
+            member.assignment = assignments[member.member_id]
+            caller = self.parked.release(member.member_id)
+            if caller is not None:
+                self._answer(caller, member)
+                self._books.start_session(member)
+        self._books.change(GroupChange.ASSIGNMENT, "the leader's assignment is in the log")
+
+    def reset(self, error: ErrorCode) -> None:
+        """Nobody has an assignment, and whoever waits for one is told why."""
+        for member in self._books.members:
+            member.assignment = b""
+            caller = self.parked.release(member.member_id)
+            if caller is not None:
+                self.refuse(caller, error, member.member_id)
+                self._books.start_session(member)
+
+    def send_away(self, member_id: MemberId, error: ErrorCode) -> None:
+        """The parked sync of this id, if there is one, is answered with an error."""
+        caller = self.parked.release(member_id)
+        if caller is not None:
+            self.refuse(caller, error, member_id)
+
+    def _answer(self, caller: Caller, member: Member) -> None:
+        books = self._books
+        self._machine.reply(
+            caller,
+            SyncGroupReply(
+                error=_NONE,
+                protocol_type=books.protocol_type,
+                protocol_name=books.protocol,
+                assignment=member.assignment,
+            ),
+        )
+
+    def refuse(self, caller: Caller, error: ErrorCode, member_id: MemberId) -> None:
+        """A sync is answered with an error."""
+        reply = SyncGroupReply(error=error)
+        self._machine.refuse(caller, reply, group=self._books.name, api="SyncGroup", member_id=member_id, error=error)
+
+    def stop(self) -> None:
+        """The group is gone."""
+        self._machine.stop_timer(self._timer)
+
+
+def _differs(claimed: str | None, actual: str | None) -> bool:
+    """A protocol type or name that is not given is not compared."""
+    return claimed is not None and actual is not None and claimed != actual

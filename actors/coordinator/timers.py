@@ -1,0 +1,26 @@
+"""The timers of a coordinator, and their keys."""
+
+from enum import StrEnum
+
+from kemu.actors.machine import TimerKey
+from kemu.protocol.names import GroupId, MemberId
+
+
+class Timer(StrEnum):
+    """The first element of a timer's key, and what follows it."""
+
+    SESSION = "session"
+    """(group, id): the one timer of an id, while it is pending, new, or a member with a session."""
+    JOIN = "join"
+    """(group): the initial delay, or the rebalance timeout of a join phase."""
+    SYNC = "sync"
+    """(group): how long the members of a generation have to sync (KAFKA-12890)."""
+    LOAD = "load"
+    """(partition): the log of a partition of the offsets topic has been read."""
+    EXPIRE = "expire"
+    """(): the next look for offsets that nobody needs."""
+
+
+def session_key(group: GroupId, member_id: MemberId) -> TimerKey:
+    """The timer of an id."""
+    return (Timer.SESSION, group, member_id)

@@ -1,0 +1,121 @@
+"""What a request looks like answered with an error, in its own version, without having been executed.
+
+One row per request that a group coordinator or a controller may refuse as a whole. Some replies have one error for
+everything, others only one per row.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages import control, group
+from kemu.protocol.names import MemberId
+
+_PROTOCOL_NULLABLE_SINCE = 7
+_TOP_LEVEL_FETCH_ERROR_SINCE = 2
+
+Refusal = Callable[[Any, ErrorCode, int], object]
+"""(request, error, version) -> the reply."""
+
+
+def refusal(request: object, error: ErrorCode, version: int) -> object:
+    """The reply to a request that says only this error."""
+    refuse = REFUSALS.get(type(request))
+    assert refuse is not None, f"not a request that is refused: {request!r}"
+    return refuse(request, error, version)
+
+
+def join_error(version: int, error: ErrorCode, member_id: MemberId) -> group.JoinGroupReply:
+    """A refused join: no generation, no leader, no protocol (an empty name before v7)."""
+    name = None if version >= _PROTOCOL_NULLABLE_SINCE else ""
+    return group.JoinGroupReply(error=error, protocol_name=name, member_id=member_id)
+
+
+def no_offset(topic: str, partition: int, error: ErrorCode = ErrorCode.NONE) -> group.FetchedOffset:
+    """Nothing committed, or an error in its place."""
+    return group.FetchedOffset(topic=topic, partition=partition, metadata="", error=error)
+
+
+def described_error(name: str, error: ErrorCode, state: str = "") -> group.DescribedGroup:
+    """A group that could not be described, or is not there (state "Dead", no error)."""
+    return group.DescribedGroup(error=error, group=name, state=state, protocol_type="", protocol="", members=())
+
+
+# --- requests to a group coordinator -------------------------------------------------------------------------------
+
+
+def _commit(request: group.OffsetCommit, error: ErrorCode, _version: int) -> group.OffsetCommitReply:
+    rows = [group.PartitionOutcome(topic=row.topic, partition=row.partition, error=error) for row in request.offsets]
+    return group.OffsetCommitReply(outcomes=tuple(rows))
+
+
+def _fetch(request: group.OffsetFetch, error: ErrorCode, version: int) -> group.OffsetFetchReply:
+    """One error since v2, one per partition before."""
+    if version >= _TOP_LEVEL_FETCH_ERROR_SINCE:
+        return group.OffsetFetchReply(offsets=(), error=error)
+    rows = [no_offset(row.topic, partition, error) for row in request.topics or () for partition in row.partitions]
+    return group.OffsetFetchReply(offsets=tuple(rows))
+
+
+def _describe(request: group.DescribeGroups, error: ErrorCode, _version: int) -> group.DescribeGroupsReply:
+    return group.DescribeGroupsReply(groups=tuple([described_error(name, error) for name in request.groups]))
+
+
+def _delete_groups(request: group.DeleteGroups, error: ErrorCode, _version: int) -> group.DeleteGroupsReply:
+    return group.DeleteGroupsReply(outcomes=tuple([group.GroupOutcome(group=g, error=error) for g in request.groups]))
+
+
+# --- requests to a controller --------------------------------------------------------------------------------------
+
+
+def _topics(names: list[str], error: ErrorCode) -> tuple[control.TopicOutcome, ...]:
+    return tuple([control.TopicOutcome(name=name, error_code=error) for name in dict.fromkeys(names)])
+
+
+def _create(request: control.CreateTopics, error: ErrorCode, _version: int) -> control.CreateTopicsReply:
+    return control.CreateTopicsReply(topics=_topics([each.name for each in request.topics], error))
+
+
+def _grow(request: control.CreatePartitions, error: ErrorCode, _version: int) -> control.CreatePartitionsReply:
+    return control.CreatePartitionsReply(topics=_topics([each.name for each in request.topics], error))
+
+
+def _delete_topics(request: control.DeleteTopics, error: ErrorCode, _version: int) -> control.DeleteTopicsReply:
+    return control.DeleteTopicsReply(topics=_topics(list(request.topic_names), error))
+
+
+def _alter(
+    request: control.IncrementalAlterConfigs, error: ErrorCode, _version: int
+) -> control.IncrementalAlterConfigsReply:
+    return control.IncrementalAlterConfigsReply(topics=_topics([change.topic for change in request.changes], error))
+
+
+def _elect(request: control.ElectLeaders, error: ErrorCode, _version: int) -> control.ElectLeadersReply:
+    outcomes = [
+        control.PartitionOutcome(topic_name=topic, partition_index=number, error_code=error)
+        for topic, number in request.topic_partitions or ()
+    ]
+    return control.ElectLeadersReply(error_code=error, replica_election_results=tuple(outcomes))
+
+
+REFUSALS: Mapping[type, Refusal] = {
+    group.JoinGroup: lambda request, error, version: join_error(version, error, request.member_id),
+    group.SyncGroup: lambda _, error, __: group.SyncGroupReply(error=error),
+    group.Heartbeat: lambda _, error, __: group.HeartbeatReply(error=error),
+    group.LeaveGroup: lambda _, error, __: group.LeaveGroupReply(error=error),
+    group.OffsetCommit: _commit,
+    group.OffsetFetch: _fetch,
+    group.OffsetDelete: lambda _, error, __: group.OffsetDeleteReply(error=error),
+    group.DescribeGroups: _describe,
+    group.ListGroups: lambda _, error, __: group.ListGroupsReply(error=error),
+    group.DeleteGroups: _delete_groups,
+    control.ControlledShutdown: lambda _, error, __: control.ControlledShutdownReply(
+        error_code=error, remaining_partitions=()
+    ),
+    control.CreateTopics: _create,
+    control.CreatePartitions: _grow,
+    control.DeleteTopics: _delete_topics,
+    control.IncrementalAlterConfigs: _alter,
+    control.ElectLeaders: _elect,
+}
+"""Request -> how its reply says an error."""
