@@ -74,6 +74,51 @@ def test_a_module_imports_only_from_its_own_layer_and_those_left_of_it(path: Pat
             assert layer in MAY_IMPORT[own], f"{place(path)}:{line}: {own} must not import {module}"
 
 
+def rooms() -> dict[str, set[str]]:
+    """Which room imports from which. A folder is a room; a module that stands in a layer's root is one by itself."""
+    modules = {place(path).removesuffix(".py").removesuffix("/__init__"): path for path in ALL}
+
+    def room(module: str) -> str:
+        folder = place(modules[module].parent)
+        return module if folder in PACKAGES else folder
+
+    found: dict[str, set[str]] = {room(module): set() for module in modules}
+    for module, path in modules.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [f"{node.module}.{alias.name}" for alias in node.names] + [node.module or ""]
+            for name in names:
+                imported = name.removeprefix("kemu.").replace(".", "/")
+                if imported in modules:
+                    found[room(module)].add(room(imported))
+        found[room(module)].discard(room(module))
+    return found
+
+
+def test_no_circles_between_rooms() -> None:
+    """Rooms can be read one after the other; only the assignors and their search know each other."""
+    imported = rooms()
+    imported["protocol/assign/search"].discard("protocol/assign")
+    circles: list[list[str]] = []
+    path: list[str] = []
+    done: set[str] = set()
+
+    def visit(room: str) -> None:
+        if room in path:
+            circles.append([*path[path.index(room) :], room])
+        elif room not in done:
+            path.append(room)
+            for other in sorted(imported[room]):
+                visit(other)
+            path.pop()
+            done.add(room)
+
+    for room in sorted(imported):
+        visit(room)
+    assert circles == []
+
+
 @pytest.mark.parametrize("path", [*sources("protocol"), *sources("actors")], ids=place)
 def test_machines_and_the_language_know_no_clock_no_chance_and_no_io(path: Path) -> None:
     """The same events give the same effects, on any machine and in any process."""

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kemu.emulator.plan.known import Known
-from kemu.emulator.plan.reading import plan_from_tables, topics_created
 from kemu.emulator.scenario.members import read_member
+from kemu.emulator.scenario.plan_reading import plan_from_tables, topics_created
 from kemu.emulator.scenario.replication import read_replication
 from kemu.emulator.scenario.scenario import (
     BrokersSpec,

@@ -1,6 +1,5 @@
 """``kemu run``: one scenario, one seed or many, and what came of it."""
 
-import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,52 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import frozen
 
 from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
-from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.tools.exits import NONDETERMINISM, worst
+from kemu.tools.request import Request
 
 if TYPE_CHECKING:
     from kemu.emulator.runner import RunResult
-
-
-@frozen
-class Request:
-    """What was asked for on the command line."""
-
-    source: str
-    """As given: a preset's name or a file."""
-    scenario: Scenario
-    seeds: tuple[int, ...]
-    profile: str
-    settings: tuple[str, ...]
-    actions: tuple[str, ...]
-    drive: str
-    trace: Path | None
-    live: bool
-
-    def trace_of(self, seed: int) -> Path | None:
-        """Where the trace of one seed goes: the file itself, or with several seeds one file each."""
-        if self.trace is None or len(self.seeds) == 1:
-            return self.trace
-        return self.trace.with_name(f"{self.trace.stem}-{seed}{self.trace.suffix}")
-
-    def command_for(self, seed: int) -> str:
-        """The one command that repeats a run."""
-        from kemu.protocol.profiles import DEFAULT_PROFILE
-
-        words = ["kemu", "run", self.source, "--seed", str(seed)]
-        if self.profile != (self.scenario.profile or DEFAULT_PROFILE):
-            words += ["--profile", self.profile]
-        for setting in self.settings:
-            words += ["--set", setting]
-        for action in self.actions:
-            words += ["--do", action]
-        if self.drive != "trio":
-            words += ["--drive", self.drive]
-        return shlex.join(words)
 
 
 @click.command()

@@ -19,7 +19,7 @@ from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
-from kemu.tools.commands.run import Request
+from kemu.tools.request import Request
 
 CHUNK_S = 4.0
 """Seconds of work in a chunk, as far as can be told."""

@@ -22,7 +22,7 @@ from kemu.emulator.trace.rows import EVENT_NAMES, NOTE, RECEIVED, TOLD
 from kemu.emulator.trace.traces import BROKEN, FACT, FOOTER, HEADER, PACKET, STEP, VIOLATION, Footer, Header
 from kemu.protocol.wire.values import from_row
 from kemu.tools.pipeline.rows import FaultTimes, note_row
-from kemu.tools.pipeline.schemas import RUNS
+from kemu.tools.pipeline.tables.schemas import RUNS
 
 BLOCK_BITS = 26
 PLACE_BITS = 12

@@ -23,8 +23,8 @@ from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.protocol.wire.values import from_row
 from kemu.tools.pipeline.rows import FIGURE_COLUMNS, figure_columns
-from kemu.tools.pipeline.schemas import REBALANCES, VIOLATIONS, Schema
 from kemu.tools.pipeline.tables.common import of
+from kemu.tools.pipeline.tables.schemas import REBALANCES, VIOLATIONS, Schema
 
 JUDGED = Schema(
     "judged",

@@ -30,7 +30,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from kemu.tools.pipeline.campaign import SPEC, Campaign, CampaignError, load
 from kemu.tools.pipeline.decode import Span
 from kemu.tools.pipeline.folds import judged, rebalances_of, with_figures
-from kemu.tools.pipeline.schemas import (
+from kemu.tools.pipeline.source import KemuSource, batches, run_prefix, spans_of, trace_files
+from kemu.tools.pipeline.tables import DERIVED
+from kemu.tools.pipeline.tables.schemas import (
     BAD_RECORDS,
     FAULTS,
     NOTES,
@@ -43,8 +45,6 @@ from kemu.tools.pipeline.schemas import (
     VIOLATIONS,
     Schema,
 )
-from kemu.tools.pipeline.source import KemuSource, batches, run_prefix, spans_of, trace_files
-from kemu.tools.pipeline.tables import DERIVED
 from kemu.tools.pipeline.worker import TRACES
 
 PARTS = "parts.json"

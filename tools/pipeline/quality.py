@@ -10,9 +10,8 @@ from attrs import frozen
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from kemu.tools.pipeline import schemas
-from kemu.tools.pipeline.schemas import Schema
-from kemu.tools.pipeline.tables import DERIVED
+from kemu.tools.pipeline.tables import DERIVED, schemas
+from kemu.tools.pipeline.tables.schemas import Schema
 
 
 @frozen

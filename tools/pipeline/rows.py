@@ -14,7 +14,7 @@ from kemu.emulator.runner import FaultFired, RunResult
 from kemu.protocol.notes.groups import Processed, RecordsAcknowledged, RecordsAppended
 from kemu.protocol.notes.replication import HighWatermarkAdvanced, RecordsReplicated
 from kemu.protocol.wire.values import to_row
-from kemu.tools.pipeline.schemas import NOTES
+from kemu.tools.pipeline.tables.schemas import NOTES
 
 DATA_PATH = (RecordsAppended, RecordsAcknowledged, RecordsReplicated, HighWatermarkAdvanced, Processed)
 """Four facts of five, and of little use without the rest of the trace: a run's other facts are kept always, these where

@@ -22,8 +22,8 @@ from kemu.tools.pipeline.campaign import CampaignError
 from kemu.tools.pipeline.ingest import New, Tables
 from kemu.tools.pipeline.marts import MARTS
 from kemu.tools.pipeline.quality import Broken, check
-from kemu.tools.pipeline.schemas import NOTES, RECORDED, RUNS
 from kemu.tools.pipeline.tables import DERIVED, TABLES
+from kemu.tools.pipeline.tables.schemas import NOTES, RECORDED, RUNS
 
 Say = Callable[[str], None]
 

@@ -23,8 +23,8 @@ from kemu.emulator.trace.blocks import first_block
 from kemu.tools.exits import OF_VERDICT
 from kemu.tools.pipeline.cells import Cell, Chunk
 from kemu.tools.pipeline.rows import FaultTimes, NoteRows, fault_rows, rebalance_rows, run_row, violation_rows
-from kemu.tools.pipeline.schemas import FAULTS, NOTES, REBALANCES, RUNS, VIOLATIONS, Schema
 from kemu.tools.pipeline.shipping import fingerprint
+from kemu.tools.pipeline.tables.schemas import FAULTS, NOTES, REBALANCES, RUNS, VIOLATIONS, Schema
 from kemu.tools.report.run_report import as_dict
 
 SUMMARY = "summary.json"

@@ -25,8 +25,8 @@ from kemu.emulator.plan.actions import (
 )
 from kemu.emulator.plan.entries import At, Entry, Noted, Receives, Sends, When, entry_to_dict, plan_to_dicts
 from kemu.emulator.plan.known import Known
-from kemu.emulator.plan.reading import plan_from_dicts
 from kemu.emulator.plan.words import describe_entry
+from kemu.emulator.scenario.plan_reading import plan_from_dicts
 from kemu.emulator.text.tables import ScenarioError
 from kemu.protocol.errors import ErrorCode
 from tests.emulator.plan.test_faults import actions

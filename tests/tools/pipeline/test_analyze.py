@@ -18,8 +18,8 @@ from kemu.tools.pipeline.ingest import Tables
 from kemu.tools.pipeline.marts import MARTS
 from kemu.tools.pipeline.quality import check
 from kemu.tools.pipeline.run import Analysis, analyze, ask
-from kemu.tools.pipeline.schemas import RECORDED, RUNS
 from kemu.tools.pipeline.tables import DERIVED
+from kemu.tools.pipeline.tables.schemas import RECORDED, RUNS
 from kemu.tools.report.run_report import as_dict
 
 if TYPE_CHECKING:

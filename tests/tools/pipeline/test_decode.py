@@ -13,8 +13,8 @@ from kemu.emulator.trace.blocks import blocks_of, first_block
 from kemu.emulator.trace.traces import HEADER, Footer, PacketRecord, Step, TraceWriter, facts_of, read_trace
 from kemu.protocol.wire.values import to_row
 from kemu.tools.pipeline.decode import Decoder, Span
-from kemu.tools.pipeline.schemas import FAULTS, NOTES, OF_TRACES, RUNS
 from kemu.tools.pipeline.source import _whole, spans_of, trace_files
+from kemu.tools.pipeline.tables.schemas import FAULTS, NOTES, OF_TRACES, RUNS
 from tests.tools.pipeline.conftest import write_small
 
 ALL = frozenset(schema.name for schema in OF_TRACES)

@@ -10,7 +10,8 @@ from kemu.tools.pipeline.marts.coverage import edges, first_violations
 from kemu.tools.pipeline.marts.faults import fault_effects
 from kemu.tools.pipeline.marts.rebalancing import moves, plain_reason
 from kemu.tools.pipeline.rows import note_row
-from kemu.tools.pipeline.schemas import (
+from kemu.tools.pipeline.tables.groups import downtime, generations, ownership
+from kemu.tools.pipeline.tables.schemas import (
     DOWNTIME,
     LAYOUTS,
     LEADERLESS,
@@ -21,7 +22,6 @@ from kemu.tools.pipeline.schemas import (
     VIOLATIONS,
     Schema,
 )
-from kemu.tools.pipeline.tables.groups import downtime, generations, ownership
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

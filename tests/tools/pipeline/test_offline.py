@@ -19,8 +19,8 @@ from kemu.tools.pipeline.folds import judged, violations_of
 from kemu.tools.pipeline.ingest import Tables
 from kemu.tools.pipeline.quality import check
 from kemu.tools.pipeline.run import make_derived
-from kemu.tools.pipeline.schemas import FAULTS, NOTES, RECORDED, RUNS, VIOLATIONS
 from kemu.tools.pipeline.tables import DERIVED
+from kemu.tools.pipeline.tables.schemas import FAULTS, NOTES, RECORDED, RUNS, VIOLATIONS
 from tests.emulator.test_past_replica_bugs import CASES as PAST_REPLICA_BUGS
 from tests.emulator.test_past_replica_bugs import scenario as with_replica_bug
 

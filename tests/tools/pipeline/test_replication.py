@@ -22,8 +22,8 @@ from kemu.tools.pipeline.ingest import Tables
 from kemu.tools.pipeline.marts.replication import isr_health, leader_changes, leaderless_by_cause
 from kemu.tools.pipeline.quality import check
 from kemu.tools.pipeline.run import Analysis, analyze, register
-from kemu.tools.pipeline.schemas import ISR_CHANGES, LEADERLESS, LEADERSHIPS, RUNS
 from kemu.tools.pipeline.tables.replication import isr_changes, leaderless, leaderships
+from kemu.tools.pipeline.tables.schemas import ISR_CHANGES, LEADERLESS, LEADERSHIPS, RUNS
 from tests.tools.pipeline.test_marts import columns_of, notes_of, run_rows, table
 
 if TYPE_CHECKING:

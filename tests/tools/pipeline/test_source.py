@@ -9,8 +9,8 @@ import pytest
 
 from kemu.emulator.trace.traces import read_runs
 from kemu.tools.pipeline.campaign import Campaign
-from kemu.tools.pipeline.schemas import BAD_RECORDS, EVENTS, OF_TRACES, PACKETS
 from kemu.tools.pipeline.source import KemuSource
+from kemu.tools.pipeline.tables.schemas import BAD_RECORDS, EVENTS, OF_TRACES, PACKETS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping
 from attrs import frozen
 from pyspark.sql import DataFrame
 
-from kemu.tools.pipeline.schemas import (
+from kemu.tools.pipeline.tables.groups import commits, downtime, generations, layouts, ownership
+from kemu.tools.pipeline.tables.replication import isr_changes, leaderless, leaderships
+from kemu.tools.pipeline.tables.schemas import (
     COMMITS,
     DOWNTIME,
     GENERATIONS,
@@ -22,8 +24,6 @@ from kemu.tools.pipeline.schemas import (
     OWNERSHIP,
     Schema,
 )
-from kemu.tools.pipeline.tables.groups import commits, downtime, generations, layouts, ownership
-from kemu.tools.pipeline.tables.replication import isr_changes, leaderless, leaderships
 
 
 @frozen

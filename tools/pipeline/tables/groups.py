@@ -3,8 +3,8 @@
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as every text on Spark names it
 
-from kemu.tools.pipeline.schemas import COMMITS, DOWNTIME, GENERATIONS, LAYOUTS, OWNERSHIP
 from kemu.tools.pipeline.tables.common import gaps, host_ends, of, run_ends
+from kemu.tools.pipeline.tables.schemas import COMMITS, DOWNTIME, GENERATIONS, LAYOUTS, OWNERSHIP
 
 PREPARING = "PreparingRebalance"
 

@@ -8,8 +8,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as every text on Spark names it
 
 from kemu.protocol.names import CONTROLLER_SUFFIX
-from kemu.tools.pipeline.schemas import ISR_CHANGES, LEADERLESS, LEADERSHIPS
 from kemu.tools.pipeline.tables.common import gaps, host_ends, of, run_ends
+from kemu.tools.pipeline.tables.schemas import ISR_CHANGES, LEADERLESS, LEADERSHIPS
 
 NOBODY = -1
 _STATE = "^/brokers/topics/[^/]+/partitions/[0-9]+/state$"
