@@ -28,6 +28,45 @@ class Unsubscribe:
 
 
 @value
+class PausePartitions:
+    """Consumer: ``pause()`` of those of these partitions that it is assigned."""
+
+    partitions: tuple[tuple[str, int], ...]
+
+
+@value
+class ResumePartitions:
+    """Consumer: ``resume()`` of those of these partitions that it is assigned."""
+
+    partitions: tuple[tuple[str, int], ...]
+
+
+@value
+class Seek:
+    """Consumer: ``seek()`` to this offset, if the partition is assigned to it."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@value
+class EnforceRebalance:
+    """Consumer: ``enforceRebalance()``, if it is subscribed."""
+
+
+@value
+class RaiseInListener:
+    """Consumer: the next call of this callback of its rebalance listener raises, when it would have returned.
+
+    ``callback``: ``onPartitionsRevoked``, ``onPartitionsLost`` or ``onPartitionsAssigned``.
+    """
+
+    callback: str
+    why: str
+
+
+@value
 class LeadOffsets:
     """Coordinator: you lead this partition of ``__consumer_offsets``; this is its log, oldest record first.
 

@@ -1,4 +1,4 @@
-"""Committing: by interval, before a join, by the application's ``commitSync()``, and on close. A part of the consumer.
+"""Committing: by interval, before a join, by the application's ``commitSync()``, and on close. A part of the machine.
 
 What is committed are always the positions: what polls returned so far. The polling thread only gets here between two
 batches, so everything returned has been processed. Source: Kafka's ``ConsumerCoordinator``.
@@ -6,19 +6,14 @@ batches, so everything returned has been processed. Source: Kafka's ``ConsumerCo
 
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from kemu.actors.client import Backoff
+from kemu.actors.consumer.machine import ConsumerMachine, Timer
+from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.state import Generation, MemberState
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import OffsetCommit, OffsetCommitReply
 from kemu.protocol.notes.groups import CommitAnswered
-
-if TYPE_CHECKING:
-    from kemu.actors.consumer.consumer import Consumer
-
-COMMIT = ("commit",)
-"""commitSync looks again: a backoff is over, or its time is up."""
 
 
 class Result(Enum):
@@ -44,9 +39,10 @@ class Commit:
 class Commits:
     """See the module."""
 
-    def __init__(self, consumer: "Consumer") -> None:
-        config = consumer.config
-        self._consumer = consumer
+    def __init__(self, machine: ConsumerMachine, positions: Positions) -> None:
+        config = machine.config
+        self._machine = machine
+        self._positions = positions
         self._interval_us = config.auto_commit_interval_ms * 1000
         self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
         self._auto = config.enable_auto_commit
@@ -63,53 +59,53 @@ class Commits:
 
     def restart_interval(self) -> None:
         """An assignment was taken: the interval begins anew."""
-        self._next_us = self._consumer.now_us + self._interval_us
+        self._next_us = self._machine.now_us + self._interval_us
 
     def poll(self) -> None:
         """Commit if the interval is over; ask to be looked at when it will be."""
         if not self._auto or not self._next_us:
             return
-        consumer = self._consumer
-        now_us = consumer.now_us
+        machine = self._machine
+        now_us = machine.now_us
         if now_us >= self._next_us:
             self._next_us = now_us + self._interval_us
-            if consumer.positions.partitions:
+            if self._positions.partitions:
                 self.send(self._interval_settled)
-        if consumer.positions.partitions:
-            consumer.wake_at(self._next_us)
+        if self._positions.partitions:
+            machine.wake_at(self._next_us)
 
     def _interval_settled(self, commit: Commit) -> None:
         if commit.result is Result.RETRIABLE:
-            self._next_us = self._consumer.now_us + self._retry.first_us
-            self._consumer.wake()
+            self._next_us = self._machine.now_us + self._retry.first_us
+            self._machine.wake()
 
     # --- one commit --------------------------------------------------------------------------------------------
 
     def send(self, settled: Callable[[Commit], None] | None = None) -> Commit:
         """Commit all positions. Without a coordinator, an offset or a membership it is settled at once, unsent."""
-        consumer = self._consumer
-        membership, coordinator = consumer.membership, consumer.discovery.coordinator
+        machine = self._machine
+        membership, coordinator = machine.membership, machine.discovery.coordinator
         commit = Commit(membership.generation, settled)
-        offsets = consumer.positions.consumed()
+        offsets = self._positions.consumed()
         if not offsets:
             self._settle(commit, Result.DONE)
         elif coordinator is None:
-            consumer.discovery.find()
+            machine.discovery.find()
             self._settle(commit, Result.RETRIABLE)
-        elif membership.state is MemberState.UNJOINED:
+        elif membership.state is MemberState.UNJOINED and not machine.by_hand:
             self._settle(commit, Result.FAILED)
-        elif membership.state is not MemberState.STABLE:
+        elif membership.state is not MemberState.STABLE and not machine.by_hand:
             self._settle(commit, Result.REBALANCING)
         else:
             request = OffsetCommit(
-                group=consumer.config.group_id,
+                group=machine.config.group_id,
                 generation=commit.sent.id,
                 member_id=commit.sent.member_id,
-                instance_id=consumer.config.group_instance_id,
+                instance_id=machine.config.group_instance_id,
                 offsets=offsets,
             )
-            version = consumer.versions["OffsetCommit"]
-            consumer.client.call(coordinator, request, version, self._answered, self._broke, commit)
+            version = machine.versions["OffsetCommit"]
+            machine.client.call(coordinator, request, version, self._answered, self._broke, commit)
         return commit
 
     def _settle(self, commit: Commit, result: Result) -> None:
@@ -118,32 +114,32 @@ class Commits:
             commit.settled(commit)
 
     def _broke(self, why: str, commit: Commit) -> None:
-        self._consumer.wake()
+        self._machine.wake()
         self._settle(commit, Result.RETRIABLE)
 
     def _answered(self, reply: OffsetCommitReply, commit: Commit) -> None:
         """The first error that decides something decides it all, as in Kafka."""
-        consumer = self._consumer
+        machine = self._machine
         error = ErrorCode.NONE
         for outcome in reply.outcomes:
             if outcome.error is not ErrorCode.NONE:
                 error = outcome.error
                 break
-        consumer.note(
+        machine.note(
             CommitAnswered(
-                group=consumer.config.group_id,
+                group=machine.config.group_id,
                 member_id=commit.sent.member_id,
                 generation=commit.sent.id,
                 error=error,
             )
         )
         result = Result.DONE if error is ErrorCode.NONE else self._react(error, commit)
-        consumer.wake()
+        machine.wake()
         self._settle(commit, result)
 
     def _react(self, error: ErrorCode, commit: Commit) -> Result:
-        consumer = self._consumer
-        membership = consumer.membership
+        machine = self._machine
+        membership = machine.membership
         why = f"OffsetCommit: {error.name}"
         unchanged = commit.sent == membership.generation
         overtaken = not unchanged and membership.state is MemberState.PREPARING
@@ -151,7 +147,7 @@ class Commits:
             case ErrorCode.COORDINATOR_LOAD_IN_PROGRESS | ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 return Result.RETRIABLE
             case ErrorCode.COORDINATOR_NOT_AVAILABLE | ErrorCode.NOT_COORDINATOR | ErrorCode.REQUEST_TIMED_OUT:
-                consumer.discovery.lose_coordinator(why)
+                machine.discovery.lose_coordinator(why)
                 return Result.RETRIABLE
             case ErrorCode.REBALANCE_IN_PROGRESS:
                 membership.request_rejoin(why)
@@ -163,10 +159,10 @@ class Commits:
                 return Result.FAILED
             case ErrorCode.FENCED_INSTANCE_ID:
                 if unchanged:
-                    consumer.fail_later(error, why)
+                    machine.fail_later(error, why)
                 return Result.REBALANCING if overtaken else Result.FAILED
             case ErrorCode.GROUP_AUTHORIZATION_FAILED | ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                consumer.fail_later(error, why)
+                machine.fail_later(error, why)
                 return Result.FAILED
             case _:
                 # Too large metadata, an offset that does not fit, or what no client expects: raised to whoever
@@ -177,23 +173,23 @@ class Commits:
 
     def run_sync(self, timeout_us: int, then: Callable[[], None]) -> None:
         """Commit all positions, retrying what may succeed for this long; ``then`` however it ends."""
-        if not self._consumer.positions.consumed():
+        if not self._positions.consumed():
             then()
             return
-        self._sync_until_us = self._consumer.now_us + timeout_us
+        self._sync_until_us = self._machine.now_us + timeout_us
         self._sync_then = then
         self._sync_failures = 0
         self._try_sync()
 
     def _try_sync(self) -> None:
-        consumer = self._consumer
-        if consumer.now_us >= self._sync_until_us:
+        machine = self._machine
+        if machine.now_us >= self._sync_until_us:
             self._end_sync()
-        elif not consumer.discovery.ready():
+        elif not machine.discovery.ready():
             self._try_sync_later()
         else:
-            if self._sync_until_us < consumer.now_us + self._request_timeout_us:
-                consumer.start_timer(COMMIT, self._sync_until_us - consumer.now_us)
+            if self._sync_until_us < machine.now_us + self._request_timeout_us:
+                machine.start_timer((Timer.COMMIT,), self._sync_until_us - machine.now_us)
             commit = self.send(self._sync_settled)
             if commit.result is None:
                 self._sync_commit = commit
@@ -201,10 +197,10 @@ class Commits:
                 self._sync_answered(commit.result)
 
     def _try_sync_later(self) -> None:
-        consumer = self._consumer
+        machine = self._machine
         self._sync_failures += 1
-        wait_us = self._retry.after(self._sync_failures, consumer.chance)
-        consumer.start_timer(COMMIT, min(wait_us, self._sync_until_us - consumer.now_us))
+        wait_us = self._retry.after(self._sync_failures, machine.chance)
+        machine.start_timer((Timer.COMMIT,), min(wait_us, self._sync_until_us - machine.now_us))
 
     def _sync_settled(self, commit: Commit) -> None:
         if commit is self._sync_commit:
@@ -222,7 +218,7 @@ class Commits:
         """COMMIT fired."""
         if self._sync_then is None:
             return
-        if self._sync_commit is None or self._consumer.now_us >= self._sync_until_us:
+        if self._sync_commit is None or self._machine.now_us >= self._sync_until_us:
             self._sync_commit = None
             self._try_sync()
 

@@ -1,4 +1,4 @@
-"""A consumer: an application that polls, processes and commits, and the Kafka client inside it, as one machine.
+"""A consumer: the Kafka client and, behind a protocol of its own, the application that uses it, as one machine.
 
 Kafka's consumer has two threads. The heartbeat thread never waits for the application; what the machine does for it
 happens whenever an event says so. The polling thread is the application's: inside ``poll()`` it joins, calls the
@@ -7,7 +7,7 @@ nothing of that happens. ``Doing`` says where the polling thread is. An event th
 if it is inside ``poll()`` it looks at once, else at its next poll. So nothing polls in vain.
 
 Its parts: membership (join, sync, heartbeat, leave), rebalancing (before and after a join), positions and fetching,
-commits, discovery (coordinator and metadata). They speak through the machine and know each other through it.
+commits, discovery (coordinator and metadata). They speak through the machine (``actors.consumer.machine``).
 
 Source: Kafka 3.9 ``ClassicKafkaConsumer`` and its coordinator.
 """
@@ -17,45 +17,49 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
-from kemu.actors.client import DEADLINE, Backoff, Client
-from kemu.actors.clients.discovery import FIND, METADATA, Discovery
-from kemu.actors.consumer.commits import COMMIT, Commits
-from kemu.actors.consumer.heartbeats import BEAT
+from kemu.actors.client import Backoff, Client
+from kemu.actors.clients.discovery import Discovery
+from kemu.actors.consumer.application import Application, IllegalState, PollLoop
+from kemu.actors.consumer.commits import Commits
 from kemu.actors.consumer.listener import Listener, Outcome, Raised, TimedListener
+from kemu.actors.consumer.machine import Callback, Timer
 from kemu.actors.consumer.membership import Membership
-from kemu.actors.consumer.partition import Returned
+from kemu.actors.consumer.partition import Partition, Returned
 from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.rebalancing import Rebalancing
 from kemu.actors.consumer.state import MemberState
-from kemu.actors.machine import Chance, Event, LinkDown, Machine, Received, TimerFired, TimerKey, Told
+from kemu.actors.machine import Chance, Event, LinkDown, Machine, Received, TimerFired, Told
 from kemu.protocol.assign.base import Assignor
-from kemu.protocol.commands import Close, Start, Subscribe, Unsubscribe
+from kemu.protocol.commands import (
+    Close,
+    EnforceRebalance,
+    PausePartitions,
+    RaiseInListener,
+    ResumePartitions,
+    Seek,
+    Start,
+    Subscribe,
+    Unsubscribe,
+)
 from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.versions import LATEST, ApiVersions
-from kemu.protocol.names import ActorName, TopicPartition
+from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER, ActorName, TopicPartition
 from kemu.protocol.notes.groups import ListenerFailed, MemberFailed, Processed
 from kemu.protocol.rebalancing.rules import RulesOf, by_assignors
 
-WAKE: TimerKey = ("wake",)
-"""The polling thread has to look again (a backoff or an interval is over)."""
-WORK: TimerKey = ("work",)
-"""The application, or a callback of its listener, is done."""
-POLL_TIMEOUT = ("poll",)
-"""max.poll.interval may be over. Armed lazily: it may fire early, never late."""
-
-Callback = Callable[[tuple[TopicPartition, ...], bool], None]
-"""What follows a callback of the listener: (its partitions, whether it raised)."""
+APPLICATION_COMMANDS = (Close, EnforceRebalance, PausePartitions, ResumePartitions, Seek, Subscribe, Unsubscribe)
+"""Calls of the application that it is told to make."""
 
 
 class Doing(Enum):
     """Where the polling thread is."""
 
     POLLING = "inside poll()"
-    PROCESSING = "processes records"
+    DECIDING = "the application was told something and has not said what it does next"
+    WORKING = "the application works"
     COMMITTING = "inside commitSync()"
     IN_CALLBACK = "inside the rebalance listener"
-    PAUSING = "caught an exception of poll() and polls again soon"
     CLOSING = "inside close()"
     ENDED = "closed, or failed"
 
@@ -71,15 +75,16 @@ class Running(NamedTuple):
 
 
 class Consumer(Machine):
-    """One member of a group, and its application.
+    """One member of a group, and its application. Also ``Calls``: what that application may call.
 
     Args:
         name: the actor's name; also the client id of a config that has none.
-        topics: what it subscribes to when it starts.
+        topics: what it subscribes to when it starts; none: its application subscribes, or assigns by hand.
         bootstrap: brokers to ask first.
         assignors: all there are, by name; the config says which are used.
         chance: this life's own stream: the first broker asked, and the jitter of backoffs.
         listener: the application's rebalance listener; by default one that takes as long as the config says.
+        application: who polls and works; by default the usual loop, as the config says.
         versions: the API versions to speak.
         rules_of: how to rebalance; as shipped, the highest protocol that the configured assignors have in common.
 
@@ -97,6 +102,7 @@ class Consumer(Machine):
         assignors: Mapping[str, Assignor],
         chance: Chance,
         listener: Listener | None = None,
+        application: Application | None = None,
         versions: ApiVersions = LATEST,
         rules_of: RulesOf = by_assignors,
     ) -> None:
@@ -125,17 +131,22 @@ class Consumer(Machine):
         self.discovery = Discovery(self, self.client, self, config, bootstrap, versions, chance)
         self.membership = Membership(self)
         self.positions = Positions(self)
-        self.commits = Commits(self)
-        self.rebalancing = Rebalancing(self, used, rules_of(config, used))
-        self.doing = Doing.POLLING
+        self.commits = Commits(self, self.positions)
+        rules = rules_of(config, used)
+        self.rebalancing = Rebalancing(self, self.membership, self.positions, self.commits, used, rules)
+        self.application: Application = application or PollLoop(config)
+        self.by_hand = False
+        """Partitions were assigned by the application (``assign()``): there is no membership."""
+        self.doing = Doing.DECIDING
         self._started = False
         self._listener: Listener = listener or TimedListener(config)
         self._commands: deque[Any] = deque()
         """Told and not done yet: calls of the application, which the polling thread makes between two polls."""
         self._callback: Running | None = None
-        self._records: deque[Returned] = deque()
-        """What the last poll returned and is not processed yet."""
-        self._part_started_us = 0
+        self._raise_next: dict[str, str] = {}
+        """Callback -> why its next call is to raise."""
+        self._poll_until_us = 0
+        """When this poll() returns with nothing; 0: only with records."""
         self._fatal: tuple[ErrorCode, str] | None = None
         """To be raised by the next poll."""
         self._poll_by_us = 0
@@ -144,6 +155,17 @@ class Consumer(Machine):
         self._closing = False
         self._waits_for_leave = False
         self._max_poll_us = config.max_poll_interval_ms * 1000
+        self._timers: dict[str, Callable[[], None]] = {
+            Timer.BEAT: self.membership.heartbeats.beat,
+            Timer.WORK: self._work_done,
+            Timer.WAKE: self._wake_fired,
+            Timer.DEADLINE: self.client.deadline_passed,
+            Timer.COMMIT: self.commits.sync_timer_fired,
+            Timer.POLL_TIMEOUT: self._check_poll_timeout,
+            Timer.FIND: self.discovery.find_timer_fired,
+            Timer.METADATA: self.discovery.metadata_timer_fired,
+            Timer.POLL_RETURNS: self._poll_returns_nothing,
+        }
 
     # --- events ------------------------------------------------------------------------------------------------
 
@@ -157,7 +179,7 @@ class Consumer(Machine):
             case Received():
                 self.client.reply_arrived(event)
             case TimerFired(key=key):
-                self._timer_fired(key)
+                self._timers[key[0]]()
             case LinkDown(peer=peer):
                 self.client.connection_broke(peer, "disconnected")
             case Told(command=command):
@@ -167,33 +189,17 @@ class Consumer(Machine):
         if self.awake and self.doing is Doing.POLLING:
             self._poll()
 
-    def _timer_fired(self, key: tuple[str, ...]) -> None:
-        if key == BEAT:
-            self.membership.heartbeats.beat()
-        elif key == WORK:
-            self._work_done()
-        elif key == WAKE:
-            self._wake_us = 0
-            self.awake = True
-        elif key == DEADLINE:
-            self.client.deadline_passed()
-        elif key == COMMIT:
-            self.commits.sync_timer_fired()
-        elif key == POLL_TIMEOUT:
-            self._check_poll_timeout()
-        elif key == FIND:
-            self.discovery.find_timer_fired()
-        else:
-            assert key == METADATA, f"{self.name}: unknown timer {key}"
-            self.discovery.metadata_timer_fired()
-
     def _told(self, command: object) -> None:
         match command:
             case Start():
                 assert not self._started, f"{self.name}: started twice"
                 self._started = True
                 self.discovery.want(self.topics)
-            case Close() | Subscribe() | Unsubscribe():
+                self.application.started(self)
+                self._assert_decided()
+            case RaiseInListener(callback=callback, why=why):
+                self._raise_next[callback] = why
+            case _ if isinstance(command, APPLICATION_COMMANDS):
                 assert self._started, f"{self.name}: {command} before Start"
                 self._commands.append(command)
             case _:
@@ -250,7 +256,11 @@ class Consumer(Machine):
         """Let it look again at this time. One timer serves all: the earliest wins, later ones are asked for again."""
         if at_us < self._wake_us or not self._wake_us:
             self._wake_us = at_us
-            self.start_timer(WAKE, at_us - self.now_us)
+            self.start_timer((Timer.WAKE,), at_us - self.now_us)
+
+    def _wake_fired(self) -> None:
+        self._wake_us = 0
+        self.awake = True
 
     def _poll(self) -> None:
         """poll() after poll(), until the application is busy or everything waits for events."""
@@ -261,11 +271,11 @@ class Consumer(Machine):
                 self.awake = True
             elif self._fatal is not None:
                 self.fail(*self._fatal)
-            elif self.topics:
+            elif self.topics or self.by_hand:
                 self._poll_once()
 
     def _poll_once(self) -> None:
-        if self.membership.poll():
+        if self.discovery.ready() if self.by_hand else self.membership.poll():
             self.commits.poll()
             self.positions.poll()
         if self.doing is not Doing.POLLING or self.rebalancing.is_leading:
@@ -274,22 +284,33 @@ class Consumer(Machine):
         records = fetching.drain(self.config.max_poll_records)
         fetching.send()
         if records:
-            self._records.extend(records)
-            self._occupy(Doing.PROCESSING)
-            self._process()
+            self._return(records)
 
-    def _occupy(self, doing: Doing) -> None:
+    def _return(self, records: list[Returned]) -> None:
+        """poll() returns."""
+        if self._poll_until_us:
+            self._poll_until_us = 0
+            self.stop_timer((Timer.POLL_RETURNS,))
+        self._leave_poll(Doing.DECIDING)
+        self.application.polled(records)
+        self._assert_decided()
+
+    def _poll_returns_nothing(self) -> None:
+        """The time of this poll is over; while a callback runs inside it, it returns when that is done."""
+        if self._poll_until_us and self.now_us >= self._poll_until_us and self.doing is Doing.POLLING:
+            self._return([])
+
+    def _assert_decided(self) -> None:
+        assert self.doing is not Doing.DECIDING, f"{self.name}: its application does not say what it does next"
+
+    def _leave_poll(self, doing: Doing) -> None:
         """The polling thread leaves poll(), or goes on outside of it: from its last poll on the clock ticks."""
         if self.doing is Doing.POLLING:
             self._poll_by_us = self.now_us + self._max_poll_us
             if not self._poll_timer_runs:
                 self._poll_timer_runs = True
-                self.start_timer(POLL_TIMEOUT, self._max_poll_us)
+                self.start_timer((Timer.POLL_TIMEOUT,), self._max_poll_us)
         self.doing = doing
-
-    def _poll_again(self) -> None:
-        self.doing = Doing.POLLING
-        self.awake = True
 
     def _check_poll_timeout(self) -> None:
         self._poll_timer_runs = False
@@ -299,40 +320,45 @@ class Consumer(Machine):
             self.membership.poll_timed_out()
         else:
             self._poll_timer_runs = True
-            self.start_timer(POLL_TIMEOUT, self._poll_by_us - self.now_us)
+            self.start_timer((Timer.POLL_TIMEOUT,), self._poll_by_us - self.now_us)
 
     def _work_done(self) -> None:
-        match self.doing:
-            case Doing.PROCESSING:
-                self._part_done()
-                self._process()
-            case Doing.IN_CALLBACK:
-                self._callback_over()
-            case Doing.PAUSING:
-                self._poll_again()
-            case _:
-                raise AssertionError(f"{self.name}: {self.doing} has no work")
-
-    # --- processing --------------------------------------------------------------------------------------------
-
-    def _process(self) -> None:
-        """Work through what was returned, partition after partition."""
-        while self._records:
-            part = self._records[0]
-            self._part_started_us = self.now_us
-            us = (part.last - part.first) * self.config.emulated_process_us_per_record
-            if us > 0:
-                self.start_timer(WORK, us)
-                return
-            self._part_done()
-        if self.config.emulated_commit_after_poll:
-            self.doing = Doing.COMMITTING
-            self.commits.run_sync(self.config.default_api_timeout_ms * 1000, self._poll_again)
+        if self.doing is Doing.IN_CALLBACK:
+            self._callback_over()
         else:
-            self._poll_again()
+            assert self.doing is Doing.WORKING, f"{self.name}: {self.doing} has no work"
+            self.doing = Doing.DECIDING
+            self.application.worked()
+            self._assert_decided()
 
-    def _part_done(self) -> None:
-        (topic, partition), first, last = self._records.popleft()
+    def _sync_done(self) -> None:
+        self.doing = Doing.DECIDING
+        self.application.committed()
+        self._assert_decided()
+
+    # --- what the application calls ----------------------------------------------------------------------------
+
+    def poll(self, timeout_us: int = 0) -> None:
+        """Go on inside poll(); see ``Calls``."""
+        self.doing = Doing.POLLING
+        self.awake = True
+        if timeout_us:
+            self._poll_until_us = self.now_us + timeout_us
+            self.start_timer((Timer.POLL_RETURNS,), timeout_us)
+
+    def work(self, us: int) -> None:
+        """See ``Calls``."""
+        self.doing = Doing.WORKING
+        self.start_timer((Timer.WORK,), us)
+
+    def commit_sync(self) -> None:
+        """See ``Calls``."""
+        self.doing = Doing.COMMITTING
+        self.commits.run_sync(self.config.default_api_timeout_ms * 1000, self._sync_done)
+
+    def processed(self, part: Returned, started_us: int) -> None:
+        """See ``Calls``."""
+        (topic, partition), first, last = part
         self.note(
             Processed(
                 group=self.config.group_id,
@@ -342,9 +368,69 @@ class Consumer(Machine):
                 partition=partition,
                 first=first,
                 last=last,
-                started_us=self._part_started_us,
+                started_us=started_us,
             )
         )
+
+    def subscribe(self, topics: tuple[str, ...]) -> None:
+        """See ``Calls``."""
+        if self.by_hand:
+            raise IllegalState("subscribe() after assign(): subscription to topics and partitions exclude each other")
+        self.topics = _sorted(topics)
+        self.discovery.want(self.topics)
+
+    def unsubscribe(self) -> None:
+        """See ``Calls``."""
+        self._commands.append(Unsubscribe())
+
+    def assign(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """See ``Calls``."""
+        if self.topics:
+            raise IllegalState("assign() after subscribe(): subscription to topics and partitions exclude each other")
+        self.by_hand = bool(partitions)
+        self.positions.assign(tuple(dict.fromkeys(partitions)), NO_GENERATION, UNKNOWN_MEMBER)
+        self.discovery.want(_sorted(tuple(topic for topic, _ in partitions)))
+
+    def assignment(self) -> tuple[TopicPartition, ...]:
+        """See ``Calls``."""
+        return self.positions.owned()
+
+    def pause(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """See ``Calls``."""
+        for one in [self._assigned(at) for at in partitions]:
+            self.positions.fetching.pause(one)
+
+    def resume(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """See ``Calls``."""
+        for one in [self._assigned(at) for at in partitions]:
+            self.positions.fetching.resume(one)
+
+    def paused(self) -> tuple[TopicPartition, ...]:
+        """See ``Calls``."""
+        return tuple(at for at, one in self.positions.partitions.items() if one.paused)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """See ``Calls``."""
+        self.positions.seek(self._assigned(partition), offset)
+
+    def position(self, partition: TopicPartition) -> int | None:
+        """See ``Calls``."""
+        position = self._assigned(partition).position
+        return position if position >= 0 else None
+
+    def enforce_rebalance(self) -> None:
+        """See ``Calls``."""
+        if not self.topics:
+            raise IllegalState("enforceRebalance() without a subscription")
+        self.membership.request_rejoin("rebalance enforced by user")
+
+    def _assigned(self, at: TopicPartition) -> Partition:
+        one = self.positions.partitions.get(at)
+        if one is None:
+            raise IllegalState(f"{at[0]}-{at[1]} is not assigned to {self.name}")
+        return one
+
+    # --- the poll timeout --------------------------------------------------------------------------------------
 
     # --- the listener ------------------------------------------------------------------------------------------
 
@@ -359,10 +445,12 @@ class Consumer(Machine):
             case _:
                 assert name == "onPartitionsAssigned", name
                 outcome = listener.on_assigned(partitions)
+        if name in self._raise_next:
+            outcome = Raised(outcome.us, self._raise_next.pop(name))
         self._callback = Running(name, partitions, outcome, then, self.doing)
         if outcome.us > 0:
-            self._occupy(Doing.IN_CALLBACK)
-            self.start_timer(WORK, outcome.us)
+            self._leave_poll(Doing.IN_CALLBACK)
+            self.start_timer((Timer.WORK,), outcome.us)
         else:
             self._callback_over()
 
@@ -377,33 +465,50 @@ class Consumer(Machine):
             group, member_id = self.config.group_id, self.positions.member_id
             self.note(ListenerFailed(group=group, member_id=member_id, callback=name, why=outcome.why))
         then(partitions, raised)
+        self._poll_returns_nothing()
 
-    def pause_after_exception(self) -> None:
-        """poll() raised what is not fatal: the application logs it and polls again after its usual poll timeout."""
-        self._occupy(Doing.PAUSING)
-        self.start_timer(WORK, self.config.emulated_poll_timeout_ms * 1000)
+    def raise_to_application(self, why: str) -> None:
+        """poll() raises what is not fatal."""
+        self._leave_poll(Doing.DECIDING)
+        self.application.poll_raised(why)
+        self._assert_decided()
 
     # --- commands ----------------------------------------------------------------------------------------------
 
     def _obey(self, command: object) -> None:
         match command:
             case Subscribe(topics=topics):
-                self.topics = _sorted(topics)
-                self.discovery.want(self.topics)
+                self.subscribe(topics)
             case Unsubscribe():
                 if self.topics:
                     self.positions.stop_serving()
                     self.rebalancing.give_up_everything(self._unsubscribed)
+                elif self.by_hand:
+                    self.assign(())
+            case PausePartitions(partitions=partitions):
+                self.pause(self._those_assigned(partitions))
+            case ResumePartitions(partitions=partitions):
+                self.resume(self._those_assigned(partitions))
+            case Seek(topic=topic, partition=partition, offset=offset):
+                for at in self._those_assigned(((topic, partition),)):
+                    self.seek(at, offset)
+            case EnforceRebalance():
+                if self.topics:
+                    self.enforce_rebalance()
             case _:
                 assert isinstance(command, Close)
-                self._close()
+                self.close()
+
+    def _those_assigned(self, partitions: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
+        """An application that is told what to do looks at its assignment first, and leaves out what is not in it."""
+        return tuple(at for at in partitions if at in self.positions.partitions)
 
     def _unsubscribed(self) -> None:
         self.membership.leave("the consumer unsubscribed from all topics")
         self.topics = ()
         self.discovery.want(())
 
-    def _close(self) -> None:
+    def close(self) -> None:
         """Commit, call back, leave; then be silent. Source: ``ConsumerCoordinator.close``."""
         self.doing = Doing.CLOSING
         self._closing = True
@@ -415,7 +520,10 @@ class Consumer(Machine):
     def _committed_on_close(self) -> None:
         self.membership.heartbeats.stop()
         self.positions.stop_serving()
-        self.rebalancing.give_up_everything(self._leave_on_close)
+        if self.by_hand:
+            self._leave_on_close()
+        else:
+            self.rebalancing.give_up_everything(self._leave_on_close)
 
     def _leave_on_close(self) -> None:
         self._waits_for_leave = self.membership.leave("the consumer is being closed")
@@ -432,8 +540,9 @@ class Consumer(Machine):
         self.doing = Doing.ENDED
         self.membership.end(state, why)
         self.client.close()
-        for key in (BEAT, WORK, WAKE, DEADLINE, COMMIT, POLL_TIMEOUT, FIND, METADATA):
-            self.stop_timer(key)
+        for timer in Timer:
+            if timer is not Timer.POLL_RETURNS or self._poll_until_us:
+                self.stop_timer((timer,))
         self.finished = state is MemberState.CLOSED
 
 

@@ -9,18 +9,14 @@ Not emulated: fetch sessions (every Fetch lists all its partitions; the answers 
 """
 
 from collections import deque
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
+from kemu.actors.consumer.machine import ConsumerMachine
 from kemu.actors.consumer.partition import Partition, Returned
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import Fetch, FetchedPartition, FetchPartition, FetchReply, RecordBatch
 from kemu.protocol.names import ActorName, TopicPartition
 from kemu.protocol.notes.groups import EpochRead
-
-if TYPE_CHECKING:
-    from kemu.actors.consumer.consumer import Consumer
-    from kemu.actors.consumer.positions import Positions
 
 _STALE_LEADER = frozenset(
     {
@@ -66,15 +62,16 @@ class Leader:
 class Fetching:
     """See the module."""
 
-    def __init__(self, consumer: "Consumer", positions: "Positions") -> None:
-        config = consumer.config
-        self._client = consumer.client
-        self._consumer = consumer
-        self._positions = positions
+    def __init__(self, machine: ConsumerMachine, reset: Callable[[Partition, str], None]) -> None:
+        config = machine.config
+        self._client = machine.client
+        self._machine = machine
+        self._reset = reset
+        self._owned: Mapping[TopicPartition, Partition] = {}
         self._leaders: dict[ActorName, Leader] = {}
         self._ready: deque[Partition] = deque()
         """Partitions with something buffered, in the order it came."""
-        self._version = consumer.versions["Fetch"]
+        self._version = machine.versions["Fetch"]
         self._max_wait_ms = config.fetch_max_wait_ms
         self._min_bytes = config.fetch_min_bytes
         self._max_bytes = config.fetch_max_bytes
@@ -83,17 +80,17 @@ class Fetching:
 
     # --- who is fetched from whom ------------------------------------------------------------------------------
 
-    def redistribute(self) -> None:
+    def redistribute(self, owned: Mapping[TopicPartition, Partition]) -> None:
         """What is owned, served or led by whom changed: deal the partitions to their leaders."""
+        self._owned = owned
         for leader in self._leaders.values():
             leader.partitions = []
             leader.plan = None
-        for one in self._positions.partitions.values():
+        for one in owned.values():
             if one.leader is not None:
                 leader = self._leaders.get(one.leader) or self._leaders.setdefault(one.leader, Leader(one.leader))
                 leader.partitions.append(one)
         self._leaders = {name: one for name, one in self._leaders.items() if one.partitions or one.in_flight}
-        owned = self._positions.partitions
         self._ready = deque(one for one in self._ready if one.buffer and owned.get(one.at) is one)
 
     def changed(self, one: Partition) -> None:
@@ -101,6 +98,21 @@ class Fetching:
         leader = self._leaders.get(one.leader) if one.leader is not None else None
         if leader is not None:
             leader.plan = None
+
+    def pause(self, one: Partition) -> None:
+        """Neither fetch nor return it. What is buffered, or on its way, waits. Source: KAFKA-7548."""
+        one.paused = True
+        self._ready = deque(other for other in self._ready if other is not one)
+        self.changed(one)
+
+    def resume(self, one: Partition) -> None:
+        """Go on."""
+        if one.paused:
+            one.paused = False
+            if one.buffer:
+                self._ready.append(one)
+            self.changed(one)
+            self._machine.wake()
 
     # --- requests ----------------------------------------------------------------------------------------------
 
@@ -118,8 +130,8 @@ class Fetching:
             return
         client = self._client
         at_us = max(client.available_at(leader.name), leader.not_before_us)
-        if at_us > self._consumer.now_us:
-            self._consumer.wake_at(at_us)
+        if at_us > self._machine.now_us:
+            self._machine.wake_at(at_us)
             return
         leader.in_flight = True
         client.call(leader.name, plan.request, self._version, self._fetched, self._not_fetched, (leader, plan))
@@ -127,7 +139,7 @@ class Fetching:
     def _plan(self, leader: Leader) -> Plan:
         rows: dict[TopicPartition, FetchPartition] = {}
         for one in leader.partitions:
-            if one.position >= 0 and one.serving and not one.buffer and not one.waits_for_metadata:
+            if one.position >= 0 and one.serving and not one.buffer and not one.waits_for_metadata and not one.paused:
                 row = one.row
                 if row is None:
                     row = one.row = FetchPartition(
@@ -153,7 +165,7 @@ class Fetching:
     def _fetched(self, reply: FetchReply, context: tuple[Leader, Plan]) -> None:
         leader, plan = context
         leader.in_flight = False
-        owned = self._positions.partitions
+        owned = self._owned
         news = False
         for row in reply.partitions:
             if row.batches or row.error is not ErrorCode.NONE:
@@ -164,20 +176,20 @@ class Fetching:
                     self._take(one, row)
         if news:
             leader.plan = None
-            self._consumer.wake()
+            self._machine.wake()
         elif reply.error is not ErrorCode.NONE:
             self._not_fetched(reply.error.name, context)
-        elif self._consumer.polling and not self._consumer.awake:
+        elif self._machine.polling and not self._machine.awake:
             self._send(leader)
         else:
-            self._consumer.wake()
+            self._machine.wake()
 
     def _not_fetched(self, why: str, context: tuple[Leader, Plan]) -> None:
         leader = context[0]
         leader.in_flight = False
-        leader.not_before_us = self._consumer.now_us + self._retry_us
-        self._consumer.discovery.refresh()
-        self._consumer.wake()
+        leader.not_before_us = self._machine.now_us + self._retry_us
+        self._machine.discovery.refresh()
+        self._machine.wake()
 
     def _take(self, one: Partition, row: FetchedPartition) -> None:
         error = row.error
@@ -196,16 +208,16 @@ class Fetching:
                     buffer[-1] = (buffer[-1][0], last)
                 else:
                     buffer.append((first, last))
-            if buffer:
+            if buffer and not one.paused:
                 self._ready.append(one)
         elif error is ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._positions.reset(one, f"offset {one.position} is out of range")
+            self._reset(one, f"offset {one.position} is out of range")
         elif error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            self._consumer.fail_later(error, f"Fetch of {one.topic}")
+            self._machine.fail_later(error, f"Fetch of {one.topic}")
         else:
             # An error Kafka does not expect is raised to the application there; here the leader is looked up again.
             one.waits_for_metadata = True
-            self._consumer.discovery.refresh()
+            self._machine.discovery.refresh()
 
     def _note_epochs(self, one: Partition, batches: tuple[RecordBatch, ...]) -> None:
         """The epochs change within these batches, or since the last ones."""
@@ -214,7 +226,7 @@ class Fetching:
                 one.epoch_read = batch.leader_epoch
                 offset = max(batch.base_offset, one.position)
                 note = EpochRead(topic=one.topic, partition=one.number, offset=offset, leader_epoch=batch.leader_epoch)
-                self._consumer.note(note)
+                self._machine.note(note)
 
     # --- polls -------------------------------------------------------------------------------------------------
 

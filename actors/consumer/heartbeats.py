@@ -6,32 +6,24 @@ and looks for another. What an answer resets, the application learns at its next
 The hot path of an idle member: one timer, one request and one answer per interval.
 """
 
-from typing import TYPE_CHECKING
-
+from kemu.actors.consumer.machine import ConsumerMachine, Member, Timer
 from kemu.actors.consumer.state import BEATING, Generation, MemberState
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import Heartbeat, HeartbeatReply
-
-if TYPE_CHECKING:
-    from kemu.actors.consumer.consumer import Consumer
-    from kemu.actors.consumer.membership import Membership
-
-BEAT = ("beat",)
-"""Wakes the thread: a heartbeat is due, or the coordinator has been silent for the session timeout."""
 
 
 class Heartbeats:
     """See the module."""
 
-    def __init__(self, consumer: "Consumer", membership: "Membership") -> None:
-        config = consumer.config
-        self._consumer = consumer
+    def __init__(self, machine: ConsumerMachine, membership: Member) -> None:
+        config = machine.config
+        self._machine = machine
         self._membership = membership
-        self._discovery = consumer.discovery
+        self._discovery = machine.discovery
         self._retry_us = config.retry_backoff_ms * 1000
         self._session_us = config.session_timeout_ms * 1000
         self._interval_us = config.heartbeat_interval_ms * 1000
-        self._version = consumer.versions["Heartbeat"]
+        self._version = machine.versions["Heartbeat"]
         self._session_until_us = 0
         """When the coordinator has been silent for too long."""
         self._next_us = 0
@@ -41,69 +33,69 @@ class Heartbeats:
 
     def start(self) -> None:
         """JoinGroup succeeded: beat for the new generation; all timers begin anew."""
-        now_us = self._consumer.now_us
+        now_us = self._machine.now_us
         generation = self._membership.generation
         self._session_until_us = now_us + self._session_us
         self._next_us = now_us + self._interval_us
         self._message = Heartbeat(
-            group=self._consumer.config.group_id,
+            group=self._machine.config.group_id,
             generation=generation.id,
             member_id=generation.member_id,
-            instance_id=self._consumer.config.group_instance_id,
+            instance_id=self._machine.config.group_instance_id,
         )
         self._arm()
 
     def stop(self) -> None:
         """The thread sleeps."""
-        self._consumer.stop_timer(BEAT)
+        self._machine.stop_timer((Timer.BEAT,))
 
     def coordinator_found(self) -> None:
         """A coordinator was found: it has the whole session timeout to answer."""
-        self._session_until_us = self._consumer.now_us + self._session_us
+        self._session_until_us = self._machine.now_us + self._session_us
         if self._membership.state in BEATING:
             self._arm()
 
     def coordinator_lost(self) -> None:
         """The thread looks for another, also while the application is busy."""
         if self._membership.state in BEATING:
-            self._consumer.start_timer(BEAT, self._retry_us)
+            self._machine.start_timer((Timer.BEAT,), self._retry_us)
 
     def _arm(self) -> None:
         at_us = min(self._next_us, self._session_until_us)
-        self._consumer.start_timer(BEAT, at_us - self._consumer.now_us)
+        self._machine.start_timer((Timer.BEAT,), at_us - self._machine.now_us)
 
     def beat(self) -> None:
         """One turn of the thread."""
         if self._membership.state not in BEATING:
             return
-        consumer, discovery = self._consumer, self._discovery
-        now_us = consumer.now_us
+        machine, discovery = self._machine, self._discovery
+        now_us = machine.now_us
         coordinator = discovery.coordinator
         if coordinator is None:
             discovery.find()  # The thread goes on when it is found.
         elif now_us >= self._session_until_us:
             discovery.lose_coordinator("no heartbeat was answered within the session timeout")
             discovery.find()
-        elif consumer.client.available_at(coordinator) > now_us:
-            consumer.start_timer(BEAT, consumer.client.available_at(coordinator) - now_us)
+        elif machine.client.available_at(coordinator) > now_us:
+            machine.start_timer((Timer.BEAT,), machine.client.available_at(coordinator) - now_us)
         else:
             if now_us >= self._next_us:
                 self._next_us = now_us + self._interval_us
                 sent = self._membership.generation
-                consumer.client.call(coordinator, self._message, self._version, self._answered, self._broke, sent)
+                machine.client.call(coordinator, self._message, self._version, self._answered, self._broke, sent)
             self._arm()
 
     def _answered(self, reply: HeartbeatReply, sent: Generation) -> None:
         error = reply.error
         if error is ErrorCode.NONE:
-            self._session_until_us = self._consumer.now_us + self._session_us
+            self._session_until_us = self._machine.now_us + self._session_us
             return
         membership = self._membership
         why = f"Heartbeat: {error.name}"
         unchanged = sent == membership.generation
         match error:
             case ErrorCode.REBALANCE_IN_PROGRESS:
-                self._session_until_us = self._consumer.now_us + self._session_us
+                self._session_until_us = self._machine.now_us + self._session_us
                 if membership.state is MemberState.STABLE:
                     membership.request_rejoin("the group is rebalancing")
             case ErrorCode.ILLEGAL_GENERATION | ErrorCode.UNKNOWN_MEMBER_ID:
@@ -112,7 +104,7 @@ class Heartbeats:
             case ErrorCode.FENCED_INSTANCE_ID:
                 if unchanged:
                     membership.reset(why, forget_member_id=True)
-                    self._consumer.fail_later(error, why)
+                    self._machine.fail_later(error, why)
             case ErrorCode.COORDINATOR_NOT_AVAILABLE | ErrorCode.NOT_COORDINATOR:
                 self._discovery.lose_coordinator(why)
                 self._failed(sent)
@@ -125,5 +117,5 @@ class Heartbeats:
     def _failed(self, sent: Generation) -> None:
         """Another one soon. Without a coordinator the thread looks for one and goes on when it is found."""
         if self._membership.state in BEATING and sent == self._membership.generation:
-            self._next_us = self._consumer.now_us + self._retry_us
+            self._next_us = self._machine.now_us + self._retry_us
             self._arm()

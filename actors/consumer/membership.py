@@ -9,10 +9,9 @@ An error only acts if the generation is still the one the request was sent with 
 Source: Kafka's ``AbstractCoordinator``.
 """
 
-from typing import TYPE_CHECKING
-
 from kemu.actors.client import Backoff
 from kemu.actors.consumer.heartbeats import Heartbeats
+from kemu.actors.consumer.machine import ConsumerMachine
 from kemu.actors.consumer.state import (
     BEATING,
     MAY_FOLLOW,
@@ -37,9 +36,6 @@ from kemu.protocol.messages.group import (
 from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER
 from kemu.protocol.notes.groups import AssignmentReceived, MemberBecame
 
-if TYPE_CHECKING:
-    from kemu.actors.consumer.consumer import Consumer
-
 PROTOCOL_TYPE = "consumer"
 REASON_LIMIT = 255
 """Source: Kafka's ``JoinGroupRequest.maybeTruncateReason``."""
@@ -50,8 +46,8 @@ JOIN_GRACE_US = 5_000_000
 class Membership:
     """See the module."""
 
-    def __init__(self, consumer: "Consumer") -> None:
-        config = consumer.config
+    def __init__(self, machine: ConsumerMachine) -> None:
+        config = machine.config
         self.state = MemberState.UNJOINED
         self.generation = NEVER_JOINED
         self.rejoin_needed = True
@@ -63,8 +59,8 @@ class Membership:
         """Of the join, until the polling thread takes it."""
         self.joined_topics: tuple[str, ...] | None = None
         """The subscription sent with the last JoinGroup."""
-        self._consumer = consumer
-        self._discovery = consumer.discovery
+        self._machine = machine
+        self._discovery = machine.discovery
         self._group = config.group_id
         self._instance_id = config.group_instance_id
         self._rejoin_reason = ""
@@ -73,7 +69,7 @@ class Membership:
         self._failures = 0
         self._retry_at_us = 0
         self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
-        self.heartbeats = Heartbeats(consumer, self)
+        self.heartbeats = Heartbeats(machine, self)
         self._join_timeout_us = max(
             config.request_timeout_ms * 1000, config.max_poll_interval_ms * 1000 + JOIN_GRACE_US
         )
@@ -85,15 +81,15 @@ class Membership:
         self.rejoin_needed = True
         self._rejoin_reason = why
         if after_us:
-            self._retry_at_us = self._consumer.now_us + after_us
-        self._consumer.wake()
+            self._retry_at_us = self._machine.now_us + after_us
+        self._machine.wake()
 
     def poll(self) -> bool:
         """Join until it is done; False when that takes more than this poll (the coordinator, an answer, a callback)."""
-        consumer = self._consumer
+        machine = self._machine
         if not self._discovery.ready():
             return False
-        if self.joined_topics is not None and self.joined_topics != consumer.topics and not self.rejoin_needed:
+        if self.joined_topics is not None and self.joined_topics != machine.topics and not self.rejoin_needed:
             self.request_rejoin("the subscription changed")
         while self.rejoin_needed or self.joining or self.outcome is not None:
             if not self._discovery.ready():
@@ -107,10 +103,10 @@ class Membership:
                     return False
             elif self.joining:
                 return False
-            elif consumer.now_us < self._retry_at_us:
-                consumer.wake_at(self._retry_at_us)
+            elif machine.now_us < self._retry_at_us:
+                machine.wake_at(self._retry_at_us)
                 return False
-            elif self.needs_prepare and not consumer.rebalancing.prepare():
+            elif self.needs_prepare and not machine.rebalancing.prepare():
                 return False
             else:
                 self._send_join()
@@ -121,7 +117,7 @@ class Membership:
         if isinstance(outcome, Joined):
             if self.state is MemberState.STABLE:
                 self._failures = 0
-                return self._consumer.rebalancing.complete(outcome.assignment)
+                return self._machine.rebalancing.complete(outcome.assignment)
             # The heartbeat thread reset the membership between the answer and this poll.
             self.outcome = None
             self.reset("reset before the assignment was taken", forget_member_id=True)
@@ -131,11 +127,11 @@ class Membership:
             self.rejoin_needed = True
             self._rejoin_reason = outcome.why
         if outcome.again is Again.NEVER:
-            self._consumer.fail(outcome.error, outcome.why)
+            self._machine.fail(outcome.error, outcome.why)
             return False
         if outcome.again is Again.LATER:
             self._failures += 1
-            self._retry_at_us = self._consumer.now_us + self._retry.after(self._failures, self._consumer.chance)
+            self._retry_at_us = self._machine.now_us + self._retry.after(self._failures, self._machine.chance)
         return True
 
     def assignment_taken(self) -> None:
@@ -146,13 +142,13 @@ class Membership:
     # --- join --------------------------------------------------------------------------------------------------
 
     def _send_join(self) -> None:
-        assert not self.joining, f"{self._consumer.name}: two joins at once"
-        consumer, config = self._consumer, self._consumer.config
+        assert not self.joining, f"{self._machine.name}: two joins at once"
+        machine, config = self._machine, self._machine.config
         coordinator = self._discovery.coordinator
         assert coordinator is not None
         self._become(MemberState.PREPARING, self._rejoin_reason or "join")
         self.joining = True
-        self.joined_topics = consumer.topics
+        self.joined_topics = machine.topics
         request = JoinGroup(
             group=self._group,
             session_timeout_ms=config.session_timeout_ms,
@@ -160,13 +156,13 @@ class Membership:
             member_id=self.generation.member_id,
             instance_id=self._instance_id,
             protocol_type=PROTOCOL_TYPE,
-            protocols=consumer.rebalancing.subscriptions(),
+            protocols=machine.rebalancing.subscriptions(),
             reason=self._rejoin_reason[:REASON_LIMIT],
         )
-        consumer.client.call(
+        machine.client.call(
             coordinator,
             request,
-            consumer.versions["JoinGroup"],
+            machine.versions["JoinGroup"],
             self._join_answered,
             self._join_broke,
             self.generation,
@@ -175,7 +171,7 @@ class Membership:
 
     def _join_answered(self, reply: JoinGroupReply, sent: Generation) -> None:
         self._unread = reply, sent
-        self._consumer.wake()
+        self._machine.wake()
 
     def _join_broke(self, why: str, sent: Generation) -> None:
         """JoinGroup or SyncGroup got no answer: member id and generation stay, the join starts over."""
@@ -184,7 +180,7 @@ class Membership:
     def _refuse(self, again: Again, error: ErrorCode, why: str) -> None:
         self.joining = False
         self.outcome = Refused(again, error, why)
-        self._consumer.wake()
+        self._machine.wake()
 
     def _read_join_reply(self, reply: JoinGroupReply, sent: Generation) -> None:
         error = reply.error
@@ -221,7 +217,7 @@ class Membership:
             self._become(MemberState.COMPLETING, "joined")
             self.heartbeats.start()
             if reply.leader == reply.member_id:
-                self._consumer.rebalancing.lead(reply)
+                self._machine.rebalancing.lead(reply)
             else:
                 self.send_sync(())
 
@@ -233,7 +229,7 @@ class Membership:
         if coordinator is None:
             self._refuse(Again.LATER, ErrorCode.COORDINATOR_NOT_AVAILABLE, "no coordinator to sync with")
             return
-        generation, consumer = self.generation, self._consumer
+        generation, machine = self.generation, self._machine
         request = SyncGroup(
             group=self._group,
             generation=generation.id,
@@ -243,8 +239,8 @@ class Membership:
             protocol_name=generation.protocol,
             assignments=assignments,
         )
-        version = consumer.versions["SyncGroup"]
-        consumer.client.call(coordinator, request, version, self._sync_answered, self._join_broke, generation)
+        version = machine.versions["SyncGroup"]
+        machine.client.call(coordinator, request, version, self._sync_answered, self._join_broke, generation)
 
     def leading_failed(self, why: str) -> None:
         """The leader could not compute an assignment: raised to the application."""
@@ -286,12 +282,12 @@ class Membership:
             self._rejoin_reason = ""
             self._become(MemberState.STABLE, "synced")
             self.outcome = Joined(reply.assignment)
-            self._consumer.wake()
+            self._machine.wake()
 
     def assignment_received(self, partitions: tuple[tuple[str, int], ...]) -> None:
         """Report what the assignment says."""
         generation, member_id, _ = self.generation
-        self._consumer.note(
+        self._machine.note(
             AssignmentReceived(group=self._group, member_id=member_id, generation=generation, partitions=partitions)
         )
 
@@ -313,23 +309,23 @@ class Membership:
         )
         if sends:
             assert coordinator is not None
-            version = self._consumer.versions["LeaveGroup"]
+            version = self._machine.versions["LeaveGroup"]
             if version < 3:
                 request = LeaveGroup(group=self._group, member_id=member_id)
             else:
                 request = LeaveGroup(
                     group=self._group, members=(LeavingMember(member_id=member_id, reason=why[:REASON_LIMIT]),)
                 )
-            self._consumer.client.call(coordinator, request, version, self._left, self._leave_broke)
+            self._machine.client.call(coordinator, request, version, self._left, self._leave_broke)
         self.reset(why, forget_member_id=True)
         return sends
 
     def _left(self, reply: object, context: object) -> None:
         """Best effort: whatever the answer says."""
-        self._consumer.leave_answered()
+        self._machine.leave_answered()
 
     def _leave_broke(self, why: str, context: object) -> None:
-        self._consumer.leave_answered()
+        self._machine.leave_answered()
 
     def reset(self, why: str, *, forget_member_id: bool) -> None:
         """Be no member any more; the next poll loses what it owns and joins again."""
@@ -337,9 +333,9 @@ class Membership:
             self._become(MemberState.UNJOINED, why)
         member_id = UNKNOWN_MEMBER if forget_member_id else self.generation.member_id
         self.generation = Generation(NO_GENERATION, member_id, None)
-        if self._consumer.rebalancing.rules.prepare_after_reset:
+        if self._machine.rebalancing.prepares_after_reset:
             self.needs_prepare = True
-        self._consumer.rebalancing.membership_reset()
+        self._machine.rebalancing.membership_reset()
         self.request_rejoin(why)
 
     # --- state -------------------------------------------------------------------------------------------------
@@ -352,14 +348,14 @@ class Membership:
         """Change the state. Leaving the beating states puts the heartbeat thread to sleep."""
         old = self.state
         if state is old:
-            assert state is MemberState.PREPARING, f"{self._consumer.name}: {state} again ({why})"
+            assert state is MemberState.PREPARING, f"{self._machine.name}: {state} again ({why})"
             return
-        assert old in MAY_FOLLOW[state], f"{self._consumer.name}: {old} -> {state} ({why})"
+        assert old in MAY_FOLLOW[state], f"{self._machine.name}: {old} -> {state} ({why})"
         if old in BEATING and state not in BEATING:
             self.heartbeats.stop()
         self.state = state
         generation, member_id, _ = self.generation
-        self._consumer.note(
+        self._machine.note(
             MemberBecame(
                 group=self._group,
                 member_id=member_id,

@@ -25,6 +25,7 @@ class Partition:
         "leader",
         "leader_epoch",
         "number",
+        "paused",
         "position",
         "row",
         "seeking",
@@ -49,6 +50,8 @@ class Partition:
         """Its row in a Fetch from this position; another object whenever the position or the leader changed."""
         self.serving = True
         """False from the commit before a join on: nothing more is returned (pending revocation)."""
+        self.paused = False
+        """By the application: it is neither fetched nor returned; what is buffered stays."""
         self.waits_for_metadata = False
         """Its leader proved wrong; not fetched until metadata was refreshed."""
 

@@ -1,15 +1,14 @@
 """The partitions a consumer owns and where it reads them: committed offsets, resets, and what polls return.
 
-A part of the consumer. A partition first learns its position from the group's committed offset, else by
+A part of the machine. A partition first learns its position from the group's committed offset, else by
 ``auto.offset.reset`` from its leader; only then is it fetched. The position moves when a poll returns records.
 
 Source: Kafka's ``SubscriptionState``, ``OffsetFetcher``, ``ConsumerCoordinator.refreshCommittedOffsetsIfNeeded``.
 """
 
-from typing import TYPE_CHECKING
-
 from kemu.actors.client import Backoff
 from kemu.actors.consumer.fetching import Fetching
+from kemu.actors.consumer.machine import ConsumerMachine
 from kemu.actors.consumer.partition import Partition, Seeking
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import (
@@ -23,17 +22,14 @@ from kemu.protocol.messages.group import OffsetFetch, OffsetFetchReply, OffsetTo
 from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER, ActorName, TopicPartition
 from kemu.protocol.notes.groups import PositionSet
 
-if TYPE_CHECKING:
-    from kemu.actors.consumer.consumer import Consumer
-
 RESETS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
 
 
 class Positions:
     """See the module."""
 
-    def __init__(self, consumer: "Consumer") -> None:
-        config = consumer.config
+    def __init__(self, machine: ConsumerMachine) -> None:
+        config = machine.config
         if config.auto_offset_reset not in (*RESETS, "none"):
             raise ValueError(f"auto.offset.reset: {config.auto_offset_reset!r} is not latest, earliest or none")
         self.partitions: dict[TopicPartition, Partition] = {}
@@ -41,8 +37,8 @@ class Positions:
         self.generation = NO_GENERATION
         """The generation, and the member id, that these partitions were assigned to."""
         self.member_id = UNKNOWN_MEMBER
-        self.fetching = Fetching(consumer, self)
-        self._consumer = consumer
+        self.fetching = Fetching(machine, self.reset)
+        self._machine = machine
         self._owned: tuple[TopicPartition, ...] = ()
         self._group = config.group_id
         self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
@@ -79,18 +75,18 @@ class Positions:
             self.partitions.pop(at, None)
             self._seeking.pop(at, None)
         self._owned = tuple(self.partitions)
-        self.fetching.redistribute()
+        self.fetching.redistribute(self.partitions)
 
     def stop_serving(self) -> None:
         """Return no more records of what is about to be revoked; what is buffered is dropped, and not lost by that."""
         for one in self.partitions.values():
             one.serving = False
             one.buffer = []
-        self.fetching.redistribute()
+        self.fetching.redistribute(self.partitions)
 
     def locate(self) -> None:
         """Look up everybody's leader in the metadata."""
-        discovery = self._consumer.discovery
+        discovery = self._machine.discovery
         missing = False
         for one in self.partitions.values():
             leader, epoch = discovery.cluster.leader_of(one.topic, one.number)
@@ -100,7 +96,7 @@ class Positions:
                 one.leader, one.leader_epoch, one.row = leader, epoch, None
         if missing:
             discovery.refresh()
-        self.fetching.redistribute()
+        self.fetching.redistribute(self.partitions)
 
     def consumed(self) -> tuple[OffsetToCommit, ...]:
         """What to commit: the positions of all partitions that have one."""
@@ -116,9 +112,9 @@ class Positions:
         """Ask for the positions that are missing, unless asked already or too soon after a failure."""
         if not self._seeking:
             return
-        consumer = self._consumer
-        if consumer.now_us < self._retry_at_us:
-            consumer.wake_at(self._retry_at_us)
+        machine = self._machine
+        if machine.now_us < self._retry_at_us:
+            machine.wake_at(self._retry_at_us)
             return
         committed: list[Partition] = []
         by_leader: dict[ActorName, list[Partition]] = {}
@@ -135,8 +131,8 @@ class Positions:
 
     def _try_later(self) -> None:
         self._failures += 1
-        self._retry_at_us = self._consumer.now_us + self._retry.after(self._failures, self._consumer.chance)
-        self._consumer.wake()
+        self._retry_at_us = self._machine.now_us + self._retry.after(self._failures, self._machine.chance)
+        self._machine.wake()
 
     def _set(self, one: Partition, offset: int, why: str) -> None:
         one.position = offset
@@ -144,9 +140,9 @@ class Positions:
         one.seeking = Seeking.FETCHING
         one.row = None
         one.buffer = []
-        del self._seeking[one.at]
+        self._seeking.pop(one.at, None)
         self._failures = 0
-        self._consumer.note(
+        self._machine.note(
             PositionSet(
                 group=self._group,
                 member_id=self.member_id,
@@ -158,11 +154,17 @@ class Positions:
         )
         self.fetching.changed(one)
 
+    def seek(self, one: Partition, offset: int) -> None:
+        """Read on from this offset, whatever was asked or buffered. Source: ``SubscriptionState.seekUnvalidated``."""
+        assert offset >= 0, f"{one.at}: offset {offset}"
+        self._set(one, offset, "seek")
+        self._machine.wake()
+
     def reset(self, one: Partition, why: str) -> None:
         """Read from where ``auto.offset.reset`` says; with "none" that is the application's problem."""
-        consumer = self._consumer
-        if consumer.config.auto_offset_reset == "none":
-            consumer.fail_later(ErrorCode.OFFSET_OUT_OF_RANGE, f"{one.topic}-{one.number}: {why}, and no reset policy")
+        machine = self._machine
+        if machine.config.auto_offset_reset == "none":
+            machine.fail_later(ErrorCode.OFFSET_OUT_OF_RANGE, f"{one.topic}-{one.number}: {why}, and no reset policy")
             return
         one.seeking = Seeking.RESET
         one.position = -1
@@ -170,7 +172,7 @@ class Positions:
         one.buffer = []
         self._seeking[one.at] = one
         self.fetching.changed(one)
-        consumer.wake()
+        machine.wake()
 
     def _is_owned(self, one: Partition, seeking: Seeking) -> bool:
         """Whether an answer about a partition still matters."""
@@ -179,9 +181,9 @@ class Positions:
     # --- committed offsets -------------------------------------------------------------------------------------
 
     def _ask_coordinator(self, partitions: list[Partition]) -> None:
-        coordinator = self._consumer.discovery.coordinator
+        coordinator = self._machine.discovery.coordinator
         if coordinator is None:
-            self._consumer.discovery.find()
+            self._machine.discovery.find()
             return
         numbers: dict[str, list[int]] = {}
         for one in partitions:
@@ -190,9 +192,9 @@ class Positions:
             group=self._group,
             topics=tuple(TopicPartitions(topic=topic, partitions=tuple(which)) for topic, which in numbers.items()),
         )
-        version = self._consumer.versions["OffsetFetch"]
+        version = self._machine.versions["OffsetFetch"]
         asked = self._asked = {one.at: one for one in partitions}
-        self._consumer.client.call(coordinator, request, version, self._committed, self._no_committed, asked)
+        self._machine.client.call(coordinator, request, version, self._committed, self._no_committed, asked)
 
     def _no_committed(self, why: str, asked: dict[TopicPartition, Partition]) -> None:
         if asked is self._asked:
@@ -203,7 +205,7 @@ class Positions:
         if asked is not self._asked:
             return
         self._asked = None
-        self._consumer.wake()
+        self._machine.wake()
         if reply.error is not ErrorCode.NONE:
             self._committed_failed(reply.error)
             return
@@ -221,22 +223,22 @@ class Positions:
 
     def _committed_failed(self, error: ErrorCode) -> None:
         if error in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
-            self._consumer.discovery.lose_coordinator(f"OffsetFetch: {error.name}")
+            self._machine.discovery.lose_coordinator(f"OffsetFetch: {error.name}")
         if error.retriable:
             self._try_later()
         else:
-            self._consumer.fail_later(error, "OffsetFetch")
+            self._machine.fail_later(error, "OffsetFetch")
 
     # --- resets ------------------------------------------------------------------------------------------------
 
     def _ask_leader(self, leader: ActorName, partitions: list[Partition]) -> None:
-        consumer = self._consumer
-        at_us = consumer.client.available_at(leader)
-        if at_us > consumer.now_us:
-            consumer.wake_at(at_us)
+        machine = self._machine
+        at_us = machine.client.available_at(leader)
+        if at_us > machine.now_us:
+            machine.wake_at(at_us)
             return
         self._asking_leaders[leader] = None
-        timestamp = RESETS[consumer.config.auto_offset_reset]
+        timestamp = RESETS[machine.config.auto_offset_reset]
         request = ListOffsets(
             questions=tuple(
                 OffsetQuestion(
@@ -249,8 +251,8 @@ class Positions:
             )
         )
         asked = leader, {one.at: one for one in partitions}
-        version = consumer.versions["ListOffsets"]
-        consumer.client.call(leader, request, version, self._listed, self._not_listed, asked)
+        version = machine.versions["ListOffsets"]
+        machine.client.call(leader, request, version, self._listed, self._not_listed, asked)
 
     def _not_listed(self, why: str, asked: tuple[ActorName, dict[TopicPartition, Partition]]) -> None:
         self._asking_leaders.pop(asked[0], None)
@@ -259,16 +261,16 @@ class Positions:
     def _listed(self, reply: ListOffsetsReply, asked: tuple[ActorName, dict[TopicPartition, Partition]]) -> None:
         leader, partitions = asked
         self._asking_leaders.pop(leader, None)
-        self._consumer.wake()
+        self._machine.wake()
         failed = False
         for row in reply.answers:
             one = partitions.get((row.topic, row.partition))
             if row.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                self._consumer.fail_later(row.error, "ListOffsets")
+                self._machine.fail_later(row.error, "ListOffsets")
             elif row.error is not ErrorCode.NONE or row.offset < 0:
                 failed = True
             elif one is not None and self._is_owned(one, Seeking.RESET):
                 self._set(one, row.offset, "reset")
         if failed:
-            self._consumer.discovery.refresh()
+            self._machine.discovery.refresh()
             self._try_later()

@@ -1,15 +1,17 @@
 """What a consumer does around a join: commit and give up before, compute as leader, take the assignment after.
 
-A part of the consumer, always on the polling thread. Callbacks of the listener take time; while one runs the thread is
+A part of the machine, always on the polling thread. Callbacks of the listener take time; while one runs the thread is
 occupied and the steps go on when it is over. What to give up is decided by ``MemberRules`` (eager, cooperative).
 
 Source: Kafka's ``ConsumerCoordinator``: ``onJoinPrepare``, ``onLeaderElected``, ``onJoinComplete``, ``onLeavePrepare``.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
-from kemu.actors.consumer.commits import Commit, Result
+from kemu.actors.consumer.commits import Commit, Commits, Result
+from kemu.actors.consumer.machine import ConsumerMachine
+from kemu.actors.consumer.membership import Membership
+from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.state import Generation, MemberState
 from kemu.protocol.assign.base import Assignor, Memory, Subscriber, Topics
 from kemu.protocol.assign.checked import InvalidAssignment, NotAnAssignor
@@ -21,9 +23,6 @@ from kemu.protocol.notes.groups import IncompatibleRebalance, PartitionsAssigned
 from kemu.protocol.rebalancing.rules import Given, Known, MemberRules, Told, minus
 from kemu.protocol.wire.codec import CodecError
 
-if TYPE_CHECKING:
-    from kemu.actors.consumer.consumer import Consumer
-
 REVOKED = "need to revoke partitions and re-join"
 """Why a member joins again that gave up what an assignment took from it."""
 INCOMPATIBLE = "members of incompatible rebalance protocols are in the group"
@@ -32,11 +31,22 @@ INCOMPATIBLE = "members of incompatible rebalance protocols are in the group"
 class Rebalancing:
     """``assignors``: the configured ones, best first."""
 
-    def __init__(self, consumer: "Consumer", assignors: tuple[Assignor, ...], rules: MemberRules) -> None:
+    def __init__(
+        self,
+        machine: ConsumerMachine,
+        membership: Membership,
+        positions: Positions,
+        commits: Commits,
+        assignors: tuple[Assignor, ...],
+        rules: MemberRules,
+    ) -> None:
         self.rules = rules
         self.is_leader = False
-        self._consumer = consumer
-        self._group = consumer.config.group_id
+        self._machine = machine
+        self._membership = membership
+        self._positions = positions
+        self._commits = commits
+        self._group = machine.config.group_id
         self._assignors: Mapping[str, Assignor] = {one.name: one for one in assignors}
         self._memory: dict[str, Memory] = {}
         """Assignor -> the last assignment it was told of (``onAssignment``); not cleared by loss."""
@@ -57,53 +67,58 @@ class Rebalancing:
         self._taking: tuple[Generation, Given] | None = None
         """The assignment onJoinComplete is working on, and its generation (the heartbeat thread may reset ours)."""
 
+    @property
+    def prepares_after_reset(self) -> bool:
+        """See ``MemberRules``."""
+        return self.rules.prepare_after_reset
+
     # --- before the join ---------------------------------------------------------------------------------------
 
     def prepare(self) -> bool:
         """onJoinPrepare. False: poll again (a commit is under way, a callback runs or raised)."""
         if not self._commit_before_join():
             return False
-        consumer = self._consumer
-        membership, owned = consumer.membership, consumer.positions.owned()
+        machine = self._machine
+        membership, owned = self._membership, self._positions.owned()
         membership.needs_prepare = False
         self._raised = False
         if membership.generation.id == NO_GENERATION or membership.generation.member_id == UNKNOWN_MEMBER:
             if owned:
-                consumer.call_listener("onPartitionsLost", owned, self._lost_before_join)
+                machine.call_listener("onPartitionsLost", owned, self._lost_before_join)
             else:
                 self._prepared()
         else:
-            give_up = self.rules.give_up_before_join(owned, consumer.topics)
+            give_up = self.rules.give_up_before_join(owned, machine.topics)
             if give_up is not None:
-                consumer.call_listener("onPartitionsRevoked", give_up, self._gave_up_before_join)
+                machine.call_listener("onPartitionsRevoked", give_up, self._gave_up_before_join)
             else:
                 self._prepared()
-        return consumer.polling
+        return machine.polling
 
     def _commit_before_join(self) -> bool:
         """Commit what was consumed, for at most the rebalance timeout. False while that goes on."""
-        consumer = self._consumer
-        now_us, config = consumer.now_us, consumer.config
+        machine = self._machine
+        now_us, config = machine.now_us, machine.config
         if not config.enable_auto_commit:
             return True
         if not self._prepare_until_us:
             self._prepare_until_us = now_us + config.max_poll_interval_ms * 1000
         if now_us < self._prepare_until_us:
             if now_us < self._commit_again_us:
-                consumer.wake_at(min(self._commit_again_us, self._prepare_until_us))
+                machine.wake_at(min(self._commit_again_us, self._prepare_until_us))
                 return False
             if self._commit is None:
                 if not self.rules.serve_while_joining:
-                    consumer.positions.stop_serving()
-                self._commit = consumer.commits.send()
+                    self._positions.stop_serving()
+                self._commit = self._commits.send()
             result = self._commit.result
             if result is None:
-                consumer.wake_at(self._prepare_until_us)
+                machine.wake_at(self._prepare_until_us)
                 return False
             if result is Result.RETRIABLE:
                 self._commit = None
                 self._commit_again_us = now_us + config.retry_backoff_ms * 1000
-                consumer.wake_at(min(self._commit_again_us, self._prepare_until_us))
+                machine.wake_at(min(self._commit_again_us, self._prepare_until_us))
                 return False
         self._commit = None
         self._prepare_until_us = self._commit_again_us = 0
@@ -119,20 +134,20 @@ class Rebalancing:
 
     def _prepared(self, raised: bool = False) -> None:
         self.is_leader = False
-        self._consumer.discovery.want(self._consumer.topics)
+        self._machine.discovery.want(self._machine.topics)
         if raised:
-            self._consumer.pause_after_exception()
+            self._machine.raise_to_application("a callback of the rebalance listener raised")
 
     def _report_lost(self, lost: tuple[TopicPartition, ...]) -> None:
-        positions = self._consumer.positions
+        positions = self._positions
         member_id = positions.member_id
         positions.drop(lost)
-        self._consumer.note(PartitionsLost(group=self._group, member_id=member_id, lost=lost))
+        self._machine.note(PartitionsLost(group=self._group, member_id=member_id, lost=lost))
 
     def _report_revoked(self, revoked: tuple[TopicPartition, ...]) -> None:
-        positions = self._consumer.positions
+        positions = self._positions
         positions.drop(revoked)
-        self._consumer.note(
+        self._machine.note(
             PartitionsRevoked(
                 group=self._group,
                 member_id=positions.member_id,
@@ -146,15 +161,15 @@ class Rebalancing:
 
     def subscriptions(self) -> tuple[JoinProtocol, ...]:
         """The subscription for each configured assignor, best first."""
-        consumer = self._consumer
-        version, rack = consumer.versions.subscription, consumer.config.client_rack or None
-        owned, generation = tuple(sorted(consumer.positions.owned())), consumer.membership.generation.id
+        machine = self._machine
+        version, rack = machine.versions.subscription, machine.config.client_rack or None
+        owned, generation = tuple(sorted(self._positions.owned())), self._membership.generation.id
         self._known = ()
         return tuple(
             JoinProtocol(
                 name=name,
                 metadata=self.rules.write_subscription(
-                    Subscription(consumer.topics, assignor.user_data(self._memory.get(name)), owned, generation, rack),
+                    Subscription(machine.topics, assignor.user_data(self._memory.get(name)), owned, generation, rack),
                     version,
                 ),
             )
@@ -168,11 +183,11 @@ class Rebalancing:
         try:
             told = {row.member_id: self.rules.leading.read(row.metadata) for row in reply.members}
         except CodecError as error:
-            self._consumer.membership.leading_failed(f"a member's subscription cannot be read: {error}")
+            self._membership.leading_failed(f"a member's subscription cannot be read: {error}")
             return
-        discovery = self._consumer.discovery
+        discovery = self._machine.discovery
         topics = {topic for one in told.values() for topic in one.subscription.topics}
-        discovery.want(tuple(sorted(topics.union(self._consumer.topics))))
+        discovery.want(tuple(sorted(topics.union(self._machine.topics))))
         self._leading = reply, told
         if not discovery.stale:
             self._assign()
@@ -185,7 +200,7 @@ class Rebalancing:
     def metadata_refreshed(self, changed: bool) -> None:
         """Metadata came: a waiting leader goes on; a leader of a stable group may have to rebalance it."""
         if self._leading is not None:
-            if not self._consumer.discovery.behind:
+            if not self._machine.discovery.behind:
                 self._assign()
         elif changed:
             self._check_metadata()
@@ -195,26 +210,25 @@ class Rebalancing:
         self._incompatible = None
         if self._leading is not None:
             self._leading = None
-            self._consumer.membership.leading_ended()
+            self._membership.leading_ended()
 
     def _check_metadata(self) -> None:
         """Kafka's ``rejoinNeededOrPending``: the leader's assignment is from other metadata than there is now."""
-        consumer = self._consumer
         if self.is_leader and self._assigned_from != self._snapshot():
-            consumer.membership.request_rejoin("the metadata of the group's topics changed")
+            self._membership.request_rejoin("the metadata of the group's topics changed")
 
     def _snapshot(self) -> Topics:
-        discovery = self._consumer.discovery
+        discovery = self._machine.discovery
         seen = discovery.cluster.seen_by_assignor(discovery.interest)
         # Kafka's snapshot holds racks only for a client that has one.
-        return seen if self._consumer.config.client_rack else Topics(seen.partitions)
+        return seen if self._machine.config.client_rack else Topics(seen.partitions)
 
     def _assign(self) -> None:
         assert self._leading is not None
         reply, told = self._leading
         self._leading = None
-        consumer = self._consumer
-        membership = consumer.membership
+        machine = self._machine
+        membership = self._membership
         self.is_leader = True
         self._known = tuple(sorted(told))
         self._assigned_from = self._snapshot()
@@ -226,7 +240,7 @@ class Rebalancing:
             membership.leading_failed(f"the coordinator selected an unknown protocol: {reply.protocol_name}")
             return
         members = {row.member_id: _subscriber(told[row.member_id], row.instance_id) for row in reply.members}
-        topics = consumer.discovery.cluster.seen_by_assignor(consumer.discovery.interest)
+        topics = machine.discovery.cluster.seen_by_assignor(machine.discovery.interest)
         try:
             assignment = assignor.assign(topics, members)
         except (InvalidAssignment, NotAnAssignor) as error:
@@ -237,7 +251,7 @@ class Rebalancing:
             names = ", ".join(f"{topic}-{number}" for topic, number in too_early)
             membership.leading_failed(f"{assignor.name} gave away what others still own: {names}")
             return
-        leading, version = self.rules.leading, consumer.versions.subscription
+        leading, version = self.rules.leading, machine.versions.subscription
         membership.send_sync(
             tuple(
                 MemberAssignment(member_id=one, assignment=leading.write(given, told[one].version, version))
@@ -249,7 +263,7 @@ class Rebalancing:
 
     def complete(self, data: bytes) -> bool:
         """onJoinComplete; called again with the same bytes if a callback raised. False: poll again."""
-        consumer, membership = self._consumer, self._consumer.membership
+        machine, membership = self._machine, self._membership
         again, self._raised = self._raised, False
         if not self.is_leader:
             self._assigned_from = None
@@ -264,45 +278,45 @@ class Rebalancing:
             return self._cannot_take(f"the assignment cannot be read: {error}")
         if not again:
             membership.assignment_received(given.assigned)
-        wanted = frozenset(consumer.topics)
+        wanted = frozenset(machine.topics)
         if any(topic not in wanted for topic, _ in given.assigned):
             membership.assignment_taken()
             membership.request_rejoin("the assignment has topics that are not subscribed")
             return True
-        changes = self.rules.after_sync(consumer.positions.owned(), given)
+        changes = self.rules.after_sync(self._positions.owned(), given)
         if changes.violation:
             return self._cannot_take(changes.violation)
         self._taking = membership.generation, given
         self._look_for_error(changes.incompatible)
         if changes.revoked:
             after = self._reduced_and_rejoins if changes.rejoin else self._reduced
-            consumer.call_listener("onPartitionsRevoked", changes.revoked, after)
+            machine.call_listener("onPartitionsRevoked", changes.revoked, after)
         else:
             if changes.rejoin:
                 membership.request_rejoin("the new assignment asks for another rebalance")
             self._take()
-        return consumer.polling
+        return machine.polling
 
     def _look_for_error(self, incompatible: bool) -> None:
         """Count an assignment that says INCOMPATIBLE_MEMBERS, once per generation, and ask again if the rules do."""
         before, self._incompatible = self._incompatible, None
         if not incompatible:
             return
-        membership, config = self._consumer.membership, self._consumer.config
+        membership, config = self._membership, self._machine.config
         generation, member_id, _ = membership.generation
         self._incompatible = generation, self._known
         if before is None or before[0] != generation:
-            self._consumer.note(IncompatibleRebalance(group=self._group, member_id=member_id, generation=generation))
+            self._machine.note(IncompatibleRebalance(group=self._group, member_id=member_id, generation=generation))
         if self.rules.rejoin_when_incompatible(before and before[1], self._known):
             wait_us = config.retry_backoff_ms * 1000 if self.rules.waits_when_incompatible else 0
             membership.request_rejoin(INCOMPATIBLE, wait_us)
 
     def _cannot_take(self, why: str) -> bool:
-        self._consumer.fail(ErrorCode.UNKNOWN_SERVER_ERROR, why)
+        self._machine.fail(ErrorCode.UNKNOWN_SERVER_ERROR, why)
         return False
 
     def _reduced_and_rejoins(self, revoked: tuple[TopicPartition, ...], raised: bool) -> None:
-        self._consumer.membership.request_rejoin(REVOKED)
+        self._membership.request_rejoin(REVOKED)
         self._reduced(revoked, raised)
 
     def _reduced(self, revoked: tuple[TopicPartition, ...], raised: bool) -> None:
@@ -313,38 +327,38 @@ class Rebalancing:
     def _take(self) -> None:
         """Own what was assigned, and tell the listener what is new (also when nothing is)."""
         assert self._taking is not None
-        consumer = self._consumer
+        machine = self._machine
         (generation, member_id, protocol), given = self._taking
-        added = minus(given.assigned, consumer.positions.owned())
-        consumer.positions.assign(given.assigned, generation, member_id)
+        added = minus(given.assigned, self._positions.owned())
+        self._positions.assign(given.assigned, generation, member_id)
         self._memory[protocol or ""] = Memory(given.assigned, generation)
-        consumer.commits.restart_interval()
-        consumer.note(
+        self._commits.restart_interval()
+        machine.note(
             PartitionsAssigned(
                 group=self._group,
                 member_id=member_id,
                 generation=generation,
                 added=added,
-                owned=consumer.positions.owned(),
+                owned=self._positions.owned(),
             )
         )
-        consumer.call_listener("onPartitionsAssigned", added, self._assigned)
+        machine.call_listener("onPartitionsAssigned", added, self._assigned)
 
     def _assigned(self, added: tuple[TopicPartition, ...], raised: bool) -> None:
         self._taking = None
         if raised or self._raised:
             self._raised = True
-            self._consumer.pause_after_exception()
+            self._machine.raise_to_application("a callback of the rebalance listener raised")
             return
-        self._consumer.membership.assignment_taken()
+        self._membership.assignment_taken()
         self._check_metadata()
 
     # --- leaving -----------------------------------------------------------------------------------------------
 
     def give_up_everything(self, then: Callable[[], None]) -> None:
         """onLeavePrepare: lost or revoked, whichever is true; ``then`` when the callback is over."""
-        consumer = self._consumer
-        owned, membership = consumer.positions.owned(), consumer.membership
+        machine = self._machine
+        owned, membership = self._positions.owned(), self._membership
         self.is_leader = False
         rebalancing = membership.state in (MemberState.PREPARING, MemberState.COMPLETING)
 
@@ -359,9 +373,9 @@ class Rebalancing:
         if not owned:
             then()
         elif membership.generation.id == NO_GENERATION or not membership.generation.member_id or rebalancing:
-            consumer.call_listener("onPartitionsLost", owned, lost)
+            machine.call_listener("onPartitionsLost", owned, lost)
         else:
-            consumer.call_listener("onPartitionsRevoked", owned, revoked)
+            machine.call_listener("onPartitionsRevoked", owned, revoked)
 
 
 def _subscriber(told: Told, instance_id: str | None) -> Subscriber:

@@ -217,7 +217,7 @@ COMMITTED = "committed"
 
 @value
 class PositionSet:
-    """Where a member starts to read a partition (why: committed, reset)."""
+    """Where a member starts to read a partition (why: committed, reset, seek)."""
 
     group: str
     member_id: str

@@ -26,8 +26,8 @@ MUTATIONS = [
     ),
     Mutation(  # call onPartitionsRevoked where it must be onPartitionsLost
         "actors/consumer/rebalancing.py",
-        'consumer.call_listener("onPartitionsLost", owned, self._lost_before_join)',
-        'consumer.call_listener("onPartitionsRevoked", owned, self._gave_up_before_join)',
+        'machine.call_listener("onPartitionsLost", owned, self._lost_before_join)',
+        'machine.call_listener("onPartitionsRevoked", owned, self._gave_up_before_join)',
         "tests/actors/consumer/test_consumer_rebalance.py::test_a_cooperative_member_that_was_reset_loses_everything",
     ),
     Mutation(  # commit what is fetched instead of what was returned
@@ -39,7 +39,7 @@ MUTATIONS = [
     ),
     Mutation(  # read the answer to JoinGroup although the polling thread is busy
         "actors/consumer/membership.py",
-        "        self._unread = reply, sent\n        self._consumer.wake()",
+        "        self._unread = reply, sent\n        self._machine.wake()",
         "        self._read_join_reply(reply, sent)",
         "tests/actors/consumer/test_consumer_heartbeat.py::test_a_busy_application_takes_the_join_answer_only_when_it_polls",
     ),

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import attrs
 
+from kemu.actors.consumer.application import Application
 from kemu.actors.consumer.consumer import Consumer
 from kemu.actors.consumer.listener import Listener
 from kemu.actors.machine import Event, Hangup, LinkDown, Note, Received, Send, StartTimer, StopTimer, TimerFired, Told
@@ -121,6 +122,7 @@ class Harness:
         *,
         subscribe: tuple[str, ...] = ("t",),
         listener: Listener | None = None,
+        application: Application | None = None,
         assignors: dict[str, Assignor] | None = None,
         versions: ApiVersions = LATEST,
         start: bool = True,
@@ -138,6 +140,7 @@ class Harness:
             assignors=assignors or dict(ASSIGNORS),
             chance=Middle(),
             listener=listener,
+            application=application,
             versions=versions,
         )
         self.now_us = 0

@@ -1,0 +1,179 @@
+"""The application around a consumer: who calls poll(), works on what it returns, commits and closes.
+
+The polling thread is the application's. Inside ``poll()`` the client works (``actors.consumer.consumer``); outside it
+the application does, and while it does nothing happens that the polling thread has to do. An application is told when
+one of its calls is over and answers with the next one: exactly one of ``poll``, ``work``, ``commit_sync`` and
+``close``, as the last thing it does. It has no clock and no chance of its own: same calls, same answers.
+
+Source: Kafka's ``Consumer`` interface (``Calls``), and any program around it (``Application``).
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Protocol
+
+from kemu.actors.consumer.partition import Returned
+from kemu.protocol.config import ConsumerConfig
+from kemu.protocol.names import TopicPartition
+
+
+class IllegalState(Exception):
+    """Kafka's ``IllegalStateException``: a partition that is not assigned, or a call that does not fit the mode."""
+
+
+class Calls(Protocol):
+    """What an application may call: Kafka's ``Consumer``, and ``work`` for the time it needs itself (us)."""
+
+    @property
+    def now_us(self) -> int:
+        """This host's clock."""
+        ...
+
+    # --- the next thing the polling thread does ------------------------------------------------------------------
+
+    def poll(self, timeout_us: int = 0) -> None:
+        """``polled`` follows: with records, or after this long with none. 0: only with records."""
+        ...
+
+    def work(self, us: int) -> None:
+        """Be busy for so long; ``worked`` follows."""
+        ...
+
+    def commit_sync(self) -> None:
+        """Commit all positions; ``committed`` follows."""
+        ...
+
+    def close(self) -> None:
+        """Commit (if it does so by itself), call back, leave; the application is not heard of again."""
+        ...
+
+    # --- at any time outside poll() --------------------------------------------------------------------------------
+
+    def processed(self, part: Returned, started_us: int) -> None:
+        """Report that these records were worked through, since then: what checkers and metrics see as work."""
+        ...
+
+    def subscribe(self, topics: tuple[str, ...]) -> None:
+        """The subscription is now these topics; takes effect with the next poll."""
+        ...
+
+    def unsubscribe(self) -> None:
+        """Give everything up and leave; done when the next poll begins."""
+        ...
+
+    def assign(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """Read exactly these, without being a member of the group. Raises ``IllegalState`` while subscribed."""
+        ...
+
+    def assignment(self) -> tuple[TopicPartition, ...]:
+        """What is assigned."""
+        ...
+
+    def pause(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """Polls return nothing of these until they are resumed. Raises ``IllegalState``: not assigned."""
+        ...
+
+    def resume(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """Polls return records of these again. Raises ``IllegalState``: not assigned."""
+        ...
+
+    def paused(self) -> tuple[TopicPartition, ...]:
+        """What is paused."""
+        ...
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Read on from this offset. Raises ``IllegalState``: not assigned."""
+        ...
+
+    def position(self, partition: TopicPartition) -> int | None:
+        """Offset of the next record a poll returns; None while it is being found. Raises ``IllegalState``."""
+        ...
+
+    def enforce_rebalance(self) -> None:
+        """Join again at the next poll. Raises ``IllegalState`` without a subscription."""
+        ...
+
+
+class Application(Protocol):
+    """What uses a consumer. Each of these is called outside poll() and ends with the next call (see the module)."""
+
+    def started(self, calls: Calls) -> None:
+        """The process starts; the consumer is subscribed to the topics it was made with, if any."""
+        ...
+
+    def polled(self, records: Sequence[Returned]) -> None:
+        """poll() returned these, partition after partition; nothing if its time was over."""
+        ...
+
+    def worked(self) -> None:
+        """The time of ``work`` is over."""
+        ...
+
+    def committed(self) -> None:
+        """commitSync() returned, or gave up."""
+        ...
+
+    def poll_raised(self, why: str) -> None:
+        """poll() raised what is not fatal: a callback of the rebalance listener raised."""
+        ...
+
+
+class PollLoop:
+    """The usual loop: poll, work through what came, commit if so configured, poll again.
+
+    How long it works, and what it does then, says the configuration (``emulated.process.us.per.record`` and its like).
+    """
+
+    def __init__(self, config: ConsumerConfig) -> None:
+        self._us_per_record = config.emulated_process_us_per_record
+        self._commits = config.emulated_commit_after_poll
+        self._poll_timeout_us = config.emulated_poll_timeout_ms * 1000
+        self._records: deque[Returned] = deque()
+        """What the last poll returned and is not processed yet."""
+        self._part_started_us = 0
+        self._calls: Calls
+
+    def started(self, calls: Calls) -> None:
+        """Poll."""
+        self._calls = calls
+        calls.poll()
+
+    def polled(self, records: Sequence[Returned]) -> None:
+        """Work through it."""
+        self._records.extend(records)
+        self._process()
+
+    def _process(self) -> None:
+        """Partition after partition."""
+        calls = self._calls
+        while self._records:
+            part = self._records[0]
+            self._part_started_us = calls.now_us
+            us = (part.last - part.first) * self._us_per_record
+            if us > 0:
+                calls.work(us)
+                return
+            self._part_done()
+        if self._commits:
+            calls.commit_sync()
+        else:
+            calls.poll()
+
+    def _part_done(self) -> None:
+        self._calls.processed(self._records.popleft(), self._part_started_us)
+
+    def worked(self) -> None:
+        """A partition's part is done, or the pause after an exception is over."""
+        if self._records:
+            self._part_done()
+            self._process()
+        else:
+            self._calls.poll()
+
+    def committed(self) -> None:
+        """However that ended."""
+        self._calls.poll()
+
+    def poll_raised(self, why: str) -> None:
+        """It logs what poll() raised, and polls again after its usual poll timeout."""
+        self._calls.work(self._poll_timeout_us)

@@ -1,0 +1,204 @@
+"""What the parts of a consumer speak through: the machine as they see it, its timers, and what they see of each other.
+
+The parts know these protocols and the parts they own or were handed, never ``actors.consumer.consumer`` itself.
+"""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Protocol, TypeAlias
+
+from kemu.actors.client import DEADLINE, Client
+from kemu.actors.clients.discovery import FIND, METADATA, Discovery
+from kemu.actors.consumer.state import Generation, MemberState
+from kemu.actors.machine import Chance, TimerKey
+from kemu.protocol.config import ConsumerConfig
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.group import JoinGroupReply, JoinProtocol
+from kemu.protocol.messages.versions import ApiVersions
+from kemu.protocol.names import ActorName, TopicPartition
+
+Callback: TypeAlias = Callable[[tuple[TopicPartition, ...], bool], None]
+"""What follows a callback of the listener: (its partitions, whether it raised)."""
+
+
+class Timer(StrEnum):
+    """The consumer's timers."""
+
+    BEAT = "beat"
+    """Wakes the heartbeat thread: a heartbeat is due, or the coordinator has been silent for the session timeout."""
+    WORK = "work"
+    """The application, or a callback of its listener, is done."""
+    WAKE = "wake"
+    """The polling thread has to look again (a backoff or an interval is over)."""
+    DEADLINE = DEADLINE[0]
+    """The earliest deadline of a request in flight."""
+    COMMIT = "commit"
+    """commitSync looks again: a backoff is over, or its time is up."""
+    POLL_TIMEOUT = "poll"
+    """max.poll.interval may be over. Armed lazily: it may fire early, never late."""
+    FIND = FIND[0]
+    """The coordinator may be looked up again."""
+    METADATA = METADATA[0]
+    """Metadata is too old, or may be asked for again."""
+    POLL_RETURNS = "poll-returns"
+    """A poll() with a timeout returns, with nothing."""
+
+
+class Member(Protocol):
+    """The membership, as other parts see it."""
+
+    @property
+    def state(self) -> MemberState:
+        """Where it is."""
+        ...
+
+    @property
+    def generation(self) -> Generation:
+        """What the member knows of its membership."""
+        ...
+
+    def request_rejoin(self, why: str, after_us: int = 0) -> None:
+        """Join again at the next poll, or the first one this much later."""
+        ...
+
+    def reset(self, why: str, *, forget_member_id: bool) -> None:
+        """Be no member any more; the next poll loses what it owns and joins again."""
+        ...
+
+
+class AroundJoin(Protocol):
+    """What Kafka's ``AbstractCoordinator`` leaves to its subclass: what is to be done around a join."""
+
+    @property
+    def prepares_after_reset(self) -> bool:
+        """A member that is none any more gives up what it owned before it joins again, also in the midst of a join."""
+        ...
+
+    def prepare(self) -> bool:
+        """onJoinPrepare. False: poll again (a commit is under way, a callback runs or raised)."""
+        ...
+
+    def subscriptions(self) -> tuple[JoinProtocol, ...]:
+        """What JoinGroup says."""
+        ...
+
+    def lead(self, reply: JoinGroupReply) -> None:
+        """onLeaderElected."""
+        ...
+
+    def complete(self, data: bytes) -> bool:
+        """onJoinComplete; called again with the same bytes if a callback raised. False: poll again."""
+        ...
+
+    def membership_reset(self) -> None:
+        """The member is none any more."""
+        ...
+
+
+class ConsumerMachine(Protocol):
+    """The machine, as its parts see it: its verbs, its settings, and the polling thread."""
+
+    @property
+    def name(self) -> ActorName:
+        """The actor's name."""
+        ...
+
+    @property
+    def now_us(self) -> int:
+        """The time of this step."""
+        ...
+
+    @property
+    def config(self) -> ConsumerConfig:
+        """The configuration."""
+        ...
+
+    @property
+    def versions(self) -> ApiVersions:
+        """The API versions to speak."""
+        ...
+
+    @property
+    def chance(self) -> Chance:
+        """This life's own stream."""
+        ...
+
+    @property
+    def client(self) -> Client:
+        """Through which requests go."""
+        ...
+
+    @property
+    def discovery(self) -> Discovery:
+        """The coordinator and the metadata."""
+        ...
+
+    @property
+    def membership(self) -> Member:
+        """The membership."""
+        ...
+
+    @property
+    def rebalancing(self) -> AroundJoin:
+        """What is done around a join."""
+        ...
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The subscription."""
+        ...
+
+    @property
+    def by_hand(self) -> bool:
+        """Partitions were assigned by the application (``assign()``): there is no membership."""
+        ...
+
+    @property
+    def polling(self) -> bool:
+        """Whether the polling thread is inside poll(), free to go on."""
+        ...
+
+    @property
+    def awake(self) -> bool:
+        """Something happened that the polling thread should look at."""
+        ...
+
+    def note(self, fact: object) -> None:
+        """Report a fact."""
+        ...
+
+    def start_timer(self, key: TimerKey, after_us: int) -> None:
+        """(Re)start a timer."""
+        ...
+
+    def stop_timer(self, key: TimerKey) -> None:
+        """Forget a timer."""
+        ...
+
+    def wake(self) -> None:
+        """Let the polling thread look again in this step, as soon as it is free."""
+        ...
+
+    def wake_at(self, at_us: int) -> None:
+        """Let it look again at this time."""
+        ...
+
+    def call_listener(self, name: str, partitions: tuple[TopicPartition, ...], then: Callback) -> None:
+        """Call back; the polling thread is occupied until the listener is done, ``then`` goes on."""
+        ...
+
+    def raise_to_application(self, why: str) -> None:
+        """poll() raises what is not fatal; the application decides what to do next."""
+        ...
+
+    def fail(self, error: ErrorCode, why: str) -> None:
+        """Raise a fatal error to the application: this consumer is of no use any more."""
+        ...
+
+    def fail_later(self, error: ErrorCode, why: str) -> None:
+        """Let the next poll raise a fatal error."""
+        ...
+
+    def leave_answered(self) -> None:
+        """LeaveGroup was answered, or never will be."""
+        ...
