@@ -7,6 +7,7 @@ the scenario's ``heal_at_us``; then everything that lasts is ended, and all must
 import gc
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import BinaryIO
@@ -29,6 +30,7 @@ from kemu.emulator.plan.action import kind_of
 from kemu.emulator.plan.entries import plan_to_dicts
 from kemu.emulator.plan.words import describe_entry
 from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.trace.files import written_beside
 from kemu.emulator.trace.recorder import Recorder, RecorderOfAll
 from kemu.emulator.trace.traces import Header, TraceWriter
 from kemu.protocol.assign.base import Assignor
@@ -193,18 +195,20 @@ def run(
         seed: decides everything the scenario leaves open; the same seed gives the same trace, byte for byte.
         profile: a name of ``PROFILES``; None is the scenario's own, else the default.
         drive: "trio" (every actor a task) or "bare" (a loop); the traces are equal.
-        trace: where to write the trace, if anywhere.
+        trace: where to write the trace, if anywhere; an old one there stays whole until the new one is.
         live: under the wall clock (Trio drive only).
         observers: whoever else wants to see every fact.
         listeners: rebalance listeners by host, instead of the configured ones.
         assignors: instead of the profile's.
         checkers: instead of all that apply.
+
+    Raises:
+        OSError: the trace cannot be written; it names the file.
     """
     assert drive in DRIVES, drive
     profile = profile or scenario.profile or DEFAULT_PROFILE
     began_s = time.perf_counter()
-    sink = trace.open("wb") if trace is not None else None
-    try:
+    with nullcontext() if trace is None else written_beside(trace) as sink:
         one = Run(
             scenario,
             seed=seed,
@@ -217,14 +221,15 @@ def run(
             assignors=assignors,
             checkers=checkers,
         )
-        if drive == "bare":
-            broke = one.drive(drive_bare)
-        else:
-            broke = one.drive(lambda world, until_us: drive_trio(world, until_us, live=live))
+        try:
+            if drive == "bare":
+                broke = one.drive(drive_bare)
+            else:
+                broke = one.drive(lambda world, until_us: drive_trio(world, until_us, live=live))
+        except KeyboardInterrupt:
+            one.writer.flush()  # the trace holds all that happened, and no footer
+            raise
         return _result(one, seed, profile, drive, broke, began_s)
-    finally:
-        if sink is not None:
-            sink.close()
 
 
 def _result(one: Run, seed: int, profile: str, drive: str, broke: str, began_s: float) -> RunResult:

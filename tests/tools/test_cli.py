@@ -234,6 +234,16 @@ def test_a_trace_is_written_and_the_report_says_how_to_read_it(crash: str, tmp_p
     assert f"kemu explain {trace}" in result.stdout
 
 
+def test_a_trace_never_overwrites_its_scenario(crash: str, capsys: pytest.CaptureFixture[str]) -> None:
+    before = Path(crash).read_bytes()
+    with pytest.raises(SystemExit) as ended:
+        main(["run", crash, "--trace", crash])
+
+    assert ended.value.code == 2
+    assert "is the scenario itself" in capsys.readouterr().err
+    assert Path(crash).read_bytes() == before
+
+
 def test_many_seeds_give_a_table_and_a_trace_each(crash: str, tmp_path: Path) -> None:
     """Both ends of the range are run."""
     result = call("run", crash, "--seeds", "3:5", "--drive", "bare", "--trace", str(tmp_path / "t.kemu"))
@@ -325,6 +335,7 @@ def test_the_worst_verdict_decides() -> None:
         (["run", "steady-group", "--seed", "-1"], "-1 is not in the range"),
         (["run", "steady-group", "--live", "--drive", "bare"], "--live goes with"),
         (["run", "steady-group", "--trace", "/nowhere/at/all.kemu"], "cannot be written"),
+        (["run", "steady-group", "--trace", "/dev/full"], "--trace: cannot be written: No space left on device"),
         (["rum"], 'did you mean "run"'),
         (["describe", "sesion.timeout"], "session.timeout.ms"),
         (["run"], "Missing argument"),

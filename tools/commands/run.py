@@ -78,6 +78,8 @@ def _request(
         raise click.UsageError("--seed and --seeds are two ways to say it: give one")
     if profile is not None and profile not in PROFILES:
         raise click.UsageError(f'"{profile}" is no profile{nearest(profile, PROFILES)}')
+    if trace is not None and Path(source).is_file() and trace.exists() and trace.samefile(source):
+        raise click.UsageError(f"--trace {trace} is the scenario itself: name another file")
     loaded = with_values(load_scenario(source), settings)
     if actions:
         loaded = with_actions(loaded, actions)

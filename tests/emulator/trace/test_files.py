@@ -1,0 +1,64 @@
+"""A trace takes its place when it is whole; a disk that is full leaves the old one as it was."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from kemu.emulator.facts import Seen
+from kemu.emulator.runner import run
+from kemu.emulator.trace.files import written_beside
+from kemu.emulator.trace.traces import Step, Torn, read_trace
+from kemu.tools.bench.engine import steady
+
+
+def test_a_file_takes_its_place_when_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "run.trace"
+    path.write_bytes(b"old")
+    with written_beside(path) as sink:
+        sink.write(b"new")
+        assert path.read_bytes() == b"old"
+
+    assert path.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_full_disk_names_the_file_and_leaves_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "run.trace"
+    path.write_bytes(b"old")
+    with pytest.raises(OSError, match=r"No space left on device: '.*run\.trace'"), written_beside(path) as sink:
+        sink.write(b"new")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_that_is_not_there_is_named_by_the_files_own_name(tmp_path: Path) -> None:
+    path = tmp_path / "none" / "run.trace"
+    with pytest.raises(FileNotFoundError) as raised, written_beside(path):
+        pass
+
+    assert raised.value.filename == str(path)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a system without a full device")
+def test_a_device_is_written_where_it_stands() -> None:
+    with pytest.raises(OSError, match=r"'/dev/full'"), written_beside(Path("/dev/full")) as sink:
+        sink.write(b"anything")
+
+
+def test_an_interrupted_run_leaves_all_its_steps(tmp_path: Path) -> None:
+    class Impatient:
+        def see(self, seen: Seen) -> None:
+            if seen.at_us > 5_000_000:
+                raise KeyboardInterrupt
+
+    path = tmp_path / "run.trace"
+    with pytest.raises(KeyboardInterrupt):
+        run(steady(2, 4, 30), seed=1, drive="bare", trace=path, observers=(Impatient(),))
+
+    *records, end = read_trace(path).records()
+    assert isinstance(end, Torn)
+    assert len([record for record in records if isinstance(record, Step)]) > 50
+    assert list(tmp_path.iterdir()) == [path]
