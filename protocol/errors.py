@@ -68,6 +68,7 @@ class ErrorCode(IntEnum):
     REASSIGNMENT_IN_PROGRESS = 60
     NON_EMPTY_GROUP = 68
     GROUP_ID_NOT_FOUND = 69
+    TOPIC_DELETION_DISABLED = 73
     FENCED_LEADER_EPOCH = 74
     UNKNOWN_LEADER_EPOCH = 75
     STALE_BROKER_EPOCH = 77
@@ -142,6 +143,7 @@ MEANING: dict[ErrorCode, Meaning] = {
     _E.REASSIGNMENT_IN_PROGRESS: Meaning(_GIVE_UP, _NO_EFFECT, "a partition of the topic is being reassigned"),
     _E.NON_EMPTY_GROUP: Meaning(_GIVE_UP, _NO_EFFECT, "the group has members"),
     _E.GROUP_ID_NOT_FOUND: Meaning(_GIVE_UP, _NO_EFFECT, "no such group"),
+    _E.TOPIC_DELETION_DISABLED: Meaning(_GIVE_UP, _NO_EFFECT, "delete.topic.enable is false"),
     _E.FENCED_LEADER_EPOCH: Meaning(_RETRY, _NO_EFFECT, "the leader epoch is older than the broker's"),
     _E.UNKNOWN_LEADER_EPOCH: Meaning(_RETRY, _NO_EFFECT, "the leader epoch is newer than the broker's"),
     _E.STALE_BROKER_EPOCH: Meaning(_GIVE_UP, _NO_EFFECT, "meant for a former life of the broker"),

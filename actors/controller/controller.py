@@ -15,6 +15,7 @@ the broker's. Source: Kafka 2.8 ``KafkaController``; spec sections 1.1 - 1.4.
 from collections import deque
 from typing import Any, TypeVar
 
+from kemu.actors.controller.admin_waits import AdminWaits, Later
 from kemu.actors.controller.batch import BatchNotEmpty, ControlBatch, IllegalState
 from kemu.actors.controller.brokers import BrokerChanges
 from kemu.actors.controller.channels import ControllerChannels
@@ -134,6 +135,7 @@ class Controller(Machine):
         self.partitions = PartitionStates(self)
         self.replicas = ReplicaStates(self)
         self.failover = Failover(self)
+        self.waits = AdminWaits(self)
         self.dispatch = Dispatch()
         self._registration = Job("register", self._register_and_elect, True)
         self.deletion = self.add(TopicDeletion(self))
@@ -174,7 +176,7 @@ class Controller(Machine):
 
     def handle(self, event: Event) -> None:
         """The session's and the channels' events, requests, timers; then the next task, if none runs."""
-        if not self.session.handle(event) and not self.channels.handle(event):
+        if not (self.session.handle(event) or self.channels.handle(event) or self.waits.handle(event)):
             self._other(event)
         while self._work is None and self._queue:
             self._begin(self._queue.popleft())
@@ -204,6 +206,7 @@ class Controller(Machine):
         self._queue.extend(self.dispatch.of_watch(event))
 
     def _answered(self, broker: int, request: object, reply: object) -> None:
+        self.waits.heard(broker, request, reply)
         self._later(self.dispatch.of_answer(broker, request, reply))
 
     # --- tasks -------------------------------------------------------------------------------------------------
@@ -227,7 +230,9 @@ class Controller(Machine):
             transactions = work.send(results)
         except StopIteration as end:
             task, self._task, self._work = self._task, None, None
-            if task is not None and task.caller is not None:
+            if task is not None and isinstance(end.value, Later):
+                self.waits.hold(task, end.value)
+            elif task is not None and task.caller is not None:
                 self.reply(task.caller, end.value)
         except ControllerMoved:
             self._fail(Task(Job("moved", self._moved, True)))
@@ -404,6 +409,7 @@ class Controller(Machine):
         self.note(ControllerResigned(broker_id=self.broker_id, controller_epoch=self.context.epoch, why=why))
         self.stop_timer(REBALANCE)
         self.channels.remove_all()
+        self.waits.forget()
         self._new_books()
 
 

@@ -1,12 +1,16 @@
 """Topics are created, grow and are deleted; leaders are elected on request: by nodes in the store and by admins.
 
-Admins' requests are written into the store first, as Kafka's controller broker does for them, and answered then; the
-watch on what was written starts the work. Source: Kafka 2.8 ``KafkaController``, ``ZkAdminManager``.
+Admins' requests are written into the store first, as Kafka's controller broker does for them; the watch on what was
+written starts the work, and the answer waits until its effect is seen (``admin_waits``).
+
+Source: Kafka 2.8 ``KafkaController``, ``ZkAdminManager``.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from kemu.actors.controller.admin_waits import Later, Leaders, all_led, led_by, topic_gone
 from kemu.actors.controller.context import PartitionPhase, ReplicaPhase
 from kemu.actors.controller.dispatch import ANYTHING, ControllerTimer, Dispatch, Job, Moment
 from kemu.actors.controller.elections import Strategy, preferred_leader
@@ -223,46 +227,70 @@ class TopicChanges:
 
     # --- admins ------------------------------------------------------------------------------------------------
 
-    def create_topics(self, request: CreateTopics) -> Work[CreateTopicsReply]:
-        """Write the nodes of new topics; a watch on them does the rest."""
-        outcomes = []
+    def create_topics(self, request: CreateTopics) -> Work[Later]:
+        """Write the nodes of new topics; a watch on them does the rest. Answered when all partitions are led."""
+        outcomes: dict[str, Refusal] = {}
+        awaited: dict[Hashable, Callable[[Leaders], bool]] = {}
+        counts = Counter(topic.name for topic in request.topics)
         for topic in request.topics:
-            error, why = yield from self._create_topic(topic)
-            outcomes.append(TopicOutcome(name=topic.name, error_code=error, error_message=why or None))
-        return CreateTopicsReply(topics=tuple(outcomes))
+            if counts[topic.name] > 1:
+                outcomes[topic.name] = ErrorCode.INVALID_REQUEST, f"{topic.name} is asked for more than once"
+                continue
+            error, why, partitions = yield from self._create_topic(topic, awaited)
+            outcomes[topic.name] = error, why
+            if error is ErrorCode.NONE:
+                awaited[topic.name] = all_led([(topic.name, number) for number in range(partitions)])
+        return Later(awaited, request.timeout_ms, lambda late: CreateTopicsReply(topics=_rows(outcomes, late)))
 
-    def _create_topic(self, topic: NewTopic) -> Work[Refusal]:
+    def _create_topic(self, topic: NewTopic, made_before: Iterable[Hashable]) -> Work[tuple[ErrorCode, str, int]]:
+        """What is wrong with it, or how many partitions were written."""
+        error, why, assignments = self._planned(topic, made_before)
+        if error is not ErrorCode.NONE:
+            return error, why, 0
+        if topic.configs:
+            settings = config_data((entry.name, entry.value) for entry in topic.configs)
+            yield from self._write_config(topic_config_path(topic.name), settings)
+        (made,) = yield from self._machine.store.write([create(topic_path(topic.name), topic_data(assignments))])
+        if made.code is StoreCode.NODE_EXISTS:
+            return ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {topic.name}", 0
+        expect(made)
+        return ErrorCode.NONE, "", len(assignments)
+
+    def _write_config(self, path: str, data: bytes) -> Work[None]:
+        (made,) = yield from self._machine.store.write([create(path, data)])
+        if made.code is StoreCode.NODE_EXISTS:
+            yield from self._machine.store.write([set_data(path, data)])
+
+    def _planned(
+        self, topic: NewTopic, made_before: Iterable[Hashable]
+    ) -> tuple[ErrorCode, str, dict[int, Assignment]]:
+        """Where its partitions go, or why there can be no such topic. Source: ``ZkAdminManager.createTopics``."""
         context, config = self._machine.context, self._machine.config
-        if not is_legal_name(topic.name):
-            return ErrorCode.INVALID_TOPIC_EXCEPTION, f"not a legal topic name: {topic.name!r}"
         if topic.name in context.topics:
-            return ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {topic.name}"
+            return ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {topic.name}", {}
+        if not is_legal_name(topic.name):
+            return ErrorCode.INVALID_TOPIC_EXCEPTION, f"not a legal topic name: {topic.name!r}", {}
+        others = (*context.topics, *map(str, made_before))
+        like = next((other for other in others if _metric_name(other) == _metric_name(topic.name)), "")
+        if like:
+            return ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} and {like} differ in '.' and '_' only", {}
         rows = topic.assignments
+        if rows and (topic.num_partitions != -1 or topic.replication_factor != -1):
+            return ErrorCode.INVALID_REQUEST, "give either counts or assignments", {}
         if rows:
-            bad = self._bad_assignments(rows)
+            bad = _bad_assignments(rows, len(rows[0]))
             if bad:
-                return ErrorCode.INVALID_REPLICA_ASSIGNMENT, bad
+                return ErrorCode.INVALID_REPLICA_ASSIGNMENT, bad, {}
         else:
             count = config.num_partitions if topic.num_partitions == -1 else topic.num_partitions
             if count < 1:
-                return ErrorCode.INVALID_PARTITIONS, f"{count} partitions"
+                return ErrorCode.INVALID_PARTITIONS, f"{count} partitions", {}
             factor = config.default_replication_factor if topic.replication_factor == -1 else topic.replication_factor
             try:
                 rows = self._place(count, factor, start=len(context.topics), first_partition=0)
             except CannotPlace as error:
-                return ErrorCode.INVALID_REPLICATION_FACTOR, str(error)
-        settings = tuple((entry.name, entry.value) for entry in topic.configs)
-        assignments = {number: Assignment(replicas) for number, replicas in enumerate(rows)}
-        if settings:
-            config_path = topic_config_path(topic.name)
-            (written,) = yield from self._machine.store.write([create(config_path, config_data(settings))])
-            if written.code is StoreCode.NODE_EXISTS:
-                yield from self._machine.store.write([set_data(config_path, config_data(settings))])
-        (made,) = yield from self._machine.store.write([create(topic_path(topic.name), topic_data(assignments))])
-        if made.code is StoreCode.NODE_EXISTS:
-            return ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {topic.name}"
-        expect(made)
-        return ErrorCode.NONE, ""
+                return ErrorCode.INVALID_REPLICATION_FACTOR, str(error), {}
+        return ErrorCode.NONE, "", {number: Assignment(replicas) for number, replicas in enumerate(rows)}
 
     def _place(
         self, count: int, factor: int, *, start: int, first_partition: int, after: int | None = None
@@ -275,71 +303,74 @@ class TopicChanges:
             start = brokers.index(after) if after in brokers else 0
         return place(brokers, count, factor, racks=racks, start=start, shift=start, first_partition=first_partition)
 
-    def _bad_assignments(self, rows: tuple[tuple[int, ...], ...], factor: int = 0) -> str:
-        """What is wrong with replicas an admin has named; "" if nothing."""
-        live = self._machine.context.live
-        for replicas in rows:
-            if not replicas or len(dict.fromkeys(replicas)) != len(replicas):
-                return f"empty or repeated replicas: {replicas}"
-            if any(broker not in live for broker in replicas):
-                return f"a broker of {replicas} is not alive"
-            if len(replicas) != (factor or len(rows[0])):
-                return "partitions with different numbers of replicas"
-        return ""
-
-    def create_partitions(self, request: CreatePartitions) -> Work[CreatePartitionsReply]:
-        """Write more partitions into topics' nodes."""
-        outcomes = []
+    def create_partitions(self, request: CreatePartitions) -> Work[Later]:
+        """Write more partitions into topics' nodes. Answered when all new ones are led."""
+        outcomes: dict[str, Refusal] = {}
+        awaited: dict[Hashable, Callable[[Leaders], bool]] = {}
+        counts = Counter(topic.name for topic in request.topics)
         for topic in request.topics:
-            error, why = yield from self._grow(topic)
-            outcomes.append(TopicOutcome(name=topic.name, error_code=error, error_message=why or None))
-        return CreatePartitionsReply(topics=tuple(outcomes))
+            if counts[topic.name] > 1:
+                outcomes[topic.name] = ErrorCode.INVALID_REQUEST, f"{topic.name} is asked for more than once"
+                continue
+            error, why, new = yield from self._grow(topic)
+            outcomes[topic.name] = error, why
+            if error is ErrorCode.NONE:
+                awaited[topic.name] = all_led([(topic.name, number) for number in new])
+        return Later(awaited, request.timeout_ms, lambda late: CreatePartitionsReply(topics=_rows(outcomes, late)))
 
-    def _grow(self, topic: MorePartitions) -> Work[Refusal]:
+    def _grow(self, topic: MorePartitions) -> Work[tuple[ErrorCode, str, tuple[int, ...]]]:
+        """What is wrong with it, or the numbers of the new partitions. Source: ``ZkAdminManager.createPartitions``."""
         context = self._machine.context
-        known = context.topics.get(topic.name)
-        if not known or context.is_queued_for_deletion(topic.name):
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {topic.name}"
-        if any((topic.name, number) in context.reassigning for number in known):
-            return ErrorCode.REASSIGNMENT_IN_PROGRESS, f"{topic.name} is being reassigned"
+        if context.is_queued_for_deletion(topic.name):
+            return ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is queued for deletion", ()
+        stored = yield from ask_one(get(topic_path(topic.name)))
+        known = read_topic(stored.data) if stored.code is StoreCode.OK else {}
+        if not known:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {topic.name}", ()
+        if any(assignment.is_being_reassigned for assignment in known.values()):
+            return ErrorCode.REASSIGNMENT_IN_PROGRESS, f"{topic.name} is being reassigned", ()
         more = topic.count - len(known)
         if more < 1:
-            return ErrorCode.INVALID_PARTITIONS, f"{topic.name} has {len(known)} partitions"
+            return ErrorCode.INVALID_PARTITIONS, f"{topic.name} has {len(known)} partitions", ()
         factor = len(known[0].replicas)
         rows = topic.assignments
         if rows:
-            bad = self._bad_assignments(rows, factor) or ("" if len(rows) == more else f"{more} rows wanted")
+            dead = [broker for replicas in rows for broker in replicas if broker not in context.live]
+            bad = f"brokers {dead} are not alive" if dead else _bad_assignments(rows, factor)
+            bad = bad or ("" if len(rows) == more else f"{more} rows wanted")
             if bad:
-                return ErrorCode.INVALID_REPLICA_ASSIGNMENT, bad
+                return ErrorCode.INVALID_REPLICA_ASSIGNMENT, bad, ()
         else:
             try:
                 after = known[0].replicas[0]
                 rows = self._place(more, factor, start=0, first_partition=len(known), after=after)
             except CannotPlace as error:
-                return ErrorCode.INVALID_REPLICATION_FACTOR, str(error)
-        grown = {**known, **{len(known) + index: Assignment(replicas) for index, replicas in enumerate(rows)}}
-        (written,) = yield from self._machine.store.write([set_data(topic_path(topic.name), topic_data(grown))])
+                return ErrorCode.INVALID_REPLICATION_FACTOR, str(error), ()
+        new = {len(known) + index: Assignment(replicas) for index, replicas in enumerate(rows)}
+        grown = topic_data({**known, **new})
+        (written,) = yield from self._machine.store.write([set_data(topic_path(topic.name), grown)])
         expect(written)
-        return ErrorCode.NONE, ""
+        return ErrorCode.NONE, "", tuple(new)
 
-    def delete_topics(self, request: DeleteTopics) -> Work[DeleteTopicsReply]:
-        """Ask for topics to be deleted."""
+    def delete_topics(self, request: DeleteTopics) -> Work[Later]:
+        """Ask for topics to be deleted. Answered when our broker's metadata does not have them any more."""
         context = self._machine.context
-        outcomes = []
-        for topic in request.topic_names:
-            error = ErrorCode.NONE
-            if topic not in context.topics:
-                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            elif not self._machine.config.delete_topic_enable:
-                error = ErrorCode.INVALID_REQUEST
+        outcomes: dict[str, Refusal] = {}
+        awaited: dict[Hashable, Callable[[Leaders], bool]] = {}
+        for topic in dict.fromkeys(request.topic_names):
+            if not self._machine.config.delete_topic_enable:
+                outcomes[topic] = ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false"
+            elif topic not in context.topics:
+                outcomes[topic] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {topic}"
             else:
                 (made,) = yield from self._machine.store.write([create(delete_path(topic))])
                 expect(made, StoreCode.NODE_EXISTS)
-            outcomes.append(TopicOutcome(name=topic, error_code=error))
-        return DeleteTopicsReply(topics=tuple(outcomes))
+                outcomes[topic] = ErrorCode.NONE, ""
+                awaited[topic] = topic_gone(topic)
+        return Later(awaited, request.timeout_ms, lambda late: DeleteTopicsReply(topics=_rows(outcomes, late)))
 
-    def elect_leaders(self, request: ElectLeaders) -> Work[ElectLeadersReply]:
-        """An admin asks for preferred or unclean elections."""
+    def elect_leaders(self, request: ElectLeaders) -> Work[Later]:
+        """An admin asks for preferred or unclean elections. Answered when our broker knows the new leaders."""
         context = self._machine.context
         asked = request.topic_partitions
         outcomes: dict[TopicPartition, ErrorCode] = {}
@@ -361,11 +392,10 @@ class TopicChanges:
         )
         refusal = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if unclean else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
         outcomes.update((at, refusal if at in failed else ErrorCode.NONE) for at in electable)
-        rows = tuple(
-            PartitionOutcome(topic_name=at[0], partition_index=at[1], error_code=error)
-            for at, error in outcomes.items()
-        )
-        return ElectLeadersReply(replica_election_results=rows)
+        awaited: dict[Hashable, Callable[[Leaders], bool]] = {
+            at: led_by(at, context.leadership[at].state.leader) for at in electable if at not in failed
+        }
+        return Later(awaited, request.timeout_ms, lambda late: _elections(outcomes, late))
 
     def _needs_election(self, at: TopicPartition, leader: int, election_type: int) -> bool:
         if election_type == PREFERRED_ELECTION:
@@ -395,10 +425,7 @@ class TopicChanges:
             settings.pop(change.name, None)
             if change.value is not None:
                 settings[change.name] = change.value
-        path, data = topic_config_path(topic), config_data(settings.items())
-        (made,) = yield from self._machine.store.write([create(path, data)])
-        if made.code is StoreCode.NODE_EXISTS:
-            yield from self._machine.store.write([set_data(path, data)])
+        yield from self._write_config(topic_config_path(topic), config_data(settings.items()))
         if settings.get(UNCLEAN_KEY) == "true" and before != "true":
             yield from self._machine.partitions.trigger_online((topic,))
 
@@ -407,3 +434,38 @@ def is_legal_name(topic: str) -> bool:
     """Source: Kafka's ``Topic.validate``."""
     legal = all(char.isascii() and (char.isalnum() or char in "._-") for char in topic)
     return legal and 0 < len(topic) <= 249 and topic not in (".", "..")
+
+
+def _metric_name(topic: str) -> str:
+    """Names that are one in metrics' names collide. Source: Kafka's ``Topic.hasCollision``."""
+    return topic.replace(".", "_")
+
+
+def _bad_assignments(rows: tuple[tuple[int, ...], ...], factor: int) -> str:
+    """What is wrong with replicas an admin has named; "" if nothing. Whether they live is not asked here."""
+    for replicas in rows:
+        if not replicas or len(dict.fromkeys(replicas)) != len(replicas):
+            return f"empty or repeated replicas: {replicas}"
+        if len(replicas) != factor:
+            return "partitions with different numbers of replicas"
+    return ""
+
+
+def _rows(outcomes: Mapping[str, Refusal], late: Collection[Hashable]) -> tuple[TopicOutcome, ...]:
+    """A row per topic; those that were not seen in time say so."""
+    return tuple(
+        TopicOutcome(
+            name=name, error_code=ErrorCode.REQUEST_TIMED_OUT if name in late else error, error_message=why or None
+        )
+        for name, (error, why) in outcomes.items()
+    )
+
+
+def _elections(outcomes: Mapping[TopicPartition, ErrorCode], late: Collection[Hashable]) -> ElectLeadersReply:
+    rows = tuple(
+        PartitionOutcome(
+            topic_name=at[0], partition_index=at[1], error_code=ErrorCode.REQUEST_TIMED_OUT if at in late else error
+        )
+        for at, error in outcomes.items()
+    )
+    return ElectLeadersReply(replica_election_results=rows)

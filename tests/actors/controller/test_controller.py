@@ -482,7 +482,7 @@ def test_a_zombie_writes_states_only_without_the_fence(fenced: bool):
     rules = RULES if fenced else CONTROLLER_BUGS["no_zk_fence"].rules
     world = _led_by_others(rules)
     before = world.state("t")
-    request = ElectLeaders(topic_partitions=(("t", 0),))
+    request = ElectLeaders(topic_partitions=(("t", 0),), timeout_ms=1_000)
     world.tell("b0", ("b0/controller", request, 2))
     _depose_in_the_middle(world, 3)
     assert world.state("t") == before, "nothing has happened yet, and the new controller had no reason to write"
@@ -494,6 +494,7 @@ def test_a_zombie_writes_states_only_without_the_fence(fenced: bool):
         assert world.state("t") == before
         assert answer.error_code is ErrorCode.NOT_CONTROLLER
     else:
+        assert [row.error_code for row in answer.replica_election_results] == [ErrorCode.REQUEST_TIMED_OUT]
         assert world.state("t") == PartitionState(1, before.leader_epoch + 1, (0, 1), 1)
         assert world.node(CONTROLLER_EPOCH) == b"2", "the state was written by a controller of a past epoch (I2)"
 

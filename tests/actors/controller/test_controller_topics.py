@@ -27,7 +27,16 @@ from kemu.protocol.messages.control import (
     TopicConfigEntry,
 )
 from kemu.protocol.messages.local import LeaveStore
-from kemu.protocol.nodes import PartitionState, broker_path, config_data, read_topic, topic_config_path, topic_path
+from kemu.protocol.nodes import (
+    Assignment,
+    PartitionState,
+    broker_path,
+    config_data,
+    read_topic,
+    topic_config_path,
+    topic_data,
+    topic_path,
+)
 from kemu.protocol.notes.replication import BrokerRegistered, PartitionsAdded, TopicCreated, TopicDeleted
 from tests.actors.controller.control_world import CONFIG, ControlWorld
 
@@ -118,7 +127,10 @@ def test_admins_create_topics():
             NewTopic(name="much", num_partitions=1, replication_factor=4),
             NewTopic(name="none", num_partitions=0, replication_factor=1),
             NewTopic(name="twice", assignments=((1, 1),)),
-            NewTopic(name="absent", assignments=((7,),)),
+            NewTopic(name="odd", assignments=((1, 2), (1,))),
+            NewTopic(name="both", num_partitions=1, assignments=((1,),)),
+            NewTopic(name="double"),
+            NewTopic(name="double"),
         )
     )
 
@@ -130,14 +142,17 @@ def test_admins_create_topics():
         ErrorCode.INVALID_PARTITIONS,
         ErrorCode.INVALID_REPLICA_ASSIGNMENT,
         ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_REQUEST,
     ]
-    world.run(300)
     assert sorted(world.active.context.topics) == ["by-hand", "t"]
     assert sorted(world.state("t", number).leader for number in range(4)) in ([0, 0, 1, 2], [0, 1, 1, 2], [0, 1, 2, 2])
     assert world.state("by-hand").leader == 2
     assert world.node("/config/topics/by-hand") == b'{"version":1,"config":{"a.b":"1"}}'
     again = CreateTopics(topics=(NewTopic(name="t", num_partitions=1, replication_factor=1),))
     assert _errors(world.ask(again, 7)) == [ErrorCode.TOPIC_ALREADY_EXISTS]
+    alike = CreateTopics(topics=(NewTopic(name="by.hand"), NewTopic(name="by_hand")))
+    assert _errors(world.ask(alike, 7)) == [ErrorCode.NONE, ErrorCode.INVALID_TOPIC_EXCEPTION]
 
 
 def test_admins_grow_topics():
@@ -158,6 +173,90 @@ def test_admins_grow_topics():
         assert _errors(world.ask(CreatePartitions(topics=(topic,)), 3)) == [error]
     world.run(300)
     assert world.state("t", 5).leader == 2
+
+
+def test_a_created_topic_is_answered_when_its_partitions_are_led():
+    """DelayedCreatePartitions: who is told of the topic finds its leaders in our broker's metadata."""
+    world = ControlWorld(3)
+    reply = world.ask(CreateTopics(topics=(NewTopic(name="t", num_partitions=3, replication_factor=3),)), 7)
+
+    assert _errors(reply) == [ErrorCode.NONE]
+    assert sorted(world.broker(0).metadata) == [("t", 0), ("t", 1), ("t", 2)]
+
+
+def _asked(world: ControlWorld, request: Any, version: int, ms: int) -> list[Any]:
+    """Send it to the controller; what was answered within so long."""
+    before = len(world.broker(0).answers)
+    world.tell("b0", (world.active.name, request, version))
+    world.run(ms)
+    return world.broker(0).answers[before:]
+
+
+def test_a_topic_whose_replicas_do_not_live_is_there_when_its_creation_times_out():
+    """ZkAdminManager.createTopics does not ask whether the brokers of an assignment live; REQUEST_TIMED_OUT tells."""
+    world = ControlWorld(2)
+    topics = (NewTopic(name="absent", assignments=((7,),)), NewTopic(name="here", assignments=((1,),)))
+
+    assert _asked(world, CreateTopics(topics=topics, timeout_ms=2_000), 7, 1_900) == []
+    world.run(200)
+    reply = world.broker(0).answers[-1]
+
+    assert _errors(reply) == [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE]
+    assert world.node(topic_path("absent")) is not None
+
+
+def test_an_admin_without_time_is_answered_at_once():
+    """timeout.ms=0: the nodes are written, the answer is REQUEST_TIMED_OUT (ZkAdminManager.createTopics)."""
+    world = ControlWorld(2)
+    (reply,) = _asked(world, CreateTopics(topics=(NewTopic(name="t"),), timeout_ms=0), 7, 50)
+
+    assert _errors(reply) == [ErrorCode.REQUEST_TIMED_OUT]
+    world.run(200)
+    assert world.state("t").leader >= 0
+
+
+def test_a_topic_grows_from_what_stands_in_the_store():
+    """createPartitions reads the assignment: while replicas are added or removed it is refused, and they stay."""
+    world = ControlWorld(3, T)
+    moving = {0: Assignment((0, 1, 2), adding=(2,), removing=(0,)), 1: Assignment((1, 2, 0))}
+    world.put(topic_path("t"), topic_data(moving))
+
+    reply = world.ask(CreatePartitions(topics=(MorePartitions(name="t", count=3),)), 3)
+
+    assert _errors(reply) == [ErrorCode.REASSIGNMENT_IN_PROGRESS]
+    assert read_topic(world.node(topic_path("t")) or b"") == moving
+
+
+def test_partitions_for_a_topic_that_is_queued_for_deletion_are_refused():
+    """KafkaApis.handleCreatePartitionsRequest: INVALID_TOPIC_EXCEPTION; the deletion waits for a dead broker."""
+    world = ControlWorld(3, T)
+    world.kill(2)
+    world.run(SESSION_MS + 1_000)
+    world.ask(DeleteTopics(topic_names=("t",)), 6)
+
+    reply = world.ask(CreatePartitions(topics=(MorePartitions(name="t", count=3),)), 3)
+
+    assert _errors(reply) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+
+
+def test_a_deletion_is_answered_when_our_broker_does_not_know_the_topic_any_more():
+    """DelayedDeleteTopics; a broker that is away holds up the deletion, not the answer."""
+    world = ControlWorld(3, T)
+    world.kill(2)
+    world.run(SESSION_MS + 1_000)
+
+    assert _errors(world.ask(DeleteTopics(topic_names=("t",)), 6)) == [ErrorCode.NONE]
+    assert world.broker(0).metadata == {}
+    assert world.node(topic_path("t")) is not None
+
+
+def test_an_election_is_answered_when_our_broker_knows_the_leader():
+    """DelayedElectLeader."""
+    world = _unclean_case()
+    request = ElectLeaders(election_type=UNCLEAN_ELECTION, topic_partitions=(("t", 0),))
+
+    assert _rows(world.ask(request, 2)) == {("t", 0): ErrorCode.NONE}
+    assert world.broker(0).metadata["t", 0].leader == 2
 
 
 @pytest.mark.parametrize(
@@ -295,7 +394,7 @@ def test_deletion_switched_off_removes_the_request_only():
 
     assert world.node("/admin/delete_topics/t") is None
     assert world.state("t").leader == 0
-    assert _errors(world.ask(DeleteTopics(topic_names=("t",)), 6)) == [ErrorCode.INVALID_REQUEST]
+    assert _errors(world.ask(DeleteTopics(topic_names=("t",)), 6)) == [ErrorCode.TOPIC_DELETION_DISABLED]
 
 
 @pytest.mark.parametrize("fixed", [True, False])
