@@ -281,7 +281,8 @@ class Coordinator(Machine):
 
     def _list(self, event: Received, request: ListGroups) -> None:
         error = self._table.why_no_list()
-        if error is not _NONE:
+        loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        if error is not _NONE and not (loading and self.rules.lists_while_loading):
             self._refuse(event, request, error)
             return
         wanted = [state.casefold() for state in request.states_filter]
@@ -290,10 +291,16 @@ class Coordinator(Machine):
             for group in self.groups.values()
             if not wanted or group.state.value.casefold() in wanted
         ]
-        self.reply(event, ListGroupsReply(error=_NONE, groups=tuple(rows)))
+        reply = ListGroupsReply(error=error, groups=tuple(rows))
+        if loading:
+            self.refuse(event, reply, group="", api="ListGroups", member_id="", error=error)
+        else:
+            self.reply(event, reply)
 
     def _reaches(self, event: Received, request: Any, group: GroupId, *, needs_name: bool = False) -> bool:
         """Whether this broker answers for the group now; if not, the request is refused."""
+        if group in self.groups and (group or not needs_name):
+            return True
         error = self._table.why_not(group, needs_name=needs_name)
         if error is not _NONE:
             self._refuse(event, request, error)

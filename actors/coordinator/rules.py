@@ -36,6 +36,8 @@ class GroupRules:
     sync_while_loading: ErrorCode
     sync_rearms_session: bool
     """A SyncGroup to a Stable group counts as a sign of life."""
+    lists_while_loading: bool
+    """ListGroups during a load names the groups that are known already, beside the error."""
     commit_group_id_not_found_since: int | None
     """OffsetCommit (with a generation) to a missing group: from this version GROUP_ID_NOT_FOUND."""
     new_group_record: bool
@@ -79,6 +81,7 @@ JAVA = GroupRules(
     leave_waits_for_record=True,
     sync_while_loading=_E.COORDINATOR_LOAD_IN_PROGRESS,
     sync_rearms_session=False,
+    lists_while_loading=False,
     commit_group_id_not_found_since=9,
     new_group_record=True,
     tombstone_at_generation_zero=True,
@@ -97,6 +100,7 @@ SCALA = GroupRules(
     leave_waits_for_record=False,
     sync_while_loading=_E.REBALANCE_IN_PROGRESS,
     sync_rearms_session=True,
+    lists_while_loading=True,
     commit_group_id_not_found_since=None,
     new_group_record=False,
     tombstone_at_generation_zero=False,
