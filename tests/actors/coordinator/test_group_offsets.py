@@ -2,6 +2,7 @@
 
 import pytest
 
+from kemu.actors.coordinator.offsets import GroupOffsets, Kept
 from kemu.actors.coordinator.state import EMPTY, PREPARING, STABLE
 from kemu.protocol.errors import ErrorCode as E
 from kemu.protocol.messages.group import (
@@ -13,7 +14,7 @@ from kemu.protocol.messages.group import (
     OffsetToCommit,
     TopicPartitions,
 )
-from kemu.protocol.messages.records import OffsetRecord, decode_record, group_tombstone
+from kemu.protocol.messages.records import OffsetRecord, StoredOffset, decode_record, group_tombstone
 from kemu.protocol.names import offsets_partition_of
 from kemu.protocol.notes.groups import OffsetCommitted, OffsetRemoved, RequestRefused
 from tests.actors.coordinator.coordinator_harness import GROUP, REBALANCE_MS, SESSION_MS, Ask, Bench, metadata
@@ -197,6 +198,21 @@ def test_before_v2_a_fetch_error_is_that_of_every_partition() -> None:
 
     assert [row.error for row in old.offsets] == [E.NOT_COORDINATOR] * 2
     assert (new.error, new.offsets) == (E.NOT_COORDINATOR, ())
+
+
+def test_of_two_records_of_a_partition_the_later_in_the_log_counts() -> None:
+    """Section 1.15: last value per key wins, in whatever order their appends are reported."""
+    offsets = GroupOffsets()
+    first, second = (Kept(StoredOffset(offset, -1, "", 0), offset) for offset in (1, 2))
+
+    assert (offsets.commit(("t", 0), second), offsets.commit(("t", 0), first)) == (True, False)
+    assert offsets.committed == {("t", 0): second}
+    assert (offsets.remove(("t", 0), 1), offsets.remove(("t", 0), 3), offsets.remove(("t", 0), 4)) == (
+        False,
+        True,
+        False,
+    )
+    assert offsets.is_empty()
 
 
 # --- OffsetDelete --------------------------------------------------------------------------------------------------

@@ -1,0 +1,137 @@
+"""A coordinator whose records the broker of its process keeps: what it asks, and what the broker's word does to it.
+
+Source: ReplicaManager.appendRecords, GroupCoordinator.onElection and onResignation.
+"""
+
+from typing import Any
+
+import pytest
+
+from kemu.actors.coordinator.coordinator import Coordinator
+from kemu.actors.coordinator.on_broker_log import BrokerLog
+from kemu.actors.machine import Effect, LinkDown, Note, Received, Record, Send, StartTimer, TimerFired, Told
+from kemu.protocol.commands import Start
+from kemu.protocol.config import BrokerConfig
+from kemu.protocol.errors import ErrorCode as E
+from kemu.protocol.messages.group import OffsetCommit, OffsetFetch, OffsetToCommit, TopicPartitions
+from kemu.protocol.messages.offsets_log import (
+    AppendGroups,
+    AppendGroupsReply,
+    LeadGroups,
+    LeadGroupsReply,
+    ResignGroups,
+    ResignGroupsReply,
+)
+from kemu.protocol.messages.records import StoredOffset, offset_record
+from kemu.protocol.names import offsets_partition_of
+from kemu.protocol.notes.groups import GroupLoaded, GroupUnloaded
+
+LOAD_US = 5_000
+NUMBER = offsets_partition_of("g")
+COMMIT = OffsetCommit(group="g", offsets=(OffsetToCommit(topic="t", partition=0, offset=7),))
+FETCH = OffsetFetch(group="g", topics=(TopicPartitions(topic="t", partitions=(0,)),))
+
+
+class Desk:
+    """A coordinator, and the test in the place of its broker and its clients."""
+
+    def __init__(self) -> None:
+        name = "b0/coordinator"
+        self.coordinator = Coordinator(name, 0, BrokerConfig(), lambda machine: BrokerLog(machine, "b0", LOAD_US))
+        self._last = 0
+        self.coordinator.step(0, Told(Start()))
+
+    def asks(self, peer: str, message: Any, version: int = 0) -> list[Effect]:
+        """What follows from a request."""
+        self._last += 1
+        return list(self.coordinator.step(0, Received(peer, 1, self._last, version, message)))
+
+    def answers(self, send: Send, error: E, base_offset: int = 0) -> list[Effect]:
+        """What follows from the broker's answer to an append."""
+        reply = AppendGroupsReply(error=error, base_offset=base_offset)
+        return list(self.coordinator.step(0, Received("b0", 0, send.request_id, 0, reply)))
+
+    def leads(self, epoch: int, *records: Record) -> list[Effect]:
+        """What follows when the broker begins to lead."""
+        return self.asks("b0", LeadGroups(partition=NUMBER, leader_epoch=epoch, records=records))
+
+
+def only(effects: list[Effect], kind: type) -> Any:
+    """The one message of this kind that was sent."""
+    (found,) = [each for each in effects if isinstance(each, Send) and isinstance(each.message, kind)]
+    return found
+
+
+def error_of(effects: list[Effect]) -> E:
+    """What a commit or a fetch was answered."""
+    (send,) = [each for each in effects if isinstance(each, Send)]
+    rows = getattr(send.message, "outcomes", None) or getattr(send.message, "offsets", None)
+    return E(rows[0].error if rows else send.message.error)
+
+
+def test_a_record_is_appended_at_the_broker_and_told_when_it_has_it() -> None:
+    """acks=all: nothing is told to a client that a coordinator elected later would not know."""
+    desk = Desk()
+    only(desk.leads(4), LeadGroupsReply)
+
+    asked = only(desk.asks("c", COMMIT, 8), AppendGroups)
+    assert (asked.to, asked.message.partition, asked.message.leader_epoch) == ("b0", NUMBER, 4)
+    assert len(asked.message.records) == 1
+
+    assert error_of(desk.answers(asked, E.NONE)) is E.NONE
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_an_append_that_fails_or_is_lost_is_not_coordinator_to_the_client(broken: bool) -> None:
+    """NOT_LEADER_OR_FOLLOWER of the log becomes NOT_COORDINATOR (storeGroup's error mapping)."""
+    desk = Desk()
+    desk.leads(4)
+    asked = only(desk.asks("c", COMMIT, 8), AppendGroups)
+
+    assert list(desk.coordinator.step(0, LinkDown("somebody"))) == []
+    failed = desk.coordinator.step(0, LinkDown("b0")) if broken else desk.answers(asked, E.NOT_LEADER_OR_FOLLOWER)
+
+    assert error_of(list(failed)) is E.NOT_COORDINATOR
+
+
+def test_a_log_that_is_not_empty_takes_its_time_to_load() -> None:
+    """onElection: COORDINATOR_LOAD_IN_PROGRESS until the log is read."""
+    desk = Desk()
+
+    effects = desk.leads(4, offset_record("g", "t", 0, StoredOffset(7, -1, "", 0)))
+
+    (timer,) = [each for each in effects if isinstance(each, StartTimer)]
+    assert (timer.key, timer.after_us) == (("load", str(NUMBER)), LOAD_US)
+    assert error_of(desk.asks("c", FETCH, 7)) is E.COORDINATOR_LOAD_IN_PROGRESS
+    loaded = desk.coordinator.step(LOAD_US, TimerFired(timer.key))
+    assert [type(note.fact) for note in loaded if isinstance(note, Note)] == [GroupLoaded]
+
+
+def test_what_the_broker_leads_no_more_is_given_up_until_it_leads_again() -> None:
+    """onResignation, under the epoch it led in; the next election has a higher one. Old news is ignored."""
+    desk = Desk()
+    desk.leads(4, offset_record("g", "t", 0, StoredOffset(7, -1, "", 0)))
+    desk.coordinator.step(0, TimerFired(("load", str(NUMBER))))
+    waiting = only(desk.asks("c", COMMIT, 8), AppendGroups)
+
+    stale = desk.asks("b0", ResignGroups(partition=NUMBER, leader_epoch=3))
+    effects = desk.asks("b0", ResignGroups(partition=NUMBER, leader_epoch=4))
+
+    assert [type(each.message) for each in stale if isinstance(each, Send)] == [ResignGroupsReply]
+    only(effects, ResignGroupsReply)
+    assert [type(note.fact) for note in effects if isinstance(note, Note)][-1] is GroupUnloaded
+    (answer,) = [each for each in effects if isinstance(each, Send) and each.to == "c"]
+    assert answer.message.outcomes[0].error is E.NOT_COORDINATOR
+    assert desk.answers(waiting, E.NONE) == []
+    assert error_of(desk.asks("c", FETCH, 7)) is E.NOT_COORDINATOR
+    desk.leads(5)
+    assert error_of(desk.asks("c", FETCH, 7)) is E.NONE
+
+
+def test_nobody_else_has_anything_to_say_about_the_log() -> None:
+    """A message that is neither a client's request nor the broker's is a mistake of whoever wired it."""
+    request = AppendGroups(partition=0, leader_epoch=0, records=())
+    with pytest.raises(AssertionError, match="not a request of a coordinator"):
+        Desk().asks("c", request)
+    with pytest.raises(AssertionError, match="not a request of a coordinator"):
+        Coordinator("b0/coordinator", 0, BrokerConfig()).step(0, Received("c", 1, 1, 0, request))
