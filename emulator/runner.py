@@ -24,8 +24,8 @@ from kemu.emulator.engine.drive import drive_bare, drive_trio
 from kemu.emulator.engine.world import MachineBroke, Observer, World
 from kemu.emulator.findings import Loss, Violation
 from kemu.emulator.injection.injector import Injector
+from kemu.emulator.judging import Judging
 from kemu.emulator.metrics.figures import Figures
-from kemu.emulator.metrics.metrics import Metrics
 from kemu.emulator.plan.action import kind_of
 from kemu.emulator.plan.entries import plan_to_dicts
 from kemu.emulator.plan.words import describe_entry
@@ -33,6 +33,7 @@ from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.trace.files import written_beside
 from kemu.emulator.trace.recorder import Recorder, RecorderOfAll
 from kemu.emulator.trace.traces import Header, TraceWriter
+from kemu.emulator.watching.panel import Panel
 from kemu.protocol.assign.base import Assignor
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
@@ -102,6 +103,7 @@ class Run:
         listeners: Mapping[str, Listener] | None = None,
         assignors: Mapping[str, Assignor] | None = None,
         checkers: Sequence[Checker] | None = None,
+        panel: Panel | None = None,
         choices: Choices | None = None,
         recorder: Recorder | None = None,
     ) -> None:
@@ -135,9 +137,10 @@ class Run:
         self.world.append_us = self.cluster.broker_config.emulated_append_us
         self.cluster.build()
         self.injector = Injector(self.world, self.cluster, scenario.plan)
-        self.checkers = list(checkers_for(scenario) if checkers is None else checkers)
-        self.metrics = Metrics()
-        self.world.watch((self.cluster, self.injector, *self.checkers, self.metrics, *observers))
+        self.judging = Judging(
+            checkers_for(scenario) if checkers is None else checkers, expect=scenario.expect, panel=panel
+        )
+        self.world.watch((self.cluster, self.injector, *self.judging.observers, *observers))
 
     def drive(self, take_turns: Callable[[World, int], None]) -> str:
         """Run both phases; what broke, "" if nothing did."""
@@ -172,7 +175,7 @@ class Run:
     @property
     def well(self) -> bool:
         """Whether nobody who watches still waits for something good."""
-        return all(checker.satisfied for checker in self.checkers)
+        return self.judging.well
 
 
 def run(
@@ -187,6 +190,7 @@ def run(
     listeners: Mapping[str, Listener] | None = None,
     assignors: Mapping[str, Assignor] | None = None,
     checkers: Sequence[Checker] | None = None,
+    panel: Panel | None = None,
 ) -> RunResult:
     """Run a scenario once.
 
@@ -201,6 +205,7 @@ def run(
         listeners: rebalance listeners by host, instead of the configured ones.
         assignors: instead of the profile's.
         checkers: instead of all that apply.
+        panel: the one that observers read, too; it takes each fact before they do. None: a new one.
 
     Raises:
         OSError: the trace cannot be written; it names the file.
@@ -220,6 +225,7 @@ def run(
             listeners=listeners,
             assignors=assignors,
             checkers=checkers,
+            panel=panel,
         )
         try:
             if drive == "bare":
@@ -234,17 +240,11 @@ def run(
 
 def _result(one: Run, seed: int, profile: str, drive: str, broke: str, began_s: float) -> RunResult:
     world = one.world
-    violations: list[Violation] = []
-    for checker in one.checkers:
-        checker.finish(world.now_us)
-        violations += checker.violations
-    violations.sort(key=lambda violation: (violation.at_us, violation.seq, violation.checker, violation.text))
-    for violation in violations:
+    judgement = one.judging.finish(world.now_us, broke)
+    for violation in judgement.violations:
         one.writer.violation(violation)
-    one.metrics.finish(world.now_us)
-    verdict = verdict_of(one.scenario, violations, broke)
     counts = tuple(one.injector.counts())
-    digest = one.writer.finish(verdict, world.now_us, counts)
+    digest = one.writer.finish(judgement.verdict, world.now_us, counts)
     return RunResult(
         scenario=one.scenario.name,
         seed=seed,
@@ -255,23 +255,13 @@ def _result(one: Run, seed: int, profile: str, drive: str, broke: str, began_s: 
         messages=world.network.packets,
         virtual_us=world.now_us,
         wall_s=time.perf_counter() - began_s,
-        verdict=verdict,
-        violations=tuple(violations),
+        verdict=judgement.verdict,
+        violations=judgement.violations,
         faults=tuple(
             FaultFired(index, kind_of(entry.action), describe_entry(entry), counts[index])
             for index, entry in enumerate(one.scenario.plan)
         ),
-        figures=one.metrics.figures(),
-        losses=tuple(loss for checker in one.checkers for loss in checker.losses),
+        figures=judgement.figures,
+        losses=judgement.losses,
         broke=broke,
     )
-
-
-def verdict_of(scenario: Scenario, violations: Sequence[Violation], broke: str) -> str:
-    """The verdict on a run with these violations; ``broke``: what broke, "" if nothing did."""
-    if broke:
-        return "broken"
-    unexpected = [violation for violation in violations if violation.checker not in scenario.expect]
-    if any(not violation.liveness for violation in unexpected):
-        return "violated"
-    return "liveness" if unexpected else "holds"

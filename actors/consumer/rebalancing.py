@@ -19,12 +19,16 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import JoinGroupReply, JoinProtocol, MemberAssignment
 from kemu.protocol.messages.member import Subscription
 from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER, MemberId, TopicPartition
-from kemu.protocol.notes.groups import IncompatibleRebalance, PartitionsAssigned, PartitionsLost, PartitionsRevoked
+from kemu.protocol.notes.groups import (
+    IncompatibleRebalance,
+    PartitionsAssigned,
+    PartitionsLost,
+    PartitionsRevoked,
+    Rejoin,
+)
 from kemu.protocol.rebalancing.rules import Given, Known, MemberRules, Told, minus
 from kemu.protocol.wire.codec import CodecError
 
-REVOKED = "need to revoke partitions and re-join"
-"""Why a member joins again that gave up what an assignment took from it."""
 INCOMPATIBLE = "members of incompatible rebalance protocols are in the group"
 
 
@@ -316,7 +320,7 @@ class Rebalancing:
         return False
 
     def _reduced_and_rejoins(self, revoked: tuple[TopicPartition, ...], raised: bool) -> None:
-        self._membership.request_rejoin(REVOKED)
+        self._membership.request_rejoin(Rejoin.REVOKED)
         self._reduced(revoked, raised)
 
     def _reduced(self, revoked: tuple[TopicPartition, ...], raised: bool) -> None:

@@ -39,7 +39,6 @@ from kemu.emulator.checkers.one_owner import OneOwner
 from kemu.emulator.checkers.processing import Processing
 from kemu.emulator.checkers.recovery import Recovery
 from kemu.emulator.checkers.replicas import Replicas
-from kemu.emulator.findings import Violation
 
 if TYPE_CHECKING:
     from kemu.emulator.scenario.scenario import Scenario
@@ -81,9 +80,3 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
         return made
     replicas = Replicas(flushes=dict(scenario.brokers.config).get("log_flush_interval_ms", 0) == 0)
     return tuple(replicas if isinstance(checker, Replicas) else checker for checker in made)
-
-
-def violations_of(checkers: Iterable[Checker]) -> list[Violation]:
-    """What they found, in the order it happened."""
-    found = [violation for checker in checkers for violation in checker.violations]
-    return sorted(found, key=lambda violation: (violation.seq, violation.at_us))

@@ -14,7 +14,7 @@ What changed only a moment ago is not judged at the end of a run that did not co
 from collections.abc import Iterator
 
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import Healed, HostDown, HostPaused, HostResumed, HostStarted, RunStarted, Seen
+from kemu.emulator.facts import Healed, HostDown, HostResumed, HostStarted, RunStarted, Seen
 from kemu.protocol.messages.data import PartitionMetadata
 from kemu.protocol.names import TopicPartition, broker_of
 from kemu.protocol.nodes import (
@@ -23,11 +23,6 @@ from kemu.protocol.nodes import (
     ISR_CHANGES,
     PREFERRED_ELECTION,
     REASSIGN_PARTITIONS,
-    PartitionState,
-    partition_of_state,
-    read_state,
-    read_topic,
-    topic_of,
 )
 from kemu.protocol.notes.replication import MetadataCached, NodeWritten
 
@@ -53,15 +48,10 @@ class Agreement(Checker):
 
     def __init__(self) -> None:
         super().__init__()
-        self._states: dict[TopicPartition, PartitionState] = {}
-        self._assigned: dict[TopicPartition, tuple[int, ...]] = {}
-        self._registered: dict[int, None] = {}
         self._requests: dict[str, int] = {}
         """Path of a request or announcement -> since when it stands."""
         self._caches: dict[str, Cache] = {}
         """Of brokers that run and were told something."""
-        self._still: dict[str, None] = {}
-        """Brokers that do not run, or stand still."""
         self._brokers: tuple[str, ...] = ()
         self._changed_us: dict[TopicPartition | str, int] = {}
         """A partition, a broker, or "brokers" -> when the store or the host last changed about it."""
@@ -71,7 +61,6 @@ class Agreement(Checker):
             NodeWritten: self._written,
             MetadataCached: self._cached,
             HostDown: self._down,
-            HostPaused: self._stands_still,
             HostStarted: self._runs,
             HostResumed: self._runs,
             Healed: self._heal,
@@ -86,38 +75,18 @@ class Agreement(Checker):
     # --- the store ---------------------------------------------------------------------------------------------
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
-        path, deleted = fact.path, fact.what == "deleted"
-        at = partition_of_state(path)
-        if at is not None:
+        panel = self.panel
+        for at in panel.replicas_changed:
             self._changed_us[at] = seen.at_us
-            if deleted:
-                self._states.pop(at, None)
-            else:
-                self._states[at] = read_state(fact.data)
-        elif path.startswith(f"{BROKER_IDS}/"):
+        if panel.written is not None:
+            self._changed_us[panel.written] = seen.at_us
+        elif fact.path.startswith(f"{BROKER_IDS}/"):
             self._changed_us["brokers"] = seen.at_us
-            broker = int(path.rpartition("/")[2])
-            if deleted:
-                self._registered.pop(broker, None)
+        elif fact.path.startswith(REQUESTS):
+            if fact.what == "deleted":
+                self._requests.pop(fact.path, None)
             else:
-                self._registered[broker] = None
-        elif topic := topic_of(path):
-            self._topic_written(seen, topic, fact)
-        elif path.startswith(REQUESTS):
-            if deleted:
-                self._requests.pop(path, None)
-            else:
-                self._requests.setdefault(path, seen.at_us)
-
-    def _topic_written(self, seen: Seen, topic: str, fact: NodeWritten) -> None:
-        if fact.what == "deleted":
-            self._assigned = {at: replicas for at, replicas in self._assigned.items() if at[0] != topic}
-            return
-        for number, assignment in read_topic(fact.data).items():
-            at = (topic, number)
-            if self._assigned.get(at) != assignment.replicas:
-                self._assigned[at] = assignment.replicas
-                self._changed_us[at] = seen.at_us
+                self._requests.setdefault(fact.path, seen.at_us)
 
     # --- brokers -----------------------------------------------------------------------------------------------
 
@@ -134,13 +103,8 @@ class Agreement(Checker):
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
         self._caches.pop(fact.host, None)
-        self._stands_still(seen, fact)
-
-    def _stands_still(self, seen: Seen, fact: HostDown | HostPaused) -> None:
-        self._still[fact.host] = None
 
     def _runs(self, seen: Seen, fact: HostStarted | HostResumed) -> None:
-        self._still.pop(fact.host, None)
         self._changed_us[fact.host] = seen.at_us
 
     # --- when all is quiet -------------------------------------------------------------------------------------
@@ -152,12 +116,12 @@ class Agreement(Checker):
 
     def _disagreements(self) -> Iterator[tuple[str, int, str]]:
         """(whom or what it is about, when that last changed, what is wrong)."""
-        if not self._states:
+        if not self.panel.states:
             return
         for host in self._brokers:
-            if host not in self._still:
+            if not self.panel.is_out(host):
                 yield from self._of_broker(host)
-        whole = not any(host in self._still for host in self._brokers)
+        whole = not any(map(self.panel.is_out, self._brokers))
         for path, since_us in self._requests.items():
             if whole or not path.startswith(DELETE_TOPICS):
                 yield path, since_us, f"{path} is left over in the store (Q6)"
@@ -165,18 +129,20 @@ class Agreement(Checker):
     def _of_broker(self, host: str) -> Iterator[tuple[str, int, str]]:
         changed = self._changed_us
         since_us = max(changed.get(host, 0), changed.get("brokers", 0))
-        if broker_of(host) not in self._registered:
+        if broker_of(host) not in self.panel.registered:
             yield host, since_us, f"{host} runs and is not registered (Q2)"
             return
         cache = self._caches.get(host)
-        live = tuple(sorted(self._registered))
+        live = tuple(sorted(self.panel.registered))
         if cache is None or cache.brokers != live:
             known = cache.brokers if cache is not None else ()
             yield host, since_us, f"{host} takes brokers {known} for alive; registered are {live} (Q2)"
             return
-        for at, state in self._states.items():
+        for at, state in self.panel.states.items():
             row = cache.rows.get(at)
-            there = _told(state.leader, state.leader_epoch, state.isr, self._assigned.get(at, ()))
+            assignment = self.panel.assigned.get(at)
+            replicas = () if assignment is None else assignment.replicas
+            there = _told(state.leader, state.leader_epoch, state.isr, replicas)
             told = _told(row.leader, row.leader_epoch, row.isr, row.replicas) if row is not None else "nothing"
             if told != there:
                 name = f"{at[0]}-{at[1]}"

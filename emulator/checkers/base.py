@@ -1,7 +1,8 @@
 """What a checker is: an observer of facts that says what must not have happened.
 
-The same object runs online, over a trace file afterwards, and inside Spark. It sees every fact once, in order, keeps
-only what it needs, and is cheap per fact; what needs the whole run is said in ``finish``.
+It reads who owns, runs and leads off the panel (``emulator.watching.panel``). The same object runs online, over a trace
+file afterwards, and inside Spark. It sees every fact once, in order, keeps only what it needs, and is cheap per fact;
+what needs the whole run is said in ``finish``.
 """
 
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from typing import Any
 
 from kemu.emulator.facts import Seen
 from kemu.emulator.findings import Loss, Violation
+from kemu.emulator.watching.panel import Panel
 
 MAX_VIOLATIONS = 100
 """Per checker and run: a machine broken at its root breaks its rule at every step; the first cases are enough."""
@@ -21,6 +23,8 @@ class Checker:
     """
 
     name = ""
+    panel: Panel
+    """What it reads: it has taken the fact that the checker is shown."""
 
     def __init__(self) -> None:
         self.violations: list[Violation] = []
@@ -29,6 +33,10 @@ class Checker:
         self.suppressed = 0
         """Violations beyond the first ``MAX_VIOLATIONS``."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {}
+
+    def attach(self, panel: Panel) -> None:
+        """Read this panel; whoever shows facts to the checker shows them to the panel before."""
+        self.panel = panel
 
     def wants(self, kind: type) -> bool:
         """Facts that have a handler; a world need not show us others. A subclass with its own ``see`` is shown all."""

@@ -16,8 +16,7 @@ whose record is in the same log, every commit accepted under g had been reported
 """
 
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import DiskTailLost, HostDown, Seen
-from kemu.emulator.watching.holdings import Coordinators
+from kemu.emulator.facts import DiskTailLost, Seen
 from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, TopicPartition
 from kemu.protocol.notes.groups import (
     COMMITTED,
@@ -68,12 +67,9 @@ class Commits(Checker):
     def __init__(self) -> None:
         super().__init__()
         self._groups: dict[str, _Group] = {}
-        self._coordinators = Coordinators()
         self._committed: dict[tuple[str, str, int], int] = {}
         self._progress: dict[TopicPartition, dict[tuple[str, int], _Progress]] = {}
         """Partition -> (actor, life) -> how far it is there."""
-        self._life_of: dict[str, tuple[str, int]] = {}
-        """Member id -> (actor, life) that took an assignment under it."""
         self.on = {
             OffsetCommitted: self._commit,
             OffsetRemoved: self._removed,
@@ -87,13 +83,12 @@ class Commits(Checker):
             PositionSet: self._positioned,
             Processed: self._processed,
             DiskTailLost: self._lost_tail,
-            HostDown: self._coordinators.down,
         }
 
     # --- the group's truth -------------------------------------------------------------------------------------
 
     def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
-        if not self._coordinators.is_current(seen):
+        if not self.panel.is_current(seen):
             return
         old = self._groups.get(fact.group)
         group = self._groups[fact.group] = _Group(fact.generation, set(fact.members))
@@ -102,24 +97,22 @@ class Commits(Checker):
 
     def _became(self, seen: Seen, fact: GroupBecame) -> None:
         group = self._groups.get(fact.group)
-        if group is not None and self._coordinators.is_current(seen):
+        if group is not None and self.panel.is_current(seen):
             group.stable = fact.new == "Stable"
             group.settled = group.settled or group.stable
 
     def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
-        self._coordinators.loaded(seen, fact)
         group = self._groups[fact.group] = _Group(fact.generation, set(fact.members))
         group.settled = True
         group.stable = fact.state == "Stable"
 
     def _unloaded(self, seen: Seen, fact: GroupUnloaded) -> None:
-        if self._coordinators.is_current(seen):
+        if self.panel.is_current(seen):
             self._groups.pop(fact.group, None)
-        self._coordinators.unloaded(seen, fact)
 
     def _added(self, seen: Seen, fact: MemberAdded) -> None:
         group = self._groups.get(fact.group)
-        if group is not None and fact.instance_id is not None and self._coordinators.is_current(seen):
+        if group is not None and fact.instance_id is not None and self.panel.is_current(seen):
             group.members.add(fact.member_id)
 
     # --- the members' work -------------------------------------------------------------------------------------
@@ -133,7 +126,6 @@ class Commits(Checker):
         return progress
 
     def _assigned(self, seen: Seen, fact: AssignmentReceived) -> None:
-        self._life_of[fact.member_id] = (seen.actor, seen.life)
         for topic, partition in fact.partitions:
             committed = self._committed.get((fact.group, topic, partition), -1)
             self._progress_of(seen, topic, partition).floor = committed
@@ -162,7 +154,7 @@ class Commits(Checker):
     # --- commits -----------------------------------------------------------------------------------------------
 
     def _commit(self, seen: Seen, fact: OffsetCommitted) -> None:
-        if not self._coordinators.is_current(seen):
+        if not self.panel.is_current(seen):
             return
         key = (fact.group, fact.topic, fact.partition)
         self._fenced(seen, fact)
@@ -191,11 +183,11 @@ class Commits(Checker):
             self._report(seen, fact, f"though it is no member of generation {fact.generation}")
 
     def _not_ahead(self, seen: Seen, fact: OffsetCommitted) -> _Progress | None:
-        life = self._life_of.get(fact.member_id)
-        if life is None:
+        taken = self.panel.took.get((fact.group, fact.member_id))
+        if taken is None:
             self._report(seen, fact, "though it never took an assignment")
             return None
-        progress = self._progress.get((fact.topic, fact.partition), {}).get(life)
+        progress = self._progress.get((fact.topic, fact.partition), {}).get((taken.actor, taken.life))
         if progress is None or fact.offset > progress.reached:
             reached = "nothing" if progress is None or progress.reached < 0 else f"up to {progress.reached} only"
             self._report(seen, fact, f"though it has processed {reached}")
@@ -207,7 +199,7 @@ class Commits(Checker):
 
     def _removed(self, seen: Seen, fact: OffsetRemoved) -> None:
         key = (fact.group, fact.topic, fact.partition)
-        if self._coordinators.is_current(seen) and self._committed.pop(key, None) is not None:
+        if self.panel.is_current(seen) and self._committed.pop(key, None) is not None:
             self._forget_floors((fact.topic, fact.partition))
 
     def _forget_floors(self, partition: TopicPartition) -> None:

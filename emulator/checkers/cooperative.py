@@ -18,7 +18,6 @@ An eager member owns nothing when it joins, and satisfies all of this. Static me
 one that did not come back stays in the group with what it said long ago, and may own more than the leader can know.
 """
 
-from kemu.actors.consumer.rebalancing import REVOKED
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import (
     FaultApplied,
@@ -31,12 +30,10 @@ from kemu.emulator.facts import (
     Seen,
     TopicGrown,
 )
-from kemu.emulator.watching.holdings import Coordinators, Holdings
 from kemu.protocol.names import TopicPartition, host_of
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
     GroupLoaded,
-    GroupUnloaded,
     JoinPhaseCompleted,
     MemberAdded,
     MemberBecame,
@@ -45,6 +42,7 @@ from kemu.protocol.notes.groups import (
     PartitionsAssigned,
     PartitionsLost,
     PartitionsRevoked,
+    Rejoin,
 )
 from kemu.protocol.rebalancing.kip_429 import PROTOCOL_VIOLATION
 
@@ -93,8 +91,6 @@ class Cooperative(Checker):
         super().__init__()
         self._groups: dict[str, _Group] = {}
         self._members: dict[str, _Member] = {}
-        self._holdings = Holdings()
-        self._coordinators = Coordinators()
         self.on = {
             JoinPhaseCompleted: self._completed,
             MemberAdded: self._added,
@@ -106,7 +102,6 @@ class Cooperative(Checker):
             PartitionsRevoked: self._revoked,
             PartitionsLost: self._lost,
             GroupLoaded: self._loaded,
-            GroupUnloaded: self._coordinators.unloaded,
             HostDown: self._down,
             HostStarted: self._outside,
             HostPaused: self._outside,
@@ -132,13 +127,13 @@ class Cooperative(Checker):
     # --- the group ---------------------------------------------------------------------------------------------
 
     def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
-        if not self._coordinators.is_current(seen):
+        if not self.panel.is_current(seen):
             return
         group = self._group(fact.group)
         group.generation, group.members, group.taken = fact.generation, fact.members, {}
         group.claims = {}
         ids = frozenset(fact.members) - group.static
-        for actor, holding in self._holdings.by_actor.items():
+        for actor, holding in self.panel.holdings.items():
             member = self._members.get(actor)
             if holding.group != fact.group or member is None or not member.joining or member.member_id not in ids:
                 continue
@@ -155,7 +150,6 @@ class Cooperative(Checker):
         self._group(fact.group).revoking.clear()
 
     def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
-        self._coordinators.loaded(seen, fact)
         group = self._group(fact.group)
         group.generation = -1  # until the next join phase: numbers may come again
         group.claims, group.taken = {}, {}
@@ -166,8 +160,6 @@ class Cooperative(Checker):
             group.revoking.clear()
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
-        self._coordinators.down(seen, fact)
-        self._holdings.see(seen)
         for actor in [actor for actor in self._members if host_of(actor) == fact.host]:
             del self._members[actor]
         self._outside(seen, fact)
@@ -178,7 +170,7 @@ class Cooperative(Checker):
         member = self._member(seen)
         member.member_id = fact.member_id
         member.joining = fact.new == PREPARING
-        if fact.new == PREPARING and fact.why == REVOKED and not member.revoked:
+        if fact.new == PREPARING and fact.why == Rejoin.REVOKED and not member.revoked:
             self._say(seen, f"{seen.actor} joins again because it revoked something, but it did not")
         if fact.new in (PREPARING, "UNJOINED", "CLOSED", "FAILED"):
             member.unsettled = frozenset()
@@ -200,10 +192,9 @@ class Cooperative(Checker):
                     self._say(seen, f"{at[0]}-{at[1]} {text}", f"{at[0]}-{at[1]}", owner[0])
         for at in fact.partitions:
             group.owner[at] = life
-        owned = self._holdings.of(seen).owned
-        member.unsettled = frozenset(owned - set(fact.partitions))
+        owned = self.panel.holding(seen).owned
+        member.unsettled = frozenset(owned.keys() - set(fact.partitions))
         member.revoked = False
-        self._holdings.see(seen)
 
     def _revoked(self, seen: Seen, fact: PartitionsRevoked) -> None:
         member = self._member(seen)
@@ -216,7 +207,6 @@ class Cooperative(Checker):
                 text = f"group {fact.group} moves partitions in {len(revoking)} rebalances, and nothing has happened"
                 self._say(seen, text, liveness=True)
                 revoking.clear()
-        self._holdings.see(seen)
 
     def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
         member = self._member(seen)
@@ -224,7 +214,6 @@ class Cooperative(Checker):
             names = ", ".join(f"{topic}-{number}" for topic, number in sorted(member.unsettled))
             self._say(seen, f"{seen.actor} takes its assignment before it revoked {names}")
             member.unsettled = frozenset()
-        self._holdings.see(seen)
         group = self._group(fact.group)
         if fact.generation == group.generation and fact.member_id in group.members:
             group.taken[fact.member_id] = seen.actor
@@ -233,12 +222,11 @@ class Cooperative(Checker):
 
     def _lost(self, seen: Seen, fact: PartitionsLost) -> None:
         self._member(seen).unsettled = frozenset()
-        self._holdings.see(seen)
 
     def _look_at_rest(self, seen: Seen, group: _Group) -> None:
         owners: dict[TopicPartition, str] = {}
         for member_id, actor in group.taken.items():
-            holding = self._holdings.by_actor.get(actor)
+            holding = self.panel.holdings.get(actor)
             if holding is None or holding.generation != group.generation or holding.member_id != member_id:
                 continue
             for at in sorted(holding.owned):

@@ -18,7 +18,6 @@ from collections.abc import Mapping
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import DiskTailLost, HostDown, Seen
-from kemu.emulator.watching.holdings import Coordinators
 from kemu.protocol.names import OFFSETS_TOPIC, host_of
 from kemu.protocol.notes.groups import (
     GroupBecame,
@@ -67,7 +66,6 @@ class GroupProtocol(Checker):
         self._durable: dict[str, int] = {}
         """Group -> the last generation that became Stable anywhere."""
         self._completed_last: dict[str, int] = {}
-        self._coordinators = Coordinators()
         self._tail_lost = False
         self.on = {
             GroupBecame: self._became,
@@ -105,11 +103,11 @@ class GroupProtocol(Checker):
         if fact.new == EMPTY and copy.members:
             self._say(seen, f"it became Empty with members {', '.join(sorted(copy.members))}")
         copy.state = fact.new
-        if fact.new == STABLE and self._coordinators.is_current(seen):
+        if fact.new == STABLE and self.panel.is_current(seen):
             self._durable[fact.group] = fact.generation
         elif fact.new == DEAD:
             del self._copies[seen.actor, fact.group]
-            if self._coordinators.is_current(seen):
+            if self.panel.is_current(seen):
                 self._durable.pop(fact.group, None)
                 self._completed_last.pop(fact.group, None)
 
@@ -128,7 +126,7 @@ class GroupProtocol(Checker):
             self._say(seen, f"the leader of generation {fact.generation} is {fact.leader}; elected was {copy.leader}")
         copy.generation = fact.generation
         copy.completed_seq = seen.seq
-        if self._coordinators.is_current(seen):
+        if self.panel.is_current(seen):
             self._is_new(seen, fact)
             self._completed_last[fact.group] = fact.generation
 
@@ -159,7 +157,6 @@ class GroupProtocol(Checker):
     # --- failover ----------------------------------------------------------------------------------------------
 
     def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
-        self._coordinators.loaded(seen, fact)
         self._copies[seen.actor, fact.group] = _Copy(fact.state, fact.generation, fact.members)
         if fact.state not in (EMPTY, STABLE) or (fact.state == STABLE) != bool(fact.members):
             self._say(seen, f"it was loaded as {fact.state} with {len(fact.members)} members")
@@ -171,13 +168,11 @@ class GroupProtocol(Checker):
         self._durable[fact.group] = fact.generation
 
     def _unloaded(self, seen: Seen, fact: GroupUnloaded) -> None:
-        self._coordinators.unloaded(seen, fact)
         self._copies.pop((seen.actor, fact.group), None)
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
         for key in [key for key in self._copies if host_of(key[0]) == fact.host]:
             del self._copies[key]
-        self._coordinators.down(seen, fact)
 
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
         self._tail_lost = self._tail_lost or fact.log.startswith(OFFSETS_TOPIC)

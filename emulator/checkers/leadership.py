@@ -24,11 +24,7 @@ from kemu.protocol.nodes import (
     PREFERRED_ELECTION,
     TOPIC_CONFIGS,
     TOPICS,
-    PartitionState,
-    partition_of_state,
     read_epoch,
-    read_state,
-    read_topic,
 )
 from kemu.protocol.notes.replication import (
     BecameFollower,
@@ -64,8 +60,6 @@ class Leadership(Checker):
         """(topic, partition, leader epoch) -> who acted as its leader."""
         self._epochs: dict[tuple[str, str, int], int] = {}
         """(broker, topic, partition) -> the last leader epoch it took part in."""
-        self._states: dict[TopicPartition, PartitionState] = {}
-        self._assigned: dict[TopicPartition, tuple[int, ...]] = {}
         self._counted: dict[tuple[str, TopicPartition], Counted] = {}
         """(leader, partition) -> whom it counts for its high watermark."""
         self._obeyed: dict[str, tuple[int, int]] = {}
@@ -160,7 +154,7 @@ class Leadership(Checker):
             self._counts(seen, at, before._replace(now=before.settled))
 
     def _check_counted(self, seen: Seen, leader: str, at: TopicPartition) -> None:
-        counted, state = self._counted.get((leader, at)), self._states.get(at)
+        counted, state = self._counted.get((leader, at)), self.panel.states.get(at)
         if counted is None or state is None:
             return
         if counted.epoch != state.leader_epoch or leader != broker_host(state.leader):
@@ -174,29 +168,22 @@ class Leadership(Checker):
     # --- the store ---------------------------------------------------------------------------------------------
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
-        at = partition_of_state(fact.path)
+        at = self.panel.written
         if at is not None:
             self._state_written(seen, fact, at)
         elif fact.path == CONTROLLER_EPOCH and fact.what != "deleted":
             self._epoch_written(seen, fact)
-        elif fact.path.startswith(TOPICS + "/") and fact.path.count("/") == 3:
-            self._topic_written(fact)
+        elif self.panel.written_topic and fact.what == "deleted":
+            self._topic_deleted(self.panel.written_topic)
         if at is None and fact.client != self._controller and fact.path.startswith(OF_CONTROLLERS):
             if not is_controller(fact.client):
                 return
             text = f"{fact.client} has {fact.what} {fact.path}; {self._controller} is the controller (I2)"
             self.violation(seen, (fact.client, fact.path), text)
 
-    def _topic_written(self, fact: NodeWritten) -> None:
-        topic = fact.path.rpartition("/")[2]
-        if fact.what == "deleted":
-            for at in [at for at in self._assigned if at[0] == topic]:
-                del self._assigned[at]
-            for key in [key for key in self._leader_of if key[0] == topic]:
-                del self._leader_of[key]
-        else:
-            for number, assignment in read_topic(fact.data).items():
-                self._assigned[topic, number] = assignment.replicas
+    def _topic_deleted(self, topic: str) -> None:
+        for key in [key for key in self._leader_of if key[0] == topic]:
+            del self._leader_of[key]
 
     def _epoch_written(self, seen: Seen, fact: NodeWritten) -> None:
         epoch = read_epoch(fact.data)
@@ -210,10 +197,8 @@ class Leadership(Checker):
     def _state_written(self, seen: Seen, fact: NodeWritten, at: TopicPartition) -> None:
         name = f"{at[0]}-{at[1]}"
         if fact.what == "deleted":
-            self._states.pop(at, None)
             return
-        state, before = read_state(fact.data), self._states.get(at)
-        self._states[at] = state
+        state, before = self.panel.states[at], self.panel.state_before
         controls = is_controller(fact.client)
         wrong = []
         if controls and fact.client != self._controller:
@@ -226,9 +211,9 @@ class Leadership(Checker):
             wrong.append(f"leader {state.leader} is not in the ISR {state.isr} (I3)")
         if not state.isr:
             wrong.append("the ISR is empty (I3)")
-        assigned = self._assigned.get(at)
-        if assigned is not None and not set(state.isr) <= set(assigned):
-            wrong.append(f"the ISR {state.isr} is not within the replicas {assigned} (I3)")
+        assigned = self.panel.assigned.get(at)
+        if assigned is not None and not set(state.isr) <= set(assigned.replicas):
+            wrong.append(f"the ISR {state.isr} is not within the replicas {assigned.replicas} (I3)")
         for text in wrong:
             self.violation(seen, (name, fact.client), f"{fact.client} wrote the state of {name}: {text}")
         self._check_counted(seen, broker_host(state.leader), at)

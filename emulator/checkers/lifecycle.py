@@ -13,8 +13,8 @@ Theory.
 from collections.abc import Collection
 
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import HostDown, HostPaused, HostResumed, HostStarted, Seen
-from kemu.emulator.watching.holdings import Holding, Holdings
+from kemu.emulator.facts import HostDown, HostPaused, HostStarted, Seen
+from kemu.emulator.watching.panel import Holding
 from kemu.protocol.names import TopicPartition, host_of
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
@@ -38,10 +38,6 @@ class Lifecycle(Checker):
 
     def __init__(self) -> None:
         super().__init__()
-        self._holdings = Holdings()
-        self._lives: dict[str, int] = {}
-        """Host -> the life that runs; 0 between two lives."""
-        self._paused: set[str] = set()
         self._closed: dict[str, tuple[int, int]] = {}
         """Actor -> (life, step) in which its consumer closed."""
         self._failed: dict[str, tuple[int, int]] = {}
@@ -50,11 +46,9 @@ class Lifecycle(Checker):
         self.on = {
             HostStarted: self._started,
             HostDown: self._down,
-            HostPaused: self._paused_now,
-            HostResumed: self._resumed,
+            HostPaused: self._paused,
             MemberBecame: self._became,
             MemberFailed: self._member_failed,
-            AssignmentReceived: self._held,
             PartitionsAssigned: self._assigned,
             PartitionsRevoked: self._revoked,
             PartitionsLost: self._lost,
@@ -73,13 +67,14 @@ class Lifecycle(Checker):
 
     def _is_allowed(self, seen: Seen) -> None:
         host = host_of(seen.actor)
-        life = self._lives.get(host)
+        known = self.panel.hosts.get(host)
+        life = None if known is None else known.life if known.runs else 0
         before = len(self.violations) + self.suppressed
         if life is not None and life != seen.life:
             self._say(
                 seen, f"reported {_name(seen)} in life {seen.life}; {f'life {life} runs' if life else 'it is down'}"
             )
-        if host in self._paused:
+        if known is not None and known.paused:
             self._say(seen, f"reported {_name(seen)} while it stood still")
         closed = self._closed.get(seen.actor)
         if closed is not None and closed[0] == seen.life and closed[1] != seen.seq:
@@ -93,25 +88,17 @@ class Lifecycle(Checker):
 
     def _started(self, seen: Seen, fact: HostStarted) -> None:
         self._free.clear()
-        if self._lives.get(fact.host):
+        if self.panel.ran_already:
             self.violation(seen, (fact.host,), f"{fact.host} started while it ran")
-        self._lives[fact.host] = fact.life
-        self._closed.pop(fact.host, None)
-        self._failed.pop(fact.host, None)
-        self._paused.discard(fact.host)
+        for ended in (self._closed, self._failed):
+            for actor in [actor for actor in ended if host_of(actor) == fact.host]:
+                del ended[actor]
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
         self._free.clear()
-        self._lives[fact.host] = 0
-        self._paused.discard(fact.host)
-        self._holdings.see(seen)
 
-    def _paused_now(self, seen: Seen, fact: HostPaused) -> None:
+    def _paused(self, seen: Seen, fact: HostPaused) -> None:
         self._free.clear()
-        self._paused.add(fact.host)
-
-    def _resumed(self, seen: Seen, fact: HostResumed) -> None:
-        self._paused.discard(fact.host)
 
     def _became(self, seen: Seen, fact: MemberBecame) -> None:
         if fact.new == "CLOSED":
@@ -127,36 +114,32 @@ class Lifecycle(Checker):
 
     # --- callbacks ---------------------------------------------------------------------------------------------
 
-    def _held(self, seen: Seen, fact: AssignmentReceived) -> None:
-        self._holdings.see(seen)
-
     def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
-        holding = self._holdings.of(seen)
-        again = [partition for partition in fact.added if partition in holding.owned]
+        holding = self.panel.holding(seen)
+        gained = frozenset(self.panel.gained)
+        again = [partition for partition in fact.added if partition not in gained]
         if again:
             self._say(seen, f"onPartitionsAssigned named {_names(again)}, which it owned already")
-        self._holdings.see(seen)
         self._owns(seen, holding, fact.owned)
-        if holding.assignment is not None and holding.owned != holding.assignment:
-            wrong = sorted(holding.owned ^ holding.assignment)
+        if holding.assignment is not None and holding.owned.keys() != holding.assignment:
+            wrong = sorted(holding.owned.keys() ^ holding.assignment)
             self._say(seen, f"what it owns after the rebalance is not its assignment; they differ in {_names(wrong)}")
 
     def _revoked(self, seen: Seen, fact: PartitionsRevoked) -> None:
-        holding = self._holdings.of(seen)
-        foreign = [partition for partition in fact.revoked if partition not in holding.owned]
+        holding = self.panel.holding(seen)
+        given_up = frozenset(self.panel.given_up)
+        foreign = [partition for partition in fact.revoked if partition not in given_up]
         if foreign:
             self._say(seen, f"onPartitionsRevoked named {_names(foreign)}, which it did not own")
-        self._holdings.see(seen)
         self._owns(seen, holding, fact.owned)
 
     def _lost(self, seen: Seen, fact: PartitionsLost) -> None:
-        wrong = sorted(self._holdings.of(seen).owned ^ set(fact.lost))
+        wrong = sorted(set(self.panel.given_up) ^ set(fact.lost))
         if wrong:
             self._say(seen, f"onPartitionsLost did not name exactly what it owned; they differ in {_names(wrong)}")
-        self._holdings.see(seen)
 
     def _owns(self, seen: Seen, holding: Holding, owned: Collection[TopicPartition]) -> None:
-        wrong = sorted(holding.owned ^ set(owned))
+        wrong = sorted(holding.owned.keys() ^ set(owned))
         if wrong:
             self._say(seen, f"{_name(seen)} says it owns something else than its callbacks do: {_names(wrong)}")
 

@@ -30,7 +30,6 @@ from kemu.emulator.facts import (
     Seen,
     TopicGrown,
 )
-from kemu.emulator.watching.holdings import Holdings
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
@@ -53,9 +52,6 @@ DEFAULT_BOUND_US = 45_000_000 + 300_000_000 + 60_000_000
 
 class _Group:
     def __init__(self) -> None:
-        self.hosts: set[str] = set()
-        self.state = "Empty"
-        self.coordinator = ""
         self.generation = -1
         """The newest generation somebody took an assignment of, and the topics in it."""
         self.topics: set[str] = set()
@@ -67,6 +63,11 @@ class _Group:
         """How many running members own each partition."""
         self.shared = 0
         """Partitions with more than one owner."""
+        self.wrong = ""
+        """What kept it from being at rest when it was looked at last. (The panel knows of the fact that brings the
+        judgement already.)"""
+        self.runs = False
+        """Members of it ran then."""
         self.rested = False
         """Rule 1 held at some moment since the last disturbance."""
         self.reached: dict[TopicPartition, int] = {}
@@ -87,14 +88,7 @@ class Liveness(Checker):
         self.bound_us = bound_us
         self._given = {group: frozenset(names) for group, names in (topics or {}).items()}
         self._groups: dict[str, _Group] = {}
-        self._group_of: dict[str, str] = {}
-        self._topics: dict[str, int] = {}
         self._ends: dict[TopicPartition, int] = {}
-        self._holdings = Holdings()
-        self._running: set[str] = set()
-        self._paused: set[str] = set()
-        self._gone: set[str] = set()
-        """Members that closed or failed, until their host starts again."""
         self._deadline_us: int | None = None
         """When judgement comes; None before ``Healed`` and after the judgement."""
         self._awaited = True
@@ -104,18 +98,18 @@ class Liveness(Checker):
         self.on = {
             RunStarted: self._run_started,
             MemberHostAdded: self._member_added,
-            HostStarted: self._started,
+            HostStarted: self._disturbed,
             HostDown: self._down,
-            HostPaused: self._paused_now,
-            HostResumed: self._resumed,
-            TopicGrown: self._grown,
+            HostPaused: self._disturbed,
+            HostResumed: self._disturbed,
+            TopicGrown: self._disturbed,
             FaultApplied: self._disturbed,
             Healed: self._healed,
             GroupBecame: self._became,
-            GroupLoaded: self._loaded,
-            GroupUnloaded: self._unloaded,
+            GroupLoaded: self._became,
+            GroupUnloaded: self._became,
             MemberBecame: self._member_became,
-            MemberFailed: self._member_failed,
+            MemberFailed: self._leave,
             AssignmentReceived: self._received,
             PartitionsAssigned: self._callback,
             PartitionsRevoked: self._callback,
@@ -139,7 +133,9 @@ class Liveness(Checker):
         """Whether all that is demanded has come about since the last disturbance; never before ``Healed``."""
         if self._deadline_us is None:
             return not self._awaited
-        return all(not self._members(group) or not self._lacking(group) for group in self._groups.values())
+        return all(
+            not self.panel.running_members(name) or not self._lacking(group) for name, group in self._groups.items()
+        )
 
     def finish(self, at_us: int) -> None:
         """A run that lasted beyond the bound is judged; one that ended before is not."""
@@ -155,78 +151,33 @@ class Liveness(Checker):
         return group
 
     def _run_started(self, seen: Seen, fact: RunStarted) -> None:
-        for host, group in fact.members:
-            self._join(host, group)
-        self._topics.update(fact.topics)
+        for _, group in fact.members:
+            self._group(group)
 
     def _member_added(self, seen: Seen, fact: MemberHostAdded) -> None:
-        self._join(fact.host, fact.group)
-
-    def _join(self, host: str, group: str) -> None:
-        self._group_of[host] = group
-        self._group(group).hosts.add(host)
-
-    def _grown(self, seen: Seen, fact: TopicGrown) -> None:
-        self._topics[fact.topic] = fact.partitions
-        self._disturbed(seen, fact)
-
-    def _started(self, seen: Seen, fact: HostStarted) -> None:
-        self._running.add(fact.host)
-        self._gone.discard(fact.host)
-        self._paused.discard(fact.host)
-        self._disturbed(seen, fact)
+        self._group(fact.group)
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
-        self._disown(fact.host)
-        self._running.discard(fact.host)
-        self._paused.discard(fact.host)
-        self._holdings.see(seen)
-        self._disturbed(seen, fact)
-
-    def _paused_now(self, seen: Seen, fact: HostPaused) -> None:
-        self._paused.add(fact.host)
-        self._disturbed(seen, fact)
-
-    def _resumed(self, seen: Seen, fact: HostResumed) -> None:
-        self._paused.discard(fact.host)
+        self._count_ended()
         self._disturbed(seen, fact)
 
     # --- groups ------------------------------------------------------------------------------------------------
 
-    def _became(self, seen: Seen, fact: GroupBecame) -> None:
+    def _became(self, seen: Seen, fact: GroupBecame | GroupLoaded | GroupUnloaded) -> None:
         group = self._group(fact.group)
-        if fact.old == "Empty" and fact.new != "Dead":
-            # One that speaks of it for the first time coordinates it, loaded or not; but one that only lets go of it
-            # may be the last to hear that another has it.
-            group.coordinator = seen.actor
-        if group.coordinator == seen.actor:
-            group.state = fact.new
+        if self.panel.is_current(seen):
             self._look(fact.group, group)
 
-    def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
-        group = self._group(fact.group)
-        group.coordinator, group.state = seen.actor, fact.state
-        self._look(fact.group, group)
-
-    def _unloaded(self, seen: Seen, fact: GroupUnloaded) -> None:
-        group = self._group(fact.group)
-        if group.coordinator == seen.actor:
-            group.state = "unloaded"
-
     def _member_became(self, seen: Seen, fact: MemberBecame) -> None:
-        if seen.actor not in self._group_of:
-            self._join(seen.actor, fact.group)
+        self._group(fact.group)
         if fact.new in ("CLOSED", "FAILED"):
-            self._leave(seen)
+            self._leave(seen, fact)
 
-    def _member_failed(self, seen: Seen, fact: MemberFailed) -> None:
-        self._leave(seen)
-
-    def _leave(self, seen: Seen) -> None:
-        self._disown(seen.actor)
-        self._gone.add(seen.actor)
-        self._holdings.by_actor.pop(seen.actor, None)
-        self._disturbed(seen, seen.fact)
+    def _leave(self, seen: Seen, fact: MemberBecame | MemberFailed) -> None:
+        left = self.panel.left
+        if left is not None:
+            self._count(self._group(left.group), left.owned, -1)
+        self._disturbed(seen, fact)
 
     def _received(self, seen: Seen, fact: AssignmentReceived) -> None:
         group = self._group(fact.group)
@@ -234,25 +185,21 @@ class Liveness(Checker):
             group.generation = fact.generation
             group.topics = set()
         group.topics.update([topic for topic, _ in fact.partitions])
-        self._holdings.see(seen)
 
     def _callback(self, seen: Seen, fact: PartitionsAssigned | PartitionsRevoked | PartitionsLost) -> None:
         group = self._group(fact.group)
-        holding = self._holdings.of(seen)
-        before = frozenset(holding.owned)
-        self._holdings.see(seen)
-        self._count(group, before - holding.owned, -1)
-        self._count(group, holding.owned - before, 1)
-        for partition in holding.owned - before:
-            group.since_us[partition] = seen.at_us
+        self._count_ended()
+        if not self.panel.holding(seen).gone:
+            self._count(group, self.panel.given_up, -1)
+            self._count(group, self.panel.gained, 1)
+            for partition in self.panel.gained:
+                group.since_us[partition] = seen.at_us
         self._look(fact.group, group)
 
-    def _disown(self, actor: str) -> None:
-        holding = self._holdings.by_actor.get(actor)
-        if holding is not None:
-            group = self._group(holding.group)
-            self._count(group, holding.owned, -1)
-            holding.owned = set()
+    def _count_ended(self) -> None:
+        for holding in self.panel.ended:
+            if not holding.gone:
+                self._count(self._group(holding.group), holding.owned, -1)
 
     @staticmethod
     def _count(group: _Group, partitions: Iterable[TopicPartition], change: int) -> None:
@@ -303,28 +250,31 @@ class Liveness(Checker):
                 if end > group.reached.get(partition, 0) and partition[0] in topics
             }
 
-    def _members(self, group: _Group) -> list[str]:
-        return sorted(group.hosts & self._running - self._gone)
-
     def _topics_of(self, name: str, group: _Group) -> Collection[str]:
         return self._given.get(name, group.topics)
 
     def _wanted(self, name: str, group: _Group) -> int:
-        return sum([self._topics.get(topic, 0) for topic in self._topics_of(name, group)])
+        return sum([self.panel.topics.get(topic, 0) for topic in self._topics_of(name, group)])
 
     def _look(self, name: str, group: _Group) -> None:
-        if self._deadline_us is not None and not group.rested and not self._wrong(name, group):
-            group.rested = True
+        if self._deadline_us is None:
+            return
+        group.runs = bool(self.panel.running_members(name))
+        if not group.rested:
+            group.wrong = self._wrong(name, group)
+            group.rested = not group.wrong
 
     def _wrong(self, name: str, group: _Group) -> str:
         """What keeps the group from being at rest; "" if nothing does."""
         owned, wanted = len(group.owners), self._wanted(name, group)
-        if group.state == "Stable" and not group.shared and owned >= wanted > 0:
+        watched = self.panel.groups.get(name)
+        state = "Empty" if watched is None else watched.state if watched.loaded else "unloaded"
+        if state == "Stable" and not group.shared and owned >= wanted > 0:
             return ""
-        if not self._members(group):
+        if not self.panel.running_members(name):
             return ""
-        if group.state != "Stable":
-            return f"the group is {group.state}"
+        if state != "Stable":
+            return f"the group is {state}"
         if group.shared:
             return f"{group.shared} partitions have more than one owner"
         return f"{owned} of {wanted} partitions are owned"
@@ -339,11 +289,11 @@ class Liveness(Checker):
         self._deadline_us, self._awaited = None, False
         within = f"within {self.bound_us / 1e6:g} s"
         for name, group in self._groups.items():
-            if not self._members(group) or not self._lacking(group):
+            if not group.runs or not self._lacking(group):
                 continue
             if not group.rested:
-                wrong = self._wrong(name, group) or "it is at rest only now"
-                self.violation(seen, (name,), f"group {name} did not come to rest {within}: {wrong}", liveness=True)
+                text = f"group {name} did not come to rest {within}: {group.wrong}"
+                self.violation(seen, (name,), text, liveness=True)
                 continue
             for partition, reached in sorted(group.waiting.items()):
                 if group.works and group.since_us.get(partition, 0) > late_us:

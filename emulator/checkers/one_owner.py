@@ -20,19 +20,15 @@ What the protocol allows, and this checker therefore too:
 from typing import TypeAlias
 
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import DiskTailLost, HostDown, Seen
-from kemu.emulator.watching.holdings import Coordinators, Holding, Holdings
+from kemu.emulator.facts import DiskTailLost, Seen
+from kemu.emulator.watching.panel import Holding
 from kemu.protocol.names import OFFSETS_TOPIC, TopicPartition
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
     GroupLoaded,
-    GroupUnloaded,
     JoinPhaseCompleted,
     MemberAdded,
     MemberRemoved,
-    PartitionsAssigned,
-    PartitionsLost,
-    PartitionsRevoked,
 )
 
 KEPT_GENERATIONS = 16
@@ -71,20 +67,13 @@ class OneOwner(Checker):
     def __init__(self) -> None:
         super().__init__()
         self._groups: dict[str, _Group] = {}
-        self._holdings = Holdings()
-        self._coordinators = Coordinators()
         self._tail_lost = False
         self.on = {
             JoinPhaseCompleted: self._completed,
             GroupLoaded: self._loaded,
-            GroupUnloaded: self._coordinators.unloaded,
             MemberAdded: self._added,
             MemberRemoved: self._removed,
             AssignmentReceived: self._received,
-            PartitionsAssigned: self._held,
-            PartitionsRevoked: self._held,
-            PartitionsLost: self._held,
-            HostDown: self._down,
             DiskTailLost: self._lost_tail,
         }
 
@@ -95,7 +84,7 @@ class OneOwner(Checker):
         return group
 
     def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
-        if not self._coordinators.is_current(seen):
+        if not self.panel.is_current(seen):
             return
         group = self._group(fact.group)
         before = group.generations.pop(fact.generation, None)
@@ -105,7 +94,6 @@ class OneOwner(Checker):
             del group.generations[next(iter(group.generations))]
 
     def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
-        self._coordinators.loaded(seen, fact)
         group = self._group(fact.group)
         group.generations.setdefault(fact.generation, _Generation())
         for number, generation in group.generations.items():
@@ -120,7 +108,7 @@ class OneOwner(Checker):
 
     def _received(self, seen: Seen, fact: AssignmentReceived) -> None:
         group = self._group(fact.group)
-        holding = self._holdings.of(seen)
+        holding = self.panel.holding(seen)
         generation = group.generations.get(fact.generation)
         if generation is None:
             if not group.generations or fact.generation > max(group.generations):
@@ -133,7 +121,6 @@ class OneOwner(Checker):
         life = (seen.actor, seen.life)
         for partition in fact.partitions:
             group.owner[partition] = life
-        self._holdings.see(seen)
 
     def _took_abandoned(self, seen: Seen, fact: AssignmentReceived) -> None:
         if not self._tail_lost:
@@ -177,13 +164,6 @@ class OneOwner(Checker):
             f"{topic}-{number} in generation {fact.generation}: {fact.member_id} of {seen.actor} takes its assignment, "
             f"{other[1]} of {other[0]} {text}",
         )
-
-    def _held(self, seen: Seen, fact: object) -> None:
-        self._holdings.see(seen)
-
-    def _down(self, seen: Seen, fact: HostDown) -> None:
-        self._holdings.see(seen)
-        self._coordinators.down(seen, fact)
 
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
         self._tail_lost = self._tail_lost or fact.log.startswith(OFFSETS_TOPIC)

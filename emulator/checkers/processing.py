@@ -10,17 +10,15 @@ begun under the ownership that still stands. Hence:
 
 What the protocol allows: a zombie (paused, cut off, or simply busy) goes on with what it owned until it polls and
 learns; meanwhile another member may own and process the same partition. Fencing stops its commits, not its work. That
-is no violation; ``zombie_records`` counts the records processed that way. Whether two members could own a partition
-*within* the protocol is the business of ``one-owner``.
+is no violation; the figure ``zombie_records`` counts the records processed that way. Whether two members could own a
+partition *within* the protocol is the business of ``one-owner``.
 """
 
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import HostDown, Seen
-from kemu.emulator.watching.holdings import Holding, Holdings
+from kemu.emulator.facts import Seen
+from kemu.emulator.watching.panel import Holding
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.notes.groups import (
-    AssignmentReceived,
-    PartitionsAssigned,
     PartitionsLost,
     PartitionsRevoked,
     PositionSet,
@@ -35,31 +33,20 @@ class Processing(Checker):
 
     def __init__(self) -> None:
         super().__init__()
-        self.zombie_records = 0
-        """Records processed by a member after another one had been assigned their partition."""
-        self._holdings = Holdings()
         self._positions: dict[tuple[str, int, str, int], int] = {}
         """(actor, life, topic, partition) -> the next record to be processed."""
-        self._owner: dict[tuple[str, TopicPartition], tuple[str, int]] = {}
-        """(group, partition) -> the life that was assigned it last."""
         self.on = {
             Processed: self._processed,
             PositionSet: self._positioned,
-            AssignmentReceived: self._held,
-            PartitionsAssigned: self._assigned,
             PartitionsRevoked: self._revoked,
             PartitionsLost: self._lost,
-            HostDown: self._held,
         }
 
     def _processed(self, seen: Seen, fact: Processed) -> None:
-        holding = self._holdings.of(seen)
+        holding = self.panel.holding(seen)
         partition = (fact.topic, fact.partition)
         if self._may(seen, fact, holding, partition):
             self._in_order(seen, fact)
-        owner = self._owner.get((fact.group, partition))
-        if owner is not None and owner != (seen.actor, seen.life):
-            self.zombie_records += fact.last - fact.first
 
     def _may(self, seen: Seen, fact: Processed, holding: Holding, partition: TopicPartition) -> bool:
         if partition not in holding.owned:
@@ -90,11 +77,6 @@ class Processing(Checker):
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         self._positions[seen.actor, seen.life, fact.topic, fact.partition] = fact.offset
 
-    def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
-        for partition in fact.added:
-            self._owner[fact.group, partition] = (seen.actor, seen.life)
-        self._holdings.see(seen)
-
     def _revoked(self, seen: Seen, fact: PartitionsRevoked) -> None:
         self._forget(seen, fact.revoked)
 
@@ -104,7 +86,3 @@ class Processing(Checker):
     def _forget(self, seen: Seen, partitions: tuple[TopicPartition, ...]) -> None:
         for topic, partition in partitions:
             self._positions.pop((seen.actor, seen.life, topic, partition), None)
-        self._holdings.see(seen)
-
-    def _held(self, seen: Seen, fact: object) -> None:
-        self._holdings.see(seen)

@@ -13,13 +13,11 @@ plan every broker runs.
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import Healed, HostDown, HostStarted, Seen
 from kemu.protocol.names import TopicPartition, broker_host, broker_of
-from kemu.protocol.nodes import TOPICS, PartitionState, partition_of_state, read_state, read_topic
 from kemu.protocol.notes.groups import ProduceFailed, ProducerStarted, RecordsAcknowledged, RecordsAppended
 from kemu.protocol.notes.replication import (
     BecameFollower,
     BecameLeader,
     HighWatermarkAdvanced,
-    NodeWritten,
     ReplicaRestored,
     ReplicaStopped,
 )
@@ -37,14 +35,8 @@ class Recovery(Checker):
 
     def __init__(self) -> None:
         super().__init__()
-        self._states: dict[TopicPartition, PartitionState] = {}
-        self._assigned: dict[TopicPartition, tuple[int, ...]] = {}
-        self._part: dict[tuple[str, TopicPartition], tuple[int, bool]] = {}
-        """(broker, partition) -> (leader epoch it takes part in, whether it leads)."""
         self._logs: dict[tuple[str, TopicPartition], None] = {}
         """Who has a log of what."""
-        self._downs: dict[str, None] = {}
-        """Brokers that do not run: an operator closed them, and they were slow to go."""
         self._uncovered: dict[TopicPartition, tuple[int, int]] = {}
         """(log end, since when) of an append that is not below its leader's high watermark yet."""
         self._undecided: dict[TopicPartition, int] = {}
@@ -55,7 +47,6 @@ class Recovery(Checker):
         """Of the last append or high watermark."""
         self._healed: Seen | None = None
         self.on = {
-            NodeWritten: self._written,
             BecameLeader: self._led,
             BecameFollower: self._followed,
             ReplicaStopped: self._stopped,
@@ -70,56 +61,30 @@ class Recovery(Checker):
             Healed: self._heal,
         }
 
-    def _written(self, seen: Seen, fact: NodeWritten) -> None:
-        at = partition_of_state(fact.path)
-        if at is not None:
-            if fact.what == "deleted":
-                self._states.pop(at, None)
-            else:
-                self._states[at] = read_state(fact.data)
-        elif fact.path.startswith(TOPICS + "/") and fact.path.count("/") == 3:
-            topic = fact.path.rpartition("/")[2]
-            if fact.what == "deleted":
-                self._assigned = {at: replicas for at, replicas in self._assigned.items() if at[0] != topic}
-            else:
-                for number, assignment in read_topic(fact.data).items():
-                    self._assigned[topic, number] = assignment.replicas
-
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         at = (fact.topic, fact.partition)
-        self._takes(seen, fact.topic, fact.partition, fact.leader_epoch, True)
+        self._logs[seen.actor, at] = None
         self._uncovered.pop(at, None)
         self._undecided.pop(at, None)  # what came of it is for its former leader's producers to find out
         if fact.high_watermark < fact.end_offset:
             self._uncovered[at] = (fact.end_offset, seen.at_us)
 
     def _followed(self, seen: Seen, fact: BecameFollower) -> None:
-        self._takes(seen, fact.topic, fact.partition, fact.leader_epoch, False)
-
-    def _takes(self, seen: Seen, topic: str, partition: int, epoch: int, leads: bool) -> None:
-        key = (seen.actor, (topic, partition))
-        self._part[key] = (epoch, leads)
-        self._logs[key] = None
+        self._logs[seen.actor, (fact.topic, fact.partition)] = None
 
     def _stopped(self, seen: Seen, fact: ReplicaStopped) -> None:
-        key = (seen.actor, (fact.topic, fact.partition))
-        self._part.pop(key, None)
         if fact.deleted:
-            self._logs.pop(key, None)
+            self._logs.pop((seen.actor, (fact.topic, fact.partition)), None)
 
     def _restored(self, seen: Seen, fact: ReplicaRestored) -> None:
         self._logs[seen.actor, (fact.topic, fact.partition)] = None
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
-        self._downs[fact.host] = None
         topic = self._producers.pop(fact.host, None)
         if topic is not None:
             self._undecided = {at: since_us for at, since_us in self._undecided.items() if at[0] != topic}
-        for key in [key for key in self._part if key[0] == fact.host]:
-            del self._part[key]
 
     def _up(self, seen: Seen, fact: HostStarted) -> None:
-        self._downs.pop(fact.host, None)
         if not fact.kept_disk:
             for key in [key for key in self._logs if key[0] == fact.host]:
                 del self._logs[key]
@@ -132,8 +97,8 @@ class Recovery(Checker):
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
         at = (fact.topic, fact.partition)
-        state = self._states.get(at)
-        if state is None or self._part.get((seen.actor, at)) != (state.leader_epoch, True):
+        state = self.panel.states.get(at)
+        if state is None or self.panel.roles.get((seen.actor, at)) != (state.leader_epoch, True):
             return  # no replication here, or a leader that is deposed
         self._now_us = seen.at_us
         if at not in self._uncovered:
@@ -163,7 +128,7 @@ class Recovery(Checker):
         healed_us = self._healed.at_us
         found = []
         for at, (end, since_us) in self._uncovered.items():
-            if max(since_us, healed_us) <= latest_us and at in self._states:
+            if max(since_us, healed_us) <= latest_us and at in self.panel.states:
                 found.append(
                     (f"{at[0]}-{at[1]}", f"has records to {end - 1}; its high watermark does not pass them (Q7)")
                 )
@@ -182,27 +147,28 @@ class Recovery(Checker):
     def _missing(self) -> "list[tuple[str, str]]":
         """(partition, what is wrong with it)."""
         found = []
-        for at, assigned in self._assigned.items():
+        for at, assignment in self.panel.assigned.items():
             name = f"{at[0]}-{at[1]}"
-            state = self._states.get(at)
-            replicas = [replica for replica in assigned if broker_host(replica) not in self._downs]
+            state = self.panel.states.get(at)
+            replicas = [replica for replica in assignment.replicas if not self.panel.is_down(broker_host(replica))]
             if state is not None and not any(replica in state.isr for replica in replicas):
                 continue  # its last in-sync replica does not run
             if state is None:
                 found.append((name, "has no state in the store (Q1)"))
                 continue
             leader = broker_host(state.leader)
-            if self._part.get((leader, at)) != (state.leader_epoch, True):
+            if self.panel.roles.get((leader, at)) != (state.leader_epoch, True):
                 found.append((name, f"is led by {leader} in epoch {state.leader_epoch}, which does not act so (Q1)"))
             out = [replica for replica in replicas if replica not in state.isr]
             if out:
                 found.append((name, f"has replicas {out} out of its ISR {state.isr} (Q4)"))
             for one in map(broker_host, replicas):
-                epoch, _ = self._part.get((one, at), (-1, False))
+                epoch, _ = self.panel.roles.get((one, at), (-1, False))
                 if epoch != state.leader_epoch:
                     found.append((name, f"is in epoch {state.leader_epoch}, {one} takes part in {epoch} (Q3)"))
         for host, at in self._logs:
-            if broker_of(host) not in self._assigned.get(at, ()):
+            there = self.panel.assigned.get(at)
+            if there is None or broker_of(host) not in there.replicas:
                 found.append((f"{at[0]}-{at[1]}", f"has a log on {host}, which is no replica of it (Q3)"))
         return found
 

@@ -22,7 +22,7 @@ from kemu.emulator.checkers.replica_truth import Copy, PartitionTruth
 from kemu.emulator.facts import DiskTailLost, HostDown, HostStarted, Seen, TopicReplicated
 from kemu.emulator.findings import EMPTY_DISK, LEADER_ONLY, LOST_TAIL, UNCLEAN, UNFLUSHED, Loss
 from kemu.protocol.names import TopicPartition, broker_host, is_controller
-from kemu.protocol.nodes import TOPIC_CONFIGS, PartitionState, partition_of_state, read_config, read_state
+from kemu.protocol.nodes import TOPIC_CONFIGS, PartitionState, read_config
 from kemu.protocol.notes.groups import (
     EpochRead,
     PositionSet,
@@ -59,9 +59,6 @@ class Replicas(Checker):
         super().__init__()
         self._flushes = flushes
         self._partitions: dict[TopicPartition, PartitionTruth] = {}
-        self._in_sync: dict[TopicPartition, tuple[int, ...]] = {}
-        self._epochs: dict[TopicPartition, int] = {}
-        """Leader epochs as the store has them."""
         self._unclean: dict[str, None] = {}
         """Topics that allow unclean elections."""
         self._asked_less: dict[str, None] = {}
@@ -192,7 +189,8 @@ class Replicas(Checker):
         at = (fact.topic, fact.partition)
         truth = self._truth(*at)
         copy = truth.copy_on(seen.actor)
-        if truth.excused_from <= copy.log.end and fact.leader_epoch < self._epochs.get(at, -1):
+        state = self.panel.states.get(at)
+        if truth.excused_from <= copy.log.end and state is not None and fact.leader_epoch < state.leader_epoch:
             return  # deposed by an election with losses, and does not know it: what only it has is lost already
         name = f"{fact.topic}-{fact.partition}"
         if fact.high_watermark < copy.watermark:
@@ -221,7 +219,8 @@ class Replicas(Checker):
         newest = max(copy.epoch for copy in truth.copies.values())
         if fact.leader_epoch < newest:
             return
-        for node in self._in_sync.get(at, ()):
+        state = self.panel.states.get(at)
+        for node in () if state is None else state.isr:
             copy = truth.copies.get(broker_host(node))
             end = copy.log.end if copy is not None else 0
             if end < fact.high_watermark and (copy is None or not copy.lost):
@@ -277,22 +276,19 @@ class Replicas(Checker):
     # --- the store ---------------------------------------------------------------------------------------------
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
-        at = partition_of_state(fact.path)
+        at = self.panel.written
         if at is None:
             if fact.path.startswith(TOPIC_CONFIGS + "/") and fact.what != "deleted":
                 self._configured(fact.path.rpartition("/")[2], read_config(fact.data).get(UNCLEAN_KEY, ""))
             return
         if fact.what == "deleted":
-            self._in_sync.pop(at, None)
-            self._epochs.pop(at, None)
             self._partitions.pop(at, None)
             self._deleted[at] = None
             return
-        state, before = read_state(fact.data), self._in_sync.get(at)
-        self._in_sync[at], self._epochs[at] = state.isr, state.leader_epoch
+        state, before = self.panel.states[at], self.panel.state_before
         truth = self._truth(*at)
-        if before is not None and is_controller(fact.client) and not set(state.isr) <= set(before):
-            self._elected_uncleanly(seen, fact.client, at, state, before)
+        if before is not None and is_controller(fact.client) and not set(state.isr) <= set(before.isr):
+            self._elected_uncleanly(seen, fact.client, at, state, before.isr)
         elif truth.unclean_epoch < 0:
             self._check_written(seen, fact.client, at, state)
 

@@ -34,8 +34,8 @@ from kemu.emulator.facts import (
     Seen,
     TopicGrown,
 )
-from kemu.emulator.metrics.metrics import Metrics
-from kemu.protocol.names import TopicPartition, host_of
+from kemu.emulator.metrics.figures import Figures
+from kemu.emulator.watching.panel import Panel
 from kemu.protocol.notes.groups import (
     GroupBecame,
     GroupLoaded,
@@ -92,10 +92,6 @@ TIMES = ("downtime_sum", "downtime_max", "stopped", "unavailable", "to_balance")
 class _Group:
     def __init__(self, topics: Sequence[str]) -> None:
         self.topics = tuple(topics)
-        self.members: set[str] = set()
-        self.owned: dict[str, set[TopicPartition]] = {}
-        self.state = "Empty"
-        self.coordinator = ""
         self.formed = False
         self.rounds = 0
         """Join phases completed since it had formed."""
@@ -111,55 +107,49 @@ class _Group:
 
 
 class Costs:
-    """Feed it every fact in order, then ``finish``, then ask for the ``bill``.
+    """Feed it every fact in order, each after its panel, then ``finish``, then ask for the ``bill``.
 
     ``topics``: by group, the topics it is subscribed to.
     """
 
-    def __init__(self, topics: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, panel: Panel, topics: Mapping[str, Sequence[str]]) -> None:
+        self._panel = panel
         self._groups = {name: _Group(subscribed) for name, subscribed in topics.items()}
-        self._metrics = Metrics()
-        self._partitions: dict[str, int] = {}
-        self._running: set[str] = set()
         self._finished = False
         self._on: dict[type, Callable[[Seen, Any], None]] = {
-            RunStarted: self._run_started,
-            MemberHostAdded: self._member_added,
-            HostStarted: self._host_started,
-            HostDown: self._host_down,
+            RunStarted: self._look,
+            MemberHostAdded: self._look,
+            HostStarted: self._event,
+            HostDown: self._event,
             HostPaused: self._event,
             HostResumed: self._event,
-            TopicGrown: self._grown,
+            TopicGrown: self._event,
             FaultApplied: self._event,
             FaultEnded: self._event,
             Healed: self._event,
-            MemberFailed: self._failed,
-            GroupBecame: self._became,
+            MemberFailed: self._look,
+            GroupBecame: self._look,
             JoinPhaseCompleted: self._completed,
-            GroupLoaded: self._loaded,
-            PartitionsAssigned: self._assigned,
-            PartitionsRevoked: self._revoked,
-            PartitionsLost: self._lost,
+            GroupLoaded: self._look,
+            PartitionsAssigned: self._look,
+            PartitionsRevoked: self._look,
+            PartitionsLost: self._look,
         }
 
     def wants(self, kind: type) -> bool:
         """Facts that some figure needs."""
-        return kind in self._on or self._metrics.wants(kind)
+        return kind in self._on
 
     def see(self, seen: Seen) -> None:
         """Take one fact."""
-        self._metrics.see(seen)
         handler = self._on.get(type(seen.fact))
         if handler is not None:
             handler(seen, seen.fact)
-            for group in self._groups.values():
-                self._look(group, seen.at_us)
 
     def finish(self, at_us: int) -> None:
         """The run is over at this time."""
         assert not self._finished, "a run ends once"
         self._finished = True
-        self._metrics.finish(at_us)
         for group in self._groups.values():
             self._end_episode(group)
             if group.began_us >= 0:
@@ -168,14 +158,13 @@ class Costs:
             if group.stopped_since_us >= 0:
                 group.stopped_us += at_us - group.stopped_since_us
 
-    def bill(self) -> Bill:
-        """The figures."""
-        figures = self._metrics.figures()
+    def bill(self, figures: Figures) -> Bill:
+        """The figures of costs, with those of the run's metrics."""
         groups = self._groups.values()
         downtime = figures.downtime_us
         unavailable = 0
         for name, group in self._groups.items():
-            count = sum(self._partitions.get(topic, 0) for topic in group.topics)
+            count = sum(self._panel.topics.get(topic, 0) for topic in group.topics)
             down = sum(us for key, us in downtime.items() if key.startswith(f"{name}/"))
             unavailable += down // max(1, count)
         return Bill(
@@ -192,78 +181,30 @@ class Costs:
 
     # --- events ------------------------------------------------------------------------------------------------
 
-    def _run_started(self, seen: Seen, fact: RunStarted) -> None:
-        self._partitions.update(fact.topics)
-        for host, group in fact.members:
-            self._groups[group].members.add(host)
-
-    def _member_added(self, seen: Seen, fact: MemberHostAdded) -> None:
-        self._groups[fact.group].members.add(fact.host)
-
-    def _host_started(self, seen: Seen, fact: HostStarted) -> None:
-        self._running.add(fact.host)
-        self._forget(fact.host)
-        self._event(seen, fact)
-
-    def _host_down(self, seen: Seen, fact: HostDown) -> None:
-        self._running.discard(fact.host)
-        self._forget(fact.host)
-        self._event(seen, fact)
-
-    def _failed(self, seen: Seen, fact: MemberFailed) -> None:
-        self._running.discard(host_of(seen.actor))
-        self._forget(host_of(seen.actor))
-
-    def _forget(self, host: str) -> None:
-        for group in self._groups.values():
-            group.owned.pop(host, None)
-
-    def _grown(self, seen: Seen, fact: TopicGrown) -> None:
-        self._partitions[fact.topic] = fact.partitions
-        self._event(seen, fact)
-
     def _event(self, seen: Seen, fact: object) -> None:
         for group in self._groups.values():
             self._end_episode(group)
             if group.began_us < 0:
                 group.began_us = seen.at_us
             group.balanced_us = -1
-
-    # --- groups ------------------------------------------------------------------------------------------------
-
-    def _became(self, seen: Seen, fact: GroupBecame) -> None:
-        group = self._groups.get(fact.group)
-        if group is None:
-            return
-        if fact.old == "Empty":
-            group.coordinator = seen.actor
-        if group.coordinator == seen.actor:
-            group.state = fact.new
+        self._look(seen, fact)
 
     def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
         group = self._groups.get(fact.group)
-        if group is not None and group.formed and fact.members and group.coordinator == seen.actor:
+        if group is not None and group.formed and fact.members and self._panel.is_current(seen):
             group.rounds += 1
-
-    def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
-        group = self._groups.get(fact.group)
-        if group is not None:
-            group.coordinator, group.state = seen.actor, fact.state
-
-    def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
-        self._groups[fact.group].owned.setdefault(host_of(seen.actor), set()).update(fact.added)
-
-    def _revoked(self, seen: Seen, fact: PartitionsRevoked) -> None:
-        self._groups[fact.group].owned.setdefault(host_of(seen.actor), set()).difference_update(fact.revoked)
-
-    def _lost(self, seen: Seen, fact: PartitionsLost) -> None:
-        self._groups[fact.group].owned.setdefault(host_of(seen.actor), set()).difference_update(fact.lost)
+        self._look(seen, fact)
 
     # --- judging -----------------------------------------------------------------------------------------------
 
-    def _look(self, group: _Group, at_us: int) -> None:
-        running = group.members & self._running
-        loads = [len(group.owned.get(host, ())) for host in sorted(running)]
+    def _look(self, seen: Seen, fact: object) -> None:
+        for name, group in self._groups.items():
+            self._look_at(name, group, seen.at_us)
+
+    def _look_at(self, name: str, group: _Group, at_us: int) -> None:
+        holdings = self._panel.holdings
+        running = self._panel.running_members(name)
+        loads = [len(holdings[actor].owned) if actor in holdings else 0 for actor in running]
         served = any(loads)
         group.served = group.served or served
         if group.served and not served and running:
@@ -272,8 +213,10 @@ class Costs:
         elif group.stopped_since_us >= 0:
             group.stopped_us += at_us - group.stopped_since_us
             group.stopped_since_us = -1
-        wanted = sum(self._partitions.get(topic, 0) for topic in group.topics)
-        balanced = group.state == STABLE and bool(loads) and sum(loads) == wanted and max(loads) - min(loads) <= 1
+        wanted = sum(self._panel.topics.get(topic, 0) for topic in group.topics)
+        watched = self._panel.groups.get(name)
+        stable = watched is not None and watched.state == STABLE
+        balanced = stable and bool(loads) and sum(loads) == wanted and max(loads) - min(loads) <= 1
         if not balanced and running:
             group.balanced_us = -1
         elif group.balanced_us < 0:

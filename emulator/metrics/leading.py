@@ -17,8 +17,8 @@ import attrs
 
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, Seen, TopicReplicated
 from kemu.emulator.metrics.figures import ControllerTerm, ReplicationFigures
-from kemu.protocol.names import TopicPartition, broker_host, host_of
-from kemu.protocol.nodes import PartitionState, partition_of_state, read_state, read_topic, topic_of
+from kemu.emulator.watching.panel import Panel
+from kemu.protocol.names import TopicPartition, host_of
 from kemu.protocol.notes.replication import (
     BecameController,
     BecameFollower,
@@ -59,29 +59,25 @@ class _Spans:
 class Leading:
     """See the module."""
 
-    def __init__(self) -> None:
+    def __init__(self, panel: Panel) -> None:
+        self._panel = panel
         self.controllers: list[ControllerTerm] = []
         self.elections: dict[str, int] = {}
         self.leader_changes = 0
         self.isr_shrinks = 0
         self.isr_expands = 0
         self._leaderless, self._under_min_isr, self._under_replicated = _Spans(), _Spans(), _Spans()
-        self._replicas: dict[TopicPartition, int] = {}
         self._min_isr: dict[str, int] = {}
-        self._states: dict[TopicPartition, PartitionState] = {}
-        self._acting: dict[TopicPartition, str] = {}
-        """Who leads: the actor that last said so and was neither deposed nor down since."""
         self._was_led: dict[TopicPartition, None] = {}
-        self._paused: set[str] = set()
         self.on: Mapping[type, Callable[[Seen, Any], None]] = {
             TopicReplicated: self._topic,
             NodeWritten: self._written,
             BecameLeader: self._leads,
-            BecameFollower: self._leads_no_more,
-            ReplicaStopped: self._leads_no_more,
-            HostDown: self._down,
-            HostPaused: self._stands_still,
-            HostResumed: self._goes_on,
+            BecameFollower: self._look,
+            ReplicaStopped: self._look,
+            HostDown: self._look,
+            HostPaused: self._look,
+            HostResumed: self._look,
             BecameController: self._controls,
             ControllerReady: self._is_ready,
             LeaderElectedForPartition: self._elected,
@@ -113,76 +109,37 @@ class Leading:
         self._min_isr[fact.topic] = fact.min_isr
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
-        at = partition_of_state(fact.path)
+        at = self._panel.written
         if at is None:
-            topic = topic_of(fact.path)
-            if topic and fact.what != "deleted":
-                self._assigned(topic, fact.data)
             return
-        before = self._states.pop(at, None)
         if fact.what == "deleted":
-            self._acting.pop(at, None)
             self._was_led.pop(at, None)
             for spans in (self._leaderless, self._under_min_isr, self._under_replicated):
                 spans.put(at, False, seen.at_us)
             return
-        state = self._states[at] = read_state(fact.data)
+        state, before = self._panel.states[at], self._panel.state_before
         in_sync = len(state.isr)
-        self._under_replicated.put(at, in_sync < self._replicas[at], seen.at_us)
+        # Replicas that a reassignment is adding do not count yet (KIP-455).
+        self._under_replicated.put(at, in_sync < len(self._panel.assigned[at].origin), seen.at_us)
         self._under_min_isr.put(at, in_sync < self._min_isr[at[0]], seen.at_us)
         if before is not None:
             self.isr_shrinks += in_sync < len(before.isr)
             self.isr_expands += in_sync > len(before.isr)
-            if before.leader != state.leader:
-                self.leader_changes += 1
-                self._acting.pop(at, None)
-                self._look(at, seen.at_us)
-
-    def _assigned(self, topic: str, data: bytes) -> None:
-        """Replicas that a reassignment is adding do not count yet (KIP-455)."""
-        for number, assignment in read_topic(data).items():
-            self._replicas[topic, number] = len(assignment.origin)
+            self.leader_changes += before.leader != state.leader
+        self._look(seen, fact)
 
     # --- who leads ---------------------------------------------------------------------------------------------
 
-    def _look(self, at: TopicPartition, now_us: int) -> None:
-        if at in self._was_led:
-            actor = self._acting.get(at)
-            self._leaderless.put(at, actor is None or host_of(actor) in self._paused, now_us)
+    def _look(self, seen: Seen, fact: object) -> None:
+        panel = self._panel
+        for at in panel.led:
+            if at in self._was_led:
+                actor = panel.leaders.get(at)
+                self._leaderless.put(at, actor is None or panel.is_paused(host_of(actor)), seen.at_us)
 
     def _leads(self, seen: Seen, fact: BecameLeader) -> None:
-        at = (fact.topic, fact.partition)
-        state = self._states.get(at)
-        # A broker that learns late of an office it has lost leads nobody.
-        if state is not None and broker_host(state.leader) == seen.actor and fact.leader_epoch <= state.leader_epoch:
-            self._acting[at] = seen.actor
-            self._was_led[at] = None
-            self._look(at, seen.at_us)
-
-    def _leads_no_more(self, seen: Seen, fact: BecameFollower | ReplicaStopped) -> None:
-        at = (fact.topic, fact.partition)
-        if self._acting.get(at) == seen.actor:
-            del self._acting[at]
-            self._look(at, seen.at_us)
-
-    def _led_by(self, host: str) -> list[TopicPartition]:
-        return [at for at, actor in self._acting.items() if host_of(actor) == host]
-
-    def _down(self, seen: Seen, fact: HostDown) -> None:
-        self._paused.discard(fact.host)
-        for at in self._led_by(fact.host):
-            del self._acting[at]
-            self._look(at, seen.at_us)
-
-    def _stands_still(self, seen: Seen, fact: HostPaused) -> None:
-        self._paused.add(fact.host)
-        for at in self._led_by(fact.host):
-            self._look(at, seen.at_us)
-
-    def _goes_on(self, seen: Seen, fact: HostResumed) -> None:
-        self._paused.discard(fact.host)
-        for at in self._led_by(fact.host):
-            self._look(at, seen.at_us)
+        self._was_led.update(dict.fromkeys(self._panel.led))
+        self._look(seen, fact)
 
     # --- who controls ------------------------------------------------------------------------------------------
 

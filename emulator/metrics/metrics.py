@@ -15,18 +15,19 @@ from kemu.emulator.metrics.leading import Leading
 from kemu.emulator.metrics.progress import Progress
 from kemu.emulator.metrics.rebalances import Rebalances
 from kemu.emulator.metrics.serving import Serving
+from kemu.emulator.watching.panel import Panel
 
 Handler = Callable[[Seen, Any], None]
 
 
 class Metrics:
-    """Feed it every fact in order, then ``finish``, then ask for the ``figures``."""
+    """Feed it every fact in order, each after its panel, then ``finish``, then ask for the ``figures``."""
 
-    def __init__(self) -> None:
-        self._rebalances = Rebalances()
-        self._serving = Serving(self._rebalances.stopped)
+    def __init__(self, panel: Panel) -> None:
+        self._rebalances = Rebalances(panel)
+        self._serving = Serving(panel, self._rebalances.stopped)
         self._progress = Progress()
-        self._leading = Leading()
+        self._leading = Leading(panel)
         self._on: dict[type, tuple[Handler, ...]] = {}
         for part in (self._rebalances.on, self._serving.on, self._progress.on, self._leading.on):
             for kind, handler in part.items():

@@ -11,15 +11,14 @@ assignment moves nothing; a client that restarts and gets back what it had moved
 from collections.abc import Callable
 from typing import Any
 
-from kemu.emulator.facts import HostDown, Seen
+from kemu.emulator.facts import Seen
 from kemu.emulator.metrics.figures import RebalanceFigures
-from kemu.emulator.watching.holdings import Coordinators
+from kemu.emulator.watching.panel import Panel
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
     GroupBecame,
     GroupLoaded,
-    GroupUnloaded,
     IncompatibleRebalance,
     JoinPhaseCompleted,
 )
@@ -77,18 +76,16 @@ class _Group:
 class Rebalances:
     """All groups' rebalances, in the order they began."""
 
-    def __init__(self) -> None:
+    def __init__(self, panel: Panel) -> None:
+        self._panel = panel
         self.all: list[Rebalance] = []
         self.incompatible: dict[str, int] = {}
         """Client -> ``num.incompatible.rebalance`` (KIP-429's page): generations in which V0 and V1 members met."""
         self._groups: dict[str, _Group] = {}
-        self._coordinators = Coordinators()
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             GroupBecame: self._became,
             JoinPhaseCompleted: self._completed,
             GroupLoaded: self._loaded,
-            GroupUnloaded: self._coordinators.unloaded,
-            HostDown: self._coordinators.down,
             AssignmentReceived: self._received,
             IncompatibleRebalance: self._incompatible,
         }
@@ -118,7 +115,7 @@ class Rebalances:
         return group
 
     def _became(self, seen: Seen, fact: GroupBecame) -> None:
-        if not self._coordinators.is_current(seen):
+        if not self._panel.is_current(seen):
             return
         group = self._group(fact.group)
         group.loaded_us = None
@@ -137,7 +134,7 @@ class Rebalances:
                 last.members = 0
 
     def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
-        if not self._coordinators.is_current(seen):
+        if not self._panel.is_current(seen):
             return
         group = self._group(fact.group)
         last = group.last
@@ -148,7 +145,6 @@ class Rebalances:
             group.by_generation[fact.generation] = last
 
     def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
-        self._coordinators.loaded(seen, fact)
         if fact.state in CALM:
             self._group(fact.group).loaded_us = seen.at_us
 

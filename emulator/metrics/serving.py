@@ -2,7 +2,7 @@
 
 A member *serves* a partition of its group from its ``PartitionsAssigned`` (among ``added``) until its
 ``PartitionsRevoked``, ``PartitionsLost`` or ``MemberFailed``, or until its host goes down, and not while its host is
-paused. It may serve what another member was given meanwhile: then two serve, and one suffices.
+paused (``emulator.watching.panel``). It may serve what another was given meanwhile: then two serve, and one suffices.
 
 *Downtime* of a partition: the time, from the first moment it was served on, in which nobody served it; until the end of
 the run if nobody does again. A slow ``onPartitionsRevoked`` counts as serving, since the fact comes when it is over.
@@ -13,9 +13,23 @@ the run if nobody does again. A slow ``onPartitionsRevoked`` counts as serving, 
 from collections.abc import Callable
 from typing import Any
 
-from kemu.emulator.facts import HostDown, HostPaused, HostResumed, Seen
-from kemu.protocol.names import TopicPartition, host_of
-from kemu.protocol.notes.groups import MemberFailed, PartitionsAssigned, PartitionsLost, PartitionsRevoked
+from kemu.emulator.facts import HostDown, HostPaused, HostResumed, HostStarted, Seen
+from kemu.emulator.watching.panel import Panel, Service
+from kemu.protocol.names import TopicPartition
+from kemu.protocol.notes.groups import (
+    AssignmentReceived,
+    MemberBecame,
+    MemberFailed,
+    PartitionsAssigned,
+    PartitionsLost,
+    PartitionsRevoked,
+)
+
+MOVERS = (
+    *(AssignmentReceived, PartitionsAssigned, PartitionsRevoked, PartitionsLost, MemberBecame, MemberFailed),
+    *(HostStarted, HostDown, HostPaused, HostResumed),
+)
+"""Facts by which a member may begin or cease to serve."""
 
 
 class _Served:
@@ -28,18 +42,6 @@ class _Served:
         self.down_since_us = -1
         """-1 while somebody serves it."""
         self.down_us = 0
-
-
-class _Member:
-    """One life of a member: what it owns by its own account."""
-
-    __slots__ = ("group", "life", "owned", "paused")
-
-    def __init__(self, group: str, life: int) -> None:
-        self.group = group
-        self.life = life
-        self.owned: dict[TopicPartition, None] = {}
-        self.paused = False
 
 
 class _World:
@@ -56,21 +58,12 @@ class _World:
 class Serving:
     """Downtime per partition; ``on_stop`` hears of every stop of the world: (group, from, until)."""
 
-    def __init__(self, on_stop: Callable[[str, int, int], None]) -> None:
+    def __init__(self, panel: Panel, on_stop: Callable[[str, int, int], None]) -> None:
+        self._panel = panel
         self._on_stop = on_stop
-        self._members: dict[str, _Member] = {}
-        self._partitions: dict[tuple[str, TopicPartition], _Served] = {}
+        self._partitions: dict[Service, _Served] = {}
         self._worlds: dict[str, _World] = {}
-        self._paused: set[str] = set()
-        self.on: dict[type, Callable[[Seen, Any], None]] = {
-            PartitionsAssigned: self._assigned,
-            PartitionsRevoked: self._revoked,
-            PartitionsLost: self._lost,
-            MemberFailed: self._failed,
-            HostDown: self._down,
-            HostPaused: self._host_paused,
-            HostResumed: self._host_resumed,
-        }
+        self.on: dict[type, Callable[[Seen, Any], None]] = dict.fromkeys(MOVERS, self._moved)
 
     def finish(self, at_us: int) -> None:
         """Whatever nobody serves now has been down until now."""
@@ -91,66 +84,13 @@ class Serving:
 
     # --- facts -------------------------------------------------------------------------------------------------
 
-    def _member(self, seen: Seen) -> _Member:
-        member = self._members.get(seen.actor)
-        if member is None or member.life != seen.life:
-            if member is not None:
-                self._leave(seen.at_us, seen.actor)
-            member = self._members[seen.actor] = _Member(seen.fact.group, seen.life)
-            member.paused = host_of(seen.actor) in self._paused
-        return member
-
-    def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
-        member = self._member(seen)
-        for partition in fact.added:
-            if partition not in member.owned:
-                member.owned[partition] = None
-                if not member.paused:
-                    self._begin(seen.at_us, fact.group, partition)
-
-    def _revoked(self, seen: Seen, fact: PartitionsRevoked) -> None:
-        self._give_up(seen, fact.revoked)
-
-    def _lost(self, seen: Seen, fact: PartitionsLost) -> None:
-        self._give_up(seen, fact.lost)
-
-    def _failed(self, seen: Seen, fact: MemberFailed) -> None:
-        self._give_up(seen, tuple(self._member(seen).owned))
-
-    def _give_up(self, seen: Seen, partitions: tuple[TopicPartition, ...]) -> None:
-        member = self._member(seen)
-        for partition in partitions:
-            if partition in member.owned:
-                del member.owned[partition]
-                if not member.paused:
-                    self._end(seen.at_us, member.group, partition)
-
-    def _down(self, seen: Seen, fact: HostDown) -> None:
-        self._paused.discard(fact.host)
-        for actor in [actor for actor in self._members if host_of(actor) == fact.host]:
-            self._leave(seen.at_us, actor)
-
-    def _leave(self, at_us: int, actor: str) -> None:
-        member = self._members.pop(actor)
-        if not member.paused:
-            for partition in member.owned:
-                self._end(at_us, member.group, partition)
-
-    def _host_paused(self, seen: Seen, fact: HostPaused) -> None:
-        self._paused.add(fact.host)
-        for actor, member in self._members.items():
-            if host_of(actor) == fact.host and not member.paused:
-                member.paused = True
-                for partition in member.owned:
-                    self._end(seen.at_us, member.group, partition)
-
-    def _host_resumed(self, seen: Seen, fact: HostResumed) -> None:
-        self._paused.discard(fact.host)
-        for actor, member in self._members.items():
-            if host_of(actor) == fact.host and member.paused:
-                member.paused = False
-                for partition in member.owned:
-                    self._begin(seen.at_us, member.group, partition)
+    def _moved(self, seen: Seen, fact: object) -> None:
+        panel = self._panel
+        assert panel.now is seen, "the panel sees a fact before its readers do"
+        for group, partition in panel.ceased:
+            self._end(seen.at_us, group, partition)
+        for group, partition in panel.began:
+            self._begin(seen.at_us, group, partition)
 
     # --- counting ----------------------------------------------------------------------------------------------
 

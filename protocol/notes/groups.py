@@ -3,6 +3,8 @@
 A note says what became true inside the machine at the step it is part of; time and actor come with the step.
 """
 
+from enum import StrEnum
+
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.wire.values import value
@@ -139,9 +141,18 @@ class AdminAnswered:
 # --- consumer ------------------------------------------------------------------------------------------------------
 
 
+class Rejoin(StrEnum):
+    """Reasons of a member to join again (``MemberBecame.why``) that others act on."""
+
+    REVOKED = "need to revoke partitions and re-join"
+
+
 @value
 class MemberBecame:
-    """A member changed its state (UNJOINED, PREPARING_REBALANCE, COMPLETING_REBALANCE, STABLE, CLOSED, FAILED)."""
+    """A member changed its state (UNJOINED, PREPARING_REBALANCE, COMPLETING_REBALANCE, STABLE, CLOSED, FAILED).
+
+    ``why``: in words; a ``Rejoin`` where there is one.
+    """
 
     group: str
     member_id: str

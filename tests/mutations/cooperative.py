@@ -14,7 +14,7 @@ MUTATIONS = [
     ),
     Mutation(
         "actors/consumer/rebalancing.py",
-        "        self._membership.request_rejoin(REVOKED)\n",
+        "        self._membership.request_rejoin(Rejoin.REVOKED)\n",
         "",
         "liveness",  # a member that revoked does not come back
         ("cooperative-rolling-restart:1",),

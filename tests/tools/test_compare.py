@@ -9,6 +9,7 @@ from kemu.emulator.metrics.costs import FIGURES, Bill, Costs
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario, with_values
 from kemu.emulator.scenario.random_faults import random_faults
+from kemu.emulator.watching.panel import Panel
 from kemu.tools.cli import kemu
 from kemu.tools.commands.compare import DEFAULT_CONTENDERS, contenders_of
 
@@ -114,7 +115,8 @@ def test_a_group_that_never_balances_is_unfinished_until_the_end_of_the_run() ->
 
 def bill_of(preset: str, *settings: str) -> Bill:
     scenario = with_values(load_scenario(preset), settings)
-    costs = Costs({name: group.topics for name, group in scenario.groups.items()})
-    result = run(scenario, seed=1, drive="bare", observers=(costs,))
+    panel = Panel()
+    costs = Costs(panel, {name: group.topics for name, group in scenario.groups.items()})
+    result = run(scenario, seed=1, drive="bare", observers=(costs,), panel=panel)
     costs.finish(result.virtual_us)
-    return costs.bill()
+    return costs.bill(result.figures)

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from kemu.emulator.checkers import checkers_for
 from kemu.emulator.facts import Seen
 from kemu.emulator.findings import Violation
+from kemu.emulator.judging import judge
 from kemu.emulator.replay import scenario_of
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario, with_values
@@ -58,13 +59,10 @@ def test_checkers_find_over_a_file_what_they_found_online(recorded):
     path, result, _ = recorded
     trace = read_trace(path)
     checkers = checkers_for(scenario_of(trace.header))
-    for seen in facts_of(trace):
-        for checker in checkers:
-            checker.see(seen)
-    for checker in checkers:
-        checker.finish(result.virtual_us)
+    judgement = judge(facts_of(trace), ended_us=result.virtual_us, checkers=checkers)
 
-    assert tuple(violation for checker in checkers for violation in checker.violations) == result.violations
+    assert judgement.violations == result.violations
+    assert judgement.figures == result.figures
 
 
 def test_text_has_a_legend_one_line_per_step_and_notes_below(recorded):

@@ -242,7 +242,7 @@ def _herd(members: int, partitions: int, seconds: int) -> dict[str, Any]:
     broke = one.drive(drive_bare)
     wall_s = time.perf_counter() - began
     assert not broke, broke
-    figures = one.metrics.figures()
+    figures = one.judging.metrics.figures()
     return {
         "members": members,
         "partitions": partitions,

@@ -53,7 +53,7 @@ _DEFINITIONS = "\n".join(f"  {name:13} {meaning}" for name, meaning in FIGURES.i
 
 
 @click.command(
-    epilog="See emulator/costs.py for the definitions to the letter.",
+    epilog="See emulator/metrics/costs.py for the definitions to the letter.",
     help=f"""Run SCENARIO under each contender with the same seeds and faults; print the median and p95 of its costs.
 
 A contender is a profile of --profiles with each of --assignors (default: the scenario's own). A profile may carry
@@ -127,16 +127,18 @@ def compared(scenario: Scenario, contender: Contender, seeds: Sequence[int], ran
     from kemu.emulator.metrics.costs import Costs
     from kemu.emulator.runner import run
     from kemu.emulator.scenario.random_faults import with_random_faults
+    from kemu.emulator.watching.panel import Panel
 
     mine = contender.of(scenario)
     bills: list[Bill] = []
     verdicts: dict[str, int] = {}
     for seed in seeds:
-        costs = Costs({name: group.topics for name, group in mine.groups.items()})
+        panel = Panel()
+        costs = Costs(panel, {name: group.topics for name, group in mine.groups.items()})
         drawn = with_random_faults(mine, seed, random_faults) if random_faults else mine
-        result = run(drawn, seed=seed, profile=contender.profile, drive="bare", observers=(costs,))
+        result = run(drawn, seed=seed, profile=contender.profile, drive="bare", observers=(costs,), panel=panel)
         costs.finish(result.virtual_us)
-        bills.append(costs.bill())
+        bills.append(costs.bill(result.figures))
         verdicts[result.verdict] = verdicts.get(result.verdict, 0) + 1
     figures = {name: _spread([getattr(bill, name) for bill in bills]) for name in FIGURES}
     return {

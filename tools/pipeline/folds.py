@@ -5,7 +5,6 @@ together; everything else is ``emulator``'s.
 """
 
 import json
-from collections.abc import Iterable
 
 import attrs
 import msgpack
@@ -15,12 +14,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from kemu.emulator.checkers import checkers_for
 from kemu.emulator.facts import Seen
-from kemu.emulator.findings import Violation
+from kemu.emulator.judging import judge
 from kemu.emulator.metrics.figures import plain
-from kemu.emulator.metrics.metrics import Metrics
-from kemu.emulator.runner import verdict_of
 from kemu.emulator.scenario.reading import scenario_from_dict
-from kemu.emulator.scenario.scenario import Scenario
 from kemu.protocol.wire.values import from_row
 from kemu.tools.pipeline.rows import FIGURE_COLUMNS, figure_columns
 from kemu.tools.pipeline.tables.common import of
@@ -38,23 +34,6 @@ JUDGED = Schema(
 )
 """``violations`` and ``metrics``: JSON, as a run's result has them. ``figures``: those of the metrics that are columns
 of ``RUNS``, JSON too."""
-
-
-def judge(facts: Iterable[Seen], scenario: Scenario, ended_us: int, broke: str) -> tuple[str, list[Violation], Metrics]:
-    """What checkers and metrics make of a run's facts, as ``emulator.runner`` lets them see it live."""
-    checkers = checkers_for(scenario)
-    metrics = Metrics()
-    for seen in facts:
-        for checker in checkers:
-            checker.see(seen)
-        metrics.see(seen)
-    violations: list[Violation] = []
-    for checker in checkers:
-        checker.finish(ended_us)
-        violations += checker.violations
-    metrics.finish(ended_us)
-    violations.sort(key=lambda violation: (violation.at_us, violation.seq, violation.checker, violation.text))
-    return verdict_of(scenario, violations, broke), violations, metrics
 
 
 def judged(notes: DataFrame, runs: DataFrame) -> DataFrame:
@@ -82,12 +61,12 @@ def _judge_run(head: pa.Table, facts: pa.Table) -> pa.Table:
         Seen(seq, at_us, actor, life, from_row(msgpack.unpackb(row, use_list=False, strict_map_key=False)))
         for seq, at_us, actor, life, row in zip(*columns, strict=True)
     )
-    verdict, violations, metrics = judge(seen, scenario, ended_us, broke)
-    figures = metrics.figures()
+    judgement = judge(seen, ended_us=ended_us, checkers=checkers_for(scenario), expect=scenario.expect, broke=broke)
+    figures = judgement.figures
     row = (
         head["run_id"][0].as_py(),
-        verdict,
-        json.dumps([attrs.asdict(violation) for violation in violations]),
+        judgement.verdict,
+        json.dumps([attrs.asdict(violation) for violation in judgement.violations]),
         json.dumps(plain(figures)),
         json.dumps(figure_columns(figures)),
     )

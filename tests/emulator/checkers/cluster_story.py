@@ -1,6 +1,5 @@
 """Runs of a replicated cluster told by hand: one partition on three brokers, in few words. See ``story`` for groups."""
 
-from kemu.emulator.checkers import violations_of
 from kemu.emulator.checkers.agreement import Agreement
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.leadership import Leadership
@@ -8,6 +7,7 @@ from kemu.emulator.checkers.recovery import Recovery
 from kemu.emulator.checkers.replicas import Replicas
 from kemu.emulator.facts import DiskTailLost, Healed, HostDown, HostStarted, RunStarted, Seen, TopicReplicated
 from kemu.emulator.findings import Loss, Violation
+from kemu.emulator.judging import Judging
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import PartitionMetadata, TopicMetadata
 from kemu.protocol.nodes import (
@@ -247,10 +247,9 @@ class ClusterStory:
     def judged(self) -> tuple[list[Violation], list[Loss], dict[str, bool]]:
         """What the checkers of replication say: violations, losses, and who was satisfied at the end."""
         checkers: list[Checker] = [Replicas(flushes=self.flushes), Leadership(), Recovery(), Agreement()]
+        judging = Judging(checkers)
         for seen in self.facts:
-            for checker in checkers:
-                checker.see(seen)
+            judging.see(seen)
         satisfied = {checker.name: checker.satisfied for checker in checkers}
-        for checker in checkers:
-            checker.finish(self.at_us)
-        return violations_of(checkers), [loss for checker in checkers for loss in checker.losses], satisfied
+        judgement = judging.finish(self.at_us)
+        return list(judgement.violations), list(judgement.losses), satisfied

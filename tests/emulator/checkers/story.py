@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 
-from kemu.emulator.checkers import make_checkers, violations_of
+from kemu.emulator.checkers import make_checkers
 from kemu.emulator.facts import Healed, HostDown, HostStarted, RunStarted, Seen
+from kemu.emulator.judging import judge
 from kemu.protocol.notes import groups as notes
 
 GROUP, TOPIC, COORDINATOR, BROKER, PRODUCER = "g", "t", "b0/coordinator", "b0", "p1"
@@ -221,13 +222,8 @@ class Story:
 
     def judged(self, *, bound_us: int = 30 * SECOND) -> dict[str, list[str]]:
         """What each checker says of the story: name -> texts; checkers that say nothing are left out."""
-        checkers = make_checkers(bound_us=bound_us)
-        for seen in self.facts:
-            for checker in checkers:
-                checker.see(seen)
-        for checker in checkers:
-            checker.finish(self.at_us)
+        judgement = judge(self.facts, ended_us=self.at_us, checkers=make_checkers(bound_us=bound_us))
         said: dict[str, list[str]] = {}
-        for violation in violations_of(checkers):
+        for violation in judgement.violations:
             said.setdefault(violation.checker, []).append(violation.text)
         return said

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kemu.actors.consumer.rebalancing import REVOKED
 from kemu.emulator.checkers.cooperative import MOST_REVOKING
 from kemu.protocol.notes import groups as notes
+from kemu.protocol.notes.groups import Rejoin
 from tests.emulator.checkers.story import GROUP, Story
 
 
@@ -69,7 +69,7 @@ def test_a_move_in_two_steps_is_what_the_protocol_wants(story: Story) -> None:
     take(story, "c1", 2, "0", revoked="1")
     take(story, "c2", 2, "")
     story.become("PreparingRebalance")
-    joins(story, "c1", why=REVOKED)
+    joins(story, "c1", why=Rejoin.REVOKED)
     joins(story, "c2")
     story.complete(3, "c1", "c2")
     story.become("Stable")
@@ -118,7 +118,7 @@ def test_an_assignment_is_not_taken_before_what_it_takes_away_is_revoked(story: 
 def test_a_member_that_revoked_nothing_has_no_reason_to_come_back_for_it(story: Story) -> None:
     """The page: "If revoked partitions is not empty ... immediately send another join group request"."""
     take(story, "c1", 2, "0 1")
-    joins(story, "c1", why=REVOKED)
+    joins(story, "c1", why=Rejoin.REVOKED)
 
     assert said(story) == ["c1 joins again because it revoked something, but it did not"]
 
@@ -148,7 +148,7 @@ def test_a_rebalance_that_comes_to_no_end_is_caught(story: Story) -> None:
     assert said(story) == [f"group g moves partitions in {MOST_REVOKING + 1} rebalances, and nothing has happened"]
 
 
-def next_generation(story: Story, first: str, second: str, why: str = REVOKED) -> int:
+def next_generation(story: Story, first: str, second: str, why: str = Rejoin.REVOKED) -> int:
     story.become("PreparingRebalance")
     joins(story, first, why=why)
     joins(story, second)

@@ -6,6 +6,7 @@ import pytest
 from kemu.emulator.checkers import checkers_for
 from kemu.emulator.checkers.replicas import Replicas
 from kemu.emulator.facts import Seen
+from kemu.emulator.judging import Judging
 from kemu.emulator.plan.actions import Crash
 from kemu.emulator.plan.entries import At
 from kemu.emulator.runner import RunResult, run
@@ -187,16 +188,15 @@ def test_checkers_say_the_same_of_a_recorded_run(tmp_path):
     scenario = load_scenario("unclean-election")
     result = run(scenario, seed=3, profile="kafka-2.4", drive="bare", trace=tmp_path / "run.kemu")
     checkers = checkers_for(scenario)
+    judging = Judging(checkers)
     for seen in facts_of(read_trace(tmp_path / "run.kemu")):
-        for checker in checkers:
-            checker.see(seen)
+        judging.see(seen)
     satisfied = {checker.name: checker.satisfied for checker in checkers}
-    for checker in checkers:
-        checker.finish(result.virtual_us)
+    judgement = judging.finish(result.virtual_us)
 
     assert result.losses
-    assert tuple(loss for checker in checkers for loss in checker.losses) == result.losses
-    assert [violation.text for checker in checkers for violation in checker.violations] == []
+    assert judgement.losses == result.losses
+    assert judgement.violations == ()
     assert satisfied["agreement"] and satisfied["recovery"]
 
 

@@ -225,7 +225,7 @@ def test_without_another_broker_the_coordinator_cannot_move() -> None:
 def test_a_rate_of_zero_stops_the_producer() -> None:
     watched = Watched(At(SETTLED, faults.SetRateOf(topic="t", records_per_s=0)))
 
-    appended = watched.run.metrics.figures().records
+    appended = watched.run.judging.metrics.figures().records
     assert watched.fired == [1]
     assert appended.appended <= 20 * (SETTLED // SECOND) + 20
 

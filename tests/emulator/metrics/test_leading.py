@@ -12,6 +12,7 @@ from kemu.emulator.metrics.figures import ControllerTerm, ReplicationFigures
 from kemu.emulator.metrics.leading import Leading
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario
+from kemu.emulator.watching.panel import Panel
 from kemu.protocol.nodes import Assignment, PartitionState, state_data, state_path, topic_data, topic_path
 from kemu.protocol.notes.replication import (
     BecameController,
@@ -29,9 +30,12 @@ REPLICAS = (0, 1, 2)
 
 def told(ends_ms: int, *rows: tuple[int, str, Any]) -> ReplicationFigures:
     """The figures of (millisecond, actor, fact)."""
-    leading = Leading()
+    panel = Panel()
+    leading = Leading(panel)
     for seq, (at_ms, actor, fact) in enumerate(((0, "", TOPIC), (0, "zk", assigned(*REPLICAS)), *rows)):
-        leading.on[type(fact)](Seen(seq, at_ms * MS, actor, 1, fact), fact)
+        seen = Seen(seq, at_ms * MS, actor, 1, fact)
+        panel.see(seen)
+        leading.on[type(fact)](seen, fact)
     leading.finish(ends_ms * MS)
     figures = leading.figures()
     assert figures is not None

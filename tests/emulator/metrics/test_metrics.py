@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, Seen
+from kemu.emulator.judging import Judging
 from kemu.emulator.metrics.figures import Figures, LagFigures, RebalanceFigures, RecordFigures, plain
-from kemu.emulator.metrics.metrics import Metrics
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.notes.groups import (
@@ -36,19 +36,18 @@ class Told:
     """Facts told one by one, at times in milliseconds."""
 
     def __init__(self) -> None:
-        self.metrics = Metrics()
+        self.judging = Judging(())
         self.seq = 0
         self.lives: dict[str, int] = {}
 
     def at(self, at_ms: int, actor: str, *facts: Any) -> "Told":
         for fact in facts:
             self.seq += 1
-            self.metrics.see(Seen(self.seq, at_ms * MS, actor, self.lives.get(actor, 1), fact))
+            self.judging.see(Seen(self.seq, at_ms * MS, actor, self.lives.get(actor, 1), fact))
         return self
 
     def report(self, at_ms: int) -> Figures:
-        self.metrics.finish(at_ms * MS)
-        figures = self.metrics.figures()
+        figures = self.judging.finish(at_ms * MS).figures
         as_data = plain(figures)
         assert json.loads(json.dumps(as_data)) == as_data
         return figures

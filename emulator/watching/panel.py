@@ -1,0 +1,488 @@
+"""The panel: the one place that watches who owns what, who coordinates, who leads, and who runs.
+
+Built from facts alone, each taken once, before those who read it: checkers, metrics, costs, the report, and offline
+judging. So they keep what their own rule or figure needs and nothing of this. Besides the state there is what the last
+fact made of it (``gained``, ``ceased``, ``led``, ...): facts tell what somebody said, these what that changed.
+
+Members are known by their actor, not by their host: several may live on one host, and a pause or a power cut of the
+host is one of each of them.
+
+*Owning* goes by a member's own callbacks. A member *serves* what it owns unless its host stands still or it has closed
+or failed for good.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kemu.emulator.facts import (
+    HostDown,
+    HostPaused,
+    HostResumed,
+    HostStarted,
+    MemberHostAdded,
+    RunStarted,
+    Seen,
+    TopicGrown,
+)
+from kemu.protocol.names import ActorName, GroupId, MemberId, TopicPartition, broker_host, host_of
+from kemu.protocol.nodes import (
+    BROKER_IDS,
+    Assignment,
+    PartitionState,
+    partition_of_state,
+    read_state,
+    read_topic,
+    topic_of,
+)
+from kemu.protocol.notes.groups import (
+    AssignmentReceived,
+    GroupBecame,
+    GroupLoaded,
+    GroupUnloaded,
+    JoinPhaseCompleted,
+    MemberBecame,
+    MemberFailed,
+    PartitionsAssigned,
+    PartitionsLost,
+    PartitionsRevoked,
+)
+from kemu.protocol.notes.replication import BecameFollower, BecameLeader, NodeWritten, ReplicaStopped
+
+Service = tuple[GroupId, TopicPartition]
+
+
+class Holding:
+    """One life of one member: its assignments and what it owns."""
+
+    __slots__ = (
+        *("actor", "life", "group", "member_id", "generation", "received", "assignment"),
+        *("owned", "gone", "paused"),
+    )
+
+    def __init__(self, actor: ActorName, life: int, group: GroupId) -> None:
+        self.actor = actor
+        self.life = life
+        self.group = group
+        self.member_id = ""
+        self.generation = -1
+        self.received: frozenset[TopicPartition] | None = None
+        """The last assignment that came; None before the first of this life."""
+        self.assignment: frozenset[TopicPartition] | None = None
+        """The last one that was taken over (one with topics that are not subscribed any more is not)."""
+        self.owned: dict[TopicPartition, None] = {}
+        """In the order in which it got them."""
+        self.gone = False
+        """It closed, or failed for good."""
+        self.paused = False
+        """Its host stands still."""
+
+
+class WatchedGroup:
+    """A group as its coordinator tells it."""
+
+    __slots__ = ("coordinator", "loaded", "members", "proven", "state")
+
+    def __init__(self) -> None:
+        self.coordinator: ActorName = ""
+        """ "" while nobody is known to coordinate it."""
+        self.state = "Empty"
+        """The last one that a coordinator told."""
+        self.loaded = True
+        """False from when its coordinator gave it up until another one speaks."""
+        self.proven = False
+        """It was Stable, or in a log that was loaded: whoever coordinates it next knows it."""
+        self.members: dict[ActorName, None] = {}
+
+
+class WatchedHost:
+    """A host that was started at some time."""
+
+    __slots__ = ("life", "paused", "runs")
+
+    def __init__(self) -> None:
+        self.life = 0
+        self.runs = False
+        self.paused = False
+
+
+class Panel:
+    """See the module. Feed it every fact it wants, in order, before those who read it."""
+
+    def __init__(self) -> None:
+        self.now: Seen | None = None
+        """The last fact taken."""
+        self.hosts: dict[str, WatchedHost] = {}
+        self.topics: dict[str, int] = {}
+        """Topic -> partitions, of those that clients use."""
+        self.groups: dict[GroupId, WatchedGroup] = {}
+        self.holdings: dict[ActorName, Holding] = {}
+        """Members' present lives, from their first assignment on."""
+        self.took: dict[tuple[GroupId, MemberId], Holding] = {}
+        """(group, member id) -> the life that took an assignment under it; lives that have ended among them."""
+        self.states: dict[TopicPartition, PartitionState] = {}
+        """Leaders, epochs and ISRs as the metadata store has them."""
+        self.assigned: dict[TopicPartition, Assignment] = {}
+        """Replicas as the metadata store has them."""
+        self.registered: dict[int, None] = {}
+        """Broker ids with a registration in the store."""
+        self.roles: dict[tuple[ActorName, TopicPartition], tuple[int, bool]] = {}
+        """(broker, partition) -> (leader epoch it takes part in, whether it leads)."""
+        self.leaders: dict[TopicPartition, ActorName] = {}
+        """Who leads: it took the office that the store gave it, and was neither deposed nor down since."""
+
+        # What the last fact changed; empty again with the next.
+        self.gained: list[TopicPartition] = []
+        """What the member that spoke owns since."""
+        self.given_up: list[TopicPartition] = []
+        """What it owned before."""
+        self.ended: list[Holding] = []
+        """Lives of members that ended."""
+        self.left: Holding | None = None
+        """The member that closed or failed for good."""
+        self.began: list[Service] = []
+        """What a member serves since: once for each."""
+        self.ceased: list[Service] = []
+        """What a member does not serve any more: once for each."""
+        self.ran_already = False
+        """A host started that ran."""
+        self.written: TopicPartition | None = None
+        """The partition whose state the store changed."""
+        self.state_before: PartitionState | None = None
+        """What that was; None: nothing."""
+        self.written_topic = ""
+        """The topic whose assignment the store changed."""
+        self.replicas_changed: list[TopicPartition] = []
+        """Partitions that have other replicas now."""
+        self.led: list[TopicPartition] = []
+        """Partitions whose leader came, went, stands still, or goes on."""
+
+        self._paused: set[str] = set()
+        self._spoke: dict[ActorName, None] = {}
+        """Members that ever said anything."""
+        self._gone: dict[ActorName, None] = {}
+        self._on: dict[type, Callable[[Seen, Any], None]] = {
+            RunStarted: self._run_started,
+            MemberHostAdded: self._member_added,
+            TopicGrown: self._grown,
+            HostStarted: self._started,
+            HostDown: self._down,
+            HostPaused: self._stands_still,
+            HostResumed: self._goes_on,
+            GroupBecame: self._became,
+            JoinPhaseCompleted: self._completed,
+            GroupLoaded: self._loaded,
+            GroupUnloaded: self._unloaded,
+            MemberBecame: self._member_became,
+            MemberFailed: self._member_failed,
+            AssignmentReceived: self._received,
+            PartitionsAssigned: self._assigned,
+            PartitionsRevoked: self._revoked,
+            PartitionsLost: self._lost,
+            NodeWritten: self._node_written,
+            BecameLeader: self._leads,
+            BecameFollower: self._follows,
+            ReplicaStopped: self._stopped,
+        }
+
+    def wants(self, kind: type) -> bool:
+        """Facts that change something here."""
+        return kind in self._on
+
+    def see(self, seen: Seen) -> None:
+        """Take one fact."""
+        handler = self._on.get(type(seen.fact))
+        if handler is None:
+            return
+        self.now = seen
+        self.gained, self.given_up, self.ended, self.left = [], [], [], None
+        self.began, self.ceased, self.ran_already = [], [], False
+        self.written, self.state_before, self.written_topic, self.replicas_changed = None, None, "", []
+        self.led = []
+        handler(seen, seen.fact)
+
+    # --- what readers ask --------------------------------------------------------------------------------------
+
+    def holding(self, seen: Seen) -> Holding:
+        """The life of the member whose fact this is; one that nothing was heard of owns nothing."""
+        holding = self.holdings.get(seen.actor)
+        if holding is None or holding.life != seen.life:
+            return Holding(seen.actor, seen.life, seen.fact.group)
+        return holding
+
+    def is_current(self, seen: Seen) -> bool:
+        """Whether a fact about a group comes from its coordinator.
+
+        A broker that stood still while its partition moved on may act on old mail before it learns so. Such a zombie's
+        facts are about a group that nobody can reach any more; rules on the group's truth do not apply to them.
+        """
+        group = self.groups.get(seen.fact.group)
+        return group is None or group.coordinator in ("", seen.actor)
+
+    def runs(self, host: str) -> bool:
+        """Whether a host has been started and is not down; it may stand still."""
+        known = self.hosts.get(host)
+        return known is not None and known.runs
+
+    def is_down(self, host: str) -> bool:
+        """Whether a host that was started does not run any more."""
+        known = self.hosts.get(host)
+        return known is not None and not known.runs
+
+    def is_out(self, host: str) -> bool:
+        """Whether a host that was started is down or stands still."""
+        known = self.hosts.get(host)
+        return known is not None and (known.paused or not known.runs)
+
+    def is_paused(self, host: str) -> bool:
+        """Whether a host stands still."""
+        return host in self._paused
+
+    def running_members(self, group: GroupId) -> list[ActorName]:
+        """Members of a group whose host runs and that neither closed nor failed in this life, by name."""
+        known = self.groups.get(group)
+        if known is None:
+            return []
+        return sorted(actor for actor in known.members if actor not in self._gone and self.runs(host_of(actor)))
+
+    # --- hosts -------------------------------------------------------------------------------------------------
+
+    def _run_started(self, seen: Seen, fact: RunStarted) -> None:
+        self.topics.update(fact.topics)
+        for host, group in fact.members:
+            self._group(group).members[host] = None
+
+    def _member_added(self, seen: Seen, fact: MemberHostAdded) -> None:
+        self._group(fact.group).members[fact.host] = None
+
+    def _grown(self, seen: Seen, fact: TopicGrown) -> None:
+        self.topics[fact.topic] = fact.partitions
+
+    def _host(self, name: str) -> WatchedHost:
+        host = self.hosts.get(name)
+        if host is None:
+            host = self.hosts[name] = WatchedHost()
+        return host
+
+    def _started(self, seen: Seen, fact: HostStarted) -> None:
+        host = self._host(fact.host)
+        self.ran_already = host.runs
+        host.life, host.runs, host.paused = fact.life, True, False
+        self._paused.discard(fact.host)
+        self._forget(fact.host)
+
+    def _down(self, seen: Seen, fact: HostDown) -> None:
+        host = self._host(fact.host)
+        host.runs = host.paused = False
+        self._forget(fact.host)
+        self._paused.discard(fact.host)
+        for group in self.groups.values():
+            if group.coordinator and host_of(group.coordinator) == fact.host:
+                group.coordinator = ""
+        for key in [key for key in self.roles if host_of(key[0]) == fact.host]:
+            del self.roles[key]
+        self.led = self._led_by(fact.host)
+        for at in self.led:
+            del self.leaders[at]
+
+    def _forget(self, host: str) -> None:
+        """Whoever lived on it lives no more."""
+        for actor in [actor for actor in self.holdings if host_of(actor) == host]:
+            self._end(actor)
+        for actor in [actor for actor in self._gone if host_of(actor) == host]:
+            del self._gone[actor]
+
+    def _stands_still(self, seen: Seen, fact: HostPaused) -> None:
+        self._host(fact.host).paused = True
+        self._paused.add(fact.host)
+        for holding in self._on_host(fact.host):
+            if not holding.paused:
+                self._cease(holding, holding.owned)
+                holding.paused = True
+        self.led = self._led_by(fact.host)
+
+    def _goes_on(self, seen: Seen, fact: HostResumed) -> None:
+        self._host(fact.host).paused = False
+        self._paused.discard(fact.host)
+        for holding in self._on_host(fact.host):
+            if holding.paused:
+                holding.paused = False
+                self._begin(holding, holding.owned)
+        self.led = self._led_by(fact.host)
+
+    def _on_host(self, host: str) -> list[Holding]:
+        return [holding for actor, holding in self.holdings.items() if host_of(actor) == host]
+
+    # --- groups ------------------------------------------------------------------------------------------------
+
+    def _group(self, name: GroupId) -> WatchedGroup:
+        group = self.groups.get(name)
+        if group is None:
+            group = self.groups[name] = WatchedGroup()
+        return group
+
+    def _became(self, seen: Seen, fact: GroupBecame) -> None:
+        group = self._group(fact.group)
+        if fact.new != "Dead":  # one that only lets go of it may be the last to hear that another has it
+            fresh = fact.old == "Empty" and (group.state == "Dead" or not group.proven)
+            if not group.coordinator or fresh:
+                group.coordinator = seen.actor
+        if group.coordinator == seen.actor:
+            group.state, group.loaded = fact.new, True
+            group.proven = fact.new != "Dead" and (group.proven or fact.new == "Stable")
+
+    def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
+        group = self._group(fact.group)
+        group.coordinator = group.coordinator or seen.actor
+
+    def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
+        group = self._group(fact.group)
+        group.coordinator, group.state, group.loaded, group.proven = seen.actor, fact.state, True, True
+
+    def _unloaded(self, seen: Seen, fact: GroupUnloaded) -> None:
+        group = self._group(fact.group)
+        if group.coordinator == seen.actor:
+            group.coordinator, group.loaded = "", False
+
+    # --- members -----------------------------------------------------------------------------------------------
+
+    def _member_became(self, seen: Seen, fact: MemberBecame) -> None:
+        if seen.actor not in self._spoke:
+            self._spoke[seen.actor] = None
+            host, members = host_of(seen.actor), self._group(fact.group).members
+            if host != seen.actor and host not in self._spoke:
+                members.pop(host, None)  # it stood for those who live there
+            members[seen.actor] = None
+        if fact.new in ("CLOSED", "FAILED"):
+            self._leave(seen)
+
+    def _member_failed(self, seen: Seen, fact: MemberFailed) -> None:
+        self._leave(seen)
+
+    def _leave(self, seen: Seen) -> None:
+        self._gone[seen.actor] = None
+        holding = self.holdings.get(seen.actor)
+        if holding is not None and not holding.gone and holding.life == seen.life:
+            self._cease(holding, holding.owned)
+            holding.gone = True
+            self.left = holding
+
+    def _alive(self, seen: Seen) -> Holding:
+        """The life of the member whose callback this is; a new one begins with nothing."""
+        holding = self.holdings.get(seen.actor)
+        if holding is None or holding.life != seen.life:
+            if holding is not None:
+                self._end(seen.actor)
+            holding = self.holdings[seen.actor] = Holding(seen.actor, seen.life, seen.fact.group)
+            holding.paused = host_of(seen.actor) in self._paused
+        return holding
+
+    def _end(self, actor: ActorName) -> None:
+        holding = self.holdings.pop(actor)
+        self._cease(holding, holding.owned)
+        self.ended.append(holding)
+
+    def _begin(self, holding: Holding, partitions: Iterable[TopicPartition]) -> None:
+        if not (holding.paused or holding.gone):
+            self.began += [(holding.group, partition) for partition in partitions]
+
+    def _cease(self, holding: Holding, partitions: Iterable[TopicPartition]) -> None:
+        if not (holding.paused or holding.gone):
+            self.ceased += [(holding.group, partition) for partition in partitions]
+
+    def _received(self, seen: Seen, fact: AssignmentReceived) -> None:
+        holding = self._alive(seen)
+        holding.member_id = fact.member_id
+        holding.generation = fact.generation
+        holding.received = frozenset(fact.partitions)
+        self.took[fact.group, fact.member_id] = holding
+
+    def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
+        holding = self._alive(seen)
+        holding.assignment = holding.received
+        owned = holding.owned
+        self.gained = [partition for partition in fact.added if partition not in owned]
+        owned.update(dict.fromkeys(self.gained))
+        self._begin(holding, self.gained)
+
+    def _revoked(self, seen: Seen, fact: PartitionsRevoked) -> None:
+        self._give_up(seen, fact.revoked)
+
+    def _lost(self, seen: Seen, fact: PartitionsLost) -> None:
+        self._give_up(seen, tuple(self._alive(seen).owned))
+
+    def _give_up(self, seen: Seen, partitions: tuple[TopicPartition, ...]) -> None:
+        holding = self._alive(seen)
+        owned = holding.owned
+        self.given_up = [partition for partition in partitions if partition in owned]
+        for partition in self.given_up:
+            del owned[partition]
+        self._cease(holding, self.given_up)
+
+    # --- the store ---------------------------------------------------------------------------------------------
+
+    def _node_written(self, seen: Seen, fact: NodeWritten) -> None:
+        deleted = fact.what == "deleted"
+        at = partition_of_state(fact.path)
+        if at is not None:
+            self.written = at
+            self._state_written(at, None if deleted else read_state(fact.data))
+        elif topic := topic_of(fact.path):
+            self.written_topic = topic
+            if deleted:
+                self.assigned = {at: replicas for at, replicas in self.assigned.items() if at[0] != topic}
+            else:
+                self._replicas_written(topic, read_topic(fact.data))
+        elif fact.path.startswith(f"{BROKER_IDS}/"):
+            broker = int(fact.path.rpartition("/")[2])
+            if deleted:
+                self.registered.pop(broker, None)
+            else:
+                self.registered[broker] = None
+
+    def _state_written(self, at: TopicPartition, state: PartitionState | None) -> None:
+        self.state_before = before = self.states.get(at)
+        if state is None:
+            self.states.pop(at, None)
+            self.leaders.pop(at, None)
+            return
+        self.states[at] = state
+        if before is not None and before.leader != state.leader:
+            self.leaders.pop(at, None)
+            self.led = [at]
+
+    def _replicas_written(self, topic: str, assignments: dict[int, Assignment]) -> None:
+        for number, assignment in assignments.items():
+            at = (topic, number)
+            before = self.assigned.get(at)
+            if before is None or before.replicas != assignment.replicas:
+                self.replicas_changed.append(at)
+            self.assigned[at] = assignment
+
+    # --- brokers -----------------------------------------------------------------------------------------------
+
+    def _leads(self, seen: Seen, fact: BecameLeader) -> None:
+        at = (fact.topic, fact.partition)
+        self.roles[seen.actor, at] = (fact.leader_epoch, True)
+        state = self.states.get(at)
+        # A broker that learns late of an office it has lost leads nobody.
+        if state is not None and broker_host(state.leader) == seen.actor and fact.leader_epoch <= state.leader_epoch:
+            self.leaders[at] = seen.actor
+            self.led = [at]
+
+    def _follows(self, seen: Seen, fact: BecameFollower) -> None:
+        at = (fact.topic, fact.partition)
+        self.roles[seen.actor, at] = (fact.leader_epoch, False)
+        self._leads_no_more(seen, at)
+
+    def _stopped(self, seen: Seen, fact: ReplicaStopped) -> None:
+        at = (fact.topic, fact.partition)
+        self.roles.pop((seen.actor, at), None)
+        self._leads_no_more(seen, at)
+
+    def _leads_no_more(self, seen: Seen, at: TopicPartition) -> None:
+        if self.leaders.get(at) == seen.actor:
+            del self.leaders[at]
+            self.led = [at]
+
+    def _led_by(self, host: str) -> list[TopicPartition]:
+        return [at for at, actor in self.leaders.items() if host_of(actor) == host]

@@ -1,0 +1,106 @@
+"""Facts that no world produced: written by hand here, as a reader of real logs would."""
+
+from typing import Any
+
+from kemu.emulator.facts import HostStarted, RunStarted, Seen
+from kemu.emulator.judging import Judging, judge
+from kemu.emulator.watching.panel import Panel
+from kemu.protocol.notes.groups import (
+    AssignmentReceived,
+    GroupBecame,
+    JoinPhaseCompleted,
+    MemberAdded,
+    OffsetCommitted,
+    PartitionHosted,
+    PartitionsAssigned,
+    PartitionsRevoked,
+    PositionSet,
+    Processed,
+    RecordsAppended,
+)
+
+MS = 1_000
+ORDERS = ("orders", 0)
+
+
+def from_logs(*, committed: int) -> list[Seen]:
+    """A consumer ``app-1`` of one partition: it joins, processes 0 to 9, revokes and gets its partition back."""
+    rows: list[tuple[int, str, Any]] = [
+        (0, "", RunStarted(groups=("g",), members=(("app-1", "g"),), brokers=("b7",), topics=(("orders", 1),))),
+        (0, "", HostStarted(host="b7", life=1, kept_disk=True)),
+        (0, "", HostStarted(host="app-1", life=1, kept_disk=True)),
+        (1, "b7", PartitionHosted(topic="orders", partition=0, end_offset=0)),
+        (2, "b7", RecordsAppended(topic="orders", partition=0, base_offset=0, count=10)),
+        (3, "b7/coordinator", MemberAdded(group="g", member_id="m", client_id="app-1", instance_id=None)),
+        (3, "b7/coordinator", became("Empty", "PreparingRebalance", 0)),
+        *generation(4, 1),
+        (20, "app-1", PositionSet(group="g", member_id="m", topic="orders", partition=0, offset=0, why="reset")),
+        (30, "app-1", processed(0, 10)),
+        (40, "b7/coordinator", commit(committed)),
+        (100, "b7/coordinator", became("Stable", "PreparingRebalance", 1)),
+        (110, "app-1", PartitionsRevoked(group="g", member_id="m", generation=1, revoked=(ORDERS,), owned=())),
+        *generation(150, 2),
+    ]
+    return [Seen(seq, at_ms * MS, actor, 1 if actor else 0, fact) for seq, (at_ms, actor, fact) in enumerate(rows)]
+
+
+def became(old: str, new: str, number: int) -> GroupBecame:
+    return GroupBecame(group="g", old=old, new=new, generation=number, why="in the log")
+
+
+def generation(at_ms: int, number: int) -> list[tuple[int, str, Any]]:
+    completed = JoinPhaseCompleted(group="g", generation=number, protocol="range", leader="m", members=("m",))
+    received = AssignmentReceived(group="g", member_id="m", generation=number, partitions=(ORDERS,))
+    assigned = PartitionsAssigned(group="g", member_id="m", generation=number, added=(ORDERS,), owned=(ORDERS,))
+    return [
+        (at_ms, "b7/coordinator", became("PreparingRebalance", "CompletingRebalance", number)),
+        (at_ms, "b7/coordinator", completed),
+        (at_ms + 1, "b7/coordinator", became("CompletingRebalance", "Stable", number)),
+        (at_ms + 2, "app-1", received),
+        (at_ms + 2, "app-1", assigned),
+    ]
+
+
+def processed(first: int, last: int) -> Processed:
+    return Processed(
+        group="g", member_id="m", generation=1, topic="orders", partition=0, first=first, last=last, started_us=0
+    )
+
+
+def commit(offset: int) -> OffsetCommitted:
+    return OffsetCommitted(group="g", topic="orders", partition=0, offset=offset, generation=1, member_id="m")
+
+
+def test_facts_from_outside_give_figures_and_a_verdict() -> None:
+    judgement = judge(from_logs(committed=10), ended_us=1_000 * MS)
+
+    assert (judgement.verdict, judgement.violations, judgement.losses) == ("holds", (), ())
+    figures = judgement.figures
+    assert [(row.reason, row.started_us, row.ended_us) for row in figures.rebalances] == [
+        ("in the log", 3 * MS, 5 * MS),
+        ("in the log", 100 * MS, 151 * MS),
+    ]
+    assert figures.downtime_us == {"g/orders-0": 42 * MS}
+    assert (figures.records.processed, figures.lost, figures.groups["g"].commits) == (10, 0, 1)
+
+
+def test_facts_from_outside_are_held_to_the_rules() -> None:
+    """It commits two records that it never processed."""
+    judgement = judge(from_logs(committed=12), ended_us=1_000 * MS)
+
+    assert judgement.verdict == "violated"
+    assert {violation.checker for violation in judgement.violations} == {"commits", "no-lost-record"}
+    assert judge(from_logs(committed=12), ended_us=1_000 * MS, expect={"commits", "no-lost-record"}).verdict == "holds"
+
+
+def test_whoever_reads_the_panel_sees_it_as_of_the_fact_in_hand() -> None:
+    """One panel for checkers, metrics and others."""
+    panel = Panel()
+    judging = Judging((), panel=panel)
+    owned = []
+    for seen in from_logs(committed=10):
+        judging.see(seen)
+        owned.append("app-1" in panel.holdings and list(panel.holdings["app-1"].owned) == [ORDERS])
+
+    assert judging.finish(1_000 * MS).verdict == "holds"
+    assert owned[-1] and not owned[-3] and not owned[0]
