@@ -97,9 +97,7 @@ class FollowerFetches:
 
     def time_is_over(self, number: int) -> None:
         """Answer with what there is."""
-        fetch = self._delayed.time_is_over(number)
-        self._machine.stop_timer((BrokerTimer.FOLLOWER_FETCH, str(number)))
-        self._answer(fetch)
+        self._answer(self._delayed.time_is_over(number))
 
     def link_down(self, peer: ActorName) -> None:
         """A connection broke: what we told the follower there may have been lost."""

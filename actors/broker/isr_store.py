@@ -5,40 +5,35 @@ epoch and the deciding controller's epoch as they are. Until the store has answe
 (``InSync.maximal``); a lost answer is found out by writing again: what was done already is refused for its version, and
 then the node is read and compared (KAFKA-1382).
 
-The session is the one the broker's controller part opened; changes wait while there is none.
+The session is the one the broker's controller part opened, and this part attaches to it. Changes wait while there is
+none; those that were under way when a session expired are tried again under the next, if their leadership still lasts.
 
 Source: Kafka 2.8's ``Partition.updateIsr``, ``ReplicationUtils``, ``ZkIsrManager`` (the notifications).
 """
 
+from functools import partial
 from typing import NamedTuple
 
 from kemu.actors.broker.high_watermarks import HighWatermarks
 from kemu.actors.broker.replica import Replica, Role
 from kemu.actors.broker.replica_manager import US_PER_MS, ReplicaManager
 from kemu.actors.broker.timers import BrokerTimer
-from kemu.actors.client import Client
 from kemu.actors.machine import Machine
+from kemu.actors.store.session import StoreSession
 from kemu.protocol.messages.local import BrokerSession
 from kemu.protocol.messages.store import (
     NO_SESSION,
     CreateMode,
-    OpenSession,
-    OpenSessionReply,
     StoreCode,
     StoreOp,
     StoreOpKind,
-    StoreOps,
-    StoreOpsReply,
     Transaction,
     TransactionResult,
+    WatchEvent,
 )
 from kemu.protocol.names import ActorName, TopicPartition
 from kemu.protocol.nodes import ISR_CHANGE_PREFIX, PartitionState, partitions_data, state_data, state_path
 from kemu.protocol.notes.replication import IsrChanged, IsrChangeFailed, IsrProposed
-
-READ_TIMEOUT_US = 12_000_000
-"""How long we wait for the store: ZooKeeper's clients do so for two thirds of the session's timeout (18 s)."""
-_VERSION = 0
 
 
 class IsrChange(NamedTuple):
@@ -60,78 +55,69 @@ class IsrChange(NamedTuple):
 
 
 class IsrStore:
-    """See the module."""
+    """See the module.
+
+    Args:
+        store: the store's actor.
+        session_timeout_ms: of the process's session.
+        max_in_flight: how many transactions may be on their way.
+    """
 
     def __init__(
         self,
         machine: Machine,
-        client: Client,
         manager: ReplicaManager,
         watermarks: HighWatermarks,
+        *,
         store: ActorName,
+        session_timeout_ms: int,
+        max_in_flight: int,
     ) -> None:
         self._machine = machine
-        self._client = client
         self._manager = manager
         self._watermarks = watermarks
-        self._store = store
-        self._session_id = NO_SESSION
-        self._attached = False
-        self._attaching = False
-        self._queue: list[IsrChange] = []
+        self.session = StoreSession(
+            machine, self, store=store, timeout_ms=session_timeout_ms, max_in_flight=max_in_flight
+        )
+        self._attached_to = NO_SESSION
+        """The session under which changes are submitted; none while we are not attached."""
+        self._undecided: list[IsrChange] = []
+        """In the order they were proposed; each is submitted once per session."""
         self._changed: dict[TopicPartition, None] = {}
         """Partitions whose new ISR was not announced to the controller yet."""
+        self._announcing: tuple[TopicPartition, ...] = ()
+        """Those whose announcement is on its way."""
         self._last_change_us = 0
         self._last_announced_us = 0
-        self._announcing = False
 
     # --- the session -------------------------------------------------------------------------------------------
 
     def registered(self, session: BrokerSession) -> None:
-        """Our controller part has a session (0: it has expired)."""
-        self._session_id = session.session_id
-        self._attached = False
-        self._attach()
+        """Our controller part has a session (0: it has expired, and a new one will follow)."""
+        if session.session_id not in (NO_SESSION, self._attached_to):
+            self._attached_to = NO_SESSION
+            self.session.attach(session.session_id)
 
-    def link_down(self) -> None:
-        """The connection to the store broke; what was in flight on it was put back."""
-        self._attached = False
-        self._attach_later()
+    def session_opened(self, session_id: int) -> None:
+        """We are attached: all that is undecided is submitted (again)."""
+        self._attached_to = session_id
+        if self._announcing:
+            self._not_announced()
+        self._undecided = [change for change in self._undecided if change.still_counts]
+        for change in self._undecided:
+            self._submit(change)
 
-    def retry_due(self) -> None:
-        """STORE fired."""
-        self._attach()
+    def session_expired(self) -> None:
+        """Our controller part will learn it too, and register again."""
+        self._attached_to = NO_SESSION
 
-    def _attach(self) -> None:
-        if self._session_id == NO_SESSION or self._attached or self._attaching:
-            return
-        if self._client.available_at(self._store) > self._machine.now_us:
-            self._attach_later()
-            return
-        self._attaching = True
-        question = OpenSession(session_id=self._session_id, timeout_ms=0)
-        self._client.call(
-            self._store, question, _VERSION, self._opened, self._not_opened, self._session_id, READ_TIMEOUT_US
-        )
+    def session_closed(self, code: StoreCode) -> None:
+        """Never: it is our controller part that closes it."""
+        raise AssertionError(f"{self._machine.name} does not close the session ({code})")
 
-    def _attach_later(self) -> None:
-        if self._session_id != NO_SESSION:
-            wait_us = self._client.available_at(self._store) - self._machine.now_us
-            self._machine.start_timer((BrokerTimer.STORE,), max(wait_us, US_PER_MS))
-
-    def _opened(self, reply: OpenSessionReply, session_id: int) -> None:
-        self._attaching = False
-        if session_id != self._session_id:
-            self._attach()
-        elif reply.code is StoreCode.OK:
-            self._attached = True
-            self._flush()
-        else:
-            self._session_id = NO_SESSION  # Our controller part will learn it too, and register again.
-
-    def _not_opened(self, why: str, session_id: int) -> None:
-        self._attaching = False
-        self._attach_later()
+    def watch_fired(self, event: WatchEvent) -> None:
+        """Never: a broker sets no watches."""
+        raise AssertionError(f"{self._machine.name} set no watch: {event}")
 
     # --- who fell behind ---------------------------------------------------------------------------------------
 
@@ -166,36 +152,26 @@ class IsrStore:
         )
         state = PartitionState(self._manager.node_id, replica.leader_epoch, isr, replica.controller_epoch)
         version = replica.in_sync.zk_version
-        self._queue.append(IsrChange(replica, replica.leader_epoch, version, isr, state_data(state), why))
-        self._flush()
+        self._try(IsrChange(replica, replica.leader_epoch, version, isr, state_data(state), why))
 
-    def _flush(self) -> None:
-        self._queue = [change for change in self._queue if change.still_counts]
-        if not self._attached or not self._queue:
-            return
-        sent, self._queue = tuple(self._queue), []
-        ops = StoreOps(session_id=self._session_id, transactions=tuple(_transaction(change) for change in sent))
-        self._client.call(self._store, ops, _VERSION, self._answered, self._unanswered, sent, READ_TIMEOUT_US)
+    def _try(self, change: IsrChange) -> None:
+        self._undecided.append(change)
+        if self._attached_to != NO_SESSION:
+            self._submit(change)
 
-    def _answered(self, reply: StoreOpsReply, sent: tuple[IsrChange, ...]) -> None:
-        if reply.code is not StoreCode.OK:
-            self._attached = False
-            self._session_id = NO_SESSION
-            self._queue[:0] = sent
-            return
-        for change, result in zip(sent, reply.results, strict=True):
-            if change.still_counts:
-                self._decided(change, result)
-        self._flush()
+    def _submit(self, change: IsrChange) -> None:
+        self.session.submit((_transaction(change),), partial(self._answered, change))
 
-    def _unanswered(self, why: str, sent: tuple[IsrChange, ...]) -> None:
-        self._queue[:0] = sent
+    def _answered(self, change: IsrChange, results: tuple[TransactionResult, ...]) -> None:
+        self._undecided.remove(change)
+        if change.still_counts:
+            self._decided(change, results[0])
 
     def _decided(self, change: IsrChange, result: TransactionResult) -> None:
         if result.code is StoreCode.OK and (not change.reading or result.results[0].data == change.data):
             self._took(change, result.results[0].version)
         elif result.code is StoreCode.BAD_VERSION and not change.reading and self._manager.rules.reads_back:
-            self._queue.append(change._replace(reading=True))
+            self._try(change._replace(reading=True))
         else:
             self._refused(change, result.code)
 
@@ -247,35 +223,32 @@ class IsrStore:
         config, now_us = self._manager.replication, self._machine.now_us
         calm = now_us - self._last_change_us >= config.emulated_isr_notification_delay_ms * US_PER_MS
         late = now_us - self._last_announced_us >= config.emulated_isr_notification_most_ms * US_PER_MS
-        if self._attached and not self._announcing and (calm or late):
-            self._announcing = True
-            changed, self._changed = tuple(self._changed), {}
+        if self._attached_to != NO_SESSION and not self._announcing and (calm or late):
+            self._announcing, self._changed = tuple(self._changed), {}
             op = StoreOp(
                 kind=StoreOpKind.CREATE,
                 path=ISR_CHANGE_PREFIX,
-                data=partitions_data(changed),
+                data=partitions_data(self._announcing),
                 mode=CreateMode.PERSISTENT_SEQUENTIAL,
             )
-            ops = StoreOps(session_id=self._session_id, transactions=(Transaction(ops=(op,)),))
-            self._client.call(
-                self._store, ops, _VERSION, self._announced, self._not_announced, changed, READ_TIMEOUT_US
-            )
+            self.session.submit((Transaction(ops=(op,)),), self._announced)
         self._look_again_later()
 
     def _look_again_later(self) -> None:
         tick_ms = self._manager.replication.emulated_isr_notification_tick_ms
         self._machine.start_timer((BrokerTimer.ISR_NOTIFY,), tick_ms * US_PER_MS)
 
-    def _announced(self, reply: StoreOpsReply, changed: tuple[TopicPartition, ...]) -> None:
-        self._announcing = False
-        if reply.code is StoreCode.OK and reply.results[0].code is StoreCode.OK:
+    def _announced(self, results: tuple[TransactionResult, ...]) -> None:
+        """The store took the announcement; one that it refused is made again."""
+        if results[0].code is StoreCode.OK:
+            self._announcing = ()
             self._last_announced_us = self._machine.now_us
         else:
-            self._not_announced(reply.code.name, changed)
+            self._not_announced()
 
-    def _not_announced(self, why: str, changed: tuple[TopicPartition, ...]) -> None:
-        self._announcing = False
-        self._changed.update(dict.fromkeys(changed))
+    def _not_announced(self) -> None:
+        self._changed = dict.fromkeys((*self._announcing, *self._changed))
+        self._announcing = ()
         self._look_again_later()
 
 

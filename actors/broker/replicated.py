@@ -35,7 +35,7 @@ from kemu.actors.client import DEADLINE, Backoff, Client
 from kemu.actors.injection import Injections
 from kemu.actors.machine import Appended, Chance, Event, LinkDown, Loaded, Machine, Received, TimerFired, TimerKey, Told
 from kemu.protocol.commands import AnswerNext, Close, Start
-from kemu.protocol.config import BrokerConfig, ReplicaConfig
+from kemu.protocol.config import BrokerConfig, ControllerConfig, ReplicaConfig
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
     EpochEnd,
@@ -53,6 +53,7 @@ from kemu.protocol.messages.offsets_log import AppendGroups
 from kemu.protocol.names import STORE, ActorName
 
 _NONE = ErrorCode.NONE
+CONTROL = ControllerConfig()
 
 
 class ReplicatedBroker(Machine):
@@ -63,6 +64,8 @@ class ReplicatedBroker(Machine):
         topics: what brokers know of topics besides their replicas.
         rules: the decisions that past bugs change.
         store: the metadata store's actor.
+        session_timeout_ms: of the session there, which this process's controller part opens.
+        max_in_flight: how many transactions may be on their way to it.
     """
 
     def __init__(
@@ -76,6 +79,8 @@ class ReplicatedBroker(Machine):
         chance: Chance,
         rules: ReplicaRules = TODAY,
         store: ActorName = STORE,
+        session_timeout_ms: int = CONTROL.zookeeper_session_timeout_ms,
+        max_in_flight: int = CONTROL.zookeeper_max_in_flight_requests,
     ) -> None:
         super().__init__(name)
         self.client = client = Client(
@@ -85,17 +90,22 @@ class ReplicatedBroker(Machine):
                 replication.reconnect_backoff_ms * US_PER_MS, replication.reconnect_backoff_max_ms * US_PER_MS
             ),
             chance=chance,
-            link_lost=self._link_lost,
         )
         self.node_id = node_id
-        self._store = store
         self.manager = manager = ReplicaManager(self, node_id, config, replication, topics=topics, rules=rules)
         self.injections = Injections(self)
         self.answers = ClusterAnswers(self, self.injections)
         calls = ProduceCalls(self)
         self._fetches = ConsumerFetches(self, manager.led, self.absent)
         watermarks = HighWatermarks(self, manager, calls, self._fetches)
-        self._isr_store = IsrStore(self, client, manager, watermarks, store)
+        self._isr_store = IsrStore(
+            self,
+            manager,
+            watermarks,
+            store=store,
+            session_timeout_ms=session_timeout_ms,
+            max_in_flight=max_in_flight,
+        )
         self._follower_fetches = FollowerFetches(self, manager, watermarks, self._isr_store, self.absent)
         self._leading = Leading(
             self, manager, calls, watermarks, self._fetches, self._follower_fetches, self.injections, self.absent
@@ -109,7 +119,6 @@ class ReplicatedBroker(Machine):
         self._timers: dict[str, Callable[[], None]] = {
             BrokerTimer.ISR: self._isr_store.look,
             BrokerTimer.ISR_NOTIFY: self._isr_store.notify_due,
-            BrokerTimer.STORE: self._isr_store.retry_due,
             BrokerTimer.CHECKPOINT: manager.checkpoint_due,
             BrokerTimer.LEAVING: self._shutdown.try_again,
             DEADLINE[0]: client.deadline_passed,
@@ -151,6 +160,8 @@ class ReplicatedBroker(Machine):
                 self.answers.find_coordinator(event)
             case Received(message=ListOffsets()):
                 self.answers.list_offsets(event, self.manager.led)
+            case Received() | LinkDown() if self._isr_store.session.handle(event):
+                pass
             case Received():
                 self.client.reply_arrived(event)
             case LinkDown(peer=peer):
@@ -171,8 +182,11 @@ class ReplicatedBroker(Machine):
     def _timer_fired(self, key: TimerKey) -> None:
         if len(key) == 1:
             self._timers[key[0]]()
-        else:
+        elif key[0] in self._numbered_timers:
             self._numbered_timers[key[0]](int(key[1]))
+        else:
+            is_session_s = self._isr_store.session.handle(TimerFired(key))
+            assert is_session_s, f"{self.name}: no timer {key}"
 
     def absent(self, topic: str, partition: int) -> ErrorCode:
         """Why a partition is not led here."""
@@ -184,13 +198,9 @@ class ReplicatedBroker(Machine):
     # --- connections and the disk ------------------------------------------------------------------------------
 
     def _link_down(self, peer: ActorName) -> None:
-        if self.client.awaits(peer) or peer == self._store:
+        if self.client.awaits(peer):
             self.client.connection_broke(peer, "connection broke")
         self._follower_fetches.link_down(peer)
-
-    def _link_lost(self, peer: ActorName, why: str) -> None:
-        if peer == self._store:
-            self._isr_store.link_down()
 
     def _written(self, token: int, error: ErrorCode) -> None:
         replica = self.manager.written(token, error)

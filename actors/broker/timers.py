@@ -18,8 +18,6 @@ class BrokerTimer(StrEnum):
     """Half of ``replica.lag.time.max.ms`` is over: look who fell behind."""
     ISR_NOTIFY = "isr-notify"
     """Tell the controller of the ISRs that changed."""
-    STORE = "store"
-    """Attach to the session in the metadata store again."""
     CHECKPOINT = "checkpoint"
     """Write down the high watermarks."""
     LEAVING = "leaving"

@@ -129,7 +129,16 @@ class ReplicatedCluster(Cluster):
         def broker(life: int) -> ReplicatedBroker:
             chance = self.world.choices.stream(f"{name}/life {life}")
             return ReplicatedBroker(
-                name, node, config, replication, topics=settings, chance=chance, rules=replica_rules, store=STORE
+                name,
+                node,
+                config,
+                replication,
+                topics=settings,
+                chance=chance,
+                rules=replica_rules,
+                store=STORE,
+                session_timeout_ms=control.zookeeper_session_timeout_ms,
+                max_in_flight=control.zookeeper_max_in_flight_requests,
             )
 
         return {

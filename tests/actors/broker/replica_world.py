@@ -44,6 +44,8 @@ from kemu.protocol.messages.store import (
     OpenSession,
     OpenSessionReply,
     OpResult,
+    Ping,
+    PingReply,
     StoreCode,
     StoreOpKind,
     StoreOps,
@@ -63,13 +65,20 @@ class Bench:
     """Brokers b0, b1, ... and one partition; ``version`` of its state node rises with every write."""
 
     def __init__(
-        self, count: int = 3, *, min_in_sync: int = 1, rules: ReplicaRules = TODAY, lag_ms: int = 10_000
+        self,
+        count: int = 3,
+        *,
+        min_in_sync: int = 1,
+        rules: ReplicaRules = TODAY,
+        lag_ms: int = 10_000,
+        session_timeout_ms: int = 18_000,
     ) -> None:
         self.now_us = 1_000_000
         self.count = count
         self.config = ReplicaConfig(replica_lag_time_max_ms=lag_ms)
         self.settings = {TOPIC: TopicSettings(record_bytes=100, min_in_sync=min_in_sync)}
         self.rules = rules
+        self.session_timeout_ms = session_timeout_ms
         self.brokers: dict[str, ReplicatedBroker] = {}
         self.disks: dict[str, dict[str, list[Record]]] = {}
         self.timers: dict[tuple[str, TimerKey], int] = {}
@@ -82,11 +91,16 @@ class Bench:
         self.epoch = -1
         self.leader = -1
         self.version = 0
+        self.node_data = b""
+        """Of the state node, as a broker wrote it last."""
         self.lives: dict[str, int] = {}
         self.requests = 0
         self.auto_store = True
         """Whether ISR writes are carried out when they arrive; else they wait in ``held``."""
         self.held: list[tuple[str, Received]] = []
+        self.store_is_silent = False
+        """Nothing that arrives at the store is answered: it is in ``unanswered``, with the time."""
+        self.unanswered: list[tuple[str, int, Received]] = []
         for number in range(count):
             self.start(f"b{number}")
 
@@ -102,6 +116,7 @@ class Bench:
             topics=self.settings,
             chance=Seeded(1).stream(name),
             rules=self.rules,
+            session_timeout_ms=self.session_timeout_ms,
         )
         for log, records in sorted(self.disks.setdefault(name, {}).items()):
             self.step(name, Loaded(log, tuple(records)))
@@ -259,9 +274,14 @@ class Bench:
     # --- the store ---------------------------------------------------------------------------------------------
 
     def _store(self, name: str, event: Received) -> None:
+        if self.store_is_silent:
+            self.unanswered.append((name, self.now_us, event))
+            return
         match event.message:
             case OpenSession(session_id=number):
                 self._answer(name, event, OpenSessionReply(code=StoreCode.OK, session_id=number, timeout_ms=6_000))
+            case Ping():
+                self._answer(name, event, PingReply(code=StoreCode.OK))
             case StoreOps():
                 if self.auto_store:
                     self.carry_out(name, event)
@@ -274,10 +294,13 @@ class Bench:
         for (op,) in [transaction.ops for transaction in event.message.transactions]:
             if op.kind is StoreOpKind.CREATE:
                 result = OpResult(code=StoreCode.OK)
+            elif op.kind is StoreOpKind.GET_DATA:
+                result = OpResult(code=StoreCode.OK, data=self.node_data, version=self.version)
             elif op.version != self.version:
                 result = OpResult(code=StoreCode.BAD_VERSION)
             else:
                 self.version += 1
+                self.node_data = op.data
                 self.isr = read_state(op.data).isr
                 result = OpResult(code=StoreCode.OK, version=self.version)
             results.append(TransactionResult(code=result.code, results=(result,)))

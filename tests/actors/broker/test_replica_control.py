@@ -8,6 +8,7 @@ from attrs import evolve
 
 from kemu.actors.broker.replica import Role
 from kemu.actors.broker.rules import TODAY, StopEpoch
+from kemu.actors.machine import Appended
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
     LeaderAndIsr,
@@ -156,3 +157,18 @@ def test_stop_replica_of_what_is_not_there_of_an_older_controller_and_of_the_pas
     strict.elect(0, (0, 1, 2))
     (row,) = strict.stop("b1", strict.epoch, delete=delete).partition_errors
     assert row.error_code is ErrorCode.FENCED_LEADER_EPOCH
+
+
+def test_a_deletion_that_fails_on_the_disk_is_answered_with_a_storage_error():
+    """ReplicaManager.stopReplicas: a KafkaStorageException while deleting is that partition's error."""
+    bench = led()
+    row = StopReplicaPartition(topic_name="t", partition_index=0, leader_epoch=bench.epoch, delete_partition=True)
+    request = StopReplica(controller_id=9, controller_epoch=1, partition_states=(row,))
+    assert bench.ask("b1", request, 3) is None, "the log is still there"
+
+    before = len(bench.replies)
+    name, _, _, token = bench.writes.pop()
+    bench.step(name, Appended(token, ErrorCode.KAFKA_STORAGE_ERROR, -1))
+
+    (outcome,) = bench.replies[before][1].partition_errors
+    assert outcome.error_code is ErrorCode.KAFKA_STORAGE_ERROR
