@@ -114,7 +114,7 @@ class ClusterView:
 
 @value
 class RemoveMember:
-    """Admin: remove a static member by instance id (``kafka-consumer-groups --delete`` style batch leave)."""
+    """Admin: remove a static member by instance id, or every member ("" = all). Source: KIP-345, KIP-571."""
 
     group: str
     instance_id: str
@@ -132,6 +132,49 @@ class DescribeGroup:
     """Admin: ask for a group's state and report it as a note."""
 
     group: str
+
+
+@value
+class ListAllGroups:
+    """Admin: ask every broker which groups it coordinates."""
+
+
+@value
+class DeleteOffsets:
+    """Admin: forget the group's offsets of a topic (KIP-496)."""
+
+    group: str
+    topic: str
+
+
+@value
+class ResetOffsets:
+    """Admin: set the group's offsets of a topic, as ``kafka-consumer-groups --reset-offsets`` does (KIP-122).
+
+    ``to``: "earliest", "latest", "offset" (to ``offset``), or "shift" (by ``offset``, which may be negative).
+    """
+
+    group: str
+    topic: str
+    to: str
+    offset: int = since(0, default=0)
+
+
+@value
+class ElectLeadersOf:
+    """Admin: elect leaders of a topic's partitions: the preferred ones, or any replica that is alive (KIP-460)."""
+
+    topic: str
+    unclean: bool
+
+
+@value
+class AlterConfigs:
+    """Admin: set a topic's own setting, or remove it ("") (KIP-339)."""
+
+    topic: str
+    key: str
+    value: str
 
 
 @value

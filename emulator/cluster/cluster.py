@@ -93,7 +93,7 @@ class Cluster(ABC):
         self._check_members()
         for host, topic in self.scenario.producer_names():
             self.world.add_host(host, {host: self._producer_factory(host, topic)})
-        self.world.add_host(ADMIN, {ADMIN: lambda life: Admin(ADMIN, self.brokers)})
+        self.world.add_host(ADMIN, {ADMIN: self._admin})
 
     def begin(self) -> None:
         """Say what there is, and put the first starts on the agenda: brokers, then producers, members at their time."""
@@ -113,6 +113,9 @@ class Cluster(ABC):
                 self.world.at(0, self._starter(host))
         for host, group, number in self.scenario.member_names():
             self.world.at(self._groups[group].spec.start_of(number), self._starter(host))
+
+    def _admin(self, life: int) -> Admin:
+        return Admin(ADMIN, self.brokers, chance=self.world.choices.stream(f"{ADMIN}/life {life}"))
 
     def factory(self, actor: str) -> MachineFactory:
         """What builds this actor's machine (for replay)."""
@@ -279,6 +282,10 @@ class Cluster(ABC):
         for name in leaving:
             self.close(name)
         return len(leaving)
+
+    def ask_admin(self, command: object) -> str | None:
+        """Tell the admin client; what comes of it is a note. None, or why not."""
+        return None if self.world.tell(ADMIN, command) else f"{ADMIN} does not run"
 
     def tell_servers(self, command: object) -> None:
         """Tell every broker and coordinator."""

@@ -72,6 +72,9 @@ class Operators(Protocol):
     def elect_preferred_leaders(self, topics: tuple[str, ...]) -> Outcome:
         """Ask for preferred leaders of these topics (none = of all)."""
 
+    def ask_admin(self, command: object) -> Outcome:
+        """Tell the admin client; what comes of it is a note."""
+
     def tell_servers(self, command: object) -> None:
         """Tell every broker and coordinator."""
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import TopicPartition
+from kemu.protocol.wire.schema import since
 from kemu.protocol.wire.values import value
 
 # --- group coordinator ---------------------------------------------------------------------------------------------
@@ -131,11 +132,15 @@ class GroupDescribed:
 
 @value
 class AdminAnswered:
-    """Admin: what became of a RemoveMember ("LeaveGroup") or DeleteGroup ("DeleteGroups") command."""
+    """Admin: what became of a command, by the API it came down to: RemoveMember is "LeaveGroup".
+
+    ``group``: "" when it is about none. ``text``: what was done, or why not, in words.
+    """
 
     group: str
     api: str
     error: ErrorCode
+    text: str = since(0, default="")
 
 
 # --- consumer ------------------------------------------------------------------------------------------------------

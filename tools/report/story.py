@@ -146,6 +146,20 @@ class Story:
         """A listener raised."""
         self.add(seen.at_us, "member", f"{fact.callback} of {{}} failed: {fact.why}", seen.actor)
 
+    # --- the admin client --------------------------------------------------------------------------------------
+
+    def admin_answered(self, seen: Seen, fact: notes.AdminAnswered) -> None:
+        """What came of an admin client's request."""
+        about = f" of {fact.group}" if fact.group else ""
+        outcome = f"refused, {fact.error.name}" if fact.error else "done"
+        self.add(seen.at_us, "effect", f"{fact.api}{about}: {outcome}{_beside(fact.text)}")
+
+    def group_described(self, seen: Seen, fact: notes.GroupDescribed) -> None:
+        """What a coordinator says of its group."""
+        outcome = f"refused, {fact.error.name}" if fact.error else fact.state
+        members = "" if fact.error else f" ({_counted(len(fact.members))}{_beside(', '.join(fact.members))})"
+        self.add(seen.at_us, "effect", f"DescribeGroups of {fact.group}: {outcome}{members}")
+
     # --- the world ---------------------------------------------------------------------------------------------
 
     def member_reconfigured(self, seen: Seen, fact: facts.MemberReconfigured) -> None:
@@ -201,6 +215,10 @@ class Story:
         self.add(seen.at_us, "fault", "the plan is over, all is healed: now the groups must get well")
 
 
+def _beside(text: str) -> str:
+    return f": {text}" if text else ""
+
+
 def _counted(members: int) -> str:
     return f"{members} member" + ("" if members == 1 else "s")
 
@@ -213,6 +231,8 @@ _TELLERS: dict[type, Callable[[Story, Seen, Any], None]] = {
     notes.MemberFailed: Story.member_failed,
     notes.PartitionsLost: Story.partitions_lost,
     notes.ListenerFailed: Story.listener_failed,
+    notes.AdminAnswered: Story.admin_answered,
+    notes.GroupDescribed: Story.group_described,
     facts.MemberReconfigured: Story.member_reconfigured,
     facts.HostStarted: Story.host_started,
     facts.HostDown: Story.host_down,

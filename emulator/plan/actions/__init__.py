@@ -10,6 +10,17 @@ Three conventions hold throughout:
 """
 
 from kemu.emulator.plan.action import KINDS, Action, ActionKind
+from kemu.emulator.plan.actions.admin import (
+    ConfigsAlteration,
+    GroupDeletion,
+    GroupDescription,
+    GroupsListing,
+    LeadersElection,
+    MembersExpulsion,
+    OffsetsDeletion,
+    OffsetsReset,
+)
+from kemu.emulator.plan.actions.consumers import Subscription, Unsubscription
 from kemu.emulator.plan.actions.hosts import (
     ClockDrift,
     Crash,
@@ -69,6 +80,16 @@ _ALL: tuple[type[Action], ...] = (
     CreateTopic,
     DeleteTopic,
     ElectPreferredLeaders,
+    GroupsListing,
+    GroupDescription,
+    GroupDeletion,
+    MembersExpulsion,
+    OffsetsReset,
+    OffsetsDeletion,
+    LeadersElection,
+    ConfigsAlteration,
+    Subscription,
+    Unsubscription,
 )
 """In the order in which they are listed and drawn; another place moves what random plans draw from a seed."""
 
@@ -81,6 +102,7 @@ __all__ = [
     "AddMembers",
     "ClockDrift",
     "CloseHost",
+    "ConfigsAlteration",
     "Crash",
     "CreateTopic",
     "DeleteTopic",
@@ -90,16 +112,23 @@ __all__ = [
     "ErrorReply",
     "ExpiredSession",
     "FrozenSession",
+    "GroupDeletion",
+    "GroupDescription",
+    "GroupsListing",
     "GrowTopic",
     "Heal",
     "Hold",
     "Isolate",
     "KillCoordinator",
     "LateWatches",
+    "LeadersElection",
     "LoseDiskTail",
     "Lossy",
     "LostStoreAnswer",
+    "MembersExpulsion",
     "MoveCoordinator",
+    "OffsetsDeletion",
+    "OffsetsReset",
     "Pause",
     "RemoveMembers",
     "Restart",
@@ -109,4 +138,6 @@ __all__ = [
     "Slow",
     "Split",
     "StartHost",
+    "Subscription",
+    "Unsubscription",
 ]

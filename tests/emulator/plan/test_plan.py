@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kemu.emulator.plan.action import keys_of
+from kemu.emulator.plan.action import HostNames, keys_of
 from kemu.emulator.plan.actions import (
     ACTIONS,
     AddMembers,
@@ -97,9 +97,12 @@ def test_every_kind_can_be_written_and_read(kind: str) -> None:
         "host": "b0", "for": "5s", "side": ["c1"], "ppm": 100, "records": 2, "add": "5ms", "per_mille": 10, "a": "c1",
         "b": "b0", "api": "SyncGroup", "error": "REBALANCE_IN_PROGRESS", "group": "g", "every": "5s", "down": "1s",
         "topic": "orders", "partitions": 8, "rate": "5/s", "settings": ["max.poll.records=5"],
+        "to": "earliest", "key": "min.insync.replicas", "topics": ["orders"],
     }  # fmt: skip
     if kind in ("create-topic", "delete-topic"):
         samples["topic"] = "new" if kind == "create-topic" else "spare"
+    if any(key.accepts == HostNames("member") for key in keys_of(ACTIONS[kind].cls)):
+        samples["host"] = "c1"
     known = REPLICATED if ACTIONS[kind].replicated else KNOWN
     row: dict[str, object] = {"at": "10s", "do": kind}
     for _ in samples:
@@ -269,8 +272,8 @@ def test_what_replication_allows_is_checked_too(row: dict[str, object], message:
 def test_what_needs_replication_is_refused_without_it(kind: str) -> None:
     """The message says what to add."""
     row: dict[str, object] = {"at": "1s", "do": kind}
-    row |= {"topic": "new"} if kind == "create-topic" else {"topic": "orders"} if kind == "delete-topic" else {}
-    row |= {"host": "b0"} if "host" in [key.name for key in keys_of(ACTIONS[kind].cls)] else {}
+    samples = {"topic": "new" if kind == "create-topic" else "orders", "host": "b0", "key": "min.insync.replicas"}
+    row |= {key.key: samples[key.key] for key in keys_of(ACTIONS[kind].cls) if key.required}
 
     assert problems_of(row) == [f'plan[0].do: "{kind}" needs brokers that replicate: add [brokers.replication]']
 

@@ -1,0 +1,268 @@
+"""What an admin client is asked to do in whole clusters: each action as it is obeyed, and as it is refused."""
+
+from typing import Any
+
+import pytest
+
+from kemu.emulator import facts
+from kemu.emulator.plan.actions import (
+    ConfigsAlteration,
+    Crash,
+    GroupDeletion,
+    GroupDescription,
+    GroupsListing,
+    LeadersElection,
+    MembersExpulsion,
+    OffsetsDeletion,
+    OffsetsReset,
+    RemoveMembers,
+    StartHost,
+    Subscription,
+    Unsubscription,
+)
+from kemu.emulator.plan.entries import At, Entry
+from kemu.emulator.plan.known import Known
+from kemu.emulator.runner import run
+from kemu.emulator.scenario.plan_reading import plan_from_dicts
+from kemu.emulator.scenario.replication import ReplicationSpec
+from kemu.emulator.scenario.scenario import BrokersSpec, ChecksSpec, GroupSpec, Scenario, TopicSpec
+from kemu.emulator.text.tables import ScenarioError
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.notes.groups import (
+    AdminAnswered,
+    GroupDescribed,
+    JoinPhaseCompleted,
+    MemberRemoved,
+    PartitionsAssigned,
+    PositionSet,
+)
+from kemu.tools.report.story import Story
+from tests.emulator.engine.toys import Watcher
+
+S = 1_000_000
+NONE = ErrorCode.NONE
+
+
+class Watched:
+    """A run that holds, its facts and its story."""
+
+    def __init__(self, *plan: Entry, static: bool = False, replicated: bool = False, expect: str = "holds") -> None:
+        made = Scenario(
+            name="admin",
+            duration_us=60 * S,
+            brokers=BrokersSpec(
+                count=3,
+                replication=ReplicationSpec(session_us=6 * S, lag_us=6 * S) if replicated else None,
+                config={"offsets.topic.num.partitions": 3},
+            ),
+            topics={"t": TopicSpec(partitions=2, records_per_s=10), "other": TopicSpec(partitions=2, records_per_s=5)},
+            groups={"g": GroupSpec(topics=("t",), members=2, static=static)},
+            checks=ChecksSpec(stable_within_us=200 * S),
+            plan=plan,
+        )
+        self.watcher, story = Watcher(), Story()
+        self.result = run(made, seed=1, drive="bare", observers=(self.watcher, story))
+        assert self.result.verdict == expect, (self.result.broke, self.result.violations[:3])
+        self.told = [line.text() for line in story.lines]
+
+    def seen(self, kind: type) -> list[Any]:
+        return [seen.fact for seen in self.watcher.facts if type(seen.fact) is kind]
+
+    def answer(self) -> tuple[str, ErrorCode, str]:
+        (fact,) = self.seen(AdminAnswered)
+        return fact.api, fact.error, fact.text
+
+
+EMPTY = At(20 * S, RemoveMembers(group="g", count=2))
+BACK = (At(40 * S, StartHost(host="c1")), At(40 * S, StartHost(host="c2")))
+
+
+def test_groups_are_listed_by_their_coordinators() -> None:
+    """ListGroups goes to every broker; each says which groups it coordinates."""
+    watched = Watched(At(15 * S, GroupsListing()))
+
+    assert watched.answer() == ("ListGroups", NONE, "g (Stable)")
+    assert "ListGroups: done: g (Stable)" in watched.told
+
+
+def test_a_group_is_described_with_its_members() -> None:
+    """DescribeGroups."""
+    watched = Watched(At(15 * S, GroupDescription(group="g")))
+
+    (described,) = watched.seen(GroupDescribed)
+    assert (described.state, len(described.members), described.error) == ("Stable", 2, NONE)
+    assert any(line.startswith("DescribeGroups of g: Stable (2 members: c") for line in watched.told)
+
+
+def test_a_group_with_members_is_not_deleted() -> None:
+    """KIP-229: NON_EMPTY_GROUP."""
+    watched = Watched(At(15 * S, GroupDeletion(group="g")))
+
+    assert watched.answer() == ("DeleteGroups", ErrorCode.NON_EMPTY_GROUP, "")
+    assert "DeleteGroups of g: refused, NON_EMPTY_GROUP" in watched.told
+
+
+def test_a_group_without_members_is_deleted_and_a_second_time_not_found() -> None:
+    """KIP-229."""
+    watched = Watched(EMPTY, At(30 * S, GroupDeletion(group="g")), At(32 * S, GroupDeletion(group="g")), *BACK)
+
+    assert [fact.error for fact in watched.seen(AdminAnswered)] == [NONE, ErrorCode.GROUP_ID_NOT_FOUND]
+    assert {fact.why for fact in watched.seen(PositionSet)[-2:]} == {"reset"}, "its offsets are gone"
+
+
+def test_members_removed_by_an_admin_come_back_by_themselves() -> None:
+    """KIP-571: they are told UNKNOWN_MEMBER_ID, since nobody stopped them."""
+    watched = Watched(At(15 * S, MembersExpulsion(group="g")))
+
+    assert watched.answer() == ("LeaveGroup", NONE, "2 members")
+    assert len(watched.seen(MemberRemoved)) == 2
+    assert len(watched.seen(JoinPhaseCompleted)[-1].members) == 2
+
+
+def test_an_instance_that_is_not_there_is_not_removed() -> None:
+    """KIP-345: the member's own error."""
+    watched = Watched(At(15 * S, MembersExpulsion(group="g", instance="nobody")), static=True)
+
+    assert watched.answer() == ("LeaveGroup", ErrorCode.UNKNOWN_MEMBER_ID, "")
+
+
+def test_offsets_are_not_reset_while_the_group_is_stable() -> None:
+    """KIP-122: "Assignments can only be reset if the group is inactive"."""
+    watched = Watched(At(15 * S, OffsetsReset(group="g", topic="t", to="earliest")))
+
+    text = "the group is Stable; its members must stop first"
+    assert watched.answer() == ("OffsetCommit", ErrorCode.NON_EMPTY_GROUP, text)
+    assert f"OffsetCommit of g: refused, NON_EMPTY_GROUP: {text}" in watched.told
+
+
+@pytest.mark.parametrize(
+    ("to", "offset", "expected"),
+    [("earliest", 0, {0}), ("offset", 7, {7}), ("shift", -5, None), ("latest", 0, None), ("offset", 1 << 40, None)],
+)
+def test_members_that_start_again_read_from_where_offsets_were_reset_to(
+    to: str, offset: int, expected: set[int] | None
+) -> None:
+    """KIP-122; what lies beyond the log's end is brought back to it."""
+    watched = Watched(EMPTY, At(30 * S, OffsetsReset(group="g", topic="t", to=to, offset=offset)), *BACK)
+
+    api, error, text = watched.answer()
+    assert (api, error) == ("OffsetCommit", NONE)
+    said = {int(part.rpartition(" ")[2]) for part in text.split(", ")}
+    before, after = watched.seen(PositionSet)[:2], watched.seen(PositionSet)[-2:]
+    assert {fact.offset for fact in before} == {0}
+    assert {fact.offset for fact in after} == said
+    assert expected in (None, said)
+    if to == "shift":
+        assert all(0 < each < 200 for each in said)
+
+
+def test_offsets_of_a_topic_that_members_read_are_not_deleted() -> None:
+    """KIP-496: GROUP_SUBSCRIBED_TO_TOPIC."""
+    watched = Watched(At(15 * S, OffsetsDeletion(group="g", topic="t")))
+
+    assert watched.answer()[:2] == ("OffsetDelete", ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
+
+
+def test_deleted_offsets_make_members_begin_anew() -> None:
+    """KIP-496."""
+    watched = Watched(EMPTY, At(30 * S, OffsetsDeletion(group="g", topic="t")), *BACK)
+
+    assert watched.answer() == ("OffsetDelete", NONE, "t: 2 partitions")
+    assert {fact.why for fact in watched.seen(PositionSet)[-2:]} == {"reset"}
+
+
+def test_preferred_leaders_are_elected_by_the_controller() -> None:
+    """KIP-460; a second time no election is needed, which is no error."""
+    watched = Watched(
+        At(15 * S, Crash(host="b0", for_us=8 * S)),
+        At(50 * S, LeadersElection(topic="t")),
+        At(55 * S, LeadersElection(topic="t")),
+        replicated=True,
+    )
+
+    first, second = watched.seen(AdminAnswered)
+    assert (first.error, second.error) == (NONE, NONE)
+    assert first.text.startswith("t: 1 of 2") or first.text.startswith("t: 2 of 2")
+    assert second.text == "t: 0 of 2 elected"
+
+
+def test_a_preferred_leader_that_is_down_is_not_elected() -> None:
+    """KIP-460: PREFERRED_LEADER_NOT_AVAILABLE."""
+    watched = Watched(
+        At(15 * S, Crash(host="b0", mode="process", for_us=30 * S)),
+        At(35 * S, LeadersElection(topic="t")),
+        replicated=True,
+    )
+
+    assert watched.answer()[1] is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+
+
+def test_a_topics_setting_is_altered_by_the_controller() -> None:
+    """KIP-339."""
+    watched = Watched(
+        At(20 * S, ConfigsAlteration(topic="t", key="min.insync.replicas", value="2")),
+        replicated=True,
+    )
+
+    assert watched.answer() == ("IncrementalAlterConfigs", NONE, "t: min.insync.replicas=2")
+
+
+def test_a_member_subscribes_to_another_topic_and_the_group_rebalances() -> None:
+    """Members of a group may subscribe to different topics."""
+    watched = Watched(At(20 * S, Subscription(host="c1", topics=("t", "other"))))
+
+    assert [fault.fired for fault in watched.result.faults] == [1]
+    assert len(watched.seen(JoinPhaseCompleted)) >= 2
+    topics = {topic for fact in watched.seen(PartitionsAssigned) for topic, _ in fact.added}
+    assert topics == {"t", "other"}
+
+
+def test_a_member_that_unsubscribes_leaves_its_partitions_to_the_others() -> None:
+    """``consumer.unsubscribe()`` sends LeaveGroup; its process goes on."""
+    watched = Watched(At(20 * S, Unsubscription(host="c1")))
+
+    assert len(watched.seen(JoinPhaseCompleted)[-1].members) == 1
+    assert [fact.host for fact in watched.seen(facts.HostDown)] == []
+
+
+KNOWN = Known(brokers=("b0",), members=("c1",), groups=("g",), topics=(("t", 2),), replicated=True, producers=("p1",))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"do": "reset-offsets", "group": "g", "topic": "t", "to": "earlest"}, 'did you mean "earliest"?'),
+        ({"do": "reset-offsets", "group": "g", "topic": "t", "to": "offset"}, 'offset: is missing; to = "offset"'),
+        (
+            {"do": "reset-offsets", "group": "g", "topic": "t", "to": "latest", "offset": 3},
+            'offset: does not go with to = "latest"',
+        ),
+        ({"do": "reset-offsets", "group": "g", "topic": "t", "to": "offset", "offset": -3}, "must not be negative"),
+        ({"do": "delete-group", "group": "h"}, 'group: "h" is no group; known: g'),
+        ({"do": "alter-configs", "topic": "t", "key": "min.isr", "value": "2"}, "is no setting of topics here"),
+        (
+            {"do": "alter-configs", "topic": "t", "key": "min.insync.replicas", "value": "two"},
+            "must be a whole number of at least 1",
+        ),
+        ({"do": "subscribe", "host": "c1", "topics": ["tt"]}, 'topics: "tt" is no topic'),
+        ({"do": "subscribe", "host": "c1", "topics": []}, "must name at least one"),
+        ({"do": "unsubscribe", "host": "b0"}, '"b0" is no member'),
+        ({"do": "delete-grop", "group": "g"}, 'did you mean "delete-group"?'),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_key(given: dict[str, object], message: str) -> None:
+    """One clear message, with the nearest name."""
+    with pytest.raises(ScenarioError) as caught:
+        plan_from_dicts([{"at": "1s", **given}], KNOWN)
+
+    assert message in str(caught.value)
+
+
+def test_a_shift_may_be_negative() -> None:
+    """Back by so many records."""
+    (entry,) = plan_from_dicts(
+        [{"at": "1s", "do": "reset-offsets", "group": "g", "topic": "t", "to": "shift", "offset": -5}], KNOWN
+    )
+
+    assert entry.action == OffsetsReset(group="g", topic="t", to="shift", offset=-5)
+    assert entry.action.words() == "reset the offsets of g in t by -5"
