@@ -41,6 +41,9 @@ COMMANDS: Mapping[str, Row] = {
     "compare-assignors": Row(
         "kemu.tools.commands.assign:compare_assignors", "Compare what assignors do with the same group."
     ),
+    "assign-tasks": Row(
+        "kemu.tools.commands.assign_tasks:assign_tasks", "Compute who gets which task of a Kafka Streams application."
+    ),
     "plan-reassignment": Row(
         "kemu.tools.commands.plan_reassignment:plan_reassignment_command",
         "Plan a partition reassignment in batches (KIP-435), without running anything.",

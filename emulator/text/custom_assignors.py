@@ -13,11 +13,19 @@ def is_custom(name: str) -> bool:
 
 
 def load_assignor(place: str) -> CheckedAssignor:
-    """Load ``module:Class`` (the module from the Python path or the current folder), make one, and put it behind
-    checks.
+    """Load a consumer assignor by its place and put it behind checks.
 
     Raises:
-        NotAnAssignor: there is no such module or class, it cannot be made without arguments, or it is no assignor.
+        NotAnAssignor: as ``load_made``; or it is no assignor.
+    """
+    return checked(load_made(place), place)
+
+
+def load_made(place: str) -> object:
+    """Load ``module:Class`` (the module from the Python path or the current folder) and make one.
+
+    Raises:
+        NotAnAssignor: there is no such module or class, or it cannot be made without arguments.
     """
     module_name, _, class_name = place.partition(":")
     here = os.getcwd()
@@ -31,7 +39,6 @@ def load_assignor(place: str) -> CheckedAssignor:
     if found is None:
         raise NotAnAssignor(f'{place}: module {module_name} has no "{class_name}"')
     try:
-        made = found() if isinstance(found, type) else found
+        return found() if isinstance(found, type) else found
     except Exception as error:
         raise NotAnAssignor(f"{place}: cannot make one: {type(error).__name__}: {error}") from error
-    return checked(made, place)

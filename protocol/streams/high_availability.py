@@ -1,0 +1,192 @@
+"""Kafka's high-availability task assignor (KIP-441, the default since Kafka Streams 2.6).
+
+First the layout that is wanted, from scratch and balanced; then every task whose client is not caught up goes to one
+that is, and the wanted client warms up a copy. Source: ``HighAvailabilityTaskAssignor``, 3.4.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+
+from kemu.protocol.streams.tasks import (
+    LATEST_OFFSET,
+    MAX_LAG,
+    Client,
+    ClientId,
+    Load,
+    TaskAssignment,
+    TaskConfig,
+    TaskId,
+    assignment_of,
+    in_order,
+    loads_of,
+)
+
+
+def assign_high_availability(
+    clients: Mapping[ClientId, Client], tasks: Collection[TaskId], stateful: Collection[TaskId], config: TaskConfig
+) -> TaskAssignment:
+    """Active tasks on caught-up clients, standbys, and at most ``max_warmup`` warm-ups beside them.
+
+    Args:
+        clients: by id; at least one. A lag of a stateful task that is not given counts as unknown.
+        tasks: all of them.
+        stateful: those with state.
+        config: all of it.
+
+    Raises:
+        ValueError: no client, or one without threads.
+    """
+    if not clients:
+        raise ValueError("there is no client")
+    with_state = in_order(stateful)
+    loads = loads_of(clients)
+    names = list(loads)
+    for number, task in enumerate(with_state):
+        loads[names[number % len(names)]].active.add(task)
+    _balance(loads, lambda load: load.active)
+    _give_standbys(loads, with_state, config.num_standby)
+    movements = _Movements(clients, loads, with_state, config)
+    moved = movements.move_active() + movements.move_standby()
+    for task in in_order(set(tasks) - set(with_state)):
+        least = min(names, key=lambda name: (_load(loads[name], len(loads[name].active)), name))
+        loads[least].active.add(task)
+    return assignment_of(loads, probing=moved > 0)
+
+
+def _load(load: Load, count: int) -> float:
+    return count / load.capacity
+
+
+def _by_load(loads: Mapping[ClientId, Load], name: ClientId) -> tuple[float, ClientId]:
+    return _load(loads[name], loads[name].count), name
+
+
+def _give_standbys(loads: Mapping[ClientId, Load], tasks: list[TaskId], copies: int) -> None:
+    for task in tasks:
+        for _ in range(copies):
+            without = [name for name, load in loads.items() if not load.has(task)]
+            if not without:
+                break
+            loads[min(without, key=lambda name: _by_load(loads, name))].standby.add(task)
+    if copies:
+        _balance(loads, lambda load: load.standby)
+
+
+def _balance(loads: Mapping[ClientId, Load], kind: Callable[[Load], set[TaskId]]) -> None:
+    """Move tasks from one client to another while that evens out the load per thread."""
+    going = True
+    while going:
+        going = False
+        for source in loads.values():
+            for target in loads.values():
+                for task in _movable(source, target, kind):
+                    if not target.has(task):
+                        kind(source).remove(task)
+                        kind(target).add(task)
+                        going = True
+
+
+def _movable(source: Load, target: Load, kind: Callable[[Load], set[TaskId]]) -> Iterator[TaskId]:
+    if _evens_out(source, target):
+        for task in in_order(kind(source)):
+            if not _evens_out(source, target):
+                return
+            yield task
+
+
+def _evens_out(source: Load, target: Load) -> bool:
+    skew = _load(source, source.count) - _load(target, target.count)
+    if skew <= 0:
+        return False
+    then = _load(source, source.count - 1) - _load(target, target.count + 1)
+    return 0 <= then < skew
+
+
+class _Movements:
+    """From the layout that is wanted to one that can work at once."""
+
+    def __init__(
+        self, clients: Mapping[ClientId, Client], loads: dict[ClientId, Load], tasks: list[TaskId], config: TaskConfig
+    ) -> None:
+        self._clients = clients
+        self._loads = loads
+        self._tasks = tasks
+        self._warmups_left = config.max_warmup
+        self._warmups: set[tuple[ClientId, TaskId]] = set()
+        self._caught_up = {
+            task: [name for name in loads if self._is_caught_up(clients[name].lag(task), config.acceptable_lag)]
+            for task in tasks
+        }
+
+    @staticmethod
+    def _is_caught_up(lag: int, acceptable: int) -> bool:
+        return lag == LATEST_OFFSET or acceptable == MAX_LAG or lag <= acceptable
+
+    def _by_lag(self, task: TaskId) -> list[ClientId]:
+        return sorted(self._loads, key=lambda name: (self._clients[name].lag(task), name))
+
+    def _must_move(self, task: TaskId, name: ClientId) -> bool:
+        """Its client is not caught up, and another one is further."""
+        if name in self._caught_up[task]:
+            return False
+        return self._clients[self._by_lag(task)[0]].lag(task) < self._clients[name].lag(task)
+
+    def _in_turn(self, found: list[tuple[TaskId, ClientId]]) -> list[tuple[TaskId, ClientId]]:
+        """Those with the fewest caught-up clients first."""
+        return sorted(found, key=lambda pair: (len(self._caught_up[pair[0]]), pair[0], pair[1]))
+
+    def move_active(self) -> int:
+        """How many active tasks had to move."""
+        found = [
+            (task, name)
+            for name, load in self._loads.items()
+            for task in in_order(load.active)
+            if self._must_move(task, name)
+        ]
+        for task, wanted in self._in_turn(found):
+            caught_up = sorted(self._caught_up[task], key=lambda name: _by_load(self._loads, name))
+            swaps = [name for name in caught_up if task in self._loads[name].standby]
+            source = next(iter(swaps or caught_up), self._by_lag(task)[0])
+            self._loads[wanted].active.remove(task)
+            if task in self._loads[source].standby:
+                self._loads[source].standby.remove(task)
+                self._loads[wanted].standby.add(task)
+            elif self._take_warmup():
+                self._loads[wanted].standby.add(task)
+                self._warmups.add((wanted, task))
+            self._loads[source].active.add(task)
+        return len(found)
+
+    def move_standby(self) -> int:
+        """How many standbys had to move, and could."""
+        found = [
+            (task, name)
+            for name, load in self._loads.items()
+            for task in in_order(load.standby)
+            if (name, task) not in self._warmups and self._must_move(task, name)
+        ]
+        moved = 0
+        for task, wanted in self._in_turn(found):
+            free = [name for name in self._caught_up[task] if not self._loads[name].has(task)]
+            source = min(free, key=lambda name: _by_load(self._loads, name), default=None)
+            if source is None:
+                source = self._further_and_free(task, wanted)
+            if source is None:
+                continue
+            moved += 1
+            self._loads[source].standby.add(task)
+            if not self._take_warmup():
+                self._loads[wanted].standby.remove(task)
+        return moved
+
+    def _further_and_free(self, task: TaskId, wanted: ClientId) -> ClientId | None:
+        """The client furthest ahead without a copy, if it is ahead of the wanted one."""
+        for name in self._by_lag(task):
+            if name == wanted:
+                return None
+            if not self._loads[name].has(task):
+                return name
+        return None
+
+    def _take_warmup(self) -> bool:
+        self._warmups_left -= 1
+        return self._warmups_left >= 0

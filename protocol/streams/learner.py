@@ -1,0 +1,396 @@
+"""The learner assignor of KIP-429's page (version 99): who owns a task, who learns it, who keeps a standby.
+
+A task moves in three moves: somebody else restores it while its owner goes on (the learner), the owner pauses it when
+it joins the next rebalance, and that rebalance gives it to the learner. Phases are whole passes over all tasks, in
+order of their numbers; ties go by name. Where the page is silent or speaks against itself, the reading taken is the one
+under which its six walk-throughs come out row by row.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from fractions import Fraction
+
+from attrs import define, field, frozen
+
+from kemu.protocol.streams.balance import bands, is_stable
+from kemu.protocol.streams.tasks import ClientId, TaskId, in_order
+
+PICKS = ("lowest", "highest")
+SCALE_UP, SCALE_DOWN, EAGER, BALANCE = 1, 2, 3, 4
+"""The page's stages; each has all of those before it."""
+
+
+@frozen
+class LearnerConfig:
+    """How the leader assigns.
+
+    ``pick``: which of the heaviest owner's tasks is learned (the page's examples need both). ``imbalance``: a fraction
+    (``stream.imbalance.percentage``), None: as even as can be. ``prefer_caught_up``: a task without owner goes to the
+    least behind of its unready learners and standbys, where the page asks learners first.
+    """
+
+    stage: int = BALANCE
+    pick: str = "lowest"
+    num_standby: int = 0
+    imbalance: Fraction | None = None
+    prefer_caught_up: bool = False
+
+
+@frozen
+class StreamsMember:
+    """What an instance reports when it joins.
+
+    ``assigned``: active tasks it still owns; ``revoked``: those that others learn and that it paused for this
+    rebalance; ``learning``: tasks it restores, with how far behind it is (records); ``ready``: of these, those it has
+    caught up on; ``standby``: its standbys, with their lag. ``expired``: it is leaving and its time is up.
+    """
+
+    weight: int = 1
+    assigned: tuple[TaskId, ...] = ()
+    revoked: tuple[TaskId, ...] = ()
+    learning: Mapping[TaskId, int] = field(factory=dict)
+    ready: frozenset[TaskId] = frozenset()
+    standby: Mapping[TaskId, int] = field(factory=dict)
+    leaving: bool = False
+    expired: bool = False
+    learner_capable: bool = True
+    generation: int = 0
+
+
+@frozen
+class StreamsAssignment:
+    """What an instance gets. ``being_learned``: of its active tasks, those that others learn."""
+
+    assigned: tuple[TaskId, ...] = ()
+    revoked: tuple[TaskId, ...] = ()
+    learning: tuple[TaskId, ...] = ()
+    being_learned: tuple[TaskId, ...] = ()
+    standby: tuple[TaskId, ...] = ()
+    shutdown: bool = False
+
+
+def assign_learners(
+    members: Mapping[ClientId, StreamsMember],
+    stateful: Collection[TaskId],
+    stateless: Collection[TaskId] = (),
+    *,
+    last_instances: Collection[ClientId] | None,
+    config: LearnerConfig,
+) -> dict[ClientId, StreamsAssignment]:
+    """One rebalance of the leader.
+
+    Args:
+        members: by instance; at least one.
+        stateful: tasks with state.
+        stateless: tasks without; they have a balance of their own and need no learner.
+        last_instances: who took part in the rebalance before, as the leader remembers it; None: it is a fresh leader,
+            for which nobody is new.
+        config: stage and knobs.
+
+    Returns:
+        What every instance gets. A task that is in nobody's ``assigned`` waits for the rebalance that follows at once.
+
+    Raises:
+        ValueError: no member, or one with a weight below 1.
+    """
+    if not members:
+        raise ValueError("there is no member")
+    light = [name for name, member in members.items() if member.weight < 1]
+    if light:
+        raise ValueError(f"{light[0]} has a weight of {members[light[0]].weight}, it must be at least 1")
+    ordered = {name: members[name] for name in sorted(members)}
+    round_ = _Round(ordered, in_order(stateful), in_order(stateless), last_instances, config)
+    round_.give_active()
+    round_.even_out_stateless()
+    round_.give_learners()
+    round_.give_standbys()
+    return round_.result()
+
+
+@define
+class _Seat:
+    """One instance while the round is computed."""
+
+    name: ClientId
+    member: StreamsMember
+    active: set[TaskId] = field(factory=set)
+    """Stateful tasks."""
+    stateless: set[TaskId] = field(factory=set)
+    learning: set[TaskId] = field(factory=set)
+    standby: set[TaskId] = field(factory=set)
+    to_come: int = 0
+    """Learners it is about to get, or (below 0) active tasks that others are about to learn."""
+    stateless_to_come: int = 0
+    """Tasks it gets in the rebalance that follows."""
+
+    @property
+    def stateless_load(self) -> int:
+        return len(self.stateless) + self.stateless_to_come
+
+    def per_weight(self, count: int) -> tuple[Fraction, ClientId]:
+        return Fraction(count, self.member.weight), self.name
+
+
+class _Round:
+    def __init__(
+        self,
+        members: Mapping[ClientId, StreamsMember],
+        stateful: list[TaskId],
+        stateless: list[TaskId],
+        last_instances: Collection[ClientId] | None,
+        config: LearnerConfig,
+    ) -> None:
+        self._config = config
+        self._seats = {name: _Seat(name, member) for name, member in members.items()}
+        self._staying = [seat for seat in self._seats.values() if not seat.member.leaving]
+        self._stateful = stateful
+        self._stateless = stateless
+        self._with_state = frozenset(stateful)
+        self._owner: dict[TaskId, _Seat] = {}
+        self._in_transfer: set[TaskId] = set()
+        """Their owner has not paused them: they are taken away now and given in the rebalance that follows."""
+        self._prev = {task: self._previous(task) for task in (*stateful, *stateless)}
+        self._kept: dict[TaskId, _Seat] = {}
+        for task in stateful:
+            learners = [seat for seat in self._staying if task in seat.member.learning]
+            if learners:
+                self._kept[task] = min(learners, key=lambda seat: self._progress(task, seat))
+        known = None if last_instances is None else frozenset(last_instances)
+        self._newcomers = [] if known is None else [seat for seat in self._staying if seat.name not in known]
+
+    @staticmethod
+    def _progress(task: TaskId, seat: _Seat) -> tuple[bool, int, ClientId]:
+        return task not in seat.member.ready, seat.member.learning[task], seat.name
+
+    def _previous(self, task: TaskId) -> _Seat | None:
+        """Who owned it. Of two that claim it the later generation is right; with equal ones nobody is."""
+        claims = [seat for seat in self._seats.values() if task in seat.member.assigned or task in seat.member.revoked]
+        latest = max((seat.member.generation for seat in claims), default=0)
+        claims = [seat for seat in claims if seat.member.generation == latest]
+        return claims[0] if len(claims) == 1 else None
+
+    def _projected(self, seat: _Seat) -> int:
+        """Stateful tasks it will have when everything that is being learned has moved."""
+        learns = sum(1 for task, learner in self._kept.items() if learner is seat and self._owner.get(task) is not seat)
+        given_up = sum(1 for task in seat.active if self._kept.get(task, seat) is not seat)
+        return len(seat.active) + learns - given_up + seat.to_come
+
+    # --- owners ------------------------------------------------------------------------------------------------
+
+    def _give(self, task: TaskId, seat: _Seat) -> None:
+        self._owner[task] = seat
+        (seat.active if task in self._with_state else seat.stateless).add(task)
+
+    def give_active(self) -> None:
+        """To ready learners, previous owners, unready learners, standbys; what is left to the least loaded."""
+        everything = in_order((*self._stateful, *self._stateless))
+        for task in self._stateful:
+            ready = [seat for seat in self._staying if task in seat.member.learning and task in seat.member.ready]
+            if not ready:
+                continue
+            winner = min(ready, key=lambda seat: seat.per_weight(self._projected(seat)))
+            previous = self._prev[task]
+            if previous is not None and task in previous.member.assigned:
+                self._in_transfer.add(task)
+                self._kept[task] = winner
+            else:
+                self._give(task, winner)
+        for task in self._open(everything):
+            previous = self._prev[task]
+            if previous is not None and not previous.member.expired:
+                self._give(task, previous)
+        if self._config.prefer_caught_up:
+            self._give_to_copies(learners=True, standbys=True)
+        else:
+            self._give_to_copies(learners=True, standbys=False)
+            self._give_to_copies(learners=False, standbys=True)
+        takers = self._staying or [s for s in self._seats.values() if not s.member.expired] or [*self._seats.values()]
+        for task in self._open(everything):
+            if task in self._with_state:
+                self._give(task, min(takers, key=lambda seat: seat.per_weight(self._projected(seat) + 1)))
+            else:
+                self._give(task, min(takers, key=lambda seat: seat.per_weight(len(seat.stateless) + 1)))
+
+    def _open(self, tasks: Iterable[TaskId]) -> list[TaskId]:
+        return [task for task in tasks if task not in self._owner and task not in self._in_transfer]
+
+    def _give_to_copies(self, learners: bool, standbys: bool) -> None:
+        for task in self._open(self._stateful):
+            copies: list[tuple[int, bool, Fraction, ClientId]] = []
+            if learners and task in self._kept:
+                seat = self._kept[task]
+                copies.append((seat.member.learning[task], False, *seat.per_weight(self._projected(seat))))
+            if standbys:
+                copies += [
+                    (seat.member.standby[task], True, *seat.per_weight(self._projected(seat)))
+                    for seat in self._staying
+                    if task in seat.member.standby
+                ]
+            if copies:
+                self._give(task, self._seats[min(copies)[-1]])
+
+    # --- tasks without state -----------------------------------------------------------------------------------
+
+    def even_out_stateless(self) -> None:
+        """One by one from the fullest to the emptiest; those that leave give up all they have."""
+        if not self._staying:
+            return
+        for seat in self._seats.values():
+            if seat.member.leaving:
+                for task in in_order(seat.stateless):
+                    self._move_stateless(task, seat, self._emptiest())
+        while True:
+            full = min(self._staying, key=lambda seat: (-seat.per_weight(seat.stateless_load - 1)[0], seat.name))
+            empty = self._emptiest()
+            less, more = full.stateless_load - 1, empty.stateless_load + 1
+            if full is empty or not full.stateless or less * empty.member.weight < more * full.member.weight:
+                return
+            self._move_stateless(max(full.stateless), full, empty)
+
+    def _emptiest(self) -> _Seat:
+        return min(self._staying, key=lambda seat: seat.per_weight(seat.stateless_load + 1))
+
+    def _move_stateless(self, task: TaskId, source: _Seat, target: _Seat) -> None:
+        source.stateless.remove(task)
+        del self._owner[task]
+        if task in source.member.assigned:
+            self._in_transfer.add(task)
+            target.stateless_to_come += 1
+        else:
+            self._give(task, target)
+
+    # --- learners ----------------------------------------------------------------------------------------------
+
+    def give_learners(self) -> None:
+        """Keep those under way; new ones for the tasks of those that leave, and as many as even out the load."""
+        for task, seat in self._kept.items():
+            if self._owner.get(task) is not seat:
+                seat.learning.add(task)
+        capable = [seat for seat in self._staying if seat.member.learner_capable]
+        new = [seat for seat in self._newcomers if seat.member.learner_capable]
+        surplus: set[TaskId] = set()
+        counts: dict[ClientId, int] = {}
+
+        def take(task: TaskId, seat: _Seat) -> None:
+            surplus.add(task)
+            seat.to_come += 1
+            counts[seat.name] = counts.get(seat.name, 0) + 1
+
+        if self._config.stage >= SCALE_DOWN and capable:
+            for task in self._stateful:
+                owner = self._owner.get(task)
+                if (
+                    owner is not None
+                    and owner.member.leaving
+                    and owner.member.learner_capable
+                    and task not in self._kept
+                ):
+                    take(task, min(capable, key=lambda seat: seat.per_weight(self._projected(seat) + 1)))
+        recipients = capable if self._config.stage >= BALANCE else new
+        while recipients and not self._in_bands():
+            donors = [(seat, movable) for seat in self._staying if (movable := self._movable(seat, surplus))]
+            if not donors:
+                break
+            donor, movable = min(
+                donors, key=lambda pair: (-pair[0].per_weight(self._projected(pair[0]) - 1)[0], pair[0].name)
+            )
+            others = [seat for seat in recipients if seat is not donor]
+            if not others:
+                break
+            taker = min(others, key=lambda seat: seat.per_weight(self._projected(seat) + 1))
+            less, more = self._projected(donor) - 1, self._projected(taker) + 1
+            if less * taker.member.weight < more * donor.member.weight:
+                break
+            donor.to_come -= 1
+            take(min(movable) if self._config.pick == "lowest" else max(movable), taker)
+        self._place(in_order(surplus), counts)
+
+    def _movable(self, seat: _Seat, surplus: Collection[TaskId]) -> list[TaskId]:
+        if not seat.member.learner_capable:
+            return []
+        return [task for task in seat.active if task not in self._kept and task not in surplus]
+
+    def _in_bands(self) -> bool:
+        """Stage 4 with a tolerance: whether everybody that stays is inside its band already."""
+        if self._config.stage < BALANCE or self._config.imbalance is None:
+            return False
+        limits = bands(
+            len(self._stateful), {seat.name: seat.member.weight for seat in self._staying}, self._config.imbalance
+        )
+        return is_stable({seat.name: self._projected(seat) for seat in self._staying}, limits)
+
+    def _place(self, surplus: list[TaskId], counts: dict[ClientId, int]) -> None:
+        """First where a standby is, which becomes the learner; the rest in order. Nobody learns what it owns."""
+        rest: list[TaskId] = []
+        for task in surplus:
+            copies = [
+                (seat.member.standby[task], seat.name)
+                for seat in self._staying
+                if task in seat.member.standby and counts.get(seat.name) and self._owner.get(task) is not seat
+            ]
+            if copies:
+                self._learn(task, min(copies)[1], counts)
+            else:
+                rest.append(task)
+        for name in sorted(counts):
+            while counts[name]:
+                others = [task for task in rest if self._owner.get(task) is not self._seats[name]]
+                if others:
+                    rest.remove(others[0])
+                    self._learn(others[0], name, counts)
+                else:
+                    self._swap(rest, name, counts)
+
+    def _learn(self, task: TaskId, name: ClientId, counts: dict[ClientId, int]) -> None:
+        counts[name] -= 1
+        self._seats[name].learning.add(task)
+
+    def _swap(self, rest: list[TaskId], name: ClientId, counts: dict[ClientId, int]) -> None:
+        """All that is left belongs to the one that is to learn: exchange with one who has not had its own."""
+        task = rest.pop(0)
+        seat = self._seats[name]
+        for other in self._seats.values():
+            for learned in in_order(other.learning):
+                if other is not seat and learned not in self._kept and self._owner.get(learned) is not seat:
+                    other.learning.remove(learned)
+                    other.learning.add(task)
+                    self._learn(learned, name, counts)
+                    return
+        counts[name] -= 1  # nobody could learn it: its owner keeps it
+
+    # --- standbys ----------------------------------------------------------------------------------------------
+
+    def give_standbys(self) -> None:
+        """As many as are asked for, on whom has no copy: where they were, else on the least loaded."""
+        for _ in range(self._config.num_standby):
+            for task in self._stateful:
+                free = [
+                    seat
+                    for seat in self._staying
+                    if task not in seat.active and task not in seat.learning and task not in seat.standby
+                ]
+                if free:
+                    min(free, key=lambda seat: self._standby_order(task, seat)).standby.add(task)
+
+    def _standby_order(self, task: TaskId, seat: _Seat) -> tuple[bool, bool, Fraction, ClientId]:
+        moved_away = self._prev[task] is seat and self._owner.get(task) is not seat
+        load = self._projected(seat) + len(seat.standby)
+        return moved_away, task not in seat.member.standby, *seat.per_weight(load)
+
+    # --- the end -----------------------------------------------------------------------------------------------
+
+    def result(self) -> dict[ClientId, StreamsAssignment]:
+        """What everybody gets."""
+        learned = {task: seat for seat in self._seats.values() for task in seat.learning}
+        found: dict[ClientId, StreamsAssignment] = {}
+        for name, seat in self._seats.items():
+            has = seat.active | seat.stateless
+            had = (*seat.member.assigned, *seat.member.revoked)
+            found[name] = StreamsAssignment(
+                assigned=tuple(sorted(has)),
+                revoked=tuple(in_order(task for task in had if task not in has)),
+                learning=tuple(sorted(seat.learning)),
+                being_learned=tuple(task for task in sorted(seat.active) if task in learned),
+                standby=tuple(sorted(seat.standby)),
+                shutdown=seat.member.leaving and not has and not seat.learning,
+            )
+        return found

@@ -1,0 +1,178 @@
+"""Task assignors by name, behind one question; and what is wrong with an answer (KIP-924's errors)."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from enum import Enum
+from typing import Protocol
+
+from attrs import field, frozen
+
+from kemu.protocol.streams.high_availability import assign_high_availability
+from kemu.protocol.streams.learner import LearnerConfig, StreamsMember, assign_learners
+from kemu.protocol.streams.sticky import assign_sticky
+from kemu.protocol.streams.tasks import (
+    LATEST_OFFSET,
+    Client,
+    ClientId,
+    TaskAssignment,
+    TaskConfig,
+    TaskId,
+)
+
+
+class TaskAssignor(Protocol):
+    """What gives tasks to clients. A user's own implements this; see ``problems`` for what must hold of its answer."""
+
+    def assign(
+        self,
+        clients: Mapping[ClientId, Client],
+        tasks: Collection[TaskId],
+        stateful: Collection[TaskId],
+        config: TaskConfig,
+    ) -> TaskAssignment:
+        """Tasks by client."""
+        ...
+
+
+class Sticky:
+    """``StickyTaskAssignor``."""
+
+    def assign(
+        self,
+        clients: Mapping[ClientId, Client],
+        tasks: Collection[TaskId],
+        stateful: Collection[TaskId],
+        config: TaskConfig,
+    ) -> TaskAssignment:
+        """See ``assign_sticky``."""
+        return assign_sticky(clients, tasks, stateful, config)
+
+
+class PriorTasks:
+    """``FallbackPriorTaskAssignor``: what 2.6 and later take when the lags cannot be fetched."""
+
+    def assign(
+        self,
+        clients: Mapping[ClientId, Client],
+        tasks: Collection[TaskId],
+        stateful: Collection[TaskId],
+        config: TaskConfig,
+    ) -> TaskAssignment:
+        """Previous owners whatever the load, and a probing rebalance."""
+        given = assign_sticky(clients, tasks, stateful, config, must_preserve_active=True)
+        return TaskAssignment(given.active, given.standby, probing=True)
+
+
+class HighAvailability:
+    """``HighAvailabilityTaskAssignor``."""
+
+    def assign(
+        self,
+        clients: Mapping[ClientId, Client],
+        tasks: Collection[TaskId],
+        stateful: Collection[TaskId],
+        config: TaskConfig,
+    ) -> TaskAssignment:
+        """See ``assign_high_availability``."""
+        return assign_high_availability(clients, tasks, stateful, config)
+
+
+@frozen
+class Learners:
+    """KIP-429's learners, asked as the others are: learners count among the standbys, new clients have no past."""
+
+    config: LearnerConfig = field(factory=LearnerConfig)
+
+    def assign(
+        self,
+        clients: Mapping[ClientId, Client],
+        tasks: Collection[TaskId],
+        stateful: Collection[TaskId],
+        config: TaskConfig,
+    ) -> TaskAssignment:
+        """See ``assign_learners``. A task that is in transfer is nobody's until the rebalance that follows."""
+        members = {name: member_of(client) for name, client in clients.items()}
+        given = assign_learners(
+            members,
+            stateful,
+            sorted(set(tasks) - set(stateful)),
+            last_instances=[name for name, client in clients.items() if client.prev_active or client.prev_standby],
+            config=LearnerConfig(
+                self.config.stage,
+                self.config.pick,
+                config.num_standby,
+                self.config.imbalance,
+                self.config.prefer_caught_up,
+            ),
+        )
+        return TaskAssignment(
+            {name: each.assigned for name, each in given.items()},
+            {name: tuple(sorted((*each.learning, *each.standby))) for name, each in given.items()},
+            probing=any(each.learning for each in given.values()),
+        )
+
+
+def member_of(client: Client) -> StreamsMember:
+    """What a client would report to a leader that knows learners."""
+    return StreamsMember(
+        weight=client.capacity,
+        assigned=client.prev_active,
+        standby={task: client.lag(task) for task in client.prev_standby},
+    )
+
+
+def client_of(member: StreamsMember) -> Client:
+    """What a member would report to one of Kafka's task assignors."""
+    active = (*member.assigned, *member.revoked)
+    copies = {**member.standby, **{task: 0 if task in member.ready else lag for task, lag in member.learning.items()}}
+    return Client(
+        member.weight,
+        active,
+        tuple(sorted(task for task in copies if task not in active)),
+        {**copies, **dict.fromkeys(active, LATEST_OFFSET)},
+    )
+
+
+TASK_ASSIGNORS: Mapping[str, TaskAssignor] = {
+    "learner": Learners(),
+    "sticky": Sticky(),
+    "ha": HighAvailability(),
+    "prior": PriorTasks(),
+}
+
+
+class AssignmentError(Enum):
+    """What KIP-924 finds wrong with an assignment."""
+
+    ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES = "is active on more than one client"
+    INVALID_STANDBY_TASK = "is a standby of a task without state, or stands beside its active copy"
+    MISSING_PROCESS_ID = "is left out"
+    UNKNOWN_PROCESS_ID = "is no client"
+    UNKNOWN_TASK_ID = "is no task"
+
+
+def problems(
+    given: TaskAssignment,
+    clients: Mapping[ClientId, Client],
+    tasks: Collection[TaskId],
+    stateful: Collection[TaskId],
+) -> list[tuple[AssignmentError, str]]:
+    """(error, the client or task it is about) of all that is wrong. Source: KIP-924, ``TaskAssignmentUtils``."""
+    found: list[tuple[AssignmentError, str]] = []
+    named = dict.fromkeys((*given.active, *given.standby))
+    found += [(AssignmentError.UNKNOWN_PROCESS_ID, name) for name in named if name not in clients]
+    found += [(AssignmentError.MISSING_PROCESS_ID, name) for name in clients if name not in named]
+    known, with_state = frozenset(tasks), frozenset(stateful)
+    copies = [task for lists in (given.active, given.standby) for each in lists.values() for task in each]
+    found += [(AssignmentError.UNKNOWN_TASK_ID, str(task)) for task in dict.fromkeys(copies) if task not in known]
+    times = Counter(task for each in given.active.values() for task in each)
+    found += [
+        (AssignmentError.ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES, str(task)) for task, count in times.items() if count > 1
+    ]
+    found += [
+        (AssignmentError.INVALID_STANDBY_TASK, str(task))
+        for name, each in given.standby.items()
+        for task in each
+        if task in known and (task not in with_state or task in given.active.get(name, ()))
+    ]
+    return found

@@ -1,0 +1,121 @@
+"""Tasks, and clients (Streams instances) as a task assignor sees them."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeAlias
+
+from attrs import define, field, frozen
+
+MAX_LAG = 2**63 - 1
+"""Long.MAX_VALUE: nothing is known of the state."""
+LATEST_OFFSET = -2
+"""The lag of a running active task. Source: ``Task.LATEST_OFFSET``."""
+
+ClientId: TypeAlias = str
+"""A process; ids are compared as text."""
+
+
+class TaskId(NamedTuple):
+    """A task, ordered by number: "0_2" comes before "0_10". Names without numbers keep the order of their text."""
+
+    subtopology: int
+    partition: int
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+_NUMBERS = re.compile(r"(\d+)_(\d+)$|\D*?(\d+)$", re.ASCII)
+
+
+def task_id(name: str) -> TaskId:
+    """A task by its name: "1_0" (subtopology_partition), or a name with a number such as the page's "T1"."""
+    found = _NUMBERS.match(name)
+    if found is None:
+        return TaskId(0, 0, name)
+    subtopology, partition, number = found.groups()
+    if number is not None:
+        return TaskId(0, int(number), name)
+    return TaskId(int(subtopology), int(partition), name)
+
+
+@frozen
+class Client:
+    """What a client reports. ``lags``: records behind, by task; a task that is not there counts as ``MAX_LAG``."""
+
+    capacity: int
+    prev_active: tuple[TaskId, ...] = ()
+    prev_standby: tuple[TaskId, ...] = ()
+    lags: Mapping[TaskId, int] = field(factory=dict)
+
+    def lag(self, task: TaskId) -> int:
+        """How far its state of a task is behind."""
+        return self.lags.get(task, MAX_LAG)
+
+
+@frozen
+class TaskConfig:
+    """``num.standby.replicas``, ``max.warmup.replicas``, ``acceptable.recovery.lag`` (records)."""
+
+    num_standby: int = 0
+    max_warmup: int = 2
+    acceptable_lag: int = 10_000
+
+
+@define
+class Load:
+    """What one client is given."""
+
+    capacity: int
+    active: set[TaskId] = field(factory=set)
+    standby: set[TaskId] = field(factory=set)
+
+    @property
+    def count(self) -> int:
+        """Active and standby tasks."""
+        return len(self.active) + len(self.standby)
+
+    def has(self, task: TaskId) -> bool:
+        """Whether it has a copy of the task."""
+        return task in self.active or task in self.standby
+
+    def has_more_room_than(self, other: "Load") -> bool:
+        """Less load per thread; with equal load, more threads."""
+        mine, others = self.count * other.capacity, other.count * self.capacity
+        return mine < others or (mine == others and self.capacity > other.capacity)
+
+
+@frozen
+class TaskAssignment:
+    """Tasks by client, sorted. ``probing``: a later rebalance is to look whether warm-ups have caught up."""
+
+    active: Mapping[ClientId, tuple[TaskId, ...]]
+    standby: Mapping[ClientId, tuple[TaskId, ...]]
+    probing: bool = False
+
+
+def assignment_of(loads: Mapping[ClientId, Load], probing: bool = False) -> TaskAssignment:
+    """Freeze what was given out."""
+    return TaskAssignment(
+        {client: tuple(sorted(load.active)) for client, load in loads.items()},
+        {client: tuple(sorted(load.standby)) for client, load in loads.items()},
+        probing,
+    )
+
+
+def loads_of(clients: Mapping[ClientId, Client]) -> dict[ClientId, Load]:
+    """Nothing given yet, clients in order.
+
+    Raises:
+        ValueError: a client without threads.
+    """
+    empty = [name for name, client in clients.items() if client.capacity < 1]
+    if empty:
+        raise ValueError(f"client {empty[0]} has no thread")
+    return {name: Load(clients[name].capacity) for name in sorted(clients)}
+
+
+def in_order(tasks: Iterable[TaskId]) -> list[TaskId]:
+    """Each task once, by number."""
+    return sorted(set(tasks))

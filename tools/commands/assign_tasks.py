@@ -1,0 +1,142 @@
+"""``kemu assign-tasks``: what task assignors of Kafka Streams do with a case, without running anything."""
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+import click
+
+from kemu.emulator.text.custom_assignors import is_custom, load_made
+from kemu.emulator.text.tables import nearest
+from kemu.protocol.assign.checked import NotAnAssignor
+from kemu.protocol.streams.learner import StreamsAssignment, assign_learners
+from kemu.protocol.streams.registry import TASK_ASSIGNORS, Learners, TaskAssignor, problems
+from kemu.protocol.streams.tasks import TaskAssignment
+from kemu.tools.exits import BAD_INPUT
+from kemu.tools.kafka_files.task_lines import BadCase, Case, Rebalance, read_case
+
+
+@click.command("assign-tasks")
+@click.option("--assignor", "name", metavar="NAME", help=f"{', '.join(TASK_ASSIGNORS)}, or module:Class of your own.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="json", show_default=True)
+@click.argument("file", type=click.File(encoding="utf-8", errors="replace"), default="-")
+def assign_tasks(name: str | None, form: str, file: TextIO) -> None:
+    """Compute who gets which task of a Kafka Streams application.
+
+    Reads FILE (or standard input), one case per line as JSON: clients with what they had and their lags, or rebalances
+    of members with what they join with (KIP-429's walk-throughs). Writes one line for each. Without --assignor a case
+    says which, else it is "learner". A bad line gives {"line": its number, "error": why}; the rest goes on, and the
+    exit code is 2.
+    """
+    chosen = None if name is None else find_task_assignor(name)
+    failed = False
+    for number, text in enumerate(file, start=1):
+        if not text.strip():
+            continue
+        try:
+            answer = _answer(read_case(text), name, chosen)
+        except BadCase as error:
+            failed = True
+            answer = {"line": number, "error": str(error)}
+        click.echo(json.dumps(answer) if form == "json" else _text(answer))
+    if failed:
+        sys.exit(BAD_INPUT)
+
+
+def find_task_assignor(name: str) -> TaskAssignor:
+    """By name, or a user's own by its place.
+
+    Raises:
+        click.BadParameter: there is no such assignor.
+    """
+    if is_custom(name):
+        try:
+            made: Any = load_made(name)
+        except NotAnAssignor as error:
+            raise click.BadParameter(str(error), param_hint="--assignor") from None
+        if not callable(getattr(made, "assign", None)):
+            raise click.BadParameter(f"{name} has no method assign", param_hint="--assignor")
+        own: TaskAssignor = made
+        return own
+    if name not in TASK_ASSIGNORS:
+        raise click.BadParameter(
+            f'"{name}" is no task assignor{nearest(name, TASK_ASSIGNORS)}', param_hint="--assignor"
+        )
+    return TASK_ASSIGNORS[name]
+
+
+def _answer(case: Case, name: str | None, chosen: TaskAssignor | None) -> dict[str, Any]:
+    if chosen is None:
+        name = case.assignor or "learner"
+        if name not in TASK_ASSIGNORS:
+            raise BadCase(f'assignor: "{name}" is no task assignor{nearest(name, TASK_ASSIGNORS)}')
+        chosen = TASK_ASSIGNORS["prior" if name == "sticky" and case.must_preserve_active else name]
+    learns = isinstance(chosen, Learners)
+    head = {**case.label, "assignor": name}
+    if case.by_rounds:
+        rounds = [
+            {"n": each.number, "assigned": _learned(case, each) if learns else _by_client(_given(case, each, chosen))}
+            for each in case.rebalances
+        ]
+        return {**head, "rebalances": rounds}
+    (only,) = case.rebalances
+    if learns:
+        return {**head, "assignment": _learned(case, only)}
+    given = _given(case, only, chosen)
+    return {**head, "assignment": _by_client(given), "probing": given.probing and not case.must_preserve_active}
+
+
+def _learned(case: Case, rebalance: Rebalance) -> dict[str, Any]:
+    stateless = [task for task in case.tasks if task not in case.stateful]
+    given = assign_learners(
+        rebalance.members, case.stateful, stateless, last_instances=rebalance.last_instances, config=case.learners
+    )
+    return {name: _row(each) for name, each in given.items()}
+
+
+def _row(given: StreamsAssignment) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        key: [str(task) for task in getattr(given, key)]
+        for key in ("assigned", "revoked", "learning", "being_learned", "standby")
+    }
+    return {**row, "active": row["assigned"], "shutdown": given.shutdown}
+
+
+def _given(case: Case, rebalance: Rebalance, assignor: TaskAssignor) -> TaskAssignment:
+    try:
+        given = assignor.assign(rebalance.clients, case.tasks, case.stateful, case.config)
+        wrong = problems(given, rebalance.clients, case.tasks, case.stateful)
+    except Exception as error:  # whatever a user's own assignor raises
+        raise BadCase(f"the assignor raised {type(error).__name__}: {error}") from error
+    if wrong:
+        raise BadCase("; ".join(f"{error.name}: {what} {error.value}" for error, what in wrong[:5]))
+    return given
+
+
+def _by_client(given: TaskAssignment) -> dict[str, Any]:
+    return {
+        name: {"active": [str(task) for task in given.active.get(name, ())],
+               "standby": [str(task) for task in given.standby.get(name, ())]}
+        for name in sorted(given.active)
+    }  # fmt: skip
+
+
+def _text(answer: Mapping[str, Any]) -> str:
+    if "error" in answer:
+        return f"line {answer['line']}: {answer['error']}"
+    lines = [f"{answer.get('id') or answer.get('name') or 'case'}  ({answer['assignor']})"]
+    rounds = answer.get("rebalances") or [{"n": 0, "assigned": answer["assignment"]}]
+    for each in rounds:
+        if each["n"]:
+            lines.append(f"  rebalance {each['n']}")
+        for name, row in each["assigned"].items():
+            shown = [
+                f"{key} {' '.join(row[key])}"
+                for key in ("active", "learning", "being_learned", "revoked", "standby")
+                if row.get(key)
+            ]
+            lines.append(f"    {name}  {', '.join(shown) or 'nothing'}{'  shuts down' if row.get('shutdown') else ''}")
+    if "probing" in answer:
+        lines.append(f"  probing rebalance: {'yes' if answer['probing'] else 'no'}")
+    return "\n".join(lines)
