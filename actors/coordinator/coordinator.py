@@ -17,7 +17,7 @@ from kemu.actors.coordinator.offset_requests import OffsetRequests
 from kemu.actors.coordinator.replies import leave_reply, leaving
 from kemu.actors.coordinator.rules import GROUP_RULES
 from kemu.actors.coordinator.state import DEAD
-from kemu.actors.coordinator.timers import Timer
+from kemu.actors.coordinator.timers import GroupTimer
 from kemu.actors.injection import Injections
 from kemu.actors.machine import (
     US_PER_MS,
@@ -58,7 +58,7 @@ from kemu.protocol.notes.groups import RequestRefused
 
 _NONE = ErrorCode.NONE
 _SYNC_NAMES_PROTOCOL_SINCE = 5
-_EXPIRE: TimerKey = (Timer.EXPIRE,)
+_EXPIRE: TimerKey = (GroupTimer.EXPIRE,)
 _ALIVE = HeartbeatReply(error=_NONE)
 
 
@@ -104,11 +104,11 @@ class Coordinator(Machine):
             ListGroups: self._list,
         }
         self._timers: Mapping[str, Callable[..., None]] = {
-            Timer.SESSION: lambda group, member_id: self.groups[group].phase.session_timer_fired(member_id),
-            Timer.JOIN: lambda group: self.groups[group].phase.timer_fired(),
-            Timer.SYNC: lambda group: self.groups[group].sync_timer_fired(),
-            Timer.LOAD: lambda number: self._table.load(int(number)),
-            Timer.EXPIRE: self._expire,
+            GroupTimer.SESSION: lambda group, member_id: self.groups[group].phase.session_timer_fired(member_id),
+            GroupTimer.JOIN: lambda group: self.groups[group].phase.timer_fired(),
+            GroupTimer.SYNC: lambda group: self.groups[group].sync_timer_fired(),
+            GroupTimer.LOAD: lambda number: self._table.load(int(number)),
+            GroupTimer.EXPIRE: self._expire,
         }
 
     def handle(self, event: Event) -> None:

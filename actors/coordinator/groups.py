@@ -7,9 +7,9 @@ Source: Kafka's CoordinatorRuntime (load and unload), GroupCoordinator.scala (th
 
 from kemu.actors.coordinator.books import GroupMachine
 from kemu.actors.coordinator.group import Group
-from kemu.actors.coordinator.log import OffsetsPartition, PartitionState
+from kemu.actors.coordinator.log import OffsetsPartition, OffsetsPartitionState
 from kemu.actors.coordinator.replay import replay
-from kemu.actors.coordinator.timers import Timer
+from kemu.actors.coordinator.timers import GroupTimer
 from kemu.actors.machine import TimerKey
 from kemu.protocol.commands import LeadOffsets
 from kemu.protocol.errors import ErrorCode
@@ -43,15 +43,15 @@ class Groups:
         if not self.started:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         partition = self.partitions.get(self._number_of(group))
-        if partition is None or partition.state in (PartitionState.RESIGNED, PartitionState.FAILED):
+        if partition is None or partition.state in (OffsetsPartitionState.RESIGNED, OffsetsPartitionState.FAILED):
             return ErrorCode.NOT_COORDINATOR
-        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if partition.state is PartitionState.LOADING else _NONE
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if partition.state is OffsetsPartitionState.LOADING else _NONE
 
     def why_no_list(self) -> ErrorCode:
         """NONE when what is known here are all groups of the partitions led here."""
         if not self.started:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        loading = any(partition.state is PartitionState.LOADING for partition in self.partitions.values())
+        loading = any(partition.state is OffsetsPartitionState.LOADING for partition in self.partitions.values())
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else _NONE
 
     def _number_of(self, group: GroupId) -> int:
@@ -98,12 +98,12 @@ class Groups:
         if command.leader_epoch <= partition.epoch:
             return  # old news
         partition.epoch = command.leader_epoch
-        if partition.state is PartitionState.ACTIVE:
+        if partition.state is OffsetsPartitionState.ACTIVE:
             return  # we lead on, and know all of it
         partition.records = command.records
-        if partition.state is PartitionState.LOADING:
+        if partition.state is OffsetsPartitionState.LOADING:
             return
-        partition.state = PartitionState.LOADING
+        partition.state = OffsetsPartitionState.LOADING
         if command.load_us > 0:
             self._machine.start_timer(_load_key(partition), command.load_us)
         else:
@@ -112,15 +112,15 @@ class Groups:
     def load(self, number: int) -> None:
         """The log has been read."""
         partition = self.partitions[number]
-        assert partition.state is PartitionState.LOADING
+        assert partition.state is OffsetsPartitionState.LOADING
         records, partition.records = partition.records, ()
         try:
             found = replay(records)
         except CodecError as error:
-            partition.state = PartitionState.FAILED
+            partition.state = OffsetsPartitionState.FAILED
             self._machine.note(OffsetsLoadFailed(partition=number, why=str(error)))
             return
-        partition.state = PartitionState.ACTIVE
+        partition.state = OffsetsPartitionState.ACTIVE
         for name in found.groups():
             group = self._keep(Group(self._machine, partition, name))
             group.take(found.metadata.get(name), found.offsets_of(name))
@@ -151,9 +151,9 @@ class Groups:
         return self.partitions.setdefault(number, OffsetsPartition(number))
 
     def _unload(self, partition: OffsetsPartition) -> None:
-        if partition.state is PartitionState.LOADING:
+        if partition.state is OffsetsPartitionState.LOADING:
             self._machine.stop_timer(_load_key(partition))
-        partition.state = PartitionState.RESIGNED
+        partition.state = OffsetsPartitionState.RESIGNED
         partition.records = ()
         self._machine.writes.abandon(partition)
         for group in self._by_partition.pop(partition.number, {}).values():
@@ -162,4 +162,4 @@ class Groups:
 
 
 def _load_key(partition: OffsetsPartition) -> TimerKey:
-    return (Timer.LOAD, str(partition.number))
+    return (GroupTimer.LOAD, str(partition.number))

@@ -13,7 +13,7 @@ from kemu.actors.coordinator.log import Write
 from kemu.actors.coordinator.members import Member
 from kemu.actors.coordinator.state import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, GroupChange
 from kemu.actors.coordinator.syncing import Syncing
-from kemu.actors.coordinator.timers import Timer
+from kemu.actors.coordinator.timers import GroupTimer
 from kemu.actors.machine import US_PER_MS, Caller, TimerKey
 from kemu.actors.parking import Parking
 from kemu.protocol.errors import ErrorCode
@@ -45,7 +45,7 @@ class JoinPhase:
         self._delay_ms = 0
         self._delay_left_ms: int | None = None
         """During the initial delay: by how much it may still grow."""
-        self._timer: TimerKey = (Timer.JOIN, books.name)
+        self._timer: TimerKey = (GroupTimer.JOIN, books.name)
 
     @property
     def all_joined(self) -> bool:

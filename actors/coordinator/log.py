@@ -14,7 +14,7 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import OFFSETS_TOPIC, ActorName
 
 
-class PartitionState(Enum):
+class OffsetsPartitionState(Enum):
     """What a coordinator can say of a partition of the offsets topic."""
 
     LOADING = "loading"
@@ -34,7 +34,7 @@ class OffsetsPartition:
         self.number = number
         self.log = f"{OFFSETS_TOPIC}-{number}"
         self.epoch = -1
-        self.state = PartitionState.RESIGNED
+        self.state = OffsetsPartitionState.RESIGNED
         self.records: tuple[Record, ...] = ()
         """Only while loading."""
 

@@ -12,7 +12,7 @@ from attrs import define, frozen
 from kemu.actors.coordinator.books import GroupMachine
 from kemu.actors.coordinator.group import Group
 from kemu.actors.coordinator.groups import Groups
-from kemu.actors.coordinator.log import OffsetsPartition, PartitionState, Write
+from kemu.actors.coordinator.log import OffsetsPartition, OffsetsPartitionState, Write
 from kemu.actors.coordinator.offsets import Kept
 from kemu.actors.coordinator.state import EMPTY
 from kemu.actors.machine import Caller, Received, Record, caller_of
@@ -28,7 +28,7 @@ from kemu.protocol.messages.group import (
     OffsetDeleteReply,
     OffsetFetch,
     OffsetFetchReply,
-    PartitionOutcome,
+    OffsetOutcome,
 )
 from kemu.protocol.messages.records import StoredOffset, group_tombstone, offset_record, offset_tombstone
 from kemu.protocol.messages.refusals import no_offset, refusal
@@ -138,7 +138,7 @@ class OffsetRequests:
     def _answer_commit(self, commit: _Commit, error: ErrorCode) -> None:
         request = commit.request
         rows = [
-            PartitionOutcome(topic=row.topic, partition=row.partition, error=commit.refused.get(place, error))
+            OffsetOutcome(topic=row.topic, partition=row.partition, error=commit.refused.get(place, error))
             for place, row in enumerate(request.offsets)
         ]
         for found in dict.fromkeys([row.error for row in rows if row.error is not _NONE]):
@@ -196,7 +196,7 @@ class OffsetRequests:
             consumed = group.consumes(row.topic)
             for partition in row.partitions:
                 error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if consumed else _NONE
-                outcomes.append(PartitionOutcome(topic=row.topic, partition=partition, error=error))
+                outcomes.append(OffsetOutcome(topic=row.topic, partition=partition, error=error))
                 if not consumed and (row.topic, partition) in group.offsets.committed:
                     gone.append((row.topic, partition))
         if any(outcome.error is not _NONE for outcome in outcomes):
@@ -214,7 +214,7 @@ class OffsetRequests:
     def expire(self) -> None:
         """Drop what nobody has needed for the retention time, and groups that are empty and have nothing left."""
         for partition in self._groups.partitions.values():
-            if partition.state is not PartitionState.ACTIVE:
+            if partition.state is not OffsetsPartitionState.ACTIVE:
                 continue
             removed: list[tuple[Group, TopicPartition]] = []
             gone: list[Group] = []

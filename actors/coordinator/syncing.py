@@ -7,7 +7,7 @@ SyncGroup), KAFKA-12890 (sync timer).
 from kemu.actors.coordinator.books import GroupBooks, GroupMachine
 from kemu.actors.coordinator.members import Member
 from kemu.actors.coordinator.state import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, GroupChange
-from kemu.actors.coordinator.timers import Timer
+from kemu.actors.coordinator.timers import GroupTimer
 from kemu.actors.machine import US_PER_MS, Caller, Received, TimerKey, caller_of
 from kemu.actors.parking import Parking
 from kemu.protocol.errors import ErrorCode
@@ -26,7 +26,7 @@ class Syncing:
         self.parked: Parking[MemberId, Caller] = Parking()
         self._missing: dict[MemberId, None] = {}
         """Members of this generation that have not sent SyncGroup."""
-        self._timer: TimerKey = (Timer.SYNC, books.name)
+        self._timer: TimerKey = (GroupTimer.SYNC, books.name)
 
     def expect(self) -> None:
         """A generation begins: all its members are to sync within the group's rebalance timeout."""

@@ -6,7 +6,7 @@ from kemu.actors.machine import TimerKey
 from kemu.protocol.names import GroupId, MemberId
 
 
-class Timer(StrEnum):
+class GroupTimer(StrEnum):
     """The first element of a timer's key, and what follows it."""
 
     SESSION = "session"
@@ -23,4 +23,4 @@ class Timer(StrEnum):
 
 def session_key(group: GroupId, member_id: MemberId) -> TimerKey:
     """The timer of an id."""
-    return (Timer.SESSION, group, member_id)
+    return (GroupTimer.SESSION, group, member_id)

@@ -173,7 +173,7 @@ class OffsetToCommit:
 
 
 @struct
-class PartitionOutcome:
+class OffsetOutcome:
     """An error (or none) for one partition."""
 
     topic: str
@@ -197,7 +197,7 @@ class OffsetCommit:
 class OffsetCommitReply:
     """One outcome per partition, in the order of the request."""
 
-    outcomes: tuple[PartitionOutcome, ...]
+    outcomes: tuple[OffsetOutcome, ...]
 
 
 @struct
@@ -250,7 +250,7 @@ class OffsetDeleteReply:
     """A top-level error, or one outcome per partition."""
 
     error: ErrorCode
-    outcomes: tuple[PartitionOutcome, ...] = ()
+    outcomes: tuple[OffsetOutcome, ...] = ()
 
 
 @message(api_key=15, kind=REQUEST, versions=range(0, 6))

@@ -45,7 +45,7 @@ def described_error(name: str, error: ErrorCode, state: str = "") -> group.Descr
 
 
 def _commit(request: group.OffsetCommit, error: ErrorCode, _version: int) -> group.OffsetCommitReply:
-    rows = [group.PartitionOutcome(topic=row.topic, partition=row.partition, error=error) for row in request.offsets]
+    rows = [group.OffsetOutcome(topic=row.topic, partition=row.partition, error=error) for row in request.offsets]
     return group.OffsetCommitReply(outcomes=tuple(rows))
 
 

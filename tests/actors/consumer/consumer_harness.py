@@ -51,7 +51,7 @@ from kemu.protocol.messages.group import (
     OffsetCommitReply,
     OffsetFetch,
     OffsetFetchReply,
-    PartitionOutcome,
+    OffsetOutcome,
     SyncGroup,
     SyncGroupReply,
 )
@@ -500,9 +500,7 @@ class Harness:
 def commit_reply(request: OffsetCommit, error: ErrorCode) -> OffsetCommitReply:
     """The same outcome for every partition."""
     return OffsetCommitReply(
-        outcomes=tuple(
-            PartitionOutcome(topic=row.topic, partition=row.partition, error=error) for row in request.offsets
-        )
+        outcomes=tuple(OffsetOutcome(topic=row.topic, partition=row.partition, error=error) for row in request.offsets)
     )
 
 
