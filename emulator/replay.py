@@ -130,9 +130,9 @@ class _Player:
         if profile not in PROFILES:
             raise TraceError(f"unknown profile {profile!r} (there are {', '.join(PROFILES)})")
         scenario = scenario_of(header)
-        self._cluster = cluster_class(scenario)(
-            World(Seeded(header.seed), TraceWriter(None, header)), scenario, PROFILES[profile]
-        )
+        latency_us = scenario.network.latency_us
+        world = World(Seeded(header.seed), TraceWriter(None, header), latency_us=latency_us)
+        self._cluster = cluster_class(scenario)(world, scenario, PROFILES[profile])
         self._cluster.build()
         self._only = only
         self._packets = Packets()

@@ -17,7 +17,7 @@ from attrs import frozen
 from kemu.actors.consumer.listener import Listener
 from kemu.emulator import facts
 from kemu.emulator.chance import Choices, Seeded
-from kemu.emulator.checkers import checkers_for
+from kemu.emulator.checkers import CHECKERS, checkers_for
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.cluster.clusters import cluster_class
 from kemu.emulator.engine.drive import drive_bare, drive_trio
@@ -30,6 +30,7 @@ from kemu.emulator.plan.action import kind_of
 from kemu.emulator.plan.entries import plan_to_dicts
 from kemu.emulator.plan.words import describe_entry
 from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.emulator.trace.files import written_beside
 from kemu.emulator.trace.recorder import Recorder, RecorderOfAll
 from kemu.emulator.trace.traces import Header, TraceWriter
@@ -128,8 +129,8 @@ class Run:
         self.world = World(
             Seeded(seed) if choices is None else choices,
             self.writer if recorder is None else RecorderOfAll(self.writer, recorder),
-            latency_us=(network.latency_min_us, network.latency_max_us),
-            links_us={(link.a, link.b): (link.latency_min_us, link.latency_max_us) for link in network.links},
+            latency_us=network.latency_us,
+            links_us={(link.a, link.b): link.latency_us for link in network.links},
         )
         self.cluster = cluster_class(scenario)(
             self.world, scenario, PROFILES[profile], listeners=listeners, assignors=assignors
@@ -209,9 +210,17 @@ def run(
 
     Raises:
         OSError: the trace cannot be written; it names the file.
+        ScenarioError: an unknown profile or checker, or a configuration that a machine refuses.
     """
     assert drive in DRIVES, drive
     profile = profile or scenario.profile or DEFAULT_PROFILE
+    if profile not in PROFILES:
+        raise ScenarioError([Problem(("profile",), f'"{profile}" is no profile{nearest(profile, PROFILES)}')])
+    unknown = [name for name in scenario.expect if name not in CHECKERS]
+    if unknown:
+        raise ScenarioError(
+            [Problem(("expect",), f'"{name}" is no checker{nearest(name, CHECKERS)}') for name in unknown]
+        )
     began_s = time.perf_counter()
     with nullcontext() if trace is None else written_beside(trace) as sink:
         one = Run(

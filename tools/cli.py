@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, Row] = {
     "describe": Row(
         "kemu.tools.commands.describe:describe", "Explain config keys, faults, actions, checkers and exit codes."
     ),
+    "schema": Row("kemu.tools.commands.schema:schema", "Print a JSON Schema of scenario files, for editors."),
     "import": Row("kemu.tools.commands.import_:import_", "Turn the output of Kafka's own tools into a scenario."),
     "replay": Row(
         "kemu.tools.commands.replay:replay", "Feed a trace to today's machines and stop at the first difference."

@@ -62,7 +62,7 @@ class World:
         choices: Choices,
         recorder: Recorder,
         *,
-        latency_us: tuple[int, int] = (200, 2_000),
+        latency_us: tuple[int, int],
         links_us: Mapping[tuple[str, str], tuple[int, int]] | None = None,
         append_us: int = 500,
         observers: Sequence[Observer] = (),

@@ -16,7 +16,7 @@ import attrs
 from attrs import frozen
 
 from kemu.emulator.plan.action import Action, Key, keys_of, kind_of
-from kemu.emulator.text.units import duration_text
+from kemu.emulator.text.units import duration_text, microseconds
 from kemu.protocol.errors import ErrorCode
 
 FieldValue: TypeAlias = tuple[str, str | int | bool | None]
@@ -70,7 +70,7 @@ Trigger: TypeAlias = Sends | Receives | Noted
 class At:
     """Do it at this time of the world."""
 
-    at_us: int
+    at_us: int = attrs.field(converter=microseconds)
     action: Action
 
 
@@ -80,7 +80,7 @@ class When:
 
     trigger: Trigger
     action: Action
-    after_us: int = attrs.field(default=0, kw_only=True)
+    after_us: int = attrs.field(default=0, converter=microseconds, kw_only=True)
 
 
 Entry: TypeAlias = At | When
@@ -99,11 +99,11 @@ def entry_to_dict(entry: Entry) -> dict[str, Any]:
     """One entry as a plain dict."""
     given: dict[str, Any] = {}
     if isinstance(entry, At):
-        given["at"] = duration_text(entry.at_us)
+        given["at"] = _plain_time(entry.at_us)
     else:
         given["when"] = _trigger_dict(entry.trigger)
         if entry.after_us:
-            given["after"] = duration_text(entry.after_us)
+            given["after"] = _plain_time(entry.after_us)
     given["do"] = kind_of(entry.action)
     for key in keys_of(type(entry.action)):
         item = getattr(entry.action, key.name)
@@ -126,8 +126,13 @@ def _trigger_dict(trigger: Trigger) -> dict[str, Any]:
 
 def _plain_field(key: Key, item: Any) -> Any:
     if key.duration:
-        return duration_text(item)
-    return f"{item}/s" if key.rate else _plain(item)
+        return _plain_time(item)
+    return f"{item}/s" if key.rate and isinstance(item, int) else _plain(item)
+
+
+def _plain_time(item: Any) -> Any:
+    """A text such as "20s" stays as it is; so does what is no time, for the reader to refuse."""
+    return duration_text(item) if isinstance(item, int) and item >= 0 else item
 
 
 def _plain(item: Any) -> Any:

@@ -10,8 +10,10 @@ from typing import Any
 from attrs import frozen
 
 from kemu.emulator.plan.actions import ACTIONS, Heal
-from kemu.emulator.scenario.reading import read_scenario, scenario_from_dict
-from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.keys import declared
+from kemu.emulator.scenario.reading import scenario_from_dict
+from kemu.emulator.scenario.replication import ReplicationSpec
+from kemu.emulator.scenario.scenario import GroupSpec, Scenario, TopicSpec
 from kemu.emulator.text.kafka_keys import fields_of
 from kemu.emulator.text.tables import Path as KeyPath
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
@@ -72,29 +74,31 @@ def scenario_from_toml(text: str, *, source: str = "", name: str = "") -> Scenar
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError([Problem((), f"is not TOML: {error}")], source) from None
-    problems: list[Problem] = []
-    scenario = read_scenario(data, problems, name)
-    if problems:
+    try:
+        return scenario_from_dict(data, name=name)
+    except ScenarioError as error:
         lines = key_lines(text)
-        raise ScenarioError(problems, source, lambda path: line_of(lines, path))
-    return scenario
+        raise ScenarioError(error.problems, source, lambda path: line_of(lines, path)) from None
 
 
 # --- KEY=VALUE -----------------------------------------------------------------------------------------------------
 
-_GROUP_KEYS = ("members", "assignors", "static", "start", "start_spread")
-_TOPIC_KEYS = ("partitions", "rate", "record_bytes")
-_TOP_KEYS = ("profile", "duration", "seed", "expect", "summary", "name")
-_REPLICATION_KEYS = ("factor", "min_isr", "unclean", "session", "lag", "bugs")
+
+def _short(cls: type) -> tuple[str, ...]:
+    """Keys that may be set without the table they stand in."""
+    return tuple(each.name for each in declared(cls) if each.key.short)
+
+
+_GROUP_KEYS = _short(GroupSpec)
+_TOPIC_KEYS = _short(TopicSpec)
+_TOP_KEYS = (*_short(Scenario), "summary", "name")
+_REPLICATION_KEYS = _short(ReplicationSpec)
 _REPLICATION_TABLES: Mapping[str, type] = {"config": ReplicaConfig, "controller": ControllerConfig}
 _KAFKAS_NAME: Mapping[str, tuple[str, str]] = {
-    "zookeeper.session.timeout.ms": ("session", "ms"),
-    "replica.lag.time.max.ms": ("lag", "ms"),
-    "min.insync.replicas": ("min_isr", ""),
-    "unclean.leader.election.enable": ("unclean", ""),
+    each.key.kafkas[0]: (each.name, each.key.kafkas[1]) for each in declared(ReplicationSpec) if each.key.kafkas[0]
 }
 """Kafka's key -> the scenario's, and the unit its values have in Kafka."""
-_SECTIONS = ("brokers", "topics", "groups", "producers", "network", "checks", "plan")
+_SECTIONS = tuple(each.name for each in declared(Scenario) if each.name not in _TOP_KEYS)
 
 
 def with_values(scenario: Scenario, given: Iterable[str]) -> Scenario:

@@ -4,26 +4,38 @@ The state of a group in the midst of an upgrade is such a difference per member:
 start (``[groups.g.overrides.c2]``), or brought about by ``rolling-upgrade``.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from attrs import field, frozen
 
-from kemu.emulator.text.kafka_keys import (
-    Settings,
-    as_settings,
-    assignor_names,
-    check_assignors,
-    read_settings,
-    settings_dict,
-    settings_of,
-)
-from kemu.emulator.text.tables import Table
+from kemu.emulator.scenario.keys import key, problems_of, refuse
+from kemu.emulator.text.kafka_keys import Settings, assignor_names, lenient_settings, settings_of
+from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.profiles import PROFILES
 
 
-def _consumer_settings(given: Any) -> Settings:
-    return as_settings(ConsumerConfig, given)
+def consumer_settings(given: Mapping[str, Any] | Settings) -> Settings:
+    """Kafka's keys of a consumer as a field takes them."""
+    return lenient_settings(ConsumerConfig, given)
+
+
+def name_assignors_once(spec: Any, default: tuple[str, ...]) -> None:
+    """``partition.assignment.strategy`` among a group's or member's settings is its list of assignors.
+
+    Raises:
+        ScenarioError: it contradicts ``assignors``.
+    """
+    settings = dict(spec.config) if isinstance(spec.config, tuple) else {}
+    strategy = settings.pop("partition_assignment_strategy", None)
+    if strategy is None:
+        return
+    if spec.assignors not in (default, strategy):
+        text = "and partition.assignment.strategy are the same thing: give one of them"
+        raise ScenarioError([Problem(("assignors",), text)])
+    object.__setattr__(spec, "assignors", strategy)
+    object.__setattr__(spec, "config", tuple(sorted(settings.items())))
 
 
 @frozen(kw_only=True)
@@ -31,11 +43,25 @@ class MemberSpec:
     """Differences of one member to its group; what is empty is as the group has it.
 
     ``profile``: a name of ``PROFILES``. ``config`` is written with Kafka's keys.
+
+    Raises:
+        ScenarioError: everything that is wrong with it.
     """
 
-    profile: str = ""
-    assignors: tuple[str, ...] = field(default=(), converter=assignor_names)
-    config: Settings = field(default=(), converter=_consumer_settings)
+    profile: str = field(
+        default="",
+        metadata=key("another release", choices=lambda: ("", *PROFILES), what="profile", shown="its group's"),
+    )
+    assignors: tuple[str, ...] = field(
+        default=(), converter=assignor_names, metadata=key("its own, best first", shown="its group's", what="assignor")
+    )
+    config: Settings = field(
+        default=(), converter=consumer_settings, metadata=key("Kafka's keys of a consumer", config=ConsumerConfig)
+    )
+
+    def __attrs_post_init__(self) -> None:
+        name_assignors_once(self, ())
+        refuse(problems_of(self))
 
     def then(self, later: "MemberSpec") -> "MemberSpec":
         """This and, on top of it, what comes later."""
@@ -47,30 +73,6 @@ class MemberSpec:
 
 
 AS_ITS_GROUP = MemberSpec()
-
-
-def read_member(table: Table) -> MemberSpec:
-    """The differences one table describes."""
-    profile = table.one_of("profile", PROFILES, "profile", "")
-    settings = dict(read_settings(table.table("config"), ConsumerConfig))
-    settings.pop("partition_assignment_strategy", None)
-    assignors = table.words("assignors")
-    if table.has("assignors"):
-        assignors = check_assignors(table, "assignors", assignors)
-    table.finish()
-    return MemberSpec(profile=profile, assignors=assignors, config=tuple(sorted(settings.items())))
-
-
-def member_dict(member: MemberSpec) -> dict[str, Any]:
-    """The plain form, what is empty left out."""
-    given: dict[str, Any] = {}
-    if member.profile:
-        given["profile"] = member.profile
-    if member.assignors:
-        given["assignors"] = list(member.assignors)
-    if member.config:
-        given["config"] = settings_dict(ConsumerConfig, member.config)
-    return given
 
 
 def upgraded_to(profile: str, assignors: tuple[str, ...], settings: tuple[str, ...]) -> MemberSpec:

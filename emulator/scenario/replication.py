@@ -8,9 +8,10 @@ from attrs import evolve, field, frozen
 from kemu.actors.broker.bugs import REPLICA_BUGS
 from kemu.actors.broker.rules import TODAY, ReplicaRules
 from kemu.actors.controller.rules import CONTROLLER_BUGS, RULES, ControllerBug, ControllerRules
-from kemu.emulator.text.kafka_keys import Settings, as_settings, configured, read_settings, settings_dict
-from kemu.emulator.text.tables import Table
-from kemu.emulator.text.units import duration_text
+from kemu.emulator.scenario.keys import key, problems_of, refuse
+from kemu.emulator.text.kafka_keys import Settings, configured, lenient_settings
+from kemu.emulator.text.tables import Problem, ScenarioError
+from kemu.emulator.text.units import microseconds, words
 from kemu.protocol.config import ControllerConfig, ReplicaConfig
 
 DEFAULTS = ReplicaConfig()
@@ -18,12 +19,12 @@ CONTROL = ControllerConfig()
 _OF_CONTROLLERS: Mapping[str, ControllerBug] = {bug.issue: bug for bug in CONTROLLER_BUGS.values()}
 
 
-def _replica_settings(given: Any) -> Settings:
-    return as_settings(ReplicaConfig, given)
+def _replica_settings(given: Mapping[str, Any] | Settings) -> Settings:
+    return lenient_settings(ReplicaConfig, given)
 
 
-def _controller_settings(given: Any) -> Settings:
-    return as_settings(ControllerConfig, given)
+def _controller_settings(given: Mapping[str, Any] | Settings) -> Settings:
+    return lenient_settings(ControllerConfig, given)
 
 
 @frozen(kw_only=True)
@@ -33,16 +34,72 @@ class ReplicationSpec:
     ``min_isr``, ``unclean``: of every topic that does not say otherwise. ``session_us``: after how much silence the
     store takes a broker for dead. ``lag_us``: after how much of it a leader takes a follower out of the ISR. ``bugs``:
     past bugs (issues) that these brokers and controllers have.
+
+    Raises:
+        ScenarioError: everything that is wrong with it.
     """
 
-    factor: int = 3
-    min_isr: int = 1
-    unclean: bool = False
-    session_us: int = CONTROL.zookeeper_session_timeout_ms * 1_000
-    lag_us: int = DEFAULTS.replica_lag_time_max_ms * 1_000
-    bugs: tuple[str, ...] = ()
-    config: Settings = field(default=(), converter=_replica_settings)
-    controller: Settings = field(default=(), converter=_controller_settings)
+    factor: int = field(
+        default=3,
+        metadata=key(
+            "replicas of each partition",
+            at_least=1,
+            at_most=1_000,
+            shown="3, or as many as there are brokers",
+            always=True,
+            short=True,
+        ),
+    )
+    min_isr: int = field(
+        default=1,
+        metadata=key(
+            "min.insync.replicas of every topic",
+            at_least=1,
+            at_most=1_000,
+            short=True,
+            kafkas=("min.insync.replicas", ""),
+        ),
+    )
+    unclean: bool = field(
+        default=False,
+        metadata=key(
+            "unclean.leader.election.enable of every topic", short=True, kafkas=("unclean.leader.election.enable", "")
+        ),
+    )
+    session_us: int = field(
+        default=CONTROL.zookeeper_session_timeout_ms * 1_000,
+        converter=microseconds,
+        metadata=key(
+            "zookeeper.session.timeout.ms", at_least=1, short=True, kafkas=("zookeeper.session.timeout.ms", "ms")
+        ),
+    )
+    lag_us: int = field(
+        default=DEFAULTS.replica_lag_time_max_ms * 1_000,
+        converter=microseconds,
+        metadata=key("replica.lag.time.max.ms", at_least=1, short=True, kafkas=("replica.lag.time.max.ms", "ms")),
+    )
+    bugs: tuple[str, ...] = field(
+        default=(),
+        converter=words,
+        metadata=key(
+            'past bugs these brokers have ("kemu describe bugs")',
+            choices=lambda: PAST_BUGS,
+            what="past bug",
+            short=True,
+        ),
+    )
+    config: Settings = field(
+        default=(), converter=_replica_settings, metadata=key("Kafka's keys of replicas", config=ReplicaConfig)
+    )
+    controller: Settings = field(
+        default=(), converter=_controller_settings, metadata=key("Kafka's keys of controllers", config=ControllerConfig)
+    )
+
+    def __attrs_post_init__(self) -> None:
+        refuse(problems_of(self))
+        if self.min_isr > self.factor:
+            text = f"must not be more than the replication factor ({self.factor})"
+            raise ScenarioError([Problem(("min_isr",), text)])
 
     def replica_config(self) -> ReplicaConfig:
         """What each broker is given."""
@@ -78,52 +135,11 @@ class ReplicationSpec:
                 rules = _with(rules, _OF_CONTROLLERS[bug].rules, RULES)
         return rules
 
-    def to_dict(self) -> dict[str, Any]:
-        """The plain form, defaults left out."""
-        given: dict[str, Any] = {"factor": self.factor}
-        if self.min_isr != 1:
-            given["min_isr"] = self.min_isr
-        if self.unclean:
-            given["unclean"] = True
-        if self.session_us != ReplicationSpec().session_us:
-            given["session"] = duration_text(self.session_us)
-        if self.lag_us != ReplicationSpec().lag_us:
-            given["lag"] = duration_text(self.lag_us)
-        if self.bugs:
-            given["bugs"] = list(self.bugs)
-        if self.config:
-            given["config"] = settings_dict(ReplicaConfig, self.config)
-        if self.controller:
-            given["controller"] = settings_dict(ControllerConfig, self.controller)
-        return given
-
 
 def _with(rules: Any, past: Any, today: Any) -> Any:
     """``rules`` with what ``past`` decides otherwise than today."""
     names = [name for name in today.__slots__ if not name.startswith("_")]
     return evolve(rules, **{name: getattr(past, name) for name in names if getattr(past, name) != getattr(today, name)})
-
-
-def read_replication(table: Table, brokers: int) -> ReplicationSpec:
-    """The table ``[brokers.replication]``."""
-    spec = ReplicationSpec(
-        factor=table.count("factor", min(3, brokers), least=1),
-        min_isr=table.count("min_isr", 1, least=1),
-        unclean=table.flag("unclean", False),
-        session_us=table.duration("session", ReplicationSpec().session_us, least_us=1),
-        lag_us=table.duration("lag", ReplicationSpec().lag_us, least_us=1),
-        bugs=table.words("bugs"),
-        config=read_settings(table.table("config"), ReplicaConfig),
-        controller=read_settings(table.table("controller"), ControllerConfig),
-    )
-    if spec.factor > brokers:
-        table.problem("factor", f"must not be more than there are brokers ({brokers})")
-    if spec.min_isr > spec.factor:
-        table.problem("min_isr", f"must not be more than the replication factor ({spec.factor})")
-    for bug in spec.bugs:
-        table.known("bugs", bug, PAST_BUGS, "past bug")
-    table.finish()
-    return spec
 
 
 PAST_BUGS: Mapping[str, str] = {

@@ -1,27 +1,42 @@
 """A scenario: what the cluster is, what disturbs it, and what must hold. The same in Python and in a TOML file.
 
 A ``Scenario`` is a frozen value; ``to_dict`` gives the plain form that files are written in and traces record, and
-``emulator.scenario.reading`` reads it back to an equal value.
+``emulator.scenario.reading`` reads it back to an equal value. Each key is declared once, with its field
+(``emulator.scenario.keys``); whatever is built, from a file or in Python, is checked when it is made.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
 
 from attrs import field, frozen
+from attrs.converters import optional
 
 from kemu.emulator.plan.actions import CreateTopic
-from kemu.emulator.plan.entries import Plan, plan_to_dicts
-from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, member_dict
+from kemu.emulator.plan.entries import At, Entry, Plan, When, entry_to_dict
+from kemu.emulator.plan.known import Known
+from kemu.emulator.scenario.forms import fill_in, plain_form
+from kemu.emulator.scenario.keys import key, problems_of, refuse
+from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, consumer_settings, name_assignors_once
+from kemu.emulator.scenario.plan_reading import plan_from_tables
 from kemu.emulator.scenario.replication import ReplicationSpec
-from kemu.emulator.text.kafka_keys import Settings, as_settings, assignor_names, configured, settings_dict
-from kemu.emulator.text.units import duration_text
+from kemu.emulator.text.kafka_keys import Settings, assignor_names, configured, lenient_settings
+from kemu.emulator.text.tables import Problem, ScenarioError, Table, nearest, said_of
+from kemu.emulator.text.units import microseconds, rate_per_s, words
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
 from kemu.protocol.names import broker_host, consumer_host, producer_host
+from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
 EARLIEST = ConsumerConfig(auto_offset_reset="earliest")
 """The defaults of members. Only ``auto.offset.reset`` differs from Kafka's ("latest"): under "latest" a member that
 starts after the producers passes over what they appended before its first commit, and no checker could tell these
 records from lost ones. A scenario about that very trap sets ``auto.offset.reset = "latest"``."""
+
+MOST_BROKERS = 1_000
+MOST_MEMBERS = 10_000
+MOST_PARTITIONS = 100_000
+"""More would not end in any reasonable time; a slip of the keyboard is told, not run."""
+LONGEST_US = 7 * 24 * 3_600_000_000
+LARGEST_SEED = 2**63 - 1
 
 
 @frozen(kw_only=True)
@@ -29,26 +44,52 @@ class TopicSpec:
     """A topic, and the load its producer puts on it (over all partitions; 0 = no producer).
 
     ``replication_factor``, ``min_isr``, ``unclean``: where brokers replicate; None = as they do (``ReplicationSpec``).
+
+    Raises:
+        ScenarioError: everything that is wrong with it.
     """
 
-    partitions: int
-    records_per_s: int = 10
-    record_bytes: int = 1_000
-    replication_factor: int | None = None
-    min_isr: int | None = None
-    unclean: bool | None = None
+    partitions: int = field(metadata=key("how many", at_least=1, at_most=MOST_PARTITIONS, always=True, short=True))
+    records_per_s: int = field(
+        default=10,
+        converter=rate_per_s,
+        metadata=key("records per second over all partitions", at_least=0, at_most=10_000_000, always=True, short=True),
+    )
+    record_bytes: int = field(
+        default=1_000, metadata=key("size of a record", at_least=1, at_most=1_000_000_000, short=True)
+    )
+    replication_factor: int | None = field(
+        default=None,
+        metadata=key("its replicas, where brokers replicate", at_least=1, at_most=MOST_BROKERS, shown="theirs"),
+    )
+    min_isr: int | None = field(
+        default=None,
+        metadata=key(
+            "its own min.insync.replicas, where brokers replicate", at_least=1, at_most=MOST_BROKERS, shown="theirs"
+        ),
+    )
+    unclean: bool | None = field(
+        default=None,
+        metadata=key("its own unclean.leader.election.enable, where brokers replicate", shown="theirs"),
+    )
+
+    def __attrs_post_init__(self) -> None:
+        refuse(problems_of(self))
 
 
-def _consumer_settings(given: Any) -> Settings:
-    return as_settings(ConsumerConfig, given)
+def _broker_settings(given: Mapping[str, Any] | Settings) -> Settings:
+    return lenient_settings(BrokerConfig, given)
 
 
-def _broker_settings(given: Any) -> Settings:
-    return as_settings(BrokerConfig, given)
+def _producer_settings(given: Mapping[str, Any] | Settings) -> Settings:
+    return lenient_settings(ProducerConfig, given)
 
 
-def _producer_settings(given: Any) -> Settings:
-    return as_settings(ProducerConfig, given)
+def _latency(given: int | str | Iterable[int | str]) -> tuple[int, int]:
+    """A latency as a field takes it: one duration, or the least and the most."""
+    bounds = [given] if isinstance(given, int | str) else list(given)
+    found = tuple(microseconds(bound) for bound in bounds)
+    return (found[0], found[0]) if len(found) == 1 else cast(tuple[int, int], found)
 
 
 @frozen(kw_only=True)
@@ -58,17 +99,46 @@ class GroupSpec:
     ``static``: members have ``group.instance.id`` = their host's name. ``racks``: members take turns. The first member
     starts at ``start_us``, the last one ``start_spread_us`` later, the others evenly between. ``config`` is written
     with Kafka's keys. ``overrides``: host -> what that member has otherwise.
+
+    Raises:
+        ScenarioError: everything that is wrong with it.
     """
 
-    topics: tuple[str, ...]
-    members: int = 3
-    assignors: tuple[str, ...] = field(default=("range",), converter=assignor_names)
-    static: bool = False
-    racks: tuple[str, ...] = ()
-    start_us: int = 0
-    start_spread_us: int = 0
-    config: Settings = field(default=(), converter=_consumer_settings)
-    overrides: Mapping[str, MemberSpec] = field(factory=dict)
+    topics: tuple[str, ...] = field(
+        converter=words, metadata=key("what its members subscribe to", at_least=1, what="topic", always=True)
+    )
+    members: int = field(
+        default=3,
+        metadata=key("c1, c2, ... over all groups in order", at_least=0, at_most=MOST_MEMBERS, always=True, short=True),
+    )
+    assignors: tuple[str, ...] = field(
+        default=("range",),
+        converter=assignor_names,
+        metadata=key("best first", at_least=1, what="assignor", always=True, short=True),
+    )
+    static: bool = field(default=False, metadata=key("whether members have a group.instance.id", short=True))
+    racks: tuple[str, ...] = field(default=(), converter=words, metadata=key("members take turns"))
+    start_us: int = field(
+        default=0,
+        converter=microseconds,
+        metadata=key("when the first member starts", at_least=0, at_most=LONGEST_US, short=True),
+    )
+    start_spread_us: int = field(
+        default=0,
+        converter=microseconds,
+        metadata=key("how much later the last one starts", at_least=0, at_most=LONGEST_US, short=True),
+    )
+    config: Settings = field(
+        default=(), converter=consumer_settings, metadata=key("Kafka's keys of a consumer", config=ConsumerConfig)
+    )
+    overrides: Mapping[str, MemberSpec] = field(
+        factory=dict,
+        metadata=key("tables by member (overrides.c2): its own profile, assignors, config", shown="none"),
+    )
+
+    def __attrs_post_init__(self) -> None:
+        name_assignors_once(self, ("range",))
+        refuse(problems_of(self))
 
     def start_of(self, number: int) -> int:
         """When the member with this number (0 = first) starts, in microseconds of the world."""
@@ -94,35 +164,78 @@ class GroupSpec:
 
 @frozen(kw_only=True)
 class BrokersSpec:
-    """The brokers b0, b1, ...; ``racks``: they take turns. ``replication``: None = a partition lives on one broker."""
+    """The brokers b0, b1, ...; ``racks``: they take turns. ``replication``: None = a partition lives on one broker.
 
-    count: int = 3
-    racks: tuple[str, ...] = ()
-    replication: ReplicationSpec | None = None
-    config: Settings = field(default=(), converter=_broker_settings)
+    Raises:
+        ScenarioError: everything that is wrong with it.
+    """
+
+    count: int = field(default=3, metadata=key("b0, b1, ...", at_least=1, at_most=MOST_BROKERS, always=True))
+    racks: tuple[str, ...] = field(default=(), converter=words, metadata=key("brokers take turns"))
+    replication: ReplicationSpec | None = field(
+        default=None, metadata=key("brokers replicate, with a controller and a metadata store")
+    )
+    config: Settings = field(
+        default=(), converter=_broker_settings, metadata=key("Kafka's keys of a broker", config=BrokerConfig)
+    )
+
+    def __attrs_post_init__(self) -> None:
+        refuse(problems_of(self))
+        if self.replication is not None and self.replication.factor > self.count:
+            text = f"must not be more than there are brokers ({self.count})"
+            raise ScenarioError([Problem(("replication", "factor"), text)])
 
     def rack_of(self, number: int) -> str:
         """The rack of a broker, "" without racks."""
         return self.racks[number % len(self.racks)] if self.racks else ""
 
 
+def _with_factor(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Without a replication factor there are as many replicas as brokers, up to the default."""
+    replication, count = given.get("replication"), given.get("count", BrokersSpec().count)
+    if not isinstance(replication, Mapping) or "factor" in replication or type(count) is not int or count < 1:
+        return given
+    return {**given, "replication": {"factor": min(ReplicationSpec().factor, count), **replication}}
+
+
+fill_in(BrokersSpec, _with_factor)
+
+
 @frozen(kw_only=True)
 class LinkSpec:
-    """Latency between two hosts, both ways, where it differs from the network's."""
+    """Latency between two hosts, both ways, where it differs from the network's.
 
-    a: str
-    b: str
-    latency_min_us: int
-    latency_max_us: int
+    Raises:
+        ScenarioError: everything that is wrong with it.
+    """
+
+    a: str = field(metadata=key("a host"))
+    b: str = field(metadata=key("another host"))
+    latency_us: tuple[int, int] = field(converter=_latency, metadata=key("one way, the least and the most"))
+
+    def __attrs_post_init__(self) -> None:
+        refuse(problems_of(self))
 
 
 @frozen(kw_only=True)
 class NetworkSpec:
-    """How long a packet takes one way: drawn for each between these bounds."""
+    """How long a packet takes one way: drawn for each between these bounds.
 
-    latency_min_us: int = 500
-    latency_max_us: int = 2_000
-    links: tuple[LinkSpec, ...] = ()
+    Raises:
+        ScenarioError: everything that is wrong with it.
+    """
+
+    latency_us: tuple[int, int] = field(
+        default=(500, 2_000), converter=_latency, metadata=key("one way, the least and the most", at_most=LONGEST_US)
+    )
+    links: tuple[LinkSpec, ...] = field(
+        default=(),
+        converter=tuple,
+        metadata=key("a list of tables with a, b, latency: two hosts for which it differs"),
+    )
+
+    def __attrs_post_init__(self) -> None:
+        refuse(problems_of(self))
 
 
 @frozen(kw_only=True)
@@ -132,10 +245,34 @@ class ChecksSpec:
     ``heal_after_us``: time of the world; None = at the scenario's ``duration_us``. From then on every group must get
     Stable (or Empty without members) with every partition owned within ``stable_within_us``; None = the longest that
     Kafka's own timeouts may keep a group waiting (see ``Scenario.stable_within_us``).
+
+    Raises:
+        ScenarioError: everything that is wrong with it.
     """
 
-    heal_after_us: int | None = None
-    stable_within_us: int | None = None
+    heal_after_us: int | None = field(
+        default=None,
+        converter=optional(microseconds),
+        metadata=key("when everything is healed", at_least=0, at_most=LONGEST_US, shown="at the end of duration"),
+    )
+    stable_within_us: int | None = field(
+        default=None,
+        converter=optional(microseconds),
+        metadata=key(
+            "how soon after that all must be well",
+            at_least=1,
+            at_most=LONGEST_US,
+            shown="what the members' timeouts may take",
+        ),
+    )
+
+    def __attrs_post_init__(self) -> None:
+        refuse(problems_of(self))
+
+
+def _entries(given: Iterable[Entry | Mapping[str, Any]]) -> Plan:
+    """A plan as a field takes it: entries, or rows as a file has them."""
+    return cast(Plan, tuple(given))
 
 
 @frozen(kw_only=True)
@@ -143,23 +280,61 @@ class Scenario:
     """One experiment. Members are hosts c1, c2, ... over all groups in order; brokers b0, b1, ...
 
     ``duration_us``: how long the plan and the load run. ``expect``: names of checkers that are to be violated (a
-    scenario that shows a known weakness); the verdict of every other violation stands.
+    scenario that shows a known weakness); the verdict of every other violation stands. ``profile``: the release it is
+    about, a name of ``PROFILES``; "" = whatever is asked for.
+
+    Raises:
+        ScenarioError: everything that is wrong with it, entries of the plan and names of hosts, groups and topics too.
     """
 
-    name: str
-    summary: str = ""
-    profile: str = ""
-    """The release it is about, a name of ``PROFILES``; "" = whatever is asked for."""
-    duration_us: int = 60_000_000
-    seed: int = 1
-    brokers: BrokersSpec = BrokersSpec()
-    topics: Mapping[str, TopicSpec] = field(factory=dict)
-    groups: Mapping[str, GroupSpec] = field(factory=dict)
-    producers: Settings = field(default=(), converter=_producer_settings)
-    network: NetworkSpec = NetworkSpec()
-    checks: ChecksSpec = ChecksSpec()
-    plan: Plan = ()
-    expect: tuple[str, ...] = ()
+    name: str = field(metadata=key("what reports call it", shown="the file's name", always=True))
+    summary: str = field(default="", metadata=key("one line for lists"))
+    profile: str = field(
+        default="",
+        metadata=key(
+            "which release everybody is",
+            choices=lambda: ("", *PROFILES),
+            what="profile",
+            shown=DEFAULT_PROFILE,
+            short=True,
+        ),
+    )
+    duration_us: int = field(
+        default=60_000_000,
+        converter=microseconds,
+        metadata=key("how long the plan and the load run", at_least=1, at_most=LONGEST_US, always=True, short=True),
+    )
+    seed: int = field(
+        default=1, metadata=key("the seed when none is given", at_least=0, at_most=LARGEST_SEED, short=True)
+    )
+    expect: tuple[str, ...] = field(
+        default=(),
+        converter=words,
+        metadata=key("names of checkers whose violations are no failure", short=True),
+    )
+    brokers: BrokersSpec = field(default=BrokersSpec(), metadata=key("the brokers", always=True))
+    topics: Mapping[str, TopicSpec] = field(factory=dict, metadata=key("the topics by name", always=True))
+    groups: Mapping[str, GroupSpec] = field(factory=dict, metadata=key("the groups by name", always=True))
+    producers: Settings = field(
+        default=(), converter=_producer_settings, metadata=key("Kafka's keys of a producer", config=ProducerConfig)
+    )
+    network: NetworkSpec = field(default=NetworkSpec(), metadata=key("the network"))
+    checks: ChecksSpec = field(default=ChecksSpec(), metadata=key("what must hold, and when"))
+    plan: Plan = field(
+        default=(),
+        converter=_entries,
+        metadata=key('a list of tables with at or when, do, and what "kemu describe ACTION" shows'),
+    )
+
+    def __attrs_post_init__(self) -> None:
+        problems = list(problems_of(self))
+        if not {"brokers", "topics", "groups", "network"} & {problem.path[0] for problem in problems}:
+            problems += _contradictions(self)
+            known = known_names(self)
+            rows = [_row(entry, index, problems) for index, entry in enumerate(self.plan)]
+            plan = plan_from_tables([Table(row, ("plan", at), problems) for at, row in enumerate(rows) if row], known)
+            object.__setattr__(self, "plan", plan)
+        refuse(problems)
 
     @property
     def heal_at_us(self) -> int:
@@ -197,8 +372,7 @@ class Scenario:
     def created_topics(self) -> dict[str, TopicSpec]:
         """Topics that are not there at the start: the plan creates them."""
         created: dict[str, TopicSpec] = {}
-        for entry in self.plan:
-            action = entry.action
+        for action in (entry.action for entry in self.plan if isinstance(entry, At | When)):
             if isinstance(action, CreateTopic) and action.topic not in self.topics:
                 spec = TopicSpec(partitions=action.partitions, records_per_s=action.records_per_s)
                 created.setdefault(action.topic, spec)
@@ -217,75 +391,70 @@ class Scenario:
 
     def to_dict(self) -> dict[str, Any]:
         """The plain form: what a TOML file would say, defaults left out; keys in a fixed order."""
-        given: dict[str, Any] = {"name": self.name}
-        _put(given, "summary", self.summary, "")
-        _put(given, "profile", self.profile, "")
-        given["duration"] = duration_text(self.duration_us)
-        _put(given, "seed", self.seed, 1)
-        _put(given, "expect", list(self.expect), [])
-        given["brokers"] = _brokers_dict(self.brokers)
-        given["topics"] = {name: _topic_dict(topic) for name, topic in self.topics.items()}
-        given["groups"] = {name: _group_dict(group) for name, group in self.groups.items()}
-        _put(given, "producers", {"config": settings_dict(ProducerConfig, self.producers)}, {"config": {}})
-        _put(given, "network", _network_dict(self.network), {})
-        _put(given, "checks", _checks_dict(self.checks), {})
-        _put(given, "plan", plan_to_dicts(self.plan), [])
-        return given
+        return plain_form(self)
 
 
-def _put(given: dict[str, Any], key: str, item: Any, default: Any) -> None:
-    if item != default:
-        given[key] = item
+def known_names(scenario: Scenario) -> Known:
+    """What a plan may speak of in this scenario."""
+    return Known(
+        brokers=scenario.broker_names(),
+        members=tuple(host for host, _, _ in scenario.member_names()),
+        producers=tuple(producer_host(number) for number in range(1, len(scenario.topics) + 1)),
+        groups=tuple(scenario.groups),
+        topics=tuple((name, topic.partitions) for name, topic in scenario.topics.items()),
+        replicated=scenario.brokers.replication is not None,
+        subscribed=tuple(topic for group in scenario.groups.values() for topic in group.topics),
+    )
 
 
-def _topic_dict(topic: TopicSpec) -> dict[str, Any]:
-    given: dict[str, Any] = {"partitions": topic.partitions, "rate": f"{topic.records_per_s}/s"}
-    _put(given, "record_bytes", topic.record_bytes, 1_000)
-    _put(given, "replication_factor", topic.replication_factor, None)
-    _put(given, "min_isr", topic.min_isr, None)
-    _put(given, "unclean", topic.unclean, None)
-    return given
+def _row(entry: object, index: int, problems: list[Problem]) -> Mapping[str, Any]:
+    """An entry as a file has it; one way in for both, so that both are checked alike."""
+    if isinstance(entry, At | When):
+        return entry_to_dict(entry)
+    if not isinstance(entry, Mapping):
+        problems.append(Problem(("plan", index), f"must be At(...), When(...) or a table, not {said_of(entry)}"))
+        return {}
+    return entry
 
 
-def _group_dict(group: GroupSpec) -> dict[str, Any]:
-    given: dict[str, Any] = {"topics": list(group.topics), "members": group.members, "assignors": list(group.assignors)}
-    _put(given, "static", group.static, False)
-    _put(given, "racks", list(group.racks), [])
-    _put(given, "start", duration_text(group.start_us), "0s")
-    _put(given, "start_spread", duration_text(group.start_spread_us), "0s")
-    _put(given, "config", settings_dict(ConsumerConfig, group.config), {})
-    _put(given, "overrides", {host: member_dict(member) for host, member in group.overrides.items()}, {})
-    return given
+def _contradictions(scenario: Scenario) -> Iterator[Problem]:
+    """What no single part of a scenario shows: names that nobody has, more replicas than brokers."""
+    if not scenario.topics:
+        yield Problem(("topics",), "needs at least one topic")
+    rows = [entry for entry in scenario.plan if isinstance(entry, Mapping)]
+    created = list(scenario.created_topics())
+    created += [str(row.get("topic", "")) for row in rows if row.get("do") == "create-topic"]
+    topics = [*scenario.topics, *created]
+    for name, group in scenario.groups.items():
+        for topic in group.topics:
+            yield from _unknown(("groups", name, "topics"), topic, topics, "topic")
+        hosts = [host for host, of, _ in scenario.member_names() if of == name]
+        for host in group.overrides:
+            yield from _unknown(("groups", name, "overrides", host), host, hosts, f"member of {name}")
+    known = known_names(scenario)
+    for index, link in enumerate(scenario.network.links):
+        for side, host in (("a", link.a), ("b", link.b)):
+            yield from _unknown(("network", "links", index, side), host, known.hosts(), "host")
+    for name, spec in scenario.topics.items():
+        yield from _of_replicas(("topics", name), spec, scenario.brokers)
 
 
-def _brokers_dict(brokers: BrokersSpec) -> dict[str, Any]:
-    given: dict[str, Any] = {"count": brokers.count}
-    _put(given, "racks", list(brokers.racks), [])
-    if brokers.replication is not None:
-        given["replication"] = brokers.replication.to_dict()
-    _put(given, "config", settings_dict(BrokerConfig, brokers.config), {})
-    return given
+def _unknown(path: tuple[str | int, ...], name: str, known: Iterable[str], what: str) -> Iterator[Problem]:
+    names = list(known)
+    if name not in names:
+        yield Problem(path, f'"{name}" is no {what}{nearest(name, names)}')
 
 
-def _latency(least_us: int, most_us: int) -> list[str]:
-    return [duration_text(least_us), duration_text(most_us)]
-
-
-def _network_dict(network: NetworkSpec) -> dict[str, Any]:
-    given: dict[str, Any] = {}
-    _put(given, "latency", _latency(network.latency_min_us, network.latency_max_us), ["500us", "2ms"])
-    links = [
-        {"a": link.a, "b": link.b, "latency": _latency(link.latency_min_us, link.latency_max_us)}
-        for link in network.links
-    ]
-    _put(given, "links", links, [])
-    return given
-
-
-def _checks_dict(checks: ChecksSpec) -> dict[str, Any]:
-    given: dict[str, Any] = {}
-    if checks.heal_after_us is not None:
-        given["heal_after"] = duration_text(checks.heal_after_us)
-    if checks.stable_within_us is not None:
-        given["stable_within"] = duration_text(checks.stable_within_us)
-    return given
+def _of_replicas(path: tuple[str | int, ...], topic: TopicSpec, brokers: BrokersSpec) -> Iterator[Problem]:
+    """What a topic says about replicas needs brokers that replicate, and enough of them."""
+    said = {"replication_factor": topic.replication_factor, "min_isr": topic.min_isr, "unclean": topic.unclean}
+    given = [name for name, value in said.items() if value is not None]
+    if brokers.replication is None:
+        if given:
+            yield Problem((*path, given[0]), "needs [brokers.replication]")
+        return
+    factor = topic.replication_factor or brokers.replication.factor
+    if factor > brokers.count:
+        yield Problem((*path, "replication_factor"), f"must not be more than there are brokers ({brokers.count})")
+    if (topic.min_isr or 1) > factor:
+        yield Problem((*path, "min_isr"), f"must not be more than the replication factor ({factor})")

@@ -5,13 +5,14 @@ or a release has as its default stays open until a run begins.
 """
 
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar, cast
 
 import attrs
 
 from kemu.emulator.text.custom_assignors import is_custom, load_assignor
 from kemu.emulator.text.tables import Path, Problem, ScenarioError, Table, flatten, nearest
+from kemu.emulator.text.units import words
 from kemu.protocol.assign.checked import NotAnAssignor
 from kemu.protocol.assign.registry import ASSIGNORS
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ControllerConfig, ProducerConfig, ReplicaConfig, key_of
@@ -42,6 +43,7 @@ SET_BY_SCENARIO: Mapping[str, str] = {
     "group.id": "the group's name is its id",
     "group.instance.id": "use static = true on the group",
     "client.id": "members are named c1, c2, ...",
+    "emulated.records.per.s": "it is set per topic, as its rate",
     "min.insync.replicas": "write min_isr in [brokers.replication] or in a topic",
     "unclean.leader.election.enable": "write unclean in [brokers.replication] or in a topic",
     "replica.lag.time.max.ms": "write lag in [brokers.replication]",
@@ -76,6 +78,14 @@ def as_settings(cls: type, given: Mapping[str, Any] | Settings) -> Settings:
     if problems:
         raise ScenarioError(problems)
     return settings
+
+
+def lenient_settings(cls: type, given: Mapping[str, Any] | Settings) -> Settings:
+    """As ``as_settings``, but wrong ones are left as they are: whoever checks the field says what is wrong."""
+    try:
+        return as_settings(cls, given) if isinstance(given, Mapping) else given
+    except ScenarioError:
+        return cast(Settings, given)
 
 
 def read_settings(table: Table, cls: type) -> Settings:
@@ -132,9 +142,19 @@ def _text(item: Any) -> str:
     return ",".join(item) if isinstance(item, list) else str(item)
 
 
-def assignor_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Assignors by the name members vote for; Kafka's class names, with or without package, are understood."""
-    return tuple(JAVA_ASSIGNORS.get(name.rpartition(".")[2], name) for name in names)
+def assignor_names(names: str | type | Iterable[str | type]) -> tuple[str, ...]:
+    """Assignors by the name members vote for; Kafka's class names, with or without package, are understood.
+
+    A class of the user's own stands for ``module:Class``, by which traces and other processes find it again.
+    """
+    given = (names,) if isinstance(names, type) else words(names) if isinstance(names, str) else names
+    return tuple(_assignor_name(name) for name in given)
+
+
+def _assignor_name(name: object) -> str:
+    if isinstance(name, type):
+        return f"{name.__module__}:{name.__qualname__}"
+    return JAVA_ASSIGNORS.get(str(name).rpartition(".")[2], str(name))
 
 
 def _problem(table: Table, key: str, text: str) -> None:
@@ -171,17 +191,23 @@ def _checked(table: Table, key: str, field: Any, given: Any) -> Scalar:
 def check_assignors(table: Table, key: str, names: Iterable[str]) -> tuple[str, ...]:
     """Assignors by name, at least one, each known; ``module:Class`` is a class of the user's own and must load."""
     found = assignor_names(names)
-    for name in found:
+    for text in assignor_problems(found):
+        _problem(table, key, text)
+    if not found:
+        _problem(table, key, "needs at least one assignor")
+    return found
+
+
+def assignor_problems(names: Iterable[str]) -> Iterator[str]:
+    """What is wrong with each of these names of assignors."""
+    for name in names:
         if is_custom(name):
             try:
                 load_assignor(name)
             except NotAnAssignor as error:
-                _problem(table, key, str(error))
+                yield str(error)
         elif name not in ASSIGNORS:
-            _problem(table, key, f'"{name}" is no assignor{nearest(name, ASSIGNORS)}')
-    if not found:
-        _problem(table, key, "needs at least one assignor")
-    return found
+            yield f'"{name}" is no assignor{nearest(name, ASSIGNORS)}'
 
 
 def _whole(table: Table, key: str, default: int, given: Any) -> int:

@@ -95,7 +95,7 @@ class Table:
         """A string."""
         given = self._get(key, default, "a string")
         if given is not _MISSING and not isinstance(given, str):
-            self.problem(key, f"must be a string, not {_said(given)}")
+            self.problem(key, f"must be a string, not {said_of(given)}")
         return given if isinstance(given, str) else "" if default in (REQUIRED, None) else str(default)
 
     def count(self, key: str, default: Any = None, *, least: int = 0, most: int | None = None) -> int:
@@ -104,7 +104,7 @@ class Table:
         if given is _MISSING:
             return least if default in (REQUIRED, None) else int(default)
         if isinstance(given, bool) or not isinstance(given, int):
-            self.problem(key, f"must be a whole number, not {_said(given)}")
+            self.problem(key, f"must be a whole number, not {said_of(given)}")
             return least
         if given < least or (most is not None and given > most):
             self.problem(key, f"must be at least {least}" + (f" and at most {most}" if most else "") + f", not {given}")
@@ -115,7 +115,7 @@ class Table:
         """True or false."""
         given = self._get(key, default, "true or false")
         if given is not _MISSING and not isinstance(given, bool):
-            self.problem(key, f"must be true or false, not {_said(given)}")
+            self.problem(key, f"must be true or false, not {said_of(given)}")
         return given if isinstance(given, bool) else default
 
     def duration(self, key: str, default: Any = None, *, least_us: int = 0) -> int:
@@ -132,7 +132,7 @@ class Table:
     def as_duration(self, key: str, given: object) -> int | None:
         """A value found at ``key`` as microseconds; None, and a problem, if it is no duration."""
         if not isinstance(given, str):
-            self.problem(key, f'must be a duration such as "250ms" or "20s", not {_said(given)}')
+            self.problem(key, f'must be a duration such as "250ms" or "20s", not {said_of(given)}')
             return None
         try:
             return duration_us(given)
@@ -148,7 +148,7 @@ class Table:
         if isinstance(given, int) and not isinstance(given, bool) and given >= 0:
             return given
         if not isinstance(given, str):
-            self.problem(key, f'must be a rate such as "100/s", not {_said(given)}')
+            self.problem(key, f'must be a rate such as "100/s", not {said_of(given)}')
             return 0
         try:
             return per_second(given)
@@ -164,7 +164,7 @@ class Table:
         if isinstance(given, str):
             return tuple(part.strip() for part in given.split(",") if part.strip())
         if not isinstance(given, list | tuple) or not all(isinstance(item, str) for item in given):
-            self.problem(key, f"must be a list of strings, not {_said(given)}")
+            self.problem(key, f"must be a list of strings, not {said_of(given)}")
             return ()
         return tuple(given)
 
@@ -187,7 +187,7 @@ class Table:
         """The table below this key; an empty one if there is none."""
         given = self._get(key, REQUIRED if required else None, "a table")
         if given is not _MISSING and not isinstance(given, Mapping):
-            self.problem(key, f"must be a table, not {_said(given)}")
+            self.problem(key, f"must be a table, not {said_of(given)}")
         return Table(given if isinstance(given, Mapping) else {}, (*self.path, key), self.problems)
 
     def tables(self, key: str) -> list["Table"]:
@@ -196,7 +196,7 @@ class Table:
         if given is _MISSING:
             return []
         if not isinstance(given, list | tuple) or not all(isinstance(item, Mapping) for item in given):
-            self.problem(key, f"must be a list of tables, not {_said(given)}")
+            self.problem(key, f"must be a list of tables, not {said_of(given)}")
             return []
         return [Table(item, (*self.path, key, index), self.problems) for index, item in enumerate(given)]
 
@@ -219,7 +219,8 @@ def flatten(data: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def _said(given: object) -> str:
+def said_of(given: object) -> str:
+    """What something is, for messages: "a number (3)"."""
     words = {bool: "true or false", int: "a number", float: "a fraction", str: "a string", list: "a list"}
     kind = "a table" if isinstance(given, Mapping) else words.get(type(given), type(given).__name__)
     return f"{kind} ({given!r:.40})" if isinstance(given, int | float | str) else kind

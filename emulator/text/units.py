@@ -1,11 +1,17 @@
 """Durations and rates as people write them: "250ms", "1m30s", "100/s"; inside, whole microseconds and counts."""
 
 import re
+from collections.abc import Iterable
 from decimal import Decimal
+from typing import cast
 
 _UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|h)")
 _RATE = re.compile(r"(\d+)\s*(?:/\s*(s|m))?")
+
+DURATION = r"^\s*(0|(\d+(\.\d+)?\s*(us|ms|s|m|h))+)\s*$"
+RATE = r"^\s*\d+\s*(/\s*[sm])?\s*$"
+"""What ``duration_us`` and ``per_second`` read, as patterns for editors."""
 
 
 def duration_us(text: str) -> int:
@@ -28,6 +34,32 @@ def duration_us(text: str) -> int:
     if total != int(total):
         raise ValueError(f"{text!r} is finer than a microsecond")
     return int(total)
+
+
+def microseconds(given: int | str) -> int:
+    """A duration as a field takes it: microseconds, or a text such as "20s".
+
+    A text that is no duration is left as it is: whoever checks the field says which field it was.
+    """
+    try:
+        return duration_us(given) if isinstance(given, str) else given
+    except ValueError:
+        return cast(int, given)
+
+
+def rate_per_s(given: int | str) -> int:
+    """A rate as a field takes it: records per second, or a text such as "100/s"; a wrong text is left as it is."""
+    try:
+        return per_second(given) if isinstance(given, str) else given
+    except ValueError:
+        return cast(int, given)
+
+
+def words(given: str | Iterable[str]) -> tuple[str, ...]:
+    """A list of names as a field takes it; one text with commas is such a list. What is neither is left as it is."""
+    if isinstance(given, str):
+        return tuple(part.strip() for part in given.split(",") if part.strip())
+    return tuple(given) if isinstance(given, Iterable) else cast(tuple[str, ...], given)
 
 
 def duration_text(us: int) -> str:

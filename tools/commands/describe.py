@@ -11,8 +11,10 @@ import click
 from kemu.emulator.plan.action import HostNames, Key, NameOf, OneOf, keys_of
 from kemu.emulator.plan.actions import ACTIONS
 from kemu.emulator.scenario.files import presets
+from kemu.emulator.scenario.keys import Declared, walk
+from kemu.emulator.scenario.kinds import CountKey, PlanKey, SettingsKey, TablesKey
 from kemu.emulator.scenario.replication import PAST_BUGS
-from kemu.emulator.scenario.scenario import EARLIEST
+from kemu.emulator.scenario.scenario import EARLIEST, Scenario
 from kemu.emulator.text.kafka_keys import SET_BY_SCENARIO, fields_of
 from kemu.emulator.text.tables import nearest
 from kemu.emulator.text.units import duration_text
@@ -35,46 +37,27 @@ CONFIGS: Mapping[str, tuple[str, type]] = {
     "controller": ("[brokers.replication.controller]", ControllerConfig),
 }
 
-SCENARIO_KEYS: Mapping[str, str] = {
-    "name": "what reports call it; default: the file's name",
-    "summary": "one line for lists",
-    "duration": 'how long the plan and the load run; default "1m"',
-    "seed": "the seed when none is given; default 1",
-    "profile": "which release everybody is; default kafka-3.4",
-    "expect": "names of checkers whose violations are no failure; default none",
-    "brokers.count": "b0, b1, ...; default 3",
-    "brokers.racks": "brokers take turns; default none",
-    "brokers.config": "Kafka's keys of a broker",
-    "brokers.replication.factor": "replicas of each partition; default 3, or as many as there are brokers",
-    "brokers.replication.min_isr": "min.insync.replicas of every topic; default 1",
-    "brokers.replication.unclean": "unclean.leader.election.enable of every topic; default false",
-    "brokers.replication.session": 'zookeeper.session.timeout.ms; default "18s"',
-    "brokers.replication.lag": 'replica.lag.time.max.ms; default "30s"',
-    "brokers.replication.bugs": 'past bugs these brokers have ("kemu describe bugs"); default none',
-    "brokers.replication.config": "Kafka's keys of replicas",
-    "brokers.replication.controller": "Kafka's keys of controllers",
-    "topics.NAME.partitions": "how many; required",
-    "topics.NAME.rate": 'records per second over all partitions; default "10/s"',
-    "topics.NAME.record_bytes": "size of a record; default 1000",
-    "topics.NAME.replication_factor": "its replicas, where brokers replicate; default theirs",
-    "topics.NAME.min_isr": "its own min.insync.replicas, where brokers replicate; default theirs",
-    "topics.NAME.unclean": "its own unclean.leader.election.enable, where brokers replicate; default theirs",
-    "groups.NAME.topics": "what its members subscribe to; required",
-    "groups.NAME.members": "c1, c2, ... over all groups in order; default 3",
-    "groups.NAME.assignors": 'best first; default ["range"]',
-    "groups.NAME.static": "whether members have a group.instance.id; default false",
-    "groups.NAME.racks": "members take turns; default none",
-    "groups.NAME.start": 'when the first member starts; default "0s"',
-    "groups.NAME.start_spread": 'how much later the last one starts; default "0s"',
-    "groups.NAME.config": "Kafka's keys of a consumer",
-    "groups.NAME.overrides": "tables by member (overrides.c2): its own profile, assignors, config; default none",
-    "producers.config": "Kafka's keys of a producer",
-    "network.latency": 'one way, the least and the most; default ["500us", "2ms"]',
-    "network.links": "a list of tables with a, b, latency: two hosts for which it differs",
-    "checks.heal_after": "when everything is healed; default: at the end of duration",
-    "checks.stable_within": "how soon after that all must be well; default: what the members' timeouts may take",
-    "plan": 'a list of tables with at or when, do, and what "kemu describe ACTION" shows',
-}
+
+def _meaning(each: Declared) -> str:
+    """What a key of a scenario file is, and what it is without being given."""
+    doc = each.key.doc
+    if isinstance(each.kind, SettingsKey | PlanKey | TablesKey) and not each.key.shown:
+        return doc
+    limits = each.key.limits
+    if isinstance(each.kind, CountKey) and limits.at_most is not None and limits.at_most < 2**31:
+        doc = f"{doc}, {limits.at_least} to {limits.at_most}"
+    if each.required and not each.key.shown:
+        return f"{doc}; required"
+    return f"{doc}; default {each.key.shown or _written(each)}"
+
+
+def _written(each: Declared) -> str:
+    """A default as one writes it in a file."""
+    plain = each.kind.plain(each.default)
+    return json.dumps(plain) if plain not in ([], "") else "none"
+
+
+SCENARIO_KEYS: Mapping[str, str] = {name: _meaning(each) for name, each in walk(Scenario)}
 """Every key of a scenario file, and what it means."""
 
 

@@ -19,7 +19,7 @@ CONFIG = ControllerConfig(zookeeper_session_timeout_ms=6_000)
 
 def _cluster(seed: int) -> World:
     """The store on host zk, three brokers with their controller parts, a topic of six partitions."""
-    world = World(Seeded(seed), TraceWriter(None, HEADER))
+    world = World(Seeded(seed), TraceWriter(None, HEADER), latency_us=(200, 2_000))
     world.add_host("zk", {"zk": lambda life: Store("zk")})
     for broker in range(3):
         name = f"b{broker}"

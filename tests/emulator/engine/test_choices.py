@@ -28,7 +28,7 @@ class Steered(Seeded):
 
 
 def _world(choices: Choices) -> World:
-    world = World(choices, TraceWriter(None, HEADER))
+    world = World(choices, TraceWriter(None, HEADER), latency_us=(200, 2_000))
     world.add_host("b0", {"b0": lambda life: Echo("b0")})
     for name in ("c1", "c2", "c3"):
         world.add_host(name, {name: lambda life, name=name: Caller(name)})

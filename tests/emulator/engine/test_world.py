@@ -39,7 +39,7 @@ class Sleeper(Machine):
 
 
 def sleeper_world(seed: int = 1) -> tuple[World, Sleeper]:
-    world = World(Seeded(seed), TraceWriter(None, HEADER))
+    world = World(Seeded(seed), TraceWriter(None, HEADER), latency_us=(200, 2_000))
     world.add_host("s", {"s": lambda life: Sleeper("s")})
     world.start(world.hosts["s"])
     return world, sleeper(world)
@@ -213,7 +213,7 @@ def test_a_broken_machine_ends_the_run_with_its_event_as_the_last_step(drive: ob
             assert not isinstance(event, TimerFired), "on purpose"
             self.start_timer(("x",), 5)
 
-    world = World(Seeded(1), TraceWriter(None, HEADER))
+    world = World(Seeded(1), TraceWriter(None, HEADER), latency_us=(200, 2_000))
     world.add_host("x", {"x": lambda life: Broken("x")})
     world.start(world.hosts["x"])
 
@@ -246,7 +246,7 @@ class Keeper(Caller):
 
 def test_actors_of_one_kind_share_a_host_and_each_is_told_its_own_logs() -> None:
     """A host's actors are keyed by name; none of them needs to be named like the host."""
-    world = World(Seeded(1), TraceWriter(None, HEADER))
+    world = World(Seeded(1), TraceWriter(None, HEADER), latency_us=(200, 2_000))
     names = ("h/one", "h/two")
     host = world.add_host("h", {name: lambda life, name=name: Keeper(name) for name in names})
     world.start(host)
@@ -266,7 +266,7 @@ def test_actors_of_one_kind_share_a_host_and_each_is_told_its_own_logs() -> None
 
 
 def test_two_actors_never_write_to_one_log() -> None:
-    world = World(Seeded(1), TraceWriter(None, HEADER))
+    world = World(Seeded(1), TraceWriter(None, HEADER), latency_us=(200, 2_000))
     host = world.add_host("h", {name: lambda life, name=name: Sharer(name) for name in ("h/one", "h/two")})
     world.start(host)
     call(world, 1, "h/one")

@@ -19,7 +19,7 @@ SECOND = 1_000_000
 
 def test_memory_keeps_steps_packets_and_facts_in_order() -> None:
     recorder = MemoryRecorder()
-    world = World(Seeded(1), recorder)
+    world = World(Seeded(1), recorder, latency_us=(200, 2_000))
     world.add_host("b0", {"b0": lambda life: Echo("b0")})
     world.add_host("c1", {"c1": lambda life: Caller("c1")})
     for host in world.hosts.values():

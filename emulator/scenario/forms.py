@@ -1,0 +1,166 @@
+"""Scenarios and their plain forms, by the declarations of their keys: cattrs builds both ways from them.
+
+Reading is strict and complete: unknown keys are refused, and every mistake of a file is found in one go. What is wrong
+is taken out (or, if it is required, replaced by something harmless) and the rest is read again, until all of it has
+been judged; so a misspelt group does not hide a missing topic.
+"""
+
+import copy
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import Any, TypeVar, cast
+
+from cattrs import Converter
+from cattrs.errors import BaseValidationError, ClassValidationError, ForbiddenExtraKeysError, IterableValidationError
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
+
+from kemu.emulator.scenario.keys import Declared, declared, is_declared
+from kemu.emulator.scenario.kinds import NamedKey, TableKey, TablesKey
+from kemu.emulator.text.tables import Path, Problem, ScenarioError, nearest
+
+T = TypeVar("T")
+
+_converter = Converter(detailed_validation=True, forbid_extra_keys=True)
+
+
+_FILLED: dict[type, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {}
+
+
+def fill_in(cls: type, filled: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
+    """Before a table of this class is read, put in what its other keys make the default of one."""
+    _FILLED[cls] = filled
+
+
+@_converter.register_structure_hook_factory(is_declared)
+def _structure(cls: Any, converter: Converter) -> Callable[..., Any]:
+    overrides: dict[str, Any] = {
+        each.field.name: override(rename=each.name, struct_hook=_taker(each)) for each in declared(cls)
+    }
+    made = make_dict_structure_fn(cls, converter, _cattrs_forbid_extra_keys=True, **overrides)
+    filled = _FILLED.get(cls)
+    return made if filled is None else lambda given, to: made(filled(given), to)
+
+
+@_converter.register_unstructure_hook_factory(is_declared)
+def _unstructure(cls: Any, converter: Converter) -> Callable[..., Any]:
+    overrides: dict[str, Any] = {
+        each.field.name: override(rename=each.name, omit_if_default=not each.key.always, unstruct_hook=_giver(each))
+        for each in declared(cls)
+    }
+    return make_dict_unstructure_fn(cls, converter, _cattrs_omit_if_default=True, **overrides)
+
+
+def _taker(each: Declared) -> Callable[[object, Any], Any]:
+    kind = each.kind
+    if isinstance(kind, NamedKey):
+        return lambda given, _: _converter.structure(kind.take(given), dict[str, kind.cls])  # type: ignore[name-defined]
+    if isinstance(kind, TablesKey):
+        return lambda given, _: _converter.structure(kind.take(given), tuple[kind.cls, ...])  # type: ignore[name-defined]
+    if isinstance(kind, TableKey):
+        return lambda given, _: _converter.structure(kind.take(given), kind.cls)
+    return lambda given, _: kind.take(given)
+
+
+def _giver(each: Declared) -> Callable[[Any], Any]:
+    kind = each.kind
+    if isinstance(kind, NamedKey):
+        return lambda given: {name: _converter.unstructure(item) for name, item in given.items()}
+    if isinstance(kind, TablesKey):
+        return lambda given: [_converter.unstructure(item) for item in given]
+    return _converter.unstructure if isinstance(kind, TableKey) else kind.plain
+
+
+def plain_form(spec: Any) -> dict[str, Any]:
+    """What a TOML file would say: defaults left out, keys in order of declaration."""
+    return cast(dict[str, Any], _converter.unstructure(spec))
+
+
+def read(data: Mapping[str, Any], cls: type[T]) -> T:
+    """The value of class ``cls`` that a plain form describes.
+
+    Raises:
+        ScenarioError: everything that is wrong with it, at once.
+    """
+    found: list[Problem] = []
+    rest = _copied(data)
+    while True:
+        try:
+            made = _converter.structure(rest, cls)
+        except BaseValidationError as error:
+            problems = list(_problems(error, ()))
+            known = {problem.path for problem in found}
+            new = [problem for problem in problems if not _is_known(problem.path, known)]
+            found += new
+            before = copy.deepcopy(rest)
+            for problem in problems:
+                _repair(rest, problem.path, cls)
+            if not new or rest == before:
+                break
+        else:
+            if not found:
+                return made
+            break
+    raise ScenarioError(found)
+
+
+def _copied(data: Any) -> Any:
+    if isinstance(data, Mapping):
+        return {key: _copied(item) for key, item in data.items()}
+    return [_copied(item) for item in data] if isinstance(data, list | tuple) else data
+
+
+def _is_known(path: Path, known: set[Path]) -> bool:
+    """Whether something at or above this path has been found wrong already."""
+    return any(path[:length] in known for length in range(1, len(path) + 1))
+
+
+def _problems(error: BaseException, path: Path) -> list[Problem]:
+    """What cattrs found, as problems with their paths."""
+    if isinstance(error, ClassValidationError):
+        names = {each.field.name: each for each in declared(error.cl)} if is_declared(error.cl) else {}
+        noted, others = error.group_exceptions()
+        found = []
+        for inner, note in noted:
+            each = names[note.name]
+            if isinstance(inner, KeyError):
+                found.append(Problem((*path, each.name), f"is missing; {each.kind.wanted} is required"))
+            else:
+                found += _problems(inner, (*path, each.name))
+        return found + [problem for inner in others for problem in _problems(inner, path)]
+    if isinstance(error, IterableValidationError):
+        noted_items, others = error.group_exceptions()
+        return [problem for inner, note in noted_items for problem in _problems(inner, (*path, note.index))] + [
+            problem for inner in others for problem in _problems(inner, path)
+        ]
+    if isinstance(error, ForbiddenExtraKeysError):
+        known = [each.name for each in declared(error.cl)]
+        return [Problem((*path, name), f"is no key here{nearest(name, known)}") for name in sorted(error.extra_fields)]
+    if isinstance(error, ScenarioError):
+        return [Problem((*path, *problem.path), problem.text) for problem in error.problems]
+    if isinstance(error, ValueError):
+        return [Problem(path, str(error))]
+    raise error
+
+
+def _repair(data: MutableMapping[str, Any], path: Path, cls: type) -> None:
+    """Take out what is wrong at a path; a required key gets something harmless instead."""
+    place: Any = data
+    for depth, part in enumerate(path):
+        keys = {each.name: each for each in declared(cls)} if is_declared(cls) else {}
+        each = keys.get(str(part))
+        last = depth == len(path) - 1
+        if each is not None and (last or each.kind.below() is None or each.name not in place):
+            if each.required:
+                place[part] = each.kind.harmless(each.key.limits)
+            else:
+                place.pop(part, None)
+            return
+        if each is not None:
+            cls = each.kind.below() or cls
+            place = place[part]
+            continue
+        there = part in place if isinstance(place, Mapping) else isinstance(part, int) and part < len(place)
+        if last or not there:
+            if isinstance(place, MutableMapping):
+                place.pop(part, None)
+            return
+        place = place[part]

@@ -1,0 +1,150 @@
+"""The JSON Schema (draft 2020-12) of a scenario file, from the declarations of its keys and of the plan's actions.
+
+For editors: what they complete and mark is what the reader knows. What takes more than one key to judge (a host that
+nobody is, a group without its topic) is left to the reader.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from kemu.emulator.plan.action import Bounds, Key, OneOf, keys_of
+from kemu.emulator.plan.actions import ACTIONS
+from kemu.emulator.scenario.keys import Declared, declared
+from kemu.emulator.scenario.kinds import Schema, SettingsKey
+from kemu.emulator.scenario.plan_reading import message_names, note_names
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.text.units import DURATION, RATE
+from kemu.protocol.errors import ErrorCode
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+_TIME: Schema = {"type": "string", "pattern": DURATION}
+_WORDS: Schema = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+
+
+def scenario_schema() -> Schema:
+    """The schema of a scenario as its TOML file is read."""
+    whole = _table(Scenario)
+    whole["required"] = ["topics"]  # the file gives the name, and at least one topic must be there
+    whole["properties"]["topics"]["minProperties"] = 1
+    below = {cls.__name__: _table(cls) for cls in dict.fromkeys(_below(Scenario))}
+    return {"$schema": DIALECT, "title": "A scenario of kemu", **whole, "$defs": {**below, **_plan()}}
+
+
+def _below(cls: type) -> Iterator[type]:
+    for each in declared(cls):
+        inner = each.kind.below()
+        if inner is not None:
+            yield inner
+            yield from _below(inner)
+
+
+def _table(cls: type) -> Schema:
+    """An object with the keys of a class and no other."""
+    keys = declared(cls)
+    return {
+        "type": "object",
+        "properties": {each.name: _property(each) for each in keys},
+        "required": [each.name for each in keys if each.required],
+        "additionalProperties": False,
+    }
+
+
+def _property(each: Declared) -> Schema:
+    said: Schema = {**each.kind.schema(each.key.limits), "description": each.key.doc}
+    if each.required or each.key.shown or each.kind.below() is not None or isinstance(each.kind, SettingsKey):
+        return said
+    return {**said, "default": each.kind.plain(each.default)}
+
+
+def _plan() -> dict[str, Schema]:
+    actions = {f"do-{kind}": _action(kind) for kind in ACTIONS}
+    when: Schema = {
+        "anyOf": [_message("sends", "to"), _message("receives", "from"), _noted()],
+        "description": "as soon as this is seen",
+    }
+    entry: Schema = {
+        "type": "object",
+        "properties": {
+            "do": {"enum": list(ACTIONS), "description": "what is done"},
+            "at": {**_TIME, "description": "time of the world"},
+            "when": when,
+            "after": {**_TIME, "description": "so much later than what is seen"},
+        },
+        "required": ["do"],
+        "oneOf": [{"required": ["at"]}, {"required": ["when"]}],
+        "dependentRequired": {"after": ["when"]},
+        "allOf": [
+            {
+                "if": {"properties": {"do": {"const": kind}}, "required": ["do"]},
+                "then": {"$ref": f"#/$defs/do-{kind}"},
+            }
+            for kind in ACTIONS
+        ],
+    }
+    return {"Entry": entry, **actions}
+
+
+def _action(kind: str) -> Schema:
+    row = ACTIONS[kind]
+    keys = keys_of(row.cls)
+    return {
+        "description": row.summary,
+        "properties": {
+            "do": True,
+            "at": True,
+            "when": True,
+            "after": True,
+            **{key.key: _field(key) for key in keys},
+        },
+        # The reader fills in the group of a plan's line only on the command line; a file names it.
+        "required": [key.key for key in keys if key.required],
+        "additionalProperties": False,
+    }
+
+
+def _field(key: Key) -> Schema:
+    default: dict[str, Any] = {}
+    if not key.required and isinstance(key.default, str | int) and not key.duration and not key.rate:
+        default = {"default": key.default}
+    if key.duration:
+        return _TIME
+    if key.rate:
+        return {"anyOf": [{"type": "string", "pattern": RATE}, {"type": "integer", "minimum": 0}]}
+    if key.annotation is ErrorCode:
+        return {"enum": [code.name for code in ErrorCode if code is not ErrorCode.NONE]}
+    if isinstance(key.accepts, OneOf):
+        return {"enum": list(key.accepts.words), **default}
+    if key.annotation is bool:
+        return {"type": "boolean", **default}
+    if key.annotation is int:
+        bounds = key.accepts if isinstance(key.accepts, Bounds) else Bounds()
+        most = {} if bounds.most is None else {"maximum": bounds.most}
+        return {"type": "integer", "minimum": bounds.least, **most, **default}
+    return _WORDS if key.annotation == tuple[str, ...] else {"type": "string", **default}
+
+
+def _message(kind: str, other: str) -> Schema:
+    text: Schema = {"type": "string"}
+    return {
+        "type": "object",
+        "properties": {
+            kind: {"enum": message_names()},
+            "by": text,
+            other: text,
+            "nth": {"type": "integer", "minimum": 1},
+            "generation": {"type": "integer", "minimum": -1},
+        },
+        "required": [kind],
+        "additionalProperties": False,
+    }
+
+
+def _noted() -> Schema:
+    """A note with any of its fields; which fields it has is the reader's to judge."""
+    return {
+        "type": "object",
+        "properties": {"noted": {"enum": note_names()}, "nth": {"type": "integer", "minimum": 1}},
+        "required": ["noted"],
+        "additionalProperties": {"type": ["string", "integer", "boolean"]},
+    }

@@ -1,0 +1,505 @@
+"""What a key of a scenario can hold: how each kind of value is read from a file, checked, written and described.
+
+A kind follows from the field's type and name (``kind_of``). ``take`` turns what a file holds into what the class takes;
+``wrong`` judges the value of a field, however it came there. So a file and a scenario built in Python meet the same
+checks. Durations are microseconds inside; in a file they are texts ("20s").
+"""
+
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, Union, get_args, get_origin
+
+import attrs
+from attrs import frozen
+
+from kemu.emulator.plan.entries import Plan, plan_to_dicts
+from kemu.emulator.text.kafka_keys import (
+    CHOICES,
+    SET_BY_SCENARIO,
+    Settings,
+    assignor_problems,
+    fields_of,
+    read_settings,
+    settings_dict,
+)
+from kemu.emulator.text.tables import Path, Problem, ScenarioError, Table, nearest, said_of
+from kemu.emulator.text.units import DURATION, RATE, duration_text, duration_us, per_second
+from kemu.protocol.config import source_of
+
+Wrong: TypeAlias = Iterator[tuple[Path, str]]
+"""What is wrong: where below the key, and in words."""
+Schema: TypeAlias = dict[str, Any]
+
+
+@frozen(kw_only=True)
+class Limits:
+    """What bounds the values of a key; see ``emulator.scenario.keys.key``."""
+
+    at_least: int | None = None
+    at_most: int | None = None
+    choices: Callable[[], Iterable[str]] | None = None
+    what: str = ""
+    config: type | None = None
+
+    def outside(self, value: int, said: Callable[[int], str] = str) -> str:
+        """What is wrong with a number, "" if nothing."""
+        if self.at_least is not None and value < self.at_least:
+            return f"must be at least {said(self.at_least)}, not {said(value)}"
+        if self.at_most is not None and value > self.at_most:
+            return f"must be at most {said(self.at_most)}, not {said(value)}"
+        return ""
+
+    def unknown(self, name: str) -> str:
+        """What is wrong with a name, "" if nothing."""
+        names = list(self.choices()) if self.choices else [name]
+        return "" if name in names else f'"{name}" is no {self.what}{nearest(name, names)}'
+
+
+class Kind(Protocol):
+    """One kind of value."""
+
+    wanted: str
+    """What a message asks for when the key is missing: "a whole number"."""
+    suffix: str
+    """What follows the key's name in a list of all keys: ".NAME" where names follow."""
+    closed: bool
+    """Whether a list of all keys shows it as one key, though there is a class below."""
+
+    def take(self, given: object) -> Any:
+        """What a file holds as what the class takes.
+
+        Raises:
+            ValueError: it is not even of this kind; the text says what it must be.
+        """
+        ...
+
+    def wrong(self, value: Any, limits: Limits) -> Wrong:
+        """What is wrong with a field's value."""
+        ...
+
+    def plain(self, value: Any) -> Any:
+        """A right value as a file has it."""
+        ...
+
+    def schema(self, limits: Limits) -> Schema:
+        """The JSON Schema of what a file may hold, tables of other classes as references."""
+        ...
+
+    def harmless(self, limits: Limits) -> Any:
+        """Something of this kind that stands for a value that is wrong, while the rest is checked."""
+        ...
+
+    def below(self) -> type | None:
+        """The class of the table or tables it holds."""
+        ...
+
+
+class _Leaf:
+    wanted = "a value"
+    suffix = ""
+    closed = False
+
+    def take(self, given: object) -> Any:
+        return given
+
+    def plain(self, value: Any) -> Any:
+        return value
+
+    def harmless(self, limits: Limits) -> Any:
+        return limits.at_least or 0
+
+    def below(self) -> type | None:
+        return None
+
+
+class TextKey(_Leaf):
+    """A string; one of the choices if there are any ("" is none of them)."""
+
+    wanted = "a string"
+
+    def wrong(self, value: Any, limits: Limits) -> Wrong:
+        if not isinstance(value, str):
+            yield (), f"must be a string, not {said_of(value)}"
+        elif said := limits.unknown(value):
+            yield (), said
+
+    def schema(self, limits: Limits) -> Schema:
+        return {"type": "string"} | ({"enum": list(limits.choices())} if limits.choices else {})
+
+    def harmless(self, limits: Limits) -> Any:
+        return ""
+
+
+class CountKey(_Leaf):
+    """A whole number."""
+
+    wanted = "a whole number"
+
+    def wrong(self, value: Any, limits: Limits) -> Wrong:
+        if isinstance(value, bool) or not isinstance(value, int):
+            yield (), f"must be a whole number, not {said_of(value)}"
+        elif said := limits.outside(value):
+            yield (), said
+
+    def schema(self, limits: Limits) -> Schema:
+        bounds = {"minimum": limits.at_least, "maximum": limits.at_most}
+        return {"type": "integer"} | {name: bound for name, bound in bounds.items() if bound is not None}
+
+
+class FlagKey(_Leaf):
+    """True or false."""
+
+    wanted = "true or false"
+
+    def wrong(self, value: Any, limits: Limits) -> Wrong:
+        if not isinstance(value, bool):
+            yield (), f"must be true or false, not {said_of(value)}"
+
+    def schema(self, limits: Limits) -> Schema:
+        return {"type": "boolean"}
+
+    def harmless(self, limits: Limits) -> Any:
+        return False
+
+
+class DurationKey(_Leaf):
+    """A time span: "20s" in a file, microseconds inside."""
+
+    wanted = "a duration"
+
+    def take(self, given: object) -> Any:
+        if not isinstance(given, str):
+            raise ValueError(f'must be a duration such as "250ms" or "20s", not {said_of(given)}')
+        return duration_us(given)
+
+    def wrong(self, value: Any, limits: Limits) -> Wrong:
+        yield from _wrong_duration(value, limits)
+
+    def plain(self, value: Any) -> Any:
+        return duration_text(value)
+
+    def schema(self, limits: Limits) -> Schema:
+        return {"type": "string", "pattern": DURATION}
+
+    def harmless(self, limits: Limits) -> Any:
+        return duration_text(limits.at_least or 0)
+
+
+def _wrong_duration(value: Any, limits: Limits) -> Wrong:
+    if isinstance(value, str):
+        try:
+            value = duration_us(value)
+        except ValueError as error:
+            yield (), str(error)
+            return
+    if isinstance(value, bool) or not isinstance(value, int):
+        yield (), f'must be a duration such as "250ms" or "20s", or whole microseconds, not {said_of(value)}'
+    elif value < 0 or (limits.at_least == 1 and value == 0):
+        yield (), "must be longer than nothing" if limits.at_least == 1 else f"must not be negative, not {value} us"
+    elif said := limits.outside(value, duration_text):
+        yield (), said
+
+
+class LatencyKey(_Leaf):
+    """The least and the most of a duration: ``"1ms"`` (both) or ``["500us", "2ms"]``."""
+
+    wanted = "a duration"
+
+    def take(self, given: object) -> Any:
+        words = WordsKey().take(given)
+        if not 1 <= len(words) <= 2:
+            raise ValueError("is one duration, or the least and the most")
+        return duration_us(words[0]), duration_us(words[-1])
+
+    def wrong(self, value: Any, limits: Limits) -> Wrong:
+        if not isinstance(value, tuple) or len(value) != 2:
+            yield (), "is one duration, or the least and the most"
+            return
+        found = [said for bound in value for said in _wrong_duration(bound, limits)]
+        yield from found
+        if not found and value[0] > value[1]:
+            yield (), "must give the least first, then the most"
+
+    def plain(self, value: Any) -> Any:
+        return [duration_text(bound) for bound in value]
+
+    def schema(self, limits: Limits) -> Schema:
+        one = {"type": "string", "pattern": DURATION}
+        return {"anyOf": [one, {"type": "array", "items": one, "minItems": 1, "maxItems": 2}]}
+
+    def harmless(self, limits: Limits) -> Any:
+        return "0s"
+
+
+class RateKey(_Leaf):
+    """Records per second: ``"100/s"``, ``"6000/m"`` or a number."""
+
+    wanted = "a rate"
+
+    def take(self, given: object) -> Any:
+        if isinstance(given, str):
+            return per_second(given)
+        return given
+
+    def wrong(self, value: Any, limits: Limits) -> Wrong:
+        if isinstance(value, str):
+            try:
+                value = per_second(value)
+            except ValueError as error:
+                yield (), str(error)
+                return
+        if isinstance(value, bool) or not isinstance(value, int):
+            yield (), f'must be a rate such as "100/s", not {said_of(value)}'
+        elif said := limits.outside(value):
+            yield (), said
+
+    def plain(self, value: Any) -> Any:
+        return f"{value}/s"
+
+    def schema(self, limits: Limits) -> Schema:
+        return {"anyOf": [{"type": "string", "pattern": RATE}, CountKey().schema(limits)]}
+
+
+class WordsKey(_Leaf):
+    """A list of strings; in a file one string with commas is such a list too."""
+
+    wanted = "a list of strings"
+
+    def take(self, given: object) -> Any:
+        if isinstance(given, str):
+            return tuple(part.strip() for part in given.split(",") if part.strip())
+        if not isinstance(given, list | tuple) or not all(isinstance(item, str) for item in given):
+            raise ValueError(f"must be a list of strings, not {said_of(given)}")
+        return tuple(given)
+
+    def wrong(self, value: Any, limits: Limits) -> Wrong:
+        if not isinstance(value, tuple) or not all(isinstance(item, str) for item in value):
+            yield (), f"must be a list of strings, not {said_of(value)}"
+            return
+        if limits.at_least is not None and len(value) < limits.at_least:
+            yield (), f"needs at least one {limits.what}"
+        for name in value:
+            if said := limits.unknown(name):
+                yield (), said
+
+    def plain(self, value: Any) -> Any:
+        return list(value)
+
+    def schema(self, limits: Limits) -> Schema:
+        one: Schema = {"type": "string"} | ({"enum": list(limits.choices())} if limits.choices else {})
+        return {"anyOf": [{"type": "string"}, {"type": "array", "items": one, "minItems": limits.at_least or 0}]}
+
+    def harmless(self, limits: Limits) -> Any:
+        return ["?"] if limits.at_least else []
+
+
+class AssignorsKey(WordsKey):
+    """Assignors, best first: names of the table, Kafka's class names, or ``module:Class`` of the user's own."""
+
+    def wrong(self, value: Any, limits: Limits) -> Wrong:
+        found = list(super().wrong(value, limits))
+        yield from found
+        if not found:
+            yield from (((), text) for text in assignor_problems(value))
+
+
+class SettingsKey(_Leaf):
+    """A table of Kafka's keys of one config class; ``inside``: in a file it stands below a key ``config``."""
+
+    wanted = "a table"
+
+    def __init__(self, cls: type, inside: str = "") -> None:
+        self.config = cls
+        self.inside = inside
+        self.suffix = f".{inside}" if inside else ""
+
+    def take(self, given: object) -> Any:
+        if not isinstance(given, Mapping):
+            raise ValueError(f"must be a table, not {said_of(given)}")
+        problems: list[Problem] = []
+        table = Table(given, (), problems)
+        if self.inside:
+            outer, table = table, table.table(self.inside)
+            outer.finish()
+        settings = read_settings(table, self.config)
+        if problems:
+            raise ScenarioError(problems)
+        return settings
+
+    def wrong(self, value: Any, limits: Limits) -> Wrong:
+        if isinstance(value, tuple):
+            return
+        try:
+            self.take({self.inside: value} if self.inside else value)
+        except ScenarioError as error:
+            yield from ((problem.path, problem.text) for problem in error.problems)
+        except ValueError as error:
+            yield (), str(error)
+
+    def plain(self, value: Settings) -> Any:
+        found = settings_dict(self.config, value)
+        return {self.inside: found} if self.inside else found
+
+    def schema(self, limits: Limits) -> Schema:
+        settings = _settings_schema(self.config)
+        if not self.inside:
+            return settings
+        return {"type": "object", "properties": {self.inside: settings}, "additionalProperties": False}
+
+    def harmless(self, limits: Limits) -> Any:
+        return {}
+
+
+class TableKey(_Leaf):
+    """A table of a class of its own."""
+
+    wanted = "a table"
+
+    def __init__(self, cls: type) -> None:
+        self.cls = cls
+
+    def take(self, given: object) -> Any:
+        if not isinstance(given, Mapping):
+            raise ValueError(f"must be a table, not {said_of(given)}")
+        return given
+
+    def wrong(self, value: Any, limits: Limits) -> Wrong:
+        if value is not None and not isinstance(value, self.cls):
+            yield (), f"must be a {self.cls.__name__}, not {said_of(value)}"
+
+    def schema(self, limits: Limits) -> Schema:
+        return _reference(self.cls)
+
+    def harmless(self, limits: Limits) -> Any:
+        return {}
+
+    def below(self) -> type | None:
+        return self.cls
+
+
+class NamedKey(TableKey):
+    """Tables of one class by name; ``closed``: names are rather those of hosts, and few."""
+
+    suffix = ".NAME"
+
+    def __init__(self, cls: type, closed: bool) -> None:
+        super().__init__(cls)
+        self.closed = closed
+        self.suffix = "" if closed else ".NAME"
+
+    def wrong(self, value: Any, limits: Limits) -> Wrong:
+        if not isinstance(value, Mapping):
+            yield (), f"must be a table, not {said_of(value)}"
+            return
+        for name, item in value.items():
+            if not isinstance(item, self.cls):
+                yield (str(name),), f"must be a {self.cls.__name__}, not {said_of(item)}"
+
+    def schema(self, limits: Limits) -> Schema:
+        return {"type": "object", "additionalProperties": _reference(self.cls)}
+
+
+class TablesKey(TableKey):
+    """A list of tables of one class."""
+
+    wanted = "a list of tables"
+    closed = True
+
+    def take(self, given: object) -> Any:
+        return _tables(given)
+
+    def wrong(self, value: Any, limits: Limits) -> Wrong:
+        if not isinstance(value, tuple) or not all(isinstance(item, self.cls) for item in value):
+            yield (), f"must be a list of {self.cls.__name__}, not {said_of(value)}"
+
+    def schema(self, limits: Limits) -> Schema:
+        return {"type": "array", "items": _reference(self.cls)}
+
+    def harmless(self, limits: Limits) -> Any:
+        return []
+
+
+class PlanKey(_Leaf):
+    """The plan; what its entries may be is said by the tables of actions, triggers and notes."""
+
+    wanted = "a list of tables"
+
+    def take(self, given: object) -> Any:
+        return _tables(given)
+
+    def wrong(self, value: Any, limits: Limits) -> Wrong:
+        return iter(())  # the scenario reads its plan as a whole: entries speak of its hosts, groups and topics
+
+    def plain(self, value: Plan) -> Any:
+        return plan_to_dicts(value)
+
+    def schema(self, limits: Limits) -> Schema:
+        return {"type": "array", "items": {"$ref": "#/$defs/Entry"}}
+
+    def harmless(self, limits: Limits) -> Any:
+        return []
+
+
+def kind_of(name: str, declared: Any, limits: Limits) -> Kind:
+    """The kind of a field."""
+    if get_origin(declared) in (Union, types.UnionType):
+        (declared,) = (each for each in get_args(declared) if each is not types.NoneType)
+    origin, inner = get_origin(declared), get_args(declared)
+    if limits.config is not None:
+        return SettingsKey(limits.config, "config" if name == "producers" else "")
+    if declared is int and name.endswith("_us"):
+        return DurationKey()
+    if declared is int and name == "records_per_s":
+        return RateKey()
+    if declared == tuple[str, ...]:
+        return AssignorsKey() if name == "assignors" else WordsKey()
+    if declared == tuple[int, int]:
+        return LatencyKey()
+    if attrs.has(declared):
+        return TableKey(declared)
+    if origin is Mapping or getattr(origin, "__name__", "") == "Mapping":
+        return NamedKey(inner[1], closed=name == "overrides")
+    if origin is tuple and attrs.has(inner[0]):
+        return TablesKey(inner[0])
+    plain: Mapping[Any, Kind] = {int: CountKey(), bool: FlagKey(), str: TextKey()}
+    return plain[declared] if declared in plain else PlanKey()
+
+
+def _tables(given: object) -> Sequence[Mapping[str, Any]]:
+    if not isinstance(given, list | tuple) or not all(isinstance(item, Mapping) for item in given):
+        raise ValueError(f"must be a list of tables, not {said_of(given)}")
+    return given
+
+
+def _reference(cls: type) -> Schema:
+    return {"$ref": f"#/$defs/{cls.__name__}"}
+
+
+def _settings_schema(cls: type) -> Schema:
+    """Kafka's keys written whole ("a.b" = 1) or bare (a.b = 1, which TOML reads as nested tables)."""
+    whole: Schema = {"type": "object", "properties": {}, "additionalProperties": False}
+    for key, field in fields_of(cls).items():
+        if key in SET_BY_SCENARIO:
+            continue
+        leaf = {**_setting_schema(key, field.default), "description": source_of(field)}
+        whole["properties"][key] = leaf
+        *tables, last = key.split(".")
+        place = whole
+        for part in tables:
+            empty: Schema = {"type": "object", "properties": {}, "additionalProperties": False}
+            place = place["properties"].setdefault(part, empty)
+        place["properties"][last] = leaf
+    return whole
+
+
+def _setting_schema(key: str, default: object) -> Schema:
+    if isinstance(default, bool):
+        return {"type": ["boolean", "string"], "default": default}
+    if isinstance(default, int):
+        number: Schema = {"type": "integer"} | ({} if default < 0 else {"minimum": 0})
+        texts = DURATION if key.endswith((".ms", ".us")) else r"^-?\d+$"
+        return {"anyOf": [number, {"type": "string", "pattern": texts}], "default": default}
+    if isinstance(default, tuple):
+        return {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}], "default": [*default]}
+    enum = {"enum": list(CHOICES[key])} if key in CHOICES else {}
+    return {"type": "string", **enum} | ({} if default is None else {"default": default})

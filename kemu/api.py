@@ -1,0 +1,261 @@
+"""The public names of the package, read as ``kemu.NAME``: scenarios, plans, running, replaying, checking.
+
+A scenario is built from values (``Scenario``, ``TopicSpec``, ``GroupSpec``, ...) or loaded from a file or by a preset's
+name (``load``); it is checked when it is made. Durations are texts ("20s", "250ms") or whole microseconds, hosts are
+c1, c2, ... (members), b0, b1, ... (brokers), or roles ("leader of g", "coordinator of g").
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from kemu.actors.consumer.listener import Listener, Raised, Took
+from kemu.emulator.findings import Loss, Violation
+from kemu.emulator.metrics.figures import (
+    ControllerTerm,
+    Figures,
+    GroupFigures,
+    LagFigures,
+    RebalanceFigures,
+    RecordFigures,
+    ReplicationFigures,
+)
+from kemu.emulator.plan.actions import (
+    AddMembers,
+    ClockDrift,
+    CloseHost,
+    Crash,
+    CreateTopic,
+    DeleteTopic,
+    Disconnect,
+    Duplicate,
+    ElectPreferredLeaders,
+    ErrorReply,
+    ExpiredSession,
+    FrozenSession,
+    GrowTopic,
+    Heal,
+    Hold,
+    Isolate,
+    KillCoordinator,
+    LateWatches,
+    LoseDiskTail,
+    Lossy,
+    LostStoreAnswer,
+    MoveCoordinator,
+    Pause,
+    RemoveMembers,
+    Restart,
+    RollingRestart,
+    RollingUpgrade,
+    SetRateOf,
+    Slow,
+    Split,
+    StartHost,
+)
+from kemu.emulator.plan.entries import At, Noted, Receives, Sends, When
+from kemu.emulator.replay import Difference, Replayed
+from kemu.emulator.replay import replay as _replay
+from kemu.emulator.runner import FaultFired
+from kemu.emulator.runner import RunResult as Outcome
+from kemu.emulator.runner import run as _run
+from kemu.emulator.scenario.files import load_scenario
+from kemu.emulator.scenario.files import presets as _presets
+from kemu.emulator.scenario.members import MemberSpec
+from kemu.emulator.scenario.replication import ReplicationSpec
+from kemu.emulator.scenario.scenario import (
+    BrokersSpec,
+    ChecksSpec,
+    GroupSpec,
+    LinkSpec,
+    NetworkSpec,
+    Scenario,
+    TopicSpec,
+)
+from kemu.emulator.text.tables import Problem, ScenarioError, nearest
+from kemu.emulator.text.units import duration_us
+from kemu.emulator.trace.blocks import TraceError
+from kemu.emulator.trace.traces import read_trace
+from kemu.protocol.assign.base import Assignment, Assignor, Memory, RebalanceProtocol, Subscriber, Topics
+from kemu.protocol.errors import ErrorCode
+
+__all__ = [
+    "AddMembers",
+    "Assignment",
+    "Assignor",
+    "At",
+    "BrokersSpec",
+    "ChecksSpec",
+    "ClockDrift",
+    "CloseHost",
+    "ControllerTerm",
+    "Crash",
+    "CreateTopic",
+    "DeleteTopic",
+    "Difference",
+    "Disconnect",
+    "Duplicate",
+    "ElectPreferredLeaders",
+    "ErrorCode",
+    "ErrorReply",
+    "ExpiredSession",
+    "FaultFired",
+    "Figures",
+    "FrozenSession",
+    "GroupFigures",
+    "GroupSpec",
+    "GrowTopic",
+    "Heal",
+    "Hold",
+    "Isolate",
+    "KillCoordinator",
+    "LagFigures",
+    "LateWatches",
+    "LinkSpec",
+    "Listener",
+    "LoseDiskTail",
+    "Loss",
+    "Lossy",
+    "LostStoreAnswer",
+    "MemberSpec",
+    "Memory",
+    "MoveCoordinator",
+    "NetworkSpec",
+    "NotHeld",
+    "Noted",
+    "Outcome",
+    "Pause",
+    "Problem",
+    "Raised",
+    "RebalanceFigures",
+    "RebalanceProtocol",
+    "Receives",
+    "RecordFigures",
+    "RemoveMembers",
+    "Replayed",
+    "ReplicationFigures",
+    "ReplicationSpec",
+    "Restart",
+    "RollingRestart",
+    "RollingUpgrade",
+    "Scenario",
+    "ScenarioError",
+    "Sends",
+    "SetRateOf",
+    "Slow",
+    "Split",
+    "StartHost",
+    "Subscriber",
+    "Took",
+    "TopicSpec",
+    "Topics",
+    "TraceError",
+    "Violation",
+    "When",
+    "check",
+    "duration_us",
+    "load",
+    "presets",
+    "replay",
+    "run",
+]
+
+
+class NotHeld(AssertionError):
+    """A run did not hold: what was violated, and the call that repeats it. ``outcome``: the run."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        found = [f"  {each.at_us / 1e6:.3f} s  {each.checker}: {each.text}" for each in outcome.violations[:10]]
+        more = [f"  and {len(outcome.violations) - 10} more"] if len(outcome.violations) > 10 else []
+        plan = [f"  fault {each.index}: {each.text} (took effect {each.fired} times)" for each in outcome.faults]
+        again = f'  again: kemu.run(scenario, seed={outcome.seed}, profile={outcome.profile!r}, trace="run.kemu")'
+        head = f"{outcome.scenario}, seed {outcome.seed}, {outcome.profile}: {outcome.verdict}"
+        broke = [f"  {outcome.broke}"] if outcome.broke else []
+        super().__init__("\n".join([head, *broke, *found, *more, *plan, again]))
+        self.outcome = outcome
+
+
+def presets() -> tuple[str, ...]:
+    """The names of the scenarios that come with the package."""
+    return tuple(preset.name for preset in _presets())
+
+
+def load(name: str | Path) -> Scenario:
+    """The scenario of a TOML file (a path, or anything that ends with ".toml"), or the preset of this name.
+
+    Raises:
+        ScenarioError: no such file or preset, or everything that is wrong with it.
+    """
+    return load_scenario(name)
+
+
+def run(
+    scenario: Scenario,
+    *,
+    seed: int | None = None,
+    profile: str | None = None,
+    trace: str | Path | None = None,
+    listeners: Mapping[str, Listener] | None = None,
+) -> Outcome:
+    """Run a scenario once.
+
+    Args:
+        scenario: what to run.
+        seed: decides everything the scenario leaves open; None is the scenario's own.
+        profile: which release everybody is; None is the scenario's own, else the default.
+        trace: where to write the trace, if anywhere.
+        listeners: rebalance listeners by host ("c1"), instead of the configured ones.
+
+    Raises:
+        ScenarioError: an unknown profile or host.
+    """
+    hosts = [host for host, _, _ in scenario.member_names()]
+    grows = any(isinstance(entry.action, AddMembers) for entry in scenario.plan)
+    unknown = [] if grows else [host for host in listeners or {} if host not in hosts]
+    if unknown:
+        raise ScenarioError(
+            [Problem(("listeners", host), f'"{host}" is no member{nearest(host, hosts)}') for host in unknown]
+        )
+    return _run(
+        scenario,
+        seed=scenario.seed if seed is None else seed,
+        profile=profile,
+        drive="bare",
+        trace=None if trace is None else Path(trace),
+        listeners=listeners,
+    )
+
+
+def check(
+    scenario: Scenario,
+    *,
+    seeds: Iterable[int] = range(1, 6),
+    profile: str | None = None,
+    listeners: Mapping[str, Listener] | None = None,
+) -> tuple[Outcome, ...]:
+    """Run a scenario with each of these seeds; all must hold. For tests: the failure says how to repeat it.
+
+    Raises:
+        NotHeld: the first run that does not hold.
+        ScenarioError: an unknown profile or host.
+    """
+    outcomes = []
+    for seed in seeds:
+        outcome = run(scenario, seed=seed, profile=profile, listeners=listeners)
+        if outcome.verdict != "holds":
+            raise NotHeld(outcome)
+        outcomes.append(outcome)
+    return tuple(outcomes)
+
+
+def replay(trace: str | Path, *, profile: str | None = None) -> Replayed:
+    """Feed what a trace recorded to today's machines, up to the first difference.
+
+    Args:
+        trace: a file that ``run`` wrote.
+        profile: replay under another release than the recorded one.
+
+    Raises:
+        TraceError: the file is damaged, or of a scenario that cannot be read.
+        OSError: the file cannot be read.
+    """
+    return _replay(read_trace(trace), profile=profile)

@@ -1,0 +1,225 @@
+"""The public API, as a user's test has it: ``import kemu`` and nothing else."""
+
+from pathlib import Path
+
+import pytest
+
+import kemu
+
+ORDERS = {"orders": kemu.TopicSpec(partitions=6)}
+
+
+def crashed(**changes: object) -> kemu.Scenario:
+    """Three members, one of which dies for a while; ``changes`` go to the group."""
+    settings: dict[str, object] = {"session.timeout.ms": 10_000}
+    return kemu.Scenario(
+        name="crashed",
+        duration_us="60s",
+        topics=ORDERS,
+        groups={"billing": kemu.GroupSpec(topics="orders", members=3, config=settings, **changes)},  # type: ignore[arg-type]
+        plan=(kemu.At("30s", kemu.Crash(host="c2", for_us=kemu.duration_us("20s"))),),
+    )
+
+
+def said(made: object) -> list[str]:
+    """What is wrong with what is made by calling this, a line each."""
+    with pytest.raises(kemu.ScenarioError) as caught:
+        made()  # type: ignore[operator]
+    return str(caught.value).splitlines()
+
+
+# --- running ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_has_a_verdict_and_typed_figures() -> None:
+    """The same seed gives the same digest."""
+    outcome = kemu.run(crashed(), seed=7)
+
+    assert outcome.verdict == "holds"
+    assert [fault.fired for fault in outcome.faults] == [1]
+    assert [rebalance.members for rebalance in outcome.figures.rebalances] == [3, 2, 3]
+    assert outcome.figures.groups["billing"].lost == 0
+    assert kemu.run(crashed(), seed=7).digest == outcome.digest
+
+
+def test_a_trace_replays_without_a_difference(tmp_path: Path) -> None:
+    """A run's record against today's machines."""
+    path = tmp_path / "run.kemu"
+    kemu.run(crashed(), seed=7, trace=path)
+
+    replayed = kemu.replay(path)
+
+    assert replayed.difference is None
+    assert replayed.steps > 100
+
+
+def test_a_check_that_fails_says_what_broke_and_how_to_repeat_it() -> None:
+    """For a test's report: the seed, the violation, the plan, the call."""
+    never = kemu.Scenario(
+        name="never well",
+        duration_us="20s",
+        topics=ORDERS,
+        groups={"billing": kemu.GroupSpec(topics="orders")},
+        checks=kemu.ChecksSpec(stable_within_us="1ms", heal_after_us="19s"),
+        plan=(kemu.At("18s", kemu.Crash(host="c2")),),
+    )
+
+    with pytest.raises(kemu.NotHeld) as caught:
+        kemu.check(never, seeds=[3])
+
+    lines = str(caught.value).splitlines()
+    assert lines[0].startswith("never well, seed 3, kafka-3.4: liveness")
+    assert "crash c2" in str(caught.value)
+    assert "seed=3" in lines[-1]
+    assert caught.value.outcome.seed == 3
+
+
+def test_a_check_gives_the_outcome_of_every_seed() -> None:
+    """In the order of the seeds."""
+    assert [outcome.seed for outcome in kemu.check(crashed(), seeds=(4, 2))] == [4, 2]
+
+
+def test_presets_and_files_are_loaded_by_name(tmp_path: Path) -> None:
+    """As the command line does."""
+    path = tmp_path / "mine.toml"
+    path.write_text('[topics.orders]\npartitions = 6\n[groups.billing]\ntopics = ["orders"]\n', encoding="utf-8")
+
+    assert "steady-group" in kemu.presets()
+    assert kemu.load("steady-group").name == "steady-group"
+    assert kemu.load(path) == kemu.Scenario(
+        name="mine", topics=ORDERS, groups={"billing": kemu.GroupSpec(topics=("orders",))}
+    )
+
+
+class Slow:
+    """A listener whose onPartitionsAssigned takes two seconds."""
+
+    def __init__(self) -> None:
+        self.assigned: list[tuple[str, int]] = []
+
+    def on_revoked(self, partitions: tuple[tuple[str, int], ...]) -> kemu.Took:
+        return kemu.Took()
+
+    def on_lost(self, partitions: tuple[tuple[str, int], ...]) -> kemu.Took:
+        return kemu.Took()
+
+    def on_assigned(self, partitions: tuple[tuple[str, int], ...]) -> kemu.Took | kemu.Raised:
+        self.assigned += partitions
+        return kemu.Took(kemu.duration_us("2s"))
+
+
+def test_a_listener_of_ones_own_is_called() -> None:
+    """``ConsumerRebalanceListener``, by host."""
+    listener = Slow()
+
+    kemu.run(crashed(), seed=1, listeners={"c1": listener})
+
+    assert listener.assigned
+
+
+class ToTheFirst:
+    """Gives everything to the first member."""
+
+    name = "to-the-first"
+    version = 0
+    protocols = (kemu.RebalanceProtocol.EAGER,)
+
+    def user_data(self, memory: kemu.Memory | None) -> bytes | None:
+        return None
+
+    def assign(self, topics: kemu.Topics, members: dict[str, kemu.Subscriber]) -> kemu.Assignment:
+        first = min(members)
+        return {first: [(topic, number) for topic, count in topics.partitions.items() for number in range(count)]}
+
+
+def test_an_assignor_of_ones_own_is_used() -> None:
+    """Given as a class; recorded as ``module:Class``, so that a trace of it can be replayed."""
+    scenario = crashed(assignors=(ToTheFirst,))
+
+    assert scenario.groups["billing"].assignors == (f"{__name__}:ToTheFirst",)
+    assert kemu.run(scenario, seed=1).verdict == "holds"
+
+
+# --- mistakes --------------------------------------------------------------------------------------------------------
+
+
+def test_every_mistake_of_a_scenario_is_told_at_once_as_of_a_file() -> None:
+    """Unknown topic, profile, host and duration, with the nearest name."""
+    assert said(
+        lambda: kemu.Scenario(
+            name="wrong",
+            topics=ORDERS,
+            groups={"billing": kemu.GroupSpec(topics="order")},
+            profile="kafka-3.5",
+            plan=(
+                kemu.At("30x", kemu.Crash(host="c9")),
+                kemu.At(-5, kemu.Heal()),
+                kemu.When(kemu.Sends(api="SyncGrup"), kemu.Pause(host="c1", for_us=0)),
+            ),
+        )
+    ) == [
+        'profile: "kafka-3.5" is no profile; did you mean "kafka-3.4"?',
+        'groups.billing.topics: "order" is no topic; did you mean "orders"?',
+        "plan[0].at: '30x' is no duration; write it like 250ms, 20s, 1m30s",
+        'plan[0].host: "c9" is no host; known: b0, b1, b2, c1, c2, c3, p1, coordinator of billing, leader of billing',
+        'plan[1].at: must be a duration such as "250ms" or "20s", not a number (-5)',
+        'plan[2].when.sends: "SyncGrup" is no message; did you mean "SyncGroup"?',
+        "plan[2].for: must be longer than nothing",
+    ]
+
+
+def test_every_mistake_of_a_part_is_told_when_it_is_made() -> None:
+    """The keys are those of a file."""
+    assert said(
+        lambda: kemu.GroupSpec(
+            topics=(), members=10**9, start_us="3q", assignors="rang", config={"sesion.timeout.ms": 3}
+        )
+    ) == [
+        "topics: needs at least one topic",
+        "members: must be at most 10000, not 1000000000",
+        'assignors: "rang" is no assignor; did you mean "range"?',
+        "start: '3q' is no duration; write it like 250ms, 20s, 1m30s",
+        'config.sesion.timeout.ms: is no key of ConsumerConfig; did you mean "session.timeout.ms"?',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda: kemu.BrokersSpec(count=1_001), "count: must be at most 1000, not 1001"),
+        (lambda: kemu.TopicSpec(partitions=10**6), "partitions: must be at most 100000, not 1000000"),
+        (lambda: kemu.TopicSpec(partitions=1, records_per_s="5/h"), "rate: '5/h' is no rate; write it like 100/s"),
+        (lambda: kemu.NetworkSpec(latency_us=("5ms", "1ms")), "latency: must give the least first, then the most"),
+        (lambda: kemu.ReplicationSpec(min_isr=4), "min_isr: must not be more than the replication factor (3)"),
+        (lambda: kemu.run(crashed(), profile="kafka-3.5"), 'profile: "kafka-3.5" is no profile; did you mean'),
+        (
+            lambda: kemu.run(kemu.Scenario(name="x", topics=ORDERS, expect="comits")),
+            'expect: "comits" is no checker; did you mean "commits"?',
+        ),
+        (lambda: kemu.run(crashed(), listeners={"c7": Slow()}), 'listeners.c7: "c7" is no member; known: c1, c2, c3'),
+        (lambda: kemu.load("steady"), '"steady" is no preset; did you mean "steady-group"?'),
+        (
+            lambda: kemu.Scenario(name="x", topics=ORDERS, plan=(kemu.Heal(),)),  # type: ignore[arg-type]
+            "plan[0]: must be At(...), When(...) or a table, not Heal",
+        ),
+        (
+            lambda: kemu.Scenario(name="x", topics={"t": 3}),  # type: ignore[dict-item]
+            "topics.t: must be a TopicSpec, not a number (3)",
+        ),
+    ],
+)
+def test_a_mistake_is_one_clear_message(made: object, message: str) -> None:
+    """Never a KeyError, never a run without an end."""
+    (line,) = said(made)
+
+    assert line.startswith(message)
+
+
+# --- the names -------------------------------------------------------------------------------------------------------
+
+
+def test_every_public_name_is_there_and_no_other() -> None:
+    """``dir`` lists them; a wrong name is an AttributeError as of any module."""
+    assert {"Scenario", "Outcome", "run", "replay", "check", "At", "When", "Crash"} <= set(dir(kemu))
+    with pytest.raises(AttributeError, match="no attribute 'Scenari0'"):
+        kemu.Scenari0  # type: ignore[attr-defined]  # noqa: B018

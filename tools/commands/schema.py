@@ -1,0 +1,27 @@
+"""``kemu schema``: the JSON Schema of scenario files, for editors."""
+
+import json
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.option("--out", type=click.Path(dir_okay=False, writable=True, path_type=Path), help="Write it to this file.")
+def schema(out: Path | None) -> None:
+    """Print the JSON Schema (draft 2020-12) of a scenario file, the plan's actions and Kafka's keys included.
+
+    An editor that knows it completes keys and marks mistakes. Taplo, for example, reads it from a comment in the first
+    line of the file: "#:schema scenario.schema.json".
+    """
+    from kemu.emulator.scenario.json_schema import scenario_schema
+
+    text = json.dumps(scenario_schema(), indent=2) + "\n"
+    if out is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.BadParameter(f"{out} cannot be written: {error.strerror}", param_hint="--out") from None
+    click.echo(f"the schema stands in {out}", err=True)
