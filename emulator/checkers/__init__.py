@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING
 
 from kemu.emulator.checkers.agreement import Agreement
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.checkers.commits import Commits
+from kemu.emulator.checkers.commits import CommitsChecker
 from kemu.emulator.checkers.cooperative import Cooperative
 from kemu.emulator.checkers.group_protocol import GroupProtocol
-from kemu.emulator.checkers.leadership import Leadership
+from kemu.emulator.checkers.leadership import LeadershipChecker
 from kemu.emulator.checkers.lifecycle import Lifecycle
 from kemu.emulator.checkers.liveness import DEFAULT_BOUND_US, Liveness
 from kemu.emulator.checkers.no_lost_record import NoLostRecord
@@ -47,13 +47,13 @@ CHECKERS: Mapping[str, Callable[[], Checker]] = {
     "one-owner": OneOwner,
     "cooperative": Cooperative,
     "processing": Processing,
-    "commits": Commits,
+    "commits": CommitsChecker,
     "no-lost-record": NoLostRecord,
     "group-protocol": GroupProtocol,
     "lifecycle": Lifecycle,
     "liveness": Liveness,
     "replicas": Replicas,
-    "leadership": Leadership,
+    "leadership": LeadershipChecker,
     "recovery": Recovery,
     "agreement": Agreement,
 }

@@ -1,4 +1,4 @@
-"""Commits: only by members of the current generation, never ahead of their work, never backwards.
+"""CommitsChecker: only by members of the current generation, never ahead of their work, never backwards.
 
 Theory. The coordinator accepts a commit of generation g while g is current (in PreparingRebalance too), appends it and
 reports it when it is durable. Appends to a group's log keep their order, so when the group became Stable in g + 1,
@@ -59,8 +59,8 @@ class _Progress:
         """It owns the partition newly and has no position yet."""
 
 
-class Commits(Checker):
-    """Commits come from members of the current generation, behind their work, and never go back."""
+class CommitsChecker(Checker):
+    """CommitsChecker come from members of the current generation, behind their work, and never go back."""
 
     name = "commits"
 

@@ -49,7 +49,7 @@ class Counted(NamedTuple):
     settled: tuple[int, ...]
 
 
-class Leadership(Checker):
+class LeadershipChecker(Checker):
     """One leader per epoch, one controller per epoch, from those who may."""
 
     name = "leadership"

@@ -9,10 +9,11 @@ from attrs import define
 from kemu.actors.broker.arranged import Broker
 from kemu.actors.coordinator.coordinator import Coordinator
 from kemu.emulator import facts
-from kemu.emulator.cluster.cluster import NOBODY, Cluster
+from kemu.emulator.cluster.cluster import Cluster
 from kemu.emulator.engine.hosts import Condition, Host, MachineFactory
 from kemu.protocol.commands import Close, ClusterView, HostPartition, LeadOffsets, ResignOffsets
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import NO_LEADER
 from kemu.protocol.names import OFFSETS_TOPIC, coordinator_on
 
 BROKER_SESSION_US = 9_000_000
@@ -55,7 +56,7 @@ class ArrangedCluster(Cluster):
     def coordinator_of(self, group: str) -> str:
         """The host that coordinates a group; "" when nobody does at the moment."""
         node = self._offsets_leaders[self._partition_of(group)]
-        return "" if node == NOBODY else self.brokers[node]
+        return "" if node == NO_LEADER else self.brokers[node]
 
     # --- hosts -------------------------------------------------------------------------------------------------
 
@@ -116,10 +117,12 @@ class ArrangedCluster(Cluster):
         view = ClusterView(
             brokers=tuple((node, self.scenario.brokers.rack_of(node)) for node in range(len(alive)) if alive[node]),
             topics=tuple(
-                (name, tuple(node if alive[node] else NOBODY for node in topic.leaders))
+                (name, tuple(node if alive[node] else NO_LEADER for node in topic.leaders))
                 for name, topic in self._topics.items()
             ),
-            offsets_leaders=tuple(node if node != NOBODY and alive[node] else NOBODY for node in self._offsets_leaders),
+            offsets_leaders=tuple(
+                node if node != NO_LEADER and alive[node] else NO_LEADER for node in self._offsets_leaders
+            ),
         )
         for name in self.brokers:
             self.world.tell(name, view)
@@ -157,7 +160,7 @@ class ArrangedCluster(Cluster):
         partition = self._partition_of(group)
         old = self._offsets_leaders[partition]
         new = self.brokers.index(to) if to else self._next_live(old)
-        if new in (NOBODY, old) or not self.world.hosts[self.brokers[new]].running:
+        if new in (NO_LEADER, old) or not self.world.hosts[self.brokers[new]].running:
             return "no other broker can take it"
         self._move(partition, new)
         self._tell_view()
@@ -185,11 +188,11 @@ class ArrangedCluster(Cluster):
             candidate = (node + step) % count
             if self._live[candidate] and self.world.hosts[self.brokers[candidate]].running:
                 return candidate
-        return NOBODY
+        return NO_LEADER
 
     def _move(self, partition: int, new: int) -> None:
         """The old leader resigns (if it lives), the new one gets all that was durable and loads it."""
-        if new == NOBODY:
+        if new == NO_LEADER:
             return
         old = self._offsets_leaders[partition]
         log = f"{OFFSETS_TOPIC}-{partition}"

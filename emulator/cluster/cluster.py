@@ -31,7 +31,6 @@ from kemu.protocol.names import ADMIN, consumer_host, coordinator_on, host_of, o
 from kemu.protocol.notes.groups import LeaderElected, MemberAdded
 from kemu.protocol.profiles import PROFILES, Profile
 
-NOBODY = -1
 CLOSE_POLL_US = 100_000
 """How often an operator looks whether a closing host has ended."""
 

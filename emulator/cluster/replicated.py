@@ -13,12 +13,13 @@ from kemu.actors.coordinator.coordinator import Coordinator
 from kemu.actors.coordinator.on_broker_log import BrokerLog
 from kemu.actors.store.store import Store
 from kemu.emulator import facts
-from kemu.emulator.cluster.cluster import NOBODY, Cluster
+from kemu.emulator.cluster.cluster import Cluster
 from kemu.emulator.engine.hosts import Host, MachineFactory
 from kemu.emulator.facts import Seen
 from kemu.emulator.plan.known import role_of
 from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.protocol.commands import Close, SeedNodes
+from kemu.protocol.messages.control import NO_LEADER
 from kemu.protocol.names import OFFSETS_TOPIC, STORE, TopicPartition, controller_on, coordinator_on, host_of
 from kemu.protocol.nodes import (
     BROKER_IDS,
@@ -193,7 +194,7 @@ class ReplicatedCluster(Cluster):
 
     def coordinator_of(self, group: str) -> str:
         """The host that coordinates a group; "" when nobody ever did."""
-        return self._leaders.get((OFFSETS_TOPIC, self._partition_of(group)), (NOBODY, ""))[1]
+        return self._leaders.get((OFFSETS_TOPIC, self._partition_of(group)), (NO_LEADER, ""))[1]
 
     def resolve(self, name: str) -> str:
         """The host a name or a role means now; "" if there is none."""
@@ -202,7 +203,7 @@ class ReplicatedCluster(Cluster):
         role = role_of(name)
         if role is not None and role[0] == "partition leader":
             topic, _, number = role[1].rpartition("-")
-            return self._leaders.get((topic, int(number)), (NOBODY, ""))[1]
+            return self._leaders.get((topic, int(number)), (NO_LEADER, ""))[1]
         return super().resolve(name)
 
     # --- hosts and operators -----------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ class _Spans:
         return {f"{topic}-{number}": spent for (topic, number), spent in sorted(self._spent.items())}
 
 
-class Leading:
+class Leaders:
     """See the module."""
 
     def __init__(self, panel: Panel) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from kemu.emulator.facts import Seen
 from kemu.emulator.metrics.figures import Figures, GroupFigures, RecordFigures
-from kemu.emulator.metrics.leading import Leading
+from kemu.emulator.metrics.leading import Leaders
 from kemu.emulator.metrics.progress import Progress
 from kemu.emulator.metrics.rebalances import Rebalances
 from kemu.emulator.metrics.serving import Serving
@@ -27,7 +27,7 @@ class Metrics:
         self._rebalances = Rebalances(panel)
         self._serving = Serving(panel, self._rebalances.stopped)
         self._progress = Progress()
-        self._leading = Leading(panel)
+        self._leading = Leaders(panel)
         self._on: dict[type, tuple[Handler, ...]] = {}
         for part in (self._rebalances.on, self._serving.on, self._progress.on, self._leading.on):
             for kind, handler in part.items():

@@ -46,7 +46,7 @@ EVENT_NAMES = ("Received", "LinkDown", "TimerFired", "Appended", "Loaded", "Told
 EFFECT_NAMES = ("Send", "Hangup", "StartTimer", "StopTimer", "Append", "Note")
 
 
-class InFlight(NamedTuple):
+class PacketInFlight(NamedTuple):
     """A packet on its way: what its arrival will be made of."""
 
     sender: str
@@ -63,7 +63,7 @@ class Packets:
     """
 
     def __init__(self) -> None:
-        self._sent: dict[int, InFlight] = {}
+        self._sent: dict[int, PacketInFlight] = {}
 
     def __len__(self) -> int:
         return len(self._sent)
@@ -74,7 +74,7 @@ class Packets:
             if row[0] == SEND:
                 _, packet_id, to, connection, request_id, sealed = row
                 by = part_on(sender, path_and_peer(to)[0])
-                self._sent[packet_id] = InFlight(by, connection, request_id, sealed)
+                self._sent[packet_id] = PacketInFlight(by, connection, request_id, sealed)
 
     def routed(self, packet_id: int, connection: int) -> None:
         """The network put the packet on this connection (a client's own Send does not name one)."""
@@ -86,7 +86,7 @@ class Packets:
         """The packet will not arrive."""
         self._sent.pop(packet_id, None)
 
-    def take(self, packet_id: int) -> InFlight:
+    def take(self, packet_id: int) -> PacketInFlight:
         """The packet that arrives now.
 
         Raises:

@@ -2,18 +2,22 @@
 
 from kemu.emulator import facts
 from kemu.emulator.facts import Seen
+from kemu.emulator.watching.panel import Panel
 from kemu.protocol.notes.groups import PartitionsAssigned, PartitionsLost, PartitionsRevoked
-from kemu.tools.report.ownership import NOBODY, Interval, Ownership, picture
+from kemu.tools.report.ownership import NO_OWNER, Interval, Ownership, picture
 
 SECOND = 1_000_000
 
 
 def told(*rows: tuple[int, str, object]) -> Ownership:
     """An ownership that saw (second, actor, fact) and then the end at second 10."""
-    ownership = Ownership()
+    panel = Panel()
+    ownership = Ownership(panel)
     started = facts.RunStarted(groups=("g",), members=(), brokers=("b0",), topics=(("t", 2),))
     for number, (second, actor, fact) in enumerate([(0, "", started), *rows, (10, "", facts.RunEnded(reason="over"))]):
-        ownership.see(Seen(number, second * SECOND, actor, 1, fact))
+        seen = Seen(number, second * SECOND, actor, 1, fact)
+        panel.see(seen)
+        ownership.see(seen)
     ownership.finish()
     return ownership
 
@@ -51,7 +55,8 @@ def test_a_member_that_dies_owns_nothing() -> None:
 
 def test_of_many_partitions_those_that_moved_most_are_drawn() -> None:
     """A picture of a thousand straight lines says nothing."""
-    lines = picture(told((0, "c1", assigned(0, 1)), (4, "c1", assigned(0)), (5, "c1", assigned(0, 1))), "g", rows=1)
+    revoked = PartitionsRevoked(group="g", member_id="m", generation=1, revoked=(("t", 1),), owned=(("t", 0),))
+    lines = picture(told((0, "c1", assigned(0, 1)), (4, "c1", revoked), (5, "c1", assigned(1))), "g", rows=1)
 
     assert lines[1].startswith("t-1 ")
     assert lines[2].startswith("... and 1 more partitions")
@@ -63,4 +68,4 @@ def test_members_beyond_the_marks_share_one() -> None:
     lines = picture(told(*rows), "g", width=10)
 
     assert any("# 3 more members" in line for line in lines)
-    assert NOBODY not in lines[1].removeprefix("t-0 ")
+    assert NO_OWNER not in lines[1].removeprefix("t-0 ")

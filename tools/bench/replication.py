@@ -116,7 +116,7 @@ class Failure:
         }
 
 
-class Failover:
+class FailoverWatch:
     """Watches what becomes of the partitions that a broker led when it died."""
 
     def __init__(self, world: World) -> None:
@@ -210,7 +210,7 @@ def fail(size: Size, *, controller: bool) -> Failure:
     one = Run(size.scenario(records_per_topic=5), seed=1)
     assert isinstance(one.cluster, ReplicatedCluster)
     cluster = one.cluster
-    failover = Failover(one.world)
+    failover = FailoverWatch(one.world)
     one.world.watch((cluster, failover))
     one.world.network.watch_arrivals = failover.arrives
     found: list[Failure] = []

@@ -109,13 +109,15 @@ def _writable(trace: Path | None) -> Iterator[None]:
 
 def _run_one(request: Request, form: str) -> "list[RunResult]":
     from kemu.emulator.runner import run as run_scenario
+    from kemu.emulator.watching.panel import Panel
     from kemu.tools.report.ownership import Ownership
     from kemu.tools.report.run_report import as_json, as_text
     from kemu.tools.report.story import Story
 
     seed = request.seeds[0]
     story = Story(click.echo if request.live and form == "text" else None)
-    ownership = Ownership()
+    panel = Panel()
+    ownership = Ownership(panel)
     result = run_scenario(
         request.scenario,
         seed=seed,
@@ -124,6 +126,7 @@ def _run_one(request: Request, form: str) -> "list[RunResult]":
         trace=request.trace,
         live=request.live,
         observers=(story, ownership) if form == "text" else (),
+        panel=panel,
     )
     if form == "json":
         click.echo(as_json(result))

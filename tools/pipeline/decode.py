@@ -14,6 +14,7 @@ import msgpack
 from attrs import field, frozen, mutable
 
 from kemu.emulator.facts import FaultApplied, FaultEnded, Seen
+from kemu.emulator.findings import Violation
 from kemu.emulator.plan.action import kind_of
 from kemu.emulator.plan.words import describe_entry
 from kemu.emulator.scenario.reading import scenario_from_dict
@@ -21,7 +22,7 @@ from kemu.emulator.trace.blocks import TraceError, blocks_of, first_block
 from kemu.emulator.trace.rows import EVENT_NAMES, NOTE, RECEIVED, TOLD
 from kemu.emulator.trace.traces import BROKEN, FACT, FOOTER, HEADER, PACKET, STEP, VIOLATION, Footer, Header
 from kemu.protocol.wire.values import from_row
-from kemu.tools.pipeline.rows import FaultTimes, note_row
+from kemu.tools.pipeline.rows import FaultTimes, fault_row, note_row, violation_row
 from kemu.tools.pipeline.tables.schemas import RUNS
 
 BLOCK_BITS = 26
@@ -165,8 +166,7 @@ class Decoder:
                     self._fact(run, base + (index << PLACE_BITS), row[1], row[2], "", 0, row[3])
             elif kind == VIOLATION:
                 if self._violations:
-                    checker, at_us, seq, entities, text, liveness = row[1:]
-                    self._emit("violations", (run.run_id, checker, at_us, seq, list(entities), text, liveness))
+                    self._emit("violations", violation_row(run.run_id, Violation(*row[1:])))
             elif kind == BROKEN:
                 run.broke = f"{row[3]} at {row[2]} us, step {row[1]}: {row[7]}"
                 if self._steps:
@@ -209,8 +209,8 @@ class Decoder:
             times, fired = run.times, Footer(*footer[1:]).fired
             for index, entry in enumerate(scenario_from_dict(run.header.scenario).plan):
                 took_effect = None if fired is None else fired[index]
-                row = (run.run_id, index, kind_of(entry.action), describe_entry(entry), took_effect)
-                self._emit("faults", (*row, *times.of(index)))
+                words = describe_entry(entry)
+                self._emit("faults", fault_row(run.run_id, index, kind_of(entry.action), words, took_effect, times))
 
     def _cut_off(self, offset: int, unread_bytes: int, why: object) -> None:
         """The run that was going on ends here without a footer: it counts as torn."""

@@ -198,7 +198,7 @@ class Tables:
 
 
 @frozen
-class Job:
+class IngestJob:
     """What one task converts: chunks' tables to be joined into larger files, and traces to be decoded."""
 
     part: str
@@ -210,12 +210,12 @@ class Job:
     """Which tables the spans are decoded into."""
 
 
-def jobs_of(new: New, part: Path, cores: int) -> list[Job]:
+def jobs_of(new: New, part: Path, cores: int) -> list[IngestJob]:
     """Cut into tasks of some size: many small files make one, and one large file makes many."""
-    jobs: list[Job] = []
+    jobs: list[IngestJob] = []
 
     def add(campaign: str, chunks: Sequence[Path], spans: Sequence[Span], tables: frozenset[str]) -> None:
-        jobs.append(Job(str(part), campaign, len(jobs), tuple(map(str, chunks)), tuple(spans), tables))
+        jobs.append(IngestJob(str(part), campaign, len(jobs), tuple(map(str, chunks)), tuple(spans), tables))
 
     by_campaign: dict[str, list[Path]] = {}
     for chunk in new.chunks:
@@ -250,7 +250,7 @@ def _bins(sized: Sequence[tuple[T, int]], cores: int) -> Iterator[list[T]]:
         yield items
 
 
-def convert(job: Job) -> int:
+def convert(job: IngestJob) -> int:
     """Do a job on an executor; how many rows it wrote.
 
     A file is written under another name and then renamed, and it is named after the job: a job that Spark runs twice
@@ -274,7 +274,7 @@ def convert(job: Job) -> int:
 class _Growing:
     """A table's Parquet file of a job; there under its name when the block ends well."""
 
-    def __init__(self, job: Job, schema: Schema) -> None:
+    def __init__(self, job: IngestJob, schema: Schema) -> None:
         self._schema = schema
         self._final = Path(job.part, f"table={schema.name}", f"campaign={job.campaign}", f"{job.number:05d}.parquet")
         self._fresh = self._final.with_name(f".{self._final.name}.{uuid.uuid4().hex}")

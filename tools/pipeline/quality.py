@@ -114,7 +114,7 @@ CONSTRAINTS: tuple[Constraint, ...] = (
 
 
 @frozen
-class Broken:
+class BrokenConstraint:
     """A constraint that does not hold: how many rows break it, and one of them."""
 
     constraint: Constraint
@@ -126,7 +126,7 @@ class Broken:
         return f"{self.constraint.table}: {self.constraint.name}: {self.rows} rows break this, such as {self.example}"
 
 
-def check(tables: Mapping[str, DataFrame]) -> tuple[dict[str, int], list[Broken]]:
+def check(tables: Mapping[str, DataFrame]) -> tuple[dict[str, int], list[BrokenConstraint]]:
     """Count every table's rows and check its constraints.
 
     Args:
@@ -136,7 +136,7 @@ def check(tables: Mapping[str, DataFrame]) -> tuple[dict[str, int], list[Broken]
         Rows by table, and the constraints that do not hold.
     """
     counts: dict[str, int] = {}
-    broken: list[Broken] = []
+    broken: list[BrokenConstraint] = []
     for name, table in tables.items():
         rows = [each for each in CONSTRAINTS if each.table == name and each.holds]
         failing = [F.count(F.when(~F.coalesce(F.expr(each.holds), F.lit(False)), 1)) for each in rows]
@@ -147,13 +147,15 @@ def check(tables: Mapping[str, DataFrame]) -> tuple[dict[str, int], list[Broken]
         counts[name] = told[0]
         for each, bad in zip(rows, told[1:], strict=True):
             if bad:
-                broken.append(Broken(each, bad, _said(table.where(f"not coalesce({each.holds}, false)").first())))
+                broken.append(
+                    BrokenConstraint(each, bad, _said(table.where(f"not coalesce({each.holds}, false)").first()))
+                )
     queries = [each for each in CONSTRAINTS if each.table in tables and each.breaks]
     if queries:  # one plan for all of them
         parts = [f"select {index} i, count(*) bad from ({each.breaks})" for index, each in enumerate(queries)]
         spark = next(iter(tables.values())).sparkSession
         for index, bad in spark.sql(" union all ".join(parts)).where("bad > 0").orderBy("i").collect():
-            broken.append(Broken(queries[index], bad, _said(spark.sql(queries[index].breaks).first())))
+            broken.append(BrokenConstraint(queries[index], bad, _said(spark.sql(queries[index].breaks).first())))
     return counts, broken
 
 

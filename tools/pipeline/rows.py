@@ -1,7 +1,10 @@
-"""Facts and results as rows of tables (``schemas``): the one place that knows which field goes into which column."""
+"""Facts and results as rows of tables (``schemas``): the one place that knows which field goes into which column.
+
+What a run reports live (``worker``) and what a trace tells (``decode``) become rows here, both by the same functions.
+"""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -9,8 +12,9 @@ import attrs
 import msgpack
 
 from kemu.emulator.facts import FaultApplied, FaultEnded, Seen
+from kemu.emulator.findings import Violation
 from kemu.emulator.metrics.figures import Figures, RecordFigures
-from kemu.emulator.runner import FaultFired, RunResult
+from kemu.emulator.runner import RunResult
 from kemu.protocol.notes.groups import Processed, RecordsAcknowledged, RecordsAppended
 from kemu.protocol.notes.replication import HighWatermarkAdvanced, RecordsReplicated
 from kemu.protocol.wire.values import to_row
@@ -200,14 +204,14 @@ def rebalance_rows(run_id: str, figures: Figures) -> list[tuple[Any, ...]]:
     ]  # fmt: skip
 
 
-def fault_rows(run_id: str, faults: Iterable[FaultFired], times: FaultTimes) -> list[tuple[Any, ...]]:
-    """Rows of ``FAULTS``."""
-    return [(run_id, each.index, each.kind, each.text, each.fired, *times.of(each.index)) for each in faults]
+def fault_row(run_id: str, index: int, kind: str, text: str, fired: int | None, times: FaultTimes) -> tuple[Any, ...]:
+    """An entry of a plan as a row of ``FAULTS``; ``fired`` None: a trace of kemu before it counted that."""
+    return (run_id, index, kind, text, fired, *times.of(index))
 
 
-def violation_rows(run_id: str, violations: Any) -> list[tuple[Any, ...]]:
-    """Rows of ``VIOLATIONS``."""
-    return [(run_id, v.checker, v.at_us, v.seq, list(v.entities), v.text, v.liveness) for v in violations]
+def violation_row(run_id: str, v: Violation) -> tuple[Any, ...]:
+    """A violation as a row of ``VIOLATIONS``."""
+    return (run_id, v.checker, v.at_us, v.seq, list(v.entities), v.text, v.liveness)
 
 
 def run_row(

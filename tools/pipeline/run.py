@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from kemu.tools.pipeline.campaign import CampaignError
 from kemu.tools.pipeline.ingest import New, Tables
 from kemu.tools.pipeline.marts import MARTS
-from kemu.tools.pipeline.quality import Broken, check
+from kemu.tools.pipeline.quality import BrokenConstraint, check
 from kemu.tools.pipeline.tables import DERIVED, TABLES
 from kemu.tools.pipeline.tables.schemas import NOTES, RECORDED, RUNS
 
@@ -35,7 +35,7 @@ class Analysis:
     new_units: int = 0
     rows: dict[str, int] = field(factory=dict)
     seconds: dict[str, float] = field(factory=dict)
-    broken: list[Broken] = field(factory=list)
+    broken: list[BrokenConstraint] = field(factory=list)
     bad_records: list[dict[str, Any]] = field(factory=list)
     headline: list[dict[str, Any]] = field(factory=list)
 

@@ -22,7 +22,7 @@ from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.trace.blocks import first_block
 from kemu.tools.exits import OF_VERDICT
 from kemu.tools.pipeline.cells import Cell, Chunk
-from kemu.tools.pipeline.rows import FaultTimes, NoteRows, fault_rows, rebalance_rows, run_row, violation_rows
+from kemu.tools.pipeline.rows import FaultTimes, NoteRows, fault_row, rebalance_rows, run_row, violation_row
 from kemu.tools.pipeline.shipping import fingerprint
 from kemu.tools.pipeline.tables.schemas import FAULTS, NOTES, REBALANCES, RUNS, VIOLATIONS, Schema
 from kemu.tools.report.run_report import as_dict
@@ -158,8 +158,10 @@ class ChunkRows:
         self._rows[RUNS].append(tuple(row[name] for name in RUNS.names))
         if not traced:  # a trace holds them all
             self._rows[NOTES] += notes.rows
-        self._rows[FAULTS] += fault_rows(run_id, result.faults, times)
-        self._rows[VIOLATIONS] += violation_rows(run_id, result.violations)
+        self._rows[FAULTS] += [
+            fault_row(run_id, each.index, each.kind, each.text, each.fired, times) for each in result.faults
+        ]
+        self._rows[VIOLATIONS] += [violation_row(run_id, each) for each in result.violations]
         self._rows[REBALANCES] += rebalance_rows(run_id, result.figures)
         return result
 

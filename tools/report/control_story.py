@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from kemu.emulator.facts import Seen
+from kemu.protocol.messages.control import NO_LEADER
 from kemu.protocol.names import TopicPartition, broker_host
 from kemu.protocol.notes import replication as control_notes
 
 CONTROL = "control"
 PARTITIONS = "partitions"
-NOBODY = -1
 NEW = "new"
 
 
@@ -73,7 +73,7 @@ class ControlStory:
         at = (fact.topic, fact.partition)
         self._isrs[at] = fact.isr
         if fact.strategy != NEW:
-            who = "nobody" if fact.leader == NOBODY else broker_host(fact.leader)
+            who = "nobody" if fact.leader == NO_LEADER else broker_host(fact.leader)
             unclean = ", unclean" if fact.unclean else ""
             self.tell_of(seen, f"{who} is to lead {{}} ({fact.strategy}{unclean})", at)
 

@@ -1,27 +1,22 @@
 """Who owned which partition when, as the members themselves knew it; and a picture of it in plain text."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import define
 
-from kemu.emulator import facts
-from kemu.emulator.facts import Seen
-from kemu.protocol.names import TopicPartition, host_of
-from kemu.protocol.notes import groups as notes
+from kemu.emulator.facts import HostDown, HostStarted, RunEnded, RunStarted, Seen, TopicGrown
+from kemu.emulator.watching.panel import Panel
+from kemu.protocol.names import ActorName, TopicPartition, host_of
+from kemu.protocol.notes.groups import AssignmentReceived, PartitionsAssigned, PartitionsLost, PartitionsRevoked
 
-NOBODY = "."
+NO_OWNER = "."
 SEVERAL = "!"
 MARKS = "123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 _MOVERS = (
-    notes.PartitionsAssigned,
-    notes.PartitionsRevoked,
-    notes.PartitionsLost,
-    facts.HostDown,
-    facts.RunStarted,
-    facts.TopicGrown,
-    facts.RunEnded,
+    *(AssignmentReceived, PartitionsAssigned, PartitionsRevoked, PartitionsLost),
+    *(HostDown, HostStarted, TopicGrown, RunStarted, RunEnded),
 )
 
 
@@ -30,62 +25,61 @@ class Interval:
     """One member owned a partition from ``start_us`` until ``end_us`` (exclusive)."""
 
     partition: TopicPartition
-    host: str
+    owner: ActorName
     start_us: int
     end_us: int
 
 
 class Ownership:
-    """An observer: intervals of ownership from the members' callbacks. A member that dies owns nothing."""
+    """An observer: intervals of ownership, as the panel sees them. A member that dies owns nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, panel: Panel) -> None:
+        self._panel = panel
         self.intervals: dict[str, list[Interval]] = {}
         """By group, in order of start."""
-        self.partitions: dict[str, int] = {}
-        """topic -> partitions"""
         self.subscribed: dict[str, set[str]] = {}
         """group -> topics that were ever assigned in it"""
-        self._open: dict[tuple[str, str], dict[TopicPartition, Interval]] = {}
+        self._open: dict[tuple[str, ActorName], dict[TopicPartition, Interval]] = {}
         self.end_us = 0
+
+    @property
+    def partitions(self) -> Mapping[str, int]:
+        """Topic -> partitions."""
+        return self._panel.topics
 
     def wants(self, kind: type) -> bool:
         """Facts that move partitions, and the last one."""
         return kind in _MOVERS
 
     def see(self, seen: Seen) -> None:
-        """Take one fact."""
+        """Take one fact, after the panel."""
         self.end_us = seen.at_us
-        match seen.fact:
-            case notes.PartitionsAssigned(group=group, owned=owned) | notes.PartitionsRevoked(group=group, owned=owned):
-                self._owns(group, host_of(seen.actor), owned, seen.at_us)
-            case notes.PartitionsLost(group=group):
-                self._owns(group, host_of(seen.actor), (), seen.at_us)
-            case facts.HostDown(host=host):
-                for group, owner in list(self._open):
-                    if owner == host:
-                        self._owns(group, host, (), seen.at_us)
-            case facts.RunStarted(topics=topics):
-                self.partitions = dict(topics)
-            case facts.TopicGrown(topic=topic, partitions=partitions):
-                self.partitions[topic] = partitions
-            case _:
-                pass
+        panel = self._panel
+        if panel.now is not seen:
+            return  # the end of the run
+        for ended in panel.ended:
+            self._gives_up(ended.group, ended.actor, ended.owned, seen.at_us)
+        if panel.given_up or panel.gained:
+            holding = panel.holding(seen)
+            self._gives_up(holding.group, seen.actor, panel.given_up, seen.at_us)
+            self._gets(holding.group, seen.actor, panel.gained, seen.at_us)
 
     def finish(self) -> None:
         """Close what is still open at the end of the run."""
-        for (group, host), _ in list(self._open.items()):
-            self._owns(group, host, (), self.end_us)
+        for (group, owner), held in self._open.items():
+            self._gives_up(group, owner, list(held), self.end_us)
 
-    def _owns(self, group: str, host: str, owned: Iterable[TopicPartition], at_us: int) -> None:
-        held = self._open.setdefault((group, host), {})
-        now = dict.fromkeys(owned)
-        for partition in [each for each in held if each not in now]:
+    def _gets(self, group: str, owner: ActorName, partitions: Iterable[TopicPartition], at_us: int) -> None:
+        held = self._open.setdefault((group, owner), {})
+        for partition in partitions:
+            held[partition] = interval = Interval(partition, owner, at_us, 1 << 62)
+            self.intervals.setdefault(group, []).append(interval)
+            self.subscribed.setdefault(group, set()).add(partition[0])
+
+    def _gives_up(self, group: str, owner: ActorName, partitions: Iterable[TopicPartition], at_us: int) -> None:
+        held = self._open.get((group, owner), {})
+        for partition in partitions:
             held.pop(partition).end_us = at_us
-        for partition in now:
-            if partition not in held:
-                held[partition] = interval = Interval(partition, host, at_us, 1 << 62)
-                self.intervals.setdefault(group, []).append(interval)
-                self.subscribed.setdefault(group, set()).add(partition[0])
 
 
 def picture(ownership: Ownership, group: str, *, width: int = 72, rows: int = 24) -> list[str]:
@@ -96,8 +90,8 @@ def picture(ownership: Ownership, group: str, *, width: int = 72, rows: int = 24
     """
     end_us = max(ownership.end_us, 1)
     intervals = ownership.intervals.get(group, [])
-    hosts = sorted({interval.host for interval in intervals}, key=_numbered)
-    mark = {host: MARKS[index] if index < len(MARKS) else "#" for index, host in enumerate(hosts)}
+    owners = sorted({interval.owner for interval in intervals}, key=_numbered)
+    mark = {owner: MARKS[index] if index < len(MARKS) else "#" for index, owner in enumerate(owners)}
     partitions = [
         (topic, number)
         for topic in sorted(ownership.subscribed.get(group, ()))
@@ -113,8 +107,8 @@ def picture(ownership: Ownership, group: str, *, width: int = 72, rows: int = 24
         lines.append(f"{f'{partition[0]}-{partition[1]}':{name_width}} {cells}")
     if len(partitions) > rows:
         lines.append(f"... and {len(partitions) - rows} more partitions, which moved no more often than these")
-    legend = [f"{mark[host]} {host}" for host in hosts if mark[host] != "#"]
-    more = [f"# {len(hosts) - len(MARKS)} more members"] if len(hosts) > len(MARKS) else []
+    legend = [f"{mark[owner]} {owner}" for owner in owners if mark[owner] != "#"]
+    more = [f"# {len(owners) - len(MARKS)} more members"] if len(owners) > len(MARKS) else []
     lines += _wrapped([*legend, *more, "! several at once", ". nobody"], width + name_width)
     return lines
 
@@ -133,9 +127,9 @@ def _cell(own: Sequence[Interval], start_us: int, step_us: int, mark: dict[str, 
     inside = [interval for interval in own if interval.start_us < start_us + step_us and interval.end_us > start_us]
     for index, interval in enumerate(inside):
         for other in inside[index + 1 :]:
-            if other.host != interval.host and other.start_us < interval.end_us and interval.start_us < other.end_us:
+            if other.owner != interval.owner and other.start_us < interval.end_us and interval.start_us < other.end_us:
                 return SEVERAL
-    return next((mark[interval.host] for interval in inside if interval.start_us <= start_us), NOBODY)
+    return next((mark[interval.owner] for interval in inside if interval.start_us <= start_us), NO_OWNER)
 
 
 def _ruler(step_us: int, width: int) -> str:
@@ -148,9 +142,9 @@ def _ruler(step_us: int, width: int) -> str:
     return ruler.rstrip()
 
 
-def _numbered(host: str) -> tuple[int, str]:
-    digits = "".join(character for character in host if character.isdigit())
-    return (int(digits) if digits else 0, host)
+def _numbered(owner: ActorName) -> tuple[int, str]:
+    digits = "".join(character for character in host_of(owner) if character.isdigit())
+    return (int(digits) if digits else 0, owner)
 
 
 def _wrapped(items: Sequence[str], width: int) -> list[str]:

@@ -15,7 +15,7 @@ from kemu.emulator.scenario.scenario import Scenario
 from kemu.protocol.names import broker_host
 from kemu.tools.exits import OF_VERDICT
 from kemu.tools.report.ownership import Ownership, picture
-from kemu.tools.report.story import Line, Story, clock_text, span_text
+from kemu.tools.report.story import Story, StoryLine, clock_text, span_text
 
 COLOURS = {"holds": "green", "liveness": "red", "violated": "red", "broken": "red"}
 KIND_COLOURS = {"fault": "yellow", "group": "cyan", "member": "magenta", "control": "blue", "partitions": "blue"}
@@ -127,7 +127,7 @@ def _head(result: RunResult, scenario: Scenario) -> Iterable[str]:
     )
 
 
-def _story(lines: Sequence[Line]) -> Iterable[str]:
+def _story(lines: Sequence[StoryLine]) -> Iterable[str]:
     half = LAST_LINES // 2
     for number, line in enumerate(lines):
         if len(lines) > LAST_LINES and number == half:

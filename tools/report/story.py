@@ -43,7 +43,7 @@ def span_text(us: int) -> str:
 
 
 @define
-class Line:
+class StoryLine:
     """One line of the story: a sentence, and of whom it is true."""
 
     at_us: int
@@ -70,7 +70,7 @@ class Story:
     """Collects lines while a run goes on. With ``emit`` each is also handed out at once (for live runs)."""
 
     def __init__(self, emit: Emit | None = None) -> None:
-        self.lines: list[Line] = []
+        self.lines: list[StoryLine] = []
         self._emit = emit
         self._began: dict[str, tuple[int, str]] = {}
         """group -> when and why the rebalance that runs began."""
@@ -97,7 +97,7 @@ class Story:
                 if who not in line.who:
                     line.who.append(who)
                 return
-        line = Line(at_us, kind, sentence, [who] if who else [])
+        line = StoryLine(at_us, kind, sentence, [who] if who else [])
         self.lines.append(line)
         if self._emit is not None:
             self._emit(f"{clock_text(at_us)}  {line.text()}")

@@ -2,7 +2,7 @@
 
 from kemu.emulator.checkers.agreement import Agreement
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.checkers.leadership import Leadership
+from kemu.emulator.checkers.leadership import LeadershipChecker
 from kemu.emulator.checkers.recovery import Recovery
 from kemu.emulator.checkers.replicas import Replicas
 from kemu.emulator.facts import DiskTailLost, Healed, HostDown, HostStarted, RunStarted, Seen, TopicReplicated
@@ -246,7 +246,7 @@ class ClusterStory:
 
     def judged(self) -> tuple[list[Violation], list[Loss], dict[str, bool]]:
         """What the checkers of replication say: violations, losses, and who was satisfied at the end."""
-        checkers: list[Checker] = [Replicas(flushes=self.flushes), Leadership(), Recovery(), Agreement()]
+        checkers: list[Checker] = [Replicas(flushes=self.flushes), LeadershipChecker(), Recovery(), Agreement()]
         judging = Judging(checkers)
         for seen in self.facts:
             judging.see(seen)

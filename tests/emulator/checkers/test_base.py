@@ -5,7 +5,7 @@ import pytest
 from kemu.emulator import facts
 from kemu.emulator.checkers import CHECKERS
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.checkers.leadership import Leadership
+from kemu.emulator.checkers.leadership import LeadershipChecker
 from kemu.emulator.checkers.lifecycle import Lifecycle
 from kemu.emulator.facts import Seen
 from kemu.protocol.commands import Start
@@ -25,7 +25,7 @@ class LooksItself(Checker):
 
 
 def test_a_checker_wants_what_it_has_handlers_for() -> None:
-    checker = Leadership()
+    checker = LeadershipChecker()
 
     assert checker.wants(BecameLeader)
     assert not checker.wants(Start)

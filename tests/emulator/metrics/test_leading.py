@@ -9,7 +9,7 @@ import pytest
 
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, Seen, TopicReplicated
 from kemu.emulator.metrics.figures import ControllerTerm, ReplicationFigures
-from kemu.emulator.metrics.leading import Leading
+from kemu.emulator.metrics.leading import Leaders
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.watching.panel import Panel
@@ -31,7 +31,7 @@ REPLICAS = (0, 1, 2)
 def told(ends_ms: int, *rows: tuple[int, str, Any]) -> ReplicationFigures:
     """The figures of (millisecond, actor, fact)."""
     panel = Panel()
-    leading = Leading(panel)
+    leading = Leaders(panel)
     for seq, (at_ms, actor, fact) in enumerate(((0, "", TOPIC), (0, "zk", assigned(*REPLICAS)), *rows)):
         seen = Seen(seq, at_ms * MS, actor, 1, fact)
         panel.see(seen)

@@ -1,5 +1,6 @@
 """Trace files as rows; no Spark."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,14 +8,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kemu.emulator.checkers.base import Checker
+from kemu.emulator.facts import HostDown, Seen
 from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.trace.blocks import blocks_of, first_block
 from kemu.emulator.trace.traces import HEADER, Footer, PacketRecord, Step, TraceWriter, facts_of, read_trace
+from kemu.protocol.profiles import DEFAULT_PROFILE
 from kemu.protocol.wire.values import to_row
+from kemu.tools.pipeline.cells import Cell
 from kemu.tools.pipeline.decode import Decoder, Span
+from kemu.tools.pipeline.rows import DATA_PATH_NAMES, FaultTimes, NoteRows, fault_row, run_row, violation_row
 from kemu.tools.pipeline.source import _whole, spans_of, trace_files
-from kemu.tools.pipeline.tables.schemas import FAULTS, NOTES, OF_TRACES, RUNS
+from kemu.tools.pipeline.tables.schemas import FAULTS, NOTES, OF_TRACES, RUNS, Schema
 from tests.tools.pipeline.conftest import write_small
 
 ALL = frozenset(schema.name for schema in OF_TRACES)
@@ -177,3 +183,56 @@ def test_attempts_of_a_running_campaign_are_nobodys_traces(tmp_path: Path) -> No
         (tmp_path / name).touch()
 
     assert [path.relative_to(tmp_path).as_posix() for path in trace_files(tmp_path)] == ["a.kemu", "sub/b.kemu"]
+
+
+class Speaks(Checker):
+    """Finds something at every death."""
+
+    name = "speaks"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.on = {HostDown: self._down}
+
+    def _down(self, seen: Seen, fact: HostDown) -> None:
+        self.violation(seen, (fact.host, "t-0"), f"{fact.host} is gone", liveness=fact.how == "closed")
+
+
+def test_a_live_run_and_its_trace_make_equal_rows(tmp_path: Path) -> None:
+    """Two ways to the tables, one door: facts, faults, violations and what both know of the run itself."""
+    scenario, path = load_scenario("rolling-restart-static"), tmp_path / "t.kemu"
+    cell = Cell(scenario.name, DEFAULT_PROFILE, (), scenario.to_dict())
+    run_id = f"{path}@16"  # of a lone trace: where its header lies
+    notes, times = NoteRows(run_id), FaultTimes()
+    result = run(scenario, seed=3, drive="bare", trace=path, observers=(notes, times), checkers=(Speaks(),))
+    live_run = run_row(
+        run_id=run_id,
+        cell=cell.name,
+        settings="",
+        actions="",
+        result=result,
+        result_json="",
+        scenario_json=json.dumps(cell.scenario),
+        traced=True,
+        command="",
+    )
+
+    rows = rows_of(whole(path))
+
+    told = [row for row in rows["notes"] if row[NOTES.names.index("fact")] not in DATA_PATH_NAMES]
+    assert len(told) > 100
+    assert [without(row, NOTES, "n") for row in told] == [without(row, NOTES, "n") for row in notes.rows]
+    assert rows["faults"] == [
+        fault_row(run_id, each.index, each.kind, each.text, each.fired, times) for each in result.faults
+    ]
+    assert rows["violations"] == [violation_row(run_id, each) for each in result.violations] != []
+    (of_trace,) = rows["runs"]
+    known = {name: value for name, value in zip(RUNS.names, of_trace, strict=True) if value is not None}
+    assert {"digest", "verdict", "steps", "scenario_json"} <= known.keys()
+    assert known == {name: live_run[name] for name in known}
+
+
+def without(row: tuple[Any, ...], schema: Schema, name: str) -> tuple[Any, ...]:
+    """A row but for one column."""
+    index = schema.names.index(name)
+    return (*row[:index], *row[index + 1 :])

@@ -27,7 +27,7 @@ from kemu.tools.pipeline.tables.schemas import (
 
 
 @frozen
-class Table:
+class DerivedTable:
     """A derived table: its schema, the function that makes it, and the tables that this is called with, in order."""
 
     schema: Schema
@@ -39,14 +39,14 @@ class Table:
 
 
 TABLES = (
-    Table(GENERATIONS, generations, (NOTES,)),
-    Table(LAYOUTS, layouts, (NOTES,)),
-    Table(COMMITS, commits, (NOTES,)),
-    Table(OWNERSHIP, ownership, (NOTES,)),
-    Table(DOWNTIME, downtime, (NOTES, OWNERSHIP, GENERATIONS)),
-    Table(ISR_CHANGES, isr_changes, (NOTES,), "NodeWritten"),
-    Table(LEADERSHIPS, leaderships, (NOTES, ISR_CHANGES), "NodeWritten"),
-    Table(LEADERLESS, leaderless, (NOTES, LEADERSHIPS, ISR_CHANGES), "NodeWritten"),
+    DerivedTable(GENERATIONS, generations, (NOTES,)),
+    DerivedTable(LAYOUTS, layouts, (NOTES,)),
+    DerivedTable(COMMITS, commits, (NOTES,)),
+    DerivedTable(OWNERSHIP, ownership, (NOTES,)),
+    DerivedTable(DOWNTIME, downtime, (NOTES, OWNERSHIP, GENERATIONS)),
+    DerivedTable(ISR_CHANGES, isr_changes, (NOTES,), "NodeWritten"),
+    DerivedTable(LEADERSHIPS, leaderships, (NOTES, ISR_CHANGES), "NodeWritten"),
+    DerivedTable(LEADERLESS, leaderless, (NOTES, LEADERSHIPS, ISR_CHANGES), "NodeWritten"),
 )
 """In the order in which they are made."""
 

@@ -7,11 +7,11 @@ lived to hear of it (``IsrChanged`` and ``LeaderElectedForPartition`` are the wr
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as every text on Spark names it
 
+from kemu.protocol.messages.control import NO_LEADER
 from kemu.protocol.names import CONTROLLER_SUFFIX
 from kemu.tools.pipeline.tables.common import gaps, host_ends, of, run_ends
 from kemu.tools.pipeline.tables.schemas import ISR_CHANGES, LEADERLESS, LEADERSHIPS
 
-NOBODY = -1
 _STATE = "^/brokers/topics/[^/]+/partitions/[0-9]+/state$"
 _TOPIC = "^/brokers/topics/[^/]+$"
 _PARTITION = ("run_id", "partition")
@@ -146,7 +146,7 @@ def isr_changes(notes: DataFrame) -> DataFrame:
     of_topic = (F.col("s.run_id") == promised["run_id"]) & (F.col("s.topic") == promised["topic"])
     then = (F.col("s.n") > promised["since_n"]) & (F.col("s.n") <= F.coalesce(promised["until_n"], F.col("s.n")))
     old_isr = F.coalesce("old_isr", "isr")
-    led = (F.col("leader") != NOBODY) & F.col("old_isr").isNotNull()
+    led = (F.col("leader") != NO_LEADER) & F.col("old_isr").isNotNull()
     return (
         placed.withColumn("until_us", F.lead("at_us").over(in_order))
         .withColumn("old_leader", F.lag("leader").over(in_order))
@@ -265,7 +265,7 @@ def leaderless(notes: DataFrame, led: DataFrame, states: DataFrame) -> DataFrame
         .withColumn("until_us", F.least("until_us", "gone_us"))
         .where("from_us < until_us")
     )
-    named = states.where((F.col("leader") != NOBODY) & ~F.col("leader").eqNullSafe(F.col("old_leader")))
+    named = states.where((F.col("leader") != NO_LEADER) & ~F.col("leader").eqNullSafe(F.col("old_leader")))
     inside = F.col("s.at_us").between(F.col("g.from_us"), F.col("g.until_us"))
     same = (F.col("g.run_id") == F.col("s.run_id")) & (F.col("g.partition") == F.col("s.partition"))
     key = ("run_id", "partition", "from_us", "until_us", "cause")
