@@ -10,7 +10,7 @@ Source: Kafka 2.8's ``KafkaApis``, ``ReplicaManager``; KIP-380 (broker epoch), K
 from kemu.actors.broker.answers import ClusterAnswers
 from kemu.actors.broker.group_log import OffsetsHost
 from kemu.actors.broker.high_watermarks import HighWatermarks
-from kemu.actors.broker.leading import Leading
+from kemu.actors.broker.led_partitions import LedPartitions
 from kemu.actors.broker.replica import Replica, Role
 from kemu.actors.broker.replica_fetchers import ReplicaFetchers
 from kemu.actors.broker.replica_log import DELETED_ENTRY, epoch_entry
@@ -62,7 +62,7 @@ class ControlRequests:
         machine: Machine,
         manager: ReplicaManager,
         fetchers: ReplicaFetchers,
-        leading: Leading,
+        led: LedPartitions,
         watermarks: HighWatermarks,
         offsets: OffsetsHost,
         answers: ClusterAnswers,
@@ -70,7 +70,7 @@ class ControlRequests:
         self._machine = machine
         self._manager = manager
         self._fetchers = fetchers
-        self._leading = leading
+        self._led = led
         self._watermarks = watermarks
         self._offsets = offsets
         self._answers = answers
@@ -212,7 +212,7 @@ class ControlRequests:
 
     def _leave(self, replica: Replica, error: ErrorCode) -> None:
         if replica.role is Role.LEADER:
-            self._leading.end(replica, error)
+            self._led.end(replica, error)
             self._offsets.leads_no_more(replica)
 
     def fail(self, replica: Replica) -> None:

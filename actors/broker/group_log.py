@@ -9,7 +9,7 @@ Source: Kafka 2.8's ``GroupMetadataManager.storeGroup``/``storeOffsets`` (acks=-
 ``GroupCoordinator.onElection``/``onResignation``.
 """
 
-from kemu.actors.broker.leading import Leading
+from kemu.actors.broker.led_partitions import LedPartitions
 from kemu.actors.broker.produce_calls import ProduceCall
 from kemu.actors.broker.replica import Ack, Replica
 from kemu.actors.broker.replica_manager import ReplicaManager
@@ -38,10 +38,10 @@ class GroupCall(ProduceCall):
 class OffsetsHost:
     """See the module."""
 
-    def __init__(self, machine: Machine, manager: ReplicaManager, leading: Leading) -> None:
+    def __init__(self, machine: Machine, manager: ReplicaManager, led: LedPartitions) -> None:
         self._machine = machine
         self._manager = manager
-        self._leading = leading
+        self._led = led
         self._coordinator = coordinator_on(host_of(machine.name))
 
     def leads(self, replica: Replica) -> None:
@@ -83,5 +83,5 @@ class OffsetsHost:
         end = written.base_offset + count
         order = self._manager.next_order()
         replica.wait_for_all(Ack(end, order, call, 0, batch, written.base_offset, written.append_time_ms))
-        self._leading.wait(call, self._manager.replication.offsets_commit_timeout_ms)
-        self._leading.grown(replica)
+        self._led.wait(call, self._manager.replication.offsets_commit_timeout_ms)
+        self._led.grown(replica)

@@ -2,7 +2,7 @@
 
 Its parts, each in a file of its name: the replicas and their journals (``replica_manager``); what producers wait for
 (``produce_calls``), consumers' and followers' fetches, the high watermarks, the ISRs in the metadata store
-(``isr_store``), what a leader does with appends (``leading``), the logs of the group coordinator of this process
+(``isr_store``), what a leader does with appends (``led_partitions``), the logs of the group coordinator of this process
 (``group_log``); copying what is followed (``replica_fetchers``); what the controller says (``control_requests``); what
 clients are told (``answers``); controlled shutdown. A part knows the machine, through which it speaks, and those parts
 that stand before it. Consumers' fetches, produce requests and answers are those of the broker without replication, too.
@@ -24,7 +24,7 @@ from kemu.actors.broker.follower_fetches import FollowerFetches
 from kemu.actors.broker.group_log import OffsetsHost
 from kemu.actors.broker.high_watermarks import HighWatermarks
 from kemu.actors.broker.isr_store import IsrStore
-from kemu.actors.broker.leading import Leading
+from kemu.actors.broker.led_partitions import LedPartitions
 from kemu.actors.broker.produce_calls import ProduceCalls
 from kemu.actors.broker.replica import Role
 from kemu.actors.broker.replica_fetchers import ReplicaFetchers
@@ -107,13 +107,13 @@ class ReplicatedBroker(Machine):
             max_in_flight=max_in_flight,
         )
         self._follower_fetches = FollowerFetches(self, manager, watermarks, self._isr_store, self.absent)
-        self._leading = Leading(
+        self._led = LedPartitions(
             self, manager, calls, watermarks, self._fetches, self._follower_fetches, self.injections, self.absent
         )
-        self._offsets = OffsetsHost(self, manager, self._leading)
+        self._offsets = OffsetsHost(self, manager, self._led)
         self.fetchers = ReplicaFetchers(self, client, manager)
         self._control = ControlRequests(
-            self, manager, self.fetchers, self._leading, watermarks, self._offsets, self.answers
+            self, manager, self.fetchers, self._led, watermarks, self._offsets, self.answers
         )
         self._shutdown = BrokerShutdown(self, client, self._control, node_id, replication)
         self._timers: dict[str, Callable[[], None]] = {
@@ -127,7 +127,7 @@ class ReplicatedBroker(Machine):
             BrokerTimer.FETCH: self._fetches.time_is_over,
             BrokerTimer.FOLLOWER_FETCH: self._follower_fetches.time_is_over,
             BrokerTimer.FETCHER: self.fetchers.due,
-            BrokerTimer.PRODUCE: self._leading.time_is_over,
+            BrokerTimer.PRODUCE: self._led.time_is_over,
         }
 
     def handle(self, event: Event) -> None:
@@ -138,7 +138,7 @@ class ReplicatedBroker(Machine):
             case Received(message=FetchReply()):
                 self.client.reply_arrived(event)  # as any reply below, and half of all that arrives
             case Received(message=Produce()):
-                self._leading.asked(event)
+                self._led.asked(event)
             case Appended(token=token, error=error):
                 self._written(token, error)
             case TimerFired(key=key):
@@ -209,7 +209,7 @@ class ReplicatedBroker(Machine):
         if error is not _NONE:
             self._control.fail(replica)
         elif replica.role is Role.LEADER:
-            self._leading.durable(replica)
+            self._led.durable(replica)
         elif self.manager.flushes_each and not replica.writes:
             self.fetchers.durable(replica)
 

@@ -334,3 +334,19 @@ def test_a_new_leader_begins_with_its_own_watermark_and_never_lowers_it():
 
     bench.settle(2 * S)
     assert ends(bench) == [(4, 4)] * 3
+
+
+def test_a_producer_is_told_when_not_enough_replicas_had_its_records_in_time():
+    """DelayedProduce.onExpiration: REQUEST_TIMED_OUT; the records stay in the log and may still count."""
+    bench = Bench(lag_ms=200_000)
+    bench.elect(0, (0, 1, 2))
+    bench.settle(S)
+    bench.crash("b2")
+    bench.produce("b0", 3)
+    bench.settle(59 * S)
+    assert errors(bench) == []
+    bench.settle(2 * S)
+
+    assert errors(bench) == [ErrorCode.REQUEST_TIMED_OUT]
+    assert bench.replica("b0").log.end_offset == 3
+    assert bench.replica("b0").acks == []

@@ -21,7 +21,7 @@ from kemu.protocol.notes.groups import RecordsAppended
 _NONE = ErrorCode.NONE
 
 
-class Leading:
+class LedPartitions:
     """See the module. ``absent``: why a partition is not led here."""
 
     def __init__(
