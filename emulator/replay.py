@@ -14,7 +14,7 @@ from attrs import frozen
 
 from kemu.actors.machine import Effect, Event, Machine
 from kemu.emulator.chance import Seeded
-from kemu.emulator.cluster.clusters import cluster_class
+from kemu.emulator.cluster.kinds import cluster_class
 from kemu.emulator.engine.world import World
 from kemu.emulator.facts import MemberHostAdded, MemberReconfigured
 from kemu.emulator.runner import RunResult, run

@@ -19,7 +19,7 @@ from kemu.emulator import facts
 from kemu.emulator.chance import Choices, Seeded
 from kemu.emulator.checkers import CHECKERS, checkers_for
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.cluster.clusters import cluster_class
+from kemu.emulator.cluster.kinds import cluster_class
 from kemu.emulator.engine.drive import drive_bare, drive_trio
 from kemu.emulator.engine.world import MachineBroke, Observer, World
 from kemu.emulator.findings import Loss, Violation
