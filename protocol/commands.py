@@ -56,6 +56,13 @@ class EnforceRebalance:
 
 
 @value
+class StopPolling:
+    """Consumer: its application is busy elsewhere and does not call poll() for so long; heartbeats go on."""
+
+    for_us: int
+
+
+@value
 class RaiseInListener:
     """Consumer: the next call of this callback of its rebalance listener raises, when it would have returned.
 

@@ -38,6 +38,7 @@ from kemu.protocol.commands import (
     ResumePartitions,
     Seek,
     Start,
+    StopPolling,
     Subscribe,
     Unsubscribe,
 )
@@ -48,7 +49,16 @@ from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER, ActorName, TopicP
 from kemu.protocol.notes.groups import ListenerFailed, MemberFailed, Processed
 from kemu.protocol.rebalancing.rules import RulesOf, by_assignors
 
-APPLICATION_COMMANDS = (Close, EnforceRebalance, PausePartitions, ResumePartitions, Seek, Subscribe, Unsubscribe)
+APPLICATION_COMMANDS = (
+    Close,
+    EnforceRebalance,
+    PausePartitions,
+    ResumePartitions,
+    Seek,
+    StopPolling,
+    Subscribe,
+    Unsubscribe,
+)
 """Calls of the application that it is told to make."""
 
 
@@ -143,6 +153,8 @@ class Consumer(Machine):
         self._commands: deque[Any] = deque()
         """Told and not done yet: calls of the application, which the polling thread makes between two polls."""
         self._callback: Running | None = None
+        self._away = False
+        """The application does not poll, though it was told nothing: StopPolling."""
         self._raise_next: dict[str, str] = {}
         """Callback -> why its next call is to raise."""
         self._poll_until_us = 0
@@ -325,6 +337,11 @@ class Consumer(Machine):
     def _work_done(self) -> None:
         if self.doing is Doing.IN_CALLBACK:
             self._callback_over()
+        elif self._away:
+            self._away = False
+            self.doing = Doing.POLLING
+            self.awake = True
+            self._poll_returns_nothing()
         else:
             assert self.doing is Doing.WORKING, f"{self.name}: {self.doing} has no work"
             self.doing = Doing.DECIDING
@@ -495,9 +512,17 @@ class Consumer(Machine):
             case EnforceRebalance():
                 if self.topics:
                     self.enforce_rebalance()
+            case StopPolling(for_us=for_us):
+                self._stop_polling(for_us)
             case _:
                 assert isinstance(command, Close)
                 self.close()
+
+    def _stop_polling(self, for_us: int) -> None:
+        """The polling thread stays away from poll(), and its application is told nothing: this poll took so long."""
+        self._leave_poll(Doing.WORKING)
+        self._away = True
+        self.start_timer((Timer.WORK,), for_us)
 
     def _those_assigned(self, partitions: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
         """An application that is told what to do looks at its assignment first, and leaves out what is not in it."""

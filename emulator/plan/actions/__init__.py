@@ -20,7 +20,7 @@ from kemu.emulator.plan.actions.admin import (
     OffsetsDeletion,
     OffsetsReset,
 )
-from kemu.emulator.plan.actions.consumers import Subscription, Unsubscription
+from kemu.emulator.plan.actions.consumers import ListenerFailure, PollingStop, Subscription, Unsubscription
 from kemu.emulator.plan.actions.hosts import (
     ClockDrift,
     Crash,
@@ -90,6 +90,8 @@ _ALL: tuple[type[Action], ...] = (
     ConfigsAlteration,
     Subscription,
     Unsubscription,
+    PollingStop,
+    ListenerFailure,
 )
 """In the order in which they are listed and drawn; another place moves what random plans draw from a seed."""
 
@@ -122,6 +124,7 @@ __all__ = [
     "KillCoordinator",
     "LateWatches",
     "LeadersElection",
+    "ListenerFailure",
     "LoseDiskTail",
     "Lossy",
     "LostStoreAnswer",
@@ -130,6 +133,7 @@ __all__ = [
     "OffsetsDeletion",
     "OffsetsReset",
     "Pause",
+    "PollingStop",
     "RemoveMembers",
     "Restart",
     "RollingRestart",

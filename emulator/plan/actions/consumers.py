@@ -1,10 +1,13 @@
 """What an application does to its consumer."""
 
-from kemu.emulator.plan.action import NEVER, MemberHost, action, nothing_more
+from typing import Annotated
+
+from kemu.emulator.plan.action import NEVER, MemberHost, OneOf, action, nothing_more
 from kemu.emulator.plan.known import Known
 from kemu.emulator.plan.stage import Outcome, Stage
 from kemu.emulator.text.tables import Table
-from kemu.protocol.commands import Subscribe, Unsubscribe
+from kemu.emulator.text.units import duration_text
+from kemu.protocol.commands import RaiseInListener, StopPolling, Subscribe, Unsubscribe
 
 
 def _tell(stage: Stage, name: str, command: object) -> Outcome:
@@ -55,3 +58,43 @@ class Unsubscription:
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
         return _tell(stage, self.host, Unsubscribe())
+
+
+@action("stop-polling", "a member's application does not poll for a while", drawn=NEVER)
+class PollingStop:
+    """A member's application does not call poll() for so long, while its heartbeats go on: slow work, a deadlock.
+
+    It begins with the member's next poll. Longer than ``max.poll.interval.ms``, the member leaves its group and comes
+    back when it polls again; shorter, a rebalance waits for it, at most for its rebalance timeout.
+    """
+
+    host: MemberHost
+    for_us: int
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"{self.host} does not poll for {duration_text(self.for_us)}"
+
+    check = nothing_more
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        return _tell(stage, self.host, StopPolling(for_us=self.for_us))
+
+
+@action("fail-listener", "the next call of a member's rebalance listener raises", drawn=NEVER)
+class ListenerFailure:
+    """The next call of this callback of a member's rebalance listener raises an exception; later ones do not."""
+
+    host: MemberHost
+    callback: Annotated[str, OneOf("onPartitionsRevoked", "onPartitionsAssigned", "onPartitionsLost")]
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"the next {self.callback} of {self.host} raises"
+
+    check = nothing_more
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        return _tell(stage, self.host, RaiseInListener(callback=self.callback, why="a fault of the plan"))

@@ -6,15 +6,18 @@ import pytest
 
 from kemu.emulator import facts
 from kemu.emulator.plan.actions import (
+    AddMembers,
     ConfigsAlteration,
     Crash,
     GroupDeletion,
     GroupDescription,
     GroupsListing,
     LeadersElection,
+    ListenerFailure,
     MembersExpulsion,
     OffsetsDeletion,
     OffsetsReset,
+    PollingStop,
     RemoveMembers,
     StartHost,
     Subscription,
@@ -32,9 +35,11 @@ from kemu.protocol.notes.groups import (
     AdminAnswered,
     GroupDescribed,
     JoinPhaseCompleted,
+    ListenerFailed,
     MemberRemoved,
     PartitionsAssigned,
     PositionSet,
+    Processed,
 )
 from kemu.tools.report.story import Story
 from tests.emulator.engine.toys import Watcher
@@ -46,7 +51,9 @@ NONE = ErrorCode.NONE
 class Watched:
     """A run that holds, its facts and its story."""
 
-    def __init__(self, *plan: Entry, static: bool = False, replicated: bool = False, expect: str = "holds") -> None:
+    def __init__(
+        self, *plan: Entry, static: bool = False, replicated: bool = False, config: dict[str, int] | None = None
+    ) -> None:
         made = Scenario(
             name="admin",
             duration_us=60 * S,
@@ -56,13 +63,13 @@ class Watched:
                 config={"offsets.topic.num.partitions": 3},
             ),
             topics={"t": TopicSpec(partitions=2, records_per_s=10), "other": TopicSpec(partitions=2, records_per_s=5)},
-            groups={"g": GroupSpec(topics=("t",), members=2, static=static)},
+            groups={"g": GroupSpec(topics=("t",), members=2, static=static, config=config or {})},
             checks=ChecksSpec(stable_within_us=200 * S),
             plan=plan,
         )
         self.watcher, story = Watcher(), Story()
         self.result = run(made, seed=1, drive="bare", observers=(self.watcher, story))
-        assert self.result.verdict == expect, (self.result.broke, self.result.violations[:3])
+        assert self.result.verdict == "holds", (self.result.broke, self.result.violations[:3])
         self.told = [line.text() for line in story.lines]
 
     def seen(self, kind: type) -> list[Any]:
@@ -225,6 +232,47 @@ def test_a_member_that_unsubscribes_leaves_its_partitions_to_the_others() -> Non
     assert [fact.host for fact in watched.seen(facts.HostDown)] == []
 
 
+def test_a_member_that_does_not_poll_for_longer_than_it_may_leaves_and_comes_back() -> None:
+    """max.poll.interval.ms: its heartbeats go on, so the member leaves by itself, before any session expires."""
+    watched = Watched(At(20 * S, PollingStop(host="c1", for_us=15 * S)), config={"max.poll.interval.ms": 8_000})
+
+    assert [len(fact.members) for fact in watched.seen(JoinPhaseCompleted)][-2:] == [1, 2]
+    (removed,) = watched.seen(MemberRemoved)
+    left_s = next(seen.at_us / S for seen in watched.watcher.facts if type(seen.fact) is MemberRemoved)
+    assert removed.client_id == "c1"
+    assert 27.9 < left_s < 29, "eight seconds after its last poll"
+
+
+def test_a_member_that_polls_again_in_time_stays_and_works_nothing_meanwhile() -> None:
+    """One member that does not poll from t1 to t2 while it heartbeats: no rebalance."""
+    watched = Watched(At(20 * S, PollingStop(host="c1", for_us=15 * S)))
+
+    assert len(watched.seen(JoinPhaseCompleted)) == 1
+    worked = [seen.at_us / S for seen in watched.watcher.facts if type(seen.fact) is Processed and seen.actor == "c1"]
+    assert [at_s for at_s in worked if 21 < at_s < 35] == []
+    assert any(at_s > 35 for at_s in worked)
+
+
+@pytest.mark.parametrize("callback", ["onPartitionsRevoked", "onPartitionsAssigned"])
+def test_a_listener_raises_once(callback: str) -> None:
+    """ConsumerCoordinator: what a callback raises, poll() raises; the group goes on."""
+    watched = Watched(
+        At(20 * S, ListenerFailure(host="c1", callback=callback)), At(25 * S, AddMembers(group="g", count=1))
+    )
+
+    (failed,) = watched.seen(ListenerFailed)
+    assert (failed.callback, failed.why) == (callback, "a fault of the plan")
+    assert f"{callback} of c1 failed: a fault of the plan" in watched.told
+
+
+def test_a_member_that_does_not_run_can_be_told_nothing() -> None:
+    """The entry has no effect, and says why."""
+    watched = Watched(At(20 * S, RemoveMembers(group="g", count=1)), At(30 * S, Unsubscription(host="c2")))
+
+    assert [fault.fired for fault in watched.result.faults] == [1, 0]
+    assert any(line.endswith("c2 unsubscribes: no effect, c2 does not run") for line in watched.told)
+
+
 KNOWN = Known(brokers=("b0",), members=("c1",), groups=("g",), topics=(("t", 2),), replicated=True, producers=("p1",))
 
 
@@ -247,6 +295,11 @@ KNOWN = Known(brokers=("b0",), members=("c1",), groups=("g",), topics=(("t", 2),
         ({"do": "subscribe", "host": "c1", "topics": ["tt"]}, 'topics: "tt" is no topic'),
         ({"do": "subscribe", "host": "c1", "topics": []}, "must name at least one"),
         ({"do": "unsubscribe", "host": "b0"}, '"b0" is no member'),
+        ({"do": "stop-polling", "host": "c1"}, "for: is missing; a duration is required"),
+        (
+            {"do": "fail-listener", "host": "c1", "callback": "onPartitionsRevoke"},
+            'did you mean "onPartitionsRevoked"?',
+        ),
         ({"do": "delete-grop", "group": "g"}, 'did you mean "delete-group"?'),
     ],
 )
