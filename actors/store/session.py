@@ -9,11 +9,11 @@ Source: Kafka's ``ZooKeeperClient`` and ``KafkaZkClient.retryRequestsUntilConnec
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from enum import Enum
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum, StrEnum
 from typing import NamedTuple, Protocol, TypeAlias
 
-from kemu.actors.machine import Event, LinkDown, Machine, Received, TimerFired
+from kemu.actors.machine import Event, LinkDown, Machine, Received, TimerFired, TimerKey
 from kemu.protocol.messages.store import (
     NO_SESSION,
     CloseSession,
@@ -40,10 +40,24 @@ VERSION = 0
 RECONNECT_BACKOFF_US = 500_000
 """ZooKeeper's client waits a random time below a second before it connects again; this is its mean."""
 
-PING = ("store", "ping")
-READ_TIMEOUT = ("store", "read")
-RECONNECT = ("store", "reconnect")
-CLOSE_TIMEOUT = ("store", "close")
+TIMERS = "store"
+"""First element of a session's timer keys."""
+
+
+class SessionTimer(StrEnum):
+    """The second element."""
+
+    PING = "ping"
+    """A third of the session's timeout has gone by."""
+    READ = "read"
+    """Nothing was heard for two thirds of it: the connection is given up."""
+    RECONNECT = "reconnect"
+    """The back-off is over."""
+    CLOSE = "close"
+    """The answer to a close did not come in time."""
+
+
+PING, READ_TIMEOUT, RECONNECT, CLOSE_TIMEOUT = ((TIMERS, timer) for timer in SessionTimer)
 
 Done: TypeAlias = Callable[[tuple[TransactionResult, ...]], None]
 
@@ -108,6 +122,12 @@ class StoreSession:
         self._store = store
         self._timeout_us = timeout_ms * 1000
         self._max_in_flight = max_in_flight
+        self._timers: Mapping[TimerKey, Callable[[], None]] = {
+            PING: self._ping,
+            READ_TIMEOUT: self._silent,
+            RECONNECT: self._connect,
+            CLOSE_TIMEOUT: self._not_closed,
+        }
         self.state = SessionState.CLOSED
         self.id = NO_SESSION
         self._announced = False
@@ -167,25 +187,24 @@ class StoreSession:
                 self._heard(event)
             case LinkDown(peer=peer) if peer == self._store:
                 self._lost_connection()
-            case TimerFired(key=("store", what)):
-                self._time(what)
+            case TimerFired(key=key) if key in self._timers:
+                self._timers[key]()
             case _:
                 return False
         return True
 
-    def _time(self, what: str) -> None:
-        match what:
-            case "ping" if self.state is SessionState.CONNECTED:
-                self._machine.request(self._store, Ping(session_id=self.id), VERSION)
-                self._machine.start_timer(PING, self._timeout_us // 3)
-            case "read":
-                self._machine.hang_up(self._store)
-                self._lost_connection()
-            case "reconnect":
-                self._connect()
-            case "close":
-                self._machine.hang_up(self._store)
-                self._finish_close(StoreCode.CONNECTION_LOSS)
+    def _ping(self) -> None:
+        if self.state is SessionState.CONNECTED:
+            self._machine.request(self._store, Ping(session_id=self.id), VERSION)
+            self._machine.start_timer(PING, self._timeout_us // 3)
+
+    def _silent(self) -> None:
+        self._machine.hang_up(self._store)
+        self._lost_connection()
+
+    def _not_closed(self) -> None:
+        self._machine.hang_up(self._store)
+        self._finish_close(StoreCode.CONNECTION_LOSS)
 
     def _heard(self, event: Received) -> None:
         if self.state is not SessionState.CLOSING:
