@@ -81,3 +81,9 @@ def test_a_reassignment_puts_the_target_first():
     assert third == Assignment((7, 8, 9, 1, 2, 3), (7, 8, 9), (1, 2, 3))
     assert first.reassign_to((4, 5, 6)).reassign_to((4, 5, 6)) == second
     assert second.reassign_to((1, 2, 3)) == first
+
+
+def test_a_replica_that_goes_leaves_the_rest_of_a_reassignment_as_it_is():
+    """ReplicaStateMachine's move to NonExistentReplica, KIP-455: what else is being added and removed still is."""
+    assert Assignment((4, 5, 1, 2), (4, 5), (1, 2)).without(1) == Assignment((4, 5, 2), (4, 5), (2,))
+    assert Assignment((4, 5, 1, 2), (4, 5), (1, 2)).without(4) == Assignment((5, 1, 2), (5,), (1, 2))
