@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from kemu.actors.broker.timers import BrokerTimer
-from kemu.actors.machine import Caller, Machine, TimerKey
+from kemu.actors.machine import Caller, Machine
+from kemu.actors.parking import Parking
 from kemu.protocol.messages.data import FetchPartition
 
 
@@ -46,10 +47,8 @@ class DelayedFetches(Generic[F]):
     """See the module. ``timer``: whose time is over; ``fulfilled``: answers a fetch for which enough is there."""
 
     def __init__(self, machine: Machine, timer: BrokerTimer, fulfilled: Callable[[F], None]) -> None:
-        self._machine = machine
-        self._timer = timer
         self._fulfilled = fulfilled
-        self._held: dict[int, F] = {}
+        self._held: Parking[int, F] = Parking(machine, timer)
         self._last_number = 0
 
     def next_number(self) -> int:
@@ -60,11 +59,10 @@ class DelayedFetches(Generic[F]):
     def hold(self, fetch: F, watched: Sequence[Waiters], max_wait_ms: int) -> None:
         """Hold a fetch back; ``watched``: where each of its rows waits."""
         number = fetch.number
-        self._held[number] = fetch
         fetch.watched = watched
         for index, waiters in enumerate(watched):
             waiters[number] = Waiter(fetch, index)
-        self._machine.start_timer(self._key(number), max_wait_ms * 1_000)
+        self._held.hold(number, fetch, max_wait_ms * 1_000)
 
     def grown(self, waiters: Waiters, available_bytes: Callable[[FetchPartition], int]) -> None:
         """A partition has more bytes: answer the fetches that have enough now."""
@@ -80,22 +78,20 @@ class DelayedFetches(Generic[F]):
 
     def time_is_over(self, number: int) -> F:
         """A fetch's timer fired: it is to be answered with what there is."""
-        return self._take(number)
+        return _unwatched(self._held.time_is_over(number))
 
     def give_up(self, waiters: Waiters) -> list[F]:
         """Whoever waits at this partition waits no more, and is to be answered."""
         return [self._stop(number) for number in tuple(waiters)]
 
     def _stop(self, number: int) -> F:
-        fetch = self._take(number)
-        self._machine.stop_timer(self._key(number))
-        return fetch
+        fetch = self._held.release(number)
+        assert fetch is not None, f"fetch {number} is not held back"
+        return _unwatched(fetch)
 
-    def _take(self, number: int) -> F:
-        fetch = self._held.pop(number)
-        for waiters in fetch.watched:
-            waiters.pop(number, None)
-        return fetch
 
-    def _key(self, number: int) -> TimerKey:
-        return (self._timer, str(number))
+def _unwatched(fetch: F) -> F:
+    """It waits nowhere any more."""
+    for waiters in fetch.watched:
+        waiters.pop(fetch.number, None)
+    return fetch

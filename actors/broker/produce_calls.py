@@ -4,7 +4,8 @@ Source: Kafka's ``DelayedProduce``.
 """
 
 from kemu.actors.broker.timers import BrokerTimer
-from kemu.actors.machine import Caller, Machine, TimerKey
+from kemu.actors.machine import Caller, Machine
+from kemu.actors.parking import Parking
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import ProduceBatch, ProducedBatch, ProduceReply
 
@@ -40,8 +41,8 @@ class ProduceCalls:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._waiting: dict[int, ProduceCall] = {}
-        """Number -> a call that may time out."""
+        self._waiting: Parking[int, ProduceCall] = Parking(machine, BrokerTimer.PRODUCE)
+        """By number: calls that may time out."""
 
     def decide(self, call: ProduceCall, index: int, row: ProducedBatch) -> None:
         """This is what came of a batch."""
@@ -51,23 +52,17 @@ class ProduceCalls:
     def wait(self, call: ProduceCall, number: int, timeout_ms: int) -> None:
         """Give a call up after this long (``timed_out``), unless it is answered before; ``number`` is its own."""
         call.number = number
-        self._waiting[number] = call
-        self._machine.start_timer(_timer(number), timeout_ms * 1_000)
+        self._waiting.hold(number, call, timeout_ms * 1_000)
 
     def timed_out(self, number: int) -> ProduceCall:
         """A call's timer fired: the call, which does not wait any more."""
-        return self._waiting.pop(number)
+        return self._waiting.time_is_over(number)
 
     def answer(self, call: ProduceCall) -> None:
         """All is decided."""
-        if self._waiting.pop(call.number, None) is not None:
-            self._machine.stop_timer(_timer(call.number))
+        self._waiting.release(call.number)
         if call.caller is not None:
             self._machine.reply(call.caller, call.reply())
-
-
-def _timer(number: int) -> TimerKey:
-    return (BrokerTimer.PRODUCE, str(number))
 
 
 def produced(batch: ProduceBatch, error: ErrorCode, base_offset: int = -1, append_time_ms: int = -1) -> ProducedBatch:
