@@ -1,17 +1,13 @@
 """When a client asks for its topic's metadata, and whom (a part of the producer)."""
 
-from kemu.actors.machine import Chance, Machine, Received
+from kemu.actors.client import Backoff
+from kemu.actors.machine import Chance, Machine, Received, TimerKey
 from kemu.protocol.config import ProducerConfig
 from kemu.protocol.messages.data import Metadata, MetadataReply
 from kemu.protocol.names import ActorName
 
-TIMER = ("metadata",)
-
-
-def backoff_us(failures: int, config: ProducerConfig, chance: Chance) -> int:
-    """The pause after so many failures in a row: doubles up to the maximum, give or take a fifth. Source: KIP-580."""
-    backoff_ms = min(config.retry_backoff_ms << min(failures - 1, 20), config.retry_backoff_max_ms)
-    return backoff_ms * 10 * (80 + chance.below(41))
+METADATA: TimerKey = ("metadata",)
+"""Fires when it is time to ask."""
 
 
 class MetadataQuestions:
@@ -30,6 +26,7 @@ class MetadataQuestions:
         self._topic = topic
         self._config = config
         self._chance = chance
+        self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
         self._version = version
         self._bootstrap = bootstrap
         self._brokers = bootstrap
@@ -57,7 +54,7 @@ class MetadataQuestions:
     def want(self) -> None:
         """Ask at once, but leave the backoff between two questions. Source: Kafka's ``Metadata.timeToAllowUpdate``."""
         if not self.asked:
-            pause_us = backoff_us(max(1, self._failures), self._config, self._chance)
+            pause_us = self._retry.after(max(1, self._failures), self._chance)
             self._ask_by(max(self._machine.now_us, self._asked_us + pause_us))
 
     def lost(self, broker: ActorName) -> None:
@@ -88,4 +85,4 @@ class MetadataQuestions:
     def _ask_by(self, due_us: int) -> None:
         if self._due_us is None or due_us < self._due_us:
             self._due_us = due_us
-            self._machine.start_timer(TIMER, due_us - self._machine.now_us)
+            self._machine.start_timer(METADATA, due_us - self._machine.now_us)

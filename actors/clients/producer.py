@@ -12,7 +12,11 @@ another stream. Kafka bumps the epoch of the whole producer, we that of the part
 other logs and cannot tell the difference. Idempotence needs acks=all and is off without, as in Kafka.
 """
 
-from kemu.actors.clients.metadata_questions import MetadataQuestions, backoff_us
+from collections.abc import Callable
+from enum import StrEnum
+
+from kemu.actors.client import Backoff
+from kemu.actors.clients.metadata_questions import METADATA, MetadataQuestions
 from kemu.actors.clients.produce_queue import Batch, ProduceQueue
 from kemu.actors.machine import Chance, Event, LinkDown, Machine, Received, TimerFired, Told
 from kemu.protocol.commands import Close, SetRate, Start
@@ -35,6 +39,19 @@ STALE_METADATA = (
 """Errors after which a client asks who leads now. Source: the subclasses of Kafka's InvalidMetadataException."""
 
 _MICRO = 1_000_000
+
+
+class Timer(StrEnum):
+    """The producer's timers."""
+
+    BATCH = "batch"
+    """Records that came into being since the last time are put into batches."""
+    RETRY = "retry"
+    """A backoff, or a linger time, is over."""
+    TIMEOUTS = "timeouts"
+    """The earliest deadline of a request, a question or a batch. Never stopped early."""
+    METADATA = METADATA[0]
+    """It is time to ask who leads."""
 
 
 class _Node:
@@ -83,6 +100,7 @@ class Producer(Machine):
         self.idempotent = config.enable_idempotence and config.acks == -1
         self.queues: list[ProduceQueue] = []
         self._chance = chance
+        self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
         self._produce_version = versions["Produce"]
         self._producer_id = self._new_producer_id()
         self._metadata = MetadataQuestions(self, topic, config, bootstrap, chance, versions["Metadata"])
@@ -97,28 +115,26 @@ class Producer(Machine):
         self._timeouts_at_us: int | None = None
         self._retry_at_us: int | None = None
         self._closing = False
+        self._timers: dict[str, Callable[[], None]] = {
+            Timer.BATCH: self._tick,
+            Timer.RETRY: self._retry_due,
+            Timer.TIMEOUTS: self._time_out,
+            Timer.METADATA: self._ask_who_leads,
+        }
 
     def handle(self, event: Event) -> None:
         """Ticks, answers, broken connections, timers, commands."""
         if self.finished:
             return
         match event:
-            case TimerFired(key=("batch",)):
-                self._tick()
+            case TimerFired(key=key):
+                self._timers[key[0]]()
             case Received(message=ProduceReply()):
                 self._answered(event)
             case Received(message=MetadataReply()):
                 self._told_who_leads(event)
             case LinkDown(peer=peer):
                 self._lose(peer, ErrorCode.NETWORK_EXCEPTION)
-            case TimerFired(key=("retry",)):
-                self._retry_at_us = None
-                self._send_all()
-            case TimerFired(key=("timeouts",)):
-                self._timeouts_at_us = None
-                self._time_out()
-            case TimerFired(key=("metadata",)):
-                self._ask_who_leads()
             case Told(command=Start()):
                 self.note(ProducerStarted(topic=self.topic, acks=self.config.acks))
                 self._ask_who_leads()
@@ -134,12 +150,12 @@ class Producer(Machine):
     def _close(self) -> None:
         """What is in batches is still sent, without lingering."""
         self._closing = True
-        self.stop_timer(("batch",))
+        self.stop_timer((Timer.BATCH,))
         self._send_all()
 
     def _finish(self) -> None:
-        for key in ("retry", "timeouts", "metadata"):
-            self.stop_timer((key,))
+        for timer in (Timer.RETRY, Timer.TIMEOUTS, Timer.METADATA):
+            self.stop_timer((timer,))
         self.finished = True
 
     # --- records come into being -------------------------------------------------------------------------------
@@ -149,9 +165,9 @@ class Producer(Machine):
         self._earn()
         was, self._rate = self._rate, rate
         if rate == 0:
-            self.stop_timer(("batch",))
+            self.stop_timer((Timer.BATCH,))
         elif was == 0 and self.queues and not self._closing:
-            self.start_timer(("batch",), self.config.emulated_batch_interval_ms * 1000)
+            self.start_timer((Timer.BATCH,), self.config.emulated_batch_interval_ms * 1000)
 
     def _earn(self) -> None:
         if self.queues:  # before the first metadata an application's send() blocks
@@ -159,7 +175,7 @@ class Producer(Machine):
         self._credited_us = self.now_us
 
     def _tick(self) -> None:
-        self.start_timer(("batch",), self.config.emulated_batch_interval_ms * 1000)
+        self.start_timer((Timer.BATCH,), self.config.emulated_batch_interval_ms * 1000)
         self._earn()
         count, self._credit = divmod(self._credit, _MICRO)
         if count == 0:
@@ -360,7 +376,7 @@ class Producer(Machine):
             if had == 0 and self.queues:
                 self._credited_us = self.now_us
                 if self._rate > 0 and not self._closing:
-                    self.start_timer(("batch",), self.config.emulated_batch_interval_ms * 1000)
+                    self.start_timer((Timer.BATCH,), self.config.emulated_batch_interval_ms * 1000)
         self._metadata.settle(complete=complete)
         self._send_all()
 
@@ -379,6 +395,7 @@ class Producer(Machine):
 
     def _time_out(self) -> None:
         """Hang up on brokers that do not answer, give up batches that are too old; look again at the next deadline."""
+        self._timeouts_at_us = None
         now_us = self.now_us
         for node in self._nodes.values():
             if node.flight is not None and node.flight.deadline_us <= now_us:
@@ -408,15 +425,19 @@ class Producer(Machine):
         """See to it that ``_time_out`` looks no later than this. One timer for all; it is never stopped early."""
         if self._timeouts_at_us is None or deadline_us < self._timeouts_at_us:
             self._timeouts_at_us = deadline_us
-            self.start_timer(("timeouts",), deadline_us - self.now_us)
+            self.start_timer((Timer.TIMEOUTS,), deadline_us - self.now_us)
+
+    def _retry_due(self) -> None:
+        self._retry_at_us = None
+        self._send_all()
 
     def _retry_by(self, at_us: int) -> None:
         if self._retry_at_us is None or at_us < self._retry_at_us:
             self._retry_at_us = at_us
-            self.start_timer(("retry",), at_us - self.now_us)
+            self.start_timer((Timer.RETRY,), at_us - self.now_us)
 
     def _backoff_us(self, failures: int) -> int:
-        return backoff_us(failures, self.config, self._chance)
+        return self._retry.after(failures, self._chance)
 
     def _new_producer_id(self) -> int:
         return self._chance.below(1 << 62)

@@ -336,7 +336,7 @@ class Consumer(Machine):
 
     def _work_done(self) -> None:
         if self.doing is Doing.IN_CALLBACK:
-            self._callback_over()
+            self._late_callback_over()
         elif self._away:
             self._away = False
             self.doing = Doing.POLLING
@@ -471,18 +471,22 @@ class Consumer(Machine):
         else:
             self._callback_over()
 
+    def _late_callback_over(self) -> None:
+        """The polling thread comes back from a callback that took time."""
+        self.awake = True
+        self._callback_over()
+        self._poll_returns_nothing()
+
     def _callback_over(self) -> None:
         assert self._callback is not None
         name, partitions, outcome, then, before = self._callback
         self._callback = None
         self.doing = before
-        self.awake = True
         raised = isinstance(outcome, Raised)
         if isinstance(outcome, Raised):
             group, member_id = self.config.group_id, self.positions.member_id
             self.note(ListenerFailed(group=group, member_id=member_id, callback=name, why=outcome.why))
         then(partitions, raised)
-        self._poll_returns_nothing()
 
     def raise_to_application(self, why: str) -> None:
         """poll() raises what is not fatal."""

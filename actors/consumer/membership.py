@@ -87,13 +87,7 @@ class Membership:
     def poll(self) -> bool:
         """Join until it is done; False when that takes more than this poll (the coordinator, an answer, a callback)."""
         machine = self._machine
-        if not self._discovery.ready():
-            return False
-        if self.joined_topics is not None and self.joined_topics != machine.topics and not self.rejoin_needed:
-            self.request_rejoin("the subscription changed")
-        while self.rejoin_needed or self.joining or self.outcome is not None:
-            if not self._discovery.ready():
-                return False
+        while self._discovery.ready():
             if self._unread is not None:
                 reply, sent = self._unread
                 self._unread = None
@@ -103,6 +97,10 @@ class Membership:
                     return False
             elif self.joining:
                 return False
+            elif not self.rejoin_needed:
+                if self.joined_topics == machine.topics:
+                    return True
+                self.request_rejoin("the subscription changed")
             elif machine.now_us < self._retry_at_us:
                 machine.wake_at(self._retry_at_us)
                 return False
@@ -110,7 +108,7 @@ class Membership:
                 return False
             else:
                 self._send_join()
-        return True
+        return False
 
     def _take(self, outcome: Outcome) -> bool:
         """The join future is done. False when the poll ends here."""

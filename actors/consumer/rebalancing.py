@@ -282,8 +282,7 @@ class Rebalancing:
             return self._cannot_take(f"the assignment cannot be read: {error}")
         if not again:
             membership.assignment_received(given.assigned)
-        wanted = frozenset(machine.topics)
-        if any(topic not in wanted for topic, _ in given.assigned):
+        if not {topic for topic, _ in given.assigned}.issubset(machine.topics):
             membership.assignment_taken()
             membership.request_rejoin("the assignment has topics that are not subscribed")
             return True
