@@ -20,7 +20,7 @@ from kemu.protocol.messages.data import (
 )
 from kemu.protocol.messages.group import OffsetFetch, OffsetFetchReply, OffsetToCommit, TopicPartitions
 from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER, ActorName, TopicPartition
-from kemu.protocol.notes.groups import PositionSet
+from kemu.protocol.notes.groups import SEEK, PositionSet
 
 RESETS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
 
@@ -157,7 +157,7 @@ class Positions:
     def seek(self, one: Partition, offset: int) -> None:
         """Read on from this offset, whatever was asked or buffered. Source: ``SubscriptionState.seekUnvalidated``."""
         assert offset >= 0, f"{one.at}: offset {offset}"
-        self._set(one, offset, "seek")
+        self._set(one, offset, SEEK)
         self._machine.wake()
 
     def reset(self, one: Partition, why: str) -> None:

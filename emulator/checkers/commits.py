@@ -12,7 +12,8 @@ whose record is in the same log, every commit accepted under g had been reported
    committing member reset its position (no such record any more) or the committed offset was removed. A commit with
    generation -1 is an operator's and may do anything.
 4. *Remembered.* What was committed when a member got its assignment is where it starts, or behind it: it is not told
-   less, nor that there is nothing. A log that lost its tail (``DiskTailLost``) may forget.
+   less, nor that there is nothing. An application that seeks starts where it likes. A log that lost its tail
+   (``DiskTailLost``) may forget.
 """
 
 from kemu.emulator.checkers.base import Checker
@@ -20,6 +21,7 @@ from kemu.emulator.facts import DiskTailLost, Seen
 from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, TopicPartition
 from kemu.protocol.notes.groups import (
     COMMITTED,
+    SEEK,
     AssignmentReceived,
     GroupBecame,
     GroupLoaded,
@@ -136,7 +138,7 @@ class CommitsChecker(Checker):
 
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         progress = self._progress_of(seen, fact.topic, fact.partition)
-        asked, progress.starts = progress.starts or fact.why == COMMITTED, False
+        asked, progress.starts = fact.why != SEEK and (progress.starts or fact.why == COMMITTED), False
         if fact.why != COMMITTED:
             progress.reset_to = fact.offset
         if asked and progress.floor >= 0 and (fact.why != COMMITTED or fact.offset < progress.floor):

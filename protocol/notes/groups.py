@@ -227,6 +227,8 @@ class ListenerFailed:
     why: str
 
 
+SEEK = "seek"
+"""``PositionSet.why`` of a position that the application chose."""
 COMMITTED = "committed"
 """``PositionSet.why`` of a position that came from the committed offset; any other is a reset."""
 

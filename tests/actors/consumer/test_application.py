@@ -17,7 +17,7 @@ from kemu.protocol.commands import (
 )
 from kemu.protocol.messages.data import Fetch
 from kemu.protocol.messages.group import JoinGroup, OffsetCommit
-from kemu.protocol.notes.groups import ListenerFailed, PositionSet, Processed
+from kemu.protocol.notes.groups import SEEK, ListenerFailed, PositionSet, Processed
 from tests.actors.consumer.consumer_harness import Harness
 
 FIRST, SECOND = ("t", 0), ("t", 1)
@@ -104,7 +104,7 @@ def test_an_application_pauses_a_partition_seeks_back_and_resumes() -> None:
     assert again >= 1_000_000
     done = [(note.partition, note.first, note.last) for note in harness.notes if isinstance(note, Processed)]
     assert done == [(1, 0, 5), (0, 0, 3)]
-    (sought,) = (note for note in harness.notes if isinstance(note, PositionSet) and note.why == "seek")
+    (sought,) = (note for note in harness.notes if isinstance(note, PositionSet) and note.why == SEEK)
     assert (sought.partition, sought.offset) == (0, 0)
 
 

@@ -20,6 +20,31 @@ def test_a_steady_group_that_processes_and_commits():
     assert story.judged() == {}
 
 
+def test_an_application_that_seeks_starts_where_it_likes():
+    """KafkaConsumer.seek: it may seek before the committed offset is known, and back; commits follow it."""
+    story = Story("c1", "c2", "c3")
+    story.form(c1="0", c2="1")
+    story.process("c1", 0, 0, 8)
+    story.committed("c1", 0, 8)
+    story.position("c1", 0, 3, why=notes.SEEK)
+    story.process("c1", 0, 3, 5)
+    story.committed("c1", 0, 5)
+    story.process("c2", 1, 0, 10)
+    story.add("c3")
+    story.become("PreparingRebalance")
+    story.revoke("c1", "0")
+    story.revoke("c2", "1")
+    story.complete(2, "c1", "c2", "c3")
+    story.become("Stable")
+    for member, names in (("c1", ""), ("c2", "1"), ("c3", "0")):
+        story.receive(member, 2, names)
+        story.assigned(member, 2, names)
+    story.position("c3", 0, 2, why=notes.SEEK)
+    story.process("c3", 0, 2, 10)
+
+    assert "commits" not in story.judged() and "processing" not in story.judged()
+
+
 def eager_rebalance(story: Story) -> None:
     """c3 joins; the others commit, revoke, join; it takes over partition 1."""
     story.process("c2", 1, 0, 4)
