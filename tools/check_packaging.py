@@ -50,7 +50,12 @@ kemu.GroupSpec(topics=("t",), member=3)
 verdict: int = kemu.run(kemu.load("steady-group")).verdict
 """
 
-SDIST_TESTS = ("tests/test_layers.py", "tests/api", "tests/emulator/scenario/test_scenario.py", "tests/protocol")
+SDIST_TESTS = (
+    "tests/api",
+    "tests/emulator/scenario/test_scenario.py",
+    "tests/emulator/text",
+    "tests/protocol/test_values.py",
+)
 
 
 def main() -> int:

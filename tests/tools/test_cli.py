@@ -525,3 +525,22 @@ def test_a_reader_that_stops_reading_is_no_error() -> None:
 
     assert outcome.stdout == "scenario\n"
     assert outcome.stderr == ""
+
+
+def test_the_schema_of_scenario_files_is_printed_or_written(tmp_path: Path) -> None:
+    """``kemu schema``: for editors; a folder that is not there is one message."""
+    out = tmp_path / "scenario.schema.json"
+
+    assert call("schema", "--out", str(out)).exit_code == 0
+    assert json.loads(out.read_text(encoding="utf-8")) == json.loads(call("schema").stdout)
+    refused = call("schema", "--out", str(tmp_path / "nowhere" / "x.json"))
+    assert refused.exit_code == 2
+    assert "cannot be written" in refused.output
+
+
+def test_more_seeds_than_anybody_can_wait_for_are_refused() -> None:
+    """Instead of a run without an end."""
+    refused = call("run", "steady-group", "--seeds", "1:1000000000000")
+
+    assert refused.exit_code == 2
+    assert "is too much: at most 1000000 seeds" in refused.output

@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
+from kemu.emulator.scenario.scenario import LARGEST_SEED
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.tools.exits import NONDETERMINISM, worst
 from kemu.tools.request import Request
 
 if TYPE_CHECKING:
     from kemu.emulator.runner import RunResult
+
+
+MOST_SEEDS = 1_000_000
+"""Of one ``--seeds``: a slip of the keyboard is told, not run."""
 
 
 @click.command()
@@ -93,6 +98,8 @@ def seed_range(text: str) -> range:
     first, colon, last = text.partition(":")
     if not (colon and first.isdigit() and last.isdigit()) or int(last) < int(first):
         raise click.UsageError(f'--seeds "{text}" must be A:B with A not above B, such as 1:50')
+    if int(last) - int(first) >= MOST_SEEDS or int(last) > LARGEST_SEED:
+        raise click.UsageError(f'--seeds "{text}" is too much: at most {MOST_SEEDS} seeds, none above {LARGEST_SEED}')
     return range(int(first), int(last) + 1)
 
 
