@@ -18,7 +18,7 @@ from kemu.protocol.assign.base import Assignor
 from kemu.protocol.assign.cooperative import COOPERATIVE_STICKY
 from kemu.protocol.assign.search.score import is_balanced
 from kemu.protocol.assign.sticky import STICKY
-from kemu.tools.bench.groups import SHAPES, Group
+from kemu.tools.bench.groups import SHAPES, MeasuredGroup
 from kemu.tools.bench.optimal_gap import optimal_gap
 from kemu.tools.bench.other_clients import CLIENTS, Runner, understood
 
@@ -39,7 +39,7 @@ class Case:
         """``uniform_5000x100``: shape, partitions in all, members."""
         return f"{self.shape}_{self.topics * self.partitions}x{self.members}"
 
-    def group(self) -> Group:
+    def group(self) -> MeasuredGroup:
         """Build it."""
         return SHAPES[self.shape](self.topics, self.partitions, self.members)
 
@@ -81,7 +81,7 @@ def measure(say: Say, *, quick: bool = False) -> dict[str, Any]:
     return result
 
 
-def changes(case: Case, assignor: Assignor) -> Iterator[tuple[str, Group]]:
+def changes(case: Case, assignor: Assignor) -> Iterator[tuple[str, MeasuredGroup]]:
     """The group before its first rebalance, and before the next when one member left or one joined."""
     group = case.group()
     yield "fresh", group
@@ -128,7 +128,7 @@ def _growth(shape: str, case: Case) -> dict[str, Any]:
     }
 
 
-def _ours(assignor: Assignor, group: Group) -> Runner:
+def _ours(assignor: Assignor, group: MeasuredGroup) -> Runner:
     return lambda: assignor.assign(group.topics, group.members)
 
 

@@ -10,7 +10,7 @@ from kemu.protocol.names import MemberId
 
 
 @frozen
-class Group:
+class MeasuredGroup:
     """A group, and one more member that could join it."""
 
     topics: Topics
@@ -22,7 +22,7 @@ class Group:
         """How many there are."""
         return sum(self.topics.partitions.values())
 
-    def owning(self, assignor: Assignor, assignment: Assignment) -> "Group":
+    def owning(self, assignor: Assignor, assignment: Assignment) -> "MeasuredGroup":
         """The group after a rebalance: everybody owns its assignment and says so as the assignor wants it said."""
         members = {
             member: evolve(
@@ -35,39 +35,39 @@ class Group:
         }
         return evolve(self, members=members)
 
-    def with_one_less(self) -> "Group":
+    def with_one_less(self) -> "MeasuredGroup":
         """The member in the middle is gone."""
         gone = sorted(self.members)[len(self.members) // 2]
         return evolve(self, members={member: one for member, one in self.members.items() if member != gone})
 
-    def with_one_more(self) -> "Group":
+    def with_one_more(self) -> "MeasuredGroup":
         """The newcomer is in."""
         return evolve(self, members={**self.members, "newcomer": self.newcomer})
 
 
-Shape = Callable[[int, int, int], Group]
+Shape = Callable[[int, int, int], MeasuredGroup]
 """(topics, partitions of each, members) -> group"""
 
 
-def uniform(topics: int, partitions: int, members: int) -> Group:
+def uniform(topics: int, partitions: int, members: int) -> MeasuredGroup:
     """Everybody subscribes to everything."""
     names = tuple(f"topic-{number:04d}" for number in range(topics))
     everything = Subscriber(names)
-    return Group(
+    return MeasuredGroup(
         Topics(dict.fromkeys(names, partitions)),
         {f"member-{number:05d}": everything for number in range(members)},
         everything,
     )
 
 
-def odd_one(topics: int, partitions: int, members: int) -> Group:
+def odd_one(topics: int, partitions: int, members: int) -> MeasuredGroup:
     """As uniform, but the last member subscribes to one topic only."""
     group = uniform(topics, partitions, members)
     last = max(group.members)
     return evolve(group, members={**group.members, last: Subscriber(("topic-0000",))})
 
 
-def halves(topics: int, partitions: int, members: int) -> Group:
+def halves(topics: int, partitions: int, members: int) -> MeasuredGroup:
     """Every fourth member subscribes to the first half of the topics, the others to the second half."""
     group = uniform(topics, partitions, members)
     names = tuple(group.topics.partitions)
@@ -76,7 +76,7 @@ def halves(topics: int, partitions: int, members: int) -> Group:
     return evolve(group, members=by_number, newcomer=first)
 
 
-def mixed(topics: int, partitions: int, members: int) -> Group:
+def mixed(topics: int, partitions: int, members: int) -> MeasuredGroup:
     """Everybody subscribes to a random half of the topics; no two alike, as a rule."""
     group = uniform(topics, partitions, members)
     names = tuple(group.topics.partitions)

@@ -37,7 +37,7 @@ class OptimalGap(TypedDict):
 
 
 @frozen
-class Group:
+class RandomGroup:
     """One random case. ``members`` state what they own in every way there is: in user data and in the subscription."""
 
     topics: Topics
@@ -61,7 +61,7 @@ def optimal_gap(cases: int = 1000, seed: int = 0) -> OptimalGap:
     return OptimalGap(cases=cases, seed=seed, score=_excess(scores), compared_moves=len(moves), moves=_excess(moves))
 
 
-def random_group(random: Random) -> Group:
+def random_group(random: Random) -> RandomGroup:
     """2 to 12 members, 2 to 10 topics of 1 to 8 partitions, in the middle of their lives.
 
     Each member subscribes to about half of the topics. Most partitions have a previous owner, which may have
@@ -89,14 +89,14 @@ def random_group(random: Random) -> Group:
         members[member] = Subscriber(
             subscribed[member], memory.partitions, generation, user_data=STICKY.user_data(memory)
         )
-    return Group(topics, members)
+    return RandomGroup(topics, members)
 
 
 def _score(assignment: Assignment) -> int:
     return balance_score(len(held) for held in assignment.values())
 
 
-def _moves(group: Group, assignment: Assignment) -> int:
+def _moves(group: RandomGroup, assignment: Assignment) -> int:
     """Partitions that their rightful owner, a subscriber still, does not keep: what ``optimal`` keeps smallest.
 
     Double and stale claims own nothing, so giving those to anybody is no move (``score.moved`` counts raw claims).

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kemu.protocol.assign.base import Topics
-from kemu.tools.bench.groups import Group
+from kemu.tools.bench.groups import MeasuredGroup
 
 Runner = Callable[[], object]
 """One assignment."""
@@ -30,7 +30,7 @@ def _with_version(user_data: bytes | None) -> bytes:
     return b"\0\1" + user_data if user_data else b""
 
 
-def kafka_python(group: Group) -> Runner:
+def kafka_python(group: MeasuredGroup) -> Runner:
     """``kafka.coordinator.assignors.sticky``; previous assignments are given as the bytes of their user data."""
     from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
@@ -44,7 +44,7 @@ def kafka_python(group: Group) -> Runner:
     return lambda: assignor.assign(cluster, members)
 
 
-def aiokafka(group: Group) -> Runner:
+def aiokafka(group: MeasuredGroup) -> Runner:
     """``aiokafka.coordinator.assignors.sticky``, likewise."""
     from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
@@ -56,10 +56,10 @@ def aiokafka(group: Group) -> Runner:
     return lambda: StickyPartitionAssignor.assign(cluster, members)
 
 
-CLIENTS: Mapping[str, Callable[[Group], Runner]] = {"kafka-python": kafka_python, "aiokafka": aiokafka}
+CLIENTS: Mapping[str, Callable[[MeasuredGroup], Runner]] = {"kafka-python": kafka_python, "aiokafka": aiokafka}
 
 
-def understood(group: Group, name: str) -> bool:
+def understood(group: MeasuredGroup, name: str) -> bool:
     """Whether a client reads the previous assignments we give it: its parser must find what the members own."""
     logging.getLogger(name.replace("-python", "")).setLevel(logging.CRITICAL)
     one = next(one for one in group.members.values() if one.user_data)
