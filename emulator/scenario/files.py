@@ -155,6 +155,9 @@ def with_actions(scenario: Scenario, given: Iterable[str]) -> Scenario:
         except ValueError as error:
             problems.append(Problem((), f'--do "{text}": {error}'))
             continue
+        if "=" in kind:
+            problems.append(Problem((), f'--do "{text}": must begin with an action, such as "crash host=c2 at=40s"'))
+            continue
         entry: dict[str, Any] = {"do": kind, "at": "30s"}
         for word in rest:
             key, equals, item = word.partition("=")

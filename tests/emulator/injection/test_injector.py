@@ -196,9 +196,15 @@ def test_a_topic_grows_and_the_new_partitions_are_served() -> None:
 
 
 def test_a_topic_cannot_shrink() -> None:
-    watched = Watched(At(SETTLED, faults.GrowTopic(topic="t", partitions=2)))
+    """Each is more than the topic has at the start; the second is less than it has by then."""
+    watched = Watched(
+        At(SETTLED, faults.GrowTopic(topic="t", partitions=8)),
+        At(SETTLED + SECOND, faults.GrowTopic(topic="t", partitions=6)),
+        seconds=400,
+    )
 
-    assert watched.fired == [0]
+    assert watched.fired == [1, 0]
+    assert "t has 8 partitions already" in watched.applied()[1]
 
 
 def test_the_coordinator_moves_without_a_crash_and_the_group_keeps_its_generation() -> None:

@@ -88,7 +88,7 @@ def test_a_new_action_is_known_to_the_command_line(poke: type, tmp_path: Path) -
 
     told = CliRunner().invoke(kemu, ["describe", "poke"])
     listed = CliRunner().invoke(kemu, ["describe", "faults"])
-    ran = CliRunner().invoke(kemu, ["run", str(path), "--do", "at=10s do=poke host=c2", "--drive", "bare"])
+    ran = CliRunner().invoke(kemu, ["run", str(path), "--do", "poke host=c2 at=10s", "--drive", "bare"])
 
     assert "poke: a host is looked at" in told.output
     assert "host = ...   # host\n" in told.output
