@@ -24,6 +24,7 @@ from kemu.emulator.runner import Run, RunResult, run
 from kemu.emulator.scenario.random_faults import random_faults
 from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.emulator.scenario.scenario import BrokersSpec, ChecksSpec, GroupSpec, Scenario, TopicSpec
+from kemu.emulator.text.tables import ScenarioError
 from kemu.emulator.trace.traces import read_trace
 from kemu.protocol.nodes import CONTROLLER, broker_path, partition_of_state
 from kemu.protocol.notes.replication import (
@@ -292,16 +293,10 @@ def test_nothing_hits_a_broker_that_does_not_run(action: Action) -> None:
 
 
 @pytest.mark.parametrize("action", [LostStoreAnswer(host="b1"), ExpiredSession(host="b1")])
-def test_without_a_store_such_a_fault_says_so(action: Action) -> None:
-    """A plan made in Python is not read, and so not refused before it runs."""
-    plain = attrs.evolve(scenario(At(5 * S, action), seconds=10), brokers=BrokersSpec())
-    watcher = Watcher()
-
-    result = run(plain, seed=1, drive="bare", observers=(watcher,))
-
-    assert [fault.fired for fault in result.faults] == [0]
-    (applied,) = [seen.fact for seen in watcher.facts if type(seen.fact) is facts.FaultApplied]
-    assert applied.text.endswith("no effect, there is no metadata store: brokers do not replicate")
+def test_without_a_store_such_a_fault_is_refused(action: Action) -> None:
+    """Before it runs, in Python as in a file; the message says what to add."""
+    with pytest.raises(ScenarioError, match=r"needs brokers that replicate: add \[brokers.replication\]"):
+        attrs.evolve(scenario(At(5 * S, action), seconds=10), brokers=BrokersSpec())
 
 
 def test_both_drives_agree_and_the_trace_replays(tmp_path: Path) -> None:
