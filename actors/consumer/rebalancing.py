@@ -8,12 +8,14 @@ Source: Kafka's ``ConsumerCoordinator``: ``onJoinPrepare``, ``onLeaderElected``,
 
 from collections.abc import Callable, Mapping
 
+from attrs import evolve
+
 from kemu.actors.consumer.commits import Commit, Commits, Result
 from kemu.actors.consumer.machine import ConsumerMachine
 from kemu.actors.consumer.membership import Membership
 from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.state import Generation, MemberState
-from kemu.protocol.assign.base import Assignor, Memory, Subscriber, Topics
+from kemu.protocol.assign.base import Assignor, MemberAssignor, Subscriber, Topics, for_member
 from kemu.protocol.assign.checked import InvalidAssignment, NotAnAssignor
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import JoinGroupReply, JoinProtocol, MemberAssignment
@@ -51,9 +53,7 @@ class Rebalancing:
         self._positions = positions
         self._commits = commits
         self._group = machine.config.group_id
-        self._assignors: Mapping[str, Assignor] = {one.name: one for one in assignors}
-        self._memory: dict[str, Memory] = {}
-        """Assignor -> the last assignment it was told of (``onAssignment``); not cleared by loss."""
+        self._assignors: Mapping[str, MemberAssignor] = {one.name: for_member(one) for one in assignors}
         self._leading: tuple[JoinGroupReply, dict[MemberId, Told]] | None = None
         """Leader: what each member said, while it waits for metadata of topics that others subscribed to."""
         self._known: Known = ()
@@ -173,7 +173,7 @@ class Rebalancing:
             JoinProtocol(
                 name=name,
                 metadata=self.rules.write_subscription(
-                    Subscription(machine.topics, assignor.user_data(self._memory.get(name)), owned, generation, rack),
+                    Subscription(machine.topics, assignor.user_data(machine.topics), owned, generation, rack),
                     version,
                 ),
             )
@@ -246,22 +246,22 @@ class Rebalancing:
         members = {row.member_id: _subscriber(told[row.member_id], row.instance_id) for row in reply.members}
         topics = machine.discovery.cluster.seen_by_assignor(machine.discovery.interest)
         try:
-            assignment = assignor.assign(topics, members)
+            decided = assignor.assign(topics, members)
         except (InvalidAssignment, NotAnAssignor) as error:
             membership.leading_failed(str(error))
             return
-        too_early = self.rules.moved_too_early(assignor.name, members, assignment)
+        too_early = self.rules.moved_too_early(assignor.name, members, decided.partitions)
         if too_early:
             names = ", ".join(f"{topic}-{number}" for topic, number in too_early)
             membership.leading_failed(f"{assignor.name} gave away what others still own: {names}")
             return
-        leading, version = self.rules.leading, machine.versions.subscription
-        membership.send_sync(
-            tuple(
-                MemberAssignment(member_id=one, assignment=leading.write(given, told[one].version, version))
-                for one, given in leading.segment(assignment, told).items()
-            )
-        )
+        leading, version, bytes_of = self.rules.leading, machine.versions.subscription, decided.user_data
+        rows: list[MemberAssignment] = []
+        for one, given in leading.segment(decided.partitions, told).items():
+            if one in bytes_of:
+                given = evolve(given, user_data=bytes_of[one])
+            rows.append(MemberAssignment(member_id=one, assignment=leading.write(given, told[one].version, version)))
+        membership.send_sync(tuple(rows))
 
     # --- after the join ----------------------------------------------------------------------------------------
 
@@ -334,7 +334,7 @@ class Rebalancing:
         (generation, member_id, protocol), given = self._taking
         added = minus(given.assigned, self._positions.owned())
         self._positions.assign(given.assigned, generation, member_id)
-        self._memory[protocol or ""] = Memory(given.assigned, generation)
+        self._assignors[protocol or ""].on_assignment(given.assigned, given.user_data, generation)
         self._commits.restart_interval()
         machine.note(
             PartitionsAssigned(

@@ -26,11 +26,13 @@ class Given:
     """What an assignment says to one member.
 
     ``revoked``: what is taken from it, None when the layout has no such field. ``error``: 0, or a number of the layout.
+    ``user_data``: the leader's assignor's bytes for it, if any (the shipped layout carries them, the page's does not).
     """
 
     assigned: Partitions
     revoked: Partitions | None = None
     error: int = 0
+    user_data: bytes | None = None
 
 
 @frozen
@@ -87,12 +89,13 @@ def hand_out(assignment: Assignment, told: Mapping[MemberId, Told]) -> Mapping[M
 
 def write_shipped(given: Given, told_version: int, own_version: int) -> bytes:
     """Every leader writes its own version; all have the same body."""
-    return member.encode_assignment(member.Assignment(given.assigned), own_version)
+    return member.encode_assignment(member.Assignment(given.assigned, given.user_data), own_version)
 
 
 def read_shipped_assignment(data: bytes) -> Given:
     """What shipped says nothing of what is revoked: members find out."""
-    return Given(member.decode_assignment(data).partitions)
+    said = member.decode_assignment(data)
+    return Given(said.partitions, user_data=said.user_data)
 
 
 SHIPPED_LEADER = LeaderRules(read_shipped, hand_out, write_shipped)
