@@ -19,7 +19,6 @@ TESTS = (
     "tests/emulator/scenario/test_scenario.py",
     "tests/emulator/trace",
     "tests/emulator/engine",
-    "tests/tools/test_explain.py",
 )
 _BOUND = re.compile(r"([A-Za-z0-9_.-]+)\s*>=\s*([0-9][0-9A-Za-z.]*)")
 

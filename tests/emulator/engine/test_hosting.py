@@ -77,7 +77,7 @@ class Shell(HostingMachine):
 
 
 def _world(recorder: MemoryRecorder | TraceWriter, beat_us: int = 0) -> World:
-    world = World(Seeded(1), recorder)
+    world = World(Seeded(1), recorder, latency_us=(200, 2_000))
     world.add_host("b0", {"b0": lambda life: Echo("b0")})
     world.add_host("c1", {"c1": lambda life: Shell("c1", beat_us)})
     for host in world.hosts.values():
@@ -194,7 +194,7 @@ def test_parts_of_parts_are_named_one_inside_the_other() -> None:
                 self.tell_part("in", event.command)
 
     recorder = MemoryRecorder()
-    world = World(Seeded(1), recorder)
+    world = World(Seeded(1), recorder, latency_us=(200, 2_000))
     world.add_host("b0", {"b0": lambda life: Echo("b0")})
 
     def build(life: int) -> Machine:

@@ -24,6 +24,7 @@ from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.emulator.scenario.scenario import BrokersSpec, ChecksSpec, GroupSpec, Scenario, TopicSpec
+from kemu.emulator.text.tables import ScenarioError
 from kemu.emulator.trace.traces import read_trace
 from kemu.protocol.names import OFFSETS_TOPIC
 from kemu.protocol.nodes import PREFERRED_ELECTION, read_topic, topic_path
@@ -163,16 +164,14 @@ def test_what_does_not_exist_is_neither_deleted_nor_grown() -> None:
             At(20 * S, DeleteTopic(topic="spare")),
             At(20 * S, GrowTopic(topic="spare", partitions=5)),
             At(20 * S, ElectPreferredLeaders(topics=("spare",))),
-            At(21 * S, CreateTopic(topic="orders")),
         )
     )
 
-    assert watched.fired == [1, 0, 0, 0, 0]
+    assert watched.fired == [1, 0, 0, 0]
     assert [text.partition("no effect, ")[2] for text in watched.applied()[1:]] == [
         "there is no topic spare now",
         "there is no topic spare now",
         "there is no topic spare now",
-        "there is a topic orders",
     ]
 
 
@@ -193,19 +192,19 @@ def test_a_created_topic_grows_like_any_other() -> None:
     assert {fact.partition for _, fact in watched.seen(BecameLeader) if fact.topic == "new"} == {0, 1, 2, 3}
 
 
-def test_without_a_store_operators_are_told_so() -> None:
-    """A plan made in Python is not read, and so not refused before it runs."""
+def test_without_a_store_such_a_plan_is_refused() -> None:
+    """Made in Python it is checked as a file is."""
     plan = (
         At(S, CreateTopic(topic="new")),
         At(S, DeleteTopic(topic="spare")),
         At(S, ElectPreferredLeaders()),
     )
-    made = attrs.evolve(scenario(*plan, seconds=10), brokers=BrokersSpec())
 
-    watched = Watched(made)
+    with pytest.raises(ScenarioError) as caught:
+        attrs.evolve(scenario(*plan, seconds=10), brokers=BrokersSpec())
 
-    assert watched.fired == [0, 0, 0]
-    assert all("there is no metadata store" in text for text in watched.applied())
+    assert len(caught.value.problems) == 3
+    assert all("needs brokers that replicate" in problem.text for problem in caught.value.problems)
 
 
 # --- preferred leaders ---------------------------------------------------------------------------------------------
