@@ -23,10 +23,10 @@ class Backoff(NamedTuple):
     first_us: int
     most_us: int
 
-    def after(self, failures: int, chance: Chance) -> int:
-        """How long to wait after this many failures in a row (1 = the first)."""
+    def after(self, failures: int, chance: Chance | None) -> int:
+        """How long to wait after this many failures in a row (1 = the first). No chance: without jitter."""
         wait_us = min(self.first_us << min(failures - 1, _MAX_EXPONENT), self.most_us)
-        return wait_us * (80 + chance.below(41)) // 100
+        return wait_us if chance is None else wait_us * (80 + chance.below(41)) // 100
 
 
 class InFlight(NamedTuple):
@@ -61,7 +61,7 @@ class Client:
         machine: the machine that steps; requests, hang-ups and the timer are its effects.
         request_timeout_us: how long to wait for an answer, for calls that do not say.
         reconnect: how long to stay away from a peer whose connection broke; it grows until the peer answers again.
-        chance: the machine's stream, for the jitter of ``reconnect``.
+        chance: the machine's stream, for the jitter of ``reconnect``; None where Kafka waits a fixed time.
         link_lost: called as ``link_lost(peer, why)`` before the requests in flight to a broken peer fail.
         deadline: the key of its timer; several clients of one machine have several. Request ids are the machine's, so
             each of them can be offered every reply: ``reply_arrived`` says whether it was waited for.
@@ -73,7 +73,7 @@ class Client:
         *,
         request_timeout_us: int,
         reconnect: Backoff,
-        chance: Chance,
+        chance: Chance | None,
         link_lost: Callable[[ActorName, str], None] | None = None,
         deadline: TimerKey = DEADLINE,
     ) -> None:
@@ -121,6 +121,15 @@ class Client:
         """Whether a request to this peer is in flight."""
         return any(flight.peer == peer for flight in self.in_flight.values())
 
+    def postpone(self, peer: ActorName, deadline_us: int) -> None:
+        """What is in flight to ``peer`` is overdue then: for connections that are given up after a silence.
+
+        ZooKeeper's are (``ClientCnxn``: nothing was heard for the read timeout, whatever was asked when).
+        """
+        for request_id, flight in self.in_flight.items():
+            if flight.peer == peer:
+                self.in_flight[request_id] = flight._replace(deadline_us=deadline_us)
+
     def deadline_passed(self) -> None:
         """Its timer fired: close the connections whose requests are overdue, then watch the next deadline."""
         self._watching_until_us = 0
@@ -162,6 +171,10 @@ class Client:
         """Hang up on purpose; whoever waited for an answer is not told, and nothing keeps us away from it."""
         self._machine.hang_up(peer)
         self._broken.pop(peer, None)
+        self.forget_requests(peer)
+
+    def forget_requests(self, peer: ActorName) -> None:
+        """Whoever waits for an answer of ``peer`` is not told; the connection stays."""
         for request_id in [number for number, flight in self.in_flight.items() if flight.peer == peer]:
             del self.in_flight[request_id]
 

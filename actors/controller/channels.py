@@ -6,9 +6,10 @@ Source: Kafka 2.8 ``ControllerChannelManager`` and ``RequestSendThread``.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from kemu.actors.client import Backoff, Client
 from kemu.actors.controller.dispatch import ControllerTimer
 from kemu.actors.machine import Event, LinkDown, Machine, Received, TimerFired
 from kemu.protocol.names import ActorName
@@ -20,24 +21,34 @@ Answered = Callable[[int, object, Any], None]
 class _Channel:
     """One broker's queue; its head is in flight, or waits for the next try."""
 
-    __slots__ = ("broker", "host", "queue", "request_id")
+    __slots__ = ("broker", "host", "queue")
 
     def __init__(self, broker: int, host: ActorName) -> None:
         self.broker = broker
         self.host = host
         self.queue: deque[tuple[object, int]] = deque()
-        self.request_id = 0
-        """Of the head, while it is in flight."""
 
 
 class ControllerChannels:
-    """A part of the controller. ``answered`` is called for each reply."""
+    """A part of the controller. ``answered`` is called for each reply.
+
+    A try that fails is followed by the next after ``backoff_us``: fixed, as in ``RequestSendThread``.
+    """
 
     def __init__(self, machine: Machine, answered: Answered, *, timeout_us: int, backoff_us: int) -> None:
         self._machine = machine
         self._answered = answered
-        self._timeout_us = timeout_us
-        self._backoff_us = backoff_us
+        self._client = Client(
+            machine,
+            request_timeout_us=timeout_us,
+            reconnect=Backoff(backoff_us, backoff_us),
+            chance=None,
+            deadline=(ControllerTimer.CHANNEL_TIMEOUT,),
+        )
+        self._timers: Mapping[str, Callable[..., None]] = {
+            ControllerTimer.CHANNEL_RETRY: self._try_again,
+            ControllerTimer.CHANNEL_TIMEOUT: self._client.deadline_passed,
+        }
         self._channels: dict[int, _Channel] = {}
 
     def add(self, broker: int, host: ActorName) -> None:
@@ -49,9 +60,8 @@ class ControllerChannels:
         """Close it; what is queued is forgotten (what is in flight may still arrive)."""
         channel = self._channels.pop(broker, None)
         if channel is not None:
-            self._machine.hang_up(channel.host)
+            self._client.forget(channel.host)
             self._machine.stop_timer((ControllerTimer.CHANNEL_RETRY, str(broker)))
-            self._machine.stop_timer((ControllerTimer.CHANNEL_TIMEOUT, str(broker)))
 
     def remove_all(self) -> None:
         """Close every line."""
@@ -70,43 +80,30 @@ class ControllerChannels:
     def handle(self, event: Event) -> bool:
         """Take an event of the channels; False if it is none."""
         match event:
-            case Received(request_id=request_id, peer=peer, message=message):
-                channel = self._of(peer)
-                if channel is None or channel.request_id != request_id:
-                    return False
-                self._reply(channel, message)
+            case Received():
+                return self._client.reply_arrived(event)
             case LinkDown(peer=peer):
-                channel = self._of(peer)
-                if channel is None:
+                if all(channel.host != peer for channel in self._channels.values()):
                     return False
-                if channel.request_id:
-                    self._retry(channel)
-            case TimerFired(key=(ControllerTimer.CHANNEL_RETRY, broker)):
-                self._try(self._channels[int(broker)])
-            case TimerFired(key=(ControllerTimer.CHANNEL_TIMEOUT, broker)):
-                channel = self._channels[int(broker)]
-                self._machine.hang_up(channel.host)
-                self._retry(channel)
+                self._client.connection_broke(peer, "disconnected")
+            case TimerFired(key=(timer, *about)) if timer in self._timers:
+                self._timers[timer](*about)
             case _:
                 return False
         return True
 
-    def _of(self, peer: ActorName) -> _Channel | None:
-        return next((channel for channel in self._channels.values() if channel.host == peer), None)
+    def _try_again(self, broker: str) -> None:
+        self._try(self._channels[int(broker)])
 
     def _try(self, channel: _Channel) -> None:
         request, version = channel.queue[0]
-        channel.request_id = self._machine.request(channel.host, request, version)
-        self._machine.start_timer((ControllerTimer.CHANNEL_TIMEOUT, str(channel.broker)), self._timeout_us)
+        self._client.call(channel.host, request, version, self._replied, self._failed, channel)
 
-    def _retry(self, channel: _Channel) -> None:
-        channel.request_id = 0
-        self._machine.stop_timer((ControllerTimer.CHANNEL_TIMEOUT, str(channel.broker)))
-        self._machine.start_timer((ControllerTimer.CHANNEL_RETRY, str(channel.broker)), self._backoff_us)
+    def _failed(self, why: str, channel: _Channel) -> None:
+        wait_us = self._client.available_at(channel.host) - self._machine.now_us
+        self._machine.start_timer((ControllerTimer.CHANNEL_RETRY, str(channel.broker)), wait_us)
 
-    def _reply(self, channel: _Channel, message: Any) -> None:
-        channel.request_id = 0
-        self._machine.stop_timer((ControllerTimer.CHANNEL_TIMEOUT, str(channel.broker)))
+    def _replied(self, message: Any, channel: _Channel) -> None:
         request, _ = channel.queue.popleft()
         if channel.queue:
             self._try(channel)

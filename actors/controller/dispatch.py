@@ -32,7 +32,7 @@ class ControllerTimer(StrEnum):
     CHANNEL_RETRY = "channel-retry"
     """(broker): send the head of its queue again."""
     CHANNEL_TIMEOUT = "channel-timeout"
-    """(broker): the request in flight was not answered."""
+    """The earliest request in flight to a broker may be overdue."""
     ADMIN = "admin"
     """(number): an admin's request has waited as long as it may."""
 

@@ -5,14 +5,16 @@ before, so that a retried create may answer NODE_EXISTS and a retried conditiona
 them must look (spec section 0, "uncertain outcome"). When the session expires, everything submitted dies with it.
 
 At most ``max_in_flight`` transactions are on their way; more wait, in order.
-Source: Kafka's ``ZooKeeperClient`` and ``KafkaZkClient.retryRequestsUntilConnected``.
+A connection on which nothing is heard for two thirds of the session's timeout is given up, whatever was asked when.
+Source: Kafka's ``ZooKeeperClient`` and ``KafkaZkClient.retryRequestsUntilConnected``; ZooKeeper's ``ClientCnxn``.
 """
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, StrEnum
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from kemu.actors.client import Backoff, Client
 from kemu.actors.machine import Event, LinkDown, Machine, Received, TimerFired, TimerKey
 from kemu.protocol.messages.store import (
     NO_SESSION,
@@ -50,14 +52,12 @@ class SessionTimer(StrEnum):
     PING = "ping"
     """A third of the session's timeout has gone by."""
     READ = "read"
-    """Nothing was heard for two thirds of it: the connection is given up."""
+    """Perhaps nothing was heard for two thirds of it, or a close was not answered: the connection is given up then."""
     RECONNECT = "reconnect"
     """The back-off is over."""
-    CLOSE = "close"
-    """The answer to a close did not come in time."""
 
 
-PING, READ_TIMEOUT, RECONNECT, CLOSE_TIMEOUT = ((TIMERS, timer) for timer in SessionTimer)
+PING, READ_TIMEOUT, RECONNECT = ((TIMERS, timer) for timer in SessionTimer)
 
 Done: TypeAlias = Callable[[tuple[TransactionResult, ...]], None]
 
@@ -121,21 +121,31 @@ class StoreSession:
         self._user = user
         self._store = store
         self._timeout_us = timeout_ms * 1000
+        self._silence_us = self._timeout_us * 2 // 3
         self._max_in_flight = max_in_flight
+        self._client = Client(
+            machine,
+            request_timeout_us=self._silence_us,
+            reconnect=Backoff(RECONNECT_BACKOFF_US, RECONNECT_BACKOFF_US),
+            chance=None,
+            link_lost=self._lost_connection,
+            deadline=READ_TIMEOUT,
+        )
+        self._heard_us = 0
+        """When the store was heard last, or a connection was begun."""
         self._timers: Mapping[TimerKey, Callable[[], None]] = {
             PING: self._ping,
-            READ_TIMEOUT: self._silent,
+            READ_TIMEOUT: self._client.deadline_passed,
             RECONNECT: self._connect,
-            CLOSE_TIMEOUT: self._not_closed,
         }
         self.state = SessionState.CLOSED
         self.id = NO_SESSION
         self._announced = False
         """Whether the user knows of this session."""
-        self._opening = 0
-        """Id of our OpenSession in flight."""
-        self._sent: dict[int, list[_Item]] = {}
         self._in_flight = 0
+        """How many transactions are on their way."""
+        self._again: list[_Item] = []
+        """Those that were when the connection broke: they go first."""
         self._waiting: deque[_Item] = deque()
         self._watches: dict[tuple[WatchKind, str], None] = {}
         self._last_zxid = 0
@@ -163,8 +173,7 @@ class StoreSession:
             return
         self._forget_work()
         self.state = SessionState.CLOSING
-        self._machine.request(self._store, CloseSession(session_id=self.id), VERSION)
-        self._machine.start_timer(CLOSE_TIMEOUT, timeout_us)
+        self._call(CloseSession(session_id=self.id), self._closed, timeout_us=timeout_us)
 
     def submit(self, transactions: Sequence[Transaction], done: Done) -> None:
         """Execute these in order, each by itself; ``done`` gets a result per transaction."""
@@ -186,46 +195,58 @@ class StoreSession:
             case Received(peer=peer) if peer == self._store:
                 self._heard(event)
             case LinkDown(peer=peer) if peer == self._store:
-                self._lost_connection()
+                self._client.connection_broke(peer, "disconnected")
             case TimerFired(key=key) if key in self._timers:
                 self._timers[key]()
             case _:
                 return False
         return True
 
+    def _call(
+        self,
+        request: object,
+        answered: Callable[[Any, Any], None],
+        items: Sequence[_Item] = (),
+        timeout_us: int | None = None,
+    ) -> None:
+        """Ask the store: the connection is lost if nothing is heard of it, or there is no answer in this time."""
+        left_us = self._heard_us + self._silence_us - self._machine.now_us
+        if timeout_us is not None:
+            left_us = min(left_us, timeout_us)
+        self._client.call(self._store, request, VERSION, answered, self._unanswered, items, max(1, left_us))
+
+    def _unanswered(self, why: str, items: Sequence[_Item]) -> None:
+        self._again.extend(items)
+
     def _ping(self) -> None:
         if self.state is SessionState.CONNECTED:
-            self._machine.request(self._store, Ping(session_id=self.id), VERSION)
+            self._call(Ping(session_id=self.id), self._pinged)
             self._machine.start_timer(PING, self._timeout_us // 3)
-
-    def _silent(self) -> None:
-        self._machine.hang_up(self._store)
-        self._lost_connection()
-
-    def _not_closed(self) -> None:
-        self._machine.hang_up(self._store)
-        self._finish_close(StoreCode.CONNECTION_LOSS)
 
     def _heard(self, event: Received) -> None:
         if self.state is not SessionState.CLOSING:
-            self._machine.start_timer(READ_TIMEOUT, self._timeout_us * 2 // 3)
+            self._heard_us = self._machine.now_us
+            self._client.postpone(self._store, self._heard_us + self._silence_us)
         match event.message:
-            case StoreOpsReply() as reply if event.request_id in self._sent:
-                self._answered(event.request_id, reply)
-            case StoreEvents(zxid=zxid, events=events) if self.state is SessionState.CONNECTED:
-                self._last_zxid = max(self._last_zxid, zxid)
-                for fired in events:
-                    self._forget_watch(fired)
-                for fired in events:
-                    self._user.watch_fired(fired)
-            case OpenSessionReply() as reply if event.request_id == self._opening:
-                self._opened(reply)
-            case PingReply(code=StoreCode.SESSION_EXPIRED) if self.state is SessionState.CONNECTED:
-                self._expired()
-            case CloseSessionReply(code=code) if self.state is SessionState.CLOSING:
-                self._finish_close(code)
+            case StoreEvents(zxid=zxid, events=events):
+                if self.state is SessionState.CONNECTED:
+                    self._fired(zxid, events)
             case _:
-                pass  # The answer to something given up.
+                self._client.reply_arrived(event)  # False: the answer to something given up.
+
+    def _fired(self, zxid: int, events: tuple[WatchEvent, ...]) -> None:
+        self._last_zxid = max(self._last_zxid, zxid)
+        for fired in events:
+            self._forget_watch(fired)
+        for fired in events:
+            self._user.watch_fired(fired)
+
+    def _pinged(self, reply: PingReply, _: object) -> None:
+        if reply.code is StoreCode.SESSION_EXPIRED:
+            self._expired()
+
+    def _closed(self, reply: CloseSessionReply, _: object) -> None:
+        self._finish_close(reply.code)
 
     # --- connection --------------------------------------------------------------------------------------------
 
@@ -241,11 +262,10 @@ class StoreSession:
         request = OpenSession(
             session_id=self.id, timeout_ms=self._timeout_us // 1000, watches=watches, last_zxid=self._last_zxid
         )
-        self._opening = self._machine.request(self._store, request, VERSION)
-        self._machine.start_timer(READ_TIMEOUT, self._timeout_us * 2 // 3)
+        self._heard_us = self._machine.now_us
+        self._call(request, self._opened)
 
-    def _opened(self, reply: OpenSessionReply) -> None:
-        self._opening = 0
+    def _opened(self, reply: OpenSessionReply, _: object) -> None:
         if reply.code is not StoreCode.OK:
             self._expired()
             return
@@ -255,23 +275,19 @@ class StoreSession:
         if not self._announced:
             self._announced = True
             self._user.session_opened(self.id)
+        self._waiting.extendleft(reversed(self._again))
+        self._again = []
         self._pump()
 
-    def _lost_connection(self) -> None:
+    def _lost_connection(self, store: ActorName, why: str) -> None:
         """Nobody knows what became of what was on its way: it is sent again, before what waits."""
         if self.state is SessionState.CLOSING:
             self._finish_close(StoreCode.CONNECTION_LOSS)
-            return
-        if self.state not in (SessionState.CONNECTED, SessionState.CONNECTING):
-            return
-        self.state = SessionState.CONNECTING
-        self._opening = 0
-        again = [item for items in self._sent.values() for item in items]
-        self._sent = {}
-        self._in_flight = 0
-        self._waiting.extendleft(reversed(again))
-        self._stop_timers()
-        self._machine.start_timer(RECONNECT, RECONNECT_BACKOFF_US)
+        elif self.state in (SessionState.CONNECTED, SessionState.CONNECTING):
+            self.state = SessionState.CONNECTING
+            self._in_flight = 0
+            self._stop_timers()
+            self._machine.start_timer(RECONNECT, self._client.available_at(store) - self._machine.now_us)
 
     def _expired(self) -> None:
         self._drop()
@@ -279,26 +295,25 @@ class StoreSession:
         self._user.session_expired()
 
     def _drop(self) -> None:
-        self._machine.hang_up(self._store)
+        self._client.forget(self._store)
         self._forget_work()
         self._stop_timers()
         self._watches = {}
-        self._opening = 0
         self.id = NO_SESSION
         self.state = SessionState.CLOSED
 
     def _finish_close(self, code: StoreCode) -> None:
-        self._machine.stop_timer(CLOSE_TIMEOUT)
         self._drop()
         self._user.session_closed(code)
 
     def _forget_work(self) -> None:
-        self._sent = {}
+        self._client.forget_requests(self._store)
         self._in_flight = 0
+        self._again = []
         self._waiting.clear()
 
     def _stop_timers(self) -> None:
-        for key in (PING, READ_TIMEOUT, RECONNECT):
+        for key in (PING, RECONNECT):
             self._machine.stop_timer(key)
 
     # --- operations --------------------------------------------------------------------------------------------
@@ -308,18 +323,18 @@ class StoreSession:
             count = min(self._max_in_flight - self._in_flight, len(self._waiting))
             items = [self._waiting.popleft() for _ in range(count)]
             request = StoreOps(session_id=self.id, transactions=tuple(item.transaction for item in items))
-            self._sent[self._machine.request(self._store, request, VERSION)] = items
             self._in_flight += count
+            self._call(request, self._answered, items)
 
-    def _answered(self, request_id: int, reply: StoreOpsReply) -> None:
+    def _answered(self, reply: StoreOpsReply, items: list[_Item]) -> None:
         if reply.code is StoreCode.SESSION_EXPIRED:
             self._expired()
             return
         if reply.code is not StoreCode.OK:
+            self._again.extend(items)
             self._machine.hang_up(self._store)
-            self._lost_connection()
+            self._client.connection_broke(self._store, reply.code.name)
             return
-        items = self._sent.pop(request_id)
         self._in_flight -= len(items)
         self._last_zxid = max(self._last_zxid, reply.zxid)
         finished: list[_Submission] = []

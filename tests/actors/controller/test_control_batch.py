@@ -5,7 +5,7 @@ import pytest
 from kemu.actors.controller.batch import BatchNotEmpty
 from kemu.actors.controller.channels import ControllerChannels
 from kemu.actors.controller.rules import CONTROLLER_BUGS
-from kemu.actors.machine import Event, LinkDown, Machine, Received, Send, StartTimer, StopTimer, TimerFired
+from kemu.actors.machine import Event, Hangup, LinkDown, Machine, Received, Send, StartTimer, StopTimer, TimerFired
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import LeaderAndIsr, StopReplica, UpdateMetadata, UpdateMetadataReply
 from tests.actors.controller.controller_bench import ControllerBench
@@ -197,12 +197,26 @@ def test_a_request_is_tried_until_it_is_answered(how: str):
     sender = _Sender()
     sender.channels.send(1, _metadata(1), 7)
 
-    effects = sender.step(1, LinkDown("b1") if how == "link" else TimerFired(("channel-timeout", "1")))
-    again = sender.step(2, TimerFired(("channel-retry", "1")))
+    assert StartTimer(("channel-timeout",), 30_000_000) in sender._effects
+    effects = sender.step(30_000_000, LinkDown("b1") if how == "link" else TimerFired(("channel-timeout",)))
+    again = sender.step(30_100_000, TimerFired(("channel-retry", "1")))
 
+    assert (Hangup("b1") in effects) == (how == "timeout")
     assert StartTimer(("channel-retry", "1"), 100_000) in effects
     assert _sent(again) == [("b1", 2, 1)]
     assert sender.heard == []
+
+
+def test_a_broker_that_is_silent_does_not_delay_the_others():
+    """One RequestSendThread per broker: a time-out closes that broker's connection alone."""
+    sender = _Sender()
+    sender.channels.send(1, _metadata(1), 7)
+    sender.now_us = 10_000_000
+    sender.channels.send(2, _metadata(2), 7)
+    effects = sender.step(30_000_000, TimerFired(("channel-timeout",)))
+
+    assert [effect for effect in effects if isinstance(effect, Hangup)] == [Hangup("b1")]
+    assert StartTimer(("channel-timeout",), 10_000_000) in effects, "the other's is watched next"
 
 
 def test_removing_a_broker_forgets_what_was_queued_for_it():
@@ -215,6 +229,6 @@ def test_removing_a_broker_forgets_what_was_queued_for_it():
     sender.channels.add(1, "b1")
     sender.channels.send(1, _metadata(3), 7)
 
-    assert StopTimer(("channel-timeout", "1")) in sender._effects
+    assert StopTimer(("channel-retry", "1")) in sender._effects
     assert [epoch for _, _, epoch in _sent(sender._effects)] == [1, 3]
     assert not sender.channels.handle(Received("b1", 0, 1, 7, OK)), "an answer to the old channel's request"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kemu.actors.controller.transactions import children, create, delete, exists, get, set_data
-from kemu.actors.machine import Event, Machine, Told
+from kemu.actors.machine import Event, Hangup, LinkDown, Machine, Received, Send, StartTimer, TimerFired, Told
 from kemu.actors.store.session import SessionState, StoreSession
 from kemu.actors.store.store import Store
 from kemu.protocol.commands import (
@@ -20,8 +20,11 @@ from kemu.protocol.commands import (
 )
 from kemu.protocol.messages.store import (
     CreateMode,
+    OpenSessionReply,
     StoreCode,
+    StoreEvents,
     StoreOp,
+    StoreOpKind,
     StoreOps,
     Transaction,
     TransactionResult,
@@ -544,3 +547,57 @@ def test_no_more_than_ten_transactions_are_in_flight():
     assert [result.code for result in results] == [OK] * 25
     flights = [len(send.message.transactions) for name, send in world.sent if isinstance(send.message, StoreOps)]
     assert max(flights) == 10
+
+
+# --- the connection ------------------------------------------------------------------------------------------------
+
+
+def _connected() -> Client:
+    """A client whose session 7 was opened at 0."""
+    client = Client("c1")
+    client.step(0, Told(Start()))
+    client.step(0, Received("zk", 0, 1, 0, OpenSessionReply(code=StoreCode.OK, session_id=7, timeout_ms=TIMEOUT_MS)))
+    return client
+
+
+def test_a_connection_is_given_up_two_thirds_of_the_session_after_the_store_was_heard_last():
+    """ClientCnxn: readTimeout = sessionTimeout * 2 / 3 since anything was heard, whenever the requests were sent."""
+    client = _connected()
+    client.step(2_000_000, TimerFired(("store", "ping")))
+    client.step(3_000_000, Received("zk", 0, 0, 0, StoreEvents(zxid=1, events=())))
+
+    early = client.step(4_000_000, TimerFired(("store", "read")))
+    assert Hangup("zk") not in early, "an event is a sign of life, too"
+    assert StartTimer(("store", "read"), 3_000_000) in early
+    assert Hangup("zk") in client.step(7_000_000, TimerFired(("store", "read")))
+
+
+def test_a_session_goes_on_under_its_id_when_its_connection_was_lost():
+    """ZooKeeper: a client that reconnects in time keeps its session; what was not answered is sent again, in order."""
+    client = _connected()
+    client.step(1_000_000, Told([StoreOp(kind=StoreOpKind.SET_DATA, path="/a", data=b"1")]))
+    client.step(1_000_000, Told([StoreOp(kind=StoreOpKind.SET_DATA, path="/a", data=b"2")]))
+
+    lost = client.step(1_500_000, LinkDown("zk"))
+    assert StartTimer(("store", "reconnect"), 500_000) in lost
+    (opening,) = [each for each in client.step(2_000_000, TimerFired(("store", "reconnect"))) if type(each) is Send]
+    assert opening.message.session_id == 7
+    again = client.step(
+        2_100_000,
+        Received(
+            "zk", 0, opening.request_id, 0, OpenSessionReply(code=StoreCode.OK, session_id=7, timeout_ms=TIMEOUT_MS)
+        ),
+    )
+
+    sent = [each.message for each in again if type(each) is Send]
+    assert [each.ops[0].data for message in sent for each in message.transactions] == [b"1", b"2"]
+
+
+def test_a_close_that_is_not_answered_in_its_time_is_over():
+    """What closes does not wait for a store that says nothing."""
+    client = _connected()
+    closing = client.step(1_000_000, Told("close"))
+
+    assert StartTimer(("store", "read"), 1_000_000) in closing
+    client.step(2_000_000, TimerFired(("store", "read")))
+    assert client.story[-1] == "closed CONNECTION_LOSS"
