@@ -1,0 +1,139 @@
+"""The facts kept of recorded runs of Apache Kafka 3.4.1, and the command that holds the emulator against them.
+
+The whole comparison is ``python -m kemu.tools.conformance``.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kemu.tools.conformance import plans
+from kemu.tools.conformance.__main__ import main
+from kemu.tools.conformance.comparing import FigureKind, FigureStanding, compare_plan
+from kemu.tools.conformance.emulated import emulate
+
+PLANS = plans.plans_in(plans.KEPT)
+EXPLANATIONS = plans.read_explanations(plans.KEPT)
+SAID = [plan for plan in PLANS if plan not in EXPLANATIONS.unsaid]
+COUNTED = [plan for plan in SAID if "generations" not in EXPLANATIONS.causes.get(plan, {})]
+"""Plans whose generations are not known to be other than Kafka's."""
+
+
+def conformance(*arguments: str) -> Result:
+    """The command, as in a shell where no recordings are named."""
+    return CliRunner(env={"KEMU_RECORDINGS": None}).invoke(main, arguments)
+
+
+def test_every_recorded_plan_is_a_scenario_or_says_what_is_missing() -> None:
+    """None is left out without a word."""
+    scenarios = {path.stem for path in plans.KEPT.glob("*.toml")} - {"explanations"}
+
+    assert len(PLANS) == 12
+    assert scenarios | set(EXPLANATIONS.unsaid) == set(PLANS)
+    assert scenarios & set(EXPLANATIONS.unsaid) == set()
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_the_facts_kept_of_a_plan_are_whole(plan: str) -> None:
+    """Generations in their order, each with members, a leader among them, owners, and a duration."""
+    course = plans.read_course(plans.KEPT, plan)
+
+    assert course.plan == plan
+    assert [seen.generation for seen in course.rebalances] == list(range(1, len(course.rebalances) + 1))
+    for seen in course.rebalances:
+        assert seen.leader in seen.members
+        assert set(seen.members) <= set(seen.owners)  # one that takes over a static member later has an assignment, too
+        assert seen.took_ms is not None
+        assert 0 < seen.took_ms < course.until_ms
+    assert course.requests["JoinGroup"] >= sum(len(seen.members) for seen in course.rebalances)
+
+
+@pytest.mark.parametrize("plan", COUNTED)
+def test_the_emulator_has_kafkas_generations(plan: str) -> None:
+    """Their number, and who is in each."""
+    kafka = plans.read_course(plans.KEPT, plan)
+    scenario = plans.read_plan_scenario(plans.KEPT, plan)
+
+    emulated = emulate(scenario, seed=1, profile=plans.PROFILE, until_ms=kafka.until_ms)
+
+    assert [seen.members for seen in emulated.rebalances] == [seen.members for seen in kafka.rebalances]
+    assert emulated.verdict == "holds"
+
+
+def test_two_plans_are_compared_and_the_exit_code_says_whether_anything_differs() -> None:
+    """Three seeds each; the table in JSON is complete, and the same again with the same seeds."""
+    result = conformance("--plans", "b-static,h-", "--seeds", "3", "--format", "json")
+    told = json.loads(result.stdout)
+
+    assert [plan["plan"] for plan in told["plans"]] == ["b-static-rolling", "h-twenty-at-once"]
+    assert all(plan["runs"] == plan["held"] == 3 for plan in told["plans"])
+    rows = {(row["plan"], row["name"]): row for plan in told["plans"] for row in plan["figures"]}
+    assert rows["b-static-rolling", "generations"]["kafka"] == 1
+    assert rows["h-twenty-at-once", "JoinGroup MEMBER_ID_REQUIRED"]["standing"] == "agrees"
+    assert rows["b-static-rolling", "owners 1"]["runs_like_it"] == 3
+    assert result.exit_code == (1 if told["differ"] else 0)
+    assert conformance("--plans", "b-static,h-", "--seeds", "3", "--format", "json").stdout == result.stdout
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_the_table_names_every_figure(form: str) -> None:
+    """For people: Kafka's figure beside median and range."""
+    said = conformance("--plans", "h", "--seeds", "1", "--format", form).stdout
+
+    assert "rebalance 1" in said
+    assert "6.080 s" in said
+    assert "JoinGroup MEMBER_ID_REQUIRED" in said
+    assert "generation counts equal in 1 of 1 plans" in said
+
+
+def test_a_plan_of_another_length_differs_and_is_found() -> None:
+    """The comparison can fail: Kafka's course of one plan against the runs of another."""
+    kafka = plans.read_course(plans.KEPT, "a-range-rolling")
+    other = emulate(
+        plans.read_plan_scenario(plans.KEPT, "h-twenty-at-once"),
+        seed=1,
+        profile=plans.PROFILE,
+        until_ms=22_000,
+    )
+
+    compared = compare_plan(kafka, [other], EXPLANATIONS)
+
+    standing = {row.kind: row.standing for row in compared.figures if row.name.startswith(("generations", "members"))}
+    assert standing == {
+        FigureKind.GENERATIONS: FigureStanding.DIFFERS,
+        FigureKind.MEMBERS: FigureStanding.DIFFERS,
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--plans", "zzz"], '"zzz" begins no plan'),
+        (["--seeds", "0"], "--seeds"),
+        (["--profile", "kafka-0.8"], "--profile"),
+        (["--write-facts"], "needs --recordings"),
+        (["--write-docs", "--plans", "h"], "about all plans"),
+        (["--facts", "{here}"], "no PLAN.json there"),
+        (["--recordings", "{here}"], "no recordings there"),
+        (["--recordings", "{here}/none"], "does not exist"),
+    ],
+)
+def test_bad_input_is_one_error_and_exit_code_2(tmp_path: Path, arguments: list[str], says: str) -> None:
+    """It names what was given, and the fix."""
+    result = conformance(*(argument.format(here=tmp_path) for argument in arguments))
+
+    assert result.exit_code == 2
+    assert says in result.stderr
+
+
+def test_a_damaged_file_of_facts_is_named(tmp_path: Path) -> None:
+    """Not a traceback."""
+    (tmp_path / "p.json").write_text("{}")
+    (tmp_path / "explanations.toml").write_text("[unsaid]\n[explained]\n[causes]\n")
+
+    result = conformance("--facts", str(tmp_path))
+
+    assert result.exit_code == 2
+    assert "p.json" in result.stderr

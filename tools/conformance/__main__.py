@@ -1,0 +1,145 @@
+"""``python -m kemu.tools.conformance``: Kafka's recorded runs beside the emulator's.
+
+Exit codes: 0 all agrees or is explained, 1 something differs, 2 bad input.
+"""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from kemu.emulator.runner import package_version
+from kemu.emulator.text.tables import ScenarioError, nearest
+from kemu.protocol.profiles import PROFILES
+from kemu.tools.conformance import plans, tables
+from kemu.tools.conformance.comparing import ComparedPlan, Explanations, differing
+from kemu.tools.conformance.course import Course, course_to_json
+from kemu.tools.conformance.recordings import RecordingError, read_recording, recorded_plans
+
+FORMATS = {"text": tables.as_text, "markdown": tables.as_markdown, "json": tables.as_json}
+DIFFERS = 1
+
+PREFACE = """\
+# The emulator beside Apache Kafka 3.4.1
+
+Real brokers and clients ran each of these plans once, on loopback, on a loaded machine with two cores; the emulator
+runs the same plan as a scenario with {seeds} seeds (profile `{profile}`, bare drive). Both sides are measured alike:
+
+- *rebalance N*: from PreparingRebalance to Stable of generation N, as the group coordinator tells it.
+- *downtime*: a partition is down while no member holds it. It is held from onPartitionsAssigned until
+  onPartitionsRevoked or onPartitionsLost, until its member is killed or closed, and not while its process stands still.
+  The sum is in partition-seconds; the longest is one span of one partition. Records and positions do not enter: the
+  recordings do not tell when a record was processed.
+- *owners N*, *members*: how many runs gave exactly what Kafka gave.
+- errors: how many answers to members carried this code, by request.
+
+A figure agrees when Kafka's lies between the emulator's 5 % and 95 % quantile; generation counts must be equal. Kafka's
+side is a sample of one: where both are alike one duration in ten lies outside.
+
+Made by `python -m kemu.tools.conformance --write-docs` on the emulator of {made_of}.
+"""
+
+
+@click.command()
+@click.option(
+    "--recordings",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    envvar="KEMU_RECORDINGS",
+    help="Folder of recordings of a real Kafka to compare with, instead of the facts kept of them.",
+)
+@click.option(
+    "--facts",
+    "folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=plans.KEPT,
+    show_default="the repository's",
+    help="Folder with the plans' facts, scenarios and explanations.",
+)
+@click.option(
+    "--plans", "wanted", default="all", show_default=True, help="Their names, by commas; a beginning will do."
+)
+@click.option("--seeds", type=click.IntRange(1), default=plans.SEEDS, show_default=True, help="How many runs of each.")
+@click.option("--profile", type=click.Choice(list(PROFILES)), default=plans.PROFILE, show_default=True)
+@click.option("--format", "form", type=click.Choice(list(FORMATS)), default="text", show_default=True)
+@click.option("--write-facts", is_flag=True, help="Extract the facts of the recordings, keep them, and stop.")
+@click.option("--write-docs", is_flag=True, help="Also write the table of all plans into docs/.")
+def main(
+    recordings: Path | None,
+    folder: Path,
+    wanted: str,
+    seeds: int,
+    profile: str,
+    form: str,
+    write_facts: bool,
+    write_docs: bool,
+) -> None:
+    """Compare the emulator with recorded runs of a real Kafka, plan by plan."""
+    try:
+        if write_facts:
+            _write_facts(recordings, folder)
+            return
+        if write_docs and wanted != "all":
+            raise click.UsageError("--write-docs is about all plans: leave --plans out")
+        courses = _courses(recordings, folder, wanted)
+        compared = plans.compare(
+            courses,
+            folder,
+            seeds=range(1, seeds + 1),
+            profile=profile,
+            say=lambda text: click.echo(text, err=True),
+        )
+        explanations = plans.read_explanations(folder)
+    except (RecordingError, plans.FactsError, ScenarioError) as error:
+        raise click.UsageError(str(error)) from None
+    click.echo(FORMATS[form](compared, explanations))
+    for needless in explanations.needless(compared):
+        click.echo(f"explained, and yet it agrees: {needless}", err=True)
+    if write_docs:
+        _write_docs(compared, explanations, seeds, profile)
+    sys.exit(DIFFERS if differing(compared) else 0)
+
+
+def _courses(recordings: Path | None, folder: Path, wanted: str) -> list[Course]:
+    names = plans.plans_in(folder) if recordings is None else recorded_plans(recordings)
+    chosen = list(names)
+    if wanted != "all":
+        chosen = []
+        for word in wanted.split(","):
+            found = [name for name in names if name.startswith(word.strip())]
+            if not found:
+                raise plans.FactsError(f'--plans: "{word}" begins no plan{nearest(word, names)}')
+            chosen += found
+    if recordings is None:
+        return [plans.read_course(folder, name) for name in chosen]
+    return [read_recording(recordings / name) for name in chosen]
+
+
+def _write_facts(recordings: Path | None, folder: Path) -> None:
+    if recordings is None:
+        raise click.UsageError("--write-facts needs --recordings (or KEMU_RECORDINGS)")
+    for name in recorded_plans(recordings):
+        path = folder / f"{name}.json"
+        path.write_text(course_to_json(read_recording(recordings / name)), encoding="utf-8")
+        click.echo(f"wrote {path}", err=True)
+
+
+def _write_docs(compared: Sequence[ComparedPlan], explanations: Explanations, seeds: int, profile: str) -> None:
+    preface = PREFACE.format(seeds=seeds, profile=profile, made_of=_made_of())
+    plans.DOCUMENT.parent.mkdir(exist_ok=True)
+    plans.DOCUMENT.write_text(f"{preface}\n{tables.as_markdown(compared, explanations)}\n", encoding="utf-8")
+    click.echo(f"wrote {plans.DOCUMENT}", err=True)
+
+
+def _made_of() -> str:
+    """Commit and day of the checkout; of an installed package its version."""
+    asked = ["git", "-C", str(plans.REPOSITORY), "log", "-1", "--format=commit %h of %cs"]
+    try:
+        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return f"version {package_version()}"
+
+
+if __name__ == "__main__":
+    main()

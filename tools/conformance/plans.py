@@ -1,0 +1,113 @@
+"""The recorded plans as they are kept in the repository: a folder with, for each plan,
+
+- ``PLAN.json``: its course on a real Kafka (``kemu.tools.conformance.course``), extracted from recordings;
+- ``PLAN.toml``: the same plan as a scenario; a plan that no scenario can say yet has none;
+
+and ``explanations.toml`` with the tables ``unsaid`` (plan -> what is missing), ``explained.PLAN`` and ``causes.PLAN``
+(figure -> reason).
+"""
+
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import cattrs
+
+from kemu.emulator.scenario.files import load_scenario
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.tools.conformance.comparing import ComparedPlan, Explanations, compare_plan
+from kemu.tools.conformance.course import Course, course_from_json
+from kemu.tools.conformance.emulated import emulate
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+KEPT = REPOSITORY / "tests" / "data" / "kafka-3.4.1"
+"""The facts of the recordings; in a checkout or a source distribution only."""
+DOCUMENT = REPOSITORY / "docs" / "beside-kafka-3.4.1.md"
+PROFILE = "kafka-3.4"
+SEEDS = 40
+
+
+class FactsError(Exception):
+    """A folder of facts that is not as it should be; it says which file and why."""
+
+
+def read_course(folder: Path, plan: str) -> Course:
+    """A plan's course on a real Kafka.
+
+    Raises:
+        FactsError: there is no such plan, or its file is damaged.
+    """
+    path = folder / f"{plan}.json"
+    try:
+        return course_from_json(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FactsError(f"{path}: cannot be read: {error.strerror} (plans: {', '.join(plans_in(folder))})") from None
+    except ValueError as error:
+        raise FactsError(f"{path}: {error}") from None
+
+
+def plans_in(folder: Path) -> list[str]:
+    """All plans with a recorded course, sorted.
+
+    Raises:
+        FactsError: there is none.
+    """
+    plans = sorted(path.stem for path in folder.glob("*.json"))
+    if not plans:
+        raise FactsError(f"{folder}: no PLAN.json there; give --facts a folder of them, or --recordings --write-facts")
+    return plans
+
+
+def read_explanations(folder: Path) -> Explanations:
+    """The tables of a folder.
+
+    Raises:
+        FactsError: the file is missing or is not what it should be.
+    """
+    path = folder / "explanations.toml"
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        return cattrs.Converter(forbid_extra_keys=True).structure(data, Explanations)
+    except OSError as error:
+        raise FactsError(f"{path}: cannot be read: {error.strerror}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise FactsError(f"{path}: is not TOML: {error}") from None
+    except cattrs.BaseValidationError as error:
+        raise FactsError(f"{path}: {'; '.join(cattrs.transform_error(error))}") from None
+
+
+def read_plan_scenario(folder: Path, plan: str) -> Scenario:
+    """A plan as a scenario.
+
+    Raises:
+        ScenarioError: it is missing, or everything that is wrong with it.
+    """
+    return load_scenario(folder / f"{plan}.toml")
+
+
+def compare(
+    courses: Sequence[Course],
+    folder: Path,
+    *,
+    seeds: Sequence[int],
+    profile: str = PROFILE,
+    say: Callable[[str], None] = lambda text: None,
+) -> list[ComparedPlan]:
+    """Run each plan that has a scenario with these seeds, and put both sides together.
+
+    Args:
+        say: told of each plan as it begins.
+
+    Raises:
+        FactsError, ScenarioError: as the functions above.
+    """
+    explanations = read_explanations(folder)
+    compared = []
+    for course in courses:
+        if course.plan in explanations.unsaid:
+            continue
+        scenario = read_plan_scenario(folder, course.plan)
+        say(f"{course.plan}: {len(seeds)} runs of {course.until_ms / 1000:g} s")
+        emulated = [emulate(scenario, seed=seed, profile=profile, until_ms=course.until_ms) for seed in seeds]
+        compared.append(compare_plan(course, emulated, explanations))
+    return compared
