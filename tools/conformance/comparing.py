@@ -8,8 +8,8 @@
 | an error that members were answered with (API and code), how often | likewise |
 
 A figure that does not agree *differs*, unless a duration is off by no more than the recordings' machine accounts for
-(``HAND_OVER_S`` for each span in it), or the plans' table of explanations says why it may (``explained``). What is known
-of a difference that ought not to be stands in that table too (``causes``): it is printed and stays a difference.
+(``HAND_OVER_S`` for each span in it), or the plans' table of explanations says why it may (``explained``). What is
+known of a difference that ought not to be stands in that table too (``causes``): it is printed and stays a difference.
 """
 
 import statistics
