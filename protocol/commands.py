@@ -168,10 +168,42 @@ class ResetOffsets:
 
 
 @value
-class ElectLeadersOf:
-    """Admin: elect leaders of a topic's partitions: the preferred ones, or any replica that is alive (KIP-460)."""
+class MakeTopic:
+    """Admin: create a topic, placed by the controller.
+
+    ``replication_factor`` -1: the controller's ``default.replication.factor`` (KIP-464). ``configs``: settings of its
+    own, by Kafka's keys.
+    """
 
     topic: str
+    partitions: int
+    replication_factor: int = since(0, default=-1)
+    configs: tuple[tuple[str, str], ...] = since(0, default=())
+
+
+@value
+class AddPartitions:
+    """Admin: give a topic this many partitions in all (KIP-195)."""
+
+    topic: str
+    partitions: int
+
+
+@value
+class RemoveTopic:
+    """Admin: delete a topic."""
+
+    topic: str
+
+
+@value
+class ElectLeadersOf:
+    """Admin: elect leaders of topics' partitions: the preferred ones, or any replica that is alive (KIP-460).
+
+    ``topics``: () = all of the cluster.
+    """
+
+    topics: tuple[str, ...]
     unclean: bool
 
 

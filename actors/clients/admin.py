@@ -14,8 +14,9 @@ from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
 
 from kemu.actors.client import DEADLINE, Backoff, Client
-from kemu.actors.machine import Chance, Event, LinkDown, Machine, Received, TimerFired, Told
+from kemu.actors.machine import US_PER_MS, Chance, Event, LinkDown, Machine, Received, TimerFired, Told
 from kemu.protocol.commands import (
+    AddPartitions,
     AlterConfigs,
     Close,
     DeleteGroup,
@@ -23,7 +24,9 @@ from kemu.protocol.commands import (
     DescribeGroup,
     ElectLeadersOf,
     ListAllGroups,
+    MakeTopic,
     RemoveMember,
+    RemoveTopic,
     ResetOffsets,
     Start,
 )
@@ -32,10 +35,19 @@ from kemu.protocol.messages.control import (
     PREFERRED_ELECTION,
     UNCLEAN_ELECTION,
     ConfigChange,
+    CreatePartitions,
+    CreatePartitionsReply,
+    CreateTopics,
+    CreateTopicsReply,
+    DeleteTopics,
+    DeleteTopicsReply,
     ElectLeaders,
     ElectLeadersReply,
     IncrementalAlterConfigs,
     IncrementalAlterConfigsReply,
+    MorePartitions,
+    NewTopic,
+    TopicConfigEntry,
 )
 from kemu.protocol.messages.data import ListOffsets, ListOffsetsReply, Metadata, MetadataReply, OffsetQuestion
 from kemu.protocol.messages.group import (
@@ -71,6 +83,9 @@ Command: TypeAlias = (
     | ListAllGroups
     | DeleteOffsets
     | ResetOffsets
+    | MakeTopic
+    | AddPartitions
+    | RemoveTopic
     | ElectLeadersOf
     | AlterConfigs
 )
@@ -82,6 +97,9 @@ RECONNECT_BACKOFF_MAX_US = 1_000_000
 REQUEST_TIMEOUT_US = 30_000_000
 API_TIMEOUT_US = 60_000_000
 """Source of all six: Kafka 3.9's AdminClientConfig (``default.api.timeout.ms`` and the like)."""
+
+CONTROLLER_TIMEOUT_MS = REQUEST_TIMEOUT_US // US_PER_MS
+"""How long a controller may wait for a request's effect: as long as we wait for its answer (KIP-533)."""
 
 EARLIEST, LATEST_OFFSET = -2, -1
 """Timestamps of ListOffsets that mean the start and the end of a partition."""
@@ -103,6 +121,9 @@ API_OF: Mapping[type, str] = {
     ListAllGroups: "ListGroups",
     DeleteOffsets: "OffsetDelete",
     ResetOffsets: "OffsetCommit",
+    MakeTopic: "CreateTopics",
+    AddPartitions: "CreatePartitions",
+    RemoveTopic: "DeleteTopics",
     ElectLeadersOf: "ElectLeaders",
     AlterConfigs: "IncrementalAlterConfigs",
 }
@@ -235,11 +256,11 @@ class Admin(Machine):
                 self._call(task, task.ask.name, task.ask.request, self._answered)
 
     def _any(self) -> ActorName:
-        """The next broker in turn, those passed over whose connection broke a moment ago, unless all did."""
+        """The broker that answered last; after an error the next in turn, without those that broke a moment ago."""
         first = self._next_broker % len(self._bootstrap)
         brokers = (*self._bootstrap[first:], *self._bootstrap[:first])
         chosen = next((each for each in brokers if self._client.available_at(each) <= self.now_us), brokers[0])
-        self._next_broker = self._bootstrap.index(chosen) + 1
+        self._next_broker = self._bootstrap.index(chosen)
         return chosen
 
     def _call(self, task: _Task, to: ActorName, message: object, answered: Any) -> None:
@@ -253,6 +274,7 @@ class Admin(Machine):
     def _again(self, task: _Task) -> None:
         """After the backoff, from finding whom to ask on."""
         if task.number in self._tasks:
+            self._next_broker += 1
             wait_us = self._retry.after(task.attempts, self._chance)
             self.start_timer((Timer.RETRY, str(task.number)), wait_us)
 
@@ -324,6 +346,12 @@ class Admin(Machine):
                 return self._delete_offsets(command)
             case ResetOffsets():
                 return self._reset_offsets(command)
+            case MakeTopic():
+                return self._create(command)
+            case AddPartitions():
+                return self._grow(command)
+            case RemoveTopic(topic=topic):
+                return self._delete_topic(topic)
             case ElectLeadersOf():
                 return self._elect(command)
             case AlterConfigs():
@@ -427,12 +455,41 @@ class Admin(Machine):
                 found[row.partition] = row.offset
         return found
 
+    def _create(self, command: MakeTopic) -> Steps:
+        topic = NewTopic(
+            name=command.topic,
+            num_partitions=command.partitions,
+            replication_factor=command.replication_factor,
+            configs=tuple(TopicConfigEntry(name=name, value=value) for name, value in command.configs),
+        )
+        request = CreateTopics(topics=(topic,), timeout_ms=CONTROLLER_TIMEOUT_MS)
+        reply: CreateTopicsReply = yield Ask(Who.CONTROLLER, request)
+        _expect(reply.topics[0].error_code, reply.topics[0].error_message or "")
+        return f"{command.topic}: {_counted(command.partitions)}"
+
+    def _grow(self, command: AddPartitions) -> Steps:
+        topics = (MorePartitions(name=command.topic, count=command.partitions),)
+        request = CreatePartitions(topics=topics, timeout_ms=CONTROLLER_TIMEOUT_MS)
+        reply: CreatePartitionsReply = yield Ask(Who.CONTROLLER, request)
+        _expect(reply.topics[0].error_code, reply.topics[0].error_message or "")
+        return f"{command.topic}: {_counted(command.partitions)}"
+
+    def _delete_topic(self, topic: str) -> Steps:
+        request = DeleteTopics(topic_names=(topic,), timeout_ms=CONTROLLER_TIMEOUT_MS)
+        reply: DeleteTopicsReply = yield Ask(Who.CONTROLLER, request)
+        _expect(reply.topics[0].error_code, reply.topics[0].error_message or "")
+        return topic
+
     def _elect(self, command: ElectLeadersOf) -> Steps:
-        metadata: MetadataReply = yield Ask(Who.ANY, Metadata(topics=(command.topic,)))
-        numbers = sorted(_partitions(metadata, command.topic))
+        """Of topics that are named, every partition is asked for; where none is, the controller looks at all."""
+        asked: tuple[tuple[str, int], ...] | None = None
+        if command.topics:
+            metadata: MetadataReply = yield Ask(Who.ANY, Metadata(topics=command.topics))
+            asked = tuple((topic, n) for topic in command.topics for n in sorted(_partitions(metadata, topic)))
         request = ElectLeaders(
             election_type=UNCLEAN_ELECTION if command.unclean else PREFERRED_ELECTION,
-            topic_partitions=tuple((command.topic, number) for number in numbers),
+            topic_partitions=asked,
+            timeout_ms=CONTROLLER_TIMEOUT_MS,
         )
         reply: ElectLeadersReply = yield Ask(Who.CONTROLLER, request)
         _expect(reply.error_code)
@@ -441,7 +498,7 @@ class Admin(Machine):
             if row.error_code is not ErrorCode.ELECTION_NOT_NEEDED:
                 _expect(row.error_code, f"{row.topic_name}-{row.partition_index}")
         elected = sum(row.error_code is ErrorCode.NONE for row in rows)
-        return f"{command.topic}: {elected} of {len(rows)} elected"
+        return f"{', '.join(command.topics) or 'all topics'}: {elected} of {len(rows)} elected"
 
     def _alter(self, command: AlterConfigs) -> Steps:
         changes = (ConfigChange(topic=command.topic, name=command.key, value=command.value or None),)
@@ -459,6 +516,10 @@ Offsets: TypeAlias = dict[int, int]
 def _expect(error: ErrorCode, text: str = "") -> None:
     if error is not ErrorCode.NONE:
         raise Refused(error, text)
+
+
+def _counted(partitions: int) -> str:
+    return "1 partition" if partitions == 1 else f"{partitions} partitions"
 
 
 def _target(command: ResetOffsets, now: int, start: int, end: int) -> int:
@@ -505,7 +566,12 @@ def errors_of(reply: object) -> Iterable[ErrorCode]:
             return [topic.error for topic in topics]
         case ElectLeadersReply(error_code=error, replica_election_results=elections):
             return (error, *(row.error_code for row in elections))
-        case IncrementalAlterConfigsReply(topics=altered):
-            return [row.error_code for row in altered]
+        case (
+            IncrementalAlterConfigsReply(topics=rows)
+            | CreateTopicsReply(topics=rows)
+            | CreatePartitionsReply(topics=rows)
+            | DeleteTopicsReply(topics=rows)
+        ):
+            return [row.error_code for row in rows]
         case _:
             raise AssertionError(f"nothing answers with {reply}")

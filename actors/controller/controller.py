@@ -42,13 +42,14 @@ from kemu.actors.controller.transactions import (
     get,
     set_data,
 )
+from kemu.actors.injection import Injections
 from kemu.actors.machine import US_PER_MS, Caller, Event, LinkDown, Machine, Received, TimerFired, Told, caller_of
 from kemu.actors.store.session import SessionState, StoreSession
-from kemu.protocol.commands import Start
+from kemu.protocol.commands import AnswerNext, Start
 from kemu.protocol.config import ControllerConfig
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.local import BrokerSession, LeaveStore, LeaveStoreReply
-from kemu.protocol.messages.refusals import refusal
+from kemu.protocol.messages.refusals import REFUSALS, refusal
 from kemu.protocol.messages.store import (
     CreateMode,
     StoreCode,
@@ -136,6 +137,7 @@ class Controller(Machine):
         self.replicas = ReplicaStates(self)
         self.failover = Failover(self)
         self.waits = AdminWaits(self)
+        self._injections = Injections(self)
         self.dispatch = Dispatch()
         self._registration = Job("register", self._register_and_elect, True)
         self.deletion = self.add(TopicDeletion(self))
@@ -186,12 +188,19 @@ class Controller(Machine):
             case Received(message=LeaveStore()):
                 self._leave(caller_of(event))
             case Received(message=message):
+                if type(message) in REFUSALS:
+                    error = self._injections.take(type(message).__name__, event.peer)
+                    if error is not None:
+                        self.reply(caller_of(event), refusal(message, error, event.version))
+                        return
                 # Else the broker part heard us, or it is an answer to a former controller's request.
                 self._later(self.dispatch.of_request(message, caller_of(event), self.now_us))
             case TimerFired(key=(timer,)):
                 self._later(self.dispatch.of_timer(timer))
             case Told(command=Start()):
                 self.session.open()
+            case Told(command=AnswerNext() as command):
+                self._injections.told(command)
             case LinkDown():
                 pass  # A client that is gone.
             case _:

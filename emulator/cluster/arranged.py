@@ -170,15 +170,15 @@ class ArrangedCluster(Cluster):
         """Tell the metadata store something; None, or why not."""
         return NO_STORE
 
-    def create_topic(self, topic: str, partitions: int, replication_factor: int) -> str | None:
-        """Create a topic (factor 0: as the brokers have it); None, or why not."""
+    def create_topic(self, topic: str, partitions: int, replication_factor: int, records_per_s: int) -> str | None:
+        """Have a topic created, and appended to once it is there; None, or why not."""
         return NO_STORE
 
     def delete_topic(self, topic: str) -> str | None:
         """Ask for a topic to be deleted; None, or why not."""
         return NO_STORE
 
-    def elect_preferred_leaders(self, topics: tuple[str, ...]) -> str | None:
+    def elect_preferred_leaders(self, topics: tuple[str, ...], *, in_store: bool) -> str | None:
         """Ask for preferred leaders of these topics (none = of all); None, or why not."""
         return NO_STORE
 

@@ -337,16 +337,16 @@ class Cluster(ABC):
         """Tell the metadata store something."""
 
     @abstractmethod
-    def create_topic(self, topic: str, partitions: int, replication_factor: int) -> str | None:
-        """Create a topic (factor 0: as the brokers have it)."""
+    def create_topic(self, topic: str, partitions: int, replication_factor: int, records_per_s: int) -> str | None:
+        """Have a topic created (factor 0: as the brokers have it), and appended to once it is there."""
 
     @abstractmethod
     def delete_topic(self, topic: str) -> str | None:
         """Ask for a topic to be deleted."""
 
     @abstractmethod
-    def elect_preferred_leaders(self, topics: tuple[str, ...]) -> str | None:
-        """Ask for preferred leaders of these topics (none = of all)."""
+    def elect_preferred_leaders(self, topics: tuple[str, ...], *, in_store: bool) -> str | None:
+        """Ask for preferred leaders of these topics (none = of all): the controller, or by a list in the store."""
 
 
 class _Start:

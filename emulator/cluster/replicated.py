@@ -1,9 +1,9 @@
 """A cluster whose brokers replicate: a metadata store, a controller part in each broker, leaders by election.
 
 Nothing is decided here that an emulated controller decides. What is left are the hosts, the operators (who create
-topics before anybody looks; create, grow and delete them and ask for elections in the store, as the tools of the
-ZooKeeper era did; and stop brokers cleanly), and the roles that plans name: "coordinator of g", "controller",
-"partition leader of t-0".
+topics before anybody looks; have the admin client ask the controller to create, grow and delete them and for elections;
+and stop brokers cleanly), and the roles that plans name: "coordinator of g", "controller", "partition leader of t-0".
+What becomes of topics is read off the store.
 """
 
 from kemu.actors.broker.replica_manager import TopicSettings
@@ -18,18 +18,14 @@ from kemu.emulator.engine.hosts import Host, MachineFactory
 from kemu.emulator.facts import Seen
 from kemu.emulator.plan.known import role_of
 from kemu.emulator.scenario.replication import ReplicationSpec
-from kemu.protocol.commands import Close, SeedNodes
+from kemu.protocol.commands import AddPartitions, Close, ElectLeadersOf, MakeTopic, RemoveTopic, SeedNodes
 from kemu.protocol.messages.control import NO_LEADER
 from kemu.protocol.names import OFFSETS_TOPIC, STORE, TopicPartition, controller_on, coordinator_on, host_of
 from kemu.protocol.nodes import (
-    BROKER_IDS,
-    DELETE_TOPICS,
     PREFERRED_ELECTION,
     TOPICS,
     Assignment,
-    broker_path,
     config_data,
-    delete_path,
     partitions_data,
     read_topic,
     topic_config_path,
@@ -62,8 +58,10 @@ class ReplicatedCluster(Cluster):
             name: TopicSettings(record_bytes=topic.record_bytes, min_in_sync=None)
             for name, topic in self.scenario.created_topics().items()
         }
-        self._nodes: dict[str, None] = {}
-        """What operators look for in the store: brokers, topics, and what was asked for."""
+        self._rates: dict[str, int] = {}
+        """Topic -> records per second, as soon as it is there."""
+        self._election_asked = False
+        """Whether the store holds an election that no controller has done yet."""
         self._leaders: dict[TopicPartition, tuple[int, str]] = {}
         """Partition -> (leader epoch, host) of the last broker that said it leads."""
         self._controller = ""
@@ -112,13 +110,17 @@ class ReplicatedCluster(Cluster):
 
     def _config_nodes(self, topic: str) -> list[tuple[str, bytes]]:
         """The node of a topic's own settings, if it has some."""
+        settings = self._own_settings(topic)
+        return [(topic_config_path(topic), config_data(settings))] if settings else []
+
+    def _own_settings(self, topic: str) -> list[tuple[str, str]]:
         spec = self.scenario.topics.get(topic)
         settings = []
         if spec is not None and spec.min_isr is not None:
             settings.append(("min.insync.replicas", str(spec.min_isr)))
         if spec is not None and spec.unclean is not None:
             settings.append(("unclean.leader.election.enable", str(spec.unclean).lower()))
-        return [(topic_config_path(topic), config_data(settings))] if settings else []
+        return settings
 
     def _broker_factories(self, node: int, name: str) -> dict[str, MachineFactory]:
         config, spec = self.broker_config, self.replication
@@ -176,21 +178,32 @@ class ReplicatedCluster(Cluster):
             super().see(seen)
 
     def _written(self, fact: NodeWritten) -> None:
-        """What operators would find in the store: registrations, topics, what was asked for and is not done yet."""
-        folder, _, name = fact.path.rpartition("/")
-        if folder not in (BROKER_IDS, TOPICS, DELETE_TOPICS) and fact.path != PREFERRED_ELECTION:
+        """What the store shows: topics that come, grow and go, and an election that waits for its controller."""
+        if fact.path == PREFERRED_ELECTION:
+            self._election_asked = fact.what != "deleted"
             return
-        if fact.what != "deleted":
-            self._nodes[fact.path] = None
-            if folder == TOPICS:
-                rows = read_topic(fact.data)
-                self.assignments[name] = tuple(rows[number].replicas for number in rows)
+        folder, _, topic = fact.path.rpartition("/")
+        if folder != TOPICS:
             return
-        self._nodes.pop(fact.path, None)
-        if folder == TOPICS:
-            self.assignments.pop(name, None)
-            for at in [at for at in self._leaders if at[0] == name]:
+        if fact.what == "deleted":
+            self.assignments.pop(topic, None)
+            for at in [at for at in self._leaders if at[0] == topic]:
                 del self._leaders[at]  # the epochs of a topic created again begin at 0
+            return
+        rows = read_topic(fact.data)
+        before = self.assignments.get(topic)
+        self.assignments[topic] = tuple(rows[number].replicas for number in rows)
+        if before is None or len(before) < len(rows):
+            self.world.at(self.world.now_us, _Appearance(self, topic, self.assignments[topic], is_new=before is None))
+
+    def appeared(self, topic: str, replicas: tuple[tuple[int, ...], ...], *, is_new: bool) -> None:
+        """The store holds a topic that was not there, or more partitions of one: say so; its producer starts."""
+        if is_new:
+            self._report_replicas(topic, replicas)
+        self.world.report(facts.TopicGrown(topic=topic, partitions=len(replicas)))
+        rate = self._rates.pop(topic, 0) if is_new else 0
+        if rate:
+            self.set_rate(topic, rate)
 
     def coordinator_of(self, group: str) -> str:
         """The host that coordinates a group; "" when nobody ever did."""
@@ -217,63 +230,44 @@ class ReplicatedCluster(Cluster):
         self.start(STORE)
         super().revive()
 
+    def tell_servers(self, command: object) -> None:
+        """Tell the controllers, too."""
+        super().tell_servers(command)
+        for name in self.brokers:
+            self.world.tell(controller_on(name), command)
+
     def grow_topic(self, topic: str, partitions: int) -> str | None:
-        """Give a topic this many partitions, as ``kafka-topics --alter`` did: in the store. None, or why not."""
-        if topic not in self.assignments:
-            return f"there is no topic {topic} now"
-        replicas = self.assignments[topic]
-        if partitions <= len(replicas):
-            return f"{topic} has {len(replicas)} partitions already"
-        brokers = tuple(range(self.scenario.brokers.count))
-        racks = self._racks(brokers)
-        more = place(
-            brokers,
-            partitions - len(replicas),
-            len(replicas[0]),
-            racks=racks,
-            start=replicas[0][0],
-            first_partition=len(replicas),
-        )
-        self.assignments[topic] = (*replicas, *more)
-        nodes = ((topic_path(topic), _topic_node(self.assignments[topic])),)
-        self.world.tell(STORE, SeedNodes(nodes=nodes))
-        self.world.report(facts.TopicGrown(topic=topic, partitions=partitions))
-        return None
+        """Ask the controller for this many partitions of a topic. None, or why not."""
+        return self.ask_admin(AddPartitions(topic=topic, partitions=partitions))
 
     def tell_store(self, command: object) -> str | None:
         """Tell the metadata store something; None, or why not."""
         return None if self.world.tell(STORE, command) else "the store does not run"
 
-    def create_topic(self, topic: str, partitions: int, replication_factor: int) -> str | None:
-        """Write a topic's node, as ``kafka-topics --create`` did: placed on the brokers registered now."""
-        if topic in self.assignments:
-            return f"there is a topic {topic}"
-        brokers = tuple(node for node in range(self.scenario.brokers.count) if broker_path(node) in self._nodes)
-        factor = replication_factor or self.replication.factor
-        if factor > len(brokers):
-            return f"only {len(brokers)} brokers are registered, for {factor} replicas"
-        start = len(self.assignments) % len(brokers)
-        replicas = place(brokers, partitions, factor, racks=self._racks(brokers), start=start)
-        nodes = (*self._config_nodes(topic), (topic_path(topic), _topic_node(replicas)))
-        outcome = self.tell_store(SeedNodes(nodes=nodes))
-        if outcome is None:
-            self.assignments[topic] = replicas
-            self._report_replicas(topic, replicas)
-            self.world.report(facts.TopicGrown(topic=topic, partitions=partitions))
-        return outcome
+    def create_topic(self, topic: str, partitions: int, replication_factor: int, records_per_s: int) -> str | None:
+        """Ask the controller for a new topic; its producer starts when it is there. None, or why not."""
+        self._rates[topic] = records_per_s
+        return self.ask_admin(
+            MakeTopic(
+                topic=topic,
+                partitions=partitions,
+                replication_factor=replication_factor or -1,
+                configs=tuple(self._own_settings(topic)),
+            )
+        )
 
     def delete_topic(self, topic: str) -> str | None:
-        """Mark a topic for deletion, as ``kafka-topics --delete`` did; its producer stops. None, or why not."""
-        if topic not in self.assignments:
-            return f"there is no topic {topic} now"
-        if delete_path(topic) in self._nodes:
-            return f"{topic} is being deleted already"
-        self.set_rate(topic, 0)
-        return self.tell_store(SeedNodes(nodes=((delete_path(topic), b""),)))
+        """Ask the controller to delete a topic; its producer stops now. None, or why not."""
+        for host, named in self.scenario.producer_names():
+            if named == topic and self.world.hosts[host].running:
+                self.set_rate(topic, 0)
+        return self.ask_admin(RemoveTopic(topic=topic))
 
-    def elect_preferred_leaders(self, topics: tuple[str, ...]) -> str | None:
-        """Write the list of partitions that ``kafka-preferred-replica-election`` wrote; None, or why not."""
-        if PREFERRED_ELECTION in self._nodes:
+    def elect_preferred_leaders(self, topics: tuple[str, ...], *, in_store: bool) -> str | None:
+        """Ask the controller, or leave it the list in the store that the old tool wrote; None, or why not."""
+        if not in_store:
+            return self.ask_admin(ElectLeadersOf(topics=topics, unclean=False))
+        if self._election_asked:
             return "the last such election is not done yet"
         named = topics or tuple(self.assignments)
         listed = [(topic, number) for topic in named for number in range(len(self.assignments.get(topic, ())))]
@@ -293,6 +287,21 @@ class ReplicatedCluster(Cluster):
 
     def _went_down(self, host: Host) -> None:
         """Nobody notices but the store."""
+
+
+class _Appearance:
+    """Tells of a topic after the step in which the store took it."""
+
+    def __init__(
+        self, cluster: ReplicatedCluster, topic: str, replicas: tuple[tuple[int, ...], ...], *, is_new: bool
+    ) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._replicas = replicas
+        self._is_new = is_new
+
+    def __call__(self) -> None:
+        self._cluster.appeared(self._topic, self._replicas, is_new=self._is_new)
 
 
 def _topic_node(replicas: tuple[tuple[int, ...], ...]) -> bytes:

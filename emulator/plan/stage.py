@@ -60,8 +60,8 @@ class Operators(Protocol):
     def set_rate(self, topic: str, records_per_s: int) -> Outcome:
         """Change a producer's rate."""
 
-    def create_topic(self, topic: str, partitions: int, replication_factor: int) -> Outcome:
-        """Create a topic (factor 0: as the brokers have it)."""
+    def create_topic(self, topic: str, partitions: int, replication_factor: int, records_per_s: int) -> Outcome:
+        """Have a topic created (factor 0: as the brokers have it), and appended to once it is there."""
 
     def grow_topic(self, topic: str, partitions: int) -> Outcome:
         """Give a topic this many partitions."""
@@ -69,8 +69,8 @@ class Operators(Protocol):
     def delete_topic(self, topic: str) -> Outcome:
         """Ask for a topic to be deleted."""
 
-    def elect_preferred_leaders(self, topics: tuple[str, ...]) -> Outcome:
-        """Ask for preferred leaders of these topics (none = of all)."""
+    def elect_preferred_leaders(self, topics: tuple[str, ...], *, in_store: bool) -> Outcome:
+        """Ask for preferred leaders of these topics (none = of all): the controller, or by a list in the store."""
 
     def ask_admin(self, command: object) -> Outcome:
         """Tell the admin client; what comes of it is a note."""

@@ -169,7 +169,7 @@ class LeadersElection:
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-        return stage.cluster.ask_admin(ElectLeadersOf(topic=self.topic, unclean=self.unclean))
+        return stage.cluster.ask_admin(ElectLeadersOf(topics=(self.topic,), unclean=self.unclean))
 
 
 @action("alter-configs", "a topic's own setting changes", drawn=NEVER, workload=True, replicated=True)

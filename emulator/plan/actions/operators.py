@@ -303,10 +303,11 @@ def _created(known: Known, given: Given) -> Known:
 
 @action("create-topic", "a topic is created", drawn=NEVER, workload=True, replicated=True, brings=_created)
 class CreateTopic:
-    """A topic is created, as ``kafka-topics --zookeeper --create`` did: placed on the brokers registered then.
+    """An admin client asks the controller for a topic (CreateTopics), who places it on the brokers alive then.
 
-    ``replication_factor`` 0: as the brokers have it. ``records_per_s``: its producer starts and appends so many per
-    second, over all partitions (0 = none). A topic of [topics] can be created again once it was deleted.
+    ``replication_factor`` 0: as the brokers have it. ``records_per_s``: its producer starts when the topic is there and
+    appends so many per second, over all partitions (0 = none). A topic of [topics] can be created again once it was
+    deleted. Whether the controller did it is in its answer.
     """
 
     topic: str
@@ -334,10 +335,7 @@ class CreateTopic:
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-        outcome = stage.cluster.create_topic(self.topic, self.partitions, self.replication_factor)
-        if outcome is None and self.records_per_s:
-            return stage.cluster.set_rate(self.topic, self.records_per_s)
-        return outcome
+        return stage.cluster.create_topic(self.topic, self.partitions, self.replication_factor, self.records_per_s)
 
 
 def _deleted(known: Known, given: Given) -> Known:
@@ -346,10 +344,10 @@ def _deleted(known: Known, given: Given) -> Known:
 
 @action("delete-topic", "a topic is deleted", drawn=NEVER, workload=True, replicated=True, brings=_deleted)
 class DeleteTopic:
-    """A topic is marked for deletion, as ``kafka-topics --zookeeper --delete`` did; the controller does the rest.
+    """An admin client asks the controller to delete a topic (DeleteTopics).
 
     Its replicas are deleted on every broker, then its nodes; a dead broker delays that until it is back. Its producer
-    stops when the tool is called: otherwise it would ask for the topic for ever. No group may subscribe to it.
+    stops when the admin is told: otherwise it would ask for the topic for ever. No group may subscribe to it.
     """
 
     topic: TopicName
@@ -377,16 +375,20 @@ class DeleteTopic:
     replicated=True,
 )
 class ElectPreferredLeaders:
-    """The first replica of each partition is to lead, as ``kafka-preferred-replica-election`` asked for.
+    """The first replica of each partition is to lead; it does if it is alive and in sync.
 
-    It leads if it is alive and in sync. ``topics``: of these only; none = of all, ``__consumer_offsets`` too.
+    ``topics``: of these only; none = of all, ``__consumer_offsets`` too. ``through``: an admin client asks the
+    "controller" (ElectLeaders, KIP-460), or a list in the "store" does, as ``kafka-preferred-replica-election`` left
+    it there before Kafka 3.0.
     """
 
     topics: tuple[str, ...] = ()
+    through: Annotated[str, OneOf("controller", "store")] = "controller"
 
     def words(self) -> str:
         """See ``Action``."""
-        return f"elect the preferred leaders of {', '.join(self.topics) or 'all partitions'}"
+        said = " (by a list in the store)" if self.through == "store" else ""
+        return f"elect the preferred leaders of {', '.join(self.topics) or 'all partitions'}{said}"
 
     def check(self, table: Table, known: Known) -> None:
         """See ``Action``."""
@@ -395,4 +397,4 @@ class ElectPreferredLeaders:
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-        return stage.cluster.elect_preferred_leaders(self.topics)
+        return stage.cluster.elect_preferred_leaders(self.topics, in_store=self.through == "store")

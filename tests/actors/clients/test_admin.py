@@ -8,8 +8,30 @@ import pytest
 from kemu.actors.client import DEADLINE
 from kemu.actors.clients.admin import Admin
 from kemu.actors.machine import Effect, Hangup, LinkDown, Note, Received, Send, StartTimer, StopTimer, TimerFired, Told
-from kemu.protocol.commands import Close, DeleteGroup, DescribeGroup, RemoveMember, Start
+from kemu.protocol.commands import (
+    AddPartitions,
+    Close,
+    DeleteGroup,
+    DescribeGroup,
+    MakeTopic,
+    RemoveMember,
+    RemoveTopic,
+    Start,
+)
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import (
+    CreatePartitions,
+    CreatePartitionsReply,
+    CreateTopics,
+    CreateTopicsReply,
+    DeleteTopics,
+    DeleteTopicsReply,
+    MorePartitions,
+    NewTopic,
+    TopicConfigEntry,
+    TopicOutcome,
+)
+from kemu.protocol.messages.data import BrokerMetadata, Metadata, MetadataReply
 from kemu.protocol.messages.group import (
     DeleteGroups,
     DeleteGroupsReply,
@@ -126,6 +148,59 @@ def test_a_group_is_deleted_or_the_refusal_is_reported(error):
     bench.answer(DeleteGroupsReply(outcomes=(GroupOutcome(group="g", error=error),)))
 
     assert bench.notes == [AdminAnswered(group="g", api="DeleteGroups", error=error)]
+
+
+METADATA = MetadataReply(
+    brokers=(BrokerMetadata(node_id=0, host="b0"), BrokerMetadata(node_id=1, host="b1")), controller_id=1, topics=()
+)
+
+
+@pytest.mark.parametrize("error", [NONE, ErrorCode.TOPIC_ALREADY_EXISTS])
+@pytest.mark.parametrize(
+    ("command", "request_", "reply", "text"),
+    [
+        (
+            MakeTopic(topic="t", partitions=2, configs=(("min.insync.replicas", "2"),)),
+            CreateTopics(
+                topics=(
+                    NewTopic(
+                        name="t",
+                        num_partitions=2,
+                        configs=(TopicConfigEntry(name="min.insync.replicas", value="2"),),
+                    ),
+                ),
+                timeout_ms=30_000,
+            ),
+            CreateTopicsReply,
+            "t: 2 partitions",
+        ),
+        (
+            AddPartitions(topic="t", partitions=1),
+            CreatePartitions(topics=(MorePartitions(name="t", count=1),), timeout_ms=30_000),
+            CreatePartitionsReply,
+            "t: 1 partition",
+        ),
+        (RemoveTopic(topic="t"), DeleteTopics(topic_names=("t",), timeout_ms=30_000), DeleteTopicsReply, "t"),
+    ],
+)
+def test_topics_are_the_controllers_and_its_answer_is_reported(error, command, request_, reply, text):
+    """Whoever controls is looked up; NOT_CONTROLLER, which may be out of date, has it looked up once more."""
+    bench = Bench()
+    bench.step(Told(command))
+    assert bench.asked[-1].message == Metadata(topics=())
+    bench.answer(METADATA)
+    assert (bench.asked[-1].to, bench.asked[-1].message) == ("b1/controller", request_)
+    bench.answer(reply(topics=(TopicOutcome(name="t", error_code=ErrorCode.NOT_CONTROLLER),)))
+    assert bench.notes == []
+    bench.wait(100_000)
+    assert bench.asked[-1].message == Metadata(topics=())
+    bench.answer(METADATA)
+
+    why = "so it is" if error else None
+    bench.answer(reply(topics=(TopicOutcome(name="t", error_code=error, error_message=why),)))
+
+    api = type(request_).__name__
+    assert bench.notes == [AdminAnswered(group="", api=api, error=error, text=why or text)]
 
 
 @pytest.mark.parametrize(

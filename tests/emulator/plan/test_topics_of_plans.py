@@ -1,4 +1,4 @@
-"""What operators do through the metadata store, in whole clusters with all checkers on: topics and elections."""
+"""What operators have a controller do, in whole clusters with all checkers on: topics and elections."""
 
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,12 @@ from kemu.emulator.plan.actions import (
     DeleteTopic,
     Duplicate,
     ElectPreferredLeaders,
+    ErrorReply,
     FrozenSession,
     GrowTopic,
     StartHost,
 )
-from kemu.emulator.plan.entries import At, Entry
+from kemu.emulator.plan.entries import At, Entry, Receives, When
 from kemu.emulator.replay import replay
 from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.files import load_scenario
@@ -26,9 +27,10 @@ from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.emulator.scenario.scenario import BrokersSpec, ChecksSpec, GroupSpec, Scenario, TopicSpec
 from kemu.emulator.text.tables import ScenarioError
 from kemu.emulator.trace.traces import read_trace
+from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import OFFSETS_TOPIC
 from kemu.protocol.nodes import PREFERRED_ELECTION, read_topic, topic_path
-from kemu.protocol.notes.groups import Processed, RecordsAcknowledged
+from kemu.protocol.notes.groups import AdminAnswered, Processed, RecordsAcknowledged
 from kemu.protocol.notes.replication import (
     BecameController,
     BecameLeader,
@@ -72,6 +74,10 @@ class Watched:
         """(second, fact)."""
         return [(seen.at_us / S, seen.fact) for seen in self.watcher.facts if type(seen.fact) is kind]
 
+    def answers(self) -> list[tuple[str, str, str]]:
+        """(API, error, text) of what the admin client was answered."""
+        return [(fact.api, fact.error.name, fact.text) for _, fact in self.seen(AdminAnswered)]
+
     def applied(self) -> list[str]:
         return [fact.text for _, fact in self.seen(facts.FaultApplied)]
 
@@ -107,13 +113,14 @@ def test_a_topic_is_created_while_a_broker_is_down_and_read_by_those_who_waited_
 
 
 def test_a_topic_needs_as_many_brokers_as_replicas() -> None:
-    """The tool looks at the registrations: b1's is gone, so that three replicas find no place."""
+    """ZkAdminManager.createTopics: INVALID_REPLICATION_FACTOR; b1 is gone, so that three replicas find no place."""
     watched = Watched(
         scenario(At(15 * S, Crash(host="b1", for_us=20 * S)), At(25 * S, CreateTopic(topic="new", partitions=2)))
     )
 
-    assert watched.fired == [1, 0]
-    assert watched.applied()[1].endswith("no effect, only 2 brokers are registered, for 3 replicas")
+    ((api, error, text),) = watched.answers()
+    assert (api, error) == ("CreateTopics", "INVALID_REPLICATION_FACTOR")
+    assert "3" in text and "2" in text
     assert "new" not in [fact.topic for _, fact in watched.seen(TopicCreated)]
 
 
@@ -130,8 +137,11 @@ def test_a_topic_is_deleted_when_its_last_replica_is_back(seed: int) -> None:
         seed,
     )
 
-    assert watched.fired == [1, 1, 0, 1]
-    assert watched.applied()[2].endswith("no effect, spare is being deleted already")
+    assert watched.answers() == [
+        ("DeleteTopics", "NONE", "spare"),
+        ("DeleteTopics", "NONE", "spare"),  # ZkAdminManager: marked for deletion already is no error
+        ("CreateTopics", "NONE", "spare: 3 partitions"),
+    ]
     ((deleted_s, _),) = watched.seen(TopicDeleted)
     assert 35 < deleted_s < 40
     ((again_s, again),) = [(at_s, fact) for at_s, fact in watched.seen(TopicCreated) if fact.topic == "spare"]
@@ -157,7 +167,7 @@ def test_a_deletion_outlives_the_controller_that_began_it(seed: int) -> None:
 
 
 def test_what_does_not_exist_is_neither_deleted_nor_grown() -> None:
-    """Each tool looks first, and says so."""
+    """The controller's refusals, by Kafka's names."""
     watched = Watched(
         scenario(
             At(15 * S, DeleteTopic(topic="spare")),
@@ -167,12 +177,26 @@ def test_what_does_not_exist_is_neither_deleted_nor_grown() -> None:
         )
     )
 
-    assert watched.fired == [1, 0, 0, 0]
-    assert [text.partition("no effect, ")[2] for text in watched.applied()[1:]] == [
-        "there is no topic spare now",
-        "there is no topic spare now",
-        "there is no topic spare now",
+    assert watched.fired == [1, 1, 1, 1], "the admin client was told"
+    assert sorted((api, error) for api, error, _ in watched.answers()[1:]) == [
+        ("CreatePartitions", "UNKNOWN_TOPIC_OR_PARTITION"),
+        ("DeleteTopics", "UNKNOWN_TOPIC_OR_PARTITION"),
+        ("ElectLeaders", "UNKNOWN_TOPIC_OR_PARTITION"),
     ]
+
+
+def test_a_topic_that_is_not_gone_yet_is_not_created_again() -> None:
+    """ZkAdminManager.createTopics: TOPIC_ALREADY_EXISTS while a dead broker delays the deletion; nothing appends."""
+    watched = Watched(
+        scenario(
+            At(15 * S, Crash(host="b1", for_us=20 * S)),
+            At(25 * S, DeleteTopic(topic="spare")),
+            At(28 * S, CreateTopic(topic="spare", partitions=3, records_per_s=9)),
+        )
+    )
+
+    assert watched.answers()[1] == ("CreateTopics", "TOPIC_ALREADY_EXISTS", "there is a topic spare")
+    assert "spare" not in {fact.topic for at_s, fact in watched.seen(RecordsAcknowledged) if at_s > 26}
 
 
 def test_a_created_topic_grows_like_any_other() -> None:
@@ -220,15 +244,18 @@ def leaders(watched: Watched, at_s: float) -> dict[tuple[str, int], int]:
 
 
 @SEEDS
+@pytest.mark.parametrize("through", ["controller", "store"])
 @pytest.mark.parametrize("closed", [False, True])
-def test_leaders_move_back_to_a_broker_that_returned_when_operators_ask_for_it(seed: int, closed: bool) -> None:
+def test_leaders_move_back_to_a_broker_that_returned_when_operators_ask_for_it(
+    seed: int, closed: bool, through: str
+) -> None:
     """backToBackPreferredReplicaLeaderElections, in the large: after a crash, and after a controlled shutdown."""
     away = (
         (At(15 * S, CloseHost(host="b1")), At(30 * S, StartHost(host="b1")))
         if closed
         else (At(15 * S, Crash(host="b1", for_us=15 * S)),)
     )
-    watched = Watched(scenario(*away, At(50 * S, ElectPreferredLeaders())), seed)
+    watched = Watched(scenario(*away, At(50 * S, ElectPreferredLeaders(through=through))), seed)
 
     at_first, before, after = (leaders(watched, at_s) for at_s in (10, 49, 60))
     preferred = {at for at, leader in at_first.items() if leader == 1}
@@ -242,7 +269,14 @@ def test_leaders_move_back_to_a_broker_that_returned_when_operators_ask_for_it(s
     }
     assert moved == preferred, "what its preferred replica leads already keeps its epoch"
     gone = [fact.what for _, fact in watched.seen(NodeWritten) if fact.path == PREFERRED_ELECTION]
-    assert gone == ["created", "deleted"]
+    if through == "store":
+        assert gone == ["created", "deleted"]
+        assert watched.answers() == []
+    else:
+        assert gone == []
+        assert watched.answers() == [
+            ("ElectLeaders", "NONE", f"all topics: {len(preferred)} of {len(preferred)} elected")
+        ]
 
 
 def test_only_the_topics_asked_for_are_elected() -> None:
@@ -263,13 +297,37 @@ def test_an_election_that_waits_for_its_controller_is_not_asked_for_twice() -> N
         scenario(
             At(15 * S, Crash(host="b1", for_us=15 * S)),
             At(45 * S, FrozenSession(host="controller", for_us=3 * S)),
-            At(46 * S, ElectPreferredLeaders()),
-            At(47 * S, ElectPreferredLeaders()),
+            At(46 * S, ElectPreferredLeaders(through="store")),
+            At(47 * S, ElectPreferredLeaders(through="store")),
         )
     )
 
     assert watched.fired == [1, 1, 1, 0]
     assert watched.applied()[3].endswith("no effect, the last such election is not done yet")
+
+
+def test_a_controller_that_dies_over_a_request_is_followed_by_one_that_answers_it() -> None:
+    """KafkaAdminClient asks again, whoever controls then; what was done the first time is found done."""
+    watched = Watched(
+        scenario(
+            At(20 * S, CreateTopic(topic="new", partitions=2, records_per_s=12)),
+            When(Receives(api="CreateTopics"), Crash(host="controller", mode="process", for_us=20 * S), after_us=4_000),
+        )
+    )
+
+    assert [fact.controller_epoch for _, fact in watched.seen(BecameController)] == [1, 2]
+    ((api, error, _),) = watched.answers()
+    assert (api, error) in [("CreateTopics", "NONE"), ("CreateTopics", "TOPIC_ALREADY_EXISTS")]
+    assert {fact.partition for _, fact in watched.seen(RecordsAcknowledged) if fact.topic == "new"} == {0, 1}
+
+
+def test_one_that_controls_no_more_is_not_asked_to_the_end() -> None:
+    """NOT_CONTROLLER: the controller is looked for again."""
+    error = ErrorReply(api="CreateTopics", error=ErrorCode.NOT_CONTROLLER)
+    watched = Watched(scenario(At(19 * S, error), At(20 * S, CreateTopic(topic="new", partitions=2))))
+
+    assert watched.fired == [1, 1]
+    assert watched.answers() == [("CreateTopics", "NONE", "new: 2 partitions")]
 
 
 @SEEDS
