@@ -21,6 +21,8 @@ class Violation:
     text: str
     liveness: bool = False
     """False: something bad happened. True: something good did not happen in time."""
+    kind: str = ""
+    """How the rule was broken, in a word of the checker's own: what ``expect`` names."""
 
 
 UNCLEAN = "unclean-election"

@@ -2,16 +2,18 @@
 and over facts that no world produced (recorded from real logs): ``judge`` takes any of them.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from attrs import frozen
 
 from kemu.emulator.checkers import make_checkers
 from kemu.emulator.checkers.base import Checker
+from kemu.emulator.checkers.liveness import MEMBER_FAILED, Liveness
 from kemu.emulator.facts import Seen
 from kemu.emulator.findings import Loss, Violation
 from kemu.emulator.metrics.figures import Figures
 from kemu.emulator.metrics.metrics import Metrics
+from kemu.emulator.scenario.expectations import UNMET, Expected, expectations, split
 from kemu.emulator.watching.panel import Panel
 
 
@@ -20,13 +22,17 @@ class Judgement:
     """What a run came to.
 
     ``verdict``: "holds", "violated" (something bad happened), "liveness" (something good did not happen in time), or
-    "broken" (a machine failed an assertion of its own). ``violations``: in the order of time, the expected ones too.
+    "broken" (a machine failed an assertion of its own). ``violations``: in the order of time, the expected ones too,
+    and one for each expectation that did not come true. ``reason``: why it does not hold, in a line; "" if it holds.
+    ``did_not_work``: why its figures mean nothing, "" if they do (see ``_did_not_work``).
     """
 
     verdict: str
     violations: tuple[Violation, ...]
     losses: tuple[Loss, ...]
     figures: Figures
+    reason: str = ""
+    did_not_work: str = ""
 
 
 class Judging:
@@ -34,19 +40,19 @@ class Judging:
 
     Args:
         checkers: fresh ones; they read the panel.
-        expect: names of checkers that may speak: what they find makes no verdict.
+        expect: violations that make no verdict, and that are missed if they do not come (``scenario.expectations``).
         panel: one that others read, too; None: a new one.
     """
 
     def __init__(
-        self, checkers: Iterable[Checker], *, expect: Collection[str] = (), panel: Panel | None = None
+        self, checkers: Iterable[Checker], *, expect: str | Iterable[Expected] = (), panel: Panel | None = None
     ) -> None:
         self.panel = Panel() if panel is None else panel
         self.checkers = tuple(checkers)
         for checker in self.checkers:
             checker.attach(self.panel)
         self.metrics = Metrics(self.panel)
-        self._expect = expect
+        self._expect = expectations(expect)
         self._watching: dict[type, tuple[Callable[[Seen], None], ...]] = {}
 
     @property
@@ -76,21 +82,47 @@ class Judging:
             checker.finish(at_us)
             violations += checker.violations
         violations.sort(key=lambda violation: (violation.at_us, violation.seq, violation.checker, violation.text))
+        unexpected, unmet = split(violations, self._expect)
+        seq = self.panel.now.seq if self.panel.now is not None else 0
+        missed = tuple(
+            Violation(UNMET, at_us, seq, (), f"expected {each.words}: it did not come true", True, "unmet")
+            for each in unmet
+        )
         self.metrics.finish(at_us)
+        figures = self.metrics.figures()
+        verdict, reason = _verdict((*unexpected, *missed), broke)
         return Judgement(
-            verdict=self._verdict(violations, broke),
-            violations=tuple(violations),
+            verdict=verdict,
+            violations=(*violations, *missed),
             losses=tuple(loss for checker in self.checkers for loss in checker.losses),
-            figures=self.metrics.figures(),
+            figures=figures,
+            reason=reason,
+            did_not_work=_did_not_work(violations, self.checkers),
         )
 
-    def _verdict(self, violations: Sequence[Violation], broke: str) -> str:
-        if broke:
-            return "broken"
-        unexpected = [violation for violation in violations if violation.checker not in self._expect]
-        if any(not violation.liveness for violation in unexpected):
-            return "violated"
-        return "liveness" if unexpected else "holds"
+
+def _verdict(unexpected: tuple[Violation, ...], broke: str) -> tuple[str, str]:
+    """The verdict, and why in a line."""
+    if broke:
+        return "broken", broke.splitlines()[0]
+    worst = next((each for each in unexpected if not each.liveness), unexpected[0] if unexpected else None)
+    if worst is None:
+        return "holds", ""
+    return "liveness" if worst.liveness else "violated", f"{worst.checker}: {worst.text}"
+
+
+def _did_not_work(violations: Iterable[Violation], checkers: Iterable[Checker]) -> str:
+    """Why the figures of a run mean nothing, "" if they do: a member died, or a group did nothing of what there was.
+
+    What does not work costs nothing: it has no rebalances, no duplicates, no downtime. Whoever compares runs must leave
+    such a run out, whether its violations were expected or not.
+    """
+    dead = [each for each in violations if each.kind == MEMBER_FAILED]
+    if dead:
+        more = len({each.entities for each in dead}) - 1
+        return dead[0].text + (f"; {more} more {'member' if more == 1 else 'members'} failed" if more else "")
+    idle = [each for checker in checkers if isinstance(checker, Liveness) for each in checker.idle()]
+    return f"group {idle[0][0]} processed nothing of {idle[0][1]:,} records" if idle else ""
 
 
 def judge(
@@ -98,7 +130,7 @@ def judge(
     *,
     ended_us: int,
     checkers: Iterable[Checker] | None = None,
-    expect: Collection[str] = (),
+    expect: str | Iterable[Expected] = (),
     broke: str = "",
 ) -> Judgement:
     """What checkers and metrics make of facts, wherever these come from.
@@ -108,7 +140,7 @@ def judge(
             a ``RunStarted``, and a ``HostStarted`` tells of each host, or members and hosts are not known as running.
         ended_us: when the run was over.
         checkers: fresh ones (``checkers_for`` makes a scenario's); None: all, with their defaults.
-        expect: names of checkers that may speak: what they find makes no verdict.
+        expect: violations that make no verdict, and that are missed if they do not come (``scenario.expectations``).
         broke: what broke, "" if nothing did.
     """
     judging = Judging(make_checkers() if checkers is None else checkers, expect=expect)

@@ -17,7 +17,7 @@ from attrs import frozen
 from kemu.actors.consumer.listener import Listener
 from kemu.emulator import facts
 from kemu.emulator.chance import Choices, Seeded
-from kemu.emulator.checkers import CHECKERS, checkers_for
+from kemu.emulator.checkers import checkers_for
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.cluster.kinds import cluster_class
 from kemu.emulator.engine.drive import drive_bare, drive_trio
@@ -78,6 +78,10 @@ class RunResult:
     losses: tuple[Loss, ...] = ()
     broke: str = ""
     """What broke, when the verdict is "broken"."""
+    reason: str = ""
+    """Why it does not hold, in a line; "" if it holds."""
+    did_not_work: str = ""
+    """Why its figures are not to be compared with another run's; "" if they may (``emulator.judging``)."""
 
 
 def package_version() -> str:
@@ -210,17 +214,12 @@ def run(
 
     Raises:
         OSError: the trace cannot be written; it names the file.
-        ScenarioError: an unknown profile or checker, or a configuration that a machine refuses.
+        ScenarioError: an unknown profile, or a configuration that a machine refuses.
     """
     assert drive in DRIVES, drive
     profile = profile or scenario.profile or DEFAULT_PROFILE
     if profile not in PROFILES:
         raise ScenarioError([Problem(("profile",), f'"{profile}" is no profile{nearest(profile, PROFILES)}')])
-    unknown = [name for name in scenario.expect if name not in CHECKERS]
-    if unknown:
-        raise ScenarioError(
-            [Problem(("expect",), f'"{name}" is no checker{nearest(name, CHECKERS)}') for name in unknown]
-        )
     began_s = time.perf_counter()
     with nullcontext() if trace is None else written_beside(trace) as sink:
         one = Run(
@@ -273,4 +272,6 @@ def _result(one: Run, seed: int, profile: str, drive: str, broke: str, began_s: 
         figures=judgement.figures,
         losses=judgement.losses,
         broke=broke,
+        reason=judgement.reason,
+        did_not_work=judgement.did_not_work,
     )

@@ -23,7 +23,7 @@ I11, I13 to I15 and Q5 are about reassignments, of which there are none yet. Wha
 ``emulator.findings``.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kemu.emulator.checkers.agreement import Agreement
@@ -43,7 +43,7 @@ from kemu.emulator.checkers.replicas import Replicas
 if TYPE_CHECKING:
     from kemu.emulator.scenario.scenario import Scenario
 
-CHECKERS: Mapping[str, Callable[[], Checker]] = {
+CHECKERS: Mapping[str, type[Checker]] = {
     "one-owner": OneOwner,
     "cooperative": Cooperative,
     "processing": Processing,

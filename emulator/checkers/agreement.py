@@ -45,6 +45,7 @@ class Agreement(Checker):
     """When all is quiet metadata caches equal the store, and no request is left over."""
 
     name = "agreement"
+    kinds = ("disagreement",)
 
     def __init__(self) -> None:
         super().__init__()
@@ -157,7 +158,9 @@ class Agreement(Checker):
             for_us = at_us - max(since_us, self._healed.at_us)
             if for_us >= SETTLE_US:
                 seen = Seen(self._healed.seq, at_us, "", 0, self._healed.fact)
-                self.violation(seen, (what,), f"{text}, for {for_us // 1_000_000} s in peace", liveness=True)
+                self.violation(
+                    seen, "disagreement", (what,), f"{text}, for {for_us // 1_000_000} s in peace", liveness=True
+                )
 
 
 def _told(leader: int, epoch: int, isr: tuple[int, ...], replicas: tuple[int, ...]) -> str:

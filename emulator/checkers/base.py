@@ -23,6 +23,8 @@ class Checker:
     """
 
     name = ""
+    kinds: tuple[str, ...] = ()
+    """The ways its rule can be broken."""
     panel: Panel
     """What it reads: it has taken the fact that the checker is shown."""
 
@@ -56,9 +58,10 @@ class Checker:
     def finish(self, at_us: int) -> None:
         """The run is over at this time of the world."""
 
-    def violation(self, seen: Seen, entities: tuple[str, ...], text: str, *, liveness: bool = False) -> None:
-        """Say that the rule is broken."""
+    def violation(self, seen: Seen, kind: str, entities: tuple[str, ...], text: str, *, liveness: bool = False) -> None:
+        """Say that the rule is broken, and how (``kind``: one word of the checker's own, which scenarios expect)."""
+        assert kind in self.kinds, f"{self.name} has no kind {kind}"
         if len(self.violations) < MAX_VIOLATIONS:
-            self.violations.append(Violation(self.name, seen.at_us, seen.seq, entities, text, liveness))
+            self.violations.append(Violation(self.name, seen.at_us, seen.seq, entities, text, liveness, kind))
         else:
             self.suppressed += 1

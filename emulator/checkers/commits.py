@@ -65,6 +65,14 @@ class CommitsChecker(Checker):
     """CommitsChecker come from members of the current generation, behind their work, and never go back."""
 
     name = "commits"
+    kinds = (
+        "ahead-of-work",
+        "no-member",
+        "old-generation",
+        "position-not-committed",
+        "went-back",
+        "without-generation",
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -146,7 +154,7 @@ class CommitsChecker(Checker):
             text = (
                 f"{seen.actor} starts {name} at {fact.offset} ({fact.why}) though {progress.floor} had been committed"
             )
-            self.violation(seen, (fact.group, name, seen.actor), text)
+            self.violation(seen, "position-not-committed", (fact.group, name, seen.actor), text)
         progress.reached = max(progress.reached, fact.offset)
 
     def _processed(self, seen: Seen, fact: Processed) -> None:
@@ -172,32 +180,39 @@ class CommitsChecker(Checker):
             return
         if fact.generation == NO_GENERATION:
             if group.stable:
-                self._report(seen, fact, f"without generation while the group is Stable in {group.generation}")
+                self._report(
+                    seen,
+                    "without-generation",
+                    fact,
+                    f"without generation while the group is Stable in {group.generation}",
+                )
             return
         if fact.generation == group.generation:
             members = group.members
         elif not group.settled and fact.generation in group.before:
             members = group.before[fact.generation]
         else:
-            self._report(seen, fact, f"with generation {fact.generation}; the group's is {group.generation}")
+            self._report(
+                seen, "old-generation", fact, f"with generation {fact.generation}; the group's is {group.generation}"
+            )
             return
         if fact.member_id not in members:
-            self._report(seen, fact, f"though it is no member of generation {fact.generation}")
+            self._report(seen, "no-member", fact, f"though it is no member of generation {fact.generation}")
 
     def _not_ahead(self, seen: Seen, fact: OffsetCommitted) -> _Progress | None:
         taken = self.panel.took.get((fact.group, fact.member_id))
         if taken is None:
-            self._report(seen, fact, "though it never took an assignment")
+            self._report(seen, "no-member", fact, "though it never took an assignment")
             return None
         progress = self._progress.get((fact.topic, fact.partition), {}).get((taken.actor, taken.life))
         if progress is None or fact.offset > progress.reached:
             reached = "nothing" if progress is None or progress.reached < 0 else f"up to {progress.reached} only"
-            self._report(seen, fact, f"though it has processed {reached}")
+            self._report(seen, "ahead-of-work", fact, f"though it has processed {reached}")
         return progress
 
     def _back(self, seen: Seen, fact: OffsetCommitted, progress: _Progress | None, committed: int) -> None:
         if progress is None or progress.reset_to is None or progress.reset_to > fact.offset:
-            self._report(seen, fact, f"though {committed} was committed and nothing was reset")
+            self._report(seen, "went-back", fact, f"though {committed} was committed and nothing was reset")
 
     def _removed(self, seen: Seen, fact: OffsetRemoved) -> None:
         key = (fact.group, fact.topic, fact.partition)
@@ -215,7 +230,8 @@ class CommitsChecker(Checker):
             for partition in self._progress:
                 self._forget_floors(partition)
 
-    def _report(self, seen: Seen, fact: OffsetCommitted, why: str) -> None:
+    def _report(self, seen: Seen, kind: str, fact: OffsetCommitted, why: str) -> None:
         name = f"{fact.topic}-{fact.partition}"
         who = fact.member_id or "somebody outside the group"
-        self.violation(seen, (fact.group, name, fact.member_id), f"{who} committed {fact.offset} of {name} {why}")
+        text = f"{who} committed {fact.offset} of {name} {why}"
+        self.violation(seen, kind, (fact.group, name, fact.member_id), text)

@@ -86,6 +86,14 @@ class Cooperative(Checker):
     """Partitions move in two steps, revoked before they are assigned, and rebalances come to an end."""
 
     name = "cooperative"
+    kinds = (
+        "assignment-refused",
+        "handed-over-too-soon",
+        "no-rejoin",
+        "rejoin-without-reason",
+        "revocation-late",
+        "two-owners",
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -171,7 +179,9 @@ class Cooperative(Checker):
         member.member_id = fact.member_id
         member.joining = fact.new == PREPARING
         if fact.new == PREPARING and fact.why == Rejoin.REVOKED and not member.revoked:
-            self._say(seen, f"{seen.actor} joins again because it revoked something, but it did not")
+            self._say(
+                seen, "rejoin-without-reason", f"{seen.actor} joins again because it revoked something, but it did not"
+            )
         if fact.new in (PREPARING, "UNJOINED", "CLOSED", "FAILED"):
             member.unsettled = frozenset()
         if fact.new == "UNJOINED":
@@ -179,7 +189,7 @@ class Cooperative(Checker):
 
     def _failed(self, seen: Seen, fact: MemberFailed) -> None:
         if fact.why.startswith(PROTOCOL_VIOLATION):
-            self._say(seen, f"{seen.actor} refuses its assignment: {fact.why}")
+            self._say(seen, "assignment-refused", f"{seen.actor} refuses its assignment: {fact.why}")
         self._outside(seen, fact)
 
     def _received(self, seen: Seen, fact: AssignmentReceived) -> None:
@@ -189,7 +199,7 @@ class Cooperative(Checker):
                 owner = group.claims.get(at)
                 if owner is not None and owner != life and owner[0] in self._members:
                     text = f"was given to {seen.actor} in generation {fact.generation}, which {owner[0]} joined with it"
-                    self._say(seen, f"{at[0]}-{at[1]} {text}", f"{at[0]}-{at[1]}", owner[0])
+                    self._say(seen, "handed-over-too-soon", f"{at[0]}-{at[1]} {text}", f"{at[0]}-{at[1]}", owner[0])
         for at in fact.partitions:
             group.owner[at] = life
         owned = self.panel.holding(seen).owned
@@ -205,14 +215,14 @@ class Cooperative(Checker):
             revoking.add(fact.generation)
             if len(revoking) > MOST_REVOKING:
                 text = f"group {fact.group} moves partitions in {len(revoking)} rebalances, and nothing has happened"
-                self._say(seen, text, liveness=True)
+                self._say(seen, "no-rejoin", text, liveness=True)
                 revoking.clear()
 
     def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
         member = self._member(seen)
         if member.unsettled:
             names = ", ".join(f"{topic}-{number}" for topic, number in sorted(member.unsettled))
-            self._say(seen, f"{seen.actor} takes its assignment before it revoked {names}")
+            self._say(seen, "revocation-late", f"{seen.actor} takes its assignment before it revoked {names}")
             member.unsettled = frozenset()
         group = self._group(fact.group)
         if fact.generation == group.generation and fact.member_id in group.members:
@@ -235,7 +245,7 @@ class Cooperative(Checker):
                     text = (
                         f"{at[0]}-{at[1]} is owned by {other} and {actor}, with generation {group.generation} at rest"
                     )
-                    self._say(seen, text, f"{at[0]}-{at[1]}", other)
+                    self._say(seen, "two-owners", text, f"{at[0]}-{at[1]}", other)
 
-    def _say(self, seen: Seen, text: str, *entities: str, liveness: bool = False) -> None:
-        self.violation(seen, (seen.fact.group, seen.actor, *entities), text, liveness=liveness)
+    def _say(self, seen: Seen, kind: str, text: str, *entities: str, liveness: bool = False) -> None:
+        self.violation(seen, kind, (seen.fact.group, seen.actor, *entities), text, liveness=liveness)

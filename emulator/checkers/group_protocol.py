@@ -58,6 +58,7 @@ class GroupProtocol(Checker):
     """States, generations, members and leaders of a group follow the protocol, through failovers too."""
 
     name = "group-protocol"
+    kinds = ("generation", "leader", "loaded", "members", "transition")
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,22 +87,26 @@ class GroupProtocol(Checker):
             copy = self._copies[key] = _Copy(EMPTY, 0, ())
         return copy
 
-    def _say(self, seen: Seen, text: str) -> None:
-        self.violation(seen, (seen.fact.group, seen.actor), f"group {seen.fact.group} at {seen.actor}: {text}")
+    def _say(self, seen: Seen, kind: str, text: str) -> None:
+        self.violation(seen, kind, (seen.fact.group, seen.actor), f"group {seen.fact.group} at {seen.actor}: {text}")
 
     # --- states ------------------------------------------------------------------------------------------------
 
     def _became(self, seen: Seen, fact: GroupBecame) -> None:
         copy = self._copy(seen)
         if fact.old != copy.state:
-            self._say(seen, f"it became {fact.new} from {fact.old}, but it was {copy.state}")
+            self._say(seen, "transition", f"it became {fact.new} from {fact.old}, but it was {copy.state}")
         if fact.old not in MAY_FOLLOW.get(fact.new, ()):
-            self._say(seen, f"it became {fact.new} from {fact.old}, which is no legal transition ({fact.why})")
+            self._say(
+                seen, "transition", f"it became {fact.new} from {fact.old}, which is no legal transition ({fact.why})"
+            )
         rises = fact.new in (COMPLETING, EMPTY) and copy.completed_seq != seen.seq
         if fact.generation != copy.generation + rises:
-            self._say(seen, f"it became {fact.new} in generation {fact.generation} after {copy.generation}")
+            self._say(
+                seen, "generation", f"it became {fact.new} in generation {fact.generation} after {copy.generation}"
+            )
         if fact.new == EMPTY and copy.members:
-            self._say(seen, f"it became Empty with members {', '.join(sorted(copy.members))}")
+            self._say(seen, "members", f"it became Empty with members {', '.join(sorted(copy.members))}")
         copy.state = fact.new
         if fact.new == STABLE and self.panel.is_current(seen):
             self._durable[fact.group] = fact.generation
@@ -114,16 +119,28 @@ class GroupProtocol(Checker):
     def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
         copy = self._copy(seen)
         if fact.generation != copy.generation + 1:
-            self._say(seen, f"generation {fact.generation} began after {copy.generation}")
+            self._say(seen, "generation", f"generation {fact.generation} began after {copy.generation}")
         if copy.state not in (PREPARING, COMPLETING if fact.members else EMPTY):
-            self._say(seen, f"a join phase was completed in {copy.state}")
+            self._say(seen, "transition", f"a join phase was completed in {copy.state}")
         unknown = [member for member in fact.members if member not in copy.members]
         if unknown:
-            self._say(seen, f"generation {fact.generation} has members that are not in the group: {', '.join(unknown)}")
+            self._say(
+                seen,
+                "members",
+                f"generation {fact.generation} has members that are not in the group: {', '.join(unknown)}",
+            )
         if fact.members and fact.leader not in fact.members:
-            self._say(seen, f"the leader of generation {fact.generation} is {fact.leader or 'nobody'}, no member of it")
+            self._say(
+                seen,
+                "leader",
+                f"the leader of generation {fact.generation} is {fact.leader or 'nobody'}, no member of it",
+            )
         elif fact.members and copy.leader and fact.leader != copy.leader:
-            self._say(seen, f"the leader of generation {fact.generation} is {fact.leader}; elected was {copy.leader}")
+            self._say(
+                seen,
+                "leader",
+                f"the leader of generation {fact.generation} is {fact.leader}; elected was {copy.leader}",
+            )
         copy.generation = fact.generation
         copy.completed_seq = seen.seq
         if self.panel.is_current(seen):
@@ -133,20 +150,20 @@ class GroupProtocol(Checker):
     def _is_new(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
         durable = self._durable.get(fact.group, 0)
         if fact.generation <= durable and not self._tail_lost:
-            self._say(seen, f"generation {fact.generation} began although {durable} had been Stable")
+            self._say(seen, "generation", f"generation {fact.generation} began although {durable} had been Stable")
 
     # --- members -----------------------------------------------------------------------------------------------
 
     def _added(self, seen: Seen, fact: MemberAdded) -> None:
         copy = self._copy(seen)
         if fact.member_id in copy.members:
-            self._say(seen, f"{fact.member_id} was added twice")
+            self._say(seen, "members", f"{fact.member_id} was added twice")
         copy.members.add(fact.member_id)
 
     def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
         copy = self._copy(seen)
         if fact.member_id not in copy.members:
-            self._say(seen, f"{fact.member_id} was removed, but is no member ({fact.why})")
+            self._say(seen, "members", f"{fact.member_id} was removed, but is no member ({fact.why})")
         copy.members.discard(fact.member_id)
         if copy.leader == fact.member_id:
             copy.leader = ""
@@ -159,12 +176,14 @@ class GroupProtocol(Checker):
     def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
         self._copies[seen.actor, fact.group] = _Copy(fact.state, fact.generation, fact.members)
         if fact.state not in (EMPTY, STABLE) or (fact.state == STABLE) != bool(fact.members):
-            self._say(seen, f"it was loaded as {fact.state} with {len(fact.members)} members")
+            self._say(seen, "loaded", f"it was loaded as {fact.state} with {len(fact.members)} members")
         durable, completed = self._durable.get(fact.group, 0), self._completed_last.get(fact.group)
         if fact.generation < durable and not self._tail_lost:
-            self._say(seen, f"it was loaded with generation {fact.generation}; {durable} had been Stable")
+            self._say(seen, "loaded", f"it was loaded with generation {fact.generation}; {durable} had been Stable")
         if completed is not None and fact.generation > completed:
-            self._say(seen, f"it was loaded with generation {fact.generation}; the last completed was {completed}")
+            self._say(
+                seen, "loaded", f"it was loaded with generation {fact.generation}; the last completed was {completed}"
+            )
         self._durable[fact.group] = fact.generation
 
     def _unloaded(self, seen: Seen, fact: GroupUnloaded) -> None:

@@ -53,6 +53,14 @@ class LeadershipChecker(Checker):
     """One leader per epoch, one controller per epoch, from those who may."""
 
     name = "leadership"
+    kinds = (
+        "controller-epoch",
+        "deposed-controller-writes",
+        "isr-not-counted",
+        "old-epoch-obeyed",
+        "state-written",
+        "two-leaders",
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,7 +92,7 @@ class LeadershipChecker(Checker):
         if first != seen.actor:
             name = f"{fact.topic}-{fact.partition}"
             text = f"{seen.actor} leads {name} in epoch {fact.leader_epoch}, in which {first} led it (I1)"
-            self.violation(seen, (name, seen.actor, first), text)
+            self.violation(seen, "two-leaders", (name, seen.actor, first), text)
         self._took_part(seen, fact)
         at = (fact.topic, fact.partition)
         self._counts(seen, at, Counted(fact.leader_epoch, fact.isr, fact.isr))
@@ -99,7 +107,7 @@ class LeadershipChecker(Checker):
         if fact.leader_epoch < last:
             name = f"{fact.topic}-{fact.partition}"
             text = f"{seen.actor} takes part in epoch {fact.leader_epoch} of {name} after epoch {last} (I10)"
-            self.violation(seen, (name, seen.actor), text)
+            self.violation(seen, "old-epoch-obeyed", (name, seen.actor), text)
         self._epochs[key] = fact.leader_epoch
 
     def _stopped(self, seen: Seen, fact: ReplicaStopped) -> None:
@@ -109,7 +117,7 @@ class LeadershipChecker(Checker):
         if 0 <= fact.leader_epoch < last:
             name = f"{at[0]}-{at[1]}"
             text = f"{seen.actor} stops its replica of {name} for epoch {fact.leader_epoch} after epoch {last} (I10)"
-            self.violation(seen, (name, seen.actor), text)
+            self.violation(seen, "old-epoch-obeyed", (name, seen.actor), text)
         self._counted.pop((seen.actor, at), None)
         if fact.deleted:
             self._epochs.pop(key, None)
@@ -122,7 +130,7 @@ class LeadershipChecker(Checker):
         ):
             if 0 <= epoch < last:
                 text = f"{seen.actor} obeys a {fact.api} of {what} epoch {epoch} after one of epoch {last} (I10)"
-                self.violation(seen, (seen.actor,), text)
+                self.violation(seen, "old-epoch-obeyed", (seen.actor,), text)
         self._obeyed[seen.actor] = (max(controller, fact.controller_epoch), max(broker, fact.broker_epoch))
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
@@ -163,7 +171,7 @@ class LeadershipChecker(Checker):
         if missing:
             name = f"{at[0]}-{at[1]}"
             text = f"{leader} leads {name} and counts {counted.now}; in the store's ISR is {missing}, too (I9)"
-            self.violation(seen, (name, leader), text)
+            self.violation(seen, "isr-not-counted", (name, leader), text)
 
     # --- the store ---------------------------------------------------------------------------------------------
 
@@ -179,7 +187,7 @@ class LeadershipChecker(Checker):
             if not is_controller(fact.client):
                 return
             text = f"{fact.client} has {fact.what} {fact.path}; {self._controller} is the controller (I2)"
-            self.violation(seen, (fact.client, fact.path), text)
+            self.violation(seen, "deposed-controller-writes", (fact.client, fact.path), text)
 
     def _topic_deleted(self, topic: str) -> None:
         for key in [key for key in self._leader_of if key[0] == topic]:
@@ -189,7 +197,7 @@ class LeadershipChecker(Checker):
         epoch = read_epoch(fact.data)
         if epoch <= self._controller_epoch and fact.what == "set":
             text = f"{fact.client} made the controller epoch {epoch} after {self._controller_epoch} (I2)"
-            self.violation(seen, (fact.client,), text)
+            self.violation(seen, "controller-epoch", (fact.client,), text)
         self._controller_epoch = epoch
         if fact.client:
             self._controller = fact.client
@@ -215,5 +223,7 @@ class LeadershipChecker(Checker):
         if assigned is not None and not set(state.isr) <= set(assigned.replicas):
             wrong.append(f"the ISR {state.isr} is not within the replicas {assigned.replicas} (I3)")
         for text in wrong:
-            self.violation(seen, (name, fact.client), f"{fact.client} wrote the state of {name}: {text}")
+            self.violation(
+                seen, "state-written", (name, fact.client), f"{fact.client} wrote the state of {name}: {text}"
+            )
         self._check_counted(seen, broker_host(state.leader), at)

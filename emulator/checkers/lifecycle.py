@@ -35,6 +35,7 @@ class Lifecycle(Checker):
     """The dead are silent, the paused stand still, and callbacks pair up."""
 
     name = "lifecycle"
+    kinds = ("callback", "owned", "started-twice", "works-when-closed", "works-when-down", "works-when-failed")
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,24 +73,26 @@ class Lifecycle(Checker):
         before = len(self.violations) + self.suppressed
         if life is not None and life != seen.life:
             self._say(
-                seen, f"reported {_name(seen)} in life {seen.life}; {f'life {life} runs' if life else 'it is down'}"
+                seen,
+                "works-when-down",
+                f"reported {_name(seen)} in life {seen.life}; {f'life {life} runs' if life else 'it is down'}",
             )
         if known is not None and known.paused:
-            self._say(seen, f"reported {_name(seen)} while it stood still")
+            self._say(seen, "works-when-down", f"reported {_name(seen)} while it stood still")
         closed = self._closed.get(seen.actor)
         if closed is not None and closed[0] == seen.life and closed[1] != seen.seq:
-            self._say(seen, f"reported {_name(seen)} after it had closed")
+            self._say(seen, "works-when-closed", f"reported {_name(seen)} after it had closed")
         if type(seen.fact) in WORK:
             failed = self._failed.get(seen.actor)
             if failed is not None and failed[0] == seen.life and failed[1] != seen.seq:
-                self._say(seen, f"reported {_name(seen)} after it had failed for good")
+                self._say(seen, "works-when-failed", f"reported {_name(seen)} after it had failed for good")
         if len(self.violations) + self.suppressed == before and closed is None and seen.actor not in self._failed:
             self._free[seen.actor] = seen.life
 
     def _started(self, seen: Seen, fact: HostStarted) -> None:
         self._free.clear()
         if self.panel.ran_already:
-            self.violation(seen, (fact.host,), f"{fact.host} started while it ran")
+            self.violation(seen, "started-twice", (fact.host,), f"{fact.host} started while it ran")
         for ended in (self._closed, self._failed):
             for actor in [actor for actor in ended if host_of(actor) == fact.host]:
                 del ended[actor]
@@ -119,32 +122,38 @@ class Lifecycle(Checker):
         gained = frozenset(self.panel.gained)
         again = [partition for partition in fact.added if partition not in gained]
         if again:
-            self._say(seen, f"onPartitionsAssigned named {_names(again)}, which it owned already")
+            self._say(seen, "callback", f"onPartitionsAssigned named {_names(again)}, which it owned already")
         self._owns(seen, holding, fact.owned)
         if holding.assignment is not None and holding.owned.keys() != holding.assignment:
             wrong = sorted(holding.owned.keys() ^ holding.assignment)
-            self._say(seen, f"what it owns after the rebalance is not its assignment; they differ in {_names(wrong)}")
+            self._say(
+                seen, "owned", f"what it owns after the rebalance is not its assignment; they differ in {_names(wrong)}"
+            )
 
     def _revoked(self, seen: Seen, fact: PartitionsRevoked) -> None:
         holding = self.panel.holding(seen)
         given_up = frozenset(self.panel.given_up)
         foreign = [partition for partition in fact.revoked if partition not in given_up]
         if foreign:
-            self._say(seen, f"onPartitionsRevoked named {_names(foreign)}, which it did not own")
+            self._say(seen, "callback", f"onPartitionsRevoked named {_names(foreign)}, which it did not own")
         self._owns(seen, holding, fact.owned)
 
     def _lost(self, seen: Seen, fact: PartitionsLost) -> None:
         wrong = sorted(set(self.panel.given_up) ^ set(fact.lost))
         if wrong:
-            self._say(seen, f"onPartitionsLost did not name exactly what it owned; they differ in {_names(wrong)}")
+            self._say(
+                seen, "callback", f"onPartitionsLost did not name exactly what it owned; they differ in {_names(wrong)}"
+            )
 
     def _owns(self, seen: Seen, holding: Holding, owned: Collection[TopicPartition]) -> None:
         wrong = sorted(holding.owned.keys() ^ set(owned))
         if wrong:
-            self._say(seen, f"{_name(seen)} says it owns something else than its callbacks do: {_names(wrong)}")
+            self._say(
+                seen, "owned", f"{_name(seen)} says it owns something else than its callbacks do: {_names(wrong)}"
+            )
 
-    def _say(self, seen: Seen, text: str) -> None:
-        self.violation(seen, (seen.actor,), f"{seen.actor} {text}")
+    def _say(self, seen: Seen, kind: str, text: str) -> None:
+        self.violation(seen, kind, (seen.actor,), f"{seen.actor} {text}")
 
 
 def _name(seen: Seen) -> str:

@@ -8,6 +8,9 @@ within ``bound_us``, there must be a moment at which
 2. in each partition whose records waited at that time, some were processed since. A partition that changed hands in the
    second half of the bound is excused, if the group processed something at all.
 
+3. No member fails for good (``MemberFailed``): such a process is of no use, and nobody asked for its end. What a plan
+did to it is excused: an error that the plan had a server answer with, a listener that the plan made raise.
+
 What disturbs a group anew (a host that starts or goes down, a topic that grows, a fault entry) starts the bound again.
 "There must be a moment" and not "from then on", and the excuse: a group whose members are slower than max.poll.interval
 rebalances for ever and does the same work again and again, and rightly so.
@@ -15,7 +18,7 @@ rebalances for ever and does the same work again and again, and rightly so.
 Which topics a group has is read from the assignments of its last generation, unless given.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import (
@@ -30,8 +33,10 @@ from kemu.emulator.facts import (
     Seen,
     TopicGrown,
 )
-from kemu.protocol.names import TopicPartition
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.names import ActorName, TopicPartition
 from kemu.protocol.notes.groups import (
+    AnswerInjected,
     AssignmentReceived,
     GroupBecame,
     GroupLoaded,
@@ -46,6 +51,16 @@ from kemu.protocol.notes.groups import (
     RecordsAppended,
 )
 
+MEMBER_FAILED = "member-failed"
+REFUSED_BY: Mapping[ErrorCode, str] = {
+    ErrorCode.INVALID_SESSION_TIMEOUT: "session.timeout.ms is outside group.min.session.timeout.ms and "
+    "group.max.session.timeout.ms of the brokers",
+    ErrorCode.GROUP_MAX_SIZE_REACHED: "the group has group.max.size members already, as the brokers have it",
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: "its partition.assignment.strategy has nothing in common with the group's",
+}
+"""Errors by which members learn that a setting is refused, and which one that is."""
+RAISE = "fail-listener"
+"""The action that makes a listener raise."""
 DEFAULT_BOUND_US = 45_000_000 + 300_000_000 + 60_000_000
 """Kafka 3.9's session.timeout.ms and max.poll.interval.ms, and a minute for everything else."""
 
@@ -57,6 +72,8 @@ class _Group:
         self.topics: set[str] = set()
         self.since_us: dict[TopicPartition, int] = {}
         """When each partition was last added to what a member owns."""
+        self.worked = False
+        """Something was processed at any time."""
         self.works = False
         """Something was processed since the last disturbance."""
         self.owners: dict[TopicPartition, int] = {}
@@ -82,6 +99,7 @@ class Liveness(Checker):
     """
 
     name = "liveness"
+    kinds = (MEMBER_FAILED, "not-at-rest", "nothing-processed")
 
     def __init__(self, bound_us: int = DEFAULT_BOUND_US, topics: Mapping[str, Iterable[str]] | None = None) -> None:
         super().__init__()
@@ -95,6 +113,10 @@ class Liveness(Checker):
         """Judgement has yet to come."""
         self._seq = 0
         """Step of the last fact that mattered."""
+        self._told: dict[tuple[ActorName, ErrorCode], None] = {}
+        """Errors that a plan had servers answer to members."""
+        self._listeners_raise = False
+        """A plan made listeners raise."""
         self.on = {
             RunStarted: self._run_started,
             MemberHostAdded: self._member_added,
@@ -103,13 +125,14 @@ class Liveness(Checker):
             HostPaused: self._disturbed,
             HostResumed: self._disturbed,
             TopicGrown: self._disturbed,
-            FaultApplied: self._disturbed,
+            FaultApplied: self._applied,
             Healed: self._healed,
             GroupBecame: self._became,
             GroupLoaded: self._became,
             GroupUnloaded: self._became,
             MemberBecame: self._member_became,
-            MemberFailed: self._leave,
+            MemberFailed: self._failed,
+            AnswerInjected: self._injected,
             AssignmentReceived: self._received,
             PartitionsAssigned: self._callback,
             PartitionsRevoked: self._callback,
@@ -179,6 +202,21 @@ class Liveness(Checker):
             self._count(self._group(left.group), left.owned, -1)
         self._disturbed(seen, fact)
 
+    def _injected(self, seen: Seen, fact: AnswerInjected) -> None:
+        self._told[fact.sender, fact.error] = None
+
+    def _applied(self, seen: Seen, fact: FaultApplied) -> None:
+        self._listeners_raise = self._listeners_raise or fact.kind == RAISE
+        self._disturbed(seen, fact)
+
+    def _failed(self, seen: Seen, fact: MemberFailed) -> None:
+        if (seen.actor, fact.error) not in self._told and not self._listeners_raise:
+            said = (fact.error.name, fact.why, REFUSED_BY.get(fact.error, ""))
+            why = "; ".join(dict.fromkeys(part for part in said if part))
+            text = f"{seen.actor} of group {fact.group} failed for good: {why}"
+            self.violation(seen, MEMBER_FAILED, (fact.group, seen.actor), text, liveness=True)
+        self._leave(seen, fact)
+
     def _received(self, seen: Seen, fact: AssignmentReceived) -> None:
         group = self._group(fact.group)
         if fact.generation != group.generation:
@@ -228,7 +266,15 @@ class Liveness(Checker):
         partition = (fact.topic, fact.partition)
         group.reached[partition] = max(group.reached.get(partition, 0), fact.last)
         group.waiting.pop(partition, None)
-        group.works = True
+        group.works = group.worked = True
+
+    def idle(self) -> Iterator[tuple[str, int]]:
+        """Groups with members that never processed anything, and how many records there were for them."""
+        for name, group in self._groups.items():
+            topics = self._topics_of(name, group)
+            waiting = sum([end for partition, end in self._ends.items() if partition[0] in topics])
+            if waiting and not group.worked and self.panel.groups[name].members:
+                yield name, waiting
 
     # --- judging -----------------------------------------------------------------------------------------------
 
@@ -293,11 +339,11 @@ class Liveness(Checker):
                 continue
             if not group.rested:
                 text = f"group {name} did not come to rest {within}: {group.wrong}"
-                self.violation(seen, (name,), text, liveness=True)
+                self.violation(seen, "not-at-rest", (name,), text, liveness=True)
                 continue
             for partition, reached in sorted(group.waiting.items()):
                 if group.works and group.since_us.get(partition, 0) > late_us:
                     continue
                 where = f"{partition[0]}-{partition[1]}"
                 text = f"group {name} processed nothing of {where} {within}, though records wait at {reached}"
-                self.violation(seen, (name, where), text, liveness=True)
+                self.violation(seen, "nothing-processed", (name, where), text, liveness=True)

@@ -58,6 +58,13 @@ class NoLostRecord(Checker):
     """What is committed was processed; what was acknowledged is in the log."""
 
     name = "no-lost-record"
+    kinds = (
+        "acknowledged-lost",
+        "acknowledged-unwritten",
+        "append-gap",
+        "committed-unprocessed",
+        "processed-unwritten",
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,7 +99,7 @@ class NoLostRecord(Checker):
         if log is not None and fact.last > log.longest:
             name = f"{fact.topic}-{fact.partition}"
             text = f"{seen.actor} processed records to {fact.last - 1} of {name}, whose log ended at {log.longest}"
-            self.violation(seen, (fact.group, name, seen.actor), text)
+            self.violation(seen, "processed-unwritten", (fact.group, name, seen.actor), text)
 
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         progress = self._of(fact.group, fact.topic, fact.partition)
@@ -127,7 +134,7 @@ class NoLostRecord(Checker):
         if fact.base_offset != log.end:
             name = f"{fact.topic}-{fact.partition}"
             text = f"{seen.actor} appended to {name} at offset {fact.base_offset}; its log ended at {log.end}"
-            self.violation(seen, (name, seen.actor), text)
+            self.violation(seen, "append-gap", (name, seen.actor), text)
         log.end = fact.base_offset + fact.count
         log.longest = max(log.longest, log.end)
 
@@ -139,7 +146,7 @@ class NoLostRecord(Checker):
             text = (
                 f"{seen.actor} has records to {end - 1} of {name} acknowledged; its log never went past {log.longest}"
             )
-            self.violation(seen, (name, seen.actor), text)
+            self.violation(seen, "acknowledged-unwritten", (name, seen.actor), text)
         log.acknowledged = max(log.acknowledged, end)
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
@@ -156,7 +163,12 @@ class NoLostRecord(Checker):
             if host_of(seen.actor) not in self._tail_lost:
                 name = f"{fact.topic}-{fact.partition}"
                 lost = f"records {fact.end_offset} to {log.acknowledged - 1} of {name}"
-                self.violation(seen, (name, seen.actor), f"{lost} were acknowledged and are not in the log any more")
+                self.violation(
+                    seen,
+                    "acknowledged-lost",
+                    (name, seen.actor),
+                    f"{lost} were acknowledged and are not in the log any more",
+                )
             log.acknowledged = fact.end_offset
 
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
@@ -174,4 +186,4 @@ class NoLostRecord(Checker):
                     f"but nobody processed records {first} to {last - 1}"
                 )
                 assert progress.last_commit is not None
-                self.violation(progress.last_commit, (group, name), text)
+                self.violation(progress.last_commit, "committed-unprocessed", (group, name), text)

@@ -63,6 +63,7 @@ class OneOwner(Checker):
     """Within a generation no two members take one partition, and none changes hands at once."""
 
     name = "one-owner"
+    kinds = ("two-owners", "unknown-generation")
 
     def __init__(self) -> None:
         super().__init__()
@@ -113,7 +114,7 @@ class OneOwner(Checker):
         if generation is None:
             if not group.generations or fact.generation > max(group.generations):
                 text = f"{fact.member_id} took an assignment of generation {fact.generation}, which never began"
-                self.violation(seen, (fact.group, seen.actor), text)
+                self.violation(seen, "unknown-generation", (fact.group, seen.actor), text)
         elif generation.abandoned:
             self._took_abandoned(seen, fact)
         elif generation.judged:
@@ -125,7 +126,7 @@ class OneOwner(Checker):
     def _took_abandoned(self, seen: Seen, fact: AssignmentReceived) -> None:
         if not self._tail_lost:
             text = f"{fact.member_id} took an assignment of generation {fact.generation}, which is in no log"
-            self.violation(seen, (fact.group, seen.actor), text)
+            self.violation(seen, "unknown-generation", (fact.group, seen.actor), text)
 
     def _take(
         self, seen: Seen, fact: AssignmentReceived, group: _Group, generation: _Generation, holding: Holding
@@ -160,6 +161,7 @@ class OneOwner(Checker):
         topic, number = partition
         self.violation(
             seen,
+            "two-owners",
             (fact.group, f"{topic}-{number}", seen.actor, other[0]),
             f"{topic}-{number} in generation {fact.generation}: {fact.member_id} of {seen.actor} takes its assignment, "
             f"{other[1]} of {other[0]} {text}",

@@ -30,6 +30,7 @@ class Processing(Checker):
     """Members process only what they own, in order and without gaps."""
 
     name = "processing"
+    kinds = ("not-owned", "out-of-order")
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,24 +56,24 @@ class Processing(Checker):
             why = f"was not assigned in generation {holding.generation}"
         else:
             return True
-        self._report(seen, fact, f"which it {why}")
+        self._report(seen, "not-owned", fact, f"which it {why}")
         return False
 
     def _in_order(self, seen: Seen, fact: Processed) -> None:
         key = (seen.actor, seen.life, fact.topic, fact.partition)
         position = self._positions.get(key)
         if position is None:
-            self._report(seen, fact, "but never set a position there")
+            self._report(seen, "out-of-order", fact, "but never set a position there")
         elif position != fact.first:
-            self._report(seen, fact, f"but its position was {position}")
+            self._report(seen, "out-of-order", fact, f"but its position was {position}")
         elif fact.last <= fact.first:
-            self._report(seen, fact, "which is no range")
+            self._report(seen, "out-of-order", fact, "which is no range")
         self._positions[key] = fact.last
 
-    def _report(self, seen: Seen, fact: Processed, why: str) -> None:
+    def _report(self, seen: Seen, kind: str, fact: Processed, why: str) -> None:
         name = f"{fact.topic}-{fact.partition}"
         text = f"{seen.actor} processed records {fact.first} to {fact.last - 1} of {name}, {why}"
-        self.violation(seen, (fact.group, name, seen.actor), text)
+        self.violation(seen, kind, (fact.group, name, seen.actor), text)
 
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         self._positions[seen.actor, seen.life, fact.topic, fact.partition] = fact.offset

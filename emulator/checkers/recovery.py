@@ -32,6 +32,7 @@ class Recovery(Checker):
     """After the faults every partition is led, all its replicas are in sync, and producers are answered."""
 
     name = "recovery"
+    kinds = ("no-leader", "old-epoch", "out-of-isr", "stray-replica", "unanswered", "watermark-stuck")
 
     def __init__(self) -> None:
         super().__init__()
@@ -120,8 +121,8 @@ class Recovery(Checker):
     def _decided(self, seen: Seen, fact: RecordsAcknowledged | ProduceFailed) -> None:
         self._undecided.pop((fact.topic, fact.partition), None)
 
-    def _unanswered(self, now_us: int, after_us: int) -> list[tuple[str, str]]:
-        """(partition, what waits there for longer than this)."""
+    def _unanswered(self, now_us: int, after_us: int) -> list[tuple[str, str, str]]:
+        """(kind, partition, what waits there for longer than this)."""
         if self._healed is None:
             return []
         latest_us = now_us - after_us
@@ -129,12 +130,12 @@ class Recovery(Checker):
         found = []
         for at, (end, since_us) in self._uncovered.items():
             if max(since_us, healed_us) <= latest_us and at in self.panel.states:
-                found.append(
-                    (f"{at[0]}-{at[1]}", f"has records to {end - 1}; its high watermark does not pass them (Q7)")
-                )
+                text = f"has records to {end - 1}; its high watermark does not pass them (Q7)"
+                found.append(("watermark-stuck", f"{at[0]}-{at[1]}", text))
         for at, since_us in self._undecided.items():
             if max(since_us, healed_us) <= latest_us:
-                found.append((f"{at[0]}-{at[1]}", "has records of which their producer hears nothing (Q7)"))
+                text = "has records of which their producer hears nothing (Q7)"
+                found.append(("unanswered", f"{at[0]}-{at[1]}", text))
         return found
 
     # --- well again --------------------------------------------------------------------------------------------
@@ -144,8 +145,8 @@ class Recovery(Checker):
         """Whether everything is led, in sync and answered now."""
         return not self._missing() and not self._unanswered(self._now_us, SOON_US)
 
-    def _missing(self) -> "list[tuple[str, str]]":
-        """(partition, what is wrong with it)."""
+    def _missing(self) -> list[tuple[str, str, str]]:
+        """(kind, partition, what is wrong with it)."""
         found = []
         for at, assignment in self.panel.assigned.items():
             name = f"{at[0]}-{at[1]}"
@@ -154,32 +155,37 @@ class Recovery(Checker):
             if state is not None and not any(replica in state.isr for replica in replicas):
                 continue  # its last in-sync replica does not run
             if state is None:
-                found.append((name, "has no state in the store (Q1)"))
+                found.append(("no-leader", name, "has no state in the store (Q1)"))
                 continue
             leader = broker_host(state.leader)
             if self.panel.roles.get((leader, at)) != (state.leader_epoch, True):
-                found.append((name, f"is led by {leader} in epoch {state.leader_epoch}, which does not act so (Q1)"))
+                text = f"is led by {leader} in epoch {state.leader_epoch}, which does not act so (Q1)"
+                found.append(("no-leader", name, text))
             out = [replica for replica in replicas if replica not in state.isr]
             if out:
-                found.append((name, f"has replicas {out} out of its ISR {state.isr} (Q4)"))
+                found.append(("out-of-isr", name, f"has replicas {out} out of its ISR {state.isr} (Q4)"))
             for one in map(broker_host, replicas):
                 epoch, _ = self.panel.roles.get((one, at), (-1, False))
                 if epoch != state.leader_epoch:
-                    found.append((name, f"is in epoch {state.leader_epoch}, {one} takes part in {epoch} (Q3)"))
+                    text = f"is in epoch {state.leader_epoch}, {one} takes part in {epoch} (Q3)"
+                    found.append(("old-epoch", name, text))
         for host, at in self._logs:
             there = self.panel.assigned.get(at)
             if there is None or broker_of(host) not in there.replicas:
-                found.append((f"{at[0]}-{at[1]}", f"has a log on {host}, which is no replica of it (Q3)"))
+                found.append(
+                    ("stray-replica", f"{at[0]}-{at[1]}", f"has a log on {host}, which is no replica of it (Q3)")
+                )
         return found
 
     def finish(self, at_us: int) -> None:
         """What is still missing at the end of a run that was given its time to get well."""
         if self._healed is None or at_us <= self._healed.at_us:
             return
-        for name, text in [*self._missing(), *self._unanswered(at_us, ANSWER_US)]:
+        for kind, name, text in [*self._missing(), *self._unanswered(at_us, ANSWER_US)]:
             seen = Seen(self._healed.seq, at_us, "", 0, self._healed.fact)
             self.violation(
                 seen,
+                kind,
                 (name,),
                 f"{name} {text}, {(at_us - self._healed.at_us) // 1_000_000} s after the faults ended",
                 liveness=True,

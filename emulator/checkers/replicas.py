@@ -54,6 +54,17 @@ class Replicas(Checker):
     """
 
     name = "replicas"
+    kinds = (
+        "acknowledged-uncommitted",
+        "another-record",
+        "append-gap",
+        "committed-lost",
+        "isr-without-committed",
+        "logs-differ",
+        "read-uncommitted",
+        "unclean-forbidden",
+        "watermark-back",
+    )
 
     def __init__(self, *, flushes: bool = True) -> None:
         super().__init__()
@@ -125,7 +136,7 @@ class Replicas(Checker):
                     f"{seen.actor} leads {name} in epoch {fact.leader_epoch} without records {same} to "
                     f"{truth.committed.end - 1}, which were committed (I5)"
                 )
-                self.violation(seen, (name, seen.actor), text)
+                self.violation(seen, "committed-lost", (name, seen.actor), text)
             truth.committed.cut(same)
         for first, last in truth.broken_promises(copy.log):
             self.losses.append(Loss(seen.at_us, name, first, last - 1, LEADER_ONLY))
@@ -153,7 +164,7 @@ class Replicas(Checker):
         if not copy.log.append(fact.base_offset, fact.count, copy.epoch):
             name = f"{fact.topic}-{fact.partition}"
             text = f"{seen.actor} appended to {name} at {fact.base_offset}, whose log there ends at {copy.log.end}"
-            self.violation(seen, (name, seen.actor), text)
+            self.violation(seen, "append-gap", (name, seen.actor), text)
 
     def _replicated(self, seen: Seen, fact: RecordsReplicated) -> None:
         truth = self._truth(fact.topic, fact.partition)
@@ -161,7 +172,7 @@ class Replicas(Checker):
         name = f"{fact.topic}-{fact.partition}"
         if not copy.log.append(fact.base_offset, fact.count, fact.leader_epoch):
             text = f"{seen.actor} copied records of {name} from {fact.base_offset}; its log ends at {copy.log.end}"
-            self.violation(seen, (name, seen.actor), text)
+            self.violation(seen, "append-gap", (name, seen.actor), text)
             return
         leader = truth.copies.get(copy.following)
         before = fact.base_offset - 1
@@ -173,7 +184,7 @@ class Replicas(Checker):
                 f"{seen.actor} goes on with {name} behind offset {before}, which it has from epoch {ours}, "
                 f"its leader {copy.following} from epoch {theirs} (I6)"
             )
-            self.violation(seen, (name, seen.actor, copy.following), text)
+            self.violation(seen, "logs-differ", (name, seen.actor, copy.following), text)
 
     def _truncated(self, seen: Seen, fact: Truncated) -> None:
         self._copy(seen, fact).log.cut(fact.end_offset)
@@ -195,7 +206,7 @@ class Replicas(Checker):
         name = f"{fact.topic}-{fact.partition}"
         if fact.high_watermark < copy.watermark:
             text = f"{seen.actor}'s high watermark of {name} went back from {copy.watermark} to {fact.high_watermark}"
-            self.violation(seen, (name, seen.actor), f"{text} (I7)")
+            self.violation(seen, "watermark-back", (name, seen.actor), f"{text} (I7)")
         copy.watermark = fact.high_watermark
         truth.committed_epoch = max(truth.committed_epoch, fact.leader_epoch)
         committed = truth.committed
@@ -205,7 +216,7 @@ class Replicas(Checker):
                 f"{seen.actor} shows record {same} of {name} from epoch {copy.log.epoch_at(same)}; "
                 f"readers had it from epoch {committed.epoch_at(same)} (I8)"
             )
-            self.violation(seen, (name, seen.actor), text)
+            self.violation(seen, "another-record", (name, seen.actor), text)
             committed.cut(same)
         if fact.high_watermark > committed.end:
             truth.committed = copy.log.copy()
@@ -226,7 +237,9 @@ class Replicas(Checker):
             if end < fact.high_watermark and (copy is None or not copy.lost):
                 name = f"{at[0]}-{at[1]}"
                 text = f"{broker_host(node)} is in the ISR of {name} with a log to {end}; {seen.actor}'s high watermark"
-                self.violation(seen, (name, broker_host(node)), f"{text} is {fact.high_watermark} (I4)")
+                self.violation(
+                    seen, "isr-without-committed", (name, broker_host(node)), f"{text} is {fact.high_watermark} (I4)"
+                )
 
     def _produces(self, seen: Seen, fact: ProducerStarted) -> None:
         if fact.acks == -1:
@@ -246,7 +259,7 @@ class Replicas(Checker):
             return
         name = f"{fact.topic}-{fact.partition}"
         text = f"{seen.actor} was told that all have {name} to {end - 1}; committed is {truth.committed.end - 1} (I5)"
-        self.violation(seen, (name, seen.actor), text)
+        self.violation(seen, "acknowledged-uncommitted", (name, seen.actor), text)
 
     # --- readers -----------------------------------------------------------------------------------------------
 
@@ -271,7 +284,7 @@ class Replicas(Checker):
             there = committed.epoch_at(first)
             known = f"committed there is one of epoch {there}" if there not in (-1, epoch) else ""
             known = known or f"of that epoch it is committed to {min(committed.end_of(epoch), committed.end) - 1}"
-            self.violation(seen, (name, seen.actor), f"{text}; {known} (I8)")
+            self.violation(seen, "read-uncommitted", (name, seen.actor), f"{text}; {known} (I8)")
 
     # --- the store ---------------------------------------------------------------------------------------------
 
@@ -306,7 +319,7 @@ class Replicas(Checker):
         if at[0] not in self._unclean:
             name = f"{at[0]}-{at[1]}"
             text = f"{client} made {leader} the leader of {name}, which was not in its ISR {before}; the topic forbids"
-            self.violation(seen, (name, client), f"{text} unclean elections (I5)")
+            self.violation(seen, "unclean-forbidden", (name, client), f"{text} unclean elections (I5)")
         truth.unclean_epoch = state.leader_epoch
         truth.excuse(truth.committed.same_until(truth.copy_on(leader).log))
 
@@ -323,7 +336,9 @@ class Replicas(Checker):
                 name = f"{at[0]}-{at[1]}"
                 host = broker_host(node)
                 text = f"{client} has {host} in the ISR of {name}, whose log has what is committed to {same - 1} only;"
-                self.violation(seen, (name, host), f"{text} committed is {truth.committed.end - 1} (I4)")
+                self.violation(
+                    seen, "isr-without-committed", (name, host), f"{text} committed is {truth.committed.end - 1} (I4)"
+                )
 
     # --- hosts -------------------------------------------------------------------------------------------------
 

@@ -148,6 +148,8 @@ def _repair(data: MutableMapping[str, Any], path: Path, cls: type) -> None:
         keys = {each.name: each for each in declared(cls)} if is_declared(cls) else {}
         each = keys.get(str(part))
         last = depth == len(path) - 1
+        if not isinstance(place, MutableMapping | list):
+            return  # a shorter form of what should stand here
         if each is not None and (last or each.kind.below() is None or each.name not in place):
             if each.required:
                 place[part] = each.kind.harmless(each.key.limits)

@@ -419,6 +419,31 @@ class TablesKey(TableKey):
         return []
 
 
+class ExpectationsKey(TablesKey):
+    """A list of tables; the name of a checker stands for a table with it alone, and one string for a list of names."""
+
+    wanted = "a list of tables"
+
+    def take(self, given: object) -> Any:
+        if isinstance(given, str):
+            given = WordsKey().take(given)
+        if not isinstance(given, list | tuple):
+            raise ValueError(f"must be a list of tables or of names of checkers, not {said_of(given)}")
+        return _tables([{"checker": each} if isinstance(each, str) else each for each in given])
+
+    def wrong(self, value: Any, limits: Limits) -> Wrong:
+        for each in value:
+            if isinstance(each, str):
+                names = list(limits.choices()) if limits.choices else []
+                yield (), f'"{each}" is no checker{nearest(each, names)}'
+            elif not isinstance(each, self.cls):
+                yield (), f"must be a list of {self.cls.__name__}, not {said_of(each)}"
+
+    def schema(self, limits: Limits) -> Schema:
+        one: Schema = {"anyOf": [{"type": "string"}, _reference(self.cls)]}
+        return {"anyOf": [{"type": "string"}, {"type": "array", "items": one}]}
+
+
 class PlanKey(_Leaf):
     """The plan; what its entries may be is said by the tables of actions, triggers and notes."""
 
@@ -460,7 +485,7 @@ def kind_of(name: str, declared: Any, limits: Limits) -> Kind:
     if origin is Mapping or getattr(origin, "__name__", "") == "Mapping":
         return NamedKey(inner[1], closed=name == "overrides")
     if origin is tuple and attrs.has(inner[0]):
-        return TablesKey(inner[0])
+        return ExpectationsKey(inner[0]) if name == "expect" else TablesKey(inner[0])
     plain: Mapping[Any, Kind] = {int: CountKey(), bool: FlagKey(), str: TextKey()}
     return plain[declared] if declared in plain else PlanKey()
 

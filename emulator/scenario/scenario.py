@@ -14,6 +14,7 @@ from attrs.converters import optional
 from kemu.emulator.plan.actions import CreateTopic
 from kemu.emulator.plan.entries import At, Entry, Plan, When, entry_to_dict
 from kemu.emulator.plan.known import Known
+from kemu.emulator.scenario.expectations import Expectation, checkers, expectations
 from kemu.emulator.scenario.forms import fill_in, plain_form
 from kemu.emulator.scenario.keys import key, problems_of, refuse
 from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, consumer_settings, name_assignors_once
@@ -279,9 +280,9 @@ def _entries(given: Iterable[Entry | Mapping[str, Any]]) -> Plan:
 class Scenario:
     """One experiment. Members are hosts c1, c2, ... over all groups in order; brokers b0, b1, ...
 
-    ``duration_us``: how long the plan and the load run. ``expect``: names of checkers that are to be violated (a
-    scenario that shows a known weakness); the verdict of every other violation stands. ``profile``: the release it is
-    about, a name of ``PROFILES``; "" = whatever is asked for.
+    ``duration_us``: how long the plan and the load run. ``expect``: violations that it is to bring about (a scenario
+    that shows a known weakness); the verdict of every other violation stands. ``profile``: the release it is about, a
+    name of ``PROFILES``; "" = whatever is asked for.
 
     Raises:
         ScenarioError: everything that is wrong with it, entries of the plan and names of hosts, groups and topics too.
@@ -307,10 +308,10 @@ class Scenario:
     seed: int = field(
         default=1, metadata=key("the seed when none is given", at_least=0, at_most=LARGEST_SEED, short=True)
     )
-    expect: tuple[str, ...] = field(
+    expect: tuple[Expectation, ...] = field(
         default=(),
-        converter=words,
-        metadata=key("names of checkers whose violations are no failure", short=True),
+        converter=expectations,
+        metadata=key("violations that must come: tables of checker, kind, subject, may", choices=checkers, short=True),
     )
     brokers: BrokersSpec = field(default=BrokersSpec(), metadata=key("the brokers", always=True))
     topics: Mapping[str, TopicSpec] = field(factory=dict, metadata=key("the topics by name", always=True))
@@ -435,8 +436,34 @@ def _contradictions(scenario: Scenario) -> Iterator[Problem]:
     for index, link in enumerate(scenario.network.links):
         for side, host in (("a", link.a), ("b", link.b)):
             yield from _unknown(("network", "links", index, side), host, known.hosts(), "host")
+    yield from _refused_sessions(scenario)
     for name, spec in scenario.topics.items():
         yield from _of_replicas(("topics", name), spec, scenario.brokers)
+
+
+def _refused_sessions(scenario: Scenario) -> Iterator[Problem]:
+    """A coordinator answers a JoinGroup with INVALID_SESSION_TIMEOUT outside of its bounds: the member would fail."""
+    profile = PROFILES.get(scenario.profile, PROFILES[DEFAULT_PROFILE])
+    broker = configured(profile.broker, scenario.brokers.config)
+    bounds = (
+        ("group.min.session.timeout.ms", broker.group_min_session_timeout_ms, "below", int.__lt__),
+        ("group.max.session.timeout.ms", broker.group_max_session_timeout_ms, "above", int.__gt__),
+    )
+    for name, group in scenario.groups.items():
+        given: list[tuple[tuple[str, ...], Mapping[str, Any]]] = [(("groups", name), dict(group.config))]
+        given += [(("groups", name, "overrides", host), dict(each.config)) for host, each in group.overrides.items()]
+        for path, config in given:
+            session_ms = config.get("session_timeout_ms")
+            for key_name, bound_ms, said, outside in bounds:
+                if isinstance(session_ms, int) and outside(session_ms, bound_ms):
+                    text = f"{session_ms} is {said} {key_name} {bound_ms} of the brokers"
+                    yield Problem((*path, "config", "session.timeout.ms"), text)
+        own_ms = profile.consumer.session_timeout_ms
+        if "session_timeout_ms" not in dict(group.config) and group.members:
+            for key_name, bound_ms, said, outside in bounds:
+                if outside(own_ms, bound_ms):
+                    text = f"session.timeout.ms {own_ms} of group {name} (the default) is {said} {bound_ms}"
+                    yield Problem(("brokers", "config", key_name), text)
 
 
 def _unknown(path: tuple[str | int, ...], name: str, known: Iterable[str], what: str) -> Iterator[Problem]:

@@ -172,7 +172,7 @@ class TraceWriter:
     def violation(self, violation: Violation) -> None:
         """A checker spoke."""
         v = violation
-        self._pack((VIOLATION, v.checker, v.at_us, v.seq, v.entities, v.text, v.liveness))
+        self._pack((VIOLATION, v.checker, v.at_us, v.seq, v.entities, v.text, v.liveness, v.kind))
         self._records += 1
 
     def broken(self, seq: int, at_us: int, actor: str, life: int, local_us: int, event_row: Row, text: str) -> None:

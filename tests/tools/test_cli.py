@@ -80,10 +80,13 @@ def fake_verdicts(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def end_with(verdict: str, broke: str = "") -> None:
         def run(*arguments: Any, **options: Any) -> RunResult:
             found = (
-                Violation("one-owner", 1_500_000, 7, ("t-0",), "t-0 has two owners", liveness=verdict == "liveness"),
+                Violation(
+                    "one-owner", 1_500_000, 7, ("t-0",), "t-0 has two owners", verdict == "liveness", "two-owners"
+                ),
             )
             result = real(*arguments, **options)
-            return attrs.evolve(result, verdict=verdict, violations=() if broke else found, broke=broke)
+            reason = broke.splitlines()[0] if broke else f"{found[0].checker}: {found[0].text}"
+            return attrs.evolve(result, verdict=verdict, violations=() if broke else found, broke=broke, reason=reason)
 
         monkeypatch.setattr(runner, "run", run)
 
@@ -272,7 +275,7 @@ def test_a_violation_ends_with_its_exit_code_and_the_command_that_repeats_it(
     result = call("run", crash, "--seed", "4", "--set", "members=3", "--drive", "bare", "--profile", "kafka-2.4")
 
     assert result.exit_code == code
-    assert "00:01.500 step 7: one-owner: t-0 has two owners" in result.stdout
+    assert "00:01.500 step 7: one-owner (two-owners): t-0 has two owners" in result.stdout
     last = result.stdout.strip().splitlines()[-1].strip()
     assert last == f"repeat with: kemu run {crash} --seed 4 --profile kafka-2.4 --set members=3 --drive bare"
 

@@ -1,6 +1,7 @@
 """``kemu compare``: the same faults for every contender, and figures that are what they are called."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner, Result
@@ -120,3 +121,21 @@ def bill_of(preset: str, *settings: str) -> Bill:
     result = run(scenario, seed=1, drive="bare", observers=(costs,), panel=panel)
     costs.finish(result.virtual_us)
     return costs.bill(result.figures)
+
+
+def test_a_contender_that_did_not_work_has_no_figures(tmp_path: Path) -> None:
+    """Its members are refused at once: no rebalance, no downtime, no duplicates, and no work."""
+    scenario = tmp_path / "strict.toml"
+    scenario.write_text(
+        'duration = "20s"\n[brokers.config]\ngroup.min.session.timeout.ms = 11000\n[topics.orders]\npartitions = 3\n'
+        '[groups.g]\ntopics = ["orders"]\nmembers = 2\n'
+    )
+    arguments = [str(scenario), "--profiles", "kafka-2.4,kafka-3.4", "--seeds", "1:2"]
+
+    text = call(*arguments)
+    (dead, alive) = compare_json(*arguments)["contenders"]
+
+    assert text.exit_code == 128
+    assert "kafka-2.4 did not work in 2 of 2 runs; seed 1: c1 of group g failed for good" in text.stdout
+    assert dead["figures"] == {} and "INVALID_SESSION_TIMEOUT" in dead["did_not_work"]
+    assert alive["figures"]["rebalances"]["median"] == 1 and alive["did_not_work"] == ""

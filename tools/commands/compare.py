@@ -63,6 +63,9 @@ of KIP-429, and cooperative-sticky as it shipped in 2.4 and 3.4.
 \b
 {_DEFINITIONS}
 
+A contender of which a run did not work (a member failed for good, a group did nothing of what there was to do) has no
+figures: what does not work costs nothing. It is shown as "did not work", with the reason.
+
 Times are in seconds. The same seed gives every contender the same plan, drawn from streams of its own.
 """,
 )
@@ -121,6 +124,8 @@ def contenders_of(profiles: str | None, assignors: str | None, own: str = "") ->
 def compared(scenario: Scenario, contender: Contender, seeds: Sequence[int], random_faults: int = 0) -> dict[str, Any]:
     """What one contender costs: median and p95 of every figure over the seeds, and its verdicts.
 
+    ``figures`` is empty, and ``did_not_work`` says why, when any of its runs did not work (``emulator.judging``).
+
     Raises:
         ScenarioError: the contender's settings or assignors do not fit the scenario.
     """
@@ -132,6 +137,7 @@ def compared(scenario: Scenario, contender: Contender, seeds: Sequence[int], ran
     mine = contender.of(scenario)
     bills: list[Bill] = []
     verdicts: dict[str, int] = {}
+    idle: list[str] = []
     for seed in seeds:
         panel = Panel()
         costs = Costs(panel, {name: group.topics for name, group in mine.groups.items()})
@@ -140,13 +146,16 @@ def compared(scenario: Scenario, contender: Contender, seeds: Sequence[int], ran
         costs.finish(result.virtual_us)
         bills.append(costs.bill(result.figures))
         verdicts[result.verdict] = verdicts.get(result.verdict, 0) + 1
-    figures = {name: _spread([getattr(bill, name) for bill in bills]) for name in FIGURES}
+        if result.did_not_work:
+            idle.append(f"seed {seed}: {result.did_not_work}")
+    figures = {} if idle else {name: _spread([getattr(bill, name) for bill in bills]) for name in FIGURES}
     return {
         "contender": contender.name,
         **attrs.asdict(contender),
         "runs": len(bills),
         "verdicts": verdicts,
         "figures": figures,
+        "did_not_work": f"in {len(idle)} of {len(bills)} runs; {idle[0]}" if idle else "",
     }
 
 
@@ -168,9 +177,15 @@ def table(scenario: Scenario, seeds: Sequence[int], rows: Sequence[dict[str, Any
     for line in lines:
         cells = (f"{cell:>{width}}" for cell, width in zip(line[1:-1], widths[1:-1], strict=True))
         yield f"{line[0]:{widths[0]}}  {'  '.join(cells)}  {line[-1]}".rstrip()
+    for row in rows:
+        if row["did_not_work"]:
+            yield f"{row['contender']} did not work {row['did_not_work']}"
 
 
 def _cells(row: dict[str, Any]) -> Iterable[str]:
+    if not row["figures"]:
+        yield from ("did not work" if name == next(iter(FIGURES)) else "-" for name in FIGURES)
+        return
     for name in FIGURES:
         median, p95 = (row["figures"][name][which] for which in ("median", "p95"))
         if name in TIMES:

@@ -79,7 +79,8 @@ def violations_of(verdicts: DataFrame) -> DataFrame:
     In:  JUDGED
     Out: VIOLATIONS
     """
-    shape = "array<struct<checker:string,at_us:long,seq:long,entities:array<string>,text:string,liveness:boolean>>"
+    fields = "checker:string,at_us:long,seq:long,entities:array<string>,text:string,liveness:boolean,kind:string"
+    shape = f"array<struct<{fields}>>"
     return verdicts.select("run_id", F.explode(F.from_json("violations", shape)).alias("v")).select(
         "run_id", *[F.col(f"v.{name}").alias(name) for name in VIOLATIONS.names[1:]]
     )

@@ -211,7 +211,7 @@ def fault_row(run_id: str, index: int, kind: str, text: str, fired: int | None, 
 
 def violation_row(run_id: str, v: Violation) -> tuple[Any, ...]:
     """A violation as a row of ``VIOLATIONS``."""
-    return (run_id, v.checker, v.at_us, v.seq, list(v.entities), v.text, v.liveness)
+    return (run_id, v.checker, v.at_us, v.seq, list(v.entities), v.text, v.liveness, v.kind)
 
 
 def run_row(

@@ -103,16 +103,13 @@ def _run_into(folder: Path, campaign: str, chunk: Chunk, cell: Cell, keep_traces
 
 def summary_of(result: RunResult) -> dict[str, Any]:
     """What the driver wants to know of a run at once."""
-    reason = result.broke.splitlines()[0] if result.broke else ""
-    if not reason and result.violations and OF_VERDICT[result.verdict]:
-        reason = f"{result.violations[0].checker}: {result.violations[0].text}"
     return {
         "seed": result.seed,
         "verdict": result.verdict,
         "digest": result.digest,
         "wall_s": result.wall_s,
         "steps": result.steps,
-        "reason": reason,
+        "reason": result.reason,
     }
 
 

@@ -11,6 +11,7 @@ import click
 from kemu.emulator.findings import ATLAS, Loss
 from kemu.emulator.metrics.figures import Figures, RebalanceFigures, ReplicationFigures, plain
 from kemu.emulator.runner import RunResult
+from kemu.emulator.scenario.expectations import split
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.protocol.names import broker_host
 from kemu.tools.exits import OF_VERDICT
@@ -71,7 +72,7 @@ def as_text(
         yield from _section("Expected losses")
         yield from _losses(result.losses)
     yield from _section("Verdict")
-    yield from _verdict(result, command, trace)
+    yield from _verdict(result, scenario, command, trace)
 
 
 def table_of_seeds(results: Sequence[RunResult], command_for: Callable[[int], str]) -> Iterable[str]:
@@ -79,13 +80,13 @@ def table_of_seeds(results: Sequence[RunResult], command_for: Callable[[int], st
     first = results[0]
     yield f"{first.scenario}, profile {first.profile}, seeds {first.seed} to {results[-1].seed}"
     yield ""
-    yield f"{'seed':>8}  {'verdict':<12} {'steps':>9} {'messages':>9} {'rebalances':>10} {'wall':>8}  digest"
+    yield f"{'seed':>8}  {'verdict':<12} {'steps':>9} {'messages':>9} {'rebalances':>12} {'wall':>8}  digest"
     for result in results:
         verdict = click.style(f"{result.verdict:<12}", fg=COLOURS[result.verdict])
-        count = len(result.figures.rebalances)
+        rebalances = "did not work" if result.did_not_work else str(len(result.figures.rebalances))
         wall = f"{result.wall_s:.2f} s"
         yield (
-            f"{result.seed:>8}  {verdict} {result.steps:>9,} {result.messages:>9,} {count:>10} {wall:>8}"
+            f"{result.seed:>8}  {verdict} {result.steps:>9,} {result.messages:>9,} {rebalances:>12} {wall:>8}"
             f"  {result.digest[:16]}"
         )
     yield ""
@@ -100,16 +101,13 @@ def table_of_seeds(results: Sequence[RunResult], command_for: Callable[[int], st
     idle = [index for index, _ in enumerate(first.faults) if not any(each.faults[index].fired for each in results)]
     for index in idle:
         yield f"fault {index} never fired in any run: {first.faults[index].text}"
+    idle_runs = [result for result in results if result.did_not_work]
+    if idle_runs:
+        yield f"{len(idle_runs)} of {len(results)} did not work, seed {idle_runs[0].seed}: {idle_runs[0].did_not_work}"
     yield f"{len(results) - len(failed)} of {len(results)} hold"
     for result in failed:
-        yield f"seed {result.seed} {result.verdict}: {_first_reason(result)}"
+        yield f"seed {result.seed} {result.verdict}: {result.reason}"
         yield f"  {command_for(result.seed)}"
-
-
-def _first_reason(result: RunResult) -> str:
-    if result.broke:
-        return result.broke.splitlines()[0]
-    return f"{result.violations[0].checker}: {result.violations[0].text}" if result.violations else ""
 
 
 def _section(title: str) -> Iterable[str]:
@@ -235,10 +233,16 @@ def _losses(losses: Sequence[Loss]) -> Iterable[str]:
             yield f"    ... and {len(rows) - MOST_LOSSES} more times"
 
 
-def _verdict(result: RunResult, command: str, trace: Path | None) -> Iterable[str]:
+def _verdict(result: RunResult, scenario: Scenario, command: str, trace: Path | None) -> Iterable[str]:
     yield "  " + click.style(result.verdict, fg=COLOURS[result.verdict], bold=True)
+    unexpected, _ = split(result.violations, scenario.expect)
     for violation in result.violations:
-        yield f"  {clock_text(violation.at_us)} step {violation.seq}: {violation.checker}: {violation.text}"
+        said = "" if violation in unexpected else "expected, "
+        what = f"{violation.checker} ({said}{violation.kind})"
+        yield f"  {clock_text(violation.at_us)} step {violation.seq}: {what}: {violation.text}"
+    if result.did_not_work:
+        yield f"  did not work: {result.did_not_work}"
+        yield "  what it cost is not to be compared with a run that did"
     if result.broke:
         yield from (f"  {line}" for line in result.broke.splitlines())
     if trace is not None:

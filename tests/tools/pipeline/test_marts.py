@@ -201,7 +201,7 @@ def test_seeds_to_the_first_violation_are_counted_in_the_order_of_seeds(spark: "
     runs = table(spark, RUNS, run_rows("a", [0] * 6))
     found = [
         {"run_id": f"a/{seed}", "checker": "one-owner", "at_us": 1, "seq": 1, "entities": [], "text": "",
-         "liveness": False}
+         "liveness": False, "kind": "two-owners"}
         for seed in (5, 3, 3)
     ]  # fmt: skip
 

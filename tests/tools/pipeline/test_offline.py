@@ -120,8 +120,8 @@ def by_run(violations: "DataFrame") -> dict[str, list[Violation]]:
     """The violations of each run, in their order."""
     found: dict[str, list[Violation]] = {}
     for row in violations.select("run_id", *VIOLATIONS.names[1:]).collect():
-        checker, at_us, seq, entities, text, liveness = row[1:]
-        found.setdefault(row[0], []).append(Violation(checker, at_us, seq, tuple(entities), text, liveness))
+        checker, at_us, seq, entities, text, liveness, kind = row[1:]
+        found.setdefault(row[0], []).append(Violation(checker, at_us, seq, tuple(entities), text, liveness, kind))
     for each in found.values():
         each.sort(key=lambda violation: (violation.at_us, violation.seq, violation.checker, violation.text))
     return found

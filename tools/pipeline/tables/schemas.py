@@ -138,7 +138,7 @@ for a rule of the network is once per packet it hit; null only in traces of a ke
 
 VIOLATIONS = _schema(
     "violations",
-    "run_id string, checker string, at_us long, seq long, entities strings, text string, liveness boolean",
+    "run_id string, checker string, at_us long, seq long, entities strings, text string, liveness boolean, kind string",
 )
 
 REBALANCES = _schema(
