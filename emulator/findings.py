@@ -25,6 +25,69 @@ class Violation:
     """How the rule was broken, in a word of the checker's own: what ``expect`` names."""
 
 
+MEMBER_FAILED = "member-failed"
+KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "one-owner": ("two-owners", "unknown-generation"),
+        "cooperative": (
+            "assignment-refused",
+            "handed-over-too-soon",
+            "no-rejoin",
+            "rejoin-without-reason",
+            "revocation-late",
+            "two-owners",
+        ),
+        "processing": ("not-owned", "out-of-order"),
+        "commits": (
+            "ahead-of-work",
+            "no-member",
+            "old-generation",
+            "position-not-committed",
+            "went-back",
+            "without-generation",
+        ),
+        "no-lost-record": (
+            "acknowledged-lost",
+            "acknowledged-unwritten",
+            "append-gap",
+            "committed-unprocessed",
+            "processed-unwritten",
+        ),
+        "group-protocol": ("generation", "leader", "loaded", "members", "transition"),
+        "lifecycle": (
+            "callback",
+            "owned",
+            "started-twice",
+            "works-when-closed",
+            "works-when-down",
+            "works-when-failed",
+        ),
+        "liveness": ("member-failed", "not-at-rest", "nothing-processed"),
+        "replicas": (
+            "acknowledged-uncommitted",
+            "another-record",
+            "append-gap",
+            "committed-lost",
+            "isr-without-committed",
+            "logs-differ",
+            "read-uncommitted",
+            "unclean-forbidden",
+            "watermark-back",
+        ),
+        "leadership": (
+            "controller-epoch",
+            "deposed-controller-writes",
+            "isr-not-counted",
+            "old-epoch-obeyed",
+            "state-written",
+            "two-leaders",
+        ),
+        "recovery": ("no-leader", "old-epoch", "out-of-isr", "stray-replica", "unanswered", "watermark-stuck"),
+        "agreement": ("disagreement",),
+    }
+)
+"""Checker -> the ways its rule can be broken."""
+
 UNCLEAN = "unclean-election"
 UNFLUSHED = "unflushed"
 EMPTY_DISK = "lost-disk"

@@ -8,9 +8,9 @@ from attrs import frozen
 
 from kemu.emulator.checkers import make_checkers
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.checkers.liveness import MEMBER_FAILED, Liveness
+from kemu.emulator.checkers.liveness import Liveness
 from kemu.emulator.facts import Seen
-from kemu.emulator.findings import Loss, Violation
+from kemu.emulator.findings import MEMBER_FAILED, Loss, Violation
 from kemu.emulator.metrics.figures import Figures
 from kemu.emulator.metrics.metrics import Metrics
 from kemu.emulator.scenario.expectations import UNMET, Expected, expectations, split

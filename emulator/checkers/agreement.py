@@ -45,7 +45,6 @@ class Agreement(Checker):
     """When all is quiet metadata caches equal the store, and no request is left over."""
 
     name = "agreement"
-    kinds = ("disagreement",)
 
     def __init__(self) -> None:
         super().__init__()

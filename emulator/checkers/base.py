@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kemu.emulator.facts import Seen
-from kemu.emulator.findings import Loss, Violation
+from kemu.emulator.findings import KINDS, Loss, Violation
 from kemu.emulator.watching.panel import Panel
 
 MAX_VIOLATIONS = 100
@@ -23,8 +23,6 @@ class Checker:
     """
 
     name = ""
-    kinds: tuple[str, ...] = ()
-    """The ways its rule can be broken."""
     panel: Panel
     """What it reads: it has taken the fact that the checker is shown."""
 
@@ -59,8 +57,8 @@ class Checker:
         """The run is over at this time of the world."""
 
     def violation(self, seen: Seen, kind: str, entities: tuple[str, ...], text: str, *, liveness: bool = False) -> None:
-        """Say that the rule is broken, and how (``kind``: one word of the checker's own, which scenarios expect)."""
-        assert kind in self.kinds, f"{self.name} has no kind {kind}"
+        """Say that the rule is broken, and how (one of its ``KINDS``, which scenarios expect)."""
+        assert kind in KINDS.get(self.name, (kind,)), f"{self.name} has no kind {kind}"
         if len(self.violations) < MAX_VIOLATIONS:
             self.violations.append(Violation(self.name, seen.at_us, seen.seq, entities, text, liveness, kind))
         else:

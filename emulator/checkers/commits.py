@@ -65,14 +65,6 @@ class CommitsChecker(Checker):
     """CommitsChecker come from members of the current generation, behind their work, and never go back."""
 
     name = "commits"
-    kinds = (
-        "ahead-of-work",
-        "no-member",
-        "old-generation",
-        "position-not-committed",
-        "went-back",
-        "without-generation",
-    )
 
     def __init__(self) -> None:
         super().__init__()

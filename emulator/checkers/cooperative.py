@@ -86,14 +86,6 @@ class Cooperative(Checker):
     """Partitions move in two steps, revoked before they are assigned, and rebalances come to an end."""
 
     name = "cooperative"
-    kinds = (
-        "assignment-refused",
-        "handed-over-too-soon",
-        "no-rejoin",
-        "rejoin-without-reason",
-        "revocation-late",
-        "two-owners",
-    )
 
     def __init__(self) -> None:
         super().__init__()

@@ -58,7 +58,6 @@ class GroupProtocol(Checker):
     """States, generations, members and leaders of a group follow the protocol, through failovers too."""
 
     name = "group-protocol"
-    kinds = ("generation", "leader", "loaded", "members", "transition")
 
     def __init__(self) -> None:
         super().__init__()

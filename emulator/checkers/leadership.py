@@ -53,14 +53,6 @@ class LeadershipChecker(Checker):
     """One leader per epoch, one controller per epoch, from those who may."""
 
     name = "leadership"
-    kinds = (
-        "controller-epoch",
-        "deposed-controller-writes",
-        "isr-not-counted",
-        "old-epoch-obeyed",
-        "state-written",
-        "two-leaders",
-    )
 
     def __init__(self) -> None:
         super().__init__()

@@ -35,7 +35,6 @@ class Lifecycle(Checker):
     """The dead are silent, the paused stand still, and callbacks pair up."""
 
     name = "lifecycle"
-    kinds = ("callback", "owned", "started-twice", "works-when-closed", "works-when-down", "works-when-failed")
 
     def __init__(self) -> None:
         super().__init__()

@@ -33,6 +33,7 @@ from kemu.emulator.facts import (
     Seen,
     TopicGrown,
 )
+from kemu.emulator.findings import MEMBER_FAILED
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import ActorName, TopicPartition
 from kemu.protocol.notes.groups import (
@@ -51,7 +52,6 @@ from kemu.protocol.notes.groups import (
     RecordsAppended,
 )
 
-MEMBER_FAILED = "member-failed"
 REFUSED_BY: Mapping[ErrorCode, str] = {
     ErrorCode.INVALID_SESSION_TIMEOUT: "session.timeout.ms is outside group.min.session.timeout.ms and "
     "group.max.session.timeout.ms of the brokers",
@@ -99,7 +99,6 @@ class Liveness(Checker):
     """
 
     name = "liveness"
-    kinds = (MEMBER_FAILED, "not-at-rest", "nothing-processed")
 
     def __init__(self, bound_us: int = DEFAULT_BOUND_US, topics: Mapping[str, Iterable[str]] | None = None) -> None:
         super().__init__()

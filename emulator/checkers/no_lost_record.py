@@ -58,13 +58,6 @@ class NoLostRecord(Checker):
     """What is committed was processed; what was acknowledged is in the log."""
 
     name = "no-lost-record"
-    kinds = (
-        "acknowledged-lost",
-        "acknowledged-unwritten",
-        "append-gap",
-        "committed-unprocessed",
-        "processed-unwritten",
-    )
 
     def __init__(self) -> None:
         super().__init__()

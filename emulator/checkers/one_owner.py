@@ -63,7 +63,6 @@ class OneOwner(Checker):
     """Within a generation no two members take one partition, and none changes hands at once."""
 
     name = "one-owner"
-    kinds = ("two-owners", "unknown-generation")
 
     def __init__(self) -> None:
         super().__init__()

@@ -30,7 +30,6 @@ class Processing(Checker):
     """Members process only what they own, in order and without gaps."""
 
     name = "processing"
-    kinds = ("not-owned", "out-of-order")
 
     def __init__(self) -> None:
         super().__init__()

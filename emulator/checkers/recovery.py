@@ -32,7 +32,6 @@ class Recovery(Checker):
     """After the faults every partition is led, all its replicas are in sync, and producers are answered."""
 
     name = "recovery"
-    kinds = ("no-leader", "old-epoch", "out-of-isr", "stray-replica", "unanswered", "watermark-stuck")
 
     def __init__(self) -> None:
         super().__init__()

@@ -54,17 +54,6 @@ class Replicas(Checker):
     """
 
     name = "replicas"
-    kinds = (
-        "acknowledged-uncommitted",
-        "another-record",
-        "append-gap",
-        "committed-lost",
-        "isr-without-committed",
-        "logs-differ",
-        "read-uncommitted",
-        "unclean-forbidden",
-        "watermark-back",
-    )
 
     def __init__(self, *, flushes: bool = True) -> None:
         super().__init__()

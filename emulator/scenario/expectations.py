@@ -7,12 +7,12 @@ A bare name of a checker, as files of old have it, stands for the one kind of vi
 if it finds others besides, these count. ``may`` is for what happens in some seeds only: it may come true, and need not.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 from attrs import field, frozen
 
-from kemu.emulator.findings import Violation
+from kemu.emulator.findings import KINDS, Violation
 from kemu.emulator.scenario.keys import key, problems_of, refuse
 from kemu.emulator.text.tables import Problem, nearest
 
@@ -20,13 +20,6 @@ NOUNS = ("group", "member", "partition", "topic", "broker", "producer", "host")
 """A subject may begin with what it is: "group billing" is the same as "billing"."""
 UNMET = "expectations"
 """The checker that an expectation which did not come true is reported under."""
-
-
-def checkers() -> Mapping[str, Any]:
-    """By name."""
-    from kemu.emulator.checkers import CHECKERS  # it reads scenarios
-
-    return CHECKERS
 
 
 @frozen(kw_only=True)
@@ -37,14 +30,14 @@ class Expectation:
         ScenarioError: everything that is wrong with it.
     """
 
-    checker: str = field(metadata=key("which checker speaks", choices=checkers, what="checker"))
+    checker: str = field(metadata=key("which checker speaks", choices=lambda: KINDS, what="checker"))
     kind: str = field(default="", metadata=key("how its rule is broken", shown="whatever it finds first"))
     subject: str = field(default="", metadata=key('what it is about: "group g", "c2", "orders-0"', shown="anything"))
     may: bool = field(default=False, metadata=key("whether it need not come true"))
 
     def __attrs_post_init__(self) -> None:
         problems = list(problems_of(self))
-        if not problems and self.kind and self.kind not in (kinds := checkers()[self.checker].kinds):
+        if not problems and self.kind and self.kind not in (kinds := KINDS[self.checker]):
             problems.append(
                 Problem(("kind",), f'"{self.kind}" is no kind of {self.checker}{nearest(self.kind, kinds)}')
             )
@@ -68,7 +61,7 @@ class Expectation:
 
 
 def _one(given: object) -> object:
-    return Expectation(checker=given) if isinstance(given, str) and given in checkers() else given
+    return Expectation(checker=given) if isinstance(given, str) and given in KINDS else given
 
 
 Expected: TypeAlias = str | Expectation

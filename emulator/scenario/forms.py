@@ -148,7 +148,7 @@ def _repair(data: MutableMapping[str, Any], path: Path, cls: type) -> None:
         keys = {each.name: each for each in declared(cls)} if is_declared(cls) else {}
         each = keys.get(str(part))
         last = depth == len(path) - 1
-        if not isinstance(place, MutableMapping | list):
+        if isinstance(place, str):
             return  # a shorter form of what should stand here
         if each is not None and (last or each.kind.below() is None or each.name not in place):
             if each.required:

@@ -11,10 +11,11 @@ from typing import Any, cast
 from attrs import field, frozen
 from attrs.converters import optional
 
+from kemu.emulator.findings import KINDS
 from kemu.emulator.plan.actions import CreateTopic
 from kemu.emulator.plan.entries import At, Entry, Plan, When, entry_to_dict
 from kemu.emulator.plan.known import Known
-from kemu.emulator.scenario.expectations import Expectation, checkers, expectations
+from kemu.emulator.scenario.expectations import Expectation, expectations
 from kemu.emulator.scenario.forms import fill_in, plain_form
 from kemu.emulator.scenario.keys import key, problems_of, refuse
 from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, consumer_settings, name_assignors_once
@@ -311,7 +312,9 @@ class Scenario:
     expect: tuple[Expectation, ...] = field(
         default=(),
         converter=expectations,
-        metadata=key("violations that must come: tables of checker, kind, subject, may", choices=checkers, short=True),
+        metadata=key(
+            "violations that must come: tables of checker, kind, subject, may", choices=lambda: KINDS, short=True
+        ),
     )
     brokers: BrokersSpec = field(default=BrokersSpec(), metadata=key("the brokers", always=True))
     topics: Mapping[str, TopicSpec] = field(factory=dict, metadata=key("the topics by name", always=True))

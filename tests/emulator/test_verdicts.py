@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from kemu.emulator.checkers import CHECKERS
-from kemu.emulator.findings import Violation
+from kemu.emulator.findings import KINDS, Violation
 from kemu.emulator.plan.actions import Action, ErrorReply, ListenerFailure
 from kemu.emulator.plan.entries import At
 from kemu.emulator.runner import RunResult, run
@@ -52,7 +52,7 @@ def test_a_member_that_fails_for_good_is_named_with_the_setting_that_refused_it(
 
 
 def test_a_group_of_dead_members_does_not_hold() -> None:
-    """All are refused as soon as they come: session.timeout.ms of kafka-2.4 is 10000, and no release was named before."""
+    """All are refused as soon as they come: session.timeout.ms of kafka-2.4 is 10000."""
     dead = group_of_three(config={"group.min.session.timeout.ms": 11_000}, release="kafka-2.4")
 
     assert dead.verdict == "liveness"
@@ -189,8 +189,9 @@ def test_expectations_survive_the_plain_form_and_may_be_set_on_the_command_line(
 
 def test_every_kind_of_every_checker_has_one_name() -> None:
     """Scenario files name them."""
-    for name, checker in CHECKERS.items():
-        assert checker.kinds and len(set(checker.kinds)) == len(checker.kinds), name
+    assert KINDS.keys() == CHECKERS.keys()
+    for name, kinds in KINDS.items():
+        assert kinds and len(set(kinds)) == len(kinds), name
 
 
 # --- groups that do nothing ----------------------------------------------------------------------------------------

@@ -178,7 +178,9 @@ def _other(record: Record, packets: Packets) -> Entry:
             return _line(record.at_us, "%", brief(record.fact), data, (host,) if host else ())
         case Violation():
             text = f"{record.checker}: {record.text}"
-            return _line(record.at_us, "##", text, {"kind": "violation", **attrs.asdict(record)}, ())
+            return _line(
+                record.at_us, "##", text, {**attrs.asdict(record), "broken": record.kind, "kind": "violation"}, ()
+            )
         case Broken():
             event, event_data = _event(record.event, packets)
             lines = (f"{_place(record)} {event}", f"{'':22}## the machine broke: {record.text}")
