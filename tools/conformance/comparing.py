@@ -8,8 +8,9 @@
 | an error that members were answered with (API and code), how often | likewise |
 
 A figure that does not agree *differs*, unless a duration is off by no more than the recordings' machine accounts for
-(``HAND_OVER_S`` for each span in it), or the plans' table of explanations says why it may (``explained``). What is
-known of a difference that ought not to be stands in that table too (``causes``): it is printed and stays a difference.
+(``HAND_OVER_S`` for each span in it, and at most a tenth of a sum), or the plans' table of explanations says why it may
+(``explained``). What is known of a difference that ought not to be stands in that table too (``causes``): it is printed
+and stays a difference.
 """
 
 import statistics
@@ -25,7 +26,10 @@ FEWEST = 0.05
 HAND_OVER_S = 0.1
 """Between threads and processes of the loaded machine that the recordings come from it took 20-160 ms where it takes a
 few on an idle one: so much of each span is that machine's, not Kafka's."""
-HAND_OVER = f"within {HAND_OVER_S:g} s a span: hand-over on the recordings' loaded machine"
+MOST_OF_A_SUM = 0.1
+"""Of Kafka's sum of downtime: more than this is never put down to the machine, however many spans there are."""
+HAND_OVER = "hand-over"
+"""Name of the reason that every duration has."""
 
 
 class FigureStanding(StrEnum):
@@ -80,6 +84,7 @@ class ComparedFigure:
     runs: int
     standing: FigureStanding
     why: str = ""
+    """A reason by its name."""
 
 
 @frozen
@@ -95,12 +100,27 @@ class ComparedPlan:
 
 @frozen
 class Explanations:
-    """Plan -> figure -> reason. ``explained``: it may differ. ``causes``: it must not, and this is why it does."""
+    """Why figures do not agree: plan -> reason (by name) -> figures.
 
-    explained: Mapping[str, Mapping[str, str]]
-    causes: Mapping[str, Mapping[str, str]]
+    ``explained``: they may differ. ``causes``: they must not, and this is why they do. ``reasons``: names -> texts.
+    ``unsaid``: plan -> what a scenario lacks to say it.
+    """
+
+    reasons: Mapping[str, str]
+    explained: Mapping[str, Mapping[str, tuple[str, ...]]]
+    causes: Mapping[str, Mapping[str, tuple[str, ...]]]
     unsaid: Mapping[str, str]
-    """Plan -> what a scenario lacks to say it."""
+
+    def text_of(self, reason: str) -> str:
+        """A reason in words."""
+        if reason == HAND_OVER:
+            return f"off by at most {HAND_OVER_S:g} s a span: that is the hand-over on the recordings' loaded machine"
+        return self.reasons[reason]
+
+    def unknown(self) -> list[str]:
+        """Names of reasons that have no text."""
+        used = (reason for table in (self.explained, self.causes) for plan in table.values() for reason in plan)
+        return sorted(set(used) - set(self.reasons))
 
     def needless(self, compared: Sequence[ComparedPlan]) -> list[str]:
         """Explanations of what agrees, or of a figure that is not there."""
@@ -114,7 +134,8 @@ class Explanations:
         return [
             f"{plan}: {figure}"
             for table in (self.explained, self.causes)
-            for plan, figures in table.items()
+            for plan, reasons in table.items()
+            for figures in reasons.values()
             for figure in figures
             if plan in here and (plan, figure) not in needed
         ]
@@ -142,6 +163,10 @@ def compare_plan(kafka: Course, emulated: Sequence[Course], explanations: Explan
         rows.counted(name, FigureKind.ERROR, lambda course: course.errors.get(name, 0))  # noqa: B023 - called at once
     held = sum(course.verdict == "holds" for course in emulated)
     return ComparedPlan(kafka.plan, kafka.source, len(emulated), held, tuple(rows.figures))
+
+
+def _reason(table: Mapping[str, Mapping[str, tuple[str, ...]]], plan: str, figure: str) -> str:
+    return next((reason for reason, figures in table.get(plan, {}).items() if figure in figures), "")
 
 
 def _members(course: Course) -> tuple[tuple[str, ...], ...]:
@@ -173,7 +198,8 @@ class _Rows:
     def duration(self, name: str, unit: str, figure: Callable[[Course], float], *, spans: int = 1) -> None:
         """Seconds of downtime; ``spans``: how many went into it on Kafka's side."""
         ours, theirs = interval_of([figure(course) for course in self._emulated]), figure(self._kafka)
-        near = HAND_OVER if ours.holds(theirs, HAND_OVER_S * spans) else ""
+        slack = min(HAND_OVER_S * spans, max(HAND_OVER_S, MOST_OF_A_SUM * theirs))
+        near = HAND_OVER if ours.holds(theirs, slack) else ""
         self._add(name, FigureKind.DOWNTIME, unit, theirs, ours, len(self._emulated), ours.holds(theirs), near)
 
     def rebalance(self, place: int, seen: RebalanceSeen) -> None:
@@ -205,8 +231,8 @@ class _Rows:
         near: str = "",
     ) -> None:
         plan = self._kafka.plan
-        explained = self._explanations.explained.get(plan, {}).get(name, "") or near
-        cause = self._explanations.causes.get(plan, {}).get(name, "")
+        explained = _reason(self._explanations.explained, plan, name) or near
+        cause = _reason(self._explanations.causes, plan, name)
         if agrees:
             standing, why = FigureStanding.AGREES, ""
         elif explained:

@@ -3,8 +3,8 @@
 - ``PLAN.json``: its course on a real Kafka (``kemu.tools.conformance.course``), extracted from recordings;
 - ``PLAN.toml``: the same plan as a scenario; a plan that no scenario can say yet has none;
 
-and ``explanations.toml`` with the tables ``unsaid`` (plan -> what is missing), ``explained.PLAN`` and ``causes.PLAN``
-(figure -> reason).
+and ``explanations.toml`` with the tables ``unsaid`` (plan -> what is missing), ``reasons`` (name -> text),
+``explained.PLAN`` and ``causes.PLAN`` (reason -> figures).
 """
 
 import tomllib
@@ -67,13 +67,16 @@ def read_explanations(folder: Path) -> Explanations:
     path = folder / "explanations.toml"
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-        return cattrs.Converter(forbid_extra_keys=True).structure(data, Explanations)
+        found = cattrs.Converter(forbid_extra_keys=True).structure(data, Explanations)
     except OSError as error:
         raise FactsError(f"{path}: cannot be read: {error.strerror}") from None
     except tomllib.TOMLDecodeError as error:
         raise FactsError(f"{path}: is not TOML: {error}") from None
     except cattrs.BaseValidationError as error:
         raise FactsError(f"{path}: {'; '.join(cattrs.transform_error(error))}") from None
+    if found.unknown():
+        raise FactsError(f"{path}: no text among reasons for {', '.join(found.unknown())}")
+    return found
 
 
 def read_plan_scenario(folder: Path, plan: str) -> Scenario:

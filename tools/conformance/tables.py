@@ -29,6 +29,7 @@ def as_json(compared: Sequence[ComparedPlan], explanations: Explanations) -> str
     inside, durations = durations_inside(compared)
     data = {
         "plans": [attrs.asdict(plan) for plan in compared],
+        "reasons": dict(_legend(compared, explanations)),
         "unsaid": dict(explanations.unsaid),
         "durations": durations,
         "durations_inside": inside,
@@ -48,7 +49,8 @@ def as_text(compared: Sequence[ComparedPlan], explanations: Explanations) -> str
             cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
             lines.append("  ".join(["", *cells, row[-1]]).rstrip())
         lines.append("")
-    return "\n".join([*lines, *summary(compared, explanations)])
+    legend = [f"{name}: {text}" for name, text in _legend(compared, explanations)]
+    return "\n".join([*lines, *legend, "", *summary(compared, explanations)])
 
 
 def as_markdown(compared: Sequence[ComparedPlan], explanations: Explanations) -> str:
@@ -58,6 +60,8 @@ def as_markdown(compared: Sequence[ComparedPlan], explanations: Explanations) ->
     for plan in compared:
         lines += ["", f"## {plan.plan}", "", plan.source, ""]
         lines += _table(HEAD, map(_cells, plan.figures))
+    lines += ["", "## Why", ""]
+    lines += _table(("reason", "in words"), _legend(compared, explanations))
     if explanations.unsaid:
         lines += ["", "## Plans that no scenario can say yet", ""]
         lines += _table(("plan", "what is missing"), explanations.unsaid.items())
@@ -77,7 +81,16 @@ def summary(compared: Sequence[ComparedPlan], explanations: Explanations) -> lis
         f"- {inside} of {durations} of Kafka's durations{share} lie in the emulator's 5-95 % range",
         f"- of {len(rows)} figures {len(differing(compared))} differ, {explained} are explained",
     ]
+    unknown = sum(not row.why for row in differing(compared))
+    if unknown:
+        lines.append(f"- of {unknown} that differ the cause is not known")
     return lines + [f"- {plan} is not compared: {missing}" for plan, missing in explanations.unsaid.items()]
+
+
+def _legend(compared: Sequence[ComparedPlan], explanations: Explanations) -> list[tuple[str, str]]:
+    """The reasons given, in the order in which they appear."""
+    given = dict.fromkeys(row.why for plan in compared for row in plan.figures if row.why)
+    return [(name, explanations.text_of(name)) for name in given]
 
 
 def _overview(plan: ComparedPlan) -> tuple[str, ...]:

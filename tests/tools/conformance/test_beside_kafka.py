@@ -4,6 +4,7 @@ The whole comparison is ``python -m kemu.tools.conformance``.
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,20 @@ from click.testing import CliRunner, Result
 from kemu.tools.conformance import plans
 from kemu.tools.conformance.__main__ import main
 from kemu.tools.conformance.comparing import FigureKind, FigureStanding, compare_plan
+from kemu.tools.conformance.emulated import COUNTED as COUNTED_APIS
 from kemu.tools.conformance.emulated import emulate
 
 PLANS = plans.plans_in(plans.KEPT)
 EXPLANATIONS = plans.read_explanations(plans.KEPT)
 SAID = [plan for plan in PLANS if plan not in EXPLANATIONS.unsaid]
-COUNTED = [plan for plan in SAID if "generations" not in EXPLANATIONS.causes.get(plan, {})]
+
+
+def named_in(table: Mapping[str, Mapping[str, tuple[str, ...]]], plan: str, figure: str) -> bool:
+    """Whether a table of explanations names a plan's figure."""
+    return any(figure in figures for figures in table.get(plan, {}).values())
+
+
+COUNTED = [plan for plan in SAID if not named_in(EXPLANATIONS.causes, plan, "generations")]
 """Plans whose generations are not known to be other than Kafka's."""
 
 
@@ -131,9 +140,28 @@ def test_bad_input_is_one_error_and_exit_code_2(tmp_path: Path, arguments: list[
 def test_a_damaged_file_of_facts_is_named(tmp_path: Path) -> None:
     """Not a traceback."""
     (tmp_path / "p.json").write_text("{}")
-    (tmp_path / "explanations.toml").write_text("[unsaid]\n[explained]\n[causes]\n")
+    (tmp_path / "explanations.toml").write_text("[reasons]\n[unsaid]\n[explained]\n[causes]\n")
 
     result = conformance("--facts", str(tmp_path))
 
     assert result.exit_code == 2
     assert "p.json" in result.stderr
+
+
+def test_a_reason_without_a_text_is_refused(tmp_path: Path) -> None:
+    """It would be printed as a bare name."""
+    (tmp_path / "explanations.toml").write_text('[reasons]\n[unsaid]\n[explained.p]\nx = ["rebalance 1"]\n[causes]\n')
+
+    with pytest.raises(plans.FactsError, match="no text among reasons for x"):
+        plans.read_explanations(tmp_path)
+
+
+def test_explanations_are_about_figures_that_there_are() -> None:
+    """One about a figure that no plan has would never be needed, and never be missed."""
+    for table in (EXPLANATIONS.explained, EXPLANATIONS.causes):
+        for plan, reasons in table.items():
+            numbers = [seen.generation for seen in plans.read_course(plans.KEPT, plan).rebalances]
+            known = {f"{figure} {number}" for figure in ("rebalance", "owners") for number in numbers}
+            known |= {"generations", "members of all generations", "downtime, sum", "downtime, longest"}
+            named = {figure for figures in reasons.values() for figure in figures}
+            assert {figure for figure in named - known if figure.split()[0] not in COUNTED_APIS} == set()

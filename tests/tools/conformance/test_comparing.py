@@ -15,7 +15,7 @@ from kemu.tools.conformance.comparing import (
 )
 from kemu.tools.conformance.course import Course, RebalanceSeen
 
-NOTHING = Explanations({}, {}, {})
+NOTHING = Explanations({}, {}, {}, {})
 
 
 def course(
@@ -78,6 +78,15 @@ def test_a_sum_of_downtime_has_the_machines_share_of_each_span() -> None:
     assert row(theirs, [ours] * 3, "downtime, sum").standing is FigureStanding.EXPLAINED
 
 
+def test_a_sum_is_never_explained_by_the_machine_beyond_a_tenth() -> None:
+    """Ten short spans would account for 1 s otherwise."""
+    ours = course(1_000, down_ms=1_000)
+    spans = {f"orders-{number}": ((0, 150),) for number in range(10)}
+    theirs = Course("p", 60_000, ours.rebalances, spans, {}, {})
+
+    assert row(theirs, [ours] * 3, "downtime, sum").standing is FigureStanding.DIFFERS
+
+
 def test_a_rebalance_that_no_run_has_differs() -> None:
     """A generation that is missing here has no duration to hold against Kafka's."""
     missing = row(course(1_000, 1_000), [course(1_000)] * 3, "rebalance 2")
@@ -105,18 +114,21 @@ def test_errors_are_compared_whichever_side_saw_them() -> None:
 def test_an_explained_figure_does_not_count_as_different_and_a_cause_does() -> None:
     """A cause is printed beside a difference that ought not to be."""
     theirs, ours = course(5_000), [course(1_000)] * 3
-    explained = Explanations({"p": {"rebalance 1": "because"}}, {}, {})
-    caused = Explanations({}, {"p": {"rebalance 1": "as long as"}}, {})
+    explained = Explanations({"why": "because"}, {"p": {"why": ("rebalance 1",)}}, {}, {})
+    caused = Explanations({"now": "as long as"}, {}, {"p": {"now": ("rebalance 1",)}}, {})
 
     assert [each.name for each in differing([compare_plan(theirs, ours, explained)])] == []
     (different,) = differing([compare_plan(theirs, ours, caused)])
-    assert (different.name, different.why) == ("rebalance 1", "as long as")
+    assert (different.name, different.why) == ("rebalance 1", "now")
+    assert caused.text_of("now") == "as long as"
 
 
 def test_an_explanation_that_nothing_needs_is_named() -> None:
     """It would hide the next difference."""
     same = course(1_000)
-    explanations = Explanations({"p": {"rebalance 1": "because"}, "other": {"x": "y"}}, {"p": {"gone": "z"}}, {})
+    explanations = Explanations(
+        {"why": "because"}, {"p": {"why": ("rebalance 1",)}, "other": {"why": ("x",)}}, {"p": {"why": ("gone",)}}, {}
+    )
 
     needless = explanations.needless([compare_plan(same, [same] * 3, explanations)])
 
