@@ -209,7 +209,7 @@ class ElectLeadersOf:
 
 @value
 class AlterConfigs:
-    """Admin: set a topic's own setting, or remove it ("") (KIP-339)."""
+    """Admin: set a setting of a topic, or (topic "") of all brokers; or remove it ("") (KIP-339)."""
 
     topic: str
     key: str

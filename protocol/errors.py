@@ -60,6 +60,7 @@ class ErrorCode(IntEnum):
     INVALID_REPLICATION_FACTOR = 38
     INVALID_REPLICA_ASSIGNMENT = 39
     NOT_CONTROLLER = 41
+    INVALID_CONFIG = 40
     INVALID_REQUEST = 42
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45
     DUPLICATE_SEQUENCE_NUMBER = 46
@@ -135,6 +136,7 @@ MEANING: dict[ErrorCode, Meaning] = {
     _E.INVALID_REPLICATION_FACTOR: Meaning(_GIVE_UP, _NO_EFFECT, "more replicas than brokers, or none"),
     _E.INVALID_REPLICA_ASSIGNMENT: Meaning(_GIVE_UP, _NO_EFFECT, "the replicas named are not possible"),
     _E.NOT_CONTROLLER: Meaning(_RETRY, _NO_EFFECT, "another broker is the controller"),
+    _E.INVALID_CONFIG: Meaning(_GIVE_UP, _NO_EFFECT, "a setting is unknown or its value is not allowed"),
     _E.INVALID_REQUEST: Meaning(_GIVE_UP, _NO_EFFECT, "the request makes no sense"),
     _E.OUT_OF_ORDER_SEQUENCE_NUMBER: Meaning(_GIVE_UP, _NO_EFFECT, "a batch is missing before this one"),
     _E.DUPLICATE_SEQUENCE_NUMBER: Meaning(_GIVE_UP, _UNKNOWN_EFFECT, "the batch was appended before"),

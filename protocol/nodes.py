@@ -13,6 +13,8 @@ path                                          kind               written by
 /admin/preferred_replica_election             persistent         a tool creates, controller deletes
 /admin/reassign_partitions                    persistent         a tool creates, controller shrinks and deletes
 /config/topics/<t>                            persistent         admin
+/config/brokers/<default>                     persistent         admin; for all brokers
+/config/changes/config_change_<seq>           sequential         admin, after each of them; never removed here
 ============================================  =================  ====================================================
 
 Source: Kafka 2.8 ``ZkData``.
@@ -37,8 +39,11 @@ PREFERRED_ELECTION = "/admin/preferred_replica_election"
 REASSIGN_PARTITIONS = "/admin/reassign_partitions"
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
+BROKER_DEFAULTS = "/config/brokers/<default>"
+CONFIG_CHANGES = "/config/changes"
+CONFIG_CHANGE_PREFIX = "/config/changes/config_change_"
 
-PERSISTENT_ROOTS = (BROKER_IDS, TOPICS, ISR_CHANGES, DELETE_TOPICS, TOPIC_CONFIGS, BROKER_CONFIGS)
+PERSISTENT_ROOTS = (BROKER_IDS, TOPICS, ISR_CHANGES, DELETE_TOPICS, TOPIC_CONFIGS, BROKER_CONFIGS, CONFIG_CHANGES)
 """What a broker makes sure to exist when it starts; parents are made, too."""
 
 
@@ -256,6 +261,16 @@ def config_data(settings: Iterable[tuple[str, str]]) -> bytes:
 def read_config(data: bytes) -> dict[str, str]:
     """Kafka key -> value; raises BadNode."""
     return dict(_load(data, "config"))
+
+
+def config_change_data(path: str) -> bytes:
+    """That the settings at this path were written: the path below ``/config``."""
+    return _dump({"version": 2, "entity_path": path.removeprefix("/config/")})
+
+
+def read_config_change(data: bytes) -> str:
+    """The path whose settings were written; raises BadNode."""
+    return f"/config/{_load(data, 'entity_path')}"
 
 
 def _dump(content: dict[str, Any]) -> bytes:

@@ -112,6 +112,11 @@ class ReplicaFetchers:
         if loop is not None and replica.at in loop.followed:
             loop.run()
 
+    def need_not_wait_for_the_disk(self) -> None:
+        """What is written counts at once from now on."""
+        for loop in self._loops.values():
+            loop.run()
+
     def due(self, leader: int) -> None:
         """A loop's timer fired."""
         self._loops[leader].run()

@@ -18,6 +18,7 @@ from kemu.actors.broker.rules import ReplicaRules
 from kemu.actors.broker.timers import BrokerTimer
 from kemu.actors.machine import Machine, Record
 from kemu.protocol.config import BrokerConfig, ReplicaConfig
+from kemu.protocol.dynamic_configs import ALL_BROKERS, LOG_FLUSH_INTERVAL_MS, MIN_INSYNC_REPLICAS
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import ReplicaBatch
 from kemu.protocol.names import ActorName, TopicPartition
@@ -69,6 +70,9 @@ class ReplicaManager:
         self.replication = replication
         self.rules = rules
         self.lag_us = replication.replica_lag_time_max_ms * US_PER_MS
+        self._flush_interval_ms = config.log_flush_interval_ms
+        self._told: dict[str, dict[str, str]] = {}
+        """The settings in the store of all brokers (under "") and of topics: those that we were told of."""
         self.flushes_each = config.log_flush_interval_ms == 0
         """Whether a record counts (for the high watermark, for acks=1, for our leader) only once it is durable."""
         self.replicas: dict[TopicPartition, Replica] = {}
@@ -99,14 +103,31 @@ class ReplicaManager:
     def create(self, at: TopicPartition) -> Replica:
         """A replica with an empty log and no role."""
         settings = self._topics.get(at[0])
-        min_in_sync = settings.min_in_sync if settings is not None else None
         replica = self.replicas[at] = Replica(
             *at,
             ReplicaLog(),
             record_bytes=settings.record_bytes if settings is not None else 100,
-            min_in_sync=self.replication.min_insync_replicas if min_in_sync is None else min_in_sync,
+            min_in_sync=self._min_in_sync(at[0]),
         )
         return replica
+
+    def configure(self, topic: str, settings: dict[str, str]) -> None:
+        """A topic's settings, or ("") those of all brokers, are these now: they count when they are asked for next."""
+        self._told[topic] = settings
+        if topic == ALL_BROKERS:
+            self.flushes_each = int(settings.get(LOG_FLUSH_INTERVAL_MS, self._flush_interval_ms)) == 0
+        for replica in self.replicas.values():
+            if topic in (ALL_BROKERS, replica.topic):
+                replica.min_in_sync = self._min_in_sync(replica.topic)
+
+    def _min_in_sync(self, topic: str) -> int:
+        """A topic's own setting, else that of all brokers, else the one we started with."""
+        told, known = self._told.get(topic), self._topics.get(topic)
+        if told is not None and MIN_INSYNC_REPLICAS in told:
+            return int(told[MIN_INSYNC_REPLICAS])
+        if told is None and known is not None and known.min_in_sync is not None:
+            return known.min_in_sync
+        return int(self._told.get(ALL_BROKERS, {}).get(MIN_INSYNC_REPLICAS, self.replication.min_insync_replicas))
 
     def own_end(self, replica: Replica) -> int:
         """Up to where a replica's log counts as stored here."""

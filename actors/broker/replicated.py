@@ -48,7 +48,7 @@ from kemu.protocol.messages.control import (
 )
 from kemu.protocol.messages.data import Fetch, FetchReply, ListOffsets, Metadata, Produce
 from kemu.protocol.messages.group import FindCoordinator
-from kemu.protocol.messages.local import BrokerSession, BrokerSessionReply
+from kemu.protocol.messages.local import BrokerConfigs, BrokerConfigsReply, BrokerSession, BrokerSessionReply
 from kemu.protocol.messages.offsets_log import AppendGroups
 from kemu.protocol.names import STORE, ActorName
 
@@ -154,6 +154,11 @@ class ReplicatedBroker(Machine):
                 self._isr_store.registered(message)
                 if message.session_id:
                     self._control.registered(message.broker_epoch)
+            case Received(message=BrokerConfigs(topic=topic, settings=settings)):
+                self.reply(event, BrokerConfigsReply())
+                self.manager.configure(topic, dict(settings))
+                if not self.manager.flushes_each:
+                    self.fetchers.need_not_wait_for_the_disk()
             case Received(message=Metadata()):
                 self.answers.metadata(event)
             case Received(message=FindCoordinator()):

@@ -30,6 +30,7 @@ from kemu.protocol.commands import (
     ResetOffsets,
     Start,
 )
+from kemu.protocol.dynamic_configs import ConfigResource
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
     PREFERRED_ELECTION,
@@ -145,6 +146,8 @@ class Who(StrEnum):
     COORDINATOR = "coordinator"
     CONTROLLER = "controller"
     ANY = "any"
+    ANY_PART = "any controller part"
+    """Of any broker, whether it controls or not: Kafka 2.8 forwards no such request."""
     NAMED = "named"
 
 
@@ -252,6 +255,8 @@ class Admin(Machine):
                 self._call(task, self._any(), Metadata(topics=()), self._controller_found)
             case Who.ANY:
                 self._call(task, self._any(), task.ask.request, self._answered)
+            case Who.ANY_PART:
+                self._call(task, controller_on(self._any()), task.ask.request, self._answered)
             case Who.NAMED:
                 self._call(task, task.ask.name, task.ask.request, self._answered)
 
@@ -501,12 +506,15 @@ class Admin(Machine):
         return f"{', '.join(command.topics) or 'all topics'}: {elected} of {len(rows)} elected"
 
     def _alter(self, command: AlterConfigs) -> Steps:
-        changes = (ConfigChange(topic=command.topic, name=command.key, value=command.value or None),)
-        reply: IncrementalAlterConfigsReply = yield Ask(Who.CONTROLLER, IncrementalAlterConfigs(changes=changes))
-        for row in reply.topics:
+        kind = ConfigResource.TOPIC if command.topic else ConfigResource.BROKER
+        change = ConfigChange(
+            resource_type=kind, resource_name=command.topic, name=command.key, value=command.value or None
+        )
+        reply: IncrementalAlterConfigsReply = yield Ask(Who.ANY_PART, IncrementalAlterConfigs(changes=(change,)))
+        for row in reply.responses:
             _expect(row.error_code, row.error_message or "")
         said = f"{command.key}={command.value}" if command.value else f"without {command.key}"
-        return f"{command.topic}: {said}"
+        return f"{command.topic or 'all brokers'}: {said}"
 
 
 Offsets: TypeAlias = dict[int, int]
@@ -566,12 +574,9 @@ def errors_of(reply: object) -> Iterable[ErrorCode]:
             return [topic.error for topic in topics]
         case ElectLeadersReply(error_code=error, replica_election_results=elections):
             return (error, *(row.error_code for row in elections))
-        case (
-            IncrementalAlterConfigsReply(topics=rows)
-            | CreateTopicsReply(topics=rows)
-            | CreatePartitionsReply(topics=rows)
-            | DeleteTopicsReply(topics=rows)
-        ):
+        case IncrementalAlterConfigsReply(responses=altered):
+            return [row.error_code for row in altered]
+        case CreateTopicsReply(topics=rows) | CreatePartitionsReply(topics=rows) | DeleteTopicsReply(topics=rows):
             return [row.error_code for row in rows]
         case _:
             raise AssertionError(f"nothing answers with {reply}")

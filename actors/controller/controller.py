@@ -19,6 +19,7 @@ from kemu.actors.controller.admin_waits import AdminWaits, Later
 from kemu.actors.controller.batch import BatchNotEmpty, ControlBatch, IllegalState
 from kemu.actors.controller.brokers import BrokerChanges
 from kemu.actors.controller.channels import ControllerChannels
+from kemu.actors.controller.configs import DynamicConfigs
 from kemu.actors.controller.context import ControllerContext
 from kemu.actors.controller.dispatch import ControllerTimer, Dispatch, Job, Part, Task
 from kemu.actors.controller.failover import Failover
@@ -140,6 +141,7 @@ class Controller(Machine):
         self._injections = Injections(self)
         self.dispatch = Dispatch()
         self._registration = Job("register", self._register_and_elect, True)
+        self.configs = self.add(DynamicConfigs(self))
         self.deletion = self.add(TopicDeletion(self))
         self.brokers = self.add(BrokerChanges(self))
         self.topics = self.add(TopicChanges(self))
@@ -167,6 +169,12 @@ class Controller(Machine):
     def is_active(self) -> bool:
         """Whether we control, as far as we know."""
         return self.active_id == self.broker_id
+
+    @property
+    def asked_in_version(self) -> int:
+        """The version of the request that the running task answers; -1 if it answers none."""
+        caller = self._task.caller if self._task is not None else None
+        return caller.version if caller is not None else -1
 
     def _new_books(self) -> None:
         """Know nothing: at the start, and after every resignation."""
@@ -311,6 +319,7 @@ class Controller(Machine):
             return
         session_id = self.session.id
         yield from ask([create(path) for path in _with_parents(PERSISTENT_ROOTS)])
+        yield from self.configs.start()
         registered = yield from self._register(session_id)
         if not registered:
             return

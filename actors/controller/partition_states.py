@@ -23,6 +23,7 @@ from kemu.actors.controller.context import Leadership, PartitionPhase
 from kemu.actors.controller.elections import ELECTIONS, Candidates, Outcome, Strategy
 from kemu.actors.controller.transactions import Work, ask, create, expect, get
 from kemu.actors.controller.transitions import BATCH_IS_OPEN, NO_SUCH_MOVE, Transitions
+from kemu.protocol.dynamic_configs import UNCLEAN_ELECTION_ENABLE
 from kemu.protocol.messages.store import StoreCode
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.nodes import (
@@ -48,8 +49,6 @@ MAY_FOLLOW: dict[PartitionPhase, tuple[PartitionPhase, ...]] = {
     NON_EXISTENT: (OFFLINE,),
 }
 """New state: the states it may follow."""
-
-UNCLEAN_KEY = "unclean.leader.election.enable"
 
 
 class PartitionStates:
@@ -247,8 +246,8 @@ class PartitionStates:
             return dict.fromkeys(without)
         topics = list(dict.fromkeys(topic for topic, _ in without))
         settings = yield from self.topic_settings(topics)
-        default = str(self._machine.config.unclean_leader_election_enable).lower()
-        return dict.fromkeys(at for at in without if settings[at[0]].get(UNCLEAN_KEY, default) == "true")
+        default = str(self._machine.configs.allows_unclean).lower()
+        return dict.fromkeys(at for at in without if settings[at[0]].get(UNCLEAN_ELECTION_ENABLE, default) == "true")
 
     def topic_settings(self, topics: Iterable[str]) -> Work[dict[str, dict[str, str]]]:
         """The topics' own settings, as the store has them now."""

@@ -14,7 +14,6 @@ from kemu.actors.controller.admin_waits import Later, Leaders, all_led, led_by, 
 from kemu.actors.controller.context import PartitionPhase, ReplicaPhase
 from kemu.actors.controller.dispatch import ANYTHING, ControllerTimer, Dispatch, Job, Moment
 from kemu.actors.controller.elections import Strategy, preferred_leader
-from kemu.actors.controller.partition_states import UNCLEAN_KEY
 from kemu.actors.controller.transactions import (
     Work,
     ask,
@@ -32,7 +31,6 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
     PREFERRED_ELECTION,
     UNCLEAN_ELECTION,
-    ConfigChange,
     CreatePartitions,
     CreatePartitionsReply,
     CreateTopics,
@@ -41,8 +39,6 @@ from kemu.protocol.messages.control import (
     DeleteTopicsReply,
     ElectLeaders,
     ElectLeadersReply,
-    IncrementalAlterConfigs,
-    IncrementalAlterConfigsReply,
     MorePartitions,
     NewTopic,
     PartitionOutcome,
@@ -54,7 +50,6 @@ from kemu.protocol.nodes import (
     DELETE_TOPICS,
     TOPICS,
     Assignment,
-    config_data,
     delete_path,
     read_partitions,
     read_topic,
@@ -70,6 +65,9 @@ if TYPE_CHECKING:
     from kemu.actors.controller.controller import Controller
 
 REBALANCE = (ControllerTimer.REBALANCE,)
+
+FIRST_TO_SAY_DISABLED = 3
+"""From this version on DeleteTopics has an error of its own for it. Source: Kafka 2.8 ``KafkaApis``."""
 
 Refusal = tuple[ErrorCode, str]
 
@@ -90,7 +88,6 @@ class TopicChanges:
         to.on_request(CreatePartitions, Job("admin", self.create_partitions))
         to.on_request(DeleteTopics, Job("admin", self.delete_topics))
         to.on_request(ElectLeaders, Job("admin", self.elect_leaders))
-        to.on_request(IncrementalAlterConfigs, Job("admin", self.alter_configs))
         to.on_timer(ControllerTimer.REBALANCE, Job("rebalance", self._rebalance_due))
         to.on_moment(Moment.TOOK_OVER, self.preferred_election_asked)
         to.on_moment(Moment.TOOK_OVER, self._first_rebalance)
@@ -248,18 +245,13 @@ class TopicChanges:
         if error is not ErrorCode.NONE:
             return error, why, 0
         if topic.configs:
-            settings = config_data((entry.name, entry.value) for entry in topic.configs)
-            yield from self._write_config(topic_config_path(topic.name), settings)
+            settings = {entry.name: entry.value for entry in topic.configs}
+            yield from self._machine.configs.write(topic_config_path(topic.name), settings)
         (made,) = yield from self._machine.store.write([create(topic_path(topic.name), topic_data(assignments))])
         if made.code is StoreCode.NODE_EXISTS:
             return ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {topic.name}", 0
         expect(made)
         return ErrorCode.NONE, "", len(assignments)
-
-    def _write_config(self, path: str, data: bytes) -> Work[None]:
-        (made,) = yield from self._machine.store.write([create(path, data)])
-        if made.code is StoreCode.NODE_EXISTS:
-            yield from self._machine.store.write([set_data(path, data)])
 
     def _planned(
         self, topic: NewTopic, made_before: Iterable[Hashable]
@@ -268,20 +260,10 @@ class TopicChanges:
         context, config = self._machine.context, self._machine.config
         if topic.name in context.topics:
             return ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {topic.name}", {}
-        if not is_legal_name(topic.name):
-            return ErrorCode.INVALID_TOPIC_EXCEPTION, f"not a legal topic name: {topic.name!r}", {}
-        others = (*context.topics, *map(str, made_before))
-        like = next((other for other in others if _metric_name(other) == _metric_name(topic.name)), "")
-        if like:
-            return ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} and {like} differ in '.' and '_' only", {}
         rows = topic.assignments
         if rows and (topic.num_partitions != -1 or topic.replication_factor != -1):
             return ErrorCode.INVALID_REQUEST, "give either counts or assignments", {}
-        if rows:
-            bad = _bad_assignments(rows, len(rows[0]))
-            if bad:
-                return ErrorCode.INVALID_REPLICA_ASSIGNMENT, bad, {}
-        else:
+        if not rows:
             count = config.num_partitions if topic.num_partitions == -1 else topic.num_partitions
             if count < 1:
                 return ErrorCode.INVALID_PARTITIONS, f"{count} partitions", {}
@@ -290,6 +272,15 @@ class TopicChanges:
                 rows = self._place(count, factor, start=len(context.topics), first_partition=0)
             except CannotPlace as error:
                 return ErrorCode.INVALID_REPLICATION_FACTOR, str(error), {}
+        if not is_legal_name(topic.name):
+            return ErrorCode.INVALID_TOPIC_EXCEPTION, f"not a legal topic name: {topic.name!r}", {}
+        others = (*context.topics, *map(str, made_before))
+        like = next((other for other in others if _metric_name(other) == _metric_name(topic.name)), "")
+        if like:
+            return ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} and {like} differ in '.' and '_' only", {}
+        bad = _bad_assignments(rows, len(rows[0]))
+        if bad:
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT, bad, {}
         return ErrorCode.NONE, "", {number: Assignment(replicas) for number, replicas in enumerate(rows)}
 
     def _place(
@@ -359,7 +350,9 @@ class TopicChanges:
         awaited: dict[Hashable, Callable[[Leaders], bool]] = {}
         for topic in dict.fromkeys(request.topic_names):
             if not self._machine.config.delete_topic_enable:
-                outcomes[topic] = ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false"
+                knows_why = self._machine.asked_in_version >= FIRST_TO_SAY_DISABLED
+                error = ErrorCode.TOPIC_DELETION_DISABLED if knows_why else ErrorCode.INVALID_REQUEST
+                outcomes[topic] = error, "delete.topic.enable is false"
             elif topic not in context.topics:
                 outcomes[topic] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {topic}"
             else:
@@ -401,33 +394,6 @@ class TopicChanges:
         if election_type == PREFERRED_ELECTION:
             return leader != self._machine.context.replicas(at)[0]
         return leader not in self._machine.context.live
-
-    # --- settings ----------------------------------------------------------------------------------------------
-
-    def alter_configs(self, request: IncrementalAlterConfigs) -> Work[IncrementalAlterConfigsReply]:
-        """Write topics' settings; where unclean elections are allowed now, elect what has no leader."""
-        context = self._machine.context
-        by_topic: dict[str, list[ConfigChange]] = {}
-        for change in request.changes:
-            by_topic.setdefault(change.topic, []).append(change)
-        outcomes = []
-        for topic, changes in by_topic.items():
-            error = ErrorCode.NONE if topic in context.topics else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if error is ErrorCode.NONE:
-                yield from self._alter(topic, changes)
-            outcomes.append(TopicOutcome(name=topic, error_code=error))
-        return IncrementalAlterConfigsReply(topics=tuple(outcomes))
-
-    def _alter(self, topic: str, changes: list[ConfigChange]) -> Work[None]:
-        settings = (yield from self._machine.partitions.topic_settings((topic,)))[topic]
-        before = settings.get(UNCLEAN_KEY)
-        for change in changes:
-            settings.pop(change.name, None)
-            if change.value is not None:
-                settings[change.name] = change.value
-        yield from self._write_config(topic_config_path(topic), config_data(settings.items()))
-        if settings.get(UNCLEAN_KEY) == "true" and before != "true":
-            yield from self._machine.partitions.trigger_online((topic,))
 
 
 def is_legal_name(topic: str) -> bool:

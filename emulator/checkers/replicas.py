@@ -21,8 +21,9 @@ from kemu.emulator.checkers.read_epochs import ReadEpochs
 from kemu.emulator.checkers.replica_truth import Copy, PartitionTruth
 from kemu.emulator.facts import DiskTailLost, HostDown, HostStarted, Seen, TopicReplicated
 from kemu.emulator.findings import EMPTY_DISK, LEADER_ONLY, LOST_TAIL, UNCLEAN, UNFLUSHED, Loss
+from kemu.protocol.dynamic_configs import UNCLEAN_ELECTION_ENABLE
 from kemu.protocol.names import TopicPartition, broker_host, is_controller
-from kemu.protocol.nodes import TOPIC_CONFIGS, PartitionState, read_config
+from kemu.protocol.nodes import BROKER_DEFAULTS, TOPIC_CONFIGS, PartitionState, read_config
 from kemu.protocol.notes.groups import (
     EpochRead,
     PositionSet,
@@ -43,7 +44,6 @@ from kemu.protocol.notes.replication import (
 )
 
 JOURNALS = "replica/"
-UNCLEAN_KEY = "unclean.leader.election.enable"
 
 
 class Replicas(Checker):
@@ -61,6 +61,10 @@ class Replicas(Checker):
         self._partitions: dict[TopicPartition, PartitionTruth] = {}
         self._unclean: dict[str, None] = {}
         """Topics that allow unclean elections."""
+        self._clean: dict[str, None] = {}
+        """Topics whose own setting forbids them, whatever the brokers' says."""
+        self._unclean_by_default = False
+        """Whether the brokers' setting was changed to allow them."""
         self._asked_less: dict[str, None] = {}
         """Producers that do not ask for all in-sync replicas."""
         self._reads = ReadEpochs()
@@ -281,7 +285,9 @@ class Replicas(Checker):
         at = self.panel.written
         if at is None:
             if fact.path.startswith(TOPIC_CONFIGS + "/") and fact.what != "deleted":
-                self._configured(fact.path.rpartition("/")[2], read_config(fact.data).get(UNCLEAN_KEY, ""))
+                self._configured(fact.path.rpartition("/")[2], read_config(fact.data).get(UNCLEAN_ELECTION_ENABLE, ""))
+            elif fact.path == BROKER_DEFAULTS and fact.what != "deleted":
+                self._unclean_by_default = read_config(fact.data).get(UNCLEAN_ELECTION_ENABLE) == "true"
             return
         if fact.what == "deleted":
             self._partitions.pop(at, None)
@@ -295,17 +301,20 @@ class Replicas(Checker):
             self._check_written(seen, fact.client, at, state)
 
     def _configured(self, topic: str, unclean: str) -> None:
+        self._clean.pop(topic, None)
         if unclean == "true":
             self._unclean[topic] = None
         elif unclean == "false":
             self._unclean.pop(topic, None)
+            self._clean[topic] = None
 
     def _elected_uncleanly(
         self, seen: Seen, client: str, at: TopicPartition, state: PartitionState, before: tuple[int, ...]
     ) -> None:
         """A controller takes members out of an ISR; it brings somebody in only by an unclean election."""
         truth, leader = self._truth(*at), broker_host(state.leader)
-        if at[0] not in self._unclean:
+        allowed = at[0] in self._unclean or (self._unclean_by_default and at[0] not in self._clean)
+        if not allowed:
             name = f"{at[0]}-{at[1]}"
             text = f"{client} made {leader} the leader of {name}, which was not in its ISR {before}; the topic forbids"
             self.violation(seen, "unclean-forbidden", (name, client), f"{text} unclean elections (I5)")

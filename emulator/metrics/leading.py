@@ -18,7 +18,9 @@ import attrs
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, Seen, TopicReplicated
 from kemu.emulator.metrics.figures import ControllerTerm, ReplicationFigures
 from kemu.emulator.watching.panel import Panel
+from kemu.protocol.dynamic_configs import MIN_INSYNC_REPLICAS
 from kemu.protocol.names import TopicPartition, host_of
+from kemu.protocol.nodes import BROKER_DEFAULTS, TOPIC_CONFIGS, read_config
 from kemu.protocol.notes.replication import (
     BecameController,
     BecameFollower,
@@ -68,6 +70,10 @@ class Leaders:
         self.isr_expands = 0
         self._leaderless, self._under_min_isr, self._under_replicated = _Spans(), _Spans(), _Spans()
         self._min_isr: dict[str, int] = {}
+        """Topic -> min.insync.replicas it began with."""
+        self._own_min_isr: dict[str, int] = {}
+        self._default_min_isr: int | None = None
+        """Topics' own and the brokers', where they were changed since."""
         self._was_led: dict[TopicPartition, None] = {}
         self.on: Mapping[type, Callable[[Seen, Any], None]] = {
             TopicReplicated: self._topic,
@@ -108,9 +114,28 @@ class Leaders:
     def _topic(self, seen: Seen, fact: TopicReplicated) -> None:
         self._min_isr[fact.topic] = fact.min_isr
 
+    def _min_isr_of(self, topic: str) -> int:
+        default = self._min_isr[topic] if self._default_min_isr is None else self._default_min_isr
+        return self._own_min_isr.get(topic, default)
+
+    def _configured(self, fact: NodeWritten) -> None:
+        """Settings count for partitions from their next state on."""
+        is_topic_s = fact.path.startswith(f"{TOPIC_CONFIGS}/")
+        if fact.what == "deleted" or not (is_topic_s or fact.path == BROKER_DEFAULTS):
+            return
+        told = read_config(fact.data).get(MIN_INSYNC_REPLICAS)
+        topic = fact.path.rpartition("/")[2]
+        if not is_topic_s:
+            self._default_min_isr = int(told) if told is not None else None
+        elif told is not None:
+            self._own_min_isr[topic] = int(told)
+        else:
+            self._own_min_isr.pop(topic, None)
+
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
         at = self._panel.written
         if at is None:
+            self._configured(fact)
             return
         if fact.what == "deleted":
             self._was_led.pop(at, None)
@@ -121,7 +146,7 @@ class Leaders:
         in_sync = len(state.isr)
         # Replicas that a reassignment is adding do not count yet (KIP-455).
         self._under_replicated.put(at, in_sync < len(self._panel.assigned[at].origin), seen.at_us)
-        self._under_min_isr.put(at, in_sync < self._min_isr[at[0]], seen.at_us)
+        self._under_min_isr.put(at, in_sync < self._min_isr_of(at[0]), seen.at_us)
         if before is not None:
             self.isr_shrinks += in_sync < len(before.isr)
             self.isr_expands += in_sync > len(before.isr)

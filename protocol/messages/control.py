@@ -353,22 +353,36 @@ class ElectLeadersReply:
 
 @struct
 class ConfigChange:
-    """A topic's own settings that change: a value, or None to remove it."""
+    """A setting that changes: a value, or None to remove it. ``resource_type``: see ``ConfigResource``.
 
-    topic: str
+    ``resource_name``: a topic, or "" for the settings of all brokers.
+    """
+
+    resource_type: int
+    resource_name: str
     name: str
     value: str | None
 
 
 @message(api_key=44, kind=REQUEST, versions=range(0, 2))
 class IncrementalAlterConfigs:
-    """Admin -> controller: set or remove settings of topics. Source: KIP-339."""
+    """Admin -> any broker: set or remove settings. Source: KIP-339; Kafka 2.8 ``KafkaApis`` (nothing is forwarded)."""
 
     changes: tuple[ConfigChange, ...]
 
 
+@struct
+class ConfigOutcome:
+    """What became of the changes of one resource: all or none."""
+
+    resource_type: int
+    resource_name: str
+    error_code: ErrorCode
+    error_message: str | None = None
+
+
 @message(api_key=44, kind=REPLY, versions=range(0, 2))
 class IncrementalAlterConfigsReply:
-    """One row per topic, in the order they were first named. The store has the settings when this is said."""
+    """One row per resource, in the order they were first named. The store has the settings when this is said."""
 
-    topics: tuple[TopicOutcome, ...]
+    responses: tuple[ConfigOutcome, ...]

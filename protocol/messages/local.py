@@ -36,3 +36,16 @@ class LeaveStoreReply:
     """The session is closed, or was over, or the store could not be reached in time (``code``)."""
 
     code: StoreCode
+
+
+@message(api_key=115, kind=REQUEST, versions=range(0, 1))
+class BrokerConfigs:
+    """Controller part -> broker: these are the settings now of a topic, or ("") of all brokers."""
+
+    topic: str
+    settings: tuple[tuple[str, str], ...]
+
+
+@message(api_key=115, kind=REPLY, versions=range(0, 1))
+class BrokerConfigsReply:
+    """Heard."""

@@ -87,7 +87,11 @@ def _delete_topics(request: control.DeleteTopics, error: ErrorCode, _version: in
 def _alter(
     request: control.IncrementalAlterConfigs, error: ErrorCode, _version: int
 ) -> control.IncrementalAlterConfigsReply:
-    return control.IncrementalAlterConfigsReply(topics=_topics([change.topic for change in request.changes], error))
+    resources = dict.fromkeys((change.resource_type, change.resource_name) for change in request.changes)
+    row = control.ConfigOutcome
+    return control.IncrementalAlterConfigsReply(
+        responses=tuple([row(resource_type=kind, resource_name=name, error_code=error) for kind, name in resources])
+    )
 
 
 def _elect(request: control.ElectLeaders, error: ErrorCode, _version: int) -> control.ElectLeadersReply:

@@ -12,8 +12,8 @@ MUTATIONS = [
     ),
     Mutation(
         "actors/controller/partition_states.py",
-        'settings[at[0]].get(UNCLEAN_KEY, default) == "true"',
-        'settings[at[0]].get(UNCLEAN_KEY, default) != ""',
+        'settings[at[0]].get(UNCLEAN_ELECTION_ENABLE, default) == "true"',
+        'settings[at[0]].get(UNCLEAN_ELECTION_ENABLE, default) != ""',
         "replicas",  # unclean elections where they are forbidden
         ("last_in_sync_down.toml:1",),
     ),

@@ -20,9 +20,7 @@ from kemu.protocol.commands import (
     RemoveMember,
     ResetOffsets,
 )
-
-TOPIC_KEYS = ("min.insync.replicas", "unclean.leader.election.enable")
-"""A topic's own settings that brokers and controllers here heed."""
+from kemu.protocol.dynamic_configs import SETTINGS, ConfigResource, bad_setting
 
 
 @action("list-groups", "every broker is asked for the groups it coordinates", drawn=NEVER, workload=True)
@@ -172,26 +170,35 @@ class LeadersElection:
         return stage.cluster.ask_admin(ElectLeadersOf(topics=(self.topic,), unclean=self.unclean))
 
 
-@action("alter-configs", "a topic's own setting changes", drawn=NEVER, workload=True, replicated=True)
+@action(
+    "alter-configs", "a setting of a topic, or of all brokers, changes", drawn=NEVER, workload=True, replicated=True
+)
 class ConfigsAlteration:
-    """A topic's own setting is set, or removed (""), as ``kafka-configs --alter`` asks for (KIP-339)."""
+    """A setting is set, or removed (""), as ``kafka-configs --alter`` asks any broker for (KIP-226, KIP-339).
 
-    topic: TopicName
+    ``topic``: whose it is; "" = the setting of all brokers (``--entity-default``): topics with one of their own do
+    not heed. Brokers heed it when they are notified.
+    """
+
     key: str
+    topic: TopicName = ""
     value: str = ""
 
     def words(self) -> str:
         """See ``Action``."""
-        return f"set {self.key} of {self.topic} to {self.value}" if self.value else f"unset {self.key} of {self.topic}"
+        whose = self.topic or "all brokers"
+        return f"set {self.key} of {whose} to {self.value}" if self.value else f"unset {self.key} of {whose}"
 
     def check(self, table: Table, known: Known) -> None:
         """See ``Action``."""
-        if self.key not in TOPIC_KEYS:
-            table.problem("key", f'"{self.key}" is no setting of topics here{nearest(self.key, TOPIC_KEYS)}')
-        elif self.value and self.key == "min.insync.replicas" and not (self.value.isdigit() and int(self.value) > 0):
-            table.problem("value", f'must be a whole number of at least 1, not "{self.value}"')
-        elif self.value and self.key != "min.insync.replicas" and self.value not in ("true", "false"):
-            table.problem("value", f'must be true or false, not "{self.value}"')
+        resource = ConfigResource.TOPIC if self.topic else ConfigResource.BROKER
+        keys = tuple(SETTINGS[resource])
+        if self.key not in keys:
+            table.problem(
+                "key", f'"{self.key}" is no setting of {resource.name.lower()}s here{nearest(self.key, keys)}'
+            )
+        elif self.value and (bad := bad_setting(resource, self.key, self.value)):
+            table.problem("value", bad.removeprefix(f"{self.key} "))
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""

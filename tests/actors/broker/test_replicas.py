@@ -9,6 +9,7 @@ import pytest
 from kemu.actors.broker.replica import Role
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import Fetch, FetchPartition, FetchReply, ListOffsets, OffsetQuestion, ProduceReply
+from kemu.protocol.messages.local import BrokerConfigs
 from kemu.protocol.notes.replication import BecameLeader, IsrChanged, IsrChangeFailed, Truncated
 from tests.actors.broker.replica_world import Bench
 
@@ -70,6 +71,41 @@ def test_too_few_in_sync_replicas_refuse_acks_all_only():
 
     assert errors(bench) == [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NONE]
     assert bench.replica("b0").log.end_offset == 1
+
+
+def test_min_insync_replicas_is_the_one_that_was_told_last():
+    """KIP-226: a topic's own setting, else that of all brokers, else the one the broker started with."""
+    bench = led(2, min_in_sync=1)
+
+    def outcome(*told: BrokerConfigs) -> list[ErrorCode]:
+        bench.replies.clear()
+        for settings in told:
+            bench.ask("b0", settings, 0)
+        bench.produce("b0", acks=-1)
+        bench.settle()
+        return errors(bench)
+
+    key = "min.insync.replicas"
+    assert outcome(BrokerConfigs(topic="", settings=((key, "3"),))) == [ErrorCode.NONE], "the topic has its own"
+    assert outcome(BrokerConfigs(topic="t", settings=((key, "3"),))) == [ErrorCode.NOT_ENOUGH_REPLICAS]
+    assert outcome(BrokerConfigs(topic="t", settings=((key, "2"),))) == [ErrorCode.NONE]
+    assert outcome(BrokerConfigs(topic="t", settings=())) == [ErrorCode.NOT_ENOUGH_REPLICAS], "all brokers' counts"
+    assert outcome(BrokerConfigs(topic="", settings=())) == [ErrorCode.NONE], "the one it started with"
+
+
+def test_log_flush_interval_can_be_changed_while_a_broker_runs():
+    """KIP-226, log.flush.interval.ms: above 0 a record counts once it is written, as soon as that is told."""
+    bench = led()
+    bench.produce("b0", acks=-1)
+    bench.pass_time(S)
+    assert bench.writes, "followers wait for their disks, and the leader for its own"
+    assert errors(bench) == []
+
+    for name in bench.brokers:
+        bench.ask(name, BrokerConfigs(topic="", settings=(("log.flush.interval.ms", "1000"),)), 0)
+    bench.produce("b0", acks=1)
+
+    assert errors(bench) == [ErrorCode.NONE]
 
 
 def test_an_isr_that_shrinks_below_the_minimum_after_the_append_says_so():

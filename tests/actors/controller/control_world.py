@@ -28,7 +28,7 @@ from kemu.protocol.messages.control import (
     UpdateMetadataPartition,
     UpdateMetadataReply,
 )
-from kemu.protocol.messages.local import BrokerSession, BrokerSessionReply
+from kemu.protocol.messages.local import BrokerConfigs, BrokerConfigsReply, BrokerSession, BrokerSessionReply
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.nodes import (
     Assignment,
@@ -66,6 +66,7 @@ class ObedientBroker(Machine):
         self.refused: list[ErrorCode] = []
         self.disobey: Callable[[TopicPartition, Any], ErrorCode] = lambda at, request: ErrorCode.NONE
         self.answers: list[Any] = []
+        self.configs: list[BrokerConfigs] = []
 
     def handle(self, event: Event) -> None:
         """Control requests, and what its own controller part tells it."""
@@ -85,6 +86,9 @@ class ObedientBroker(Machine):
                 else:
                     self.was_out = True
                 self.reply(event, BrokerSessionReply())
+            case Received(message=BrokerConfigs() as settings):
+                self.configs.append(settings)
+                self.reply(event, BrokerConfigsReply())
             case Received(message=answer):
                 self.answers.append(answer)
             case Told(command=Start()) | LinkDown() | TimerFired():

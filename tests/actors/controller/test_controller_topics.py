@@ -387,14 +387,15 @@ def test_a_broker_that_was_out_of_the_cluster_keeps_metadata_of_a_topic_that_was
 
 
 def test_deletion_switched_off_removes_the_request_only():
-    """delete.topic.enable=false."""
+    """delete.topic.enable=false; KafkaApis 2.8: below version 3 the request itself is called invalid."""
     world = ControlWorld(1, {"t": ((0,),)}, config=ControllerConfig(delete_topic_enable=False))
     world.put("/admin/delete_topics/t")
     world.run(300)
 
     assert world.node("/admin/delete_topics/t") is None
     assert world.state("t").leader == 0
-    assert _errors(world.ask(DeleteTopics(topic_names=("t",)), 6)) == [ErrorCode.TOPIC_DELETION_DISABLED]
+    assert _errors(world.ask(DeleteTopics(topic_names=("t",)), 3)) == [ErrorCode.TOPIC_DELETION_DISABLED]
+    assert _errors(world.ask(DeleteTopics(topic_names=("t",)), 2)) == [ErrorCode.INVALID_REQUEST]
 
 
 @pytest.mark.parametrize("fixed", [True, False])
@@ -447,12 +448,14 @@ def test_a_topics_own_setting_allows_an_unclean_election():
 def test_a_setting_that_is_changed_later_elects_at_once():
     """testTopicUncleanLeaderElectionEnable (dynamic)."""
     world = _unclean_case()
-    change = ConfigChange(topic="t", name="unclean.leader.election.enable", value="true")
+    key = "unclean.leader.election.enable"
+    change = ConfigChange(resource_type=2, resource_name="t", name=key, value="true")
+    other = ConfigChange(resource_type=2, resource_name="x", name=key, value=None)
 
-    reply = world.ask(IncrementalAlterConfigs(changes=(change, ConfigChange(topic="x", name="a", value=None))), 1)
+    reply = world.ask(IncrementalAlterConfigs(changes=(change, other)), 1)
     world.run(200)
 
-    assert _errors(reply) == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert [row.error_code for row in reply.responses] == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert (world.state("t").leader, world.state("t").isr) == (2, (2,))
 
 
@@ -490,6 +493,49 @@ def test_an_admins_preferred_election_says_what_became_of_each_partition():
     assert _rows(world.ask(ElectLeaders(topic_partitions=None), 2)) == {
         ("t", 0): ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     }
+
+
+def test_a_preferred_replica_that_leads_needs_no_election():
+    """KIP-460: ELECTION_NOT_NEEDED for a partition that is named; the epoch stays."""
+    world = ControlWorld(3, {"t": ((1, 0), (0, 1))})
+
+    reply = world.ask(ElectLeaders(topic_partitions=(("t", 1), ("t", 0))), 2)
+
+    assert _rows(reply) == dict.fromkeys([("t", 1), ("t", 0)], ErrorCode.ELECTION_NOT_NEEDED)
+    assert [world.state("t", number).leader_epoch for number in (0, 1)] == [0, 0]
+
+
+def test_a_preferred_replica_that_is_alive_but_not_in_sync_is_not_elected():
+    """preferredReplicaPartitionLeaderElection: it must be in the ISR."""
+    world = ControlWorld(3, {"t": ((1, 0),)})
+    world.kill(1)
+    world.run(SESSION_MS + 1_000)
+    world.revive(1)
+    world.run(500)
+    assert world.state("t") == PartitionState(0, 1, (0,), 1)
+
+    reply = world.ask(ElectLeaders(topic_partitions=(("t", 0),)), 2)
+
+    assert _rows(reply) == {("t", 0): ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE}
+
+
+def test_what_an_admin_names_wrongly_is_told_in_kafkas_order():
+    """ZkAdminManager.createTopics: counts and placement are looked at before the name; dead brokers may be named."""
+    world = ControlWorld(2)
+    request = CreateTopics(
+        topics=(
+            NewTopic(name="bad name", num_partitions=0, replication_factor=1),
+            NewTopic(name="bad name!", assignments=((1, 1),)),
+            NewTopic(name="dead", assignments=((7, 0),)),
+        )
+    )
+
+    assert _errors(world.ask(request, 7)) == [
+        ErrorCode.INVALID_PARTITIONS,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.NONE,
+    ]
+    assert world.state("dead").leader == 0
 
 
 # --- past bugs -----------------------------------------------------------------------------------------------------

@@ -40,6 +40,7 @@ from kemu.protocol.notes.groups import (
     PartitionsAssigned,
     PositionSet,
     Processed,
+    RecordsAcknowledged,
 )
 from kemu.tools.report.story import Story
 from tests.emulator.engine.toys import Watcher
@@ -204,7 +205,29 @@ def test_a_preferred_leader_that_is_down_is_not_elected() -> None:
     assert watched.answer()[1] is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
 
 
-def test_a_topics_setting_is_altered_by_the_controller() -> None:
+def test_a_setting_of_all_brokers_counts_from_their_notification_on() -> None:
+    """KIP-226: with min.insync.replicas 3 nothing is acknowledged any more once a broker is out of the ISRs."""
+    down = At(15 * S, Crash(host="b2", mode="process", for_us=25 * S))
+    altered = At(10 * S, ConfigsAlteration(key="min.insync.replicas", value="3"))
+
+    watched, before = Watched(altered, down, replicated=True), Watched(down, replicated=True)
+
+    assert watched.answer() == ("IncrementalAlterConfigs", NONE, "all brokers: min.insync.replicas=3")
+    stuck, going = (
+        [
+            seen.at_us / S
+            for seen in each.watcher.facts
+            if type(seen.fact) is RecordsAcknowledged and 28 * S < seen.at_us < 40 * S
+        ]
+        for each in (watched, before)
+    )
+    assert stuck == []
+    assert len(going) > 100
+    assert (replication := watched.result.figures.replication) is not None
+    assert sum(replication.under_min_isr_us.values()) > 15 * S
+
+
+def test_a_topics_setting_is_altered_by_any_broker() -> None:
     """KIP-339."""
     watched = Watched(
         At(20 * S, ConfigsAlteration(topic="t", key="min.insync.replicas", value="2")),

@@ -1,0 +1,160 @@
+"""Settings that change while the cluster runs: written on request, and taken up by every broker when it is notified.
+
+Any broker takes an admin's request: it writes the settings into the store, without a fence, then a notification. Each
+broker's controller part watches the notifications, reads the settings named there and tells them to its broker part. A
+broker that starts reads all there are.
+
+Source: Kafka 2.8 ``ZkAdminManager.incrementalAlterConfigs``, ``AdminZkClient.changeEntityConfig``,
+``DynamicConfigManager``, ``TopicConfigHandler``, ``DynamicLogConfig``. Other than there notifications are not removed
+after 15 minutes (nobody reads one twice), and invalid values are INVALID_CONFIG, as from Kafka 3.4 on. Settings of one
+broker by its id are not emulated.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from kemu.actors.controller.dispatch import Dispatch, Job
+from kemu.actors.controller.transactions import Work, ask, ask_one, children, create, exists, expect, get, set_data
+from kemu.protocol.dynamic_configs import ALL_BROKERS, UNCLEAN_ELECTION_ENABLE, ConfigResource, bad_setting
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import (
+    ConfigChange,
+    ConfigOutcome,
+    IncrementalAlterConfigs,
+    IncrementalAlterConfigsReply,
+)
+from kemu.protocol.messages.local import BrokerConfigs
+from kemu.protocol.messages.store import CreateMode, StoreCode, WatchEventKind
+from kemu.protocol.nodes import (
+    BROKER_DEFAULTS,
+    CONFIG_CHANGE_PREFIX,
+    CONFIG_CHANGES,
+    TOPIC_CONFIGS,
+    config_change_data,
+    config_data,
+    read_config,
+    read_config_change,
+    topic_config_path,
+    topic_path,
+)
+
+if TYPE_CHECKING:
+    from kemu.actors.controller.controller import Controller
+
+Refusal = tuple[ErrorCode, str]
+_FINE: Refusal = (ErrorCode.NONE, "")
+
+
+class DynamicConfigs:
+    """A part of the controller part of every broker, whether it controls or not."""
+
+    def __init__(self, machine: "Controller") -> None:
+        self._machine = machine
+        self.of_brokers: dict[str, str] = {}
+        """The settings of all brokers, by Kafka's keys: those that have a value in the store."""
+        self._seen: dict[str, None] = {}
+        """Notifications that were read."""
+
+    def subscribe(self, to: Dispatch) -> None:
+        """Notifications, and requests of admins."""
+        to.on_watch(CONFIG_CHANGES, Job("configs", self._changed, True), WatchEventKind.NODE_CHILDREN_CHANGED)
+        to.on_request(IncrementalAlterConfigs, Job("admin", self.alter, True))
+
+    @property
+    def allows_unclean(self) -> bool:
+        """Whether topics that do not say so themselves may have leaders that were not in sync."""
+        default = self._machine.config.unclean_leader_election_enable
+        told = self.of_brokers.get(UNCLEAN_ELECTION_ENABLE)
+        return default if told is None else told == "true"
+
+    # --- what stands in the store ------------------------------------------------------------------------------
+
+    def start(self) -> Work[None]:
+        """Read all there are, and watch."""
+        listed = yield from ask_one(children(CONFIG_CHANGES, watch=True))
+        self._seen = dict.fromkeys(listed.children)
+        topics = yield from ask_one(children(TOPIC_CONFIGS))
+        yield from self._take([BROKER_DEFAULTS, *(topic_config_path(topic) for topic in topics.children)], ())
+
+    def _changed(self) -> Work[None]:
+        listed = yield from ask_one(children(CONFIG_CHANGES, watch=True))
+        new = sorted(name for name in listed.children if name not in self._seen)
+        self._seen.update(dict.fromkeys(new))
+        notes = yield from ask([get(f"{CONFIG_CHANGES}/{name}") for name in new])
+        paths = [read_config_change(expect(note).data) for note in notes]
+        yield from self._take(dict.fromkeys(paths), paths)
+
+    def _take(self, paths: Iterable[str], changed: Iterable[str]) -> Work[None]:
+        """Take up what stands there; ``changed``: those that brokers that run are notified of."""
+        machine, names = self._machine, list(paths)
+        found = yield from ask([get(path) for path in names])
+        for path, result in zip(names, found, strict=True):
+            is_topic_s = path.startswith(f"{TOPIC_CONFIGS}/")
+            if not is_topic_s and path != BROKER_DEFAULTS:
+                continue  # Somebody else's settings, written by a tool.
+            expect(result, StoreCode.NO_NODE)
+            settings = read_config(result.data) if result.code is StoreCode.OK else {}
+            if not is_topic_s and settings == self.of_brokers:
+                continue
+            topic = path.rpartition("/")[2] if is_topic_s else ALL_BROKERS
+            allowed = self.allows_unclean
+            if not is_topic_s:
+                self.of_brokers = settings
+            machine.request(machine.broker, BrokerConfigs(topic=topic, settings=tuple(settings.items())), 0)
+            if path not in changed or not machine.is_active:
+                continue
+            if is_topic_s and settings.get(UNCLEAN_ELECTION_ENABLE) == "true":
+                yield from machine.partitions.trigger_online((topic,))
+            elif not is_topic_s and self.allows_unclean and not allowed:
+                yield from machine.partitions.trigger_online()
+
+    # --- admins ------------------------------------------------------------------------------------------------
+
+    def alter(self, request: IncrementalAlterConfigs) -> Work[IncrementalAlterConfigsReply]:
+        """Write the settings of each resource whose changes are all right; others are left as they are."""
+        by_resource: dict[tuple[int, str], list[ConfigChange]] = {}
+        for change in request.changes:
+            by_resource.setdefault((change.resource_type, change.resource_name), []).append(change)
+        outcomes = []
+        for (kind, name), changes in by_resource.items():
+            error, why = yield from self._alter(kind, name, changes)
+            outcomes.append(
+                ConfigOutcome(resource_type=kind, resource_name=name, error_code=error, error_message=why or None)
+            )
+        return IncrementalAlterConfigsReply(responses=tuple(outcomes))
+
+    def _alter(self, kind: int, name: str, changes: list[ConfigChange]) -> Work[Refusal]:
+        keys = [change.name for change in changes]
+        if len(dict.fromkeys(keys)) < len(keys):
+            return ErrorCode.INVALID_REQUEST, "a key is named more than once"
+        if kind == ConfigResource.TOPIC:
+            there = yield from ask_one(exists(topic_path(name)))
+            if there.code is not StoreCode.OK:
+                return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {name}"
+            path = topic_config_path(name)
+        elif kind == ConfigResource.BROKER and name == ALL_BROKERS:
+            path = BROKER_DEFAULTS
+        else:
+            return ErrorCode.INVALID_REQUEST, f"settings of topics and of all brokers can be changed, not of {name!r}"
+        bad = [bad_setting(ConfigResource(kind), change.name, change.value) for change in changes]
+        if any(bad):
+            return ErrorCode.INVALID_CONFIG, "; ".join(filter(None, bad))
+        found = yield from ask_one(get(path))
+        expect(found, StoreCode.NO_NODE)
+        settings = read_config(found.data) if found.code is StoreCode.OK else {}
+        for change in changes:
+            settings.pop(change.name, None)
+            if change.value is not None:
+                settings[change.name] = change.value
+        yield from self.write(path, settings)
+        return _FINE
+
+    def write(self, path: str, settings: dict[str, str]) -> Work[None]:
+        """Have these settings there, and all brokers notified (Kafka notifies of no new topic: its log reads them)."""
+        data = config_data(settings.items())
+        written = yield from ask_one(set_data(path, data))
+        if written.code is StoreCode.NO_NODE:
+            written = yield from ask_one(create(path, data))
+        expect(written)
+        note = create(CONFIG_CHANGE_PREFIX, config_change_data(path), CreateMode.PERSISTENT_SEQUENTIAL)
+        expect((yield from ask_one(note)))

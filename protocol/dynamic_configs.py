@@ -1,0 +1,69 @@
+"""Settings that change while a cluster runs: which there are, what their values may be, what they are without one.
+
+A topic's own setting goes before the brokers' (cluster-wide) one, and that before the configuration a broker started
+with. Keys that Kafka calls read-only (``leader.imbalance.*``, ``auto.leader.rebalance.enable``) are none of these.
+Source: Kafka 2.8 ``LogConfig``, ``DynamicBrokerConfig``; KIP-226, KIP-339. The limits of reassignments are KIP-435's.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from types import MappingProxyType
+
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
+UNCLEAN_ELECTION_ENABLE = "unclean.leader.election.enable"
+LOG_FLUSH_INTERVAL_MS = "log.flush.interval.ms"
+MOVEMENT_LIMITS = tuple(f"reassignment.max.concurrent.{what}.movements" for what in ("replica", "partition", "leader"))
+"""Each a whole number of at least 1; without a value there is no limit."""
+
+_MOST = {"int": (1 << 31) - 1, "long": (1 << 63) - 1}
+
+
+class ConfigResource(IntEnum):
+    """Whose settings. Source: Kafka's ``ConfigResource.Type``."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+ALL_BROKERS = ""
+"""The name of the resource BROKER whose settings are all brokers'."""
+
+_Check = Callable[[str], str]
+"""Value -> what it must be; "" if it is."""
+
+
+def _whole(least: int, kind: str) -> _Check:
+    most = _MOST[kind]
+
+    def check(text: str) -> str:
+        digits = text.removeprefix("-")
+        fits = digits.isascii() and digits.isdigit() and least <= int(text) <= most
+        return "" if fits else f"must be a whole number of at least {least}"
+
+    return check
+
+
+def _boolean(text: str) -> str:
+    return "" if text in ("true", "false") else "must be true or false"
+
+
+SETTINGS: Mapping[ConfigResource, Mapping[str, _Check]] = MappingProxyType(
+    {
+        ConfigResource.TOPIC: {MIN_INSYNC_REPLICAS: _whole(1, "int"), UNCLEAN_ELECTION_ENABLE: _boolean},
+        ConfigResource.BROKER: {
+            MIN_INSYNC_REPLICAS: _whole(1, "int"),
+            UNCLEAN_ELECTION_ENABLE: _boolean,
+            LOG_FLUSH_INTERVAL_MS: _whole(0, "long"),
+            **dict.fromkeys(MOVEMENT_LIMITS, _whole(1, "int")),
+        },
+    }
+)
+
+
+def bad_setting(resource: ConfigResource, name: str, value: str | None) -> str:
+    """What is wrong with a setting (None: it is removed) of a topic, or of all brokers; "" if nothing is."""
+    check = SETTINGS[resource].get(name)
+    if check is None:
+        return f"{name} is no setting of {resource.name.lower()}s that can be changed here"
+    must = check(value) if value is not None else ""
+    return f"{name} {must}, not {value!r}" if must else ""
