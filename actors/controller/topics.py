@@ -58,7 +58,7 @@ from kemu.protocol.nodes import (
     topic_path,
 )
 from kemu.protocol.nodes import PREFERRED_ELECTION as PREFERRED_ELECTION_PATH
-from kemu.protocol.notes.replication import PartitionsAdded, TopicCreated
+from kemu.protocol.notes.replication import PartitionsAdded, TopicCreated, UncleanElectionAsked
 from kemu.protocol.placement import CannotPlace, place
 
 if TYPE_CHECKING:
@@ -379,6 +379,9 @@ class TopicChanges:
             elif asked is not None:
                 outcomes[at] = ErrorCode.ELECTION_NOT_NEEDED
         unclean = request.election_type == UNCLEAN_ELECTION
+        for topic in dict.fromkeys(topic for topic, _ in electable) if unclean else ():
+            numbers = tuple(number for name, number in electable if name == topic)
+            self._machine.note(UncleanElectionAsked(topic=topic, partitions=numbers))
         strategy = Strategy.OFFLINE if unclean else Strategy.PREFERRED
         failed = yield from self._machine.partitions.move(
             electable, PartitionPhase.ONLINE, strategy, allow_unclean=unclean

@@ -6,7 +6,7 @@ next leader comes from the in-sync replicas. So (Kafka's guarantees; numbers of 
 * I4: everybody in the ISR, as the store has it, has everything that is committed when it is written there, record by
   record, and everything below the high watermark that a leader moves to.
 * I5: a new leader's log begins with everything committed before; what a producer with acks=all was told is committed.
-  A controller elects out of the ISR only where the topic allows it.
+  A controller elects out of the ISR only where the topic allows it or an admin asked for it (KIP-460).
 * I6: a follower appends only behind records that are its leader's, too.
 * I7: a leader's high watermark does not go back within its epoch.
 * I8: no leader ever shows another record at an offset below a high watermark; a consumer processes committed records
@@ -41,6 +41,7 @@ from kemu.protocol.notes.replication import (
     ReplicaRestored,
     ReplicaStopped,
     Truncated,
+    UncleanElectionAsked,
 )
 
 JOURNALS = "replica/"
@@ -65,6 +66,8 @@ class Replicas(Checker):
         """Topics whose own setting forbids them, whatever the brokers' says."""
         self._unclean_by_default = False
         """Whether the brokers' setting was changed to allow them."""
+        self._asked: dict[TopicPartition, None] = {}
+        """Partitions of which an admin asked for any leader, until the store has their next state."""
         self._asked_less: dict[str, None] = {}
         """Producers that do not ask for all in-sync replicas."""
         self._reads = ReadEpochs()
@@ -84,6 +87,7 @@ class Replicas(Checker):
             HostStarted: self._started,
             DiskTailLost: self._tail_lost,
             TopicReplicated: self._topic,
+            UncleanElectionAsked: self._asked_uncleanly,
             ProducerStarted: self._produces,
             PositionSet: self._positioned,
             EpochRead: self._reads_epoch,
@@ -93,6 +97,9 @@ class Replicas(Checker):
     def _topic(self, seen: Seen, fact: TopicReplicated) -> None:
         if fact.unclean:
             self._unclean[fact.topic] = None
+
+    def _asked_uncleanly(self, seen: Seen, fact: UncleanElectionAsked) -> None:
+        self._asked.update(dict.fromkeys((fact.topic, number) for number in fact.partitions))
 
     def _truth(self, topic: str, partition: int) -> PartitionTruth:
         truth = self._partitions.get((topic, partition))
@@ -299,6 +306,7 @@ class Replicas(Checker):
             self._elected_uncleanly(seen, fact.client, at, state, before.isr)
         elif truth.unclean_epoch < 0:
             self._check_written(seen, fact.client, at, state)
+        self._asked.pop(at, None)
 
     def _configured(self, topic: str, unclean: str) -> None:
         self._clean.pop(topic, None)
@@ -314,7 +322,7 @@ class Replicas(Checker):
         """A controller takes members out of an ISR; it brings somebody in only by an unclean election."""
         truth, leader = self._truth(*at), broker_host(state.leader)
         allowed = at[0] in self._unclean or (self._unclean_by_default and at[0] not in self._clean)
-        if not allowed:
+        if not allowed and at not in self._asked:
             name = f"{at[0]}-{at[1]}"
             text = f"{client} made {leader} the leader of {name}, which was not in its ISR {before}; the topic forbids"
             self.violation(seen, "unclean-forbidden", (name, client), f"{text} unclean elections (I5)")

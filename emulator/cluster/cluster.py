@@ -111,7 +111,8 @@ class Cluster(ABC):
             if topic in self.scenario.topics and self.scenario.topics[topic].records_per_s:
                 self.world.at(0, self._starter(host))
         for host, group, number in self.scenario.member_names():
-            self.world.at(self._groups[group].spec.start_of(number), self._starter(host))
+            if not self._members.get(host, AS_ITS_GROUP).start_later:
+                self.world.at(self._groups[group].spec.start_of(number), self._starter(host))
 
     def _admin(self, life: int) -> Admin:
         return Admin(ADMIN, self.brokers, chance=self.world.choices.stream(f"{ADMIN}/life {life}"))

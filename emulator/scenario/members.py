@@ -42,7 +42,8 @@ def name_assignors_once(spec: Any, default: tuple[str, ...]) -> None:
 class MemberSpec:
     """Differences of one member to its group; what is empty is as the group has it.
 
-    ``profile``: a name of ``PROFILES``. ``config`` is written with Kafka's keys.
+    ``profile``: a name of ``PROFILES``. ``config`` is written with Kafka's keys. ``start_later``: it does not start
+    with its group, but when the plan starts it ("start-host").
 
     Raises:
         ScenarioError: everything that is wrong with it.
@@ -58,6 +59,7 @@ class MemberSpec:
     config: Settings = field(
         default=(), converter=consumer_settings, metadata=key("Kafka's keys of a consumer", config=ConsumerConfig)
     )
+    start_later: bool = field(default=False, metadata=key("whether it starts only when the plan says start-host"))
 
     def __attrs_post_init__(self) -> None:
         name_assignors_once(self, ())
@@ -69,6 +71,7 @@ class MemberSpec:
             profile=later.profile or self.profile,
             assignors=later.assignors or self.assignors,
             config=tuple(sorted({**dict(self.config), **dict(later.config)}.items())),
+            start_later=self.start_later,
         )
 
 

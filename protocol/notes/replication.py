@@ -162,6 +162,14 @@ class LeaderElectedForPartition:
 
 
 @value
+class UncleanElectionAsked:
+    """An admin had the controller elect any live replica as leader of these, whatever the topic says (KIP-460)."""
+
+    topic: str
+    partitions: tuple[int, ...]
+
+
+@value
 class IsrChanged:
     """The store took a new ISR. ``leader`` -1: the controller took its last online member out of it."""
 

@@ -20,7 +20,16 @@ from kemu.emulator.plan.actions.admin import (
     OffsetsDeletion,
     OffsetsReset,
 )
-from kemu.emulator.plan.actions.consumers import ListenerFailure, PollingStop, Subscription, Unsubscription
+from kemu.emulator.plan.actions.consumers import (
+    ListenerFailure,
+    PartitionsPause,
+    PartitionsResumption,
+    PollingStop,
+    PositionChange,
+    RebalanceRequest,
+    Subscription,
+    Unsubscription,
+)
 from kemu.emulator.plan.actions.hosts import (
     ClockDrift,
     Crash,
@@ -92,6 +101,10 @@ _ALL: tuple[type[Action], ...] = (
     Unsubscription,
     PollingStop,
     ListenerFailure,
+    PartitionsPause,
+    PartitionsResumption,
+    PositionChange,
+    RebalanceRequest,
 )
 """In the order in which they are listed and drawn; another place moves what random plans draw from a seed."""
 
@@ -132,8 +145,12 @@ __all__ = [
     "MoveCoordinator",
     "OffsetsDeletion",
     "OffsetsReset",
+    "PartitionsPause",
+    "PartitionsResumption",
     "Pause",
     "PollingStop",
+    "PositionChange",
+    "RebalanceRequest",
     "RemoveMembers",
     "Restart",
     "RollingRestart",

@@ -2,12 +2,22 @@
 
 from typing import Annotated
 
-from kemu.emulator.plan.action import NEVER, MemberHost, OneOf, action, nothing_more
+from kemu.emulator.plan.action import NEVER, Bounds, MemberHost, OneOf, TopicName, action, for_words, nothing_more
 from kemu.emulator.plan.known import Known
 from kemu.emulator.plan.stage import Outcome, Stage
 from kemu.emulator.text.tables import Table
 from kemu.emulator.text.units import duration_text
-from kemu.protocol.commands import RaiseInListener, StopPolling, Subscribe, Unsubscribe
+from kemu.protocol.commands import (
+    EnforceRebalance,
+    PausePartitions,
+    RaiseInListener,
+    ResumePartitions,
+    Seek,
+    StopPolling,
+    Subscribe,
+    Unsubscribe,
+)
+from kemu.protocol.names import TopicPartition
 
 
 def _tell(stage: Stage, name: str, command: object) -> Outcome:
@@ -98,3 +108,113 @@ class ListenerFailure:
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
         return _tell(stage, self.host, RaiseInListener(callback=self.callback, why="a fault of the plan"))
+
+
+def _partition_of(name: str) -> TopicPartition:
+    topic, _, number = name.rpartition("-")
+    return topic, int(number)
+
+
+def _check_partitions(table: Table, known: Known, partitions: tuple[str, ...]) -> None:
+    if not partitions:
+        table.problem("partitions", 'must name at least one, such as "t-0"')
+    counts = dict(known.topics)
+    for name in partitions:
+        topic, _, number = name.rpartition("-")
+        if topic not in counts or not number.isdigit() or int(number) >= counts[topic]:
+            table.problem("partitions", f'"{name}" is no partition; write TOPIC-NUMBER, such as "t-0"')
+
+
+@action("pause-partitions", "a member fetches nothing from some partitions for a while", drawn=NEVER, workload=True)
+class PartitionsPause:
+    """``consumer.pause()`` of those of these partitions ("t-0") that the member is assigned, then ``resume()``.
+
+    It goes on polling and stays in its group; a partition that it loses meanwhile is not paused when it comes back.
+    """
+
+    host: MemberHost
+    partitions: tuple[str, ...]
+    for_us: int = 0
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"{self.host} pauses {', '.join(self.partitions)}{for_words(self.for_us)}"
+
+    def check(self, table: Table, known: Known) -> None:
+        """See ``Action``."""
+        _check_partitions(table, known, self.partitions)
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        host = stage.host(self.host)
+        if isinstance(host, str):
+            return host
+        partitions = tuple(_partition_of(name) for name in self.partitions)
+        if not stage.world.tell(host.name, PausePartitions(partitions=partitions)):
+            return f"{host.name} does not run"
+        stage.lasts(self.for_us, lambda: stage.world.tell(host.name, ResumePartitions(partitions=partitions)))
+        return None
+
+
+@action("resume-partitions", "a member fetches again from partitions it paused", drawn=NEVER, workload=True)
+class PartitionsResumption:
+    """``consumer.resume()`` of those of these partitions ("t-0") that the member is assigned."""
+
+    host: MemberHost
+    partitions: tuple[str, ...]
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"{self.host} resumes {', '.join(self.partitions)}"
+
+    def check(self, table: Table, known: Known) -> None:
+        """See ``Action``."""
+        _check_partitions(table, known, self.partitions)
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        return _tell(stage, self.host, ResumePartitions(partitions=tuple(map(_partition_of, self.partitions))))
+
+
+@action("seek", "a member goes to another offset of a partition", drawn=NEVER, workload=True)
+class PositionChange:
+    """``consumer.seek()``: the member goes on from this offset, if the partition is assigned to it.
+
+    Records between are read again, or never. An offset that the log does not have is reset (``auto.offset.reset``).
+    """
+
+    host: MemberHost
+    topic: TopicName
+    partition: Annotated[int, Bounds(0)]
+    offset: Annotated[int, Bounds(0)]
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"{self.host} seeks {self.topic}-{self.partition} to {self.offset}"
+
+    def check(self, table: Table, known: Known) -> None:
+        """See ``Action``."""
+        count = dict(known.topics).get(self.topic, 0)
+        if count <= self.partition:
+            table.problem("partition", f"must be less than {self.topic} has ({count})")
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        return _tell(stage, self.host, Seek(topic=self.topic, partition=self.partition, offset=self.offset))
+
+
+@action("enforce-rebalance", "a member joins again although nothing happened", drawn=NEVER, workload=True)
+class RebalanceRequest:
+    """``consumer.enforceRebalance()`` (KIP-568): the member joins again with its next poll."""
+
+    host: MemberHost
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"{self.host} enforces a rebalance"
+
+    check = nothing_more
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        return _tell(stage, self.host, EnforceRebalance())

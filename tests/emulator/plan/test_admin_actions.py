@@ -9,15 +9,22 @@ from kemu.emulator.plan.actions import (
     AddMembers,
     ConfigsAlteration,
     Crash,
+    DeleteTopic,
     GroupDeletion,
     GroupDescription,
     GroupsListing,
+    Isolate,
     LeadersElection,
     ListenerFailure,
     MembersExpulsion,
     OffsetsDeletion,
     OffsetsReset,
+    PartitionsPause,
+    PartitionsResumption,
+    Pause,
     PollingStop,
+    PositionChange,
+    RebalanceRequest,
     RemoveMembers,
     StartHost,
     Subscription,
@@ -26,6 +33,7 @@ from kemu.emulator.plan.actions import (
 from kemu.emulator.plan.entries import At, Entry
 from kemu.emulator.plan.known import Known
 from kemu.emulator.runner import run
+from kemu.emulator.scenario.members import MemberSpec
 from kemu.emulator.scenario.plan_reading import plan_from_dicts
 from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.emulator.scenario.scenario import BrokersSpec, ChecksSpec, GroupSpec, Scenario, TopicSpec
@@ -42,6 +50,7 @@ from kemu.protocol.notes.groups import (
     Processed,
     RecordsAcknowledged,
 )
+from kemu.protocol.notes.replication import LeaderElectedForPartition
 from kemu.tools.report.story import Story
 from tests.emulator.engine.toys import Watcher
 
@@ -53,7 +62,12 @@ class Watched:
     """A run that holds, its facts and its story."""
 
     def __init__(
-        self, *plan: Entry, static: bool = False, replicated: bool = False, config: dict[str, int] | None = None
+        self,
+        *plan: Entry,
+        static: bool = False,
+        replicated: bool = False,
+        config: dict[str, int] | None = None,
+        overrides: dict[str, MemberSpec] | None = None,
     ) -> None:
         made = Scenario(
             name="admin",
@@ -64,7 +78,9 @@ class Watched:
                 config={"offsets.topic.num.partitions": 3},
             ),
             topics={"t": TopicSpec(partitions=2, records_per_s=10), "other": TopicSpec(partitions=2, records_per_s=5)},
-            groups={"g": GroupSpec(topics=("t",), members=2, static=static, config=config or {})},
+            groups={
+                "g": GroupSpec(topics=("t",), members=2, static=static, config=config or {}, overrides=overrides or {})
+            },
             checks=ChecksSpec(stable_within_us=200 * S),
             plan=plan,
         )
@@ -288,6 +304,102 @@ def test_a_listener_raises_once(callback: str) -> None:
     assert f"{callback} of c1 failed: a fault of the plan" in watched.told
 
 
+def test_a_listener_that_raises_in_onPartitionsLost_is_reported_and_the_member_comes_back() -> None:  # noqa: N802
+    """ConsumerCoordinator.onJoinPrepare: the member is fenced while it stands still, loses all, and joins again."""
+    watched = Watched(
+        At(15 * S, ListenerFailure(host="c1", callback="onPartitionsLost")),
+        At(20 * S, Pause(host="c1", for_us=15 * S)),
+        config={"session.timeout.ms": 6_000},
+    )
+
+    (failed,) = watched.seen(ListenerFailed)
+    assert (failed.callback, failed.why) == ("onPartitionsLost", "a fault of the plan")
+    assert "onPartitionsLost of c1 failed: a fault of the plan" in watched.told
+    assert [len(fact.members) for fact in watched.seen(JoinPhaseCompleted)][-2:] == [1, 2]
+
+
+def processed_by(watched: Watched, partition: int, from_s: float, to_s: float) -> list[int]:
+    """Offsets of a partition of t, in the order in which they were processed then."""
+    return [
+        offset
+        for seen in watched.watcher.facts
+        if type(seen.fact) is Processed and seen.fact.partition == partition and from_s < seen.at_us / S < to_s
+        for offset in range(seen.fact.first, seen.fact.last)
+    ]
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_a_paused_partition_is_not_read_until_it_is_resumed(resumed: bool) -> None:
+    """KafkaConsumer.pause(): the member goes on polling; its other partitions go on, no rebalance."""
+    early = (At(25 * S, PartitionsResumption(host="c1", partitions=("t-0",))),) if resumed else ()
+    watched = Watched(At(15 * S, PartitionsPause(host="c1", partitions=("t-0", "t-1"), for_us=15 * S)), *early)
+
+    assert len(watched.seen(JoinPhaseCompleted)) == 1
+    assert processed_by(watched, 0, 16, 25) == []
+    assert bool(processed_by(watched, 0, 25, 30)) == resumed
+    assert processed_by(watched, 0, 30, 40)
+    assert processed_by(watched, 1, 16, 25), "c2's is not paused"
+
+
+def test_a_member_that_seeks_back_reads_records_again() -> None:
+    """KafkaConsumer.seek(): no rebalance; what was processed is processed once more, from there on."""
+    watched = Watched(At(20 * S, PositionChange(host="c1", topic="t", partition=0, offset=3)))
+
+    assert [fault.fired for fault in watched.result.faults] == [1]
+    assert 3 in processed_by(watched, 0, 0, 20)
+    assert 3 in processed_by(watched, 0, 20, 60)
+    assert 2 not in processed_by(watched, 0, 20, 60)
+    assert len(watched.seen(JoinPhaseCompleted)) == 1
+
+
+def test_a_member_that_enforces_a_rebalance_gets_one() -> None:
+    """KIP-568."""
+    watched = Watched(At(20 * S, RebalanceRequest(host="c1")))
+
+    assert len(watched.seen(JoinPhaseCompleted)) == 2
+
+
+def test_a_member_that_is_to_start_later_waits_for_the_plan() -> None:
+    """``start_later`` and start-host: it is declared, and joins when it is started."""
+    watched = Watched(At(30 * S, StartHost(host="c2")), overrides={"c2": MemberSpec(start_later=True)})
+
+    assert [len(fact.members) for fact in watched.seen(JoinPhaseCompleted)] == [1, 2]
+    started = [seen for seen in watched.watcher.facts if type(seen.fact) is facts.HostStarted]
+    assert [seen.at_us / S for seen in started if seen.fact.host == "c2"] == [30.0]
+
+
+def test_a_refused_setting_is_told_with_the_reason() -> None:
+    """IncrementalAlterConfigs of a topic that was deleted: UNKNOWN_TOPIC_OR_PARTITION."""
+    watched = Watched(
+        At(15 * S, DeleteTopic(topic="other")),
+        At(25 * S, ConfigsAlteration(topic="other", key="min.insync.replicas", value="1")),
+        replicated=True,
+    )
+
+    assert [(fact.api, fact.error) for fact in watched.seen(AdminAnswered)] == [
+        ("DeleteTopics", NONE),
+        ("IncrementalAlterConfigs", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ]
+    refused = "IncrementalAlterConfigs: refused, UNKNOWN_TOPIC_OR_PARTITION"
+    assert any(line.startswith(refused) for line in watched.told)
+
+
+def test_any_live_replica_leads_when_an_unclean_election_is_asked_for() -> None:
+    """KIP-460: the last in-sync replicas are gone; before, and without asking, nobody leads."""
+    watched = Watched(
+        At(20 * S, Isolate(host="b2", for_us=15 * S)),
+        At(34 * S, Crash(host="b0", mode="process")),
+        At(34 * S, Crash(host="b1", mode="process")),
+        At(45 * S, LeadersElection(topic="t", unclean=True)),
+        replicated=True,
+    )
+
+    (answer,) = watched.seen(AdminAnswered)
+    assert (answer.api, answer.error) == ("ElectLeaders", NONE)
+    elected = [fact for fact in watched.seen(LeaderElectedForPartition) if fact.topic == "t" and fact.leader == 2]
+    assert {fact.partition for fact in elected if fact.strategy == "offline"} == {0, 1}
+
+
 def test_a_member_that_does_not_run_can_be_told_nothing() -> None:
     """The entry has no effect, and says why."""
     watched = Watched(At(20 * S, RemoveMembers(group="g", count=1)), At(30 * S, Unsubscription(host="c2")))
@@ -323,6 +435,9 @@ KNOWN = Known(brokers=("b0",), members=("c1",), groups=("g",), topics=(("t", 2),
             {"do": "fail-listener", "host": "c1", "callback": "onPartitionsRevoke"},
             'did you mean "onPartitionsRevoked"?',
         ),
+        ({"do": "pause-partitions", "host": "c1", "partitions": ["t-2"]}, '"t-2" is no partition'),
+        ({"do": "resume-partitions", "host": "c1", "partitions": []}, "must name at least one"),
+        ({"do": "seek", "host": "c1", "topic": "t", "partition": 2, "offset": 0}, "must be less than t has (2)"),
         ({"do": "delete-grop", "group": "g"}, 'did you mean "delete-group"?'),
     ],
 )

@@ -1,0 +1,124 @@
+"""Every request that the protocol has is sent by somebody in a run; one that nobody sends is a dead room."""
+
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from kemu.emulator.engine.drive import drive_bare
+from kemu.emulator.engine.network import Packet
+from kemu.emulator.plan.actions import (
+    CloseHost,
+    ConfigsAlteration,
+    CreateTopic,
+    DeleteTopic,
+    ElectPreferredLeaders,
+    GroupDeletion,
+    GroupDescription,
+    GroupsListing,
+    GrowTopic,
+    OffsetsDeletion,
+    OffsetsReset,
+    RemoveMembers,
+    StartHost,
+)
+from kemu.emulator.plan.entries import At
+from kemu.emulator.runner import Run
+from kemu.emulator.scenario.replication import ReplicationSpec
+from kemu.emulator.scenario.scenario import BrokersSpec, GroupSpec, Scenario, TopicSpec
+from kemu.protocol.messages import control, data, group
+from kemu.protocol.wire.schema import SPECS, Kind
+
+S = 1_000_000
+
+SENT_BY: dict[type, str] = {
+    group.FindCoordinator: "a member that starts",
+    group.JoinGroup: "a member that starts",
+    group.SyncGroup: "a member that starts",
+    group.Heartbeat: "a member",
+    group.LeaveGroup: "a member that closes",
+    group.OffsetCommit: "a member",
+    group.OffsetFetch: "a member that starts",
+    group.OffsetDelete: "delete-offsets",
+    group.DescribeGroups: "describe-group",
+    group.ListGroups: "list-groups",
+    group.DeleteGroups: "delete-group",
+    data.Metadata: "every client",
+    data.Produce: "a producer",
+    data.Fetch: "a member, a follower",
+    data.ListOffsets: "reset-offsets",
+    control.LeaderAndIsr: "the controller",
+    control.UpdateMetadata: "the controller",
+    control.StopReplica: "the controller when a topic is deleted",
+    control.ControlledShutdown: "a broker that closes",
+    control.OffsetForLeaderEpoch: "a follower of a new leader",
+    control.CreateTopics: "create-topic",
+    control.CreatePartitions: "grow-topic",
+    control.DeleteTopics: "delete-topic",
+    control.ElectLeaders: "elect-preferred-leaders",
+    control.IncrementalAlterConfigs: "alter-configs",
+}
+"""Request -> who sends it; an action of a plan by its kind. A new one needs a row, and what it names in ``PLAN``."""
+
+PLAN = (
+    At(10 * S, GroupsListing()),
+    At(10 * S, GroupDescription(group="g")),
+    At(12 * S, RemoveMembers(group="g", count=2)),
+    At(15 * S, OffsetsReset(group="g", topic="t", to="earliest")),
+    At(17 * S, OffsetsDeletion(group="g", topic="t")),
+    At(19 * S, GroupDeletion(group="g")),
+    At(20 * S, CreateTopic(topic="new", partitions=2)),
+    At(22 * S, GrowTopic(topic="new", partitions=3)),
+    At(23 * S, ConfigsAlteration(topic="new", key="min.insync.replicas", value="2")),
+    At(24 * S, DeleteTopic(topic="new")),
+    At(26 * S, CloseHost(host="b1")),
+    At(32 * S, StartHost(host="b1")),
+    At(38 * S, ElectPreferredLeaders()),
+)
+
+
+def requests_of(module: ModuleType) -> set[type]:
+    """The request classes that a module declares."""
+    return {cls for cls, spec in SPECS.items() if spec.kind is Kind.REQUEST and cls.__module__ == module.__name__}
+
+
+@pytest.fixture(scope="module")
+def sent() -> set[type]:
+    """What was sent in a small replicated cluster under the plan."""
+    made = Scenario(
+        name="senders",
+        duration_us=45 * S,
+        brokers=BrokersSpec(
+            count=3,
+            replication=ReplicationSpec(session_us=6 * S, lag_us=6 * S),
+            config={"offsets.topic.num.partitions": 1},
+        ),
+        topics={"t": TopicSpec(partitions=3, records_per_s=6)},
+        groups={"g": GroupSpec(topics=("t",), members=2)},
+        plan=PLAN,
+    )
+    kinds: set[type] = set()
+
+    def watch(packet: Packet, message: Any) -> None:
+        kinds.add(type(message))
+
+    started = Run(made, seed=1)
+    started.world.watch_sends = watch
+    assert not started.drive(lambda world, _: drive_bare(world, made.duration_us))
+    assert started.injector.counts() == [1] * len(PLAN)
+    return kinds
+
+
+@pytest.mark.parametrize("module", [group, data, control])
+def test_every_request_has_a_row_that_says_who_sends_it(module: ModuleType) -> None:
+    """A message that is added here without a sender fails this."""
+    declared = requests_of(module)
+
+    assert declared
+    assert {cls for cls in SENT_BY if cls.__module__ == module.__name__} == declared
+
+
+@pytest.mark.parametrize("request_", SENT_BY, ids=lambda cls: cls.__name__)
+def test_every_request_is_sent_in_a_run(request_: type, sent: set[type]) -> None:
+    """The row is true."""
+    assert request_ in sent, f"{request_.__name__} was to be sent by: {SENT_BY[request_]}"
