@@ -16,6 +16,11 @@ DEADLINE: TimerKey = ("deadline",)
 
 _MAX_EXPONENT = 20
 
+TIMED_OUT = "request timed out"
+"""Why requests fail whose connection was closed since one of them was not answered in time."""
+DISCONNECTED = "disconnected"
+"""Why requests fail whose connection broke."""
+
 
 class Backoff(NamedTuple):
     """Exponential waits with a jitter of 20 percent. Source: Kafka's ``ExponentialBackoff``, KIP-580."""
@@ -51,7 +56,7 @@ class Client:
         case TimerFired(key=key) if key == DEADLINE:
             self.client.deadline_passed()
         case LinkDown(peer=peer):
-            self.client.connection_broke(peer, "disconnected")
+            self.client.connection_broke(peer, DISCONNECTED)
 
     and then, anywhere in the machine or its parts, ``client.call(to, message, version, answered, failed, context)``:
     exactly one of ``answered(reply, context)`` and ``failed(why, context)`` follows, in a later step, unless the client
@@ -137,7 +142,7 @@ class Client:
         overdue = [flight.peer for flight in self.in_flight.values() if flight.deadline_us <= now_us]
         for peer in dict.fromkeys(overdue):
             self._machine.hang_up(peer)
-            self.connection_broke(peer, "request timed out")
+            self.connection_broke(peer, TIMED_OUT)
         if self.in_flight:
             self._watch(min(flight.deadline_us for flight in self.in_flight.values()))
 

@@ -96,6 +96,8 @@ class ProducerConfig:
     linger_ms: int = key(0, "Kafka 3.9")
     retry_backoff_ms: int = key(100, "Kafka 3.9")
     retry_backoff_max_ms: int = key(1_000, "KIP-580, Kafka 3.7")
+    reconnect_backoff_ms: int = key(50, "Kafka 3.9")
+    reconnect_backoff_max_ms: int = key(1_000, "Kafka 3.9")
     enable_idempotence: bool = key(True, "KIP-679, Kafka 3.0")
     metadata_max_age_ms: int = key(300_000, "Kafka 3.9")
     emulated_records_per_s: int = key(100, "emulated: records appended per second, over all partitions")

@@ -31,7 +31,7 @@ from kemu.actors.broker.replica_fetchers import ReplicaFetchers
 from kemu.actors.broker.replica_manager import US_PER_MS, ReplicaManager, TopicSettings
 from kemu.actors.broker.rules import TODAY, ReplicaRules
 from kemu.actors.broker.timers import BrokerTimer
-from kemu.actors.client import DEADLINE, Backoff, Client
+from kemu.actors.client import DEADLINE, DISCONNECTED, Backoff, Client
 from kemu.actors.injection import Injections
 from kemu.actors.machine import Appended, Chance, Event, LinkDown, Loaded, Machine, Received, TimerFired, TimerKey, Told
 from kemu.protocol.commands import AnswerNext, Close, Start
@@ -204,7 +204,7 @@ class ReplicatedBroker(Machine):
 
     def _link_down(self, peer: ActorName) -> None:
         if self.client.awaits(peer):
-            self.client.connection_broke(peer, "connection broke")
+            self.client.connection_broke(peer, DISCONNECTED)
         self._follower_fetches.link_down(peer)
 
     def _written(self, token: int, error: ErrorCode) -> None:

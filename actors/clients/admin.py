@@ -13,7 +13,10 @@ from collections.abc import Generator, Iterable, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
 
-from kemu.actors.client import DEADLINE, Backoff, Client
+from kemu.actors.client import DEADLINE, DISCONNECTED, Backoff, Client
+from kemu.actors.clients.brokers import BrokersToAsk
+from kemu.actors.clients.discovery import CoordinatorLookups
+from kemu.actors.clients.metadata import METADATA, MetadataRefresh
 from kemu.actors.machine import US_PER_MS, Chance, Event, LinkDown, Machine, Received, TimerFired, Told
 from kemu.protocol.commands import (
     AddPartitions,
@@ -56,8 +59,6 @@ from kemu.protocol.messages.group import (
     DeleteGroupsReply,
     DescribeGroups,
     DescribeGroupsReply,
-    FindCoordinator,
-    FindCoordinatorReply,
     LeaveGroup,
     LeaveGroupReply,
     LeavingMember,
@@ -97,7 +98,8 @@ RECONNECT_BACKOFF_US = 50_000
 RECONNECT_BACKOFF_MAX_US = 1_000_000
 REQUEST_TIMEOUT_US = 30_000_000
 API_TIMEOUT_US = 60_000_000
-"""Source of all six: Kafka 3.9's AdminClientConfig (``default.api.timeout.ms`` and the like)."""
+METADATA_MAX_AGE_US = 300_000_000
+"""Source of all seven: Kafka 3.9's AdminClientConfig (``default.api.timeout.ms`` and the like)."""
 
 CONTROLLER_TIMEOUT_MS = REQUEST_TIMEOUT_US // US_PER_MS
 """How long a controller may wait for a request's effect: as long as we wait for its answer (KIP-533)."""
@@ -175,7 +177,7 @@ Steps: TypeAlias = Generator[Ask, Any, str]
 class _Task:
     """A command under way: the steps that are left, and the request that is not answered yet."""
 
-    __slots__ = ("ask", "attempts", "command", "number", "steps")
+    __slots__ = ("ask", "asked", "attempts", "command", "number", "steps")
 
     def __init__(self, number: int, command: Command, steps: Steps) -> None:
         self.number = number
@@ -183,6 +185,8 @@ class _Task:
         self.steps = steps
         self.ask = next(steps)
         self.attempts = 0
+        self.asked: ActorName = ""
+        """The broker that was asked since any will do; "" for none."""
 
 
 class Admin(Machine):
@@ -203,7 +207,21 @@ class Admin(Machine):
             reconnect=Backoff(RECONNECT_BACKOFF_US, RECONNECT_BACKOFF_MAX_US),
             chance=chance,
         )
-        self._next_broker = 0
+        self._brokers = BrokersToAsk(self, self._client, bootstrap, 0)
+        self._lookups = CoordinatorLookups(self._client, self._brokers, versions["FindCoordinator"])
+        self._metadata = MetadataRefresh(
+            self,
+            self._client,
+            self._brokers,
+            self,
+            retry=self._retry,
+            max_age_us=METADATA_MAX_AGE_US,
+            version=versions["Metadata"],
+            chance=chance,
+            without_topics=True,
+        )
+        self._waiting: dict[int, _Task] = {}
+        """Tasks whose request is for the controller, while nobody knows who that is."""
         self._tasks: dict[int, _Task] = {}
         self._last_number = 0
 
@@ -214,12 +232,14 @@ class Admin(Machine):
                 self._client.reply_arrived(event)
             case TimerFired(key=key) if key == DEADLINE:
                 self._client.deadline_passed()
+            case TimerFired(key=key) if key == METADATA:
+                self._metadata.timer_fired()
             case TimerFired(key=(Timer.RETRY, number)):
                 self._send(self._tasks[int(number)])
             case TimerFired(key=(Timer.TASK, number)):
-                self._end(self._tasks[int(number)], ErrorCode.REQUEST_TIMED_OUT)
+                self._end(ErrorCode.REQUEST_TIMED_OUT, self._tasks[int(number)])
             case LinkDown(peer=peer):
-                self._client.connection_broke(peer, "disconnected")
+                self._client.connection_broke(peer, DISCONNECTED)
             case Told(command=Start()):
                 pass
             case Told(command=Close()):
@@ -241,6 +261,7 @@ class Admin(Machine):
             self._forget(task)
         self._client.close()
         self.stop_timer(DEADLINE)
+        self.stop_timer(METADATA)
         self.finished = True
 
     # --- asking ------------------------------------------------------------------------------------------------
@@ -248,59 +269,62 @@ class Admin(Machine):
     def _send(self, task: _Task) -> None:
         """Send a task's request, or first ask who is to answer it."""
         task.attempts += 1
+        task.asked = ""
         match task.ask.who:
             case Who.COORDINATOR:
-                self._call(task, self._any(), FindCoordinator(key=task.ask.name), self._coordinator_found)
+                self._lookups.look_up(task.ask.name, self._call, self._again, self._end, task)
             case Who.CONTROLLER:
-                self._call(task, self._any(), Metadata(topics=()), self._controller_found)
+                self._call_controller(task)
             case Who.ANY:
-                self._call(task, self._any(), task.ask.request, self._answered)
+                task.asked = self._brokers.pick()
+                self._call(task.asked, task)
             case Who.ANY_PART:
-                self._call(task, controller_on(self._any()), task.ask.request, self._answered)
+                task.asked = self._brokers.pick()
+                self._call(controller_on(task.asked), task)
             case Who.NAMED:
-                self._call(task, task.ask.name, task.ask.request, self._answered)
+                self._call(task.ask.name, task)
 
-    def _any(self) -> ActorName:
-        """The broker that answered last; after an error the next in turn, without those that broke a moment ago."""
-        first = self._next_broker % len(self._bootstrap)
-        brokers = (*self._bootstrap[first:], *self._bootstrap[:first])
-        chosen = next((each for each in brokers if self._client.available_at(each) <= self.now_us), brokers[0])
-        self._next_broker = self._bootstrap.index(chosen)
-        return chosen
-
-    def _call(self, task: _Task, to: ActorName, message: object, answered: Any) -> None:
-        spec = SPECS[type(message)]
+    def _call(self, to: ActorName, task: _Task) -> None:
+        if task.number not in self._tasks:
+            return  # given up
+        spec = SPECS[type(task.ask.request)]
         version = self._versions.requests.get(spec.name, spec.versions[-1])
-        self._client.call(to, message, version, answered, self._failed, task)
+        self._client.call(to, task.ask.request, version, self._answered, self._failed, task)
+
+    def _call_controller(self, task: _Task) -> None:
+        controller = self._metadata.controller
+        if controller is None or self._metadata.stale:
+            self._waiting[task.number] = task
+            self._metadata.refresh()
+        else:
+            self._call(controller_on(controller), task)
+
+    def metadata_refreshed(self, changed: bool) -> None:
+        """The controller is known, or a broker does not know it either. Source: ``ControllerNodeProvider``."""
+        if not self._waiting:
+            return
+        if self._metadata.controller is None:
+            self._metadata.refresh_later()
+            return
+        waiting, self._waiting = self._waiting, {}
+        for task in waiting.values():
+            self._call_controller(task)
+
+    def fail_later(self, error: ErrorCode, why: str) -> None:
+        """No topic is asked about there."""
+        raise AssertionError(f"{self.name}: {why}: {error.name}")
 
     def _failed(self, why: str, task: _Task) -> None:
+        if task.ask.who is Who.CONTROLLER:
+            self._metadata.refresh()
+        self._brokers.pass_over(task.asked)
         self._again(task)
 
     def _again(self, task: _Task) -> None:
         """After the backoff, from finding whom to ask on."""
         if task.number in self._tasks:
-            self._next_broker += 1
             wait_us = self._retry.after(task.attempts, self._chance)
             self.start_timer((Timer.RETRY, str(task.number)), wait_us)
-
-    def _coordinator_found(self, reply: FindCoordinatorReply, task: _Task) -> None:
-        if task.number not in self._tasks:
-            return
-        if reply.error is ErrorCode.NONE:
-            self._call(task, reply.host, task.ask.request, self._answered)
-        elif reply.error in ASK_AGAIN:
-            self._again(task)
-        else:
-            self._end(task, reply.error)
-
-    def _controller_found(self, reply: MetadataReply, task: _Task) -> None:
-        if task.number not in self._tasks:
-            return
-        hosts = [broker.host for broker in reply.brokers if broker.node_id == reply.controller_id]
-        if hosts:
-            self._call(task, controller_on(hosts[0]), task.ask.request, self._answered)
-        else:
-            self._again(task)
 
     # --- answers -----------------------------------------------------------------------------------------------
 
@@ -308,19 +332,22 @@ class Admin(Machine):
         if task.number not in self._tasks:
             return  # given up
         if any(error in ASK_AGAIN for error in errors_of(reply)):
+            if task.ask.who is Who.CONTROLLER:
+                self._metadata.refresh()
+            self._brokers.pass_over(task.asked)
             self._again(task)
             return
         try:
             task.ask = task.steps.send(reply)
         except StopIteration as done:
-            self._end(task, ErrorCode.NONE, str(done.value))
+            self._end(ErrorCode.NONE, task, str(done.value))
         except Refused as refused:
-            self._end(task, refused.error, refused.text)
+            self._end(refused.error, task, refused.text)
         else:
             task.attempts = 0
             self._send(task)
 
-    def _end(self, task: _Task, error: ErrorCode, text: str = "") -> None:
+    def _end(self, error: ErrorCode, task: _Task, text: str = "") -> None:
         command = task.command
         if isinstance(command, DescribeGroup):
             if error is not ErrorCode.NONE:
@@ -332,6 +359,7 @@ class Admin(Machine):
 
     def _forget(self, task: _Task) -> None:
         del self._tasks[task.number]
+        self._waiting.pop(task.number, None)
         for timer in Timer:
             self.stop_timer((timer, str(task.number)))
 

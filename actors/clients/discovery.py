@@ -1,36 +1,71 @@
-"""How a client finds its way: who coordinates its group, which brokers lead its topics.
+"""Who coordinates a group: one FindCoordinator for all clients, and the coordinator that a member of a group knows.
 
-A part of a client. One FindCoordinator and one Metadata are in flight at a time; after a failure the next broker is
-asked, not before the backoff is over. Nothing is asked that nobody wants to know.
-
-Source: Kafka's ``AbstractCoordinator.lookupCoordinator`` and ``Metadata``.
+Source: Kafka's ``AbstractCoordinator.lookupCoordinator``; ``CoordinatorStrategy`` of its admin client.
 """
 
-from array import array
-from typing import Protocol
-
-from attrs import frozen
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
 
 from kemu.actors.client import Backoff, Client
+from kemu.actors.clients.brokers import BrokersToAsk
+from kemu.actors.clients.metadata import MetadataRefresh
 from kemu.actors.machine import Chance, Machine
-from kemu.protocol.assign.base import Topics
 from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.data import Metadata, MetadataReply, PartitionMetadata
 from kemu.protocol.messages.group import FindCoordinator, FindCoordinatorReply
-from kemu.protocol.messages.versions import ApiVersions
 from kemu.protocol.names import ActorName, GroupId
 from kemu.protocol.notes.groups import CoordinatorKnown
 
 FIND = ("find",)
 """Fires when the coordinator may be looked up again."""
-METADATA = ("metadata",)
-"""Fires when metadata is too old, or may be asked for again."""
-
-FATAL_TOPIC_ERRORS = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
-class Watcher(Protocol):
+class _Lookup(NamedTuple):
+    asked: ActorName
+    found: Callable[[ActorName, Any], None]
+    again: Callable[[Any], None]
+    refused: Callable[[ErrorCode, Any], None]
+    context: Any
+
+
+class CoordinatorLookups:
+    """Asks any broker who coordinates a group; what to do if nobody knows yet is up to who asks."""
+
+    def __init__(self, client: Client, brokers: BrokersToAsk, version: int) -> None:
+        self._client = client
+        self._brokers = brokers
+        self._version = version
+
+    def look_up(
+        self,
+        group: GroupId,
+        found: Callable[[ActorName, Any], None],
+        again: Callable[[Any], None],
+        refused: Callable[[ErrorCode, Any], None],
+        context: Any = None,
+    ) -> None:
+        """``found(host, context)``, ``again(context)`` (not now, or no answer) or ``refused(error, context)`` follows.
+
+        After ``again`` the next lookup goes to another broker.
+        """
+        host = self._brokers.pick()
+        lookup = _Lookup(host, found, again, refused, context)
+        self._client.call(host, FindCoordinator(key=group), self._version, self._answered, self._failed, lookup)
+
+    def _answered(self, reply: FindCoordinatorReply, lookup: _Lookup) -> None:
+        if reply.error is ErrorCode.NONE:
+            lookup.found(reply.host, lookup.context)
+        elif reply.error.retriable:
+            self._failed(reply.error.name, lookup)
+        else:
+            lookup.refused(reply.error, lookup.context)
+
+    def _failed(self, why: str, lookup: _Lookup) -> None:
+        self._brokers.pass_over(lookup.asked)
+        lookup.again(lookup.context)
+
+
+class CoordinatorWatcher(Protocol):
     """Who wants to know what discovery found."""
 
     def coordinator_found(self) -> None:
@@ -39,10 +74,6 @@ class Watcher(Protocol):
 
     def coordinator_lost(self) -> None:
         """There is none any more."""
-        ...
-
-    def metadata_refreshed(self, changed: bool) -> None:
-        """An answer came; ``changed`` says whether it differs from the one before."""
         ...
 
     def wake(self) -> None:
@@ -58,108 +89,30 @@ class Watcher(Protocol):
         ...
 
 
-@frozen
-class TopicLayout:
-    """Where a topic's partitions are, by number; compact, since every client of a large cluster has its own.
-
-    ``replicas`` is empty while no broker has a rack: nobody asks then.
-    """
-
-    leaders: "array[int]"
-    """Node ids; -1 = none."""
-    epochs: "array[int]"
-    replicas: tuple[tuple[int, ...], ...]
-
-
-@frozen
-class Cluster:
-    """What the last Metadata answer said of the topics asked for."""
-
-    brokers: dict[int, ActorName]
-    racks: dict[int, str]
-    topics: dict[str, TopicLayout]
-
-    def leader_of(self, topic: str, partition: int) -> tuple[ActorName | None, int]:
-        """The address of a partition's leader (None: unknown) and its epoch."""
-        layout = self.topics.get(topic)
-        if layout is None or partition >= len(layout.leaders):
-            return None, -1
-        return self.brokers.get(layout.leaders[partition]), layout.epochs[partition]
-
-    def seen_by_assignor(self, names: tuple[str, ...]) -> Topics:
-        """Partition counts and, when brokers have racks, the racks of the replicas."""
-        known = {name: self.topics[name] for name in names if name in self.topics}
-        racks = None
-        if self.racks:
-            racks = {
-                name: tuple(
-                    tuple(dict.fromkeys(self.racks[node] for node in replicas if node in self.racks))
-                    for replicas in layout.replicas
-                )
-                for name, layout in known.items()
-            }
-        return Topics({name: len(layout.leaders) for name, layout in known.items()}, racks)
-
-
-NOTHING_KNOWN = Cluster({}, {}, {})
-
-
-def cluster_of(reply: MetadataReply) -> Cluster:
-    """What a client keeps of a Metadata answer; topics with an error are left out."""
-    racks = {broker.node_id: broker.rack for broker in reply.brokers if broker.rack}
-    topics: dict[str, TopicLayout] = {}
-    for topic in reply.topics:
-        if topic.error is ErrorCode.NONE:
-            rows = sorted(topic.partitions, key=_number)
-            topics[topic.topic] = TopicLayout(
-                array("i", [row.leader for row in rows]),
-                array("i", [row.leader_epoch for row in rows]),
-                tuple(row.replicas for row in rows) if racks else (),
-            )
-    return Cluster({broker.node_id: broker.host for broker in reply.brokers}, racks, topics)
-
-
 class Discovery:
-    """The coordinator and the metadata a client knows; see the module."""
+    """The coordinator of a member's group. One lookup is under way at a time."""
 
     def __init__(
         self,
         machine: Machine,
         client: Client,
-        watcher: Watcher,
+        lookups: CoordinatorLookups,
+        metadata: MetadataRefresh,
+        watcher: CoordinatorWatcher,
         config: ConsumerConfig,
-        bootstrap: tuple[ActorName, ...],
-        versions: ApiVersions,
         chance: Chance,
     ) -> None:
         self.coordinator: ActorName | None = None
-        self.cluster = NOTHING_KNOWN
-        self.stale = False
-        """Newer metadata is wanted and not here yet."""
-        self.behind = False
-        """Some topics of interest were not asked for yet."""
-        self.interest: tuple[str, ...] = ()
         self._machine = machine
         self._client = client
+        self._lookups = lookups
+        self._metadata = metadata
         self._chance = chance
         self._watcher = watcher
         self._group: GroupId = config.group_id
-        self._bootstrap = bootstrap
-        self._nodes = bootstrap
-        self._turn = chance.below(len(bootstrap))
         self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
-        self._max_age_us = config.metadata_max_age_ms * 1000
-        self._find_version = versions["FindCoordinator"]
-        self._metadata_version = versions["Metadata"]
         self._finding = False
-        self._find_failures = 0
-        self._asked_for: tuple[str, ...] | None = None
-        """The topics of the Metadata in flight."""
-        self._metadata_failures = 0
-        self._not_before_us = 0
-        self._timer_us = 0
-
-    # --- coordinator -------------------------------------------------------------------------------------------
+        self._failures = 0
 
     def ready(self) -> bool:
         """Whether the coordinator can be asked now; if not, what is needed for it is under way."""
@@ -177,13 +130,12 @@ class Discovery:
         if self.coordinator is not None or self._finding:
             return
         self._finding = True
-        question = FindCoordinator(key=self._group)
-        self._client.call(self._pick(), question, self._find_version, self._found, self._not_found, self._turn)
+        self._lookups.look_up(self._group, self._found, self._find_later, self._refused)
 
-    def find_timer_fired(self) -> None:
+    def timer_fired(self) -> None:
         """FIND fired."""
         self._finding = False
-        if self.interest:
+        if self._metadata.interest:
             self.find()
 
     def lose_coordinator(self, why: str, *, connected: bool = True) -> None:
@@ -198,119 +150,18 @@ class Discovery:
         self._watcher.coordinator_lost()
         self._watcher.wake()
 
-    def _found(self, reply: FindCoordinatorReply, turn: int) -> None:
-        if reply.error is not ErrorCode.NONE:
-            if reply.error.retriable:
-                self._not_found(reply.error.name, turn)
-            else:
-                self._finding = False
-                self._watcher.fail_later(reply.error, "FindCoordinator")
-            return
+    def _found(self, host: ActorName, context: None) -> None:
         self._finding = False
-        self._find_failures = 0
-        self.coordinator = reply.host
-        self._machine.note(CoordinatorKnown(group=self._group, host=reply.host, why="found"))
+        self._failures = 0
+        self.coordinator = host
+        self._machine.note(CoordinatorKnown(group=self._group, host=host, why="found"))
         self._watcher.coordinator_found()
         self._watcher.wake()
 
-    def _not_found(self, why: str, turn: int) -> None:
-        self._pass_over(turn)
-        self._find_failures += 1
-        self._machine.start_timer(FIND, self._retry.after(self._find_failures, self._chance))
+    def _find_later(self, context: None) -> None:
+        self._failures += 1
+        self._machine.start_timer(FIND, self._retry.after(self._failures, self._chance))
 
-    # --- metadata ----------------------------------------------------------------------------------------------
-
-    def want(self, topics: tuple[str, ...]) -> None:
-        """Be interested in exactly these topics from now on; new ones are asked for."""
-        new = [topic for topic in topics if topic not in self.interest]
-        self.interest = topics
-        if new:
-            self.stale = self.behind = True
-            self._not_before_us = 0
-            self._ask()
-
-    def refresh(self) -> None:
-        """What is known proved wrong: ask again, as soon as the backoff allows."""
-        self.stale = True
-        self._ask()
-
-    def metadata_timer_fired(self) -> None:
-        """METADATA fired."""
-        self._timer_us = 0
-        self.stale = True
-        self._ask()
-
-    def _ask(self) -> None:
-        if self._asked_for is not None or not self.interest:
-            return
-        if self._machine.now_us < self._not_before_us:
-            self._ask_at(self._not_before_us)
-            return
-        self._asked_for = self.interest
-        question = Metadata(topics=self.interest)
-        self._client.call(self._pick(), question, self._metadata_version, self._answered, self._failed, self._turn)
-
-    def _ask_at(self, at_us: int) -> None:
-        if at_us < self._timer_us or not self._timer_us:
-            self._timer_us = at_us
-            self._machine.start_timer(METADATA, at_us - self._machine.now_us)
-
-    def _failed(self, why: str, turn: int) -> None:
-        self._asked_for = None
-        self._pass_over(turn)
-        self._try_again_later()
-
-    def _try_again_later(self) -> None:
-        self.stale = True
-        self._metadata_failures += 1
-        wait_us = self._retry.after(self._metadata_failures, self._chance)
-        self._not_before_us = self._machine.now_us + wait_us
-        self._ask_at(self._not_before_us)
-
-    def _answered(self, reply: MetadataReply, turn: int) -> None:
-        asked_for, self._asked_for = self._asked_for, None
-        for topic in reply.topics:
-            if topic.error in FATAL_TOPIC_ERRORS:
-                self._watcher.fail_later(topic.error, f"Metadata of {topic.topic}")
-                return
-        learned = cluster_of(reply)
-        changed = learned != self.cluster
-        if changed:
-            self.cluster = learned
-            known = tuple(learned.brokers.values())
-            self._nodes = known + tuple(node for node in self._bootstrap if node not in known)
-        self.behind = asked_for != self.interest and not set(self.interest).issubset(asked_for or ())
-        self.stale = self.behind
-        self._timer_us = 0
-        self._ask_at(self._machine.now_us + self._max_age_us)
-        if self.behind:
-            self._ask()
-        elif any(topic.error is not ErrorCode.NONE for topic in reply.topics):
-            self._try_again_later()
-        else:
-            # KIP-580: answers that say nothing new are asked for ever more slowly.
-            self._metadata_failures = 0 if changed else self._metadata_failures + 1
-            wait_us = self._retry.after(max(1, self._metadata_failures), self._chance)
-            self._not_before_us = self._machine.now_us + wait_us
-        self._watcher.metadata_refreshed(changed)
-
-    # --- brokers -----------------------------------------------------------------------------------------------
-
-    def _pick(self) -> ActorName:
-        """The broker to ask: the last one that answered, the next in turn while that one is unreachable."""
-        nodes = self._nodes
-        for _ in nodes:
-            node = nodes[self._turn % len(nodes)]
-            if self._client.available_at(node) <= self._machine.now_us:
-                return node
-            self._turn += 1
-        return nodes[self._turn % len(nodes)]
-
-    def _pass_over(self, turn: int) -> None:
-        """The broker whose turn it was failed: the next one's, unless another failure said so already."""
-        if self._turn == turn:
-            self._turn += 1
-
-
-def _number(partition: PartitionMetadata) -> int:
-    return partition.partition
+    def _refused(self, error: ErrorCode, context: None) -> None:
+        self._finding = False
+        self._watcher.fail_later(error, "FindCoordinator")

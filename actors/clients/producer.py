@@ -14,15 +14,17 @@ other logs and cannot tell the difference. Idempotence needs acks=all and is off
 
 from collections.abc import Callable
 from enum import StrEnum
+from typing import NamedTuple
 
-from kemu.actors.client import Backoff
-from kemu.actors.clients.metadata_questions import METADATA, MetadataQuestions
+from kemu.actors.client import DEADLINE, DISCONNECTED, TIMED_OUT, Backoff, Client
+from kemu.actors.clients.brokers import BrokersToAsk
+from kemu.actors.clients.metadata import METADATA, MetadataRefresh
 from kemu.actors.clients.produce_queue import Batch, ProduceQueue
 from kemu.actors.machine import Chance, Event, LinkDown, Machine, Received, TimerFired, Told
 from kemu.protocol.commands import Close, SetRate, Start
 from kemu.protocol.config import ProducerConfig
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.data import MetadataReply, Produce, ProduceBatch, ProducedBatch, ProduceReply
+from kemu.protocol.messages.data import Produce, ProduceBatch, ProducedBatch, ProduceReply
 from kemu.protocol.messages.versions import LATEST, ApiVersions
 from kemu.protocol.names import ActorName
 from kemu.protocol.notes.groups import ProduceFailed, ProducerStarted, RecordsAcknowledged
@@ -49,34 +51,31 @@ class Timer(StrEnum):
     RETRY = "retry"
     """A backoff, or a linger time, is over."""
     TIMEOUTS = "timeouts"
-    """The earliest deadline of a request, a question or a batch. Never stopped early."""
+    """delivery.timeout.ms of the oldest batch may be over. Never stopped early."""
+    DEADLINE = DEADLINE[0]
+    """The earliest deadline of a request in flight."""
     METADATA = METADATA[0]
-    """It is time to ask who leads."""
+    """Metadata is too old, or may be asked for again."""
 
 
 class _Node:
     """A broker as the producer sees it."""
 
-    __slots__ = ("failures", "flight", "host", "not_before_us", "ready")
+    __slots__ = ("host", "in_flight", "ready")
 
     def __init__(self, host: ActorName) -> None:
         self.host = host
-        self.flight: _Flight | None = None
-        self.failures = 0
-        self.not_before_us = 0
+        self.in_flight = False
+        """Whether a Produce is on its way to it."""
         self.ready: dict[int, None] = {}
         """Partitions it leads that have batches and none in flight, in the order they became so."""
 
 
-class _Flight:
+class _Sent(NamedTuple):
     """A Produce on its way."""
 
-    __slots__ = ("batches", "deadline_us", "request_id")
-
-    def __init__(self, request_id: int, deadline_us: int, batches: list[tuple[ProduceQueue, Batch]]) -> None:
-        self.request_id = request_id
-        self.deadline_us = deadline_us
-        self.batches = batches
+    node: _Node
+    batches: list[tuple[ProduceQueue, Batch]]
 
 
 class Producer(Machine):
@@ -103,7 +102,23 @@ class Producer(Machine):
         self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
         self._produce_version = versions["Produce"]
         self._producer_id = self._new_producer_id()
-        self._metadata = MetadataQuestions(self, topic, config, bootstrap, chance, versions["Metadata"])
+        self._client = Client(
+            self,
+            request_timeout_us=config.request_timeout_ms * 1000,
+            reconnect=Backoff(config.reconnect_backoff_ms * 1000, config.reconnect_backoff_max_ms * 1000),
+            chance=chance,
+            link_lost=self._link_lost,
+        )
+        self._metadata = MetadataRefresh(
+            self,
+            self._client,
+            BrokersToAsk(self, self._client, bootstrap, chance.below(len(bootstrap))),
+            self,
+            retry=self._retry,
+            max_age_us=config.metadata_max_age_ms * 1000,
+            version=versions["Metadata"],
+            chance=chance,
+        )
         self._nodes: dict[int, _Node] = {}
         self._rate = config.emulated_records_per_s
         self._credit = 0
@@ -119,7 +134,8 @@ class Producer(Machine):
             Timer.BATCH: self._tick,
             Timer.RETRY: self._retry_due,
             Timer.TIMEOUTS: self._time_out,
-            Timer.METADATA: self._ask_who_leads,
+            Timer.DEADLINE: self._client.deadline_passed,
+            Timer.METADATA: self._metadata.timer_fired,
         }
 
     def handle(self, event: Event) -> None:
@@ -129,15 +145,13 @@ class Producer(Machine):
         match event:
             case TimerFired(key=key):
                 self._timers[key[0]]()
-            case Received(message=ProduceReply()):
-                self._answered(event)
-            case Received(message=MetadataReply()):
-                self._told_who_leads(event)
+            case Received():
+                self._client.reply_arrived(event)
             case LinkDown(peer=peer):
-                self._lose(peer, ErrorCode.NETWORK_EXCEPTION)
+                self._client.connection_broke(peer, DISCONNECTED)
             case Told(command=Start()):
                 self.note(ProducerStarted(topic=self.topic, acks=self.config.acks))
-                self._ask_who_leads()
+                self._metadata.want((self.topic,))
             case Told(command=SetRate(records_per_s=rate)):
                 self._set_rate(rate)
             case Told(command=Close()):
@@ -154,7 +168,8 @@ class Producer(Machine):
         self._send_all()
 
     def _finish(self) -> None:
-        for timer in (Timer.RETRY, Timer.TIMEOUTS, Timer.METADATA):
+        self._client.close()
+        for timer in (Timer.RETRY, Timer.TIMEOUTS, Timer.DEADLINE, Timer.METADATA):
             self.stop_timer((timer,))
         self.finished = True
 
@@ -195,6 +210,8 @@ class Producer(Machine):
         for node_id in touched:
             if node_id >= 0:
                 self._send(self._nodes[node_id])
+            else:
+                self._metadata.refresh()  # RecordAccumulator.ready: unknownLeaderTopics
 
     # --- sending -----------------------------------------------------------------------------------------------
 
@@ -210,10 +227,11 @@ class Producer(Machine):
 
     def _send(self, node: _Node) -> None:
         """One request with the head batch of every partition of this broker that may go now."""
-        if node.flight is not None or not node.ready:
+        if node.in_flight or not node.ready:
             return
-        if node.not_before_us > self.now_us:
-            self._retry_by(node.not_before_us)
+        available_us = self._client.available_at(node.host)
+        if available_us > self.now_us:
+            self._retry_by(available_us)
             return
         taken: list[tuple[ProduceQueue, Batch]] = []
         rows: list[ProduceBatch] = []
@@ -231,15 +249,15 @@ class Producer(Machine):
             return
         timeout_ms = self.config.request_timeout_ms
         message = Produce(acks=self.config.acks, timeout_ms=timeout_ms, batches=tuple(rows))
-        request_id = self.request(node.host, message, self._produce_version)
         if self.config.acks == 0:
+            self.request(node.host, message, self._produce_version)
             for queue, _ in taken:  # nobody will answer
                 self._drop(queue)
             self._send(node)
             return
-        deadline_us = self.now_us + timeout_ms * 1000
-        node.flight = _Flight(request_id, deadline_us, taken)
-        self._expect(deadline_us)
+        node.in_flight = True
+        sent = _Sent(node, taken)
+        self._client.call(node.host, message, self._produce_version, self._answered, self._not_answered, sent)
 
     def _sendable_at(self, queue: ProduceQueue) -> int:
         head = queue.batches[0]
@@ -261,17 +279,9 @@ class Producer(Machine):
 
     # --- what became of it -------------------------------------------------------------------------------------
 
-    def _answered(self, event: Received) -> None:
-        reply: ProduceReply = event.message
-        for node in self._nodes.values():
-            flight = node.flight
-            if flight is not None and flight.request_id == event.request_id:
-                break
-        else:
-            return  # the answer to a request we gave up on
-        node.flight = None
-        node.failures = 0
-        for (queue, batch), row in zip(flight.batches, reply.batches, strict=True):
+    def _answered(self, reply: ProduceReply, sent: _Sent) -> None:
+        sent.node.in_flight = False
+        for (queue, batch), row in zip(sent.batches, reply.batches, strict=True):
             assert (row.topic, row.partition) == (self.topic, queue.number), f"{row} answers {queue.number}"
             if queue.in_flight is batch:
                 self._decide(queue, row.error, row)
@@ -307,7 +317,7 @@ class Producer(Machine):
         else:
             self._fail(queue, error, definite=error.definite)
         if error in STALE_METADATA:
-            self._metadata.want()
+            self._metadata.refresh()
         self._offer(queue)
 
     def _back_off(self, queue: ProduceQueue, batch: Batch) -> None:
@@ -338,47 +348,41 @@ class Producer(Machine):
             self._nodes[queue.leader].ready.pop(queue.number, None)
         return batch
 
-    def _lose(self, host: ActorName, error: ErrorCode) -> None:
-        """The connection to a broker is gone and with it the answers to what was in flight."""
-        for node in self._nodes.values():
-            if node.host == host:
-                node.failures += 1
-                node.not_before_us = self.now_us + self._backoff_us(node.failures)
-                flight, node.flight = node.flight, None
-                for queue, batch in flight.batches if flight is not None else ():
-                    if queue.in_flight is batch:
-                        self._decide(queue, error)
-        self._metadata.lost(host)
-        self._metadata.want()
+    def _not_answered(self, why: str, sent: _Sent) -> None:
+        """The connection is gone and with it the answer. Source: ``Sender.handleProduceResponse``."""
+        sent.node.in_flight = False
+        error = ErrorCode.REQUEST_TIMED_OUT if why == TIMED_OUT else ErrorCode.NETWORK_EXCEPTION
+        for queue, batch in sent.batches:
+            if queue.in_flight is batch:
+                self._decide(queue, error)
+
+    def _link_lost(self, host: ActorName, why: str) -> None:
+        """A connection is gone. Source: ``NetworkClient.processDisconnection``, which asks for metadata."""
+        self._metadata.refresh()
 
     # --- who leads ---------------------------------------------------------------------------------------------
 
-    def _ask_who_leads(self) -> None:
-        self._metadata.ask()
-        self._expect(self._metadata.deadline_us)
-
-    def _told_who_leads(self, event: Received) -> None:
-        reply: MetadataReply = event.message
-        if not self._metadata.is_answer(event):
-            return
-        alive = {broker.node_id: broker.host for broker in reply.brokers}
-        for node_id, host in alive.items():
+    def metadata_refreshed(self, changed: bool) -> None:
+        """Who leads now; a topic the brokers do not tell of is led by nobody. Source: ``Metadata.update``."""
+        cluster = self._metadata.cluster
+        for node_id, host in cluster.brokers.items():
             if node_id not in self._nodes:
                 self._nodes[node_id] = _Node(host)
-        topic = next((topic for topic in reply.topics if topic.topic == self.topic), None)
-        complete = topic is not None and topic.error is ErrorCode.NONE
-        if topic is not None and complete:
-            had = len(self.queues)
-            for row in sorted(topic.partitions, key=lambda row: row.partition):
-                leader = row.leader if row.error is ErrorCode.NONE and row.leader in alive else -1
-                complete = complete and leader >= 0
-                self._lead(row.partition, leader)
-            if had == 0 and self.queues:
-                self._credited_us = self.now_us
-                if self._rate > 0 and not self._closing:
-                    self.start_timer((Timer.BATCH,), self.config.emulated_batch_interval_ms * 1000)
-        self._metadata.settle(complete=complete)
+        layout = cluster.topics.get(self.topic)
+        leaders = () if layout is None else layout.leaders
+        had = len(self.queues)
+        for number in range(max(had, len(leaders))):
+            leader = leaders[number] if number < len(leaders) else -1
+            self._lead(number, leader if leader in cluster.brokers else -1)
+        if had == 0 and self.queues:
+            self._credited_us = self.now_us
+            if self._rate > 0 and not self._closing:
+                self.start_timer((Timer.BATCH,), self.config.emulated_batch_interval_ms * 1000)
         self._send_all()
+
+    def fail_later(self, error: ErrorCode, why: str) -> None:
+        """send() raises; the application sends on, and each send asks anew (``KafkaProducer.waitOnMetadata``)."""
+        self._metadata.refresh_later()
 
     def _lead(self, number: int, leader: int) -> None:
         if number == len(self.queues):
@@ -394,17 +398,9 @@ class Producer(Machine):
     # --- time --------------------------------------------------------------------------------------------------
 
     def _time_out(self) -> None:
-        """Hang up on brokers that do not answer, give up batches that are too old; look again at the next deadline."""
+        """Give up batches that are too old; look again when the next one is. Source: ``Sender.sendProducerData``."""
         self._timeouts_at_us = None
         now_us = self.now_us
-        for node in self._nodes.values():
-            if node.flight is not None and node.flight.deadline_us <= now_us:
-                self.hang_up(node.host)
-                self._lose(node.host, ErrorCode.REQUEST_TIMED_OUT)
-        if self._metadata.asked and self._metadata.deadline_us <= now_us:
-            host = self._metadata.asked
-            self.hang_up(host)
-            self._lose(host, ErrorCode.REQUEST_TIMED_OUT)
         delivery_us = self.config.delivery_timeout_ms * 1000
         deadlines: list[int] = []
         for queue in self.queues:
@@ -414,9 +410,6 @@ class Producer(Machine):
                 self._fail(queue, ErrorCode.REQUEST_TIMED_OUT, definite=True)
             if queue.batches:
                 deadlines.append(queue.batches[0].created_us + delivery_us)
-        deadlines.extend([node.flight.deadline_us for node in self._nodes.values() if node.flight is not None])
-        if self._metadata.asked:
-            deadlines.append(self._metadata.deadline_us)
         if deadlines:
             self._expect(min(deadlines))
         self._send_all()

@@ -7,7 +7,7 @@ nothing of that happens. ``Doing`` says where the polling thread is. An event th
 if it is inside ``poll()`` it looks at once, else at its next poll. So nothing polls in vain.
 
 Its parts: membership (join, sync, heartbeat, leave), rebalancing (before and after a join), positions and fetching,
-commits, discovery (coordinator and metadata). They speak through the machine (``actors.consumer.machine``).
+commits, discovery (the coordinator), metadata. They speak through the machine (``actors.consumer.machine``).
 
 Source: Kafka 3.9 ``ClassicKafkaConsumer`` and its coordinator.
 """
@@ -17,8 +17,10 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
-from kemu.actors.client import Backoff, Client
-from kemu.actors.clients.discovery import Discovery
+from kemu.actors.client import DISCONNECTED, Backoff, Client
+from kemu.actors.clients.brokers import BrokersToAsk
+from kemu.actors.clients.discovery import CoordinatorLookups, Discovery
+from kemu.actors.clients.metadata import MetadataRefresh
 from kemu.actors.consumer.application import Application, IllegalState, PollLoop
 from kemu.actors.consumer.commits import Commits
 from kemu.actors.consumer.listener import Listener, Outcome, Raised, TimedListener
@@ -138,7 +140,19 @@ class Consumer(Machine):
             link_lost=self._link_lost,
         )
         used = _configured(config, assignors)
-        self.discovery = Discovery(self, self.client, self, config, bootstrap, versions, chance)
+        brokers = BrokersToAsk(self, self.client, bootstrap, chance.below(len(bootstrap)))
+        self.metadata = MetadataRefresh(
+            self,
+            self.client,
+            brokers,
+            self,
+            retry=Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000),
+            max_age_us=config.metadata_max_age_ms * 1000,
+            version=versions["Metadata"],
+            chance=chance,
+        )
+        lookups = CoordinatorLookups(self.client, brokers, versions["FindCoordinator"])
+        self.discovery = Discovery(self, self.client, lookups, self.metadata, self, config, chance)
         self.membership = Membership(self)
         self.positions = Positions(self)
         self.commits = Commits(self, self.positions)
@@ -174,8 +188,8 @@ class Consumer(Machine):
             Timer.DEADLINE: self.client.deadline_passed,
             Timer.COMMIT: self.commits.sync_timer_fired,
             Timer.POLL_TIMEOUT: self._check_poll_timeout,
-            Timer.FIND: self.discovery.find_timer_fired,
-            Timer.METADATA: self.discovery.metadata_timer_fired,
+            Timer.FIND: self.discovery.timer_fired,
+            Timer.METADATA: self.metadata.timer_fired,
             Timer.POLL_RETURNS: self._poll_returns_nothing,
         }
 
@@ -193,7 +207,7 @@ class Consumer(Machine):
             case TimerFired(key=key):
                 self._timers[key[0]]()
             case LinkDown(peer=peer):
-                self.client.connection_broke(peer, "disconnected")
+                self.client.connection_broke(peer, DISCONNECTED)
             case Told(command=command):
                 self._told(command)
             case _:
@@ -206,7 +220,7 @@ class Consumer(Machine):
             case Start():
                 assert not self._started, f"{self.name}: started twice"
                 self._started = True
-                self.discovery.want(self.topics)
+                self.metadata.want(self.topics)
                 self.application.started(self)
                 self._assert_decided()
             case RaiseInListener(callback=callback, why=why):
@@ -223,7 +237,7 @@ class Consumer(Machine):
         if peer == self.discovery.coordinator:
             self.discovery.lose_coordinator(why, connected=False)
         else:
-            self.discovery.refresh()
+            self.metadata.refresh()
         self.wake()
 
     # --- what the parts tell each other ------------------------------------------------------------------------
@@ -242,7 +256,7 @@ class Consumer(Machine):
         self.membership.heartbeats.coordinator_lost()
 
     def metadata_refreshed(self, changed: bool) -> None:
-        """Discovery has an answer about topics."""
+        """There is an answer about topics."""
         self.positions.locate()
         self.rebalancing.metadata_refreshed(changed)
         self.wake()
@@ -394,7 +408,7 @@ class Consumer(Machine):
         if self.by_hand:
             raise IllegalState("subscribe() after assign(): subscription to topics and partitions exclude each other")
         self.topics = _sorted(topics)
-        self.discovery.want(self.topics)
+        self.metadata.want(self.topics)
 
     def unsubscribe(self) -> None:
         """See ``Calls``."""
@@ -406,7 +420,7 @@ class Consumer(Machine):
             raise IllegalState("assign() after subscribe(): subscription to topics and partitions exclude each other")
         self.by_hand = bool(partitions)
         self.positions.assign(tuple(dict.fromkeys(partitions)), NO_GENERATION, UNKNOWN_MEMBER)
-        self.discovery.want(_sorted(tuple(topic for topic, _ in partitions)))
+        self.metadata.want(_sorted(tuple(topic for topic, _ in partitions)))
 
     def assignment(self) -> tuple[TopicPartition, ...]:
         """See ``Calls``."""
@@ -535,7 +549,7 @@ class Consumer(Machine):
     def _unsubscribed(self) -> None:
         self.membership.leave("the consumer unsubscribed from all topics")
         self.topics = ()
-        self.discovery.want(())
+        self.metadata.want(())
 
     def close(self) -> None:
         """Commit, call back, leave; then be silent. Source: ``ConsumerCoordinator.close``."""

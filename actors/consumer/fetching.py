@@ -188,7 +188,7 @@ class Fetching:
         leader = context[0]
         leader.in_flight = False
         leader.not_before_us = self._machine.now_us + self._retry_us
-        self._machine.discovery.refresh()
+        self._machine.metadata.refresh()
         self._machine.wake()
 
     def _take(self, one: Partition, row: FetchedPartition) -> None:
@@ -217,7 +217,7 @@ class Fetching:
         else:
             # An error Kafka does not expect is raised to the application there; here the leader is looked up again.
             one.waits_for_metadata = True
-            self._machine.discovery.refresh()
+            self._machine.metadata.refresh()
 
     def _note_epochs(self, one: Partition, batches: tuple[RecordBatch, ...]) -> None:
         """The epochs change within these batches, or since the last ones."""

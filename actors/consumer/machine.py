@@ -8,7 +8,8 @@ from enum import StrEnum
 from typing import Protocol, TypeAlias
 
 from kemu.actors.client import DEADLINE, Client
-from kemu.actors.clients.discovery import FIND, METADATA, Discovery
+from kemu.actors.clients.discovery import FIND, Discovery
+from kemu.actors.clients.metadata import METADATA, MetadataRefresh
 from kemu.actors.consumer.state import Generation, MemberState
 from kemu.actors.machine import Chance, TimerKey
 from kemu.protocol.config import ConsumerConfig
@@ -130,7 +131,12 @@ class ConsumerMachine(Protocol):
 
     @property
     def discovery(self) -> Discovery:
-        """The coordinator and the metadata."""
+        """The coordinator."""
+        ...
+
+    @property
+    def metadata(self) -> MetadataRefresh:
+        """What is known of the cluster."""
         ...
 
     @property

@@ -86,16 +86,16 @@ class Positions:
 
     def locate(self) -> None:
         """Look up everybody's leader in the metadata."""
-        discovery = self._machine.discovery
+        metadata = self._machine.metadata
         missing = False
         for one in self.partitions.values():
-            leader, epoch = discovery.cluster.leader_of(one.topic, one.number)
+            leader, epoch = metadata.cluster.leader_of(one.topic, one.number)
             one.waits_for_metadata = False
             missing = missing or leader is None
             if leader != one.leader or epoch != one.leader_epoch:
                 one.leader, one.leader_epoch, one.row = leader, epoch, None
         if missing:
-            discovery.refresh()
+            metadata.refresh()
         self.fetching.redistribute(self.partitions)
 
     def consumed(self) -> tuple[OffsetToCommit, ...]:
@@ -272,5 +272,5 @@ class Positions:
             elif one is not None and self._is_owned(one, Seeking.RESET):
                 self._set(one, row.offset, "reset")
         if failed:
-            self._machine.discovery.refresh()
+            self._machine.metadata.refresh()
             self._try_later()

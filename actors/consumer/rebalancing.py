@@ -138,7 +138,7 @@ class Rebalancing:
 
     def _prepared(self, raised: bool = False) -> None:
         self.is_leader = False
-        self._machine.discovery.want(self._machine.topics)
+        self._machine.metadata.want(self._machine.topics)
         if raised:
             self._machine.raise_to_application("a callback of the rebalance listener raised")
 
@@ -189,11 +189,11 @@ class Rebalancing:
         except CodecError as error:
             self._membership.leading_failed(f"a member's subscription cannot be read: {error}")
             return
-        discovery = self._machine.discovery
+        metadata = self._machine.metadata
         topics = {topic for one in told.values() for topic in one.subscription.topics}
-        discovery.want(tuple(sorted(topics.union(self._machine.topics))))
+        metadata.want(tuple(sorted(topics.union(self._machine.topics))))
         self._leading = reply, told
-        if not discovery.stale:
+        if not metadata.stale:
             self._assign()
 
     @property
@@ -204,7 +204,7 @@ class Rebalancing:
     def metadata_refreshed(self, changed: bool) -> None:
         """Metadata came: a waiting leader goes on; a leader of a stable group may have to rebalance it."""
         if self._leading is not None:
-            if not self._machine.discovery.behind:
+            if not self._machine.metadata.behind:
                 self._assign()
         elif changed:
             self._check_metadata()
@@ -222,8 +222,8 @@ class Rebalancing:
             self._membership.request_rejoin("the metadata of the group's topics changed")
 
     def _snapshot(self) -> Topics:
-        discovery = self._machine.discovery
-        seen = discovery.cluster.seen_by_assignor(discovery.interest)
+        metadata = self._machine.metadata
+        seen = metadata.cluster.seen_by_assignor(metadata.interest)
         # Kafka's snapshot holds racks only for a client that has one.
         return seen if self._machine.config.client_rack else Topics(seen.partitions)
 
@@ -244,7 +244,7 @@ class Rebalancing:
             membership.leading_failed(f"the coordinator selected an unknown protocol: {reply.protocol_name}")
             return
         members = {row.member_id: _subscriber(told[row.member_id], row.instance_id) for row in reply.members}
-        topics = machine.discovery.cluster.seen_by_assignor(machine.discovery.interest)
+        topics = machine.metadata.cluster.seen_by_assignor(machine.metadata.interest)
         try:
             decided = assignor.assign(topics, members)
         except (InvalidAssignment, NotAnAssignor) as error:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kemu.actors.client import Backoff, Client
+from kemu.actors.client import DISCONNECTED, Backoff, Client
 from kemu.actors.controller.dispatch import ControllerTimer
 from kemu.actors.machine import Event, LinkDown, Machine, Received, TimerFired
 from kemu.protocol.names import ActorName
@@ -85,7 +85,7 @@ class ControllerChannels:
             case LinkDown(peer=peer):
                 if all(channel.host != peer for channel in self._channels.values()):
                     return False
-                self._client.connection_broke(peer, "disconnected")
+                self._client.connection_broke(peer, DISCONNECTED)
             case TimerFired(key=(timer, *about)) if timer in self._timers:
                 self._timers[timer](*about)
             case _:

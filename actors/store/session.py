@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, StrEnum
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from kemu.actors.client import Backoff, Client
+from kemu.actors.client import DISCONNECTED, Backoff, Client
 from kemu.actors.machine import Event, LinkDown, Machine, Received, TimerFired, TimerKey
 from kemu.protocol.messages.store import (
     NO_SESSION,
@@ -195,7 +195,7 @@ class StoreSession:
             case Received(peer=peer) if peer == self._store:
                 self._heard(event)
             case LinkDown(peer=peer) if peer == self._store:
-                self._client.connection_broke(peer, "disconnected")
+                self._client.connection_broke(peer, DISCONNECTED)
             case TimerFired(key=key) if key in self._timers:
                 self._timers[key]()
             case _:

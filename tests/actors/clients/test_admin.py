@@ -10,6 +10,7 @@ from kemu.actors.clients.admin import Admin
 from kemu.actors.machine import Effect, Hangup, LinkDown, Note, Received, Send, StartTimer, StopTimer, TimerFired, Told
 from kemu.protocol.commands import (
     AddPartitions,
+    AlterConfigs,
     Close,
     DeleteGroup,
     DescribeGroup,
@@ -26,6 +27,7 @@ from kemu.protocol.messages.control import (
     CreateTopicsReply,
     DeleteTopics,
     DeleteTopicsReply,
+    IncrementalAlterConfigsReply,
     MorePartitions,
     NewTopic,
     TopicConfigEntry,
@@ -275,3 +277,30 @@ def test_close_ends_the_tool_and_its_timers():
     bench.step(Told(Close()))
 
     assert bench.admin.finished and bench.timers == {} and bench.notes == []
+
+
+def test_the_controller_is_looked_up_once_and_again_when_it_is_another():
+    """AdminMetadataManager: it is cached until NOT_CONTROLLER; an answer that names none is not the last."""
+    bench = Bench()
+    brokers = tuple(BrokerMetadata(node_id=node, host=f"b{node}") for node in (0, 1))
+    done = IncrementalAlterConfigsReply(topics=(TopicOutcome(error_code=NONE, name="t"),))
+    bench.step(Told(AlterConfigs(topic="t", key="min.insync.replicas", value="2")))
+    assert bench.asked[-1].message == Metadata(topics=())
+    bench.answer(MetadataReply(brokers=brokers, topics=(), controller_id=-1))
+    bench.wait(120_000)
+    assert [send.message for send in bench.asked[1:]] == [Metadata(topics=())]
+    bench.answer(MetadataReply(brokers=brokers, topics=(), controller_id=1))
+    assert bench.asked[-1].to == "b1/controller"
+    bench.answer(done)
+
+    bench.step(Told(AlterConfigs(topic="t", key="min.insync.replicas", value="1")))
+    assert bench.asked[-1].to == "b1/controller", "no question before it"
+    bench.answer(IncrementalAlterConfigsReply(topics=(TopicOutcome(error_code=ErrorCode.NOT_CONTROLLER, name="t"),)))
+    bench.wait(240_000)
+    assert bench.asked[-1].message == Metadata(topics=())
+    bench.answer(MetadataReply(brokers=brokers, topics=(), controller_id=0))
+    bench.wait(120_000)
+    assert bench.asked[-1].to == "b0/controller"
+    bench.answer(done)
+
+    assert [(note.api, note.error) for note in bench.notes] == [("IncrementalAlterConfigs", NONE)] * 2

@@ -339,6 +339,37 @@ def test_a_lost_answer_leaves_the_batch_in_doubt_and_it_is_sent_again(silent):
     assert bench.notes == []
 
 
+def test_a_broker_whose_connection_broke_is_left_alone_for_the_reconnect_backoff():
+    """NetworkClient.ready: reconnect.backoff.ms on top of the batch's own retry.backoff.ms."""
+    bench = Bench(0, emulated_records_per_s=10, reconnect_backoff_ms=500)
+    bench.wait(INTERVAL_US)
+    bench.step(Told(SetRate(records_per_s=0)))
+    (first,) = bench.take(Produce)
+    bench.step(LinkDown("b0"))
+
+    bench.wait(399_000)
+    assert bench.take(Produce) == []
+    bench.wait(202_000)
+
+    assert [again.message for again in bench.take(Produce)] == [first.message]
+
+
+def test_a_topic_that_brokers_do_not_tell_of_any_more_is_led_by_nobody():
+    """Metadata.update: a full answer replaces what was known; batches wait and the topic is asked for again."""
+    bench = Bench(0, emulated_records_per_s=10)
+    bench.wait(INTERVAL_US)
+    bench.answer(bench.take(Produce)[0], ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    bench.wait(20_000)
+    bench.metadata(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    bench.wait(3 * INTERVAL_US)
+    assert bench.take(Produce) == []
+
+    bench.metadata(1)
+    bench.wait(INTERVAL_US)
+
+    assert [send.to for send in bench.take(Produce)] == ["b1"]
+
+
 @pytest.mark.parametrize(
     ("lost_first", "definite"), [(False, True), (True, False)], ids=["refused", "in doubt, then refused"]
 )

@@ -1,0 +1,235 @@
+"""What a client knows of the cluster, and when it asks again: once, for consumers, producers and admins.
+
+One Metadata is in flight at a time; after a failure the next broker is asked, not before the backoff is over. Nothing
+is asked that nobody wants to know.
+
+Source: Kafka's ``Metadata`` and ``NetworkClient.DefaultMetadataUpdater``; ``AdminMetadataManager``.
+"""
+
+from array import array
+from typing import Protocol
+
+from attrs import frozen
+
+from kemu.actors.client import Backoff, Client
+from kemu.actors.clients.brokers import BrokersToAsk
+from kemu.actors.machine import Chance, Machine, TimerKey
+from kemu.protocol.assign.base import Topics
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.data import Metadata, MetadataReply, PartitionMetadata, TopicMetadata
+from kemu.protocol.names import ActorName
+
+METADATA: TimerKey = ("metadata",)
+"""Fires when metadata is too old, or may be asked for again."""
+
+FATAL_TOPIC_ERRORS = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION)
+
+
+@frozen
+class TopicLayout:
+    """Where a topic's partitions are, by number; compact, since every client of a large cluster has its own.
+
+    ``replicas`` is empty while no broker has a rack: nobody asks then.
+    """
+
+    leaders: "array[int]"
+    """Node ids; -1 = none."""
+    epochs: "array[int]"
+    replicas: tuple[tuple[int, ...], ...]
+
+
+@frozen
+class KnownCluster:
+    """What the last Metadata answer said of the topics asked for."""
+
+    brokers: dict[int, ActorName]
+    racks: dict[int, str]
+    topics: dict[str, TopicLayout]
+
+    def leader_of(self, topic: str, partition: int) -> tuple[ActorName | None, int]:
+        """The address of a partition's leader (None: unknown) and its epoch."""
+        layout = self.topics.get(topic)
+        if layout is None or partition >= len(layout.leaders):
+            return None, -1
+        return self.brokers.get(layout.leaders[partition]), layout.epochs[partition]
+
+    def seen_by_assignor(self, names: tuple[str, ...]) -> Topics:
+        """Partition counts and, when brokers have racks, the racks of the replicas."""
+        known = {name: self.topics[name] for name in names if name in self.topics}
+        racks = None
+        if self.racks:
+            racks = {
+                name: tuple(
+                    tuple(dict.fromkeys(self.racks[node] for node in replicas if node in self.racks))
+                    for replicas in layout.replicas
+                )
+                for name, layout in known.items()
+            }
+        return Topics({name: len(layout.leaders) for name, layout in known.items()}, racks)
+
+
+NOTHING_KNOWN = KnownCluster({}, {}, {})
+
+
+class MetadataWatcher(Protocol):
+    """Who wants to know what the brokers said."""
+
+    def metadata_refreshed(self, changed: bool) -> None:
+        """An answer came; ``changed`` says whether it differs from the one before."""
+        ...
+
+    def fail_later(self, error: ErrorCode, why: str) -> None:
+        """A topic may not be used, or its name is none; nothing was learned, and nothing will be asked by itself."""
+        ...
+
+
+class MetadataRefresh:
+    """The last answer, and the question under way.
+
+    Args:
+        machine: the machine that steps; ``METADATA`` is its timer.
+        client: what it asks through.
+        brokers: whom it asks.
+        watcher: who is told.
+        retry: how long to leave between two questions that bring nothing (``retry.backoff.ms``).
+        max_age_us: how old an answer may become (``metadata.max.age.ms``).
+        version: the version of Metadata to speak.
+        chance: the machine's stream, for the jitter of ``retry``.
+        without_topics: brokers and the controller are of interest even if no topic is (an admin client).
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        client: Client,
+        brokers: BrokersToAsk,
+        watcher: MetadataWatcher,
+        *,
+        retry: Backoff,
+        max_age_us: int,
+        version: int,
+        chance: Chance,
+        without_topics: bool = False,
+    ) -> None:
+        self.cluster = NOTHING_KNOWN
+        self.controller: ActorName | None = None
+        """The broker that controls the cluster, as last heard."""
+        self.stale = False
+        """Newer metadata is wanted and not here yet."""
+        self.behind = False
+        """Some topics of interest were not asked for yet."""
+        self.interest: tuple[str, ...] = ()
+        self._machine = machine
+        self._client = client
+        self._brokers = brokers
+        self._watcher = watcher
+        self._retry = retry
+        self._max_age_us = max_age_us
+        self._version = version
+        self._chance = chance
+        self._without_topics = without_topics
+        self._asked_for: tuple[str, ...] | None = None
+        """The topics of the Metadata in flight."""
+        self._failures = 0
+        self._not_before_us = 0
+        self._timer_us = 0
+
+    def want(self, topics: tuple[str, ...]) -> None:
+        """Be interested in exactly these topics from now on; new ones are asked for."""
+        new = [topic for topic in topics if topic not in self.interest]
+        self.interest = topics
+        if new:
+            self.stale = self.behind = True
+            self._not_before_us = 0
+            self._ask()
+
+    def refresh(self) -> None:
+        """What is known proved wrong: ask again, as soon as the backoff allows."""
+        self.stale = True
+        self._ask()
+
+    def refresh_later(self) -> None:
+        """The answer is of no use: ask again after the backoff, which grows."""
+        self.stale = True
+        self._failures += 1
+        wait_us = self._retry.after(self._failures, self._chance)
+        self._not_before_us = self._machine.now_us + wait_us
+        self._ask_at(self._not_before_us)
+
+    def timer_fired(self) -> None:
+        """METADATA fired."""
+        self._timer_us = 0
+        self.refresh()
+
+    def _ask(self) -> None:
+        if self._asked_for is not None or not (self.interest or self._without_topics):
+            return
+        if self._machine.now_us < self._not_before_us:
+            self._ask_at(self._not_before_us)
+            return
+        self._asked_for = self.interest
+        host = self._brokers.pick()
+        self._client.call(host, Metadata(topics=self.interest), self._version, self._answered, self._failed, host)
+
+    def _ask_at(self, at_us: int) -> None:
+        if at_us < self._timer_us or not self._timer_us:
+            self._timer_us = at_us
+            self._machine.start_timer(METADATA, at_us - self._machine.now_us)
+
+    def _failed(self, why: str, host: ActorName) -> None:
+        self._asked_for = None
+        self._brokers.pass_over(host)
+        self.refresh_later()
+
+    def _answered(self, reply: MetadataReply, host: ActorName) -> None:
+        asked_for, self._asked_for = self._asked_for, None
+        for topic in reply.topics:
+            if topic.error in FATAL_TOPIC_ERRORS:
+                self._watcher.fail_later(topic.error, f"Metadata of {topic.topic}")
+                return
+        learned = cluster_of(reply)
+        self.controller = learned.brokers.get(reply.controller_id)
+        changed = learned != self.cluster
+        if changed:
+            self.cluster = learned
+            self._brokers.learned(tuple(learned.brokers.values()))
+        self.behind = asked_for != self.interest and not set(self.interest).issubset(asked_for or ())
+        self.stale = self.behind
+        self._timer_us = 0
+        self._ask_at(self._machine.now_us + self._max_age_us)
+        if self.behind:
+            self._ask()
+        elif any(_left_open(topic) for topic in reply.topics):
+            self.refresh_later()
+        else:
+            # KIP-580: answers that say nothing new are asked for ever more slowly.
+            self._failures = 0 if changed else self._failures + 1
+            wait_us = self._retry.after(max(1, self._failures), self._chance)
+            self._not_before_us = self._machine.now_us + wait_us
+        self._watcher.metadata_refreshed(changed)
+
+
+def cluster_of(reply: MetadataReply) -> KnownCluster:
+    """What a client keeps of a Metadata answer; topics with an error are left out."""
+    racks = {broker.node_id: broker.rack for broker in reply.brokers if broker.rack}
+    topics: dict[str, TopicLayout] = {}
+    for topic in reply.topics:
+        if topic.error is ErrorCode.NONE:
+            rows = sorted(topic.partitions, key=_number)
+            topics[topic.topic] = TopicLayout(
+                array("i", [row.leader for row in rows]),
+                array("i", [row.leader_epoch for row in rows]),
+                tuple(row.replicas for row in rows) if racks else (),
+            )
+    return KnownCluster({broker.node_id: broker.host for broker in reply.brokers}, racks, topics)
+
+
+def _left_open(topic: TopicMetadata) -> bool:
+    """Whether the topic, or one of its partitions, has to be asked for again (``Metadata.updateLatestMetadata``)."""
+    if topic.error is not ErrorCode.NONE:
+        return True
+    return any(row.error is ErrorCode.LEADER_NOT_AVAILABLE for row in topic.partitions)
+
+
+def _number(partition: PartitionMetadata) -> int:
+    return partition.partition

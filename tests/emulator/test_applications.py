@@ -1,0 +1,143 @@
+"""Applications of the caller's own, in whole clusters under faults: their loop, not the configured one."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import kemu
+
+REDO_AFTER_US = 500_000
+
+
+class Redoing:
+    """Every fifth part fails: it is paused, sought back to, and done half a second later; then all is committed."""
+
+    def __init__(self, config: kemu.ConsumerConfig) -> None:
+        self.config = config
+        self.calls: kemu.Calls
+        self.part: kemu.Returned | None = None
+        self.left: list[kemu.Returned] = []
+        self.parts = self.redone = self.commits = 0
+        self.started_us = 0
+
+    def started(self, calls: kemu.Calls) -> None:
+        self.calls = calls
+        calls.poll(timeout_us=REDO_AFTER_US)
+
+    def polled(self, records: Sequence[kemu.Returned]) -> None:
+        if not records and self.calls.paused():
+            self.calls.resume(self.calls.paused())
+        self.left = list(records)
+        self.next()
+
+    def next(self) -> None:
+        if not self.left:
+            self.commits += 1
+            self.calls.commit_sync()
+            return
+        self.part = self.left.pop(0)
+        self.parts += 1
+        if self.parts % 5 == 0:
+            self.redone += 1
+            self.calls.pause((self.part.at,))
+            self.calls.seek(self.part.at, self.part.first)
+            self.next()
+        else:
+            self.started_us = self.calls.now_us
+            self.calls.work(1_000)
+
+    def worked(self) -> None:
+        if self.part is not None:
+            self.calls.processed(self.part, self.started_us)
+            self.part = None
+        self.next()
+
+    def committed(self) -> None:
+        self.calls.poll(timeout_us=REDO_AFTER_US)
+
+    def poll_raised(self, why: str) -> None:
+        self.calls.poll(timeout_us=REDO_AFTER_US)
+
+
+class Made:
+    """Makes them, and keeps all it made."""
+
+    def __init__(self) -> None:
+        self.lives: list[Redoing] = []
+
+    def __call__(self, config: kemu.ConsumerConfig) -> kemu.Application:
+        self.lives.append(Redoing(config))
+        return self.lives[-1]
+
+
+SCENARIO = kemu.Scenario(
+    name="a loop of its own",
+    duration_us="40s",
+    topics={"orders": kemu.TopicSpec(partitions=6, records_per_s=60)},
+    groups={
+        "billing": kemu.GroupSpec(
+            topics="orders", members=3, config={"session.timeout.ms": 10_000, "enable.auto.commit": False}
+        )
+    },
+    plan=(
+        kemu.At("10s", kemu.Disconnect(a="c1", b="b0")),
+        kemu.At("15s", kemu.Crash(host="c1", for_us="5s")),
+    ),
+)
+
+
+def test_an_application_of_ones_own_is_run_under_faults() -> None:
+    """KafkaConsumer's calls, made by the caller's loop: each life of the member has an application of its own."""
+    made = Made()
+
+    outcome = kemu.run(SCENARIO, seed=4, applications={"c1": made})
+
+    assert outcome.verdict == "holds", outcome.violations
+    assert len(made.lives) == 2, "one per life: it crashed once"
+    assert all(life.redone and life.commits for life in made.lives)
+    assert made.lives[0].config.group_id == "billing"
+    assert outcome.digest != kemu.run(SCENARIO, seed=4).digest, "the others poll as configured"
+    assert outcome.digest == kemu.run(SCENARIO, seed=4, applications={"c1": Made()}).digest
+
+
+def test_the_usual_loop_is_an_application_like_any_other() -> None:
+    """``PollLoop`` given by hand changes nothing."""
+    outcome = kemu.run(SCENARIO, seed=4, applications={"c1": kemu.PollLoop})
+
+    assert outcome.digest == kemu.run(SCENARIO, seed=4).digest
+
+
+def test_a_replay_needs_the_same_applications(tmp_path: Path) -> None:
+    """Code is not in a trace: without it the replay is refused, not wrong."""
+    path = tmp_path / "run.kemu"
+    kemu.run(SCENARIO, seed=4, trace=path, applications={"c1": Made()})
+
+    with pytest.raises(kemu.TraceError, match=r"recorded with applications of its caller's for these members: c1\."):
+        kemu.replay(path)
+    with pytest.raises(kemu.TraceError, match=r"kemu\.replay\(trace, applications=\.\.\.\)"):
+        kemu.replay(path, applications={"c2": Made()})
+    assert kemu.replay(path, applications={"c1": Made()}).difference is None
+
+
+def test_a_replay_needs_the_same_listeners(tmp_path: Path) -> None:
+    """Likewise."""
+
+    class Slow:
+        def on_revoked(self, partitions: tuple[tuple[str, int], ...]) -> kemu.Took:
+            return kemu.Took(2_000_000)
+
+        on_lost = on_assigned = on_revoked
+
+    path = tmp_path / "run.kemu"
+    kemu.run(SCENARIO, seed=4, trace=path, listeners={"c1": Slow()})
+
+    with pytest.raises(kemu.TraceError, match="recorded with listeners of its caller's"):
+        kemu.replay(path)
+    assert kemu.replay(path, listeners={"c1": Slow()}).difference is None
+
+
+def test_an_application_for_a_member_that_is_none_is_refused() -> None:
+    """As for listeners."""
+    with pytest.raises(kemu.ScenarioError, match=r'applications\.c9: "c9" is no member'):
+        kemu.run(SCENARIO, applications={"c9": kemu.PollLoop})
