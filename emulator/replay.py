@@ -12,6 +12,8 @@ from typing import Any
 
 from attrs import frozen
 
+from kemu.actors.consumer.application import ApplicationFactory
+from kemu.actors.consumer.listener import Listener
 from kemu.actors.machine import Effect, Event, Machine
 from kemu.emulator.chance import Seeded
 from kemu.emulator.cluster.kinds import cluster_class
@@ -72,7 +74,13 @@ def scenario_of(header: Header) -> Scenario:
 
 
 def replay(
-    trace: Trace, *, profile: str | None = None, actor: str | None = None, until_us: int | None = None
+    trace: Trace,
+    *,
+    profile: str | None = None,
+    actor: str | None = None,
+    until_us: int | None = None,
+    listeners: Mapping[str, Listener] | None = None,
+    applications: Mapping[str, ApplicationFactory] | None = None,
 ) -> Replayed:
     """Feed the recorded events to fresh machines and compare.
 
@@ -81,11 +89,15 @@ def replay(
         profile: replay under another profile than the recorded one ("what would 2.4 have done here").
         actor: compare only this actor's steps (its machine alone is built).
         until_us: stop at this time of the world and, with ``actor``, report that actor's fields.
+        listeners: those the run was given.
+        applications: those the run was given.
 
     Raises:
-        TraceError: the file is damaged, or of a scenario that cannot be read.
+        TraceError: the file is damaged, of a scenario that cannot be read, or of a run with listeners or applications
+            of its caller's that are not given here.
     """
-    player = _Player(trace.header, profile or trace.header.profile, actor)
+    _same_code(trace, listeners, applications)
+    player = _Player(trace.header, profile or trace.header.profile, actor, listeners, applications)
     torn = ""
     for record in trace.records():
         if isinstance(record, Torn):
@@ -100,12 +112,33 @@ def replay(
     return Replayed(player.steps, player.difference, torn, state)
 
 
+def _same_code(
+    trace: Trace,
+    listeners: Mapping[str, Listener] | None = None,
+    applications: Mapping[str, ApplicationFactory] | None = None,
+) -> None:
+    """Code of the caller's is not in the trace: it has to be given for the same members again."""
+    header = trace.header
+    for what, needed, given in (
+        ("listeners", header.listeners, listeners),
+        ("applications", header.applications, applications),
+    ):
+        if needed != sorted(given or ()):
+            recorded = ", ".join(needed) or "none"
+            raise TraceError(
+                f"{trace.path}: recorded with {what} of its caller's for these members: {recorded}. They are code, not "
+                f"in the trace: repeat it in Python, kemu.replay(trace, {what}=...), with the same"
+            )
+
+
 def rerun(trace: Trace, *, drive: str | None = None, to: Path | None = None) -> tuple[RunResult, str | None]:
     """Run the plan of a trace again; the result, and the recorded digest (None when the record is torn).
 
     Raises:
-        TraceError: a live run (its order was the wall clock's), or an unreadable scenario.
+        TraceError: a live run (its order was the wall clock's), an unreadable scenario, or listeners or applications
+            that the trace does not hold.
     """
+    _same_code(trace)
     header = trace.header
     if header.live:
         raise TraceError(f"{trace.path}: a live run can be replayed, not run again: the wall clock ordered it")
@@ -126,13 +159,22 @@ def state_of(machine: Machine) -> dict[str, Any]:
 class _Player:
     """Builds machines as lives begin, and steps them with what was recorded."""
 
-    def __init__(self, header: Header, profile: str, only: str | None) -> None:
+    def __init__(
+        self,
+        header: Header,
+        profile: str,
+        only: str | None,
+        listeners: Mapping[str, Listener] | None,
+        applications: Mapping[str, ApplicationFactory] | None,
+    ) -> None:
         if profile not in PROFILES:
             raise TraceError(f"unknown profile {profile!r} (there are {', '.join(PROFILES)})")
         scenario = scenario_of(header)
         latency_us = scenario.network.latency_us
         world = World(Seeded(header.seed), TraceWriter(None, header), latency_us=latency_us)
-        self._cluster = cluster_class(scenario)(world, scenario, PROFILES[profile])
+        self._cluster = cluster_class(scenario)(
+            world, scenario, PROFILES[profile], listeners=listeners, applications=applications
+        )
         self._cluster.build()
         self._only = only
         self._packets = Packets()

@@ -14,6 +14,7 @@ from typing import BinaryIO
 
 from attrs import frozen
 
+from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.listener import Listener
 from kemu.emulator import facts
 from kemu.emulator.chance import Choices, Seeded
@@ -106,6 +107,7 @@ class Run:
         live: bool = False,
         observers: Sequence[Observer] = (),
         listeners: Mapping[str, Listener] | None = None,
+        applications: Mapping[str, ApplicationFactory] | None = None,
         assignors: Mapping[str, Assignor] | None = None,
         checkers: Sequence[Checker] | None = None,
         panel: Panel | None = None,
@@ -126,6 +128,8 @@ class Run:
             drive=drive,
             package=package_version(),
             live=live,
+            listeners=sorted(listeners or ()),
+            applications=sorted(applications or ()),
         )
         self.scenario = scenario
         self.writer = TraceWriter(sink, header)
@@ -137,7 +141,12 @@ class Run:
             links_us={(link.a, link.b): link.latency_us for link in network.links},
         )
         self.cluster = cluster_class(scenario)(
-            self.world, scenario, PROFILES[profile], listeners=listeners, assignors=assignors
+            self.world,
+            scenario,
+            PROFILES[profile],
+            listeners=listeners,
+            applications=applications,
+            assignors=assignors,
         )
         self.world.append_us = self.cluster.broker_config.emulated_append_us
         self.cluster.build()
@@ -193,6 +202,7 @@ def run(
     live: bool = False,
     observers: Sequence[Observer] = (),
     listeners: Mapping[str, Listener] | None = None,
+    applications: Mapping[str, ApplicationFactory] | None = None,
     assignors: Mapping[str, Assignor] | None = None,
     checkers: Sequence[Checker] | None = None,
     panel: Panel | None = None,
@@ -208,6 +218,7 @@ def run(
         live: under the wall clock (Trio drive only).
         observers: whoever else wants to see every fact.
         listeners: rebalance listeners by host, instead of the configured ones.
+        applications: by host, what makes the application of each of its lives, instead of the usual poll loop.
         assignors: instead of the profile's.
         checkers: instead of all that apply.
         panel: the one that observers read, too; it takes each fact before they do. None: a new one.
@@ -231,6 +242,7 @@ def run(
             live=live,
             observers=observers,
             listeners=listeners,
+            applications=applications,
             assignors=assignors,
             checkers=checkers,
             panel=panel,

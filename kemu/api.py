@@ -8,7 +8,9 @@ c1, c2, ... (members), b0, b1, ... (brokers), or roles ("leader of g", "coordina
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from kemu.actors.consumer.application import Application, ApplicationFactory, Calls, IllegalState, PollLoop
 from kemu.actors.consumer.listener import Listener, Raised, Took
+from kemu.actors.consumer.partition import Returned
 from kemu.emulator.findings import Loss, Violation
 from kemu.emulator.metrics.figures import (
     ControllerTerm,
@@ -76,17 +78,22 @@ from kemu.emulator.text.units import duration_us
 from kemu.emulator.trace.blocks import TraceError
 from kemu.emulator.trace.traces import read_trace
 from kemu.protocol.assign.base import Assignment, Assignor, Memory, RebalanceProtocol, Subscriber, Topics
+from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.errors import ErrorCode
 
 __all__ = [
     "AddMembers",
+    "Application",
+    "ApplicationFactory",
     "Assignment",
     "Assignor",
     "At",
     "BrokersSpec",
+    "Calls",
     "ChecksSpec",
     "ClockDrift",
     "CloseHost",
+    "ConsumerConfig",
     "ControllerTerm",
     "Crash",
     "CreateTopic",
@@ -106,6 +113,7 @@ __all__ = [
     "GrowTopic",
     "Heal",
     "Hold",
+    "IllegalState",
     "Isolate",
     "KillCoordinator",
     "LagFigures",
@@ -124,6 +132,7 @@ __all__ = [
     "Noted",
     "Outcome",
     "Pause",
+    "PollLoop",
     "Problem",
     "Raised",
     "RebalanceFigures",
@@ -135,6 +144,7 @@ __all__ = [
     "ReplicationFigures",
     "ReplicationSpec",
     "Restart",
+    "Returned",
     "RollingRestart",
     "RollingUpgrade",
     "Scenario",
@@ -195,6 +205,7 @@ def run(
     profile: str | None = None,
     trace: str | Path | None = None,
     listeners: Mapping[str, Listener] | None = None,
+    applications: Mapping[str, ApplicationFactory] | None = None,
 ) -> Outcome:
     """Run a scenario once.
 
@@ -204,16 +215,19 @@ def run(
         profile: which release everybody is; None is the scenario's own, else the default.
         trace: where to write the trace, if anywhere.
         listeners: rebalance listeners by host ("c1"), instead of the configured ones.
+        applications: by host, what makes the application of each of its lives: your own loop of polls, work, commits,
+            pauses and seeks, instead of the usual one (``PollLoop``).
 
     Raises:
         ScenarioError: an unknown profile or host.
     """
     hosts = [host for host, _, _ in scenario.member_names()]
     grows = any(isinstance(entry.action, AddMembers) for entry in scenario.plan)
-    unknown = [] if grows else [host for host in listeners or {} if host not in hosts]
+    given = [("listeners", host) for host in listeners or {}] + [("applications", host) for host in applications or {}]
+    unknown = [] if grows else [(what, host) for what, host in given if host not in hosts]
     if unknown:
         raise ScenarioError(
-            [Problem(("listeners", host), f'"{host}" is no member{nearest(host, hosts)}') for host in unknown]
+            [Problem((what, host), f'"{host}" is no member{nearest(host, hosts)}') for what, host in unknown]
         )
     return _run(
         scenario,
@@ -222,6 +236,7 @@ def run(
         drive="bare",
         trace=None if trace is None else Path(trace),
         listeners=listeners,
+        applications=applications,
     )
 
 
@@ -231,6 +246,7 @@ def check(
     seeds: Iterable[int] = range(1, 6),
     profile: str | None = None,
     listeners: Mapping[str, Listener] | None = None,
+    applications: Mapping[str, ApplicationFactory] | None = None,
 ) -> tuple[Outcome, ...]:
     """Run a scenario with each of these seeds; all must hold. For tests: the failure says how to repeat it.
 
@@ -240,22 +256,31 @@ def check(
     """
     outcomes = []
     for seed in seeds:
-        outcome = run(scenario, seed=seed, profile=profile, listeners=listeners)
+        outcome = run(scenario, seed=seed, profile=profile, listeners=listeners, applications=applications)
         if outcome.verdict != "holds":
             raise NotHeld(outcome)
         outcomes.append(outcome)
     return tuple(outcomes)
 
 
-def replay(trace: str | Path, *, profile: str | None = None) -> Replayed:
+def replay(
+    trace: str | Path,
+    *,
+    profile: str | None = None,
+    listeners: Mapping[str, Listener] | None = None,
+    applications: Mapping[str, ApplicationFactory] | None = None,
+) -> Replayed:
     """Feed what a trace recorded to today's machines, up to the first difference.
 
     Args:
         trace: a file that ``run`` wrote.
         profile: replay under another release than the recorded one.
+        listeners: those the run was given: code is not in a trace.
+        applications: those the run was given.
 
     Raises:
-        TraceError: the file is damaged, or of a scenario that cannot be read.
+        TraceError: the file is damaged, of a scenario that cannot be read, or of a run with listeners or applications
+            that are not given here.
         OSError: the file cannot be read.
     """
-    return _replay(read_trace(trace), profile=profile)
+    return _replay(read_trace(trace), profile=profile, listeners=listeners, applications=applications)

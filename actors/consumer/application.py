@@ -9,8 +9,8 @@ Source: Kafka's ``Consumer`` interface (``Calls``), and any program around it (`
 """
 
 from collections import deque
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias
 
 from kemu.actors.consumer.partition import Returned
 from kemu.protocol.config import ConsumerConfig
@@ -116,6 +116,10 @@ class Application(Protocol):
     def poll_raised(self, why: str) -> None:
         """poll() raised what is not fatal: a callback of the rebalance listener raised."""
         ...
+
+
+ApplicationFactory: TypeAlias = Callable[[ConsumerConfig], Application]
+"""Makes the application of one life of a member, from that member's configuration; ``PollLoop`` is one."""
 
 
 class PollLoop:

@@ -11,6 +11,7 @@ from attrs import define, evolve
 
 from kemu.actors.clients.admin import Admin
 from kemu.actors.clients.producer import Producer
+from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.consumer import Consumer
 from kemu.actors.consumer.listener import Listener
 from kemu.actors.machine import Machine
@@ -59,6 +60,7 @@ class Cluster(ABC):
         profile: Profile,
         *,
         listeners: Mapping[str, Listener] | None = None,
+        applications: Mapping[str, ApplicationFactory] | None = None,
         assignors: Mapping[str, Assignor] | None = None,
     ) -> None:
         self.world = world
@@ -67,6 +69,7 @@ class Cluster(ABC):
         self.broker_config = configured(profile.broker, scenario.brokers.config)
         self.brokers = scenario.broker_names()
         self._listeners = dict(listeners or {})
+        self._applications = dict(applications or {})
         self._assignors = dict(profile.assignors if assignors is None else assignors)
         custom = dict.fromkeys(name for name in _assignors_named(scenario) if is_custom(name))
         self._custom = {name: load_assignor(name) for name in custom}
@@ -145,14 +148,17 @@ class Cluster(ABC):
         profile = PROFILES[member.profile] if member.profile else self.profile
         assignors = profile.assignors if member.profile else self._assignors
         defaults = evolve(profile.consumer, auto_offset_reset=EARLIEST.auto_offset_reset)
+        config = spec.consumer(group, host, number, defaults, member)
+        application = self._applications.get(host) if life else None
         return Consumer(
             host,
-            spec.consumer(group, host, number, defaults, member),
+            config,
             spec.topics,
             bootstrap=self.brokers,
             assignors={**assignors, **self._custom},
             chance=self.world.choices.stream(f"{host}/life {life}"),
             listener=self._listeners.get(host),
+            application=None if application is None else application(config),
             versions=profile.versions,
             rules_of=profile.rules_of,
         )

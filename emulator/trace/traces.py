@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import msgpack
-from attrs import asdict, frozen
+from attrs import Factory, asdict, frozen
 
 from kemu.emulator.facts import Seen
 from kemu.emulator.findings import Violation
@@ -43,6 +43,10 @@ class Header:
     """Version of kemu that wrote it."""
     live: bool = False
     """Under the wall clock: the run can be replayed, not run again."""
+    listeners: list[str] = Factory(list)
+    """Members with a rebalance listener of the caller's; a replay needs the same, as the trace does not hold it."""
+    applications: list[str] = Factory(list)
+    """Members with an application of the caller's; likewise."""
     trace_version: int = TRACE_VERSION
 
 
