@@ -10,7 +10,15 @@ from typing import Any
 
 from attrs import frozen
 
-from kemu.protocol.assign.base import Assignment, Memory, RebalanceProtocol, Subscriber, Topics
+from kemu.protocol.assign.base import (
+    Assignment,
+    GroupAssignment,
+    MemberAssignor,
+    Memory,
+    RebalanceProtocol,
+    Subscriber,
+    Topics,
+)
 from kemu.protocol.names import MemberId, TopicPartition
 
 
@@ -47,14 +55,14 @@ class CheckedAssignor:
     def user_data(self, memory: Memory | None) -> bytes | None:
         """What the custom class says; None when it does not say."""
         told = getattr(self.custom, "user_data", None)
-        data = told(memory) if told is not None else None
-        if data is not None and not isinstance(data, bytes):
-            raise NotAnAssignor(f"{self.name}: user_data must return bytes or None, not {type(data).__name__}")
-        return data
+        return _bytes(self.name, told(memory) if told is not None else None)
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
         """The custom class's assignment, complete and checked."""
-        returned = self.custom.assign(topics, members)
+        return self.complete(topics, members, self.custom.assign(topics, members))
+
+    def complete(self, topics: Topics, members: Mapping[MemberId, Subscriber], returned: object) -> Assignment:
+        """What the custom class returned, for every member, if it holds; raises as ``assign``."""
         if not isinstance(returned, Mapping):
             raise NotAnAssignor(f"{self.name}: assign must return member -> partitions, not {type(returned).__name__}")
         assignment: Assignment = {member: [] for member in sorted(members)}
@@ -66,16 +74,55 @@ class CheckedAssignor:
         return assignment
 
 
+@frozen
+class CheckedStatefulAssignor(CheckedAssignor):
+    """A custom assignor whose members remember; each member's own is behind the same checks."""
+
+    def for_member(self) -> MemberAssignor:
+        """A member's own, at the start of its life."""
+        return CheckedMemberAssignor(self, self.custom.for_member())
+
+
+class CheckedMemberAssignor:
+    """A member's own instance of a custom assignor; what it returns is checked before anybody sees it."""
+
+    def __init__(self, assignor: CheckedAssignor, custom: Any) -> None:
+        self.name = assignor.name
+        self.custom = custom
+        self._assignor = assignor
+
+    def user_data(self, topics: tuple[str, ...]) -> bytes | None:
+        """What it says."""
+        return _bytes(self.name, self.custom.user_data(topics))
+
+    def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> GroupAssignment:
+        """Its assignment, complete and checked, and the bytes of members; partitions alone mean no bytes."""
+        returned = self.custom.assign(topics, members)
+        if not isinstance(returned, GroupAssignment):
+            return GroupAssignment(self._assignor.complete(topics, members, returned))
+        for member, data in returned.user_data.items():
+            if member not in members:
+                raise InvalidAssignment(self.name, member, None, "no such member in the group")
+            _bytes(self.name, data)
+        return GroupAssignment(self._assignor.complete(topics, members, returned.partitions), returned.user_data)
+
+    def on_assignment(self, partitions: tuple[TopicPartition, ...], user_data: bytes | None, generation: int) -> None:
+        """It is told as it is."""
+        self.custom.on_assignment(partitions, user_data, generation)
+
+
 def checked(custom: object, fallback_name: str) -> CheckedAssignor:
     """Put a custom assignor behind checks.
 
     Args:
         custom: an object with ``assign(topics, members)``. ``name``, ``version``, ``protocols`` and ``user_data`` are
-            taken from it when it has them, else the fallback name, 0, eager only, and no user data.
+            taken from it when it has them, else the fallback name, 0, eager only, and no user data. With a
+            ``for_member()`` its members remember (``StatefulAssignor``).
         fallback_name: what to call it.
 
     Raises:
-        NotAnAssignor: it has no ``assign``, or one of the others is not of its type.
+        NotAnAssignor: it has no ``assign``, one of the others is not of its type, or what ``for_member`` makes lacks a
+            method.
     """
     if not callable(getattr(custom, "assign", None)):
         raise NotAnAssignor(f"{fallback_name}: no method assign(topics, members)")
@@ -88,7 +135,14 @@ def checked(custom: object, fallback_name: str) -> CheckedAssignor:
         raise NotAnAssignor(f"{fallback_name}: its version must be a number")
     if not protocols or not all(isinstance(one, RebalanceProtocol) for one in protocols):
         raise NotAnAssignor(f"{fallback_name}: its protocols must be RebalanceProtocol values, at least one")
-    return CheckedAssignor(custom, name, version, protocols)
+    make = getattr(custom, "for_member", None)
+    if make is None:
+        return CheckedAssignor(custom, name, version, protocols)
+    one = make()
+    for method in ("user_data", "assign", "on_assignment"):
+        if not callable(getattr(one, method, None)):
+            raise NotAnAssignor(f"{fallback_name}: what its for_member() makes has no method {method}")
+    return CheckedStatefulAssignor(custom, name, version, protocols)
 
 
 def check(
@@ -128,6 +182,12 @@ def check(
                 problem = f"{owners[partition]} still owns it and has to give it up in a rebalance before"
                 raise InvalidAssignment(name, member, partition, problem)
             holder[partition] = member
+
+
+def _bytes(name: str, data: object) -> bytes | None:
+    if data is not None and not isinstance(data, bytes):
+        raise NotAnAssignor(f"{name}: user_data must return bytes or None, not {type(data).__name__}")
+    return data
 
 
 def _pair(name: str, member: MemberId, value: Any) -> TopicPartition:

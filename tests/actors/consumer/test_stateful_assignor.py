@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import pytest
+
 from kemu.protocol.assign.base import (
     Assignment,
     GroupAssignment,
@@ -12,6 +14,7 @@ from kemu.protocol.assign.base import (
     Subscriber,
     Topics,
 )
+from kemu.protocol.assign.checked import InvalidAssignment, NotAnAssignor, checked
 from kemu.protocol.assign.registry import ASSIGNORS
 from kemu.protocol.messages.group import JoinGroup, SyncGroup
 from kemu.protocol.messages.member import decode_assignment, decode_subscription
@@ -57,11 +60,13 @@ class TasksOfMember:
         self.told.append((generation, user_data))
 
 
-def test_a_member_keeps_an_assignor_with_memory_whose_bytes_go_round() -> None:
+@pytest.mark.parametrize("custom", [False, True], ids=["of the table", "the user's own, behind checks"])
+def test_a_member_keeps_an_assignor_with_memory_whose_bytes_go_round(custom: bool) -> None:
     """ConsumerPartitionAssignor: userData of the Assignment reaches onAssignment, whose memory the next join tells."""
-    tasks = Tasks()
+    tasks = checked(Tasks(), "mine:Tasks") if custom else Tasks()
     assert isinstance(tasks, StatefulAssignor)
-    harness = Harness(assignors={"tasks": tasks}, partition_assignment_strategy=("tasks",)).stable()
+    assignors = {"tasks": tasks}
+    harness = Harness(assignors=assignors, partition_assignment_strategy=("tasks",)).stable()
     harness.rejoin_now()
     harness.stable()
 
@@ -86,3 +91,43 @@ def test_each_life_begins_without_memory() -> None:
 def test_an_assignor_that_is_a_function_is_no_stateful_one() -> None:
     """Those of Kafka's clients get their memory handed in."""
     assert not [name for name, one in ASSIGNORS.items() if isinstance(one, StatefulAssignor)]
+
+
+class Broken(Tasks):
+    """Its members' own say what they should not."""
+
+    def __init__(self, returned: object) -> None:
+        self.returned = returned
+
+    def for_member(self) -> MemberAssignor:
+        made = TasksOfMember()
+        made.assign = lambda topics, members: self.returned  # type: ignore[method-assign, assignment, return-value]
+        return made
+
+
+@pytest.mark.parametrize(
+    ("returned", "error", "text"),
+    [
+        (GroupAssignment({"m": [("t", 9)]}), InvalidAssignment, "t-9 to m: there is no such partition"),
+        (GroupAssignment({}, {"x": b""}), InvalidAssignment, "gave x: no such member"),
+        (GroupAssignment({}, {"m": "text"}), NotAnAssignor, "bytes or None, not str"),  # type: ignore[dict-item]
+        (None, NotAnAssignor, "must return member -> partitions, not NoneType"),
+    ],
+)
+def test_what_a_members_own_assignor_returns_is_checked(returned: object, error: type[Exception], text: str) -> None:
+    """As of an assignor without memory: the mistake is named where it is made."""
+    one = checked(Broken(returned), "mine:Broken")
+    assert isinstance(one, StatefulAssignor)
+    with pytest.raises(error, match=text):
+        one.for_member().assign(Topics({"t": 2}), {"m": Subscriber(topics=("t",))})
+
+
+def test_a_members_own_assignor_without_a_method_is_refused() -> None:
+    """When it is loaded, not when the first member joins."""
+
+    class Half(Tasks):
+        def for_member(self) -> MemberAssignor:
+            return object()  # type: ignore[return-value]
+
+    with pytest.raises(NotAnAssignor, match=r"mine:Half: what its for_member\(\) makes has no method user_data"):
+        checked(Half(), "mine:Half")
