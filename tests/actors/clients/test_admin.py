@@ -10,7 +10,6 @@ from kemu.actors.clients.admin import Admin
 from kemu.actors.machine import Effect, Hangup, LinkDown, Note, Received, Send, StartTimer, StopTimer, TimerFired, Told
 from kemu.protocol.commands import (
     AddPartitions,
-    AlterConfigs,
     Close,
     DeleteGroup,
     DescribeGroup,
@@ -27,7 +26,6 @@ from kemu.protocol.messages.control import (
     CreateTopicsReply,
     DeleteTopics,
     DeleteTopicsReply,
-    IncrementalAlterConfigsReply,
     MorePartitions,
     NewTopic,
     TopicConfigEntry,
@@ -283,8 +281,8 @@ def test_the_controller_is_looked_up_once_and_again_when_it_is_another():
     """AdminMetadataManager: it is cached until NOT_CONTROLLER; an answer that names none is not the last."""
     bench = Bench()
     brokers = tuple(BrokerMetadata(node_id=node, host=f"b{node}") for node in (0, 1))
-    done = IncrementalAlterConfigsReply(topics=(TopicOutcome(error_code=NONE, name="t"),))
-    bench.step(Told(AlterConfigs(topic="t", key="min.insync.replicas", value="2")))
+    done = DeleteTopicsReply(topics=(TopicOutcome(error_code=NONE, name="t"),))
+    bench.step(Told(RemoveTopic(topic="t")))
     assert bench.asked[-1].message == Metadata(topics=())
     bench.answer(MetadataReply(brokers=brokers, topics=(), controller_id=-1))
     bench.wait(120_000)
@@ -293,9 +291,9 @@ def test_the_controller_is_looked_up_once_and_again_when_it_is_another():
     assert bench.asked[-1].to == "b1/controller"
     bench.answer(done)
 
-    bench.step(Told(AlterConfigs(topic="t", key="min.insync.replicas", value="1")))
+    bench.step(Told(RemoveTopic(topic="t")))
     assert bench.asked[-1].to == "b1/controller", "no question before it"
-    bench.answer(IncrementalAlterConfigsReply(topics=(TopicOutcome(error_code=ErrorCode.NOT_CONTROLLER, name="t"),)))
+    bench.answer(DeleteTopicsReply(topics=(TopicOutcome(error_code=ErrorCode.NOT_CONTROLLER, name="t"),)))
     bench.wait(240_000)
     assert bench.asked[-1].message == Metadata(topics=())
     bench.answer(MetadataReply(brokers=brokers, topics=(), controller_id=0))
@@ -303,4 +301,4 @@ def test_the_controller_is_looked_up_once_and_again_when_it_is_another():
     assert bench.asked[-1].to == "b0/controller"
     bench.answer(done)
 
-    assert [(note.api, note.error) for note in bench.notes] == [("IncrementalAlterConfigs", NONE)] * 2
+    assert [(note.api, note.error) for note in bench.notes] == [("DeleteTopics", NONE)] * 2
