@@ -10,6 +10,7 @@ Times are integer microseconds of the actor's own host's clock, which may drift 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import ActorName
 
@@ -138,6 +139,14 @@ class Chance(Protocol):
 
     def below(self, bound: int) -> int:
         """A whole number from 0 to ``bound - 1``."""
+        ...
+
+
+class Draws(Protocol):
+    """A life's own draws of what differs in production (``protocol.draws``), handed in at construction."""
+
+    def us(self, name: DrawName, calm_us: int, of_us: int = 0) -> int:
+        """The next span of this name (of a share: so much of ``of_us``); ``calm_us`` where it is not drawn."""
         ...
 
 

@@ -69,6 +69,15 @@ class HostDown:
 
 
 @value
+class HostClosed:
+    """A host ended that was asked to close, so long after it was asked (``HostDown`` came before)."""
+
+    host: str
+    life: int
+    took_us: int
+
+
+@value
 class HostPaused:
     """A host stands still; mail and timers wait."""
 

@@ -21,6 +21,7 @@ from kemu.emulator.chance import Choices, Seeded
 from kemu.emulator.checkers import checkers_for
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.cluster.kinds import cluster_class
+from kemu.emulator.draws import Drawn
 from kemu.emulator.engine.drive import drive_bare, drive_trio
 from kemu.emulator.engine.world import MachineBroke, Observer, World
 from kemu.emulator.findings import Loss, Violation
@@ -37,9 +38,12 @@ from kemu.emulator.trace.recorder import Recorder, RecorderOfAll
 from kemu.emulator.trace.traces import Header, TraceWriter
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.assign.base import Assignor
+from kemu.protocol.draws import DrawName
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
 DRIVES = ("trio", "bare")
+CALM_LATENCY_US = (500, 2_000)
+"""How long packets take where neither the scenario nor a draw says so."""
 SLICE_US = 1_000_000
 """How often the liveness phase looks whether all is well."""
 
@@ -134,11 +138,17 @@ class Run:
         self.scenario = scenario
         self.writer = TraceWriter(sink, header)
         network = scenario.network
+        choices = Seeded(seed) if choices is None else choices
+        draws = scenario.draws
+        resends = draws.of(DrawName.NETWORK_RETRANSMIT) is not None
+        of_network = Drawn(choices, draws, "network")
         self.world = World(
-            Seeded(seed) if choices is None else choices,
+            choices,
             self.writer if recorder is None else RecorderOfAll(self.writer, recorder),
-            latency_us=network.latency_us,
+            latency_us=network.latency_us or CALM_LATENCY_US,
             links_us={(link.a, link.b): link.latency_us for link in network.links},
+            drawn=draws.of(DrawName.NETWORK_LATENCY) if network.latency_us is None else None,
+            retransmit=(lambda: of_network.us(DrawName.NETWORK_RETRANSMIT, 0)) if resends else None,
         )
         self.cluster = cluster_class(scenario)(
             self.world,
@@ -150,7 +160,7 @@ class Run:
         )
         self.world.append_us = self.cluster.broker_config.emulated_append_us
         self.cluster.build()
-        self.injector = Injector(self.world, self.cluster, scenario.plan)
+        self.injector = Injector(self.world, self.cluster, scenario.plan, draws)
         self.judging = Judging(
             checkers_for(scenario) if checkers is None else checkers, expect=scenario.expect, panel=panel
         )

@@ -11,6 +11,11 @@ class Start:
 
 
 @value
+class HoursPass:
+    """All has run undisturbed for hours: what is done at intervals is now at any moment of its interval."""
+
+
+@value
 class Close:
     """Close cleanly (``consumer.close()``): commit, callbacks, LeaveGroup for dynamic members, then be silent."""
 

@@ -8,8 +8,9 @@ from kemu.actors.broker.control_requests import ControlRequests
 from kemu.actors.broker.replica_manager import US_PER_MS
 from kemu.actors.broker.timers import BrokerTimer
 from kemu.actors.client import Client
-from kemu.actors.machine import Machine
+from kemu.actors.machine import Draws, Machine
 from kemu.protocol.config import ReplicaConfig
+from kemu.protocol.draws import CALM, DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import ControlledShutdown, ControlledShutdownReply
 from kemu.protocol.messages.local import LeaveStore
@@ -24,8 +25,15 @@ class BrokerShutdown:
     """See the module."""
 
     def __init__(
-        self, machine: Machine, client: Client, control: ControlRequests, node_id: int, config: ReplicaConfig
+        self,
+        machine: Machine,
+        client: Client,
+        control: ControlRequests,
+        node_id: int,
+        config: ReplicaConfig,
+        draws: Draws = CALM,
     ) -> None:
+        self._draws = draws
         self._machine = machine
         self._client = client
         self._control = control
@@ -47,7 +55,7 @@ class BrokerShutdown:
         """Ask the controller to take our part over, if there is a try left."""
         control = self._control
         if self._tries_left <= 0 or control.controller_id < 0 or control.broker_epoch < 0:
-            self._leave()
+            self._close_logs()
             return
         self._tries_left -= 1
         request = ControlledShutdown(broker_id=self._node_id, broker_epoch=control.broker_epoch)
@@ -56,14 +64,22 @@ class BrokerShutdown:
 
     def _answered(self, reply: ControlledShutdownReply, _: None) -> None:
         if reply.error_code is ErrorCode.NONE and not reply.remaining_partitions:
-            self._leave()
+            self._close_logs()
         else:
             self._failed(reply.error_code.name, None)
 
     def _failed(self, why: str, _: None) -> None:
         self._machine.start_timer(_TIMER, self._config.controlled_shutdown_retry_backoff_ms * US_PER_MS)
 
-    def _leave(self) -> None:
+    def _close_logs(self) -> None:
+        us = self._draws.us(DrawName.BROKER_STOP, 0)
+        if us:
+            self._machine.start_timer((BrokerTimer.CLOSING_LOGS,), us)
+        else:
+            self.logs_closed()
+
+    def logs_closed(self) -> None:
+        """All is on the disk: leave the metadata store, and end."""
         self._client.call(
             controller_on(host_of(self._machine.name)), LeaveStore(), _LEAVE_VERSION, self._left, self._left
         )

@@ -18,8 +18,9 @@ from kemu.actors.broker.high_watermarks import HighWatermarks
 from kemu.actors.broker.replica import Replica, Role
 from kemu.actors.broker.replica_manager import US_PER_MS, ReplicaManager
 from kemu.actors.broker.timers import BrokerTimer
-from kemu.actors.machine import Machine
+from kemu.actors.machine import Draws, Machine
 from kemu.actors.store.session import StoreSession
+from kemu.protocol.draws import CALM, DrawName
 from kemu.protocol.messages.local import BrokerSession
 from kemu.protocol.messages.store import (
     NO_SESSION,
@@ -72,12 +73,14 @@ class IsrStore:
         store: ActorName,
         session_timeout_ms: int,
         max_in_flight: int,
+        draws: Draws = CALM,
     ) -> None:
+        self._draws = draws
         self._machine = machine
         self._manager = manager
         self._watermarks = watermarks
         self.session = StoreSession(
-            machine, self, store=store, timeout_ms=session_timeout_ms, max_in_flight=max_in_flight
+            machine, self, store=store, timeout_ms=session_timeout_ms, max_in_flight=max_in_flight, draws=draws
         )
         self._attached_to = NO_SESSION
         """The session under which changes are submitted; none while we are not attached."""
@@ -124,6 +127,12 @@ class IsrStore:
     def look_later(self) -> None:
         """Look who fell behind when half of the lag that is allowed is over."""
         self._machine.start_timer((BrokerTimer.ISR,), self._manager.lag_us // 2)
+
+    def hours_pass(self) -> None:
+        """The session's pings and the looks are at any moment of their intervals."""
+        self.session.hours_pass()
+        every_us = self._manager.lag_us // 2
+        self._machine.start_timer((BrokerTimer.ISR,), self._draws.us(DrawName.ISR_CHECK_PHASE, every_us, every_us))
 
     def look(self) -> None:
         """ISR fired."""

@@ -18,7 +18,8 @@ from kemu.actors.broker.replica_log import batch_entry
 from kemu.actors.broker.replica_manager import US_PER_MS, ReplicaManager
 from kemu.actors.broker.timers import BrokerTimer
 from kemu.actors.client import Client
-from kemu.actors.machine import Machine, Record, TimerKey
+from kemu.actors.machine import Draws, Machine, Record, TimerKey
+from kemu.protocol.draws import CALM, DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import EpochEnd, EpochQuestion, OffsetForLeaderEpoch, OffsetForLeaderEpochReply
 from kemu.protocol.messages.data import (
@@ -74,7 +75,8 @@ class Asked(NamedTuple):
 class ReplicaFetchers:
     """The fetch loops of a broker, by the leader they copy from."""
 
-    def __init__(self, machine: Machine, client: Client, manager: ReplicaManager) -> None:
+    def __init__(self, machine: Machine, client: Client, manager: ReplicaManager, draws: Draws = CALM) -> None:
+        self._draws = draws
         self._machine = machine
         self._client = client
         self._manager = manager
@@ -91,6 +93,12 @@ class ReplicaFetchers:
         state = Copying.TRUNCATING if truncates else Copying.FETCHING
         followed = Followed(replica, state)
         loop.followed[followed.at] = followed
+
+    def hours_pass(self) -> None:
+        """Each loop's next fetch begins a bit later, so that loops are at any moment of their waits."""
+        longest_us = self._manager.replication.replica_fetch_wait_max_ms * US_PER_MS
+        for loop in self._loops.values():
+            loop.pause(self._draws.us(DrawName.FOLLOWER_FETCH_PHASE, 0, longest_us))
 
     def forget(self, at: TopicPartition) -> None:
         """Copy this partition no more. What is on its way for it will be ignored."""
@@ -138,6 +146,11 @@ class ReplicaFetcher:
         self._writing: Followed | None = None
         """One that was still being written when last seen."""
         self.followed: dict[TopicPartition, Followed] = {}
+
+    def pause(self, for_us: int) -> None:
+        """Fetch nothing before this long from now; what is on its way comes."""
+        for each in self.followed.values():
+            each.not_before_us = max(each.not_before_us, self._machine.now_us + for_us)
 
     def run(self) -> None:
         """Send what is to be sent next, unless something is on its way or still being written."""

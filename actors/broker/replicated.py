@@ -33,9 +33,22 @@ from kemu.actors.broker.rules import TODAY, ReplicaRules
 from kemu.actors.broker.timers import BrokerTimer
 from kemu.actors.client import DEADLINE, DISCONNECTED, Backoff, Client
 from kemu.actors.injection import Injections
-from kemu.actors.machine import Appended, Chance, Event, LinkDown, Loaded, Machine, Received, TimerFired, TimerKey, Told
-from kemu.protocol.commands import AnswerNext, Close, Start
+from kemu.actors.machine import (
+    Appended,
+    Chance,
+    Draws,
+    Event,
+    LinkDown,
+    Loaded,
+    Machine,
+    Received,
+    TimerFired,
+    TimerKey,
+    Told,
+)
+from kemu.protocol.commands import AnswerNext, Close, HoursPass, Start
 from kemu.protocol.config import BrokerConfig, ControllerConfig, ReplicaConfig
+from kemu.protocol.draws import CALM
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
     EpochEnd,
@@ -62,6 +75,7 @@ class ReplicatedBroker(Machine):
     Args:
         node_id: Kafka's broker id.
         topics: what brokers know of topics besides their replicas.
+        draws: what differs from broker to broker and from time to time.
         rules: the decisions that past bugs change.
         store: the metadata store's actor.
         session_timeout_ms: of the session there, which this process's controller part opens.
@@ -77,6 +91,7 @@ class ReplicatedBroker(Machine):
         *,
         topics: Mapping[str, TopicSettings],
         chance: Chance,
+        draws: Draws = CALM,
         rules: ReplicaRules = TODAY,
         store: ActorName = STORE,
         session_timeout_ms: int = CONTROL.zookeeper_session_timeout_ms,
@@ -105,22 +120,24 @@ class ReplicatedBroker(Machine):
             store=store,
             session_timeout_ms=session_timeout_ms,
             max_in_flight=max_in_flight,
+            draws=draws,
         )
         self._follower_fetches = FollowerFetches(self, manager, watermarks, self._isr_store, self.absent)
         self._led = LedPartitions(
             self, manager, calls, watermarks, self._fetches, self._follower_fetches, self.injections, self.absent
         )
         self._offsets = OffsetsHost(self, manager, self._led)
-        self.fetchers = ReplicaFetchers(self, client, manager)
+        self.fetchers = ReplicaFetchers(self, client, manager, draws)
         self._control = ControlRequests(
             self, manager, self.fetchers, self._led, watermarks, self._offsets, self.answers
         )
-        self._shutdown = BrokerShutdown(self, client, self._control, node_id, replication)
+        self._shutdown = BrokerShutdown(self, client, self._control, node_id, replication, draws)
         self._timers: dict[str, Callable[[], None]] = {
             BrokerTimer.ISR: self._isr_store.look,
             BrokerTimer.ISR_NOTIFY: self._isr_store.notify_due,
             BrokerTimer.CHECKPOINT: manager.checkpoint_due,
             BrokerTimer.LEAVING: self._shutdown.try_again,
+            BrokerTimer.CLOSING_LOGS: self._shutdown.logs_closed,
             DEADLINE[0]: client.deadline_passed,
         }
         self._numbered_timers: dict[str, Callable[[int], None]] = {
@@ -173,6 +190,9 @@ class ReplicatedBroker(Machine):
                 self._link_down(peer)
             case Told(command=AnswerNext() as command):
                 self.injections.told(command)
+            case Told(command=HoursPass()):
+                self._isr_store.hours_pass()
+                self.fetchers.hours_pass()
             case Told(command=Close()):
                 self.manager.checkpoint()
                 self._shutdown.begin()

@@ -22,3 +22,5 @@ class BrokerTimer(StrEnum):
     """Write down the high watermarks."""
     LEAVING = "leaving"
     """Ask again for a controlled shutdown."""
+    CLOSING_LOGS = "closing-logs"
+    """The logs are flushed and closed: the process leaves the metadata store, and ends."""

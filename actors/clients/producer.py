@@ -20,9 +20,10 @@ from kemu.actors.client import DEADLINE, DISCONNECTED, TIMED_OUT, Backoff, Clien
 from kemu.actors.clients.brokers import BrokersToAsk
 from kemu.actors.clients.metadata import METADATA, MetadataRefresh
 from kemu.actors.clients.produce_queue import Batch, ProduceQueue
-from kemu.actors.machine import Chance, Event, LinkDown, Machine, Received, TimerFired, Told
+from kemu.actors.machine import Chance, Draws, Event, LinkDown, Machine, Received, TimerFired, Told
 from kemu.protocol.commands import Close, SetRate, Start
 from kemu.protocol.config import ProducerConfig
+from kemu.protocol.draws import CALM, DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import Produce, ProduceBatch, ProducedBatch, ProduceReply
 from kemu.protocol.messages.versions import LATEST, ApiVersions
@@ -89,6 +90,7 @@ class Producer(Machine):
         *,
         bootstrap: tuple[ActorName, ...],
         chance: Chance,
+        draws: Draws = CALM,
         versions: ApiVersions = LATEST,
     ) -> None:
         super().__init__(name)
@@ -99,6 +101,7 @@ class Producer(Machine):
         self.idempotent = config.enable_idempotence and config.acks == -1
         self.queues: list[ProduceQueue] = []
         self._chance = chance
+        self._draws = draws
         self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
         self._produce_version = versions["Produce"]
         self._producer_id = self._new_producer_id()
@@ -377,7 +380,8 @@ class Producer(Machine):
         if had == 0 and self.queues:
             self._credited_us = self.now_us
             if self._rate > 0 and not self._closing:
-                self.start_timer((Timer.BATCH,), self.config.emulated_batch_interval_ms * 1000)
+                every_us = self.config.emulated_batch_interval_ms * 1000
+                self.start_timer((Timer.BATCH,), self._draws.us(DrawName.PRODUCER_PHASE, every_us, every_us))
         self._send_all()
 
     def fail_later(self, error: ErrorCode, why: str) -> None:

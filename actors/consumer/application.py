@@ -13,7 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
 from kemu.actors.consumer.partition import Returned
+from kemu.actors.machine import Draws
 from kemu.protocol.config import ConsumerConfig
+from kemu.protocol.draws import CALM, DrawName
 from kemu.protocol.names import TopicPartition
 
 
@@ -125,10 +127,14 @@ ApplicationFactory: TypeAlias = Callable[[ConsumerConfig], Application]
 class PollLoop:
     """The usual loop: poll, work through what came, commit if so configured, poll again.
 
-    How long it works, and what it does then, says the configuration (``emulated.process.us.per.record`` and its like).
+    How long it works, and what it does then, says the configuration (``emulated.process.us.per.record`` and its like),
+    or it is drawn: for each poll (the first partition has it) and for each record.
     """
 
-    def __init__(self, config: ConsumerConfig) -> None:
+    def __init__(self, config: ConsumerConfig, draws: Draws = CALM) -> None:
+        self._draws = draws
+        self._poll_us = 0
+        """What the last poll costs besides its records, and is not worked off yet."""
         self._us_per_record = config.emulated_process_us_per_record
         self._commits = config.emulated_commit_after_poll
         self._poll_timeout_us = config.emulated_poll_timeout_ms * 1000
@@ -145,6 +151,8 @@ class PollLoop:
     def polled(self, records: Sequence[Returned]) -> None:
         """Work through it."""
         self._records.extend(records)
+        if records:
+            self._poll_us = self._draws.us(DrawName.POLL_WORK, 0)
         self._process()
 
     def _process(self) -> None:
@@ -153,7 +161,9 @@ class PollLoop:
         while self._records:
             part = self._records[0]
             self._part_started_us = calls.now_us
-            us = (part.last - part.first) * self._us_per_record
+            us_per_record = self._draws.us(DrawName.RECORD_WORK, self._us_per_record)
+            us = self._poll_us + (part.last - part.first) * us_per_record
+            self._poll_us = 0
             if us > 0:
                 calls.work(us)
                 return

@@ -11,6 +11,7 @@ from kemu.actors.client import Backoff
 from kemu.actors.consumer.machine import ConsumerMachine, Timer
 from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.state import Generation, MemberState
+from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import OffsetCommit, OffsetCommitReply
 from kemu.protocol.notes.groups import CommitAnswered
@@ -60,6 +61,14 @@ class Commits:
     def restart_interval(self) -> None:
         """An assignment was taken: the interval begins anew."""
         self._next_us = self._machine.now_us + self._interval_us
+
+    def hours_pass(self) -> None:
+        """The next commit is due at any moment of the interval."""
+        if self._auto and self._next_us:
+            after_us = self._machine.draws.us(DrawName.COMMIT_PHASE, self._interval_us, self._interval_us)
+            self._next_us = self._machine.now_us + after_us
+            if self._positions.partitions:
+                self._machine.wake_at(self._next_us)
 
     def poll(self) -> None:
         """Commit if the interval is over; ask to be looked at when it will be."""

@@ -30,11 +30,12 @@ from kemu.actors.consumer.partition import Partition, Returned
 from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.rebalancing import Rebalancing
 from kemu.actors.consumer.state import MemberState
-from kemu.actors.machine import Chance, Event, LinkDown, Machine, Received, TimerFired, Told
+from kemu.actors.machine import Chance, Draws, Event, LinkDown, Machine, Received, TimerFired, Told
 from kemu.protocol.assign.base import Assignor
 from kemu.protocol.commands import (
     Close,
     EnforceRebalance,
+    HoursPass,
     PausePartitions,
     RaiseInListener,
     ResumePartitions,
@@ -45,6 +46,7 @@ from kemu.protocol.commands import (
     Unsubscribe,
 )
 from kemu.protocol.config import ConsumerConfig
+from kemu.protocol.draws import CALM
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.versions import LATEST, ApiVersions
 from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER, ActorName, TopicPartition
@@ -95,6 +97,7 @@ class Consumer(Machine):
         bootstrap: brokers to ask first.
         assignors: all there are, by name; the config says which are used.
         chance: this life's own stream: the first broker asked, and the jitter of backoffs.
+        draws: what differs from member to member and from time to time.
         listener: the application's rebalance listener; by default one that takes as long as the config says.
         application: who polls and works; by default the usual loop, as the config says.
         versions: the API versions to speak.
@@ -113,6 +116,7 @@ class Consumer(Machine):
         bootstrap: tuple[ActorName, ...],
         assignors: Mapping[str, Assignor],
         chance: Chance,
+        draws: Draws = CALM,
         listener: Listener | None = None,
         application: Application | None = None,
         versions: ApiVersions = LATEST,
@@ -129,6 +133,7 @@ class Consumer(Machine):
         self.versions = versions
         self.topics = _sorted(topics)
         self.chance = chance
+        self.draws = draws
         self.awake = False
         """Something happened that the polling thread should look at."""
         self._wake_us = 0
@@ -158,12 +163,12 @@ class Consumer(Machine):
         self.commits = Commits(self, self.positions)
         rules = rules_of(config, used)
         self.rebalancing = Rebalancing(self, self.membership, self.positions, self.commits, used, rules)
-        self.application: Application = application or PollLoop(config)
+        self.application: Application = application or PollLoop(config, draws)
         self.by_hand = False
         """Partitions were assigned by the application (``assign()``): there is no membership."""
         self.doing = Doing.DECIDING
         self._started = False
-        self._listener: Listener = listener or TimedListener(config)
+        self._listener: Listener = listener or TimedListener(config, draws)
         self._commands: deque[Any] = deque()
         """Told and not done yet: calls of the application, which the polling thread makes between two polls."""
         self._callback: Running | None = None
@@ -223,6 +228,9 @@ class Consumer(Machine):
                 self.metadata.want(self.topics)
                 self.application.started(self)
                 self._assert_decided()
+            case HoursPass():
+                self.membership.heartbeats.hours_pass()
+                self.commits.hours_pass()
             case RaiseInListener(callback=callback, why=why):
                 self._raise_next[callback] = why
             case _ if isinstance(command, APPLICATION_COMMANDS):

@@ -8,6 +8,7 @@ The hot path of an idle member: one timer, one request and one answer per interv
 
 from kemu.actors.consumer.machine import ConsumerMachine, Member, Timer
 from kemu.actors.consumer.state import BEATING, Generation, MemberState
+from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import Heartbeat, HeartbeatReply
 
@@ -20,6 +21,7 @@ class Heartbeats:
         self._machine = machine
         self._membership = membership
         self._discovery = machine.discovery
+        self._draws = machine.draws
         self._retry_us = config.retry_backoff_ms * 1000
         self._session_us = config.session_timeout_ms * 1000
         self._interval_us = config.heartbeat_interval_ms * 1000
@@ -36,13 +38,30 @@ class Heartbeats:
         now_us = self._machine.now_us
         generation = self._membership.generation
         self._session_until_us = now_us + self._session_us
-        self._next_us = now_us + self._interval_us
+        self._next_us = now_us + self._after_us()
         self._message = Heartbeat(
             group=self._machine.config.group_id,
             generation=generation.id,
             member_id=generation.member_id,
             instance_id=self._machine.config.group_instance_id,
         )
+        self._arm()
+
+    def _after_us(self) -> int:
+        """How long after a heartbeat the thread sends the next: it waits for ``retry.backoff.ms`` and looks, again."""
+        longer_us = self._draws.us(DrawName.HEARTBEAT_WAIT, 0)
+        if not longer_us:
+            return self._interval_us
+        wait_us = self._retry_us + longer_us
+        return -(-self._interval_us // wait_us) * wait_us
+
+    def hours_pass(self) -> None:
+        """One heartbeat now, so that no session waits longer than ever; the next at any moment of the interval."""
+        if self._membership.state not in BEATING or self._discovery.coordinator is None:
+            return
+        self._next_us = now_us = self._machine.now_us
+        self.beat()
+        self._next_us = now_us + self._draws.us(DrawName.HEARTBEAT_PHASE, self._interval_us, self._interval_us)
         self._arm()
 
     def stop(self) -> None:
@@ -80,7 +99,7 @@ class Heartbeats:
             machine.start_timer((Timer.BEAT,), machine.client.available_at(coordinator) - now_us)
         else:
             if now_us >= self._next_us:
-                self._next_us = now_us + self._interval_us
+                self._next_us = now_us + self._after_us()
                 sent = self._membership.generation
                 machine.client.call(coordinator, self._message, self._version, self._answered, self._broke, sent)
             self._arm()

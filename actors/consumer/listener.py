@@ -6,7 +6,9 @@ when the callback begins, and what it takes away or gives holds from the end of 
 
 from typing import NamedTuple, Protocol, TypeAlias
 
+from kemu.actors.machine import Draws
 from kemu.protocol.config import ConsumerConfig
+from kemu.protocol.draws import CALM, DrawName
 from kemu.protocol.names import TopicPartition
 
 
@@ -43,21 +45,28 @@ class Listener(Protocol):
 
 
 class TimedListener:
-    """Takes as long as the configuration says (``emulated.on.revoked.ms`` and its like) and never raises."""
+    """Takes as long as the configuration says (``emulated.on.revoked.ms`` and its like) or is drawn; never raises.
 
-    def __init__(self, config: ConsumerConfig) -> None:
-        self._revoked = Took(config.emulated_on_revoked_ms * 1000)
-        self._lost = Took(config.emulated_on_lost_ms * 1000)
-        self._assigned = Took(config.emulated_on_assigned_ms * 1000)
+    A drawn callback takes no time when it is told of no partition.
+    """
+
+    def __init__(self, config: ConsumerConfig, draws: Draws = CALM) -> None:
+        self._draws = draws
+        self._revoked_us = config.emulated_on_revoked_ms * 1000
+        self._lost_us = config.emulated_on_lost_ms * 1000
+        self._assigned_us = config.emulated_on_assigned_ms * 1000
 
     def on_revoked(self, partitions: tuple[TopicPartition, ...]) -> Outcome:
-        """As configured."""
-        return self._revoked
+        """See the class."""
+        return self._took(DrawName.CALLBACK_REVOKED, self._revoked_us, partitions)
 
     def on_lost(self, partitions: tuple[TopicPartition, ...]) -> Outcome:
-        """As configured."""
-        return self._lost
+        """See the class."""
+        return self._took(DrawName.CALLBACK_LOST, self._lost_us, partitions)
 
     def on_assigned(self, partitions: tuple[TopicPartition, ...]) -> Outcome:
-        """As configured."""
-        return self._assigned
+        """See the class."""
+        return self._took(DrawName.CALLBACK_ASSIGNED, self._assigned_us, partitions)
+
+    def _took(self, name: DrawName, configured_us: int, partitions: tuple[TopicPartition, ...]) -> Outcome:
+        return Took(self._draws.us(name, configured_us) if partitions else configured_us)

@@ -11,7 +11,7 @@ from kemu.actors.client import DEADLINE, Client
 from kemu.actors.clients.discovery import FIND, Discovery
 from kemu.actors.clients.metadata import METADATA, MetadataRefresh
 from kemu.actors.consumer.state import Generation, MemberState
-from kemu.actors.machine import Chance, TimerKey
+from kemu.actors.machine import Chance, Draws, TimerKey
 from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import JoinGroupReply, JoinProtocol
@@ -122,6 +122,11 @@ class ConsumerMachine(Protocol):
     @property
     def chance(self) -> Chance:
         """This life's own stream."""
+        ...
+
+    @property
+    def draws(self) -> Draws:
+        """What differs from member to member and from time to time."""
         ...
 
     @property

@@ -44,10 +44,22 @@ from kemu.actors.controller.transactions import (
     set_data,
 )
 from kemu.actors.injection import Injections
-from kemu.actors.machine import US_PER_MS, Caller, Event, LinkDown, Machine, Received, TimerFired, Told, caller_of
+from kemu.actors.machine import (
+    US_PER_MS,
+    Caller,
+    Draws,
+    Event,
+    LinkDown,
+    Machine,
+    Received,
+    TimerFired,
+    Told,
+    caller_of,
+)
 from kemu.actors.store.session import SessionState, StoreSession
-from kemu.protocol.commands import AnswerNext, Start
+from kemu.protocol.commands import AnswerNext, HoursPass, Start
 from kemu.protocol.config import ControllerConfig
+from kemu.protocol.draws import CALM
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.local import BrokerSession, LeaveStore, LeaveStoreReply
 from kemu.protocol.messages.refusals import REFUSALS, refusal
@@ -99,6 +111,7 @@ class Controller(Machine):
         rack: the broker's rack, as it registers it.
         store: the metadata store's actor.
         rules: the decisions that past bugs change.
+        draws: what differs from broker to broker and from time to time.
     """
 
     def __init__(
@@ -110,11 +123,13 @@ class Controller(Machine):
         rack: str | None = None,
         store: ActorName = STORE,
         rules: ControllerRules = RULES,
+        draws: Draws = CALM,
     ) -> None:
         super().__init__(name)
         self.broker_id = broker_id
         self.config = config
         self.rules = rules
+        self.draws = draws
         self.rack = rack
         self.broker = host_of(name)
         self.active_id = NOBODY
@@ -126,6 +141,7 @@ class Controller(Machine):
             store=store,
             timeout_ms=config.zookeeper_session_timeout_ms,
             max_in_flight=config.zookeeper_max_in_flight_requests,
+            draws=draws,
         )
         self.channels = ControllerChannels(
             self,
@@ -209,6 +225,9 @@ class Controller(Machine):
                 self.session.open()
             case Told(command=AnswerNext() as command):
                 self._injections.told(command)
+            case Told(command=HoursPass()):
+                self.session.hours_pass()
+                self.topics.hours_pass()
             case LinkDown():
                 pass  # A client that is gone.
             case _:

@@ -27,6 +27,7 @@ from kemu.actors.controller.transactions import (
     set_data,
 )
 from kemu.actors.machine import US_PER_MS, US_PER_S
+from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
     PREFERRED_ELECTION,
@@ -177,6 +178,14 @@ class TopicChanges:
         if config.auto_leader_rebalance_enable:
             self._machine.start_timer(REBALANCE, config.emulated_first_rebalance_ms * US_PER_MS)
         yield from ()
+
+    def hours_pass(self) -> None:
+        """The next look for leaders out of place is at any moment of its interval."""
+        config = self._machine.config
+        if self._machine.is_active and config.auto_leader_rebalance_enable:
+            every_us = config.leader_imbalance_check_interval_seconds * US_PER_S
+            us = self._machine.draws.us(DrawName.IMBALANCE_CHECK_PHASE, every_us, every_us)
+            self._machine.start_timer(REBALANCE, us)
 
     def _rebalance_due(self) -> Work[None]:
         yield from self.rebalance_leaders()

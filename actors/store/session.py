@@ -15,7 +15,8 @@ from enum import Enum, StrEnum
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from kemu.actors.client import DISCONNECTED, Backoff, Client
-from kemu.actors.machine import Event, LinkDown, Machine, Received, TimerFired, TimerKey
+from kemu.actors.machine import Draws, Event, LinkDown, Machine, Received, TimerFired, TimerKey
+from kemu.protocol.draws import CALM, DrawName
 from kemu.protocol.messages.store import (
     NO_SESSION,
     CloseSession,
@@ -115,8 +116,16 @@ class StoreSession:
     """``store``: the store's actor. Give every event to ``handle`` first; it says whether it was for the session."""
 
     def __init__(
-        self, machine: Machine, user: SessionUser, *, store: ActorName, timeout_ms: int, max_in_flight: int = 10
+        self,
+        machine: Machine,
+        user: SessionUser,
+        *,
+        store: ActorName,
+        timeout_ms: int,
+        max_in_flight: int = 10,
+        draws: Draws = CALM,
     ) -> None:
+        self._draws = draws
         self._machine = machine
         self._user = user
         self._store = store
@@ -223,6 +232,13 @@ class StoreSession:
             self._call(Ping(session_id=self.id), self._pinged)
             self._machine.start_timer(PING, self._timeout_us // 3)
 
+    def hours_pass(self) -> None:
+        """One ping now, the next at any moment of the interval."""
+        if self.state is SessionState.CONNECTED:
+            self._ping()
+            every_us = self._timeout_us // 3
+            self._machine.start_timer(PING, self._draws.us(DrawName.STORE_PING_PHASE, every_us, every_us))
+
     def _heard(self, event: Received) -> None:
         if self.state is not SessionState.CLOSING:
             self._heard_us = self._machine.now_us
@@ -287,7 +303,8 @@ class StoreSession:
             self.state = SessionState.CONNECTING
             self._in_flight = 0
             self._stop_timers()
-            self._machine.start_timer(RECONNECT, self._client.available_at(store) - self._machine.now_us)
+            wait_us = self._client.available_at(store) - self._machine.now_us
+            self._machine.start_timer(RECONNECT, self._draws.us(DrawName.STORE_RECONNECT, wait_us))
 
     def _expired(self) -> None:
         self._drop()

@@ -86,10 +86,15 @@ class _Channel:
 
 
 class Store(Machine):
-    """The store. Give it no rule that crashes its host: an ensemble's state outlives any of its servers."""
+    """The store. Give it no rule that crashes its host: an ensemble's state outlives any of its servers.
 
-    def __init__(self, name: ActorName = STORE) -> None:
+    ``tick_us``: sessions expire on this grid (ZooKeeper's tickTime), which begins at ``tick_phase_us``; 0: on none.
+    """
+
+    def __init__(self, name: ActorName = STORE, *, tick_us: int = 0, tick_phase_us: int = 0) -> None:
         super().__init__(name)
+        self._tick_us = tick_us
+        self._tick_phase_us = tick_phase_us
         self.tree = Tree()
         self.watches = Watches()
         self.sessions: dict[int, _Session] = {}
@@ -164,7 +169,7 @@ class Store(Machine):
         if session is None or channel is None or channel.caller.connection != event.connection:
             self._refuse(event, StoreCode.SESSION_EXPIRED if session is None else StoreCode.CONNECTION_LOSS)
             return
-        self.start_timer(("session", str(session.id)), session.timeout_us)
+        self._keep_alive(session)
         match request:
             case StoreOps():
                 self._execute(event, request, channel)
@@ -188,7 +193,7 @@ class Store(Machine):
             refused = OpenSessionReply(code=StoreCode.SESSION_EXPIRED, session_id=NO_SESSION, timeout_ms=0)
             self.reply(event, refused)
             return
-        self.start_timer(("session", str(session.id)), session.timeout_us)
+        self._keep_alive(session)
         self.stop_timer(("release", event.peer))
         channel = self._channels[event.peer] = _Channel(caller_of(event), session)
         timeout_ms = session.timeout_us // 1000
@@ -196,6 +201,13 @@ class Store(Machine):
         fired = self.watches.reset(event.peer, request.watches, request.last_zxid, self.tree)
         if fired:
             self._say_events(channel, fired)
+
+    def _keep_alive(self, session: _Session) -> None:
+        """It was heard: it expires after its timeout, or at the first point of the grid after that."""
+        us = session.timeout_us
+        if self._tick_us:
+            us += self._tick_us - (self.now_us + us - self._tick_phase_us) % self._tick_us
+        self.start_timer(("session", str(session.id)), us)
 
     def _end(self, session: _Session, why: str, linger_us: int = 0) -> None:
         """Its nodes go. Its clients' watches, too; what they sent and was not heard will find no session."""

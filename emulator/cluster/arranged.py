@@ -4,14 +4,20 @@ For studying groups alone: there is no controller and no store, a partition of a
 partition of ``__consumer_offsets`` is taken over with all that was durable when its leader's death is noticed.
 """
 
+from collections.abc import Sequence
+
 from attrs import define
 
 from kemu.actors.broker.arranged import Broker
+from kemu.actors.broker.partition_log import PartitionLog
 from kemu.actors.coordinator.coordinator import Coordinator
+from kemu.actors.machine import Record
 from kemu.emulator import facts
 from kemu.emulator.cluster.cluster import Cluster
+from kemu.emulator.draws import Drawn
 from kemu.emulator.engine.hosts import Condition, Host, MachineFactory
-from kemu.protocol.commands import Close, ClusterView, HostPartition, LeadOffsets, ResignOffsets
+from kemu.protocol.commands import ClusterView, HostPartition, LeadOffsets, ResignOffsets
+from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import NO_LEADER
 from kemu.protocol.names import OFFSETS_TOPIC, coordinator_on
@@ -58,15 +64,18 @@ class ArrangedCluster(Cluster):
         node = self._offsets_leaders[self._partition_of(group)]
         return "" if node == NO_LEADER else self.brokers[node]
 
+    def _record_count(self, records: Sequence[Record]) -> int:
+        return PartitionLog.rebuilt(records).end_offset
+
     # --- hosts -------------------------------------------------------------------------------------------------
 
     def close(self, name: str) -> bool:
         """End a host cleanly: a client is told to close, a broker hands its offsets partitions on and ends."""
         host = self.world.hosts[name]
         if not host.running:
-            return False
+            return self._not_started_after_all(name)
         if name not in self.brokers:
-            return self.world.tell(name, Close())
+            return self._told_to_close(name)
         node = self.brokers.index(name)
         for partition, leader in enumerate(self._offsets_leaders):
             if leader == node:
@@ -102,7 +111,9 @@ class ArrangedCluster(Cluster):
                 else:
                     self._takeovers = [each for each in self._takeovers if self._offsets_leaders[each] != node]
 
-            self.world.at(self.world.now_us + BROKER_SESSION_US, notice)
+            draws = Drawn(self.world.choices, self.draws, f"{host.name}/life {life}")
+            silent_us = draws.us(DrawName.BROKER_BEAT, 0)
+            self.world.at(self.world.now_us + max(BROKER_SESSION_US - silent_us, 0), notice)
 
     def _notice_death(self, node: int) -> None:
         self._live[node] = False

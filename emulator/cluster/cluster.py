@@ -5,7 +5,7 @@ What is common to the two kinds: ``emulator.cluster.arranged``, whose brokers ne
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from attrs import define, evolve
 
@@ -14,8 +14,11 @@ from kemu.actors.clients.producer import Producer
 from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.consumer import Consumer
 from kemu.actors.consumer.listener import Listener
-from kemu.actors.machine import Machine
+from kemu.actors.machine import Machine, Record
 from kemu.emulator import facts
+from kemu.emulator.cluster.member_draws import member_draws
+from kemu.emulator.cluster.warm_up import WarmUp
+from kemu.emulator.draws import Drawn
 from kemu.emulator.engine.hosts import Condition, Host, MachineFactory
 from kemu.emulator.engine.world import World
 from kemu.emulator.facts import Seen
@@ -27,11 +30,13 @@ from kemu.emulator.text.custom_assignors import is_custom, load_assignor
 from kemu.emulator.text.kafka_keys import configured, texts_of
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.protocol.assign.base import Assignor
-from kemu.protocol.commands import SetRate
-from kemu.protocol.names import ADMIN, consumer_host, coordinator_on, host_of, offsets_partition_of
+from kemu.protocol.commands import Close, HoursPass, SetRate
+from kemu.protocol.draws import DrawName
+from kemu.protocol.names import ADMIN, STORE, consumer_host, coordinator_on, host_of, offsets_partition_of
 from kemu.protocol.notes.groups import LeaderElected, MemberAdded
 from kemu.protocol.profiles import PROFILES, Profile
 
+BYTES_PER_MB = 1_000_000
 CLOSE_POLL_US = 100_000
 """How often an operator looks whether a closing host has ended."""
 
@@ -66,6 +71,13 @@ class Cluster(ABC):
         self.world = world
         self.scenario = scenario
         self.profile = profile
+        self.draws = scenario.draws
+        self._starting: dict[str, bool] = {}
+        """Hosts whose processes are starting -> whether from their disks."""
+        self._closing: dict[str, int] = {}
+        """Hosts that were asked to close -> since when."""
+        self._until_down: dict[str, Callable[[], None]] = {}
+        self._settling = WarmUp(world, scenario, self.hours_pass)
         self.broker_config = configured(profile.broker, scenario.brokers.config)
         self.brokers = scenario.broker_names()
         self._listeners = dict(listeners or {})
@@ -80,7 +92,7 @@ class Cluster(ABC):
         self._groups: dict[str, _Group] = {}
         self._client_of: dict[str, str] = {}
         world.started = self._started
-        world.went_down = self._went_down
+        world.went_down = self._host_down
 
     # --- building ----------------------------------------------------------------------------------------------
 
@@ -109,6 +121,7 @@ class Cluster(ABC):
         )
         for name in self.brokers:
             self.world.at(0, self._starter(name))
+        self._settling.begin()
         self.world.at(0, self._starter(ADMIN))
         for host, topic in self.scenario.producer_names():
             if topic in self.scenario.topics and self.scenario.topics[topic].records_per_s:
@@ -124,6 +137,24 @@ class Cluster(ABC):
         """What builds this actor's machine (for replay)."""
         return self.world.hosts[host_of(actor)].factories[actor]
 
+    def _host_down(self, host: Host) -> None:
+        """A host's life is over: those who waited for it go on."""
+        ordered_us = self._closing.pop(host.name, None)
+        if ordered_us is not None and host.condition is Condition.CLOSED and not self.draws.calm:
+            took_us = self.world.now_us - ordered_us
+            self.world.report(facts.HostClosed(host=host.name, life=host.life, took_us=took_us))
+        self._went_down(host)
+        waiting = self._until_down.pop(host.name, None)
+        if waiting is not None:
+            waiting()
+
+    def when_down(self, name: str, then: Callable[[], None]) -> None:
+        """Call this when the host's life is over; at once if it is."""
+        if self.world.hosts[name].running:
+            self._until_down[name] = then
+        else:
+            then()
+
     def _starter(self, name: str) -> "_Start":
         return _Start(self, name)
 
@@ -132,7 +163,8 @@ class Cluster(ABC):
 
         def make(life: int) -> Machine:
             chance = self.world.choices.stream(f"{host}/life {life}")
-            return Producer(host, topic, config, bootstrap=self.brokers, chance=chance)
+            draws = Drawn(self.world.choices, self.draws, f"{host}/life {life}")
+            return Producer(host, topic, config, bootstrap=self.brokers, chance=chance, draws=draws)
 
         return make
 
@@ -150,6 +182,7 @@ class Cluster(ABC):
         defaults = evolve(profile.consumer, auto_offset_reset=EARLIEST.auto_offset_reset)
         config = spec.consumer(group, host, number, defaults, member)
         application = self._applications.get(host) if life else None
+        said = frozenset(name for name, _ in (*spec.config, *member.config))
         return Consumer(
             host,
             config,
@@ -157,6 +190,7 @@ class Cluster(ABC):
             bootstrap=self.brokers,
             assignors={**assignors, **self._custom},
             chance=self.world.choices.stream(f"{host}/life {life}"),
+            draws=member_draws(self.world.choices, self.scenario, group, f"{host}/life {life}", said),
             listener=self._listeners.get(host),
             application=None if application is None else application(config),
             versions=profile.versions,
@@ -193,12 +227,13 @@ class Cluster(ABC):
     # --- what is where -----------------------------------------------------------------------------------------
 
     def wants(self, kind: type) -> bool:
-        """Facts that tell who leads a group."""
-        return kind in (MemberAdded, LeaderElected)
+        """Facts that tell who leads a group, and when a start has settled."""
+        return kind in (MemberAdded, LeaderElected) or self._settling.wants(kind)
 
     def see(self, seen: Seen) -> None:
         """Keep track of who leads which group."""
         fact = seen.fact
+        self._settling.see(fact)
         if type(fact) is MemberAdded:
             self._client_of[fact.member_id] = fact.client_id
         elif type(fact) is LeaderElected and fact.group in self._groups:
@@ -217,13 +252,55 @@ class Cluster(ABC):
 
     # --- hosts -------------------------------------------------------------------------------------------------
 
-    def start(self, name: str) -> bool:
-        """Start a host that does not run; False if it does."""
+    def start(self, name: str, *, keep_disk: bool = True) -> bool:
+        """Start a host that does not run; False if it does, or is starting. Its process takes its time."""
         host = self.world.hosts[name]
-        if host.running:
+        if host.running or name in self._starting:
             return False
-        self.world.start(host)
+        us = self._start_us(host)
+        if not us:
+            self.world.start(host, keep_disk=keep_disk)
+            return True
+        self._starting[name] = True
+
+        def up() -> None:
+            if self._starting.pop(name, False) and not host.running:
+                self.world.start(host, keep_disk=keep_disk)
+
+        self.world.at(self.world.now_us + us, up)
         return True
+
+    def _start_us(self, host: Host) -> int:
+        """How long a host's process takes from the order to start it until it does anything."""
+        if host.name == ADMIN or host.name == STORE:
+            return 0
+        draws = Drawn(self.world.choices, self.draws, f"{host.name}/life {host.life + 1}")
+        if host.name not in self.brokers:
+            return draws.us(DrawName.MEMBER_START, 0)
+        if not host.life:
+            return 0  # the cluster runs when a scenario begins
+        us = draws.us(DrawName.BROKER_START, 0)
+        if host.condition is not Condition.CLOSED:
+            per_mb_us = draws.us(DrawName.BROKER_RECOVERY, 0)
+            us += self._log_bytes(host) * per_mb_us // BYTES_PER_MB if per_mb_us else 0
+        return us
+
+    def _log_bytes(self, host: Host) -> int:
+        """What the logs of a host hold, at the size that the scenario gives a topic's records."""
+        sizes = {name: topic.record_bytes for name, topic in self.scenario.topics.items()}
+        logs = [(log.rpartition("-")[0], records) for log, records in host.disk.logs.items()]
+        return sum(self._record_count(records) * sizes[topic] for topic, records in logs if topic in sizes)
+
+    def down_us(self, name: str, said_us: int) -> int:
+        """How long a host is down, after its present life, that is to be down for so long; 0 stays 0."""
+        draws = Drawn(self.world.choices, self.draws, f"{name}/life {self.world.hosts[name].life}")
+        return draws.us(DrawName.DOWN_TIME, said_us, said_us)
+
+    def hours_pass(self) -> None:
+        """Tell everybody that all has run undisturbed for hours."""
+        for group in self._groups.values():
+            for name in group.members:
+                self.world.tell(name, HoursPass())
 
     def revive(self) -> None:
         """Start every broker that is down: after the plan, the cluster is whole again."""
@@ -312,6 +389,10 @@ class Cluster(ABC):
         """The actors of a broker's host."""
 
     @abstractmethod
+    def _record_count(self, records: Sequence[Record]) -> int:
+        """How many records of producers the log of a topic's partition holds, as it lies on the disk."""
+
+    @abstractmethod
     def _started(self, host: Host) -> None:
         """A host began a life."""
 
@@ -326,6 +407,14 @@ class Cluster(ABC):
     @abstractmethod
     def close(self, name: str) -> bool:
         """End a host cleanly; False if it does not run."""
+
+    def _told_to_close(self, name: str) -> bool:
+        self._closing[name] = self.world.now_us
+        return self.world.tell(name, Close())
+
+    def _not_started_after_all(self, name: str) -> bool:
+        """A process that is starting and has done nothing yet ends; False if there is none."""
+        return self._starting.pop(name, False)
 
     @abstractmethod
     def grow_topic(self, topic: str, partitions: int) -> str | None:
@@ -368,7 +457,10 @@ class _Start:
 
 
 class _Bounce:
-    """Takes a member down; ``down_us`` after it was told (and not before it has ended) it starts again."""
+    """Takes a member down; it is started again a drawn time around ``down_us`` after its end.
+
+    Without that draw: ``down_us`` after it was told, and not before it has ended.
+    """
 
     def __init__(self, cluster: Cluster, name: str, down_us: int, how: str, becomes: MemberSpec | None) -> None:
         self._cluster = cluster
@@ -379,7 +471,7 @@ class _Bounce:
         self._life = 0
 
     def __call__(self) -> None:
-        world = self._cluster.world
+        cluster, world = self._cluster, self._cluster.world
         self._life = self._host.life
         if self._becomes is not None:
             self._cluster.change_member(self._host.name, self._becomes)
@@ -388,7 +480,14 @@ class _Bounce:
                 world.take_down(self._host, Condition.CRASHED)
             else:
                 self._cluster.close(self._host.name)
-        world.at(world.now_us + self._down_us, self._up)
+        if cluster.draws.of(DrawName.DOWN_TIME) is None:
+            world.at(world.now_us + self._down_us, self._up)
+        else:
+            cluster.when_down(self._host.name, self._down)
+
+    def _down(self) -> None:
+        world = self._cluster.world
+        world.at(world.now_us + self._cluster.down_us(self._host.name, self._down_us), self._up)
 
     def _up(self) -> None:
         world = self._cluster.world
@@ -397,7 +496,7 @@ class _Bounce:
         if self._host.running:
             world.at(world.now_us + CLOSE_POLL_US, self._up)
         else:
-            world.start(self._host)
+            self._cluster.start(self._host.name)
 
 
 def _assignors_named(scenario: Scenario) -> Iterator[str]:

@@ -6,19 +6,25 @@ and stop brokers cleanly), and the roles that plans name: "coordinator of g", "c
 What becomes of topics is read off the store.
 """
 
+from collections.abc import Sequence
+
+from kemu.actors.broker.replica_log import restored
 from kemu.actors.broker.replica_manager import TopicSettings
 from kemu.actors.broker.replicated import ReplicatedBroker
 from kemu.actors.controller.controller import Controller
 from kemu.actors.coordinator.coordinator import Coordinator
 from kemu.actors.coordinator.on_broker_log import BrokerLog
+from kemu.actors.machine import Record
 from kemu.actors.store.store import Store
 from kemu.emulator import facts
 from kemu.emulator.cluster.cluster import Cluster
+from kemu.emulator.draws import Drawn
 from kemu.emulator.engine.hosts import Host, MachineFactory
 from kemu.emulator.facts import Seen
 from kemu.emulator.plan.known import role_of
 from kemu.emulator.scenario.replication import ReplicationSpec
-from kemu.protocol.commands import AddPartitions, Close, ElectLeadersOf, MakeTopic, RemoveTopic, SeedNodes
+from kemu.protocol.commands import AddPartitions, ElectLeadersOf, HoursPass, MakeTopic, RemoveTopic, SeedNodes
+from kemu.protocol.draws import DrawName
 from kemu.protocol.messages.control import NO_LEADER
 from kemu.protocol.names import OFFSETS_TOPIC, STORE, TopicPartition, controller_on, coordinator_on, host_of
 from kemu.protocol.nodes import (
@@ -66,7 +72,7 @@ class ReplicatedCluster(Cluster):
         """Partition -> (leader epoch, host) of the last broker that said it leads."""
         self._controller = ""
         self.assignments = self._assign()
-        self.world.add_host(STORE, {STORE: lambda life: Store(STORE)})
+        self.world.add_host(STORE, {STORE: self._store})
         super().build()
 
     def begin(self) -> None:
@@ -138,6 +144,7 @@ class ReplicatedCluster(Cluster):
                 replication,
                 topics=settings,
                 chance=chance,
+                draws=Drawn(self.world.choices, self.draws, f"{name}/life {life}"),
                 rules=replica_rules,
                 store=STORE,
                 session_timeout_ms=control.zookeeper_session_timeout_ms,
@@ -153,9 +160,31 @@ class ReplicatedCluster(Cluster):
                 lambda machine: BrokerLog(machine, name, config.emulated_load_us),
             ),
             controller_on(name): lambda life: Controller(
-                controller_on(name), node, control, rack=rack, store=STORE, rules=controller_rules
+                controller_on(name),
+                node,
+                control,
+                rack=rack,
+                store=STORE,
+                rules=controller_rules,
+                draws=Drawn(self.world.choices, self.draws, f"{controller_on(name)}/life {life}"),
             ),
         }
+
+    def _record_count(self, records: Sequence[Record]) -> int:
+        log = restored(records)
+        return log.end_offset - log.start_offset if log is not None else 0
+
+    def hours_pass(self) -> None:
+        """See ``Cluster``; brokers and their controller parts are told, too."""
+        super().hours_pass()
+        for name in self.brokers:
+            self.world.tell(name, HoursPass())
+            self.world.tell(controller_on(name), HoursPass())
+
+    def _store(self, life: int) -> Store:
+        draws = Drawn(self.world.choices, self.draws, f"{STORE}/life {life}")
+        tick_us = draws.us(DrawName.STORE_TICK, 0)
+        return Store(STORE, tick_us=tick_us, tick_phase_us=draws.us(DrawName.STORE_GRID_PHASE, 0, tick_us))
 
     # --- what is where -----------------------------------------------------------------------------------------
 
@@ -223,7 +252,7 @@ class ReplicatedCluster(Cluster):
 
     def close(self, name: str) -> bool:
         """End a host cleanly: also a broker ends by itself, after a controlled shutdown."""
-        return self.world.tell(name, Close()) if self.world.hosts[name].running else False
+        return self._told_to_close(name) if self.world.hosts[name].running else self._not_started_after_all(name)
 
     def revive(self) -> None:
         """Start the store, and every broker that is down."""

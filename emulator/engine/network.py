@@ -17,6 +17,7 @@ from kemu.emulator.chance import Choices, Entry, Stream
 from kemu.emulator.engine.agenda import Agenda
 from kemu.emulator.engine.hosts import Actor, Condition, Host, Turn
 from kemu.emulator.engine.mail import Unreadable, open_mail, seal_mail
+from kemu.protocol.draws import Distribution
 from kemu.protocol.names import host_of, part_on, path_and_peer
 from kemu.protocol.wire.schema import SPECS
 
@@ -25,6 +26,10 @@ _API = {cls: spec.name for cls, spec in SPECS.items()}
 
 LOOPBACK_US = (20, 60)
 """Between actors of one host: a coordinator and the broker it lives in, a broker and its own controller."""
+
+
+MOST_RETRANSMIT_US = 120_000_000
+"""TCP waits no longer than this between two retransmissions. Source: Linux, ``TCP_RTO_MAX``."""
 
 
 class Verdict(StrEnum):
@@ -75,6 +80,7 @@ class Link:
         "client_host",
         "client_life",
         "connection",
+        "drawn",
         "held",
         "label",
         "least_us",
@@ -84,6 +90,7 @@ class Link:
         "server_host",
         "server_life",
         "span",
+        "unheard_us",
     )
 
     def __init__(
@@ -93,6 +100,7 @@ class Link:
         hosts: tuple[Host | None, Host | None],
         latency_us: tuple[int, int],
         stream: Stream,
+        drawn: Distribution | None = None,
     ) -> None:
         self.client_host, self.server_host = hosts
         self.least_us, most_us = latency_us
@@ -114,16 +122,22 @@ class Link:
         self.held: list[Rule | None] = [None, None]
         """The rule that keeps packets of this direction; what follows must wait behind them."""
         self.bits = stream.bits
+        self.drawn = drawn
+        """How its latency is drawn; None: evenly between its bounds."""
+        self.unheard_us = -1
+        """When a packet of its client was first not acknowledged by the server's host; -1: all were."""
 
     def latency_us(self) -> int:
         """How long the next packet takes."""
+        if self.drawn is not None:
+            return self.drawn.of(self.bits(32))
         return self.least_us + ((self.bits(32) * self.span) >> 32)
 
 
 class Packet:
     """A sealed message on its way. ``reply`` is also its direction: 0 to the server, 1 to the client."""
 
-    __slots__ = ("api", "connection", "data", "id", "link", "reply", "request_id", "server_life", "version")
+    __slots__ = ("api", "connection", "data", "held_us", "id", "link", "reply", "request_id", "server_life", "version")
 
     def __init__(self, number: int, link: Link, send: Send, connection: int, reply: int, api: str, data: bytes) -> None:
         self.id = number
@@ -135,6 +149,7 @@ class Packet:
         self.api = api
         self.data = data
         self.server_life = 0
+        self.held_us = 0
 
     @property
     def sender(self) -> str:
@@ -170,13 +185,22 @@ class Network:
         latency_us: tuple[int, int],
         links_us: Mapping[tuple[str, str], tuple[int, int]],
         tell: Callable[[Packet, Verdict, int], None],
+        drawn: Distribution | None = None,
+        retransmit: Callable[[], int] | None = None,
     ) -> None:
+        """
+        Args:
+            drawn: how latency is drawn where no bounds are given for two hosts; None: evenly between ``latency_us``.
+            retransmit: the next draw of TCP's first retransmission time-out (us); None: nothing is retransmitted.
+        """
         self.agenda = agenda
         self._choices = choices
         self.hosts = hosts
         self.latency_us = latency_us
         self.links_us = links_us
         """Least and most latency between two hosts, where it differs."""
+        self._drawn = drawn
+        self._retransmit = retransmit
         self.rules: list[Rule] = []
         self.now_us = 0
         self.packets = 0
@@ -225,6 +249,7 @@ class Network:
     def _judge(self, packet: Packet) -> Judgement:
         before = packet.link.held[packet.reply]
         if before is not None:
+            packet.held_us = self.now_us
             before.waiting.append(packet)
             return HOLD
         for rule in self.rules:
@@ -232,6 +257,7 @@ class Network:
             if judgement is not PASS:
                 rule.hits += 1
                 if judgement is HOLD:
+                    packet.held_us = self.now_us
                     rule.waiting.append(packet)
                     packet.link.held[packet.reply] = rule
                 return judgement
@@ -239,7 +265,10 @@ class Network:
 
     def _dispatch(self, packet: Packet, extra_us: int = 0) -> int:
         link, way = packet.link, packet.reply
-        due_us = self.now_us + link.least_us + ((link.bits(32) * link.span) >> 32) + extra_us
+        if link.drawn is None:
+            due_us = self.now_us + link.least_us + ((link.bits(32) * link.span) >> 32) + extra_us
+        else:
+            due_us = self.now_us + link.drawn.of(link.bits(32)) + extra_us
         if due_us <= link.next_us[way]:
             due_us = link.next_us[way] + 1
         link.next_us[way] = due_us
@@ -260,17 +289,21 @@ class Network:
 
     def _link(self, client: str, server: str, life: int) -> Link:
         ends = host_of(client), host_of(server)
-        latency_us = self.links_us.get(ends) or self.links_us.get(ends[::-1]) or self.latency_us
+        own_us = self.links_us.get(ends) or self.links_us.get(ends[::-1])
+        latency_us, drawn = own_us or self.latency_us, None if own_us else self._drawn
         if ends[0] == ends[1]:
-            latency_us = LOOPBACK_US
+            latency_us, drawn = LOOPBACK_US, None
+        if drawn is not None:
+            latency_us = drawn.values[0], drawn.most
         hosts = self.hosts.get(ends[0]), self.hosts.get(ends[1])
-        return Link(client, server, hosts, latency_us, self._choices.stream(f"net/{client}.{life}>{server}"))
+        return Link(client, server, hosts, latency_us, self._choices.stream(f"net/{client}.{life}>{server}"), drawn)
 
     def _open(self, link: Link, actor: Actor) -> None:
         """A new connection: its handshake costs a round trip before the first packet leaves."""
         self._last_connection = link.connection = self._last_connection + 1
         self._connections[link.connection] = link
         link.broken = False
+        link.unheard_us = -1
         link.client_life = actor.life
         link.server_life = 0
         link.held = [None, None]
@@ -288,6 +321,8 @@ class Network:
             self._tell(packet, Verdict.VANISHED if silent else Verdict.REFUSED, -1)
             if not silent:
                 self._reset(link, packet.connection)
+            elif link.unheard_us < 0 and link.connection == packet.connection:
+                link.unheard_us = self.now_us
             return None
         if host.condition is Condition.PAUSED:
             host.held.append(entry)
@@ -364,6 +399,32 @@ class Network:
             for link in [link for link in self._connections.values() if link.server_host is host]:
                 self.break_link(link)
 
+    def host_up(self, host: Host) -> None:
+        """A host began a life. What was sent to its former one and never acknowledged comes again, and is reset."""
+        if self._retransmit is None:
+            return
+        for link in self._connections.values():
+            if link.server_host is host and link.unheard_us >= 0 and not link.broken:
+                due_us = self._next_retransmission_us(link.unheard_us)
+                self.agenda.push(due_us, self._retransmitted, (link, link.connection))
+
+    def _next_retransmission_us(self, first_us: int) -> int:
+        """When TCP sends again next what it sent first then and nobody acknowledged."""
+        assert self._retransmit is not None
+        wait_us = self._retransmit()
+        at_us = first_us + wait_us
+        while at_us <= self.now_us:
+            wait_us = min(2 * wait_us, MOST_RETRANSMIT_US)
+            at_us += wait_us
+        return at_us
+
+    def _retransmitted(self, entry: Entry) -> None:
+        link, connection = entry[4]
+        host = link.server_host
+        if host is not None and host.running and link.connection == connection:
+            link.unheard_us = -1
+            self._reset(link, connection)
+
     def _reset(self, link: Link, connection: int) -> None:
         if link.connection == connection and not link.broken:
             link.broken = True
@@ -418,13 +479,37 @@ class Network:
         for packet in waiting:
             if packet.link.held[packet.reply] is rule:
                 packet.link.held[packet.reply] = None
+        if self._retransmit is not None:
+            self._release_later(waiting)
+            return
         for packet in waiting:
-            if self.rules or packet.link.held[packet.reply] is not None:
-                judgement = self._judge(packet)
-                if judgement is HOLD:
-                    continue
-                if judgement is DROP:
-                    self._tell(packet, Verdict.LOST, -1)
-                    self.break_link(packet.link)
-                    continue
-            self._tell(packet, Verdict.RELEASED, self._dispatch(packet))
+            self._release(packet)
+
+    def _release_later(self, waiting: list[Packet]) -> None:
+        """What was held goes on with TCP's next retransmission, connection by connection, each in order."""
+        backlogs: dict[tuple[int, int], Rule] = {}
+        for packet in waiting:
+            way = packet.connection, packet.reply
+            if way not in backlogs:
+                backlogs[way] = packet.link.held[packet.reply] = Rule()
+                due_us = self._next_retransmission_us(packet.held_us)
+                self.agenda.push(due_us, self._sent_again, (packet.link, packet.reply, backlogs[way]))
+            backlogs[way].waiting.append(packet)
+
+    def _sent_again(self, entry: Entry) -> None:
+        link, way, backlog = entry[4]
+        if link.held[way] is backlog:
+            link.held[way] = None
+        for packet in backlog.waiting:
+            self._release(packet)
+
+    def _release(self, packet: Packet) -> None:
+        if self.rules or packet.link.held[packet.reply] is not None:
+            judgement = self._judge(packet)
+            if judgement is HOLD:
+                return
+            if judgement is DROP:
+                self._tell(packet, Verdict.LOST, -1)
+                self.break_link(packet.link)
+                return
+        self._tell(packet, Verdict.RELEASED, self._dispatch(packet))

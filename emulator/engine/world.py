@@ -30,6 +30,7 @@ from kemu.emulator.engine.network import Network, Packet, Verdict
 from kemu.emulator.trace.recorder import Recorder
 from kemu.emulator.trace.rows import APPEND, HANGUP, NOTE, SEND, START_TIMER, STOP_TIMER, event_row
 from kemu.protocol.commands import Start
+from kemu.protocol.draws import Distribution
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import host_of
 from kemu.protocol.wire.values import to_row
@@ -66,6 +67,8 @@ class World:
         links_us: Mapping[tuple[str, str], tuple[int, int]] | None = None,
         append_us: int = 500,
         observers: Sequence[Observer] = (),
+        drawn: Distribution | None = None,
+        retransmit: Callable[[], int] | None = None,
     ) -> None:
         self.choices = choices
         self.recorder = recorder
@@ -73,7 +76,9 @@ class World:
         self.steps = 0
         self.agenda = Agenda(choices)
         self.hosts: dict[str, Host] = {}
-        self.network = Network(self.agenda, choices, self.hosts, latency_us, links_us or {}, self._record_packet)
+        self.network = Network(
+            self.agenda, choices, self.hosts, latency_us, links_us or {}, self._record_packet, drawn, retransmit
+        )
         self._observers = tuple(observers)
         self._watching: dict[type, tuple[Callable[[facts.Seen], None], ...]] = {}
         """Who sees facts of a type; filled as types turn up."""
@@ -325,6 +330,7 @@ class World:
                     records = tuple(host.disk.logs[log])
                     self.agenda.push_in_order(self.now_us, self._event_due, (actor, Loaded(log, records)))
             self.tell(name, Start())
+        self.network.host_up(host)
         self.started(host)
 
     def take_down(self, host: Host, how: Condition) -> None:

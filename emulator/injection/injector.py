@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kemu.emulator import facts
+from kemu.emulator.draws import CALM_SET, Drawn, DrawSet
 from kemu.emulator.engine.network import Packet
 from kemu.emulator.engine.rules import said_api
 from kemu.emulator.engine.world import World
@@ -12,9 +13,12 @@ from kemu.emulator.injection.ongoing import EntryStage, Ongoing
 from kemu.emulator.plan.action import Action, kind_of
 from kemu.emulator.plan.entries import At, Noted, Plan, Receives, Sends, When
 from kemu.emulator.plan.stage import Operators
+from kemu.protocol.draws import DrawName
 from kemu.protocol.names import host_of
 from kemu.protocol.notes.groups import AnswerInjected
 from kemu.protocol.notes.replication import StoreFaultHit
+
+EXACT = DrawSet(CALM_SET)
 
 
 class _Watch:
@@ -29,7 +33,8 @@ class _Watch:
 class Injector:
     """One run's plan: its times, its triggers, and how often each entry took effect."""
 
-    def __init__(self, world: World, cluster: Operators, plan: Plan) -> None:
+    def __init__(self, world: World, cluster: Operators, plan: Plan, draws: DrawSet = EXACT) -> None:
+        self._draws = draws
         self.cluster = cluster
         self.world = world
         self.plan = plan
@@ -42,7 +47,7 @@ class Injector:
         """Put the plan on the agenda and begin to watch for its triggers."""
         for index, entry in enumerate(self.plan):
             if isinstance(entry, At):
-                self.world.at(entry.at_us, self._doing(index, entry.action))
+                self.world.at(entry.at_us + self._later_us(index), self._doing(index, entry.action))
             elif isinstance(entry.trigger, Sends):
                 self._on_send.append(_Watch(index, entry))
             elif isinstance(entry.trigger, Receives):
@@ -115,9 +120,17 @@ class Injector:
         watch.left -= 1
         if watch.left == 0:
             among.remove(watch)
-            self.world.at(self.world.now_us + watch.entry.after_us, self._doing(watch.index, watch.entry.action))
+            after_us = watch.entry.after_us + self._later_us(watch.index)
+            self.world.at(self.world.now_us + after_us, self._doing(watch.index, watch.entry.action))
 
     # --- doing -------------------------------------------------------------------------------------------------
+
+    def _later_us(self, index: int) -> int:
+        """How much later than the plan says: the line's own jitter, or that of all lines."""
+        draws, jitter_us = self._draws, self.plan[index].jitter_us
+        if jitter_us:
+            draws = DrawSet(draws.name, ((DrawName.PLAN_JITTER.value, f"uniform 0us {jitter_us}us"),))
+        return Drawn(self.world.choices, draws, f"line {index}").us(DrawName.PLAN_JITTER, 0)
 
     def _doing(self, index: int, action: Action) -> Callable[[], None]:
         def do() -> None:

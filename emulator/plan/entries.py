@@ -72,6 +72,8 @@ class At:
 
     at_us: int = attrs.field(converter=microseconds)
     action: Action
+    jitter_us: int = attrs.field(default=0, converter=microseconds, kw_only=True)
+    """It is done up to this much later, drawn evenly; 0: as all lines are (the draw ``plan.jitter``)."""
 
 
 @frozen
@@ -81,6 +83,8 @@ class When:
     trigger: Trigger
     action: Action
     after_us: int = attrs.field(default=0, converter=microseconds, kw_only=True)
+    jitter_us: int = attrs.field(default=0, converter=microseconds, kw_only=True)
+    """As ``At`` has it."""
 
 
 Entry: TypeAlias = At | When
@@ -104,6 +108,8 @@ def entry_to_dict(entry: Entry) -> dict[str, Any]:
         given["when"] = _trigger_dict(entry.trigger)
         if entry.after_us:
             given["after"] = _plain_time(entry.after_us)
+    if entry.jitter_us:
+        given["jitter"] = _plain_time(entry.jitter_us)
     given["do"] = kind_of(entry.action)
     for key in keys_of(type(entry.action)):
         item = getattr(entry.action, key.name)

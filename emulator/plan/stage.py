@@ -19,8 +19,11 @@ class Operators(Protocol):
     def resolve(self, name: str) -> str:
         """The host a name or a role ("leader of g") means now; "" if there is none."""
 
-    def start(self, name: str) -> bool:
-        """Start a host that does not run; False if it does."""
+    def start(self, name: str, *, keep_disk: bool = True) -> bool:
+        """Start a host that does not run, from its disk or from an empty one; False if it runs or is starting."""
+
+    def down_us(self, name: str, said_us: int) -> int:
+        """How long a host that was just taken down is down when the plan says so long."""
 
     def close(self, name: str) -> bool:
         """End a host cleanly; False if it does not run."""

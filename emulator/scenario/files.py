@@ -117,6 +117,8 @@ def with_values(scenario: Scenario, given: Iterable[str]) -> Scenario:
     data = {"plan": [], **scenario.to_dict()}
     problems: list[Problem] = []
     changed = False
+    if isinstance(data["draws"], str):
+        data["draws"] = {"set": data["draws"]}
     for setting in given:
         key, equals, text = setting.partition("=")
         if not equals or not key.strip():
@@ -132,6 +134,8 @@ def with_values(scenario: Scenario, given: Iterable[str]) -> Scenario:
         if not paths:
             hint = nearest(key, _all_keys())
             problems.append(Problem((), f'--set "{setting}": "{key}" is no key{hint}'))
+        if key == "draws":
+            paths = [("draws", "set")]
         for path in paths:
             _put(data, path, _value(text), problems, setting)
     if problems:
@@ -191,6 +195,8 @@ def _paths(key: str, data: Mapping[str, Any]) -> list[KeyPath]:
     head, _, rest = key.partition(".")
     if key in _TOP_KEYS:
         return [(key,)]
+    if head == "draws" and rest:
+        return [("draws", rest)]
     if head in _SECTIONS and rest:
         return [_full(head, rest, data)]
     if key in _GROUP_KEYS:

@@ -69,6 +69,7 @@ def _plan() -> dict[str, Schema]:
             "do": {"enum": list(ACTIONS), "description": "what is done"},
             "at": {**_TIME, "description": "time of the world"},
             "when": when,
+            "jitter": {**_TIME, "description": "up to so much later, drawn"},
             "after": {**_TIME, "description": "so much later than what is seen"},
         },
         "required": ["do"],

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeAlias, Union, get_args, get_origin
 import attrs
 from attrs import frozen
 
+from kemu.emulator.draws import CALM_SET, LIFE, DrawSet
 from kemu.emulator.plan.entries import Plan, plan_to_dicts
 from kemu.emulator.text.kafka_keys import (
     CHOICES,
@@ -22,9 +23,10 @@ from kemu.emulator.text.kafka_keys import (
     read_settings,
     settings_dict,
 )
-from kemu.emulator.text.tables import Path, Problem, ScenarioError, Table, nearest, said_of
+from kemu.emulator.text.tables import Path, Problem, ScenarioError, Table, flatten, nearest, said_of
 from kemu.emulator.text.units import DURATION, RATE, duration_text, duration_us, per_second
 from kemu.protocol.config import source_of
+from kemu.protocol.draws import DRAWS, HOW, SETS, distribution
 
 Wrong: TypeAlias = Iterator[tuple[Path, str]]
 """What is wrong: where below the key, and in words."""
@@ -444,6 +446,60 @@ class ExpectationsKey(TablesKey):
         return {"anyOf": [{"type": "string"}, {"type": "array", "items": one}]}
 
 
+class DrawsKey(_Leaf):
+    """A set of draws by its name, or a table: ``set`` and single draws by theirs."""
+
+    wanted = "a name or a table"
+
+    def take(self, given: object) -> Any:
+        if isinstance(given, str | DrawSet):
+            return DrawSet(given) if isinstance(given, str) else given
+        if not isinstance(given, Mapping):
+            raise ValueError(f"must be one of {', '.join(SETS)}, or a table, not {said_of(given)}")
+        settings = {str(name): item for name, item in flatten(given).items()}
+        chosen = settings.pop("set", LIFE)
+        return DrawSet(chosen, tuple(sorted(settings.items())))
+
+    def wrong(self, value: Any, limits: Limits) -> Wrong:
+        if not isinstance(value, DrawSet):
+            yield (), f"must be one of {', '.join(SETS)}, or a table, not {said_of(value)}"
+            return
+        if value.name not in SETS:
+            yield (), f'"{value.name}" is no set of draws{nearest(str(value.name), SETS)}'
+        for name, text in value.settings:
+            if name not in DRAWS:
+                yield (name,), f"is no draw{nearest(name, DRAWS)}"
+            elif not isinstance(text, str):
+                yield (name,), f"must be a string, not {said_of(text)}; {HOW}"
+            else:
+                try:
+                    wanted = distribution(DRAWS[name].life)
+                    if distribution(text).shares != wanted.shares:
+                        yield (name,), f'is a {"share" if wanted.shares else "time"}, such as "{wanted.text}"'
+                except ValueError as error:
+                    yield (name,), str(error)
+
+    def plain(self, value: DrawSet) -> Any:
+        return value.name if not value.settings else {"set": value.name, **dict(value.settings)}
+
+    def schema(self, limits: Limits) -> Schema:
+        one = {"enum": list(SETS)}
+        table: Schema = {"type": "object", "properties": {"set": one}, "additionalProperties": False}
+        for name, row in DRAWS.items():
+            leaf: Schema = {"type": "string", "description": row.what, "default": row.life}
+            *tables, last = name.split(".")
+            table["properties"][name] = leaf
+            place = table
+            for part in tables:
+                empty: Schema = {"type": "object", "properties": {}, "additionalProperties": False}
+                place = place["properties"].setdefault(part, empty)
+            place["properties"][last] = leaf
+        return {"anyOf": [one, table]}
+
+    def harmless(self, limits: Limits) -> Any:
+        return CALM_SET
+
+
 class PlanKey(_Leaf):
     """The plan; what its entries may be is said by the tables of actions, triggers and notes."""
 
@@ -480,6 +536,8 @@ def kind_of(name: str, declared: Any, limits: Limits) -> Kind:
         return AssignorsKey() if name == "assignors" else WordsKey()
     if declared == tuple[int, int]:
         return LatencyKey()
+    if declared is DrawSet:
+        return DrawsKey()
     if attrs.has(declared):
         return TableKey(declared)
     if origin is Mapping or getattr(origin, "__name__", "") == "Mapping":

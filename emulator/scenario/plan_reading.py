@@ -71,6 +71,7 @@ def _read_entry(table: Table, known: Known) -> Entry | None:
     at_us = table.duration("at", 0)
     trigger = _read_trigger(table.table("when"), known) if triggered else None
     after_us = table.duration("after", 0)
+    jitter_us = table.duration("jitter", 0)
     if timed and table.has("after"):
         table.problem("after", 'goes with "when" only')
     kind = table.one_of("do", ACTIONS, "action", REQUIRED)
@@ -85,7 +86,9 @@ def _read_entry(table: Table, known: Known) -> Entry | None:
     table.finish()
     if len(table.problems) > before or action is None:
         return None
-    return When(trigger, action, after_us=after_us) if trigger else At(at_us, action)
+    if trigger:
+        return When(trigger, action, after_us=after_us, jitter_us=jitter_us)
+    return At(at_us, action, jitter_us=jitter_us)
 
 
 def _read_trigger(table: Table, known: Known) -> Trigger | None:

@@ -11,6 +11,7 @@ from typing import Any, cast
 from attrs import field, frozen
 from attrs.converters import optional
 
+from kemu.emulator.draws import DrawSet
 from kemu.emulator.findings import KINDS
 from kemu.emulator.plan.actions import CreateTopic
 from kemu.emulator.plan.entries import At, Entry, Plan, When, entry_to_dict
@@ -18,6 +19,7 @@ from kemu.emulator.plan.known import Known
 from kemu.emulator.scenario.expectations import Expectation, expectations
 from kemu.emulator.scenario.forms import fill_in, plain_form
 from kemu.emulator.scenario.keys import key, problems_of, refuse
+from kemu.emulator.scenario.kinds import DrawsKey
 from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, consumer_settings, name_assignors_once
 from kemu.emulator.scenario.plan_reading import plan_from_tables
 from kemu.emulator.scenario.replication import ReplicationSpec
@@ -221,14 +223,16 @@ class LinkSpec:
 
 @frozen(kw_only=True)
 class NetworkSpec:
-    """How long a packet takes one way: drawn for each between these bounds.
+    """How long a packet takes one way: drawn for each between these bounds; None = as ``network.latency`` is drawn.
 
     Raises:
         ScenarioError: everything that is wrong with it.
     """
 
-    latency_us: tuple[int, int] = field(
-        default=(500, 2_000), converter=_latency, metadata=key("one way, the least and the most", at_most=LONGEST_US)
+    latency_us: tuple[int, int] | None = field(
+        default=None,
+        converter=optional(_latency),
+        metadata=key("one way, the least and the most", at_most=LONGEST_US, shown="drawn: network.latency"),
     )
     links: tuple[LinkSpec, ...] = field(
         default=(),
@@ -272,6 +276,14 @@ class ChecksSpec:
         refuse(problems_of(self))
 
 
+DEFAULT_DRAWS = "calm"
+
+
+def draws_of(given: DrawSet | str | Mapping[str, Any]) -> DrawSet:
+    """What a scenario says of its draws as a field takes it; what is none of these is left as it is."""
+    return cast(DrawSet, DrawsKey().take(given)) if isinstance(given, str | Mapping) else given
+
+
 def _entries(given: Iterable[Entry | Mapping[str, Any]]) -> Plan:
     """A plan as a field takes it: entries, or rows as a file has them."""
     return cast(Plan, tuple(given))
@@ -284,6 +296,7 @@ class Scenario:
     ``duration_us``: how long the plan and the load run. ``expect``: violations that it is to bring about (a scenario
     that shows a known weakness); the verdict of every other violation stands. ``profile``: the release it is about, a
     name of ``PROFILES``; "" = whatever is asked for.
+    ``draws``: "life" or "calm", or a table of single draws, perhaps with its ``set``.
 
     Raises:
         ScenarioError: everything that is wrong with it, entries of the plan and names of hosts, groups and topics too.
@@ -317,6 +330,16 @@ class Scenario:
         ),
     )
     brokers: BrokersSpec = field(default=BrokersSpec(), metadata=key("the brokers", always=True))
+    draws: DrawSet = field(
+        default=DrawSet(DEFAULT_DRAWS),
+        converter=draws_of,
+        metadata=key(
+            'what is left to chance: "life", "calm" (an exact rhythm), or a table of draws ("kemu describe draws")',
+            always=True,
+            short=True,
+            shown=DEFAULT_DRAWS,
+        ),
+    )
     topics: Mapping[str, TopicSpec] = field(factory=dict, metadata=key("the topics by name", always=True))
     groups: Mapping[str, GroupSpec] = field(factory=dict, metadata=key("the groups by name", always=True))
     producers: Settings = field(

@@ -65,7 +65,7 @@ class Crash:
         if isinstance(host, str):
             return host
         if self.for_us:
-            stage.lasts(self.for_us, lambda: stage.cluster.start(host.name))
+            stage.lasts(stage.cluster.down_us(host.name, self.for_us), lambda: stage.cluster.start(host.name))
         return None
 
 
@@ -91,7 +91,7 @@ class Restart:
             return host
         if host.running:
             stage.world.take_down(host, Condition.SILENT)
-        stage.world.start(host, keep_disk=self.keep_disk)
+        stage.cluster.start(host.name, keep_disk=self.keep_disk)
         return None
 
 
@@ -181,7 +181,7 @@ class LoseDiskTail:
             if lost:
                 stage.world.report(facts.DiskTailLost(host=host.name, log=log, records=lost))
         if self.for_us:
-            stage.lasts(self.for_us, lambda: stage.cluster.start(host.name))
+            stage.lasts(stage.cluster.down_us(host.name, self.for_us), lambda: stage.cluster.start(host.name))
         return None
 
 
@@ -210,7 +210,7 @@ class KillCoordinator:
             return host
         stage.cluster.expect_takeover(self.group)
         if self.for_us:
-            stage.lasts(self.for_us, lambda: stage.cluster.start(host.name))
+            stage.lasts(stage.cluster.down_us(host.name, self.for_us), lambda: stage.cluster.start(host.name))
         return None
 
 

@@ -1,0 +1,84 @@
+"""The end of the warm-up: from then on a cluster is as if it had run undisturbed for hours.
+
+Whatever is done at intervals begins in step when a group forms, and drifts apart over the hours. A scenario has no
+hours to wait: as soon as every group is Stable with all the members it starts with, everybody draws anew when its next
+heartbeat, ping or look is due. If a line of the plan is carried out before that, the cluster stays as young as it is.
+"""
+
+from collections.abc import Callable
+
+from kemu.emulator import facts
+from kemu.emulator.draws import DrawSet
+from kemu.emulator.engine.world import World
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.protocol.draws import DRAWS, DrawName
+from kemu.protocol.notes.groups import GroupBecame, MemberAdded, MemberRemoved
+
+STABLE = "Stable"
+SETTLE_US = 1_000_000
+"""How long a group must have been Stable, so that its members have their assignment and use it."""
+ALONE_US = 10_000_000
+"""When the warm-up of a cluster without members is over."""
+
+PHASES = tuple(name for name in DrawName if name.value.endswith(".phase"))
+SEEN = (GroupBecame, MemberAdded, MemberRemoved, facts.FaultApplied)
+assert all(name.value in DRAWS for name in PHASES)
+
+
+def draws_phases(draws: DrawSet) -> bool:
+    """Whether any phase is drawn."""
+    return any(draws.of(name) is not None for name in PHASES)
+
+
+class WarmUp:
+    """``over`` is called once, when the warm-up is over; never if the plan begins before that."""
+
+    def __init__(self, world: World, scenario: Scenario, over: Callable[[], None]) -> None:
+        self._world = world
+        self._over = over
+        self._waits = draws_phases(scenario.draws)
+        self._expected: dict[str, set[str]] = {}
+        for host, group, _ in scenario.member_names():
+            self._expected.setdefault(group, set()).add(host)
+        self._members: dict[str, set[str]] = {group: set() for group in self._expected}
+        self._stable: dict[str, bool] = dict.fromkeys(self._expected, False)
+        self._asked = False
+        """Whether somebody will look in a moment."""
+
+    def begin(self) -> None:
+        """The run begins."""
+        if self._waits and not self._expected:
+            self._world.at(ALONE_US, self._look)
+
+    def wants(self, kind: type) -> bool:
+        """Facts that tell how far groups are, and that the plan has begun."""
+        return self._waits and kind in SEEN
+
+    def see(self, fact: object) -> None:
+        """Take one fact."""
+        if not self._waits:
+            return
+        match fact:
+            case GroupBecame(group=group, new=new) if group in self._stable:
+                self._stable[group] = new == STABLE
+            case MemberAdded(group=group, client_id=client) if group in self._members:
+                self._members[group].add(client)
+            case MemberRemoved(group=group, client_id=client) if group in self._members:
+                self._members[group].discard(client)
+            case facts.FaultApplied():
+                self._waits = False
+        if self._waits and not self._asked and self._all_there:
+            self._asked = True
+            self._world.at(self._world.now_us + SETTLE_US, self._look)
+
+    @property
+    def _all_there(self) -> bool:
+        return all(self._stable.values()) and all(
+            hosts <= self._members[group] for group, hosts in self._expected.items()
+        )
+
+    def _look(self) -> None:
+        self._asked = False
+        if self._waits and self._all_there:
+            self._waits = False
+            self._over()

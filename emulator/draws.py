@@ -1,0 +1,80 @@
+"""The draws of a run: which set a scenario chose, what it set otherwise, and a stream for each draw of each life.
+
+What can be drawn, and how it is in production, is a table: ``protocol.draws``. Each draw has a stream of its own per
+host's life (or per run), so that one more draw in one place moves nothing elsewhere.
+"""
+
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from kemu.emulator.chance import Choices, Stream
+from kemu.protocol.draws import DRAWS, MILLION, SETS, Distribution, DrawName, distribution
+
+LIFE, CALM_SET = SETS
+
+
+@frozen
+class DrawSet:
+    """What a scenario says of its draws: a set, and single ones on top of it, by name and text."""
+
+    name: str = LIFE
+    settings: tuple[tuple[str, str], ...] = ()
+
+    def of(self, name: DrawName) -> Distribution | None:
+        """How this is drawn; None: it is not."""
+        given = dict(self.settings).get(name.value)
+        if given is not None:
+            return distribution(given)
+        return distribution(DRAWS[name.value].life) if self.name == LIFE else None
+
+    def is_set(self, name: DrawName) -> bool:
+        """Whether the scenario says so itself."""
+        return name.value in dict(self.settings)
+
+    @property
+    def calm(self) -> bool:
+        """Whether what is not set keeps its exact rhythm."""
+        return self.name == CALM_SET
+
+
+class Drawn:
+    """The draws of one owner ("c1/life 2", "plan"); see ``actors.machine.Draws``.
+
+    Args:
+        without: draws that are not made for this owner, such as those that its configuration decides.
+        scaled: name -> how much of each draw counts, in millionths.
+    """
+
+    def __init__(
+        self,
+        choices: Choices,
+        draws: DrawSet,
+        owner: str,
+        *,
+        without: frozenset[DrawName] = frozenset(),
+        scaled: Mapping[DrawName, int] | None = None,
+    ) -> None:
+        self._choices = choices
+        self._draws = draws
+        self._owner = owner
+        self._without = without
+        self._scaled = dict(scaled or {})
+        self._ready: dict[DrawName, tuple[Distribution, Stream] | None] = {}
+
+    def us(self, name: DrawName, calm_us: int, of_us: int = 0) -> int:
+        """The next span of this name (of a share: so much of ``of_us``); ``calm_us`` where it is not drawn."""
+        if name not in self._ready:
+            self._ready[name] = self._prepared(name)
+        ready = self._ready[name]
+        if ready is None:
+            return calm_us
+        how, stream = ready
+        value = how.of(stream.bits(32))
+        if how.shares:
+            value = of_us * value // MILLION
+        return value * self._scaled[name] // MILLION if name in self._scaled else value
+
+    def _prepared(self, name: DrawName) -> tuple[Distribution, Stream] | None:
+        how = None if name in self._without else self._draws.of(name)
+        return None if how is None else (how, self._choices.stream(f"draw/{name.value}/{self._owner}"))

@@ -1,0 +1,423 @@
+"""What life leaves to chance: a table of draws, each with its distribution, and distributions as values.
+
+A draw is a span of time (or a share of one) that differs from host to host and from time to time: how late a heartbeat
+thread wakes, how long a poll's records take, how long a process starts. ``DRAWS`` says what each is like in production
+(the set ``life``) and where that is known from. The set ``calm`` draws none of them: everything keeps its exact rhythm.
+
+Distributions are written as texts: ``"2s"`` (always), ``"uniform 200ms 2s"``, ``"lognormal median=200ms p99=2s"``,
+``"quantiles 0=300us 99=1ms 99.9=20ms 100=200ms"`` (straight lines between); or the same with shares (``"40%"``). Each
+becomes a table of quantiles in whole numbers, so that a draw is the same on every machine.
+"""
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from decimal import Context, Decimal
+from enum import StrEnum
+from functools import cache
+
+from attrs import frozen
+
+SETS = ("life", "calm")
+"""What a scenario can choose; the first is the default."""
+
+ONE = 1 << 32
+"""Draws are made of 32 bits."""
+MILLION = 1_000_000
+MOST_US = 24 * 3_600 * MILLION
+
+
+class DrawName(StrEnum):
+    """The rows of ``DRAWS``."""
+
+    HEARTBEAT_WAIT = "heartbeat.wait"
+    HEARTBEAT_PHASE = "heartbeat.phase"
+    COMMIT_PHASE = "commit.phase"
+    POLL_WORK = "poll.work"
+    RECORD_WORK = "record.work"
+    GROUP_LOAD = "group.load"
+    CALLBACK_REVOKED = "callback.revoked"
+    CALLBACK_LOST = "callback.lost"
+    CALLBACK_ASSIGNED = "callback.assigned"
+    PRODUCER_PHASE = "producer.phase"
+    NETWORK_LATENCY = "network.latency"
+    NETWORK_RETRANSMIT = "network.retransmit"
+    MEMBER_START = "member.start"
+    BROKER_START = "broker.start"
+    BROKER_RECOVERY = "broker.recovery"
+    BROKER_STOP = "broker.stop"
+    BROKER_BEAT = "broker.beat"
+    DOWN_TIME = "down.time"
+    PLAN_JITTER = "plan.jitter"
+    STORE_PING_PHASE = "store.ping.phase"
+    STORE_TICK = "store.tick"
+    STORE_GRID_PHASE = "store.grid.phase"
+    STORE_RECONNECT = "store.reconnect"
+    FOLLOWER_FETCH_PHASE = "follower.fetch.phase"
+    ISR_CHECK_PHASE = "isr.check.phase"
+    IMBALANCE_CHECK_PHASE = "leader.imbalance.phase"
+
+
+# --- distributions -------------------------------------------------------------------------------------------------
+
+
+@frozen
+class Distribution:
+    """Quantiles, straight lines between them: ``at[i]`` of 2^32 draws are at most ``values[i]``.
+
+    ``shares``: values are millionths of something, not microseconds.
+    """
+
+    text: str
+    at: tuple[int, ...]
+    values: tuple[int, ...]
+    shares: bool
+
+    def of(self, bits: int) -> int:
+        """The value that 32 random bits stand for: microseconds, or millionths."""
+        place = bisect_right(self.at, bits)
+        below, above = self.at[place - 1], self.at[place]
+        low, high = self.values[place - 1], self.values[place]
+        return low + (high - low) * (bits - below) // (above - below)
+
+    @property
+    def mean(self) -> int:
+        """The mean, rounded."""
+        steps = zip(self.at, self.at[1:], self.values, self.values[1:], strict=False)
+        return sum((above - below) * (low + high) for below, above, low, high in steps) // (2 * ONE)
+
+    @property
+    def most(self) -> int:
+        """No draw is larger."""
+        return self.values[-1]
+
+
+@cache
+def distribution(text: str) -> Distribution:
+    """The distribution a text describes.
+
+    Raises:
+        ValueError: it describes none; the text says why.
+    """
+    words = text.split()
+    kind = words[0] if words else ""
+    if len(words) == 1:
+        values, shares = _values(words)
+        return _made(text, [(0, values[0]), (ONE, values[0])], shares)
+    if kind == "uniform" and len(words) == 3:
+        values, shares = _values(words[1:])
+        return _made(text, [(0, values[0]), (ONE, values[1])], shares)
+    if kind in ("lognormal", "quantiles"):
+        named = [word.partition("=") for word in words[1:]]
+        values, shares = _values([value for _, _, value in named])
+        names = [name for name, _, _ in named]
+        if kind == "quantiles":
+            return _made(text, list(zip(map(_quantile, names), values, strict=True)), shares)
+        if names == ["median", "p99"]:
+            return _made(text, _lognormal(*values), shares)
+    raise ValueError(f"{text!r} is no distribution; {HOW}")
+
+
+HOW = (
+    'write "2s", "uniform 200ms 2s", "lognormal median=200ms p99=2s" or "quantiles 0=300us 99=1ms 99.9=20ms 100=200ms"'
+    ' (or shares, such as "uniform 90% 110%")'
+)
+
+
+def _made(text: str, points: list[tuple[int, int]], shares: bool) -> Distribution:
+    at, values = tuple(point[0] for point in points), tuple(point[1] for point in points)
+    if list(at) != sorted(set(at)) or at[0] != 0 or at[-1] != ONE:
+        raise ValueError(f"{text!r} must go from the 0th to the 100th percentile, upwards")
+    if list(values) != sorted(values):
+        raise ValueError(f"{text!r} goes down: the least first, then the most")
+    if values[-1] > MOST_US:
+        raise ValueError(f"{text!r} goes beyond a day")
+    return Distribution(" ".join(text.split()), at, values, shares)
+
+
+_UNITS = {"us": 1, "ms": 1_000, "s": MILLION, "m": 60 * MILLION, "h": 3_600 * MILLION}
+
+
+def _values(words: list[str]) -> tuple[list[int], bool]:
+    shares = [word.endswith("%") for word in words]
+    if any(shares) != all(shares):
+        raise ValueError("mixes shares (%) with times")
+    return [_share(word) if share else _span(word) for word, share in zip(words, shares, strict=True)], any(shares)
+
+
+def _share(word: str) -> int:
+    return int(_number(word.removesuffix("%"), word) * 10_000)
+
+
+def _span(word: str) -> int:
+    if word == "0":
+        return 0
+    unit = next((unit for unit in ("us", "ms", "s", "m", "h") if word.endswith(unit) and word[: -len(unit)]), "")
+    for longer in ("us", "ms"):
+        if word.endswith(longer):
+            unit = longer
+    if not unit:
+        raise ValueError(f"{word!r} is no duration; write it like 250ms or 20s")
+    return int(_number(word.removesuffix(unit), word) * _UNITS[unit])
+
+
+def _number(digits: str, word: str) -> Decimal:
+    if not digits.replace(".", "", 1).isascii() or not digits.replace(".", "", 1).isdigit():
+        raise ValueError(f"{word!r} is neither a duration such as 250ms nor a share such as 40%")
+    return Decimal(digits)
+
+
+def _quantile(word: str) -> int:
+    percent = _number(word, word)
+    if percent > 100:
+        raise ValueError(f"{word!r} is no percentile")
+    return int(percent * ONE / 100)
+
+
+_EXACT = Context(prec=20)
+_STEPS = 256
+_TAIL = 12
+
+
+def _lognormal(median: int, p99: int) -> list[tuple[int, int]]:
+    """Quantiles at 256 steps, the last of which is halved again and again; beyond 1 in 2^20 it is cut."""
+    from statistics import NormalDist  # only whoever draws needs it
+
+    if not 0 < median <= p99:
+        raise ValueError("a lognormal has a median above 0 and a p99 that is not less")
+    normal = NormalDist()
+    shares = [(1, 4 * _STEPS)] + [(number, _STEPS) for number in range(1, _STEPS)]
+    shares += [((_STEPS << halved) - 1, _STEPS << halved) for halved in range(1, _TAIL + 1)]
+    slope = _EXACT.divide(_EXACT.ln(_EXACT.divide(Decimal(p99), Decimal(median))), _z(normal.inv_cdf(0.99)))
+    points = []
+    for part, whole in shares:
+        factor = _EXACT.exp(_EXACT.multiply(slope, _z(normal.inv_cdf(part / whole))))
+        points.append((part * ONE // whole, int(_EXACT.multiply(Decimal(median), factor))))
+    return [(0, points[0][1]), *points[1:-1], (ONE, points[-1][1])]
+
+
+def _z(deviations: float) -> Decimal:
+    """Rounded so far that it is the same whatever the machine's logarithm does with the last bit."""
+    return Decimal(f"{deviations:.9f}")
+
+
+# --- the table -----------------------------------------------------------------------------------------------------
+
+
+@frozen(kw_only=True)
+class Draw:
+    """One row: what is drawn, how in life, what it is instead in the set ``calm``, and why so."""
+
+    name: DrawName
+    life: str
+    calm: str
+    what: str
+    source: str
+
+
+_ROWS = (
+    Draw(
+        name=DrawName.HEARTBEAT_WAIT,
+        life="quantiles 0=10us 50=70us 75=200us 90=600us 95=1.4ms 99=3.3ms 100=100ms",
+        calm="each heartbeat is sent exactly when it is due",
+        what="how much longer than retry.backoff.ms each wait of a heartbeat thread takes; it looks after each"
+        " wait whether a heartbeat is due",
+        source="AbstractCoordinator.HeartbeatThread; intervals of kafka-clients 3.4.1 (3 s): median 3.002 s, p75"
+        " 3.006, p90 3.019, p95 3.041",
+    ),
+    Draw(
+        name=DrawName.HEARTBEAT_PHASE,
+        life="uniform 0% 100%",
+        calm="as the last rebalance left it: all members beat in step",
+        what="when in heartbeat.interval.ms a member's next heartbeat is due, once the group has settled",
+        source="lateness adds up: after an hour without a rebalance nothing is left of the common start",
+    ),
+    Draw(
+        name=DrawName.COMMIT_PHASE,
+        life="uniform 0% 100%",
+        calm="as the start left it",
+        what="when in auto.commit.interval.ms a member's next auto-commit is due, once the group has settled",
+        source="as heartbeat.phase",
+    ),
+    Draw(
+        name=DrawName.POLL_WORK,
+        life="lognormal median=200ms p99=2s",
+        calm="nothing",
+        what="what the application does for each poll that returned records, besides record.work; less where that"
+        " would be more than group.load, nothing where emulated.process.us.per.record is set",
+        source="chosen: a call or two to a database or a service per poll",
+    ),
+    Draw(
+        name=DrawName.RECORD_WORK,
+        life="1ms",
+        calm="emulated.process.us.per.record",
+        what="what the application does for each record",
+        source="chosen",
+    ),
+    Draw(
+        name=DrawName.GROUP_LOAD,
+        life="40%",
+        calm="poll.work is not drawn",
+        what="how much of its time a member works at most, on average, when every member has its share of the load:"
+        " poll.work is scaled down to it (not where poll.work is set)",
+        source="chosen: a group sized with some reserve runs at 30 to 50 percent",
+    ),
+    Draw(
+        name=DrawName.CALLBACK_REVOKED,
+        life="lognormal median=100ms p99=1s",
+        calm="emulated.on.revoked.ms",
+        what="onPartitionsRevoked with partitions",
+        source="chosen: a commit and a flush of what is buffered",
+    ),
+    Draw(
+        name=DrawName.CALLBACK_LOST,
+        life="lognormal median=100ms p99=1s",
+        calm="emulated.on.lost.ms",
+        what="onPartitionsLost with partitions",
+        source="chosen, as callback.revoked",
+    ),
+    Draw(
+        name=DrawName.CALLBACK_ASSIGNED,
+        life="lognormal median=300ms p99=3s",
+        calm="emulated.on.assigned.ms",
+        what="onPartitionsAssigned with partitions",
+        source="chosen: state or positions are read from elsewhere",
+    ),
+    Draw(
+        name=DrawName.PRODUCER_PHASE,
+        life="uniform 0% 100%",
+        calm="nothing: all producers send in step",
+        what="when in emulated.batch.interval.ms a producer sends its first batch",
+        source="producers start when they start",
+    ),
+    Draw(
+        name=DrawName.NETWORK_LATENCY,
+        life="quantiles 0=300us 99=1ms 99.9=20ms 100=200ms",
+        calm="uniform 500us 2ms",
+        what="a packet's way between two hosts, where the scenario gives no latency",
+        source="a data centre; the tail ends where Linux retransmits what is lost (least time-out 200 ms)",
+    ),
+    Draw(
+        name=DrawName.NETWORK_RETRANSMIT,
+        life="200ms",
+        calm="connections to a former life stay silent; what a split held arrives at once when it heals",
+        what="when TCP sends again what was not acknowledged; it doubles each time",
+        source="RFC 6298; Linux: at least 200 ms, at most 120 s",
+    ),
+    Draw(
+        name=DrawName.MEMBER_START,
+        life="uniform 200ms 2s",
+        calm="nothing",
+        what="from the order to start a member's or producer's process to its first request",
+        source="ten consumers of 3.4.1 started within 57 ms joined over 0.85 s; plus the start of the JVM",
+    ),
+    Draw(
+        name=DrawName.BROKER_START,
+        life="uniform 2s 6s",
+        calm="nothing",
+        what="from the order to start a broker to its registration, besides broker.recovery",
+        source="Kafka 3.4.1 on one host: 1.6 to 4 s; more with many logs",
+    ),
+    Draw(
+        name=DrawName.BROKER_RECOVERY,
+        life="uniform 5ms 20ms",
+        calm="nothing",
+        what="what a broker's start takes longer for each MB of its logs, when it was not closed cleanly",
+        source="LogManager.loadLogs reads segments again, at 50 to 200 MB/s",
+    ),
+    Draw(
+        name=DrawName.BROKER_STOP,
+        life="uniform 200ms 1s",
+        calm="nothing",
+        what="from the end of the controlled shutdown to the end of the process: logs are flushed and closed",
+        source="KafkaServer.shutdown; chosen",
+    ),
+    Draw(
+        name=DrawName.BROKER_BEAT,
+        life="uniform 0s 2s",
+        calm="nothing: the last one came with the end",
+        what="how long before a broker's end its last sign of life was, where brokers do not replicate",
+        source="broker.heartbeat.interval.ms 2000, Kafka 3.9",
+    ),
+    Draw(
+        name=DrawName.DOWN_TIME,
+        life="uniform 90% 130%",
+        calm="exactly what the plan says, from the order to close on",
+        what="how long something is down, of what the plan says (for of crashes, down of rolling restarts: from the end"
+        " of the process on)",
+        source="chosen: people and schedulers are rather late than early",
+    ),
+    Draw(
+        name=DrawName.PLAN_JITTER,
+        life="0s",
+        calm="nothing",
+        what="how much later than at a plan's line is done; jitter on the line draws from nothing to that",
+        source="with phases drawn an exact moment is a fair sample; set it for another",
+    ),
+    Draw(
+        name=DrawName.STORE_PING_PHASE,
+        life="uniform 0% 100%",
+        calm="as the start left it",
+        what="when in a third of its session's timeout a process pings the metadata store next, once all has settled",
+        source="as heartbeat.phase",
+    ),
+    Draw(
+        name=DrawName.STORE_TICK,
+        life="2s",
+        calm="sessions expire to the microsecond",
+        what="the grid on which the metadata store expires sessions, at the first point after their timeout",
+        source="ZooKeeper: tickTime 2000; ExpiryQueue.roundToNextInterval",
+    ),
+    Draw(
+        name=DrawName.STORE_GRID_PHASE,
+        life="uniform 0% 100%",
+        calm="there is no grid",
+        what="where that grid begins",
+        source="the store started when it started",
+    ),
+    Draw(
+        name=DrawName.STORE_RECONNECT,
+        life="uniform 0s 1s",
+        calm="500ms",
+        what="how long a client of the metadata store waits before it connects again",
+        source="ZooKeeper 3.5: ClientCnxn.SendThread.startConnect, random below a second",
+    ),
+    Draw(
+        name=DrawName.FOLLOWER_FETCH_PHASE,
+        life="uniform 0% 100%",
+        calm="as the start left it",
+        what="how much of replica.fetch.wait.max.ms a follower's next fetch is later, once all has settled",
+        source="as heartbeat.phase",
+    ),
+    Draw(
+        name=DrawName.ISR_CHECK_PHASE,
+        life="uniform 0% 100%",
+        calm="as the start left it",
+        what="when in half of replica.lag.time.max.ms a leader looks next who fell behind, once all has settled",
+        source="as heartbeat.phase",
+    ),
+    Draw(
+        name=DrawName.IMBALANCE_CHECK_PHASE,
+        life="uniform 0% 100%",
+        calm="as the start left it",
+        what="when in leader.imbalance.check.interval.seconds the controller looks next for leaders out of place, once"
+        " all has settled",
+        source="as heartbeat.phase",
+    ),
+)
+
+DRAWS: Mapping[str, Draw] = {row.name.value: row for row in _ROWS}
+"""Every draw by its name, in the order they are told in."""
+
+
+# --- what a machine is handed --------------------------------------------------------------------------------------
+
+
+class Calm:
+    """Nothing is drawn: every span is what it is without life."""
+
+    def us(self, name: DrawName, calm_us: int, of_us: int = 0) -> int:
+        """``calm_us``."""
+        return calm_us
+
+
+CALM = Calm()
