@@ -146,16 +146,7 @@ class Consumer(Machine):
         )
         used = _configured(config, assignors)
         brokers = BrokersToAsk(self, self.client, bootstrap, chance.below(len(bootstrap)))
-        self.metadata = MetadataRefresh(
-            self,
-            self.client,
-            brokers,
-            self,
-            retry=Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000),
-            max_age_us=config.metadata_max_age_ms * 1000,
-            version=versions["Metadata"],
-            chance=chance,
-        )
+        self.metadata = self._refresh_of(brokers)
         lookups = CoordinatorLookups(self.client, brokers, versions["FindCoordinator"])
         self.discovery = Discovery(self, self.client, lookups, self.metadata, self, config, chance)
         self.membership = Membership(self)
@@ -197,6 +188,19 @@ class Consumer(Machine):
             Timer.METADATA: self.metadata.timer_fired,
             Timer.POLL_RETURNS: self._poll_returns_nothing,
         }
+
+    def _refresh_of(self, brokers: BrokersToAsk) -> MetadataRefresh:
+        config = self.config
+        return MetadataRefresh(
+            self,
+            self.client,
+            brokers,
+            self,
+            retry=Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000),
+            max_age_us=config.metadata_max_age_ms * 1000,
+            version=self.versions["Metadata"],
+            chance=self.chance,
+        )
 
     # --- events ------------------------------------------------------------------------------------------------
 
