@@ -152,8 +152,7 @@ class Consumer(Machine):
         self.membership = Membership(self)
         self.positions = Positions(self)
         self.commits = Commits(self, self.positions)
-        rules = rules_of(config, used)
-        self.rebalancing = Rebalancing(self, self.membership, self.positions, self.commits, used, rules)
+        self.rebalancing = Rebalancing(self, self.membership, self.positions, self.commits, used, rules_of(config, used))
         self.application: Application = application or PollLoop(config, draws)
         self.by_hand = False
         """Partitions were assigned by the application (``assign()``): there is no membership."""
