@@ -151,8 +151,8 @@ class Consumer(Machine):
         self.discovery = Discovery(self, self.client, lookups, self.metadata, self, config, chance)
         self.membership = Membership(self)
         self.positions = Positions(self)
-        self.commits = Commits(self, self.positions)
-        self.rebalancing = Rebalancing(self, self.membership, self.positions, self.commits, used, rules_of(config, used))
+        self.commits = commits = Commits(self, self.positions)
+        self.rebalancing = Rebalancing(self, self.membership, self.positions, commits, used, rules_of(config, used))
         self.application: Application = application or PollLoop(config, draws)
         self.by_hand = False
         """Partitions were assigned by the application (``assign()``): there is no membership."""
