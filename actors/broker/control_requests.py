@@ -188,6 +188,7 @@ class ControlRequests:
                 isr=replica.in_sync.members,
                 end_offset=replica.log.end_offset,
                 high_watermark=replica.log.high_watermark,
+                epochs=replica.log.epochs.entries,
             )
         )
         self._offsets.leads(replica)

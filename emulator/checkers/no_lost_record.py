@@ -4,20 +4,26 @@ Theory. Kafka promises at least once. A committed offset says that everything be
 end every record below it was processed by some member of the group, or was skipped in the open: before the group's
 first position (a group that starts at the end of the log), or by a reset of the position. Nobody processes a record
 that is not in the log. A record a producer got acknowledged stays in the log; only a disk that lost its tail may take
-it (``DiskTailLost``), which is reported as a fault and not as a violation.
+it (``DiskTailLost``), which is an expected loss and not a violation.
 
-Where brokers replicate, a log is what its latest leader has (``BecameLeader``): what an election may lose, and what
-not, is the business of ``replicas``. A deposed leader that does not know it yet appends to a log of its own.
+Where brokers replicate, a log is what its latest leader has (``Panel.logs``): what an election may lose, and what not,
+is the business of ``replicas``. A deposed leader that does not know it yet appends to a log of its own. What the log
+loses nobody has processed: the records that come at these offsets are others, and a member that goes on behind them has
+skipped them, unless its application chose that position (``seek``: such a position has no leader epoch that could tell;
+KIP-320).
 
 Work cut off by a crash is not reported as processed, and is not committed either; so no exception is needed for it.
 """
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import DiskTailLost, Seen
+from kemu.emulator.findings import LOST_TAIL, Loss
 from kemu.emulator.watching.ranges import Ranges
 from kemu.protocol.names import NO_GENERATION, TopicPartition, host_of
 from kemu.protocol.notes.groups import (
     COMMITTED,
+    SEEK,
+    TRUNCATED,
     OffsetCommitted,
     OffsetRemoved,
     PartitionHosted,
@@ -26,7 +32,7 @@ from kemu.protocol.notes.groups import (
     RecordsAcknowledged,
     RecordsAppended,
 )
-from kemu.protocol.notes.replication import BecameLeader
+from kemu.protocol.notes.replication import BecameLeader, NodeWritten
 
 
 class _Progress:
@@ -39,6 +45,10 @@ class _Progress:
         self.last_commit: Seen | None = None
         self.began = False
         """A position was set in this run."""
+        self.sought: dict[str, int] = {}
+        """Members whose application chose this position, while they have processed nothing from there."""
+        self.reached: dict[str, int] = {}
+        """Where each member that ever read it would go on."""
 
 
 class _Log:
@@ -48,8 +58,6 @@ class _Log:
         self.end = 0
         self.longest = 0
         """The highest end it ever had."""
-        self.leader = ""
-        """Who leads it, where that can change; "" where it cannot."""
         self.acknowledged = 0
         """Behind the last record a producer got acknowledged."""
 
@@ -74,6 +82,7 @@ class NoLostRecord(Checker):
             RecordsAcknowledged: self._acknowledged,
             PartitionHosted: self._hosted,
             BecameLeader: self._led,
+            NodeWritten: self._written,
             DiskTailLost: self._lost_tail,
         }
 
@@ -87,7 +96,11 @@ class NoLostRecord(Checker):
         return progress
 
     def _processed(self, seen: Seen, fact: Processed) -> None:
-        self._of(fact.group, fact.topic, fact.partition).done.add(fact.first, fact.last)
+        progress = self._of(fact.group, fact.topic, fact.partition)
+        for first, last in self.panel.logs.still_there(seen, fact):
+            progress.done.add(first, last)
+        progress.sought.pop(seen.actor, None)
+        progress.reached[seen.actor] = fact.last
         log = self._logs.get((fact.topic, fact.partition))
         if log is not None and fact.last > log.longest:
             name = f"{fact.topic}-{fact.partition}"
@@ -96,7 +109,13 @@ class NoLostRecord(Checker):
 
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         progress = self._of(fact.group, fact.topic, fact.partition)
-        if fact.why != COMMITTED:
+        progress.sought.pop(seen.actor, None)
+        progress.reached[seen.actor] = fact.offset
+        if fact.why == SEEK:
+            progress.sought[seen.actor] = fact.offset
+        if fact.why == TRUNCATED:
+            pass  # what it had read is not there any more
+        elif fact.why != COMMITTED:
             progress.done.add(progress.committed or 0, fact.offset)
         elif progress.committed is None and not progress.began:  # committed before this run began
             progress.done.add(0, fact.offset)
@@ -121,7 +140,7 @@ class NoLostRecord(Checker):
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
         log = self._log(fact.topic, fact.partition)
-        if log.leader not in ("", seen.actor):
+        if not self.panel.logs.of((fact.topic, fact.partition)).is_led_by(seen.actor):
             log.longest = max(log.longest, fact.base_offset + fact.count)
             return
         if fact.base_offset != log.end:
@@ -143,18 +162,41 @@ class NoLostRecord(Checker):
         log.acknowledged = max(log.acknowledged, end)
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
-        log = self._log(fact.topic, fact.partition)
-        log.leader = seen.actor
+        at = (fact.topic, fact.partition)
+        if self.panel.logs.of(at).leader != seen.actor:
+            return  # it is deposed already
+        log = self._log(*at)
         log.end = fact.end_offset
         log.longest = max(log.longest, log.end)
+        if self.panel.logs.cut is not None:
+            end = self.panel.logs.cut
+            for progress in [one for (_, where), one in self._progress.items() if where == at]:
+                progress.done.cut(end)
+                for offset in progress.sought.values():
+                    progress.done.add(end, offset)
+
+    def _written(self, seen: Seen, fact: NodeWritten) -> None:
+        """A partition is deleted; if its topic is created again its log begins anew.
+
+        Whoever had a position there may go on with it, as Kafka's clients do that know no topic ids (KIP-516).
+        """
+        at = self.panel.written
+        if at is None or at in self.panel.states:
+            return
+        self._logs.pop(at, None)
+        for progress in [one for (_, where), one in self._progress.items() if where == at]:
+            progress.done = Ranges()
+            progress.done.add(0, max(progress.reached.values(), default=0))
 
     def _hosted(self, seen: Seen, fact: PartitionHosted) -> None:
         log = self._log(fact.topic, fact.partition)
         log.end = fact.end_offset
         log.longest = max(log.longest, log.end)
         if fact.end_offset < log.acknowledged:
-            if host_of(seen.actor) not in self._tail_lost:
-                name = f"{fact.topic}-{fact.partition}"
+            name = f"{fact.topic}-{fact.partition}"
+            if host_of(seen.actor) in self._tail_lost:
+                self.losses.append(Loss(seen.at_us, name, fact.end_offset, log.acknowledged - 1, LOST_TAIL))
+            else:
                 lost = f"records {fact.end_offset} to {log.acknowledged - 1} of {name}"
                 self.violation(
                     seen,
@@ -172,7 +214,11 @@ class NoLostRecord(Checker):
     def finish(self, at_us: int) -> None:
         """Every committed offset must stand on work that was done."""
         for (group, (topic, partition)), progress in self._progress.items():
-            for first, last in progress.done.gaps(0, progress.committed or 0):
+            end = progress.committed or 0
+            log = self._logs.get((topic, partition))
+            if log is not None and self.panel.logs.of((topic, partition)).leader:
+                end = min(end, log.end)  # behind it there is nothing yet
+            for first, last in progress.done.gaps(0, end):
                 name = f"{topic}-{partition}"
                 text = (
                     f"group {group} committed {progress.committed} of {name}, "

@@ -17,7 +17,6 @@ and no violation. A disk is an excuse only until its replica, in the ISR again, 
 """
 
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.checkers.read_epochs import ReadEpochs
 from kemu.emulator.checkers.replica_truth import Copy, PartitionTruth
 from kemu.emulator.facts import DiskTailLost, HostDown, HostStarted, Seen, TopicReplicated
 from kemu.emulator.findings import EMPTY_DISK, LEADER_ONLY, LOST_TAIL, UNCLEAN, UNFLUSHED, Loss
@@ -25,8 +24,6 @@ from kemu.protocol.dynamic_configs import UNCLEAN_ELECTION_ENABLE
 from kemu.protocol.names import TopicPartition, broker_host, is_controller
 from kemu.protocol.nodes import BROKER_DEFAULTS, TOPIC_CONFIGS, PartitionState, read_config
 from kemu.protocol.notes.groups import (
-    EpochRead,
-    PositionSet,
     Processed,
     ProducerStarted,
     RecordsAcknowledged,
@@ -70,7 +67,6 @@ class Replicas(Checker):
         """Partitions of which an admin asked for any leader, until the store has their next state."""
         self._asked_less: dict[str, None] = {}
         """Producers that do not ask for all in-sync replicas."""
-        self._reads = ReadEpochs()
         self._deleted: dict[TopicPartition, None] = {}
         self.on = {
             BecameLeader: self._led,
@@ -89,8 +85,6 @@ class Replicas(Checker):
             TopicReplicated: self._topic,
             UncleanElectionAsked: self._asked_uncleanly,
             ProducerStarted: self._produces,
-            PositionSet: self._positioned,
-            EpochRead: self._reads_epoch,
             Processed: self._processed,
         }
 
@@ -263,19 +257,13 @@ class Replicas(Checker):
 
     # --- readers -----------------------------------------------------------------------------------------------
 
-    def _positioned(self, seen: Seen, fact: PositionSet) -> None:
-        self._reads.positioned(seen.actor, (fact.topic, fact.partition), fact.offset)
-
-    def _reads_epoch(self, seen: Seen, fact: EpochRead) -> None:
-        self._reads.told(seen.actor, (fact.topic, fact.partition), fact.offset, fact.leader_epoch)
-
     def _processed(self, seen: Seen, fact: Processed) -> None:
         at = (fact.topic, fact.partition)
         truth = self._partitions.get(at)
         if truth is None or not truth.copies:
             return
         committed = truth.committed
-        for first, last, epoch in self._reads.pieces(seen.actor, at, fact.first, fact.last):
+        for first, last, epoch in self.panel.logs.reads.pieces(seen.actor, at, fact.first, fact.last):
             upto = min(last, truth.excused_from)
             if first >= upto or committed.holds(first, upto, epoch):
                 continue

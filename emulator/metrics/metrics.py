@@ -26,7 +26,7 @@ class Metrics:
     def __init__(self, panel: Panel) -> None:
         self._rebalances = Rebalances(panel)
         self._serving = Serving(panel, self._rebalances.stopped)
-        self._progress = Progress()
+        self._progress = Progress(panel)
         self._leading = Leaders(panel)
         self._on: dict[type, tuple[Handler, ...]] = {}
         for part in (self._rebalances.on, self._serving.on, self._progress.on, self._leading.on):

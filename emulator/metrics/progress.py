@@ -10,6 +10,9 @@ the group's start among them).
 
 *Zombie records*: processed by a member after another one had received the partition in a later generation.
 
+Where brokers replicate, a log is what its latest leader has (``Panel.logs``). What the log loses, because a leader
+without it was elected or a disk lost its end, was never processed: what comes at these offsets again is other records.
+
 *Lag* of a partition: its log's end minus the group's committed offset, or minus where the group began to read while
 nothing is committed.
 """
@@ -19,11 +22,13 @@ from typing import Any
 
 from kemu.emulator.facts import Seen
 from kemu.emulator.metrics.figures import LagFigures
+from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.ranges import Ranges
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import NO_GENERATION, TopicPartition
 from kemu.protocol.notes.groups import (
     COMMITTED,
+    TRUNCATED,
     AssignmentReceived,
     CommitAnswered,
     OffsetCommitted,
@@ -35,6 +40,7 @@ from kemu.protocol.notes.groups import (
     RecordsAcknowledged,
     RecordsAppended,
 )
+from kemu.protocol.notes.replication import BecameLeader, NodeWritten
 
 
 class _Reading:
@@ -93,7 +99,8 @@ class _Log:
 class Progress:
     """Counts of the whole run, and per group and partition."""
 
-    def __init__(self) -> None:
+    def __init__(self, panel: Panel) -> None:
+        self._panel = panel
         self.appended = 0
         self.acknowledged = 0
         self.produce_failed = 0
@@ -109,7 +116,9 @@ class Progress:
             RecordsAppended: self._appended,
             RecordsAcknowledged: self._acknowledged,
             ProduceFailed: self._failed,
-            PartitionHosted: self._hosted,
+            PartitionHosted: self._another_log,
+            BecameLeader: self._another_log,
+            NodeWritten: self._written,
             PositionSet: self._positioned,
             Processed: self._processed,
             OffsetCommitted: self._committed,
@@ -167,8 +176,9 @@ class Progress:
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
         self.appended += fact.count
-        log = self._log((fact.topic, fact.partition))
-        log.end = fact.base_offset + fact.count
+        at = (fact.topic, fact.partition)
+        log = self._log(at)
+        log.end = self._panel.logs.of(at).records.end
         for reading in log.readings:
             reading.look()
 
@@ -180,15 +190,27 @@ class Progress:
     def _failed(self, seen: Seen, fact: ProduceFailed) -> None:
         self.produce_failed += fact.count
 
-    def _hosted(self, seen: Seen, fact: PartitionHosted) -> None:
-        """The log may be shorter than it was: what comes at those offsets again is new."""
-        log = self._log((fact.topic, fact.partition))
-        if fact.end_offset < log.end:
-            self.acknowledged_lost += log.acknowledged.cut(fact.end_offset)
+    def _another_log(self, seen: Seen, fact: PartitionHosted | BecameLeader) -> None:
+        """The log may be shorter than it was, or another: what comes at those offsets again is new."""
+        at = (fact.topic, fact.partition)
+        log = self._log(at)
+        if self._panel.logs.cut is not None:
+            end = self._panel.logs.cut
+            self.acknowledged_lost += log.acknowledged.cut(end)
             for reading in log.readings:
-                reading.processed.cut(fact.end_offset)
-                reading.skipped.cut(fact.end_offset)
-        log.end = fact.end_offset
+                reading.processed.cut(end)
+                reading.skipped.cut(end)
+        log.end = self._panel.logs.of(at).records.end
+
+    def _written(self, seen: Seen, fact: NodeWritten) -> None:
+        """A partition that is deleted loses nothing; if it comes again it begins anew."""
+        at = self._panel.written
+        if at is not None and at not in self._panel.states and at in self._logs:
+            log = self._logs[at]
+            log.end = 0
+            log.acknowledged = Ranges()
+            for reading in log.readings:
+                reading.processed, reading.skipped = Ranges(), Ranges()
 
     # --- groups ------------------------------------------------------------------------------------------------
 
@@ -208,7 +230,9 @@ class Progress:
 
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         reading = self._reading(fact.group, (fact.topic, fact.partition))
-        if fact.why != COMMITTED:
+        if fact.why == TRUNCATED:
+            pass  # what it had read is not there any more
+        elif fact.why != COMMITTED:
             reading.skipped.add(reading.committed or 0, fact.offset)
         elif reading.committed is None:  # committed before this run began
             reading.skipped.add(0, fact.offset)
@@ -220,7 +244,7 @@ class Progress:
         group, count = fact.group, fact.last - fact.first
         reading = self._reading(group, (fact.topic, fact.partition))
         self.processed[group] = self.processed.get(group, 0) + count
-        again = reading.processed.add(fact.first, fact.last)
+        again = sum(reading.processed.add(first, last) for first, last in self._panel.logs.still_there(seen, fact))
         if again:
             self.duplicates[group] = self.duplicates.get(group, 0) + again
         generation, owner = reading.newest

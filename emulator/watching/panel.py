@@ -24,6 +24,7 @@ from kemu.emulator.facts import (
     Seen,
     TopicGrown,
 )
+from kemu.emulator.watching.logs import WatchedLogs
 from kemu.protocol.names import ActorName, GroupId, MemberId, TopicPartition, broker_host, host_of
 from kemu.protocol.nodes import (
     BROKER_IDS,
@@ -129,6 +130,8 @@ class Panel:
         """(broker, partition) -> (leader epoch it takes part in, whether it leads)."""
         self.leaders: dict[TopicPartition, ActorName] = {}
         """Who leads: it took the office that the store gave it, and was neither deposed nor down since."""
+        self.logs = WatchedLogs()
+        """What is in the logs, and what members read of it."""
 
         # What the last fact changed; empty again with the next.
         self.gained: list[TopicPartition] = []
@@ -186,11 +189,15 @@ class Panel:
 
     def wants(self, kind: type) -> bool:
         """Facts that change something here."""
-        return kind in self._on
+        return kind in self._on or kind in self.logs.on
 
     def see(self, seen: Seen) -> None:
         """Take one fact."""
-        handler = self._on.get(type(seen.fact))
+        kind = type(seen.fact)
+        of_logs = self.logs.on.get(kind)
+        if of_logs is not None:
+            of_logs(seen, seen.fact)
+        handler = self._on.get(kind)
         if handler is None:
             return
         self.now = seen
@@ -444,6 +451,7 @@ class Panel:
         if state is None:
             self.states.pop(at, None)
             self.leaders.pop(at, None)
+            self.logs.deleted(at)
             return
         self.states[at] = state
         if before is not None and before.leader != state.leader:

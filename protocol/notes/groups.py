@@ -231,11 +231,13 @@ SEEK = "seek"
 """``PositionSet.why`` of a position that the application chose."""
 COMMITTED = "committed"
 """``PositionSet.why`` of a position that came from the committed offset; any other is a reset."""
+TRUNCATED = "truncated"
+"""``PositionSet.why`` of a position behind the end of what its leader has: it goes on from that end (KIP-320)."""
 
 
 @value
 class PositionSet:
-    """Where a member starts to read a partition (why: committed, reset, seek)."""
+    """Where a member starts to read a partition (why: committed, reset, seek, truncated)."""
 
     group: str
     member_id: str

@@ -261,7 +261,10 @@ class MetadataCached:
 
 @value
 class BecameLeader:
-    """A replica leads from now on; its log ends at ``end_offset`` (the epoch's start) and it knows this watermark."""
+    """A replica leads from now on; its log ends at ``end_offset`` (the epoch's start) and it knows this watermark.
+
+    ``epochs``: (leader epoch, offset of its first record) of its log, ascending; () = not told.
+    """
 
     topic: str
     partition: int
@@ -269,6 +272,7 @@ class BecameLeader:
     isr: tuple[int, ...]
     end_offset: int
     high_watermark: int
+    epochs: tuple[tuple[int, int], ...] = since(0, default=())
 
 
 @value

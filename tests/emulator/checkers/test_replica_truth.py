@@ -3,8 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kemu.emulator.checkers.read_epochs import ReadEpochs
-from kemu.emulator.checkers.replica_truth import EpochLog, PartitionTruth
+from kemu.emulator.checkers.replica_truth import PartitionTruth
+from kemu.emulator.watching.epoch_log import EpochLog
+from kemu.emulator.watching.read_epochs import ReadEpochs
 
 RUNS = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), max_size=6)
 """(how much the epoch rises, how many records), one after the other."""

@@ -11,6 +11,7 @@ from kemu.protocol.names import TopicPartition
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
     CommitAnswered,
+    EpochRead,
     GroupBecame,
     GroupLoaded,
     GroupUnloaded,
@@ -27,6 +28,7 @@ from kemu.protocol.notes.groups import (
     RecordsAcknowledged,
     RecordsAppended,
 )
+from kemu.protocol.notes.replication import BecameLeader
 
 MS = 1_000
 T0, T1 = ("t", 0), ("t", 1)
@@ -100,6 +102,15 @@ class Told:
 
     def appended(self, at_ms: int, base_offset: int, count: int) -> None:
         self.at(at_ms, "b0", RecordsAppended(topic="t", partition=0, base_offset=base_offset, count=count))
+
+    def leads(self, at_ms: int, actor: str, epoch: int, end: int, *epochs: tuple[int, int]) -> None:
+        fact = BecameLeader(
+            topic="t", partition=0, leader_epoch=epoch, isr=(), end_offset=end, high_watermark=0, epochs=epochs
+        )
+        self.at(at_ms, actor, fact)
+
+    def acknowledged(self, at_ms: int, base_offset: int, count: int) -> None:
+        self.at(at_ms, "p1", RecordsAcknowledged(topic="t", partition=0, base_offset=base_offset, count=count))
 
     def committed(self, at_ms: int, offset: int, generation: int = 1) -> None:
         fact = OffsetCommitted(group="g", topic="t", partition=0, offset=offset, generation=generation, member_id="c1")
@@ -344,6 +355,70 @@ def test_acknowledged_records_that_a_log_lost_are_lost_and_their_offsets_are_new
 
     assert (report.acknowledged_lost, report.lost, report.duplicates) == (30, 30, 0)
     assert report.records == RecordFigures(appended=110, acknowledged=110, failed=3, processed=110)
+
+
+def test_what_a_new_leader_does_not_have_is_lost_and_nobody_has_processed_it():
+    """An unclean election: other records come at these offsets, and to process them is no duplicate."""
+    told = Told()
+    told.leads(0, "b0", 0, 0, (0, 0))
+    told.appended(1, 0, 100)
+    told.acknowledged(2, 0, 100)
+    told.position(2, "c1", 0, "reset")
+    told.processed(3, "c1", 1, 0, 100)
+    told.committed(4, 100)
+    told.leads(5, "b1", 2, 60, (0, 0), (2, 60))
+    told.at(6, "b1", RecordsAppended(topic="t", partition=0, base_offset=60, count=30))
+    told.acknowledged(6, 60, 30)
+    told.position(7, "c1", 60, "truncated")
+    told.at(7, "c1", EpochRead(topic="t", partition=0, offset=60, leader_epoch=2))
+    told.processed(8, "c1", 1, 60, 90)
+    told.committed(9, 90)
+    report = told.report(10)
+
+    assert (report.acknowledged_lost, report.lost, report.duplicates) == (40, 40, 0)
+    assert report.lag == (LagFigures("g", "t", 0, end_offset=90, committed=90, lag=0, max_lag=100),)
+
+
+def test_a_log_of_equal_length_with_other_records_is_another_log():
+    """What parts two logs is the epoch that wrote a record, not how many there are."""
+    told = Told()
+    told.leads(0, "b0", 1, 50, (0, 0), (1, 50))
+    told.appended(1, 50, 30)
+    told.acknowledged(2, 50, 30)
+    told.leads(3, "b1", 4, 80, (0, 0), (3, 40), (4, 80))
+
+    assert told.report(4).acknowledged_lost == 30
+
+
+def test_work_on_records_that_are_lost_meanwhile_does_not_make_the_new_ones_duplicates():
+    """A member reports what it had fetched before the election after it."""
+    told = Told()
+    told.leads(0, "b0", 0, 0, (0, 0))
+    told.appended(1, 0, 100)
+    told.position(2, "c1", 0, "reset")
+    told.leads(3, "b1", 2, 60, (0, 0), (2, 60))
+    told.processed(4, "c1", 1, 0, 100)
+    told.at(5, "b1", RecordsAppended(topic="t", partition=0, base_offset=60, count=30))
+    told.position(6, "c1", 60, "truncated")
+    told.at(7, "c1", EpochRead(topic="t", partition=0, offset=60, leader_epoch=2))
+    told.processed(8, "c1", 1, 60, 90)
+    report = told.report(10)
+
+    assert (report.duplicates, report.records.processed) == (0, 130)
+
+
+def test_what_a_deposed_leader_appends_is_in_no_log_that_counts():
+    """It does not know yet; the log's end and the lag are its successor's."""
+    told = Told()
+    told.leads(0, "b0", 0, 0, (0, 0))
+    told.appended(1, 0, 10)
+    told.position(2, "c1", 0, "reset")
+    told.leads(3, "b1", 1, 10, (0, 0), (1, 10))
+    told.appended(4, 10, 500)
+    told.acknowledged(5, 10, 500)
+    report = told.report(6)
+
+    assert (report.lag[0].end_offset, report.lag[0].max_lag, report.acknowledged_lost) == (10, 10, 500)
 
 
 def test_a_zombie_processes_what_another_member_received_in_a_later_generation():

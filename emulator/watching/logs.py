@@ -1,0 +1,124 @@
+"""The logs of partitions as their leaders tell, and what members read of them (a part of the panel).
+
+Where brokers replicate, the log that counts is what the latest leader has. Another leader may have less, or other
+records at the same offsets; a disk may have lost its end. Whoever counts records asks here what of them is still there.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from kemu.emulator.facts import Seen
+from kemu.emulator.watching.epoch_log import EpochLog
+from kemu.emulator.watching.read_epochs import ReadEpochs
+from kemu.protocol.names import ActorName, TopicPartition
+from kemu.protocol.notes.groups import EpochRead, PartitionHosted, PositionSet, Processed, RecordsAppended
+from kemu.protocol.notes.replication import BecameLeader
+
+
+class WatchedLog:
+    """The log of a partition that counts: what its latest leader has."""
+
+    __slots__ = ("epoch", "leader", "records")
+
+    def __init__(self) -> None:
+        self.records = EpochLog()
+        self.leader: ActorName = ""
+        """Who leads it, where that can change; "" where it cannot."""
+        self.epoch = -1
+        """The leader's."""
+
+    def is_led_by(self, actor: ActorName) -> bool:
+        """Whether what this broker appends counts; a deposed leader appends to a log of its own."""
+        return self.leader in ("", actor)
+
+    def still_has(self, first: int, last: int, epoch: int) -> int:
+        """Up to where records ``first .. last - 1`` of an epoch are there, or may still come.
+
+        What it lacks of an older epoch it lacks for ever.
+        """
+        if epoch >= self.epoch:
+            return last
+        records = self.records
+        return min(last, records.end_of(epoch)) if records.epoch_at(first) == epoch else first
+
+
+class WatchedLogs:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self.reads = ReadEpochs()
+        """What members read, by the epochs that wrote it."""
+        self.cut: int | None = None
+        """From where on the log that the last fact was about lost its records; None: it did not."""
+        self._logs: dict[TopicPartition, WatchedLog] = {}
+        self.on: dict[type, Callable[[Seen, Any], None]] = {
+            BecameLeader: self._led,
+            PartitionHosted: self._hosted,
+            RecordsAppended: self._appended,
+            PositionSet: self._positioned,
+            EpochRead: self._read_epoch,
+        }
+
+    def of(self, at: TopicPartition) -> WatchedLog:
+        """The log of a partition that counts; empty while nothing was heard of it."""
+        log = self._logs.get(at)
+        if log is None:
+            log = self._logs[at] = WatchedLog()
+        return log
+
+    def deleted(self, at: TopicPartition) -> None:
+        """The partition is deleted: if it comes again it is another one."""
+        self._logs.pop(at, None)
+
+    def _led(self, seen: Seen, fact: BecameLeader) -> None:
+        at = (fact.topic, fact.partition)
+        log = self.of(at)
+        self.cut = None
+        if fact.leader_epoch >= log.epoch:
+            log.leader, log.epoch = seen.actor, fact.leader_epoch
+            self._replaced(log, fact.end_offset, fact.epochs)
+
+    def _hosted(self, seen: Seen, fact: PartitionHosted) -> None:
+        self._replaced(self.of((fact.topic, fact.partition)), fact.end_offset, ())
+
+    def _replaced(self, log: WatchedLog, end: int, epochs: tuple[tuple[int, int], ...]) -> None:
+        """The log that counts is another's: it ends here, and these epochs wrote it (none: nobody says which)."""
+        before, before_end = log.records, log.records.end
+        if epochs:
+            log.records = EpochLog()
+            log.records.restore(end, epochs)
+            same = before.same_until(log.records)
+        else:
+            same = min(before_end, end)
+            before.end_at(end, max(log.epoch, 0))
+        self.cut = same if same < before_end else None
+
+    def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
+        log = self.of((fact.topic, fact.partition))
+        if log.is_led_by(seen.actor):
+            epoch = max(log.epoch, 0)
+            if fact.base_offset != log.records.end:  # no-lost-record says so
+                log.records.end_at(fact.base_offset, epoch)
+            log.records.append(fact.base_offset, fact.count, epoch)
+
+    def _positioned(self, seen: Seen, fact: PositionSet) -> None:
+        self.reads.positioned(seen.actor, (fact.topic, fact.partition), fact.offset)
+
+    def _read_epoch(self, seen: Seen, fact: EpochRead) -> None:
+        self.reads.told(seen.actor, (fact.topic, fact.partition), fact.offset, fact.leader_epoch)
+
+    def still_there(self, seen: Seen, fact: Processed) -> list[tuple[int, int]]:
+        """What a member processed, (first, last + 1), without what the log has lost meanwhile."""
+        at = (fact.topic, fact.partition)
+        log = self._logs.get(at)
+        if log is None or not log.leader:
+            return [(fact.first, fact.last)]
+        found = []
+        begin = fact.first
+        for first, last, epoch in self.reads.pieces(seen.actor, at, fact.first, fact.last):
+            upto = log.still_has(first, last, epoch)
+            if upto < last:
+                found.append((begin, upto))
+                begin = last
+        found.append((begin, fact.last))
+        return [(first, last) for first, last in found if first < last]
