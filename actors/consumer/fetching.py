@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from kemu.actors.consumer.machine import ConsumerMachine
-from kemu.actors.consumer.partition import Partition, Returned
+from kemu.actors.consumer.partition import Partition, Returned, Seeking
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import Fetch, FetchedPartition, FetchPartition, FetchReply, RecordBatch
 from kemu.protocol.names import ActorName, TopicPartition
@@ -24,7 +24,6 @@ _STALE_LEADER = frozenset(
         ErrorCode.REPLICA_NOT_AVAILABLE,
         ErrorCode.KAFKA_STORAGE_ERROR,
         ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
         ErrorCode.LEADER_NOT_AVAILABLE,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
@@ -139,7 +138,8 @@ class Fetching:
     def _plan(self, leader: Leader) -> Plan:
         rows: dict[TopicPartition, FetchPartition] = {}
         for one in leader.partitions:
-            if one.position >= 0 and one.serving and not one.buffer and not one.waits_for_metadata and not one.paused:
+            ready = one.seeking is Seeking.FETCHING and one.serving and not one.waits_for_metadata and not one.paused
+            if ready and not one.buffer:
                 row = one.row
                 if row is None:
                     row = one.row = FetchPartition(
@@ -204,16 +204,19 @@ class Fetching:
                 first, last = max(batch.base_offset, position), batch.base_offset + batch.count
                 if first >= last:
                     continue  # A batch that begins before the fetch offset, and ends there.
-                if buffer and buffer[-1][1] == first:
-                    buffer[-1] = (buffer[-1][0], last)
+                epoch = batch.leader_epoch
+                if buffer and buffer[-1][1:] == (first, epoch):
+                    buffer[-1] = (buffer[-1][0], last, epoch)
                 else:
-                    buffer.append((first, last))
+                    buffer.append((first, last, epoch))
             if buffer and not one.paused:
                 self._ready.append(one)
         elif error is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._reset(one, f"offset {one.position} is out of range")
         elif error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             self._machine.fail_later(error, f"Fetch of {one.topic}")
+        elif error is ErrorCode.UNKNOWN_LEADER_EPOCH:
+            one.row = None  # the broker is behind us: ask again. Source: ``Fetcher.initializeCompletedFetch``.
         else:
             # An error Kafka does not expect is raised to the application there; here the leader is looked up again.
             one.waits_for_metadata = True
@@ -238,14 +241,16 @@ class Fetching:
             one = ready[0]
             buffer = one.buffer
             while buffer and at_most > 0:
-                first, last = buffer[0]
+                first, last, epoch = buffer[0]
                 if last - first > at_most:
                     last = first + at_most
-                    buffer[0] = (last, buffer[0][1])
+                    buffer[0] = (last, buffer[0][1], epoch)
                 else:
                     del buffer[0]
                 at_most -= last - first
-                one.position = last
+                one.position, one.offset_epoch = last, epoch
+                if returned and returned[-1].at == one.at and returned[-1].last == first:
+                    first = returned.pop().first
                 returned.append(Returned(one.at, first, last))
             one.row = None
             if not buffer:

@@ -12,6 +12,8 @@ class Seeking(Enum):
 
     COMMITTED = "asks for the committed offset"
     RESET = "asks its leader for the start or the end"
+    VALIDATING = "asks its leader whether it still has what was read so far"
+    """Kafka's AWAIT_VALIDATION (KIP-320): neither fetched nor committed meanwhile."""
     FETCHING = "has a position"
 
 
@@ -21,10 +23,12 @@ class Partition:
     __slots__ = (
         "at",
         "buffer",
+        "checked",
         "epoch_read",
         "leader",
         "leader_epoch",
         "number",
+        "offset_epoch",
         "paused",
         "position",
         "row",
@@ -40,12 +44,17 @@ class Partition:
         self.seeking = Seeking.COMMITTED
         self.position = -1
         """Offset of the next record a poll returns; -1 while unknown."""
+        self.offset_epoch = -1
+        """Leader epoch of the last record before the position, as far as it is known; -1: it is not."""
+        self.checked: tuple[ActorName | None, int] | None = None
+        """The leader and its epoch for which the position was found good, or is being looked at."""
         self.leader: ActorName | None = None
         self.leader_epoch = -1
+        """The newest heard of; metadata that knows an older one only is not believed."""
         self.epoch_read = 0
         """Leader epoch of the last records fetched since the position was set."""
-        self.buffer: list[tuple[int, int]] = []
-        """Fetched and not returned yet: (first, last + 1), in order."""
+        self.buffer: list[tuple[int, int, int]] = []
+        """Fetched and not returned yet: (first, last + 1, leader epoch), in order."""
         self.row: FetchPartition | None = None
         """Its row in a Fetch from this position; another object whenever the position or the leader changed."""
         self.serving = True

@@ -3,6 +3,13 @@
 A part of the machine. A partition first learns its position from the group's committed offset, else by
 ``auto.offset.reset`` from its leader; only then is it fetched. The position moves when a poll returns records.
 
+A position knows the leader epoch of the record before it. Whenever the partition has another leader, or the leader
+another epoch, that leader is asked where the position's epoch ends in its log before anything more is fetched: a log
+that ends before the position was cut, and the consumer reads on from where it was (KIP-320; in clients since 2.3, so a
+table of versions without OffsetForLeaderEpoch makes an older one that goes on at its position whatever is there).
+Where the answer is undefined, Kafka 2.3 to 2.6 moves to offset -1, is told OFFSET_OUT_OF_RANGE, and resets; later ones
+reset at once, as here.
+
 Source: Kafka's ``SubscriptionState``, ``OffsetFetcher``, ``ConsumerCoordinator.refreshCommittedOffsetsIfNeeded``.
 """
 
@@ -11,6 +18,7 @@ from kemu.actors.consumer.fetching import Fetching
 from kemu.actors.consumer.machine import ConsumerMachine
 from kemu.actors.consumer.partition import Partition, Seeking
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import EpochEnd, EpochQuestion, OffsetForLeaderEpoch, OffsetForLeaderEpochReply
 from kemu.protocol.messages.data import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -20,8 +28,10 @@ from kemu.protocol.messages.data import (
 )
 from kemu.protocol.messages.group import OffsetFetch, OffsetFetchReply, OffsetToCommit, TopicPartitions
 from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER, ActorName, TopicPartition
-from kemu.protocol.notes.groups import SEEK, PositionSet
+from kemu.protocol.notes.groups import COMMITTED, SEEK, TRUNCATED, PositionSet
 
+Asked = tuple[ActorName, dict[TopicPartition, tuple[Partition, int, int, tuple[ActorName | None, int] | None]]]
+"""A leader that was asked where epochs end, and by partition the position that it is about."""
 RESETS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
 
 
@@ -47,6 +57,9 @@ class Positions:
         self._asked: dict[TopicPartition, Partition] | None = None
         """The committed offsets asked for, until they are answered or another assignment was taken."""
         self._asking_leaders: dict[ActorName, None] = {}
+        self._validating: dict[ActorName, None] = {}
+        """Leaders that were asked where an epoch ends."""
+        self._epoch_version = machine.versions.requests.get("OffsetForLeaderEpoch")
         self._retry_at_us = 0
         self._failures = 0
 
@@ -91,19 +104,23 @@ class Positions:
         for one in self.partitions.values():
             leader, epoch = metadata.cluster.leader_of(one.topic, one.number)
             one.waits_for_metadata = False
+            if 0 <= epoch < one.leader_epoch:  # older than what we know. Source: ``Metadata.updateLatestMetadata``.
+                missing = missing or one.leader is None
+                continue
             missing = missing or leader is None
             if leader != one.leader or epoch != one.leader_epoch:
                 one.leader, one.leader_epoch, one.row = leader, epoch, None
+                self._validate(one)
         if missing:
             metadata.refresh()
         self.fetching.redistribute(self.partitions)
 
     def consumed(self) -> tuple[OffsetToCommit, ...]:
-        """What to commit: the positions of all partitions that have one."""
+        """What to commit: the positions of all partitions that have a valid one, with the epochs of what was read."""
         return tuple(
-            OffsetToCommit(topic=one.topic, partition=one.number, offset=one.position)
+            OffsetToCommit(topic=one.topic, partition=one.number, offset=one.position, leader_epoch=one.offset_epoch)
             for one in self.partitions.values()
-            if one.position >= 0
+            if one.seeking is Seeking.FETCHING
         )
 
     # --- finding positions -------------------------------------------------------------------------------------
@@ -118,24 +135,29 @@ class Positions:
             return
         committed: list[Partition] = []
         by_leader: dict[ActorName, list[Partition]] = {}
+        validating: dict[ActorName, list[Partition]] = {}
         for one in self._seeking.values():
             if one.seeking is Seeking.COMMITTED:
                 committed.append(one)
             elif one.leader is not None:
-                by_leader.setdefault(one.leader, []).append(one)
+                asked = by_leader if one.seeking is Seeking.RESET else validating
+                asked.setdefault(one.leader, []).append(one)
         if committed and self._asked is None:
             self._ask_coordinator(committed)
         for leader, partitions in by_leader.items():
             if leader not in self._asking_leaders:
                 self._ask_leader(leader, partitions)
+        for leader, partitions in validating.items():
+            if leader not in self._validating:
+                self._ask_epochs(leader, partitions)
 
     def _try_later(self) -> None:
         self._failures += 1
         self._retry_at_us = self._machine.now_us + self._retry.after(self._failures, self._machine.chance)
         self._machine.wake()
 
-    def _set(self, one: Partition, offset: int, why: str) -> None:
-        one.position = offset
+    def _set(self, one: Partition, offset: int, why: str, epoch: int = -1) -> None:
+        one.position, one.offset_epoch = offset, epoch
         one.epoch_read = 0
         one.seeking = Seeking.FETCHING
         one.row = None
@@ -152,6 +174,9 @@ class Positions:
                 why=why,
             )
         )
+        if why != TRUNCATED:
+            one.checked = None
+            self._validate(one)
         self.fetching.changed(one)
 
     def seek(self, one: Partition, offset: int) -> None:
@@ -217,7 +242,7 @@ class Positions:
             if one is None or not self._is_owned(one, Seeking.COMMITTED):
                 continue
             if row.offset >= 0:
-                self._set(one, row.offset, "committed")
+                self._set(one, row.offset, COMMITTED, row.leader_epoch)
             else:
                 self.reset(one, "no committed offset")
 
@@ -270,7 +295,101 @@ class Positions:
             elif row.error is not ErrorCode.NONE or row.offset < 0:
                 failed = True
             elif one is not None and self._is_owned(one, Seeking.RESET):
-                self._set(one, row.offset, "reset")
+                self._set(one, row.offset, "reset", row.leader_epoch)
         if failed:
             self._machine.metadata.refresh()
             self._try_later()
+
+    # --- truncation --------------------------------------------------------------------------------------------
+
+    def _validate(self, one: Partition) -> None:
+        """If the position is not known to be good with the leader that there is now, ask before more is fetched.
+
+        Source: ``SubscriptionState.maybeValidatePosition``, ``validatePosition``.
+        """
+        leader = (one.leader, one.leader_epoch)
+        if one.position < 0 or one.leader is None or one.checked == leader:
+            return
+        if one.offset_epoch > one.leader_epoch >= 0:  # the metadata is older than what was committed
+            one.leader, one.leader_epoch = None, one.offset_epoch
+            self._machine.metadata.refresh()
+            self.fetching.redistribute(self.partitions)
+            return
+        one.checked = leader
+        if one.offset_epoch >= 0 and one.leader_epoch >= 0 and self._epoch_version is not None:
+            one.seeking = Seeking.VALIDATING
+            self._seeking[one.at] = one
+            if one.buffer:
+                one.buffer = []
+                one.epoch_read = -1
+            self._machine.wake()
+        elif one.seeking is Seeking.VALIDATING:
+            self._found_good(one)
+
+    def _found_good(self, one: Partition) -> None:
+        one.seeking = Seeking.FETCHING
+        self._seeking.pop(one.at, None)
+        self.fetching.changed(one)
+
+    def _ask_epochs(self, leader: ActorName, partitions: list[Partition]) -> None:
+        machine, version = self._machine, self._epoch_version
+        assert version is not None, "nothing is validated"
+        at_us = machine.client.available_at(leader)
+        if at_us > machine.now_us:
+            machine.wake_at(at_us)
+            return
+        self._validating[leader] = None
+        request = OffsetForLeaderEpoch(
+            replica_id=-1,
+            questions=tuple(
+                EpochQuestion(
+                    topic=one.topic,
+                    partition=one.number,
+                    current_leader_epoch=one.leader_epoch,
+                    leader_epoch=one.offset_epoch,
+                )
+                for one in partitions
+            ),
+        )
+        asked = leader, {one.at: (one, one.position, one.offset_epoch, one.checked) for one in partitions}
+        machine.client.call(leader, request, version, self._epochs_told, self._epochs_not_told, asked)
+
+    def _epochs_not_told(self, why: str, asked: Asked) -> None:
+        self._validating.pop(asked[0], None)
+        self._machine.metadata.refresh()
+        self._try_later()
+
+    def _epochs_told(self, reply: OffsetForLeaderEpochReply, asked: Asked) -> None:
+        leader, partitions = asked
+        self._validating.pop(leader, None)
+        self._machine.wake()
+        failed = False
+        for row in reply.answers:
+            one, *position = partitions[row.topic, row.partition]
+            if not self._is_owned(one, Seeking.VALIDATING):
+                continue
+            if [one.position, one.offset_epoch, one.checked] != position:
+                continue  # it has moved, or has another leader: that one is asked
+            if row.error_code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                self._machine.fail_later(row.error_code, "OffsetForLeaderEpoch")
+            elif row.error_code is not ErrorCode.NONE:
+                failed = True
+            else:
+                self._epoch_ends(one, row)
+        if failed:
+            self._machine.metadata.refresh()
+            self._try_later()
+
+    def _epoch_ends(self, one: Partition, row: EpochEnd) -> None:
+        """Source: ``SubscriptionState.maybeCompleteValidation``."""
+        undefined = row.end_offset < 0 or row.leader_epoch < 0
+        if not undefined and row.end_offset >= one.position:
+            self._found_good(one)
+        elif self._machine.config.auto_offset_reset == "none":
+            cut = "" if undefined else f" to {row.end_offset}"
+            why = f"LogTruncationException: {one.topic}-{one.number} was cut{cut}, the position is {one.position}"
+            self._machine.fail_later(ErrorCode.OFFSET_OUT_OF_RANGE, f"{why}, and no reset policy")
+        elif undefined:
+            self.reset(one, "the leader does not know the epoch of what was read")
+        else:
+            self._set(one, row.end_offset, TRUNCATED, row.leader_epoch)

@@ -10,7 +10,7 @@ next leader comes from the in-sync replicas. So (Kafka's guarantees; numbers of 
 * I6: a follower appends only behind records that are its leader's, too.
 * I7: a leader's high watermark does not go back within its epoch.
 * I8: no leader ever shows another record at an offset below a high watermark; a consumer processes committed records
-  only, each from the epoch that was committed (``EpochRead``; members whose Fetch is older than v12 cannot tell).
+  only, each from the epoch that was committed (``EpochRead``).
 
 What may be lost all the same is in the fault atlas (``emulator.findings``): it is a ``Loss``, named with its reason,
 and no violation. A disk is an excuse only until its replica, in the ISR again, has everything that is committed.

@@ -135,7 +135,7 @@ class RecordBatch:
     base_offset: int
     count: int
     append_time_ms: int
-    leader_epoch: int = since(12, default=-1, ignorable=True)
+    leader_epoch: int = -1
 
 
 @struct

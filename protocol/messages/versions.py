@@ -61,6 +61,7 @@ LATEST = ApiVersions(
         "Heartbeat": 4,
         "LeaveGroup": 5,
         "SyncGroup": 5,
+        "OffsetForLeaderEpoch": 4,
     }
 )
 """What Kafka 3.9 clients send; of FindCoordinator and OffsetFetch the last version that is not batched."""
@@ -78,6 +79,7 @@ KAFKA_2_4 = LATEST.but(
     JoinGroup=6,
     SyncGroup=4,
     LeaveGroup=4,
+    OffsetForLeaderEpoch=3,
     subscription=1,
 )
 """What Kafka 2.4 clients send: subscription v1 (KIP-429's owned partitions, no generation)."""
@@ -96,5 +98,7 @@ KAFKA_2_3 = KAFKA_2_4.but(
 )
 """What Kafka 2.3 clients send: the release that KIP-429's page was written for."""
 
-KAFKA_3_0 = KAFKA_2_4.but(Produce=9, Fetch=12, ListOffsets=7, Metadata=11, JoinGroup=7, SyncGroup=5)
+KAFKA_3_0 = KAFKA_2_4.but(
+    Produce=9, Fetch=12, ListOffsets=7, Metadata=11, JoinGroup=7, SyncGroup=5, OffsetForLeaderEpoch=4
+)
 """What Kafka 3.0 clients send: still subscription v1."""

@@ -268,7 +268,7 @@ class Processed:
 class EpochRead:
     """What a member reads of a partition from this offset on was written in another leader epoch.
 
-    From its position on it is epoch 0 until such a note; -1: the version it speaks does not tell.
+    From its position on it is epoch 0 until such a note; -1: it cannot tell.
     """
 
     topic: str

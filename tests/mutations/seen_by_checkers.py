@@ -75,15 +75,15 @@ MUTATIONS = [
     ),
     Mutation(
         "actors/consumer/positions.py",
-        "OffsetToCommit(topic=one.topic, partition=one.number, offset=one.position)",
-        "OffsetToCommit(topic=one.topic, partition=one.number, offset=one.position + 1)",
+        "partition=one.number, offset=one.position, leader_epoch",
+        "partition=one.number, offset=one.position + 1, leader_epoch",
         "commits",  # commits are ahead of the work
         ("steady-group:1",),
     ),
     Mutation(
         "actors/consumer/positions.py",
-        '                self._set(one, row.offset, "committed")',
-        '                self._set(one, row.offset // 2, "committed")',
+        "                self._set(one, row.offset, COMMITTED, row.leader_epoch)",
+        "                self._set(one, row.offset // 2, COMMITTED, row.leader_epoch)",
         "commits",  # a new owner begins before the committed offset
     ),
     Mutation(
@@ -98,6 +98,13 @@ MUTATIONS = [
         "        positions.drop(revoked)\n",
         "",
         "lifecycle",  # revoked partitions are still owned
+    ),
+    Mutation(
+        "actors/consumer/positions.py",
+        "        if one.offset_epoch >= 0 and one.leader_epoch >= 0 and self._epoch_version is not None:",
+        "        if one.offset_epoch >= 0 and one.leader_epoch < 0 and self._epoch_version is not None:",
+        "no-lost-record",  # a member goes on behind what was cut, and skips the new leader's records
+        ("unclean-election:5",),
     ),
     # --- data path and world ---
     Mutation(

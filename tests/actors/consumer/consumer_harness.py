@@ -22,6 +22,12 @@ from kemu.protocol.assign.registry import ASSIGNORS
 from kemu.protocol.commands import Close, Start
 from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import (
+    EpochEnd,
+    EpochQuestion,
+    OffsetForLeaderEpoch,
+    OffsetForLeaderEpochReply,
+)
 from kemu.protocol.messages.data import (
     BrokerMetadata,
     Fetch,
@@ -97,6 +103,9 @@ class Cluster:
     next_member: int = 0
     leaders: dict[TopicPartition, int] = attrs.Factory(dict)
     """Where partitions are that are not where they would be."""
+    epochs: dict[TopicPartition, tuple[int, ...]] = attrs.Factory(dict)
+    """Where each leader epoch begins, of partitions that have any; the last one is the leader's."""
+    committed_epochs: dict[TopicPartition, int] = attrs.Factory(dict)
 
     def leader_of(self, at: TopicPartition) -> int:
         """Node id of the partition's leader."""
@@ -402,9 +411,14 @@ class Harness:
                 return OffsetFetchReply(offsets=tuple(self._fetched_offset(at) for at in wanted))
             case OffsetCommit():
                 self.cluster.committed.update({(row.topic, row.partition): row.offset for row in request.offsets})
+                self.cluster.committed_epochs.update(
+                    {(row.topic, row.partition): row.leader_epoch for row in request.offsets}
+                )
                 return commit_reply(request, ErrorCode.NONE)
             case ListOffsets():
                 return ListOffsetsReply(answers=tuple(self._listed(row) for row in request.questions))
+            case OffsetForLeaderEpoch():
+                return OffsetForLeaderEpochReply(answers=tuple(self._epoch_end(row) for row in request.questions))
             case Fetch():
                 reply = self._fetch_reply(request)
                 if reply.partitions:
@@ -427,6 +441,7 @@ class Harness:
                 error=ErrorCode.NONE,
                 partition=number,
                 leader=self.cluster.leader_of((name, number)),
+                leader_epoch=len(self.cluster.epochs.get((name, number), ())) - 1,
                 replicas=(self.cluster.leader_of((name, number)),),
                 isr=(),
             )
@@ -472,12 +487,38 @@ class Harness:
 
     def _fetched_offset(self, at: TopicPartition) -> FetchedOffset:
         offset = self.cluster.committed.get(at, -1)
-        return FetchedOffset(topic=at[0], partition=at[1], offset=offset, error=ErrorCode.NONE)
+        epoch = self.cluster.committed_epochs.get(at, -1)
+        return FetchedOffset(topic=at[0], partition=at[1], offset=offset, leader_epoch=epoch, error=ErrorCode.NONE)
+
+    def _epoch_end(self, row: EpochQuestion) -> EpochEnd:
+        at = (row.topic, row.partition)
+        starts = self.cluster.epochs[at]
+        assert row.current_leader_epoch == len(starts) - 1
+        ends = (*starts[1:], self.cluster.ends.get(at, 0))
+        return EpochEnd(
+            topic=at[0],
+            partition=at[1],
+            error_code=ErrorCode.NONE,
+            leader_epoch=row.leader_epoch,
+            end_offset=ends[row.leader_epoch],
+        )
 
     def _listed(self, row: Any) -> OffsetAnswer:
         at = (row.topic, row.partition)
         offset = self.cluster.starts.get(at, 0) if row.timestamp_ms == -2 else self.cluster.ends.get(at, 0)
         return OffsetAnswer(topic=row.topic, partition=row.partition, error=ErrorCode.NONE, offset=offset)
+
+    def _batches(self, at: TopicPartition, first: int, end: int) -> tuple[RecordBatch, ...]:
+        starts = self.cluster.epochs.get(at)
+        if starts is None:
+            return (RecordBatch(base_offset=first, count=end - first, append_time_ms=0),)
+        return tuple(
+            RecordBatch(
+                base_offset=max(first, start), count=upto - max(first, start), append_time_ms=0, leader_epoch=epoch
+            )
+            for epoch, (start, upto) in enumerate(zip(starts, (*starts[1:], end), strict=True))
+            if max(first, start) < upto
+        )
 
     def _fetch_reply(self, request: Fetch, *, everything: bool = False) -> FetchReply:
         rows = []
@@ -488,8 +529,7 @@ class Harness:
             if not start <= row.fetch_offset <= end:
                 error = ErrorCode.OFFSET_OUT_OF_RANGE
             elif row.fetch_offset < end:
-                count = end - row.fetch_offset
-                batches = (RecordBatch(base_offset=row.fetch_offset, count=count, append_time_ms=0),)
+                batches = self._batches(at, row.fetch_offset, end)
             if batches or error or everything:
                 rows.append(
                     FetchedPartition(topic=at[0], partition=at[1], error=error, high_watermark=end, batches=batches)
@@ -533,6 +573,13 @@ def _refusal(api: str, error: ErrorCode) -> Callable[[Any], Any]:
                 return ListOffsetsReply(
                     answers=tuple(
                         OffsetAnswer(topic=row.topic, partition=row.partition, error=error) for row in request.questions
+                    )
+                )
+            case "OffsetForLeaderEpoch":
+                return OffsetForLeaderEpochReply(
+                    answers=tuple(
+                        EpochEnd(topic=row.topic, partition=row.partition, error_code=error)
+                        for row in request.questions
                     )
                 )
             case "Fetch":
