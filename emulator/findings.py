@@ -82,7 +82,18 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "state-written",
             "two-leaders",
         ),
-        "recovery": ("no-leader", "old-epoch", "out-of-isr", "stray-replica", "unanswered", "watermark-stuck"),
+        "recovery": (
+            "no-leader",
+            "old-epoch",
+            "out-of-isr",
+            "stray-replica",
+            "unanswered",
+            "watermark-at-start",
+            "watermark-stuck",
+        ),
+        "isr": ("acknowledged-by-too-few", "joined-while-closing", "never-shrunk"),
+        "handover": ("leadership-kept", "preferred-leaders"),
+        "idempotence": ("appended-twice",),
         "agreement": ("disagreement",),
     }
 )

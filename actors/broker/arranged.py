@@ -151,7 +151,17 @@ class Broker(Machine):
             if error is ErrorCode.NONE:
                 base_offset, count, time_ms = logged[:3]
                 hosted.log.append(logged)
-                self.note(RecordsAppended(topic=topic, partition=number, base_offset=base_offset, count=count))
+                self.note(
+                    RecordsAppended(
+                        topic=topic,
+                        partition=number,
+                        base_offset=base_offset,
+                        count=count,
+                        producer_id=logged.producer_id,
+                        producer_epoch=logged.producer_epoch,
+                        sequence=logged.sequence,
+                    )
+                )
                 row = produced(batch, error, base_offset, time_ms)
             else:
                 row = produced(batch, error)

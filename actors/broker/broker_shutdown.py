@@ -1,15 +1,15 @@
 """How a broker stops: it hands on what it leads, leaves the metadata store, and ends (a part of the replicated broker).
 
 Controlled shutdown: the controller moves leaderships away and takes the broker out of ISRs; while partitions remain the
-broker asks again after a back-off, a few times, then stops anyway. Source: Kafka 2.8's ``KafkaServer.shutdown``.
+broker asks again after a back-off, a few times, then stops anyway. Meanwhile it follows no leader that it is given, so
+that it stays out of the ISRs. Source: Kafka 2.8's ``KafkaServer.shutdown``, ``ReplicaManager.makeFollowers``.
 """
 
 from kemu.actors.broker.control_requests import ControlRequests
-from kemu.actors.broker.replica_manager import US_PER_MS
+from kemu.actors.broker.replica_manager import US_PER_MS, ReplicaManager
 from kemu.actors.broker.timers import BrokerTimer
 from kemu.actors.client import Client
 from kemu.actors.machine import Draws, Machine
-from kemu.protocol.config import ReplicaConfig
 from kemu.protocol.draws import CALM, DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import ControlledShutdown, ControlledShutdownReply
@@ -28,25 +28,23 @@ class BrokerShutdown:
         self,
         machine: Machine,
         client: Client,
+        manager: ReplicaManager,
         control: ControlRequests,
-        node_id: int,
-        config: ReplicaConfig,
         draws: Draws = CALM,
     ) -> None:
         self._draws = draws
         self._machine = machine
         self._client = client
         self._control = control
-        self._node_id = node_id
-        self._config = config
-        self.under_way = False
+        self._manager = manager
+        self._config = manager.replication
         self._tries_left = 0
 
     def begin(self) -> None:
         """The process is asked to end."""
-        if self.under_way:
+        if self._manager.is_shutting_down:
             return
-        self.under_way = True
+        self._manager.is_shutting_down = True
         config = self._config
         self._tries_left = config.controlled_shutdown_max_retries if config.controlled_shutdown_enable else 0
         self.try_again()
@@ -58,7 +56,7 @@ class BrokerShutdown:
             self._close_logs()
             return
         self._tries_left -= 1
-        request = ControlledShutdown(broker_id=self._node_id, broker_epoch=control.broker_epoch)
+        request = ControlledShutdown(broker_id=self._manager.node_id, broker_epoch=control.broker_epoch)
         controller = controller_on(broker_host(control.controller_id))
         self._client.call(controller, request, _SHUTDOWN_VERSION, self._answered, self._failed)
 

@@ -208,6 +208,9 @@ class ControlRequests:
                 high_watermark=replica.log.high_watermark,
             )
         )
+        if manager.is_shutting_down:  # it would come back into ISRs that it was taken out of to end in peace
+            self._fetchers.forget(replica.at)
+            return
         truncates = not same or manager.rules.follows_same_leader_again
         self._fetchers.follow(replica, manager.live_brokers[state.leader], truncates=truncates)
 

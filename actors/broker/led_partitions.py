@@ -104,7 +104,15 @@ class LedPartitions:
             written = replica.append(batch.count, time_ms, batch)
             base = written.base_offset
             self._machine.note(
-                RecordsAppended(topic=batch.topic, partition=batch.partition, base_offset=base, count=batch.count)
+                RecordsAppended(
+                    topic=batch.topic,
+                    partition=batch.partition,
+                    base_offset=base,
+                    count=batch.count,
+                    producer_id=batch.producer_id,
+                    producer_epoch=batch.producer_epoch,
+                    sequence=batch.sequence,
+                )
             )
             self._manager.write_batches(replica, (written,))
         end = base + batch.count

@@ -75,6 +75,8 @@ class ReplicaManager:
         """The settings in the store of all brokers (under "") and of topics: those that we were told of."""
         self.flushes_each = config.log_flush_interval_ms == 0
         """Whether a record counts (for the high watermark, for acks=1, for our leader) only once it is durable."""
+        self.is_shutting_down = False
+        """The process is about to end: it follows nobody any more."""
         self.replicas: dict[TopicPartition, Replica] = {}
         self.led: dict[TopicPartition, Replica] = {}
         """Those led here."""

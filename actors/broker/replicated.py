@@ -131,7 +131,7 @@ class ReplicatedBroker(Machine):
         self._control = ControlRequests(
             self, manager, self.fetchers, self._led, watermarks, self._offsets, self.answers
         )
-        self._shutdown = BrokerShutdown(self, client, self._control, node_id, replication, draws)
+        self._shutdown = BrokerShutdown(self, client, manager, self._control, draws)
         self._timers: dict[str, Callable[[], None]] = {
             BrokerTimer.ISR: self._isr_store.look,
             BrokerTimer.ISR_NOTIFY: self._isr_store.notify_due,

@@ -17,6 +17,10 @@ I10          nothing of an older controller, broker or leader epoch is obeyed   
 Q1, Q3, Q4   everything is led, hosted where it is assigned and nowhere else, in sync     recovery
 Q2, Q6       metadata caches equal the store; nothing is left over in it                  agreement
 Q7           what is appended is committed, and what is sent is answered                  recovery
+ISR          who fell behind leaves it, who closes stays out, acks=all means min.isr      isr
+closing      a broker that closes hands on what it leads; preferred leaders come back     handover
+KIP-98       a batch of an idempotent producer is in a log once                           idempotence
+restart      a restarted replica takes no more for committed than ever was                recovery
 ===========  ===========================================================================  ==========================
 
 I11, I13 to I15 and Q5 are about reassignments, of which there are none yet. What may be lost is in
@@ -31,6 +35,9 @@ from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.commits import CommitsChecker
 from kemu.emulator.checkers.cooperative import Cooperative
 from kemu.emulator.checkers.group_protocol import GroupProtocol
+from kemu.emulator.checkers.handover import Handover
+from kemu.emulator.checkers.idempotence import Idempotence
+from kemu.emulator.checkers.isr import Isr
 from kemu.emulator.checkers.leadership import LeadershipChecker
 from kemu.emulator.checkers.lifecycle import Lifecycle
 from kemu.emulator.checkers.liveness import DEFAULT_BOUND_US, Liveness
@@ -56,6 +63,9 @@ CHECKERS: Mapping[str, type[Checker]] = {
     "leadership": LeadershipChecker,
     "recovery": Recovery,
     "agreement": Agreement,
+    "isr": Isr,
+    "handover": Handover,
+    "idempotence": Idempotence,
 }
 """Name -> how to make one with its defaults."""
 
@@ -76,7 +86,12 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
     """All checkers, with the bound and the subscriptions of this scenario."""
     topics = {name: group.topics for name, group in scenario.groups.items()}
     made = make_checkers(bound_us=scenario.stable_within_us, topics=topics)
-    if scenario.brokers.replication is None:
+    replication = scenario.brokers.replication
+    if replication is None:
         return made
     replicas = Replicas(flushes=dict(scenario.brokers.config).get("log_flush_interval_ms", 0) == 0)
-    return tuple(replicas if isinstance(checker, Replicas) else checker for checker in made)
+    fitted: dict[str, Checker] = {
+        each.name: each
+        for each in (replicas, Isr(lag_us=replication.lag_us), Handover(replication.controller_config()))
+    }
+    return tuple(fitted.get(checker.name, checker) for checker in made)

@@ -2,9 +2,10 @@
 
 Theory. Some time after all brokers run and hear each other (numbers of the table in ``emulator.checkers``): every
 partition has a leader that acts in the epoch the store has (Q1), every assigned replica is in the ISR (Q4), every
-broker that is assigned a partition takes part in its newest epoch (Q3), no broker keeps a log of a partition it is
-not assigned (Q3). Q7: what a leader appends is below its high watermark a moment later (an acks=all request ends),
-and what a producer sent is decided for it: acknowledged, or given up.
+broker that is assigned a partition takes part in its newest epoch (Q3), no broker keeps a log of a partition it is not
+assigned (Q3). A broker that restarts takes no more for committed than any leader ever did. Q7: what a leader appends is
+below its high watermark a moment later (an acks=all request ends), and what a producer sent is decided for it:
+acknowledged, or given up.
 
 What the last ISR member took with it when it lost its disk, or never came back with, is not waited for here: after the
 plan every broker runs.
@@ -43,6 +44,8 @@ class Recovery(Checker):
         """Since when there is an append of which no producer has heard what became of it."""
         self._producers: dict[str, str] = {}
         """Host -> topic, of producers that run and want answers."""
+        self._committed: dict[TopicPartition, int] = {}
+        """The highest watermark that any leader ever reached, deleted topics of the same name included."""
         self._now_us = 0
         """Of the last append or high watermark."""
         self._healed: Seen | None = None
@@ -64,6 +67,7 @@ class Recovery(Checker):
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         at = (fact.topic, fact.partition)
         self._logs[seen.actor, at] = None
+        self._committed[at] = max(self._committed.get(at, 0), fact.high_watermark)
         self._uncovered.pop(at, None)
         self._undecided.pop(at, None)  # what came of it is for its former leader's producers to find out
         if fact.high_watermark < fact.end_offset:
@@ -77,7 +81,13 @@ class Recovery(Checker):
             self._logs.pop((seen.actor, (fact.topic, fact.partition)), None)
 
     def _restored(self, seen: Seen, fact: ReplicaRestored) -> None:
-        self._logs[seen.actor, (fact.topic, fact.partition)] = None
+        at = (fact.topic, fact.partition)
+        self._logs[seen.actor, at] = None
+        if fact.high_watermark > self._committed.get(at, 0):
+            name = f"{at[0]}-{at[1]}"
+            text = f"{seen.actor} starts with {fact.high_watermark} as the high watermark of {name}"
+            text += f"; no leader ever had more than {self._committed.get(at, 0)}"
+            self.violation(seen, "watermark-at-start", (name, seen.actor), text)
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
         topic = self._producers.pop(fact.host, None)
@@ -110,6 +120,7 @@ class Recovery(Checker):
         at = (fact.topic, fact.partition)
         waiting = self._uncovered.get(at)
         self._now_us = seen.at_us
+        self._committed[at] = max(self._committed.get(at, 0), fact.high_watermark)
         if waiting is not None and fact.high_watermark >= waiting[0]:
             del self._uncovered[at]
 

@@ -331,12 +331,18 @@ class ProducerStarted:
 
 @value
 class RecordsAppended:
-    """A leader appended records ``base_offset .. base_offset + count - 1``."""
+    """A leader appended records ``base_offset .. base_offset + count - 1``.
+
+    ``producer_id``, ``producer_epoch``, ``sequence``: of an idempotent producer's batch; -1 of any other.
+    """
 
     topic: str
     partition: int
     base_offset: int
     count: int
+    producer_id: int = since(0, default=-1)
+    producer_epoch: int = since(0, default=-1)
+    sequence: int = since(0, default=-1)
 
 
 @value

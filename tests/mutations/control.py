@@ -67,4 +67,60 @@ MUTATIONS = [
         "replicas",  # consumers are shown what is not committed
         ("slow-follower:1",),
     ),
+    Mutation(
+        "actors/broker/led_partitions.py",
+        "        if error is _NONE and acks == Acks.ALL and not replica.enough_in_sync():\n",
+        "        if False:\n",
+        "isr",  # acks=all with fewer than min.insync.replicas in the ISR
+        ("too_few_in_sync.toml:1",),
+    ),
+    Mutation(
+        "actors/broker/led_partitions.py",
+        "        if batch.producer_id >= 0:\n",
+        "        if batch.producer_id >= 1 << 60:\n",
+        "idempotence",  # a batch that comes twice is appended twice
+        ("lost_produce_replies.toml:2",),
+    ),
+    Mutation(
+        "actors/broker/isr.py",
+        "            and now_us - follower.caught_up_us > lag_us\n",
+        "            and now_us - follower.caught_up_us > lag_us * 1_000\n",
+        "isr",  # nobody ever falls behind
+        ("slow-follower:1",),
+    ),
+    Mutation(
+        "actors/controller/brokers.py",
+        "        led = [at for at in concerned if context.leadership[at].state.leader == broker]\n",
+        "        led: list[tuple[str, int]] = []\n",
+        "handover",  # controlled shutdown moves no leadership
+        ("rolling-broker-restart:1",),
+    ),
+    Mutation(
+        "actors/broker/control_requests.py",
+        "        if manager.is_shutting_down:",
+        "        if False:",
+        "isr",  # a broker that closes comes back into ISRs
+        ("rolling-broker-restart:2",),
+    ),
+    Mutation(
+        "actors/controller/topics.py",
+        "            if len(elsewhere) * 100 > limit * len(assigned) and not context.reassigning:\n",
+        "            if len(elsewhere) * 100 > limit * len(assigned) * 1_000:\n",
+        "handover",  # preferred replicas never lead again
+        ("leaders_return.toml:1",),
+    ),
+    Mutation(
+        "actors/broker/control_requests.py",
+        "            self._stop_one(state, request.delete_partitions, call)\n",
+        "            pass\n",
+        "recovery",  # StopReplica is answered and not obeyed
+        ("topic-created-and-deleted:1",),
+    ),
+    Mutation(
+        "actors/broker/replica_manager.py",
+        "            log.high_watermark = min(log.end_offset, int(checkpoint) if checkpoint else log.start_offset)\n",
+        "            log.high_watermark = log.end_offset\n",
+        "recovery",  # all that a restarted broker finds counts as committed
+        ("tail_at_a_crash.toml:1",),
+    ),
 ]

@@ -1,0 +1,94 @@
+"""An idempotent producer's batch is in a log once, however often it was sent.
+
+Theory (KIP-98). A batch carries the producer's id, its epoch and the sequence number of its first record. A leader that
+finds it among the producer's last five batches does not append it again. So a leader never appends a batch that its log
+holds already. What a log holds is what its leaders appended, up to where the latest one began: the rest was lost with
+the leader before. After an unclean election nothing is known.
+"""
+
+from kemu.emulator.checkers.base import Checker
+from kemu.emulator.facts import Seen
+from kemu.protocol.names import ActorName, TopicPartition, is_controller
+from kemu.protocol.notes.groups import PartitionHosted, RecordsAppended
+from kemu.protocol.notes.replication import BecameLeader, NodeWritten
+
+KEPT = 64
+"""Batches per producer that are remembered; more than any client has in flight."""
+
+
+class _Log:
+    """What the leaders of a partition appended for idempotent producers."""
+
+    __slots__ = ("batches", "epoch", "leader")
+
+    def __init__(self) -> None:
+        self.leader: ActorName = ""
+        """ "" where leaders are arranged."""
+        self.epoch = -1
+        self.batches: dict[tuple[int, int], dict[int, tuple[int, int]]] = {}
+        """(producer id, epoch) -> sequence of the first record -> (first offset, last + 1)."""
+
+    def cut(self, end: int) -> None:
+        """The log goes on from here."""
+        for sequences in self.batches.values():
+            for sequence in [sequence for sequence, (_, last) in sequences.items() if last > end]:
+                del sequences[sequence]
+
+
+class Idempotence(Checker):
+    """No batch of an idempotent producer is appended twice."""
+
+    name = "idempotence"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._logs: dict[TopicPartition, _Log] = {}
+        self.on = {
+            RecordsAppended: self._appended,
+            PartitionHosted: self._hosted,
+            BecameLeader: self._led,
+            NodeWritten: self._written,
+        }
+
+    def _log(self, at: TopicPartition) -> _Log:
+        log = self._logs.get(at)
+        if log is None:
+            log = self._logs[at] = _Log()
+        return log
+
+    def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
+        if fact.producer_id < 0:
+            return
+        log = self._log((fact.topic, fact.partition))
+        if log.leader not in ("", seen.actor):
+            return  # it is deposed and does not know it
+        sequences = log.batches.setdefault((fact.producer_id, fact.producer_epoch), {})
+        before = sequences.get(fact.sequence)
+        if before is not None:
+            name = f"{fact.topic}-{fact.partition}"
+            text = (
+                f"{seen.actor} appended a batch of producer {fact.producer_id} (sequence {fact.sequence}) to {name} at "
+                f"{fact.base_offset}, which is there at {before[0]} already"
+            )
+            self.violation(seen, "appended-twice", (name, seen.actor), text)
+        sequences[fact.sequence] = (fact.base_offset, fact.base_offset + fact.count)
+        if len(sequences) > KEPT:
+            del sequences[next(iter(sequences))]
+
+    def _hosted(self, seen: Seen, fact: PartitionHosted) -> None:
+        self._log((fact.topic, fact.partition)).cut(fact.end_offset)
+
+    def _led(self, seen: Seen, fact: BecameLeader) -> None:
+        log = self._log((fact.topic, fact.partition))
+        if fact.leader_epoch >= log.epoch:
+            log.leader, log.epoch = seen.actor, fact.leader_epoch
+            log.cut(fact.end_offset)
+
+    def _written(self, seen: Seen, fact: NodeWritten) -> None:
+        at, before = self.panel.written, self.panel.state_before
+        if at is None or before is None:
+            return
+        if fact.what == "deleted":
+            self._logs.pop(at, None)
+        elif is_controller(fact.client) and not set(self.panel.states[at].isr) <= set(before.isr):
+            self._log(at).batches.clear()
