@@ -67,7 +67,7 @@ class Isr(Checker):
     def __init__(self, *, lag_us: int = DEFAULT_LAG_US) -> None:
         super().__init__()
         self._late_us = 2 * lag_us + SLACK_US
-        self._offices: dict[tuple[ActorName, TopicPartition], _Office] = {}
+        self._offices: dict[TopicPartition, dict[ActorName, _Office]] = {}
         self._min_isr: dict[str, int] = {}
         self._asked_less: dict[ActorName, None] = {}
         """Producers that do not ask for all in-sync replicas."""
@@ -101,35 +101,38 @@ class Isr(Checker):
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         at = (fact.topic, fact.partition)
-        self._offices[seen.actor, at] = _Office(fact.isr, fact.end_offset)
+        self._offices.setdefault(at, {})[seen.actor] = _Office(fact.isr, fact.end_offset)
         self._thin[at] = [each for each in self._thin.get(at, ()) if each[1] <= fact.end_offset]
 
     def _leads_no_more(self, seen: Seen, fact: BecameFollower | ReplicaStopped) -> None:
-        self._offices.pop((seen.actor, (fact.topic, fact.partition)), None)
+        self._offices.get((fact.topic, fact.partition), {}).pop(seen.actor, None)
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
-        for key in [key for key in self._offices if host_of(key[0]) == fact.host]:
-            del self._offices[key]
+        for offices in self._offices.values():
+            offices.pop(fact.host, None)
 
     def _resumed(self, seen: Seen, fact: HostResumed) -> None:
-        for (actor, _), office in self._offices.items():
-            if host_of(actor) == fact.host:
-                office.begin_again(seen.at_us)
+        for offices in self._offices.values():
+            if fact.host in offices:
+                offices[fact.host].begin_again(seen.at_us)
+
+    def _office(self, leader: ActorName, at: TopicPartition) -> _Office | None:
+        return self._offices.get(at, {}).get(leader)
 
     def _proposed(self, seen: Seen, fact: IsrProposed) -> None:
-        office = self._offices.get((seen.actor, (fact.topic, fact.partition)))
+        office = self._office(seen.actor, (fact.topic, fact.partition))
         if office is not None:
             office.proposed = True
 
     def _changed(self, seen: Seen, fact: IsrChanged) -> None:
-        office = self._offices.get((seen.actor, (fact.topic, fact.partition)))
+        office = self._office(seen.actor, (fact.topic, fact.partition))
         if office is not None:
             office.members, office.proposed = fact.isr, False
             office.behind = {member: each for member, each in office.behind.items() if member in fact.isr}
             office.begin_again(seen.at_us)
 
     def _change_failed(self, seen: Seen, fact: IsrChangeFailed) -> None:
-        office = self._offices.get((seen.actor, (fact.topic, fact.partition)))
+        office = self._office(seen.actor, (fact.topic, fact.partition))
         if office is not None:
             office.proposed = False
             office.begin_again(seen.at_us)
@@ -138,7 +141,7 @@ class Isr(Checker):
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
         at = (fact.topic, fact.partition)
-        office = self._offices.get((seen.actor, at))
+        office = self._office(seen.actor, at)
         if office is None:
             return
         office.end = end = fact.base_offset + fact.count
@@ -148,20 +151,25 @@ class Isr(Checker):
         for member in office.members:
             if broker_host(member) == host_of(seen.actor):
                 continue
-            _, since_us = office.behind.setdefault(member, (end, seen.at_us))
-            if seen.at_us - since_us > self._late_us and not office.proposed and member not in office.told:
-                office.told[member] = None
-                name, for_s = f"{at[0]}-{at[1]}", (seen.at_us - since_us) // 1_000_000
-                text = (
-                    f"{seen.actor} keeps {broker_host(member)} in the ISR of {name}, which lacks records for {for_s} s"
-                )
-                self.violation(seen, "never-shrunk", (name, seen.actor, broker_host(member)), text)
+            office.behind.setdefault(member, (end, seen.at_us))
+            self._judge(seen, seen.actor, at, member)
+
+    def _judge(self, seen: Seen, leader: ActorName, at: TopicPartition, member: int) -> None:
+        """Say so if a member has been behind for too long; once."""
+        office = self._offices[at][leader]
+        for_us = seen.at_us - office.behind[member][1]
+        if for_us > self._late_us and not office.proposed and member not in office.told:
+            office.told[member] = None
+            name, host = f"{at[0]}-{at[1]}", broker_host(member)
+            text = f"{leader} keeps {host} in the ISR of {name}, which lacks records for {for_us // 1_000_000} s"
+            self.violation(seen, "never-shrunk", (name, leader, host), text)
 
     def _replicated(self, seen: Seen, fact: RecordsReplicated) -> None:
         at, broker = (fact.topic, fact.partition), broker_of(host_of(seen.actor))
         end = fact.base_offset + fact.count
-        for (_, where), office in self._offices.items():
-            if where == at and broker in office.behind:
+        for leader, office in self._offices.get(at, {}).items():
+            if broker in office.behind:
+                self._judge(seen, leader, at, broker)
                 if end >= office.end:
                     del office.behind[broker]
                 elif end >= office.behind[broker][0]:

@@ -77,7 +77,7 @@ MUTATIONS = [
     Mutation(
         "actors/broker/led_partitions.py",
         "        if batch.producer_id >= 0:\n",
-        "        if batch.producer_id >= 1 << 60:\n",
+        "        if batch.producer_id < -1:\n",
         "idempotence",  # a batch that comes twice is appended twice
         ("lost_produce_replies.toml:2",),
     ),
@@ -86,7 +86,7 @@ MUTATIONS = [
         "            and now_us - follower.caught_up_us > lag_us\n",
         "            and now_us - follower.caught_up_us > lag_us * 1_000\n",
         "isr",  # nobody ever falls behind
-        ("slow-follower:1",),
+        ("too_few_in_sync.toml:1",),
     ),
     Mutation(
         "actors/controller/brokers.py",
