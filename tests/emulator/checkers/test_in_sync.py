@@ -1,0 +1,259 @@
+"""Who is in sync, handing over, idempotence, watermarks at a restart: what holds is not reported, each break is."""
+
+from typing import Any
+
+import pytest
+
+from kemu.emulator.checkers.base import Checker
+from kemu.emulator.checkers.handover import Handover
+from kemu.emulator.checkers.idempotence import Idempotence
+from kemu.emulator.checkers.isr import Isr
+from kemu.emulator.checkers.recovery import Recovery
+from kemu.emulator.facts import HostPaused, HostResumed, TopicReplicated
+from kemu.emulator.judging import judge
+from kemu.protocol.config import ControllerConfig
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.notes.groups import PartitionHosted, RecordsAppended
+from kemu.protocol.notes.replication import ControlledShutdownAnswered, ReplicaRestored
+from tests.emulator.checkers.cluster_story import BROKERS, TOPIC, ClusterStory
+
+SECOND = 1_000_000
+LAG_US = 10 * SECOND
+
+
+def begun(min_isr: int = 2) -> ClusterStory:
+    """b0 leads in epoch 0, all are in sync, ten records are committed."""
+    story = ClusterStory()
+    story.world(TopicReplicated(topic=TOPIC, replicas=(BROKERS,), min_isr=min_isr, unclean=False))
+    story.produce(acks=-1)
+    story.elect(0, (0, 1, 2))
+    story.commit(0, 10, 1, 2)
+    story.acknowledge(0, 10)
+    return story
+
+
+def found(story: ClusterStory, *checkers: Checker) -> list[str]:
+    """The kinds of violations, in order."""
+    given = checkers or (Isr(lag_us=LAG_US), Idempotence())
+    return [each.kind for each in judge(story.facts, ended_us=story.at_us, checkers=given).violations]
+
+
+# --- never shrunk --------------------------------------------------------------------------------------------------
+
+
+def lags_behind(story: ClusterStory, for_s: float) -> None:
+    """b2 lacks a record for so long; the leader appends once a second."""
+    end = 10
+    for _ in range(int(for_s)):
+        story.append(0, end, 1)
+        story.copy(1, end, 1)
+        end += 1
+        story.wait(1)
+
+
+def test_a_leader_that_keeps_a_member_that_lacks_records_is_caught() -> None:
+    """Partition.maybeShrinkIsr: not caught up for longer than replica.lag.time.max.ms."""
+    story = begun()
+    lags_behind(story, 30)
+
+    assert found(story) == ["never-shrunk"]
+
+
+def test_a_member_that_comes_back_late_was_kept_too_long() -> None:
+    """Nothing more is appended while it is away; it is seen when it copies again."""
+    story = begun()
+    story.append(0, 10, 1)
+    story.wait(30)
+    story.copy(2, 10, 1)
+
+    assert found(story) == ["never-shrunk"]
+
+
+def test_one_that_is_a_record_behind_all_the_time_is_in_sync() -> None:
+    """KIP-16: it reaches where the leader was a moment ago, again and again."""
+    story = begun()
+    for end in range(10, 60):
+        story.append(0, end, 1)
+        story.copy(1, end, 1)
+        if end > 10:
+            story.copy(2, end - 1, 1)
+        story.wait(1)
+
+    assert found(story) == []
+
+
+@pytest.mark.parametrize("excuse", ["proposed", "shrunk", "paused", "soon"])
+def test_a_leader_that_tries_or_cannot_try_is_not_caught(excuse: str) -> None:
+    """It waits for the store, it has done it, it stood still, or the time is not over."""
+    story = begun()
+    lags_behind(story, 15)
+    if excuse == "proposed":
+        story.propose(0, (0, 1), (0, 1, 2))
+        story.wait(60)
+    elif excuse == "shrunk":
+        story.propose(0, (0, 1), (0, 1, 2))
+        story.write_state(0, (0, 1), epoch=0, client="b0")
+        story.take_isr(0, (0, 1))
+        story.wait(60)
+    elif excuse == "paused":
+        story.world(HostPaused(host="b0"))
+        story.wait(60)
+        story.world(HostResumed(host="b0"))
+    story.append(0, 25, 1)
+
+    assert found(story) == []
+
+
+# --- min.insync.replicas -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("acks", "kinds"), [(-1, ["acknowledged-by-too-few"]), (1, [])])
+def test_an_acknowledgement_of_what_was_appended_with_too_few_in_sync_is_caught(acks: int, kinds: list[str]) -> None:
+    """NOT_ENOUGH_REPLICAS is for acks=all only."""
+    story = begun()
+    story.produce(acks=acks)
+    story.write_state(0, (0,), epoch=0, client="b0")
+    story.take_isr(0, (0,))
+    story.append(0, 10, 1)
+    story.acknowledge(10, 1)
+
+    assert found(story) == kinds
+
+
+def test_what_was_appended_before_the_isr_shrank_may_be_acknowledged_later() -> None:
+    """The producer asked again once there were enough."""
+    story = begun()
+    story.append(0, 10, 1)
+    story.write_state(0, (0,), epoch=0, client="b0")
+    story.take_isr(0, (0,))
+    story.acknowledge(10, 1)
+
+    assert found(story) == []
+
+
+# --- who closes ----------------------------------------------------------------------------------------------------
+
+
+def closes(story: ClusterStory, broker: int, remaining: int = 0) -> None:
+    story.by(story.controller, ControlledShutdownAnswered(broker_id=broker, error=ErrorCode.NONE, remaining=remaining))
+
+
+@pytest.mark.parametrize(("starts", "kinds"), [(False, ["joined-while-closing"]), (True, [])])
+def test_a_broker_that_closes_does_not_join_an_isr_before_it_starts_again(starts: bool, kinds: list[str]) -> None:
+    """ReplicaManager.makeFollowers: no fetcher is added while shutdown is under way."""
+    story = begun()
+    story.write_state(0, (0, 1))
+    closes(story, 2)
+    if starts:
+        story.down("b2", "closed")
+        story.start("b2")
+    story.write_state(0, (0, 1, 2), epoch=1, client="b0")
+
+    assert found(story) == kinds
+
+
+@pytest.mark.parametrize(
+    ("moved", "isr", "kinds"), [(False, (0, 1), ["leadership-kept"]), (True, (0, 1), []), (False, (0,), [])]
+)
+def test_a_broker_does_not_close_as_a_leader_if_somebody_else_could_lead(
+    moved: bool, isr: tuple[int, ...], kinds: list[str]
+) -> None:
+    """KafkaController.doControlledShutdown; alone in the ISR it has nobody to hand over to."""
+    story = begun()
+    story.write_state(0, isr)
+    closes(story, 0, remaining=1)
+    story.wait(5)
+    if moved:
+        story.elect(1, (1,), end=10)
+    closes(story, 0, remaining=int(not moved))
+    story.down("b0", "closed")
+
+    assert found(story, Handover()) == kinds
+
+
+@pytest.mark.parametrize(
+    ("leader", "isr", "quiet_s", "kinds"),
+    [
+        (1, (0, 1, 2), 60, ["preferred-leaders"]),
+        (0, (0, 1, 2), 60, []),
+        (1, (1, 2), 60, []),  # it is not in sync
+        (1, (0, 1, 2), 20, []),  # the controller has not looked yet
+    ],
+)
+def test_the_preferred_replica_leads_again_when_all_was_quiet_for_long(
+    leader: int, isr: tuple[int, ...], quiet_s: int, kinds: list[str]
+) -> None:
+    """KafkaController.checkAndTriggerAutoLeaderRebalance, every leader.imbalance.check.interval.seconds."""
+    story = begun()
+    story.elect(leader, isr, end=10)
+    story.heal()
+    story.wait(quiet_s)
+
+    config = ControllerConfig(leader_imbalance_check_interval_seconds=20)
+    assert found(story, Handover(config)) == kinds
+    assert found(story, Handover(ControllerConfig(auto_leader_rebalance_enable=False))) == []
+
+
+# --- idempotence ---------------------------------------------------------------------------------------------------
+
+
+def batch(base: int, sequence: int, **other: Any) -> RecordsAppended:
+    given = {"producer_id": 7, "producer_epoch": 0, "sequence": sequence, **other}
+    return RecordsAppended(topic=TOPIC, partition=0, base_offset=base, count=2, **given)
+
+
+def test_a_batch_that_is_in_the_log_is_not_appended_again() -> None:
+    """KIP-98."""
+    story = begun()
+    story.by("b0", batch(10, 0), batch(12, 2), batch(14, 0))
+
+    assert found(story) == ["appended-twice"]
+
+
+@pytest.mark.parametrize(
+    "again", [{"sequence": 4}, {"producer_epoch": 1}, {"producer_id": 8}, {"producer_id": -1, "sequence": -1}]
+)
+def test_another_batch_is_another_batch(again: dict[str, int]) -> None:
+    """By sequence, epoch, producer; one without idempotence has no identity."""
+    story = begun()
+    story.by("b0", batch(10, 0), batch(12, **{"sequence": 0, **again}))
+
+    assert found(story) == []
+
+
+def test_what_was_lost_with_a_leader_is_appended_again() -> None:
+    """The next leader's log ended before it; one that ended behind it has it."""
+    for end, kinds in ((10, []), (12, ["appended-twice"])):
+        story = begun()
+        story.by("b0", batch(10, 0))
+        story.elect(1, (1, 2), end=end)
+        story.by("b1", batch(end, 0))
+        assert found(story) == kinds
+
+
+def test_a_partition_of_one_broker_is_cut_where_its_disk_was() -> None:
+    """A power cut took the batch; the producer's retry brings it back."""
+    story = ClusterStory()
+    story.by("b0", batch(0, 0))
+    story.by("b0", PartitionHosted(topic=TOPIC, partition=0, end_offset=0))
+    story.by("b0", batch(0, 0))
+
+    assert found(story) == []
+
+
+# --- restarts ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("watermark", "kinds"), [(10, []), (12, ["watermark-at-start"])])
+def test_a_restarted_broker_takes_no_more_for_committed_than_was(watermark: int, kinds: list[str]) -> None:
+    """The checkpoint of high watermarks may be behind and is never ahead."""
+    story = begun()
+    story.append(0, 10, 2)
+    story.down("b0", "process")
+    story.start("b0")
+    story.by(
+        "b0",
+        ReplicaRestored(topic=TOPIC, partition=0, end_offset=12, high_watermark=watermark, epochs=((0, 0),)),
+    )
+
+    assert [kind for kind in found(story, Recovery()) if kind.startswith("watermark")] == kinds
