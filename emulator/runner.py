@@ -50,12 +50,17 @@ SLICE_US = 1_000_000
 
 @frozen
 class FaultFired:
-    """An entry of the plan: its index there, its kind ("crash"), what it does in words, how often it took effect."""
+    """An entry of the plan: its index there, its kind ("crash"), what it does in words, how often it took effect.
+
+    ``parts``: of what has several (a rolling restart has one per member); ``done`` of them were done at the end.
+    """
 
     index: int
     kind: str
     text: str
     fired: int
+    done: int = 0
+    parts: int = 0
 
 
 @frozen
@@ -191,7 +196,7 @@ class Run:
 
     def _look(self) -> None:
         """End the run as soon as the load has run and all is well; else look again in a while."""
-        if self.world.now_us >= self.scenario.duration_us and self.well:
+        if self.world.now_us >= self.scenario.runs_us and self.well:
             self.world.stopped = "well again"
         else:
             self.world.at(self.world.now_us + SLICE_US, self._look)
@@ -288,7 +293,7 @@ def _result(one: Run, seed: int, profile: str, drive: str, broke: str, began_s: 
         verdict=judgement.verdict,
         violations=judgement.violations,
         faults=tuple(
-            FaultFired(index, kind_of(entry.action), describe_entry(entry), counts[index])
+            FaultFired(index, kind_of(entry.action), describe_entry(entry), counts[index], *one.injector.parts(index))
             for index, entry in enumerate(one.scenario.plan)
         ),
         figures=judgement.figures,

@@ -307,10 +307,12 @@ class Cluster(ABC):
         for name in self.brokers:
             self.start(name)
 
-    def rolling_restart(self, group: str, every_us: int, down_us: int, how: str) -> None:
-        """Take the members down and up again, one after the other."""
-        for number, name in enumerate(self._groups[group].members):
-            self.world.at(self.world.now_us + number * every_us, self._bouncer(name, down_us, how))
+    def rolling_restart(self, group: str, every_us: int, down_us: int, how: str, done: Callable[[], None]) -> int:
+        """Take the members down and up again, one after the other: how many; ``done`` is told of each that is up."""
+        members = tuple(self._groups[group].members)
+        for number, name in enumerate(members):
+            self.world.at(self.world.now_us + number * every_us, _Bounce(self, name, down_us, how, None, done))
+        return len(members)
 
     def rolling_upgrade(
         self,
@@ -323,16 +325,16 @@ class Cluster(ABC):
         profile: str,
         assignors: tuple[str, ...],
         settings: tuple[str, ...],
-    ) -> None:
+        done: Callable[[], None],
+    ) -> int:
         """As ``rolling_restart``, but members come back as something else; without ``hosts`` the whole group does."""
         becomes = upgraded_to(profile, assignors, settings)
         if not hosts:
             self._groups[group].upgraded = self._groups[group].upgraded.then(becomes)
-        for number, name in enumerate(hosts or self._groups[group].members):
-            self.world.at(self.world.now_us + number * every_us, self._bouncer(name, down_us, how, becomes))
-
-    def _bouncer(self, name: str, down_us: int, how: str, becomes: MemberSpec | None = None) -> "_Bounce":
-        return _Bounce(self, name, down_us, how, becomes)
+        names = hosts or tuple(self._groups[group].members)
+        for number, name in enumerate(names):
+            self.world.at(self.world.now_us + number * every_us, _Bounce(self, name, down_us, how, becomes, done))
+        return len(names)
 
     def change_member(self, host: str, becomes: MemberSpec) -> None:
         """As ``reconfigure``, on top of what it has already, and on the record."""
@@ -462,12 +464,21 @@ class _Bounce:
     Without that draw: ``down_us`` after it was told, and not before it has ended.
     """
 
-    def __init__(self, cluster: Cluster, name: str, down_us: int, how: str, becomes: MemberSpec | None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        name: str,
+        down_us: int,
+        how: str,
+        becomes: MemberSpec | None,
+        done: Callable[[], None],
+    ) -> None:
         self._cluster = cluster
         self._host = cluster.world.hosts[name]
         self._down_us = down_us
         self._how = how
         self._becomes = becomes
+        self._done = done
         self._life = 0
 
     def __call__(self) -> None:
@@ -492,11 +503,12 @@ class _Bounce:
     def _up(self) -> None:
         world = self._cluster.world
         if self._host.life != self._life:
-            return  # somebody else started it meanwhile
-        if self._host.running:
+            self._done()  # somebody else started it meanwhile
+        elif self._host.running:
             world.at(world.now_us + CLOSE_POLL_US, self._up)
         else:
             self._cluster.start(self._host.name)
+            self._done()
 
 
 def _assignors_named(scenario: Scenario) -> Iterator[str]:

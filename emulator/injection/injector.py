@@ -69,6 +69,11 @@ class Injector:
         """How often each entry of the plan took effect; 0 is a fault that never fired."""
         return self._ongoing.counts()
 
+    def parts(self, index: int) -> tuple[int, int]:
+        """Of an entry of several parts (a rolling restart): how many are done, and how many there are; else (0, 0)."""
+        done, count = self._ongoing.parts.get(index, (0, 0))
+        return done, count
+
     # --- triggers ----------------------------------------------------------------------------------------------
 
     def wants(self, kind: type) -> bool:

@@ -29,6 +29,8 @@ class Ongoing:
         """Entries that only arm something: a note says when it takes effect."""
         self._injected: list[tuple[int, AnswerNext]] = []
         """(entry, the error to answer) of what was not answered yet."""
+        self.parts: dict[int, list[int]] = {}
+        """Entry of several parts -> [how many are done, how many there are]."""
         self._endings: dict[int, tuple[str, End]] = {}
 
     def counts(self) -> list[int]:
@@ -133,6 +135,14 @@ class EntryStage:
     def tell_store(self, command: object) -> Outcome:
         """See ``Ongoing``."""
         return self._ongoing.tell_store(self.index, command)
+
+    def parts(self, count: int) -> None:
+        """It has so many parts (again, if it takes effect more than once)."""
+        self._ongoing.parts.setdefault(self.index, [0, 0])[1] += count
+
+    def part_done(self) -> None:
+        """One of them took effect."""
+        self._ongoing.parts[self.index][0] += 1
 
     def chance(self) -> Stream:
         """This entry's own stream."""

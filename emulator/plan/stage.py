@@ -28,8 +28,8 @@ class Operators(Protocol):
     def close(self, name: str) -> bool:
         """End a host cleanly; False if it does not run."""
 
-    def rolling_restart(self, group: str, every_us: int, down_us: int, how: str) -> None:
-        """Take the members down ("close" or "crash") and up again, one after the other."""
+    def rolling_restart(self, group: str, every_us: int, down_us: int, how: str, done: Callable[[], None]) -> int:
+        """Take the members down ("close" or "crash") and up again, one after the other: how many, each told when up."""
 
     def rolling_upgrade(
         self,
@@ -42,7 +42,8 @@ class Operators(Protocol):
         profile: str,
         assignors: tuple[str, ...],
         settings: tuple[str, ...],
-    ) -> None:
+        done: Callable[[], None],
+    ) -> int:
         """As ``rolling_restart``, but members come back as something else; without ``hosts`` the whole group does."""
 
     def add_members(self, group: str, count: int) -> None:
@@ -108,6 +109,12 @@ class Stage(Protocol):
 
     def take_down(self, name: str, how: Condition) -> Host | str:
         """Take a running host down: it, or why not."""
+
+    def parts(self, count: int) -> None:
+        """It has so many parts, each done at a time of its own (``part_done``)."""
+
+    def part_done(self) -> None:
+        """One of its parts took effect."""
 
     def lasts(self, for_us: int, end: Callable[[], object]) -> None:
         """It ends after ``for_us`` (0 = when all is healed), by doing this."""

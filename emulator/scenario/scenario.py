@@ -13,7 +13,7 @@ from attrs.converters import optional
 
 from kemu.emulator.draws import DrawSet
 from kemu.emulator.findings import KINDS
-from kemu.emulator.plan.actions import CreateTopic
+from kemu.emulator.plan.actions import AddMembers, CreateTopic, RollingRestart, RollingUpgrade
 from kemu.emulator.plan.entries import At, Entry, Plan, When, entry_to_dict
 from kemu.emulator.plan.known import Known
 from kemu.emulator.scenario.expectations import Expectation, expectations
@@ -39,6 +39,8 @@ MOST_BROKERS = 1_000
 MOST_MEMBERS = 10_000
 MOST_PARTITIONS = 100_000
 """More would not end in any reasonable time; a slip of the keyboard is told, not run."""
+JOIN_US = 10_000_000
+"""How long after the last restart of a plan a run lasts at least: until that member has joined, as a rule."""
 LONGEST_US = 7 * 24 * 3_600_000_000
 LARGEST_SEED = 2**63 - 1
 
@@ -366,7 +368,28 @@ class Scenario:
     @property
     def heal_at_us(self) -> int:
         """When every fault that still lasts is ended."""
-        return self.duration_us if self.checks.heal_after_us is None else self.checks.heal_after_us
+        return self.runs_us if self.checks.heal_after_us is None else self.checks.heal_after_us
+
+    @property
+    def runs_us(self) -> int:
+        """How long the plan and the load run: ``duration_us``, or longer if a part of the plan is due later.
+
+        A rolling restart takes as long as it has members; of a group that grows, those that the plan adds count too.
+        """
+        ends_us = [self._ends_us(entry) for entry in self.plan if isinstance(entry, At)]
+        return max([self.duration_us, *ends_us])
+
+    def _ends_us(self, entry: At) -> int:
+        """When the last member of a rolling restart is up and has had time to join; 0 for anything else."""
+        action = entry.action
+        if not isinstance(action, RollingRestart | RollingUpgrade):
+            return 0
+        hosts = len(action.hosts) if isinstance(action, RollingUpgrade) else 0
+        if not hosts:
+            added = [each.action for each in self.plan if isinstance(each, At | When)]
+            hosts = self.groups[action.group].members
+            hosts += sum([each.count for each in added if isinstance(each, AddMembers) and each.group == action.group])
+        return entry.at_us + (hosts - 1) * action.every_us + action.down_us + JOIN_US
 
     @property
     def stable_within_us(self) -> int:
@@ -385,7 +408,7 @@ class Scenario:
     @property
     def ends_us(self) -> int:
         """When the run is over at the latest: the load has run, and the time to get well again has passed."""
-        return max(self.duration_us, self.heal_at_us + self.stable_within_us)
+        return max(self.runs_us, self.heal_at_us + self.stable_within_us)
 
     def broker_names(self) -> tuple[str, ...]:
         """b0, b1, ... (the number is the node id)."""

@@ -21,6 +21,8 @@ ASSUMED_RATE = 10
 ASSUMED_MEMBERS = 3
 ASSUMED_PARTITIONS = 6
 ASSUMED_BROKERS = 3
+LEAST_S, MARGIN_S, RESTART_S = 120, 60, 20
+"""How long an imported scenario runs at least; what comes around a restart of all members; each of them."""
 UNNAMED_GROUP = "group"
 _OFFSETS_TOPIC = "__consumer_offsets"
 _ASSUMED_SETTINGS = {
@@ -234,7 +236,8 @@ def compose(
     out.comment('A comment that begins with "assumed" marks what the input did not say.')
     out.pair("name", name)
     out.pair("summary", f"Imported: {', '.join(counts)}")
-    out.pair("duration", "2m")
+    members = max([group.members for group in groups], default=0)
+    out.pair("duration", f"{max(LEAST_S, MARGIN_S + members * RESTART_S)}s", "enough to restart every member in turn")
     count, known_by = composer.brokers()
     out.table("brokers")
     out.pair("count", count, known_by)

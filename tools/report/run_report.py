@@ -101,6 +101,11 @@ def table_of_seeds(results: Sequence[RunResult], command_for: Callable[[int], st
     idle = [index for index, _ in enumerate(first.faults) if not any(each.faults[index].fired for each in results)]
     for index in idle:
         yield f"fault {index} never fired in any run: {first.faults[index].text}"
+    for index, fault in enumerate(first.faults):
+        short = [each for each in results if each.faults[index].done < each.faults[index].parts]
+        if short:
+            done = f"{short[0].faults[index].done} of {short[0].faults[index].parts}"
+            yield f"fault {index} was not done in {len(short)} runs (seed {short[0].seed}: {done}): {fault.text}"
     idle_runs = [result for result in results if result.did_not_work]
     if idle_runs:
         yield f"{len(idle_runs)} of {len(results)} did not work, seed {idle_runs[0].seed}: {idle_runs[0].did_not_work}"
@@ -117,6 +122,9 @@ def _section(title: str) -> Iterable[str]:
 
 def _head(result: RunResult, scenario: Scenario) -> Iterable[str]:
     yield click.style(result.scenario, bold=True) + (f": {scenario.summary}" if scenario.summary else "")
+    if scenario.runs_us > scenario.duration_us:
+        longer = f"{span_text(scenario.runs_us)} instead of {span_text(scenario.duration_us)}"
+        yield f"the plan takes longer than the duration: it runs for {longer}"
     speed = result.virtual_us / 1e6 / result.wall_s if result.wall_s else 0
     yield f"seed {result.seed}, profile {result.profile}, {result.drive} drive"
     yield (
@@ -210,7 +218,10 @@ def _rebalances(rows: Sequence[RebalanceFigures]) -> Iterable[str]:
 
 def _faults(result: RunResult) -> Iterable[str]:
     for fault in result.faults:
-        if fault.fired:
+        if fault.parts:
+            said = f"  {fault.index}  {fault.text}: fired {fault.done} of {fault.parts}"
+            yield said if fault.done == fault.parts else click.style(said, fg="yellow")
+        elif fault.fired:
             times = "once" if fault.fired == 1 else f"{fault.fired:,} times"
             yield f"  {fault.index}  {fault.text}: fired {times}"
         else:

@@ -101,7 +101,7 @@ class RollingRestart:
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-        stage.cluster.rolling_restart(self.group, self.every_us, self.down_us, self.how)
+        stage.parts(stage.cluster.rolling_restart(self.group, self.every_us, self.down_us, self.how, stage.part_done))
         return None
 
 
@@ -156,7 +156,7 @@ class RollingUpgrade:
         hosts = tuple(stage.cluster.resolve(name) for name in self.hosts)
         if not all(hosts):
             return "a host of it does not exist now"
-        stage.cluster.rolling_upgrade(
+        count = stage.cluster.rolling_upgrade(
             self.group,
             self.every_us,
             self.down_us,
@@ -165,7 +165,9 @@ class RollingUpgrade:
             profile=self.profile,
             assignors=self.assignors,
             settings=self.settings,
+            done=stage.part_done,
         )
+        stage.parts(count)
         return None
 
 
