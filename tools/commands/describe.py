@@ -26,6 +26,7 @@ from kemu.protocol.config import (
     ReplicaConfig,
     source_of,
 )
+from kemu.protocol.draws import DRAWS, HOW, SETS
 from kemu.protocol.errors import ErrorCode
 from kemu.tools.exits import MEANING
 
@@ -79,8 +80,8 @@ def scenarios(form: str) -> None:
 def describe(key: str | None) -> None:
     """Explain KEY: a config key, a fault or action, a checker, a past bug, or a topic.
 
-    Topics: scenario (the keys of a scenario file), consumer, broker, producer, replica, controller (config keys),
-    faults, actions, checkers, profiles, bugs, errors, exits.
+    Topics: scenario (the keys of a scenario file), draws (what is left to chance), consumer, broker, producer, replica,
+    controller (config keys), faults, actions, checkers, profiles, bugs, errors, exits.
     Without KEY, everything but errors is listed.
     """
     if key is None:
@@ -95,6 +96,7 @@ def describe(key: str | None) -> None:
     if not found:
         known = [
             *TOPICS,
+            *DRAWS,
             *ACTIONS,
             *_checker_names(),
             *PAST_BUGS,
@@ -125,6 +127,27 @@ def _scenario_lines(key: str) -> Iterable[str]:
     for name, meaning in SCENARIO_KEYS.items():
         if key in (name, name.rpartition(".")[2]) and key != "config":
             yield f"{click.style(name, bold=True)}  {meaning}"
+
+
+def _draws() -> Iterable[str]:
+    yield f"what a scenario leaves to chance: draws = one of {', '.join(SETS)}, or a table with single draws on top:"
+    yield "  [draws]"
+    yield '  set = "calm"'
+    yield '  poll.work = "lognormal median=500ms p99=5s"'
+    yield HOW
+    width, widest = max(map(len, DRAWS)), max(len(row.life) for row in DRAWS.values())
+    for name, row in DRAWS.items():
+        yield f"{name:{width}}  {row.life:{widest}}  {row.what}"
+
+
+def _draw_lines(key: str) -> Iterable[str]:
+    """One draw with its source, and what it is in the other set."""
+    if key in DRAWS:
+        row = DRAWS[key]
+        yield f"{click.style(key, bold=True)}  {row.what}"
+        yield f"  life: {row.life}"
+        yield f"  calm: {row.calm}"
+        yield f"  source: {row.source}"
 
 
 def _config_table(name: str) -> Callable[[], Iterable[str]]:
@@ -287,6 +310,7 @@ def _first_line(cls: object) -> str:
 
 TOPICS: Mapping[str, Callable[[], Iterable[str]]] = {
     "scenario": _scenario,
+    "draws": _draws,
     "consumer": _config_table("consumer"),
     "broker": _config_table("broker"),
     "producer": _config_table("producer"),
@@ -302,5 +326,5 @@ TOPICS: Mapping[str, Callable[[], Iterable[str]]] = {
 }
 """What can be listed as a whole."""
 
-EXPLAINED = (_scenario_lines, _config_lines, _action_lines, _checker_lines, _bug_lines)
+EXPLAINED = (_scenario_lines, _draw_lines, _config_lines, _action_lines, _checker_lines, _bug_lines)
 """What a single key may be; each gives no lines for a key that is none of its own."""

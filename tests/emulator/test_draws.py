@@ -1,0 +1,266 @@
+"""The draws of runs: which are made, that each has a stream of its own, and what they do to a cluster."""
+
+from collections.abc import Callable
+from pathlib import Path
+from statistics import mean, pstdev
+
+import pytest
+
+from kemu.emulator.chance import Seeded, Stream
+from kemu.emulator.cluster.member_draws import work_share
+from kemu.emulator.draws import Drawn, DrawSet
+from kemu.emulator.engine.drive import drive_bare
+from kemu.emulator.facts import HostClosed, HostDown, HostStarted, Seen
+from kemu.emulator.replay import replay
+from kemu.emulator.runner import Run, run
+from kemu.emulator.scenario.files import load_scenario, scenario_from_toml, with_actions, with_values
+from kemu.emulator.scenario.scenario import DEFAULT_DRAWS, Scenario
+from kemu.emulator.text.tables import ScenarioError
+from kemu.emulator.trace.traces import read_trace
+from kemu.protocol.draws import DrawName
+from kemu.protocol.notes.groups import GroupBecame
+from kemu.protocol.notes.replication import BecameLeader
+
+S = 1_000_000
+
+GROUP_OF_SIX = """
+duration = "75s"
+draws = "life"
+
+[topics.orders]
+partitions = 12
+rate = "12/s"
+
+[groups.g]
+topics = ["orders"]
+members = 6
+"""
+THREE_BROKERS = """
+duration = "75s"
+draws = "life"
+
+[brokers.replication]
+session = "6s"
+
+[brokers.config]
+"offsets.topic.num.partitions" = 3
+
+[topics.orders]
+partitions = 3
+rate = "6/s"
+"""
+
+
+class Remembering(Seeded):
+    """Knows which streams were asked for."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.asked: list[str] = []
+
+    def stream(self, purpose: str) -> Stream:
+        self.asked.append(purpose)
+        return super().stream(purpose)
+
+
+class Watching:
+    """Keeps all facts of some types."""
+
+    def __init__(self, *kinds: type) -> None:
+        self.kinds = kinds
+        self.seen: list[Seen] = []
+
+    def wants(self, kind: type) -> bool:
+        return kind in self.kinds
+
+    def see(self, seen: Seen) -> None:
+        self.seen.append(seen)
+
+
+def driven(scenario: Scenario, seed: int, *kinds: type, choices: Seeded | None = None) -> list[Seen]:
+    watching = Watching(*kinds)
+    one = Run(scenario, seed=seed, drive="bare", checkers=[], observers=(watching,), choices=choices)
+    assert not one.drive(drive_bare)
+    return watching.seen
+
+
+# --- scenarios -----------------------------------------------------------------------------------------------------
+
+
+def test_the_set_is_written_into_every_trace_also_when_it_is_the_default() -> None:
+    """A trace's header repeats the scenario; a later default changes no old run."""
+    assert scenario_from_toml(GROUP_OF_SIX).to_dict()["draws"] == "life"
+    assert load_scenario("steady-group").to_dict()["draws"] == DEFAULT_DRAWS
+
+
+def test_a_set_and_single_draws_are_chosen_by_one_key() -> None:
+    """As ``--set draws=calm`` or as a table; bare dotted keys are as good as quoted ones."""
+    text = GROUP_OF_SIX.replace('draws = "life"\n', "")
+    scenario = scenario_from_toml(text + '[draws]\nset = "calm"\npoll.work = "uniform 1s 2s"\n')
+    assert scenario.draws == DrawSet("calm", (("poll.work", "uniform 1s 2s"),))
+    assert with_values(scenario_from_toml(GROUP_OF_SIX), ["draws=calm"]).draws == DrawSet("calm")
+    set_twice = with_values(scenario_from_toml(GROUP_OF_SIX), ["draws.poll.work=2s", "draws=calm"])
+    assert set_twice.draws == DrawSet("calm", (("poll.work", "2s"),))
+
+
+@pytest.mark.parametrize(
+    ("setting", "why"),
+    [
+        ("draws=clam", '"clam" is no set of draws'),
+        ("draws.poll.wrk=2s", "poll.wrk: is no draw; did you mean"),
+        ("draws.poll.work=40%", "is a time"),
+        ("draws.down.time=2s", "is a share"),
+        ("draws.poll.work=often", "no duration"),
+    ],
+)
+def test_a_wrong_draw_is_told_with_its_key(setting: str, why: str) -> None:
+    """Bad input: one clear error."""
+    with pytest.raises(ScenarioError, match=why):
+        with_values(scenario_from_toml(GROUP_OF_SIX), [setting])
+
+
+def test_calm_draws_nothing_of_the_table() -> None:
+    """So that its rhythm is exact: what is left to chance is what ever was."""
+    asked = Remembering(3)
+    driven(with_values(load_scenario("rolling-broker-restart"), ["draws=calm", "duration=50s"]), 3, choices=asked)
+    assert not [purpose for purpose in asked.asked if purpose.startswith("draw/")]
+
+
+def test_each_draw_has_a_stream_of_its_own_and_another_draw_moves_nothing() -> None:
+    """Streams are named by draw and owner."""
+
+    def spans(also: bool) -> list[int]:
+        drawn = Drawn(Seeded(1), DrawSet("life"), "c1/life 1")
+        found = []
+        for _ in range(20):
+            if also:
+                drawn.us(DrawName.CALLBACK_REVOKED, 0)
+            found.append(drawn.us(DrawName.POLL_WORK, 0))
+        return found
+
+    assert spans(True) == spans(False)
+
+
+def test_a_run_with_draws_replays_exactly(tmp_path: Path) -> None:
+    """Machines draw from the seed that the header names."""
+    scenario = with_actions(scenario_from_toml(GROUP_OF_SIX), ["crash host=c2 for=5s at=30s jitter=3s"])
+    first = run(scenario, seed=5, drive="bare", trace=tmp_path / "one.trace")
+    assert first.digest == run(scenario, seed=5, drive="bare").digest
+    assert replay(read_trace(tmp_path / "one.trace")).difference is None
+
+
+# --- what single draws do ------------------------------------------------------------------------------------------
+
+
+def test_members_start_over_two_seconds_and_added_ones_too() -> None:
+    """real-kafka.md 9: ten consumers started at once join one after the other."""
+    scenario = with_actions(scenario_from_toml(GROUP_OF_SIX), ["add-members group=g count=10 at=30s"])
+    starts = [
+        seen.at_us for seen in driven(scenario, 1, HostStarted) if seen.fact.host in {f"c{n}" for n in range(7, 17)}
+    ]
+    assert len(starts) == 10
+    assert all(0.2 * S <= at_us - 30 * S <= 2 * S for at_us in starts)
+    assert max(starts) - min(starts) > 0.8 * S
+
+
+def test_a_rolling_restart_is_down_from_the_end_of_the_process() -> None:
+    """realism.md 8: a member that closes for long is not down for a moment only; how long it took is reported."""
+    scenario = with_values(
+        with_actions(scenario_from_toml(GROUP_OF_SIX), ["rolling-restart group=g every=20s down=4s at=20s"]),
+        ["draws.callback.revoked=6s", "draws.member.start=1s"],
+    )
+    facts = [seen for seen in driven(scenario, 2, HostClosed, HostDown, HostStarted) if seen.fact.host == "c1"]
+    closed = next(seen.fact for seen in facts if isinstance(seen.fact, HostClosed))
+    down = next(seen.at_us for seen in facts if isinstance(seen.fact, HostDown))
+    up = next(seen.at_us for seen in facts if isinstance(seen.fact, HostStarted) and seen.fact.life == 2)
+    assert closed.took_us >= 6 * S
+    assert 0.9 * 4 * S + 1 * S <= up - down <= 1.3 * 4 * S + 1 * S
+
+
+def test_a_line_s_jitter_is_drawn_and_without_it_at_is_exact() -> None:
+    """A plan's ``at`` stays exactly as written."""
+    scenario = with_actions(
+        scenario_from_toml(GROUP_OF_SIX), ["crash host=c1 at=30s", "crash host=c2 at=30s jitter=3s"]
+    )
+    downs = [{s.fact.host: s.at_us for s in driven(scenario, seed, HostDown)} for seed in range(1, 4)]
+    assert {down["c1"] for down in downs} == {30 * S}
+    assert all(30 * S <= down["c2"] <= 33 * S for down in downs) and len({down["c2"] for down in downs}) == 3
+
+
+def test_a_poll_s_work_is_scaled_to_the_load_that_fits() -> None:
+    """Members work 30 to 50 percent of their time by default; what is written is not scaled."""
+    few = work_share(scenario_from_toml(GROUP_OF_SIX), "g")
+    many = work_share(with_values(scenario_from_toml(GROUP_OF_SIX), ["rate=600/s"]), "g")
+    assert many < few <= 1_000_000
+
+
+def test_settings_of_a_member_go_before_draws() -> None:
+    """``emulated.on.revoked.ms`` says what the callback takes."""
+    scenario = with_values(scenario_from_toml(GROUP_OF_SIX), ["emulated.on.revoked.ms=0"])
+    asked = Remembering(1)
+    driven(with_actions(scenario, ["close-host host=c1 at=30s"]), 1, choices=asked)
+    assert not [purpose for purpose in asked.asked if purpose.startswith("draw/callback.revoked/")]
+    assert [purpose for purpose in asked.asked if purpose.startswith("draw/callback.assigned/")]
+
+
+# --- phases --------------------------------------------------------------------------------------------------------
+
+
+def until_stable_s(removed_at_us: int, seed: int) -> float:
+    """How long after the removal of one of six the group is Stable again."""
+    at = f"{removed_at_us // 1000}ms"
+    scenario = with_actions(scenario_from_toml(GROUP_OF_SIX), [f"remove-members group=g at={at}"])
+    calm_work = [
+        "draws.poll.work=0s",
+        "draws.record.work=0s",
+        "draws.callback.revoked=0s",
+        "draws.callback.assigned=0s",
+    ]
+    seen = driven(with_values(scenario, calm_work), seed, GroupBecame)
+    return (next(s.at_us for s in seen if s.at_us > removed_at_us and s.fact.new == "Stable") - removed_at_us) / S
+
+
+def without_leader_s(crashed_at_us: int, seed: int) -> float:
+    """How long after a broker's crash the last of its partitions has another leader."""
+    at = f"{crashed_at_us // 1000}ms"
+    scenario = with_actions(scenario_from_toml(THREE_BROKERS), [f"crash host=b2 at={at}"])
+    seen = driven(scenario, seed, BecameLeader)
+    return (next(s.at_us for s in seen if s.at_us > crashed_at_us) - crashed_at_us) / S
+
+
+def agree(measured: Callable[[int, int], float], moments_us: list[int], seeds: range, within: float) -> list[float]:
+    """The means over seeds agree; all that was measured."""
+    found = {at_us: [measured(at_us, seed) for seed in seeds] for at_us in moments_us}
+    means = [mean(values) for values in found.values()]
+    assert max(means) - min(means) <= within * mean(means), means
+    return [value for values in found.values() for value in values]
+
+
+def test_when_members_are_removed_does_not_matter_on_average() -> None:
+    """Issue: removed at 60.0, 60.5, ... s: the means agree. The last of five phases of 3 s comes after 2.5 s."""
+    values = agree(until_stable_s, [60_000_000, 61_500_000], range(1, 7), within=0.45)
+    assert 1.6 <= mean(values) <= 3.1
+    assert pstdev(values) > 0.05
+
+
+@pytest.mark.soak
+def test_removals_at_six_moments_over_forty_seeds_agree_within_a_quarter() -> None:
+    """The spread is that of the largest of five uniform phases: 3 s times sqrt(5 / 252) = 0.42 s."""
+    moments = [60_000_000 + 500_000 * step for step in range(6)]
+    values = agree(until_stable_s, moments, range(1, 41), within=0.25)
+    assert pstdev(values) == pytest.approx(0.42, rel=0.35)
+
+
+@pytest.mark.soak
+def test_crashes_of_a_broker_at_twenty_moments_over_forty_seeds_agree_within_a_quarter() -> None:
+    """Pings of 2 s and a grid of 2 s: two uniform phases."""
+    moments = [60_000_000 + 380_000 * step for step in range(6)]
+    values = agree(without_leader_s, moments, range(1, 41), within=0.25)
+    assert 0.5 <= pstdev(values) <= 1.2
+
+
+def test_when_a_broker_crashes_does_not_matter_on_average() -> None:
+    """Session 6 s, pings each 2 s, a grid of 2 s: from 4 to 8 s, whatever the moment."""
+    values = agree(without_leader_s, [60_000_000, 61_900_000], range(1, 7), within=0.45)
+    assert all(3.9 <= value <= 8.5 for value in values)
+    assert pstdev(values) > 0.3
