@@ -35,8 +35,12 @@ runs the same plan as a scenario with {seeds} seeds (profile `{profile}`, bare d
 - *owners N*, *members*: how many runs gave exactly what Kafka gave.
 - errors: how many answers to members carried this code, by request.
 
+The scenarios start members when the recording shows their first JoinGroup, and draw heartbeats and the network as life
+does; phases of old groups, callbacks that take time and work on records are left out, as in the recordings.
+
 A figure agrees when Kafka's lies between the emulator's 5 % and 95 % quantile; generation counts must be equal. Kafka's
-side is a sample of one: where both are alike one duration in ten lies outside.
+side is a sample of one: where both are alike one duration in ten lies outside. *DIFFERS* with a reason: the reason is
+known and is to be mended, not a licence.
 
 Made by `python -m kemu.tools.conformance --write-docs` on the emulator of {made_of}.
 """

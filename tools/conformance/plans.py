@@ -10,6 +10,7 @@ and ``explanations.toml`` with the tables ``unsaid`` (plan -> what is missing), 
 import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import cattrs
 
@@ -25,6 +26,19 @@ KEPT = REPOSITORY / "tests" / "data" / "kafka-3.4.1"
 DOCUMENT = REPOSITORY / "docs" / "beside-kafka-3.4.1.md"
 PROFILE = "kafka-3.4"
 SEEDS = 40
+
+
+_CONVERTER = cattrs.Converter(forbid_extra_keys=True)
+
+
+def _texts(given: Any, _: type) -> tuple[str, ...]:
+    """A list: a lone text would be one of its letters otherwise."""
+    if not isinstance(given, list):
+        raise ValueError(f"{given!r:.60} is no list of figures")
+    return tuple(map(str, given))
+
+
+_CONVERTER.register_structure_hook_func(lambda kind: kind == tuple[str, ...], _texts)
 
 
 class FactsError(Exception):
@@ -67,7 +81,7 @@ def read_explanations(folder: Path) -> Explanations:
     path = folder / "explanations.toml"
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-        found = cattrs.Converter(forbid_extra_keys=True).structure(data, Explanations)
+        found = _CONVERTER.structure(data, Explanations)
     except OSError as error:
         raise FactsError(f"{path}: cannot be read: {error.strerror}") from None
     except tomllib.TOMLDecodeError as error:

@@ -148,12 +148,22 @@ def test_a_damaged_file_of_facts_is_named(tmp_path: Path) -> None:
     assert "p.json" in result.stderr
 
 
-def test_a_reason_without_a_text_is_refused(tmp_path: Path) -> None:
-    """It would be printed as a bare name."""
-    (tmp_path / "explanations.toml").write_text('[reasons]\n[unsaid]\n[explained.p]\nx = ["rebalance 1"]\n[causes]\n')
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('[reasons]\n[unsaid]\n[explained.p]\nx = ["rebalance 1"]\n[causes]\n', "no text among reasons for x"),
+        ('[reasons]\nx = "y"\n[unsaid]\n[explained.p]\nx = "rebalance 1"\n[causes]\n', "expected tuple @ "),
+        ("[reasons]\n[unsaid]\n[explained]\n", "causes"),
+        ("[reasons", "is not TOML"),
+    ],
+)
+def test_damaged_explanations_are_refused(tmp_path: Path, text: str, says: str) -> None:
+    """One error that names the file; a reason without a text would be printed as a bare name."""
+    (tmp_path / "explanations.toml").write_text(text)
 
-    with pytest.raises(plans.FactsError, match="no text among reasons for x"):
+    with pytest.raises(plans.FactsError, match=says) as refused:
         plans.read_explanations(tmp_path)
+    assert "explanations.toml" in str(refused.value)
 
 
 def test_explanations_are_about_figures_that_there_are() -> None:
