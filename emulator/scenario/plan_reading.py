@@ -54,15 +54,6 @@ def _row_of(table: Table) -> ActionKind | None:
     return ACTIONS.get(kind) if isinstance(kind, str) else None
 
 
-def topics_created(tables: Sequence[Table]) -> tuple[str, ...]:
-    """The topics that a plan creates, once for each time."""
-    known = Known()
-    for table in tables:
-        row = _row_of(table)
-        known = row.brings(known, table.data) if row is not None else known
-    return known.created
-
-
 def _read_entry(table: Table, known: Known) -> Entry | None:
     before = len(table.problems)
     timed, triggered = table.has("at"), table.has("when")

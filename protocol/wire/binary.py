@@ -25,7 +25,6 @@ from kemu.protocol.wire.codec import Malformed, TooLarge
 MAX_STRING_BYTES = 32_767
 """The plain length of a string is an int16; the flexible form is held to the same limit, as in Kafka."""
 
-_INT8 = struct.Struct(">b")
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
@@ -48,12 +47,8 @@ class Reader:
         self.at = 0
         self.flexible = False
 
-    def int8(self, field: str) -> int:
-        """Source: Kafka's protocol guide, "protocol types"; so for all below."""
-        return self._number(_INT8, field)
-
     def int16(self, field: str) -> int:
-        """Two bytes."""
+        """Two bytes. Source: Kafka's protocol guide, "protocol types"; so for all below."""
         return self._number(_INT16, field)
 
     def int32(self, field: str) -> int:
@@ -192,10 +187,6 @@ class Writer:
     def data(self) -> bytes:
         """Everything written so far."""
         return bytes(self._out)
-
-    def int8(self, value: int) -> None:
-        """One byte."""
-        self._number(_INT8, value)
 
     def int16(self, value: int) -> None:
         """Two bytes."""

@@ -16,7 +16,7 @@ from kemu.protocol.commands import (
     Start,
 )
 from kemu.protocol.messages.data import Fetch
-from kemu.protocol.messages.group import JoinGroup, OffsetCommit
+from kemu.protocol.messages.group import JoinGroup, LeaveGroup, OffsetCommit
 from kemu.protocol.notes.groups import SEEK, ListenerFailed, PositionSet, Processed
 from tests.actors.consumer.consumer_harness import Harness
 
@@ -228,3 +228,16 @@ def test_an_application_that_says_nothing_is_found_out() -> None:
     harness.append(FIRST, 1)
     with pytest.raises(AssertionError, match="does not say what it does next"):
         harness.run(2_000_000)
+
+
+def test_an_application_that_unsubscribes_leaves_the_group_with_its_next_poll() -> None:
+    """KafkaConsumer.unsubscribe: LeaveGroup, and what it owned is given up; the consumer itself lives on."""
+    application = Recorder()
+    harness = Harness(application=application).stable()
+    harness.append(FIRST, 1)
+    application.then = lambda records: (application.calls.unsubscribe(), application.calls.poll())[1]
+
+    harness.run(3_000_000)
+
+    assert application.calls.assignment() == ()
+    assert any(isinstance(message, LeaveGroup) for _, _, message in harness.sent)
