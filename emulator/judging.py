@@ -89,12 +89,13 @@ class Judging:
             for each in unmet
         )
         self.metrics.finish(at_us)
-        figures = self.metrics.figures()
+        losses = tuple(loss for checker in self.checkers for loss in checker.losses)
+        figures = self.metrics.figures(expected_losses=sum(loss.records for loss in losses))
         verdict, reason = _verdict((*unexpected, *missed), broke)
         return Judgement(
             verdict=verdict,
             violations=(*violations, *missed),
-            losses=tuple(loss for checker in self.checkers for loss in checker.losses),
+            losses=losses,
             figures=figures,
             reason=reason,
             did_not_work=_did_not_work(violations, self.checkers),
@@ -114,8 +115,8 @@ def _verdict(unexpected: tuple[Violation, ...], broke: str) -> tuple[str, str]:
 def _did_not_work(violations: Iterable[Violation], checkers: Iterable[Checker]) -> str:
     """Why the figures of a run mean nothing, "" if they do: a member died, or a group did nothing of what there was.
 
-    What does not work costs nothing: it has no rebalances, no duplicates, no downtime. Whoever compares runs must leave
-    such a run out, whether its violations were expected or not.
+    What does not work costs nothing: it has no rebalances, nothing is reprocessed, nothing is down. Whoever compares
+    runs must leave such a run out, whether its violations were expected or not.
     """
     dead = [each for each in violations if each.kind == MEMBER_FAILED]
     if dead:

@@ -50,7 +50,7 @@ from kemu.protocol.draws import CALM
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.versions import LATEST, ApiVersions
 from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER, ActorName, TopicPartition
-from kemu.protocol.notes.groups import ListenerFailed, MemberFailed, Processed
+from kemu.protocol.notes.groups import CallbackReturned, ListenerFailed, MemberFailed, Processed
 from kemu.protocol.rebalancing.rules import RulesOf, by_assignors
 
 APPLICATION_COMMANDS = (
@@ -86,6 +86,7 @@ class Running(NamedTuple):
     outcome: Outcome
     then: Callback
     before: Doing
+    started_us: int
 
 
 class Consumer(Machine):
@@ -489,7 +490,7 @@ class Consumer(Machine):
                 outcome = listener.on_assigned(partitions)
         if name in self._raise_next:
             outcome = Raised(outcome.us, self._raise_next.pop(name))
-        self._callback = Running(name, partitions, outcome, then, self.doing)
+        self._callback = Running(name, partitions, outcome, then, self.doing, self.now_us)
         if outcome.us > 0:
             self._leave_poll(Doing.IN_CALLBACK)
             self.start_timer((Timer.WORK,), outcome.us)
@@ -504,14 +505,20 @@ class Consumer(Machine):
 
     def _callback_over(self) -> None:
         assert self._callback is not None
-        name, partitions, outcome, then, before = self._callback
+        name, partitions, outcome, then, before, started_us = self._callback
         self._callback = None
         self.doing = before
+        if outcome.us > 0:
+            self._report_callback(name, self.now_us - started_us)
         raised = isinstance(outcome, Raised)
         if isinstance(outcome, Raised):
             group, member_id = self.config.group_id, self.positions.member_id
             self.note(ListenerFailed(group=group, member_id=member_id, callback=name, why=outcome.why))
         then(partitions, raised)
+
+    def _report_callback(self, name: str, took_us: int) -> None:
+        group, member_id = self.config.group_id, self.positions.member_id
+        self.note(CallbackReturned(group=group, member_id=member_id, callback=name, took_us=took_us))
 
     def raise_to_application(self, why: str) -> None:
         """poll() raises what is not fatal."""

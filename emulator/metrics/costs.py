@@ -1,6 +1,7 @@
 """What the events of a run cost its groups, as figures that protocols and assignors can be compared by.
 
-An observer beside the metrics. All times are microseconds of the world's clock, all figures sums over the groups.
+An observer beside the metrics. All times are microseconds of the world's clock; figures are sums over the groups where
+``FIGURES`` says nothing else.
 
 *Episode*: from an event from outside (a fault or an operator's action, a member's host that starts, goes down, pauses
 or resumes, a topic that grows) to the first instant of *balance* that is not followed by another rebalance before the
@@ -8,15 +9,11 @@ next event. Events that come before that belong to the same episode. A group is 
 partition of its topics is owned, and no running member owns two more than another; or no member runs. What a group
 needs to form at first is no episode.
 
-*Strict stop of the world*: the time, after a partition was served for the first time, in which none is and at least one
-member runs.
-
-*Weighted unavailability*: the integral of the part of the partitions that nobody serves.
-
-Downtime, moves and duplicates are those of ``emulator.metrics.metrics``.
+All other figures are those of ``emulator.metrics.metrics``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from typing import Any
 
 from attrs import frozen
@@ -34,7 +31,7 @@ from kemu.emulator.facts import (
     Seen,
     TopicGrown,
 )
-from kemu.emulator.metrics.figures import Figures
+from kemu.emulator.metrics.figures import Figures, leaderless_us, longest_lag_us
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.notes.groups import (
     GroupBecame,
@@ -51,42 +48,75 @@ STABLE = "Stable"
 
 @frozen
 class Bill:
-    """The figures of one run; times in microseconds."""
+    """The figures of one run, as ``FIGURES`` defines them; times in microseconds, None where there is none."""
 
     rebalances: int
-    """Join phases completed, each follow-up counted; without those that formed the groups."""
     moved: int
-    """Partitions that went to another client."""
     downtime_sum: int
-    """Over all partitions: without anybody who serves them, from when they first were."""
     downtime_max: int
-    """Of the partition that was down longest."""
+    service_lost: int
+    service_lost_max: float
     stopped: int
-    """Strict stop of the world."""
-    unavailable: int
-    """Weighted unavailability: the downtime's sum over the number of partitions."""
     to_balance: int
-    """The longest episode; one that never ended lasts until the run does."""
-    duplicates: int
-    """Records processed again."""
+    delay_p50: int | None
+    delay_p99: int | None
+    delay_max: int | None
+    lag_max: int
+    reprocessed: int
+    lost: int
+    expected_losses: int
+    leaderless: int
     unfinished: int
-    """Episodes that never came to balance."""
 
 
-FIGURES: Mapping[str, str] = {
-    "rebalances": "generations begun, follow-ups included, once the group had formed",
-    "moved": "partitions whose assignment went to another member",
-    "downtime_sum": "time without anybody serving it, summed over the partitions",
-    "downtime_max": "the same, of the partition that was down longest",
-    "stopped": "strict stop of the world: no partition served while a member runs",
-    "unavailable": "weighted: the part of the partitions not served, integrated over time",
-    "to_balance": "longest time from an event to Stable, everything owned, loads within 1",
-    "duplicates": "records processed more than once",
-    "unfinished": "events after which balance never came",
+class Unit(StrEnum):
+    """What a figure counts."""
+
+    SECONDS = "s"
+    """Kept in microseconds."""
+    PARTITION_SECONDS = "partition-s"
+    """Seconds summed over partitions; kept in microseconds."""
+    PERCENT = "%"
+    COUNT = ""
+
+
+@frozen
+class FigureKind:
+    """A figure of a ``Bill``: its unit, and what it is in a line."""
+
+    unit: Unit
+    meaning: str
+
+
+FIGURES: Mapping[str, FigureKind] = {
+    "rebalances": FigureKind(Unit.COUNT, "generations begun, follow-ups included, once the group had formed"),
+    "moved": FigureKind(Unit.COUNT, "partitions whose assignment went to another member"),
+    "downtime_sum": FigureKind(
+        Unit.PARTITION_SECONDS, "partitions without service: last record processed before to first after, summed"
+    ),
+    "downtime_max": FigureKind(Unit.SECONDS, "the same, of the partition that was down longest"),
+    "service_lost": FigureKind(
+        Unit.SECONDS, "share of partitions without service, over time: 1 s is all of them for a second"
+    ),
+    "service_lost_max": FigureKind(Unit.PERCENT, "the largest such share at any moment"),
+    "stopped": FigureKind(Unit.SECONDS, "time in which it was 100 %: no partition of the group had service"),
+    "to_balance": FigureKind(Unit.SECONDS, "longest time from an event to Stable, everything owned, loads within 1"),
+    "delay_p50": FigureKind(Unit.SECONDS, "from append to processed, the median over all records"),
+    "delay_p99": FigureKind(Unit.SECONDS, "the same, 99 % of the records took no longer"),
+    "delay_max": FigureKind(Unit.SECONDS, "the same, of the record that took longest"),
+    "lag_max": FigureKind(Unit.SECONDS, "age of the oldest record that waited, at its worst on any partition"),
+    "reprocessed": FigureKind(Unit.COUNT, "records processed once more, each time"),
+    "lost": FigureKind(Unit.COUNT, "records committed and never processed, or acknowledged and in no log"),
+    "expected_losses": FigureKind(
+        Unit.COUNT, "records gone as Kafka's own rules allow (acks, unclean elections, flushes)"
+    ),
+    "leaderless": FigureKind(Unit.PARTITION_SECONDS, "partitions without a leader (clusters with replication), summed"),
+    "unfinished": FigureKind(Unit.COUNT, "events after which balance never came"),
 }
-"""Every figure of a ``Bill`` in a line."""
+"""Every figure of a ``Bill``, in the order of columns."""
 
-TIMES = ("downtime_sum", "downtime_max", "stopped", "unavailable", "to_balance")
+TIMES = tuple(name for name, kind in FIGURES.items() if kind.unit in (Unit.SECONDS, Unit.PARTITION_SECONDS))
+"""Those that are kept in microseconds and shown in seconds."""
 
 
 class _Group:
@@ -102,8 +132,6 @@ class _Group:
         self.longest_us = 0
         self.unfinished = 0
         self.served = False
-        self.stopped_since_us = -1
-        self.stopped_us = 0
 
 
 class Costs:
@@ -155,27 +183,27 @@ class Costs:
             if group.began_us >= 0:
                 group.unfinished += 1
                 group.longest_us = max(group.longest_us, at_us - group.began_us)
-            if group.stopped_since_us >= 0:
-                group.stopped_us += at_us - group.stopped_since_us
 
     def bill(self, figures: Figures) -> Bill:
         """The figures of costs, with those of the run's metrics."""
-        groups = self._groups.values()
-        downtime = figures.downtime_us
-        unavailable = 0
-        for name, group in self._groups.items():
-            count = sum(self._panel.topics.get(topic, 0) for topic in group.topics)
-            down = sum(us for key, us in downtime.items() if key.startswith(f"{name}/"))
-            unavailable += down // max(1, count)
+        groups, services = self._groups.values(), figures.service.values()
         return Bill(
             rebalances=sum(group.rounds for group in groups),
             moved=sum(rebalance.moved for rebalance in figures.rebalances),
-            downtime_sum=sum(downtime.values()),
-            downtime_max=max(downtime.values(), default=0),
-            stopped=sum(group.stopped_us for group in groups),
-            unavailable=unavailable,
+            downtime_sum=sum(figures.downtime_us.values()),
+            downtime_max=max(figures.downtime_us.values(), default=0),
+            service_lost=sum(service.lost_us for service in services),
+            service_lost_max=max((service.lost_max_percent for service in services), default=0.0),
+            stopped=sum(service.stopped_us for service in services),
             to_balance=max((group.longest_us for group in groups), default=0),
-            duplicates=figures.duplicates,
+            delay_p50=figures.delay.p50_us,
+            delay_p99=figures.delay.p99_us,
+            delay_max=figures.delay.max_us,
+            lag_max=longest_lag_us(figures),
+            reprocessed=figures.reprocessed,
+            lost=figures.lost,
+            expected_losses=figures.expected_losses,
+            leaderless=leaderless_us(figures),
             unfinished=sum(group.unfinished for group in groups),
         )
 
@@ -205,14 +233,7 @@ class Costs:
         holdings = self._panel.holdings
         running = self._panel.running_members(name)
         loads = [len(holdings[actor].owned) if actor in holdings else 0 for actor in running]
-        served = any(loads)
-        group.served = group.served or served
-        if group.served and not served and running:
-            if group.stopped_since_us < 0:
-                group.stopped_since_us = at_us
-        elif group.stopped_since_us >= 0:
-            group.stopped_us += at_us - group.stopped_since_us
-            group.stopped_since_us = -1
+        group.served = group.served or any(loads)
         wanted = sum(self._panel.topics.get(topic, 0) for topic in group.topics)
         watched = self._panel.groups.get(name)
         stable = watched is not None and watched.state == STABLE

@@ -27,11 +27,57 @@ class RebalanceFigures:
     moved: int
     """Partitions that went to another client."""
     stop_the_world_us: int
+    """Since it began and before the next one did: without any partition served."""
 
     @property
     def took_us(self) -> int:
         """From its beginning to its end; 0 if it is not over."""
         return 0 if self.ended_us is None else self.ended_us - self.started_us
+
+
+@frozen
+class DowntimeFigures:
+    """One interval in which a partition was without service (``emulator.metrics.serving``); the parts add up to it."""
+
+    group: str
+    topic: str
+    partition: int
+    member: str
+    """Who had served it last."""
+    cause: str
+    from_us: int
+    until_us: int
+    detect_us: int
+    barrier_us: int
+    callbacks_us: int
+    hand_over_us: int
+
+
+@frozen
+class ServiceFigures:
+    """What a group's users missed, all partitions weighing the same (``emulator.metrics.service``)."""
+
+    partitions: int
+    """Those that were ever served."""
+    lost_us: int
+    """Integral of the share without service: microseconds of the whole service."""
+    lost_max_percent: float
+    stopped_us: int
+    """At 100 %."""
+    series: tuple[tuple[int, float], ...]
+    """(since when, per cent without service from then on)."""
+    members_us: Mapping[str, int]
+    """Member -> downtime of the partitions it had served last; they add up to the group's."""
+
+
+@frozen
+class DelayFigures:
+    """From append to processed, each record once (``emulator.metrics.waiting``); None where there is no record."""
+
+    records: int
+    p50_us: int | None
+    p99_us: int | None
+    max_us: int | None
 
 
 @frozen
@@ -46,7 +92,10 @@ class RecordFigures:
 
 @frozen
 class LagFigures:
-    """One group on one partition that it ever read, in records; ``committed`` None: nothing is."""
+    """One group on one partition that it ever read: in records, and as the age of the oldest record that waits.
+
+    ``committed`` None: nothing is.
+    """
 
     group: str
     topic: str
@@ -55,6 +104,8 @@ class LagFigures:
     committed: int | None
     lag: int
     max_lag: int
+    lag_us: int
+    max_lag_us: int
 
 
 @frozen
@@ -89,13 +140,14 @@ class GroupFigures:
     first_stable_us: int | None
     rebalances: int
     processed: int
-    duplicates: int
+    reprocessed: int
     lost: int
     skipped: int
     zombie_records: int
     commits: int
     commits_failed: int
     lag: int
+    delay: DelayFigures
 
 
 @frozen
@@ -107,10 +159,19 @@ class Figures:
     num_incompatible_rebalance: Mapping[str, int]
     """Client -> how often it was told that incompatible members met (KIP-429's page)."""
     downtime_us: Mapping[str, int]
-    """ "group/topic-partition" -> without anybody who serves it."""
-    duplicates: int
+    """ "group/topic-partition" -> without service, in all."""
+    downtime: tuple[DowntimeFigures, ...]
+    """Each interval of it."""
+    service: Mapping[str, ServiceFigures]
+    """By group."""
+    delay: DelayFigures
+    """Of the records of all groups."""
+    reprocessed: int
+    """Records that a group processed once more, each time."""
     lost: int
     """Both kinds: committed and never processed, and acknowledged and in no log."""
+    expected_losses: int
+    """Records gone as the fault atlas allows (``emulator.findings``), acknowledged or not."""
     acknowledged_lost: int
     """The second kind alone."""
     skipped: int
@@ -120,6 +181,16 @@ class Figures:
     replication: ReplicationFigures | None
     """None where no broker replicates."""
     groups: Mapping[str, GroupFigures]
+
+
+def longest_lag_us(figures: Figures) -> int:
+    """The age of the oldest waiting record, at its worst on any partition."""
+    return max((row.max_lag_us for row in figures.lag), default=0)
+
+
+def leaderless_us(figures: Figures) -> int:
+    """Over all partitions: without a leader; 0 where no broker replicates."""
+    return 0 if figures.replication is None else sum(figures.replication.leaderless_us.values())
 
 
 def plain(figures: Figures) -> dict[str, Any]:

@@ -1,20 +1,23 @@
-"""What a run cost, from its facts alone: rebalances, downtime, duplicates, losses, lag.
+"""What a run cost, from its facts alone: rebalances, downtime, delays, records reprocessed and lost, lag.
 
 An observer as checkers are: live, over a trace, or inside Spark. What each figure means is said where it is counted:
-``emulator.metrics.rebalances``, ``emulator.metrics.serving`` (downtime, stops of the world),
-``emulator.metrics.progress`` (records), ``emulator.metrics.leading`` (controllers, leaders, ISRs). All times are
-microseconds of the world's clock.
+``emulator.metrics.rebalances``, ``emulator.metrics.serving`` (downtime), ``emulator.metrics.service`` (service lost,
+stops), ``emulator.metrics.waiting`` (record delay, lag in seconds), ``emulator.metrics.progress`` (records),
+``emulator.metrics.leading`` (controllers, leaders, ISRs). All times are microseconds of the world's clock.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 from kemu.emulator.facts import Seen
-from kemu.emulator.metrics.figures import Figures, GroupFigures, RecordFigures
+from kemu.emulator.metrics.figures import DelayFigures, Figures, GroupFigures, RecordFigures
 from kemu.emulator.metrics.leading import Leaders
 from kemu.emulator.metrics.progress import Progress
 from kemu.emulator.metrics.rebalances import Rebalances
+from kemu.emulator.metrics.service import ServiceLost, service_lost
 from kemu.emulator.metrics.serving import Serving
+from kemu.emulator.metrics.spread import Spread
+from kemu.emulator.metrics.waiting import Waiting
 from kemu.emulator.watching.panel import Panel
 
 Handler = Callable[[Seen, Any], None]
@@ -25,13 +28,18 @@ class Metrics:
 
     def __init__(self, panel: Panel) -> None:
         self._rebalances = Rebalances(panel)
-        self._serving = Serving(panel, self._rebalances.stopped)
+        self._waiting = Waiting(panel)
+        self._serving = Serving(panel, self._waiting)
         self._progress = Progress(panel)
         self._leading = Leaders(panel)
         self._on: dict[type, tuple[Handler, ...]] = {}
-        for part in (self._rebalances.on, self._serving.on, self._progress.on, self._leading.on):
+        # What interrupts service is judged by what waited before the fact in hand.
+        parts = (self._rebalances.on, self._serving.on, self._waiting.on, self._progress.on, self._leading.on)
+        for part in parts:
             for kind, handler in part.items():
                 self._on[kind] = (*self._on.get(kind, ()), handler)
+        self._lost: dict[str, ServiceLost] = {}
+        self._ended_us = 0
         self._finished = False
 
     def wants(self, kind: type) -> bool:
@@ -46,15 +54,20 @@ class Metrics:
     def finish(self, at_us: int) -> None:
         """The run is over at this time of the world."""
         assert not self._finished, "a run ends once"
-        self._finished = True
+        self._finished, self._ended_us = True, at_us
         self._serving.finish(at_us)
+        for group, first_us in self._serving.first_us().items():
+            rows = (row for row in self._serving.intervals if row.group == group)
+            lost = self._lost[group] = service_lost(rows, first_us, at_us)
+            for stop in lost.stops:
+                self._rebalances.stopped(group, *stop)
         self._rebalances.finish()
         self._progress.finish()
         self._leading.finish(at_us)
 
-    def figures(self) -> Figures:
-        """What there is to say; each field says what it means."""
-        progress = self._progress
+    def figures(self, expected_losses: int = 0) -> Figures:
+        """What there is to say; each field says what it means. ``expected_losses``: what checkers know of those."""
+        progress, delays = self._progress, self._waiting.delays
         lost, skipped, lag = progress.lost(), progress.skipped(), progress.lag()
         first_stable_us = self._rebalances.first_stable_us()
         rebalanced: dict[str, int] = {}
@@ -65,13 +78,14 @@ class Metrics:
                 first_stable_us=first_stable_us.get(group),
                 rebalances=rebalanced.get(group, 0),
                 processed=progress.processed.get(group, 0),
-                duplicates=progress.duplicates.get(group, 0),
+                reprocessed=progress.reprocessed.get(group, 0),
                 lost=lost.get(group, 0),
                 skipped=skipped.get(group, 0),
                 zombie_records=progress.zombies.get(group, 0),
                 commits=progress.commits.get(group, 0),
                 commits_failed=progress.commits_failed.get(group, 0),
                 lag=lag.get(group, 0),
+                delay=_delays(delays.get(group, Spread())),
             )
             for group in sorted(first_stable_us.keys() | lag.keys())
         }
@@ -79,8 +93,12 @@ class Metrics:
             rebalances=tuple(rebalance.figures() for rebalance in self._rebalances.all),
             num_incompatible_rebalance=dict(sorted(self._rebalances.incompatible.items())),
             downtime_us=self._serving.downtime_us(),
-            duplicates=sum(progress.duplicates.values()),
+            downtime=tuple(self._serving.intervals),
+            service={group: lost.figures for group, lost in self._lost.items()},
+            delay=_delays(Spread().merge(delays.values())),
+            reprocessed=sum(progress.reprocessed.values()),
             lost=sum(lost.values()) + progress.acknowledged_lost,
+            expected_losses=expected_losses,
             acknowledged_lost=progress.acknowledged_lost,
             skipped=sum(skipped.values()),
             zombie_records=sum(progress.zombies.values()),
@@ -90,7 +108,16 @@ class Metrics:
                 failed=progress.produce_failed,
                 processed=sum(progress.processed.values()),
             ),
-            lag=progress.lags(),
+            lag=progress.lags(self._waiting, self._ended_us),
             replication=self._leading.figures(),
             groups=groups,
         )
+
+
+def _delays(spread: Spread) -> DelayFigures:
+    return DelayFigures(
+        records=spread.total,
+        p50_us=spread.percentile(50),
+        p99_us=spread.percentile(99),
+        max_us=spread.percentile(100),
+    )

@@ -1,6 +1,6 @@
 """What became of records: appended, processed, processed again, left out, lost, waiting (a part of the metrics).
 
-*Duplicates*: records a group processed more often than once, counted once for each time too many.
+*Reprocessed*: records a group processed more often than once, counted once for each time too many.
 
 *Lost*: records that count as done and were not: below the group's committed offset at the end, processed by nobody and
 not skipped in the open; and records whose producer has an acknowledgement and which are in no log any more.
@@ -22,6 +22,7 @@ from typing import Any
 
 from kemu.emulator.facts import Seen
 from kemu.emulator.metrics.figures import LagFigures
+from kemu.emulator.metrics.waiting import Waiting
 from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.ranges import Ranges
 from kemu.protocol.errors import ErrorCode
@@ -105,7 +106,7 @@ class Progress:
         self.acknowledged = 0
         self.produce_failed = 0
         self.processed: dict[str, int] = {}
-        self.duplicates: dict[str, int] = {}
+        self.reprocessed: dict[str, int] = {}
         self.zombies: dict[str, int] = {}
         self.commits: dict[str, int] = {}
         self.commits_failed: dict[str, int] = {}
@@ -132,8 +133,9 @@ class Progress:
         for log in self._logs.values():
             self.acknowledged_lost += log.acknowledged.cut(log.end)
 
-    def lags(self) -> tuple[LagFigures, ...]:
+    def lags(self, waiting: Waiting, at_us: int) -> tuple[LagFigures, ...]:
         """One row per group and partition it ever read: end, committed offset, lag now and at its worst."""
+        ages = {key: waiting.lag_us(*key, at_us) for key in self._readings}
         return tuple(
             LagFigures(
                 group=group,
@@ -143,6 +145,8 @@ class Progress:
                 committed=reading.committed,
                 lag=reading.lag,
                 max_lag=reading.max_lag,
+                lag_us=ages[group, (topic, number)][0],
+                max_lag_us=ages[group, (topic, number)][1],
             )
             for (group, (topic, number)), reading in sorted(self._readings.items(), key=lambda item: item[0])
         )
@@ -246,7 +250,7 @@ class Progress:
         self.processed[group] = self.processed.get(group, 0) + count
         again = sum(reading.processed.add(first, last) for first, last in self._panel.logs.still_there(seen, fact))
         if again:
-            self.duplicates[group] = self.duplicates.get(group, 0) + again
+            self.reprocessed[group] = self.reprocessed.get(group, 0) + again
         generation, owner = reading.newest
         if generation > fact.generation and owner != seen.actor:
             self.zombies[group] = self.zombies.get(group, 0) + count

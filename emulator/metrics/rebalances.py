@@ -91,10 +91,13 @@ class Rebalances:
         }
 
     def stopped(self, group: str, since_us: int, until_us: int) -> None:
-        """The group's world stood still; the part within its last rebalance is that one's."""
-        last = self._group(group).last
-        if last is not None and until_us > last.started_us:
-            last.stopped_us += until_us - max(since_us, last.started_us)
+        """Nothing of the group was served: each rebalance bears what lies between its beginning and the next one's."""
+        mine = [row for row in self.all if row.group == group and row.started_us < until_us]
+        for row in reversed(mine):
+            if until_us <= since_us:
+                break
+            row.stopped_us += max(0, until_us - max(since_us, row.started_us))
+            until_us = min(until_us, row.started_us)
 
     def finish(self) -> None:
         """Close what ended with a load."""

@@ -1,126 +1,355 @@
-"""Who serves which partition, and how long nobody does (a part of the metrics).
+"""How long partitions are without service, as users feel it (a part of the metrics).
 
-A member *serves* a partition of its group from its ``PartitionsAssigned`` (among ``added``) until its
-``PartitionsRevoked``, ``PartitionsLost`` or ``MemberFailed``, or until its host goes down, and not while its host is
-paused (``emulator.watching.panel``). It may serve what another was given meanwhile: then two serve, and one suffices.
+A partition of a group is *down* from the last record processed before an interruption to the first one processed after
+it, if records waited that long: else from the moment the oldest of them came or the interruption began, whichever was
+first. Where no record waits, from the moment nobody owns it to the moment its new owner has its position. So callbacks
+are in it, and a partition with nothing to do is not down unless nobody owns it. Counting begins when the group first
+has a position there; if service does not come back, a partition is down until the end of the run.
 
-*Downtime* of a partition: the time, from the first moment it was served on, in which nobody served it; until the end of
-the run if nobody does again. A slow ``onPartitionsRevoked`` counts as serving, since the fact comes when it is over.
+What interrupts (``cause``): its owner gave it up ("revoked", "lost"), failed for good ("failed"), closed ("closed"),
+stands still ("paused") or its host is "down"; another member was given it while an owner that nobody hears of any more
+still believes in it ("taken over"); its owner keeps it and is busy with callbacks about others ("callbacks"). A slow
+application, a broker that is away and a log without a leader interrupt no service: delays, lag and leaderless time show
+them.
 
-*Stop of the world* of a group: the time in which none of its partitions was served, after some had been.
+*Owning* is the panel's: by a member's own callbacks, while its host runs. Where the facts tell no positions (logs that
+others recorded), service is back with ownership, or with the first record where some wait.
+
+An interval's parts add up to it: callbacks of the two owners; and without these, until the group prepared for a
+rebalance (detect), until it had its last new generation in the interval (barrier), and until service (hand-over). One
+without a generation is all detection.
 """
 
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import Any
 
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, HostStarted, Seen
+from kemu.emulator.metrics.figures import DowntimeFigures
+from kemu.emulator.metrics.waiting import Waiting
 from kemu.emulator.watching.panel import Panel, Service
-from kemu.protocol.names import TopicPartition
+from kemu.protocol.names import ActorName, GroupId
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
+    CallbackReturned,
+    GroupBecame,
+    JoinPhaseCompleted,
     MemberBecame,
     MemberFailed,
     PartitionsAssigned,
     PartitionsLost,
     PartitionsRevoked,
+    PositionSet,
+    Processed,
 )
 
-MOVERS = (
-    *(AssignmentReceived, PartitionsAssigned, PartitionsRevoked, PartitionsLost, MemberBecame, MemberFailed),
-    *(HostStarted, HostDown, HostPaused, HostResumed),
-)
-"""Facts by which a member may begin or cease to serve."""
+PREPARING = "PreparingRebalance"
+TAKEN_OVER = "taken over"
+CALLBACKS = "callbacks"
+
+MOVERS: Mapping[type, str] = {
+    PartitionsRevoked: "revoked",
+    PartitionsLost: "lost",
+    MemberFailed: "failed",
+    MemberBecame: "closed",
+    HostPaused: "paused",
+    HostDown: "down",
+    **dict.fromkeys((HostStarted, HostResumed, AssignmentReceived, PartitionsAssigned), "down"),  # another life
+}
+"""Facts by which a member may begin or cease to serve, and what that interrupts service as."""
+
+_EVER = 1 << 62
+
+
+class _State(Enum):
+    NEW = 1
+    """The group never had a position there."""
+    UP = 2
+    DOUBTFUL = 3
+    """Owned, and interrupted if a record that came before ``doubt_us`` waits until its owner's next work."""
+    DOWN = 4
 
 
 class _Served:
     """One partition in one group."""
 
-    __slots__ = ("down_since_us", "down_us", "servers")
+    __slots__ = (
+        *("began_us", "busy_us", "cause", "doubt_us", "down_us", "first_us", "owner", "owners", "owner_before"),
+        *("since_us", "state", "up_us"),
+    )
 
     def __init__(self) -> None:
-        self.servers = 0
-        self.down_since_us = -1
-        """-1 while somebody serves it."""
+        self.state = _State.NEW
+        self.owners = 0
+        """How many own it; a zombie is one."""
+        self.owner: ActorName = ""
+        """The last that got it."""
+        self.owner_before: ActorName = ""
+        """Who had it when service was interrupted."""
+        self.began_us = 0
+        """When somebody last began to own it."""
+        self.first_us = -1
+        self.up_us = 0
+        """When service was last back."""
+        self.since_us = 0
+        self.doubt_us = 0
+        self.busy_us = _EVER
+        """Since when its owner has been in callbacks, while there is doubt for that reason."""
+        self.cause = ""
         self.down_us = 0
 
 
-class _World:
-    """A group as a whole."""
+class _Generations:
+    """When a group prepared for its generations, and when these began."""
 
-    __slots__ = ("served", "stopped_since_us")
+    __slots__ = ("begun_us", "prepared_us", "preparing_us")
 
     def __init__(self) -> None:
-        self.served = 0
-        """Partitions that somebody serves."""
-        self.stopped_since_us = -1
+        self.preparing_us = 0
+        self.prepared_us: list[int] = []
+        self.begun_us: list[int] = []
+
+    def within(self, from_us: int, until_us: int) -> tuple[int, int] | None:
+        """(when it prepared for the first that began in the interval, when the last one began); None: none did."""
+        low, high = bisect_right(self.begun_us, from_us), bisect_right(self.begun_us, until_us)
+        return None if low == high else (max(from_us, self.prepared_us[low]), self.begun_us[high - 1])
 
 
 class Serving:
-    """Downtime per partition; ``on_stop`` hears of every stop of the world: (group, from, until)."""
+    """Intervals of downtime. Feed it each fact before ``waiting``."""
 
-    def __init__(self, panel: Panel, on_stop: Callable[[str, int, int], None]) -> None:
+    def __init__(self, panel: Panel, waiting: Waiting) -> None:
         self._panel = panel
-        self._on_stop = on_stop
+        self._waiting = waiting
+        self.intervals: list[DowntimeFigures] = []
+        """In the order in which service came back."""
         self._partitions: dict[Service, _Served] = {}
-        self._worlds: dict[str, _World] = {}
-        self.on: dict[type, Callable[[Seen, Any], None]] = dict.fromkeys(MOVERS, self._moved)
+        self._generations: dict[GroupId, _Generations] = {}
+        self._callbacks: dict[ActorName, list[tuple[int, int]]] = {}
+        self._positions_told = False
+        self.on: dict[type, Callable[[Seen, Any], None]] = {
+            **dict.fromkeys(MOVERS, self._moved),
+            CallbackReturned: self._called_back,
+            PositionSet: self._positioned,
+            Processed: self._processed,
+            GroupBecame: self._became,
+            JoinPhaseCompleted: self._completed,
+        }
 
     def finish(self, at_us: int) -> None:
-        """Whatever nobody serves now has been down until now."""
-        for served in self._partitions.values():
-            if served.servers == 0:
-                served.down_us += at_us - served.down_since_us
-                served.down_since_us = at_us
-        for group, world in self._worlds.items():
-            if world.served == 0:
-                self._on_stop(group, world.stopped_since_us, at_us)
+        """What is down is down until now."""
+        for key, served in self._partitions.items():
+            if served.state is _State.DOWN:
+                self._back(key, served, at_us)
+            elif served.state is _State.DOUBTFUL:
+                self._no_doubt(key, served, at_us)
+        self.intervals.sort(key=lambda row: (row.group, row.from_us, row.topic, row.partition))
 
     def downtime_us(self) -> dict[str, int]:
-        """Microseconds by "group/topic-partition", a row for every partition that was ever served."""
+        """Microseconds by "group/topic-partition", a row for every partition that was ever owned."""
         return {
             f"{group}/{topic}-{number}": self._partitions[group, (topic, number)].down_us
             for group, (topic, number) in sorted(self._partitions)
         }
 
-    # --- facts -------------------------------------------------------------------------------------------------
+    def first_us(self) -> dict[GroupId, list[int]]:
+        """Group -> when each of its partitions was first served."""
+        found: dict[GroupId, list[int]] = {}
+        for group, partition in sorted(self._partitions):
+            served = self._partitions[group, partition]
+            first_us = served.first_us if served.state is not _State.NEW else -1
+            if first_us < 0 and not self._positions_told:
+                first_us = served.began_us
+            if first_us >= 0:
+                found.setdefault(group, []).append(first_us)
+        return found
+
+    # --- who owns what -----------------------------------------------------------------------------------------
 
     def _moved(self, seen: Seen, fact: object) -> None:
         panel = self._panel
         assert panel.now is seen, "the panel sees a fact before its readers do"
-        for group, partition in panel.ceased:
-            self._end(seen.at_us, group, partition)
-        for group, partition in panel.began:
-            self._begin(seen.at_us, group, partition)
+        if panel.ceased:
+            cause = MOVERS[type(fact)]
+            if isinstance(fact, MemberBecame) and fact.new == "FAILED":
+                cause = MOVERS[MemberFailed]
+            for key in panel.ceased:
+                self._end(seen.at_us, key, cause)
+        if panel.began:
+            owner = seen.actor if isinstance(fact, PartitionsAssigned) else ""
+            for key in panel.began:
+                self._begin(seen.at_us, key, owner)
 
-    # --- counting ----------------------------------------------------------------------------------------------
-
-    def _begin(self, at_us: int, group: str, partition: TopicPartition) -> None:
-        key = (group, partition)
+    def _begin(self, at_us: int, key: Service, owner: ActorName) -> None:
+        """``owner`` "": who had it all the time, and goes on."""
         served = self._partitions.get(key)
         if served is None:
             served = self._partitions[key] = _Served()
-        served.servers += 1
-        if served.servers > 1:
-            return
-        if served.down_since_us >= 0:
-            served.down_us += at_us - served.down_since_us
-            served.down_since_us = -1
-        world = self._worlds.get(group)
-        if world is None:
-            world = self._worlds[group] = _World()
-        world.served += 1
-        if world.served == 1 and world.stopped_since_us >= 0:
-            self._on_stop(group, world.stopped_since_us, at_us)
-            world.stopped_since_us = -1
+        served.owners += 1
+        served.began_us = at_us
+        before = served.owner
+        served.owner = owner or before
+        if served.state is _State.DOWN:
+            if not (owner and self._positions_told) and self._oldest_us(key) is None:
+                self._back(key, served, at_us)
+        elif served.state in (_State.UP, _State.DOUBTFUL) and owner and served.owners > 1 and before != owner:
+            served.state, served.doubt_us = _State.DOUBTFUL, _EVER
+            served.cause, served.owner_before, served.busy_us = TAKEN_OVER, before, _EVER
 
-    def _end(self, at_us: int, group: str, partition: TopicPartition) -> None:
-        served = self._partitions[group, partition]
-        assert served.servers > 0, f"{group} {partition}: served by nobody"
-        served.servers -= 1
-        if served.servers > 0:
+    def _end(self, at_us: int, key: Service, cause: str) -> None:
+        served = self._partitions[key]
+        assert served.owners > 0, f"{key}: owned by nobody"
+        served.owners -= 1
+        if served.owners > 0 or served.state is _State.DOWN:
             return
-        served.down_since_us = at_us
-        world = self._worlds[group]
-        world.served -= 1
-        if world.served == 0:
-            world.stopped_since_us = at_us
+        if served.state is _State.NEW:
+            if self._positions_told:
+                return
+            served.first_us = served.up_us = served.began_us
+        served.state, served.cause, served.owner_before = _State.DOWN, cause, served.owner
+        served.since_us = min(at_us, self._stood_still_us(key, served, at_us))
+
+    def _oldest_us(self, key: Service, offset: int = 0) -> int | None:
+        return self._waiting.queue(*key).oldest_us(offset)
+
+    def _stood_still_us(self, key: Service, served: _Served, otherwise_us: int) -> int:
+        """Since when records wait and none was processed."""
+        queue = self._waiting.queue(*key)
+        oldest_us = queue.oldest_us()
+        if oldest_us is None:
+            return otherwise_us
+        if oldest_us < served.doubt_us:  # it waited for the end of callbacks that had begun before
+            oldest_us = min(oldest_us, served.busy_us)
+        return max(oldest_us, queue.last_us, served.up_us)
+
+    # --- service -----------------------------------------------------------------------------------------------
+
+    def _positioned(self, seen: Seen, fact: PositionSet) -> None:
+        self._positions_told = True
+        key: Service = (fact.group, (fact.topic, fact.partition))
+        served = self._partitions.get(key)
+        if served is None or served.state is _State.UP or seen.actor != served.owner:
+            return
+        if served.state is _State.NEW:
+            served.state = _State.UP
+            served.first_us = served.up_us = seen.at_us
+        elif self._oldest_us(key, fact.offset) is not None:
+            return  # its first record will tell
+        elif served.state is _State.DOWN:
+            self._back(key, served, seen.at_us)
+        else:
+            self._no_doubt(key, served, seen.at_us)
+
+    def _processed(self, seen: Seen, fact: Processed) -> None:
+        key: Service = (fact.group, (fact.topic, fact.partition))
+        served = self._partitions.get(key)
+        if served is None or served.state is _State.UP or not served.owners:
+            return
+        # A host's clock may run a little fast or slow.
+        began_us = min(seen.at_us, max(served.began_us, fact.started_us))
+        if served.state is _State.NEW:
+            served.state = _State.UP
+            served.first_us = served.up_us = began_us
+        elif served.state is _State.DOWN:
+            self._back(key, served, began_us)
+        elif seen.actor == served.owner:
+            self._no_doubt(key, served, began_us)
+
+    def _no_doubt(self, key: Service, served: _Served, at_us: int) -> None:
+        """Its owner is at work: was it interrupted?"""
+        served.state = _State.UP
+        oldest_us = self._oldest_us(key)
+        if oldest_us is None or oldest_us >= served.doubt_us:
+            return
+        served.since_us = self._stood_still_us(key, served, at_us)
+        if served.since_us < min(at_us, served.doubt_us):
+            self._back(key, served, at_us)
+
+    def _back(self, key: Service, served: _Served, at_us: int) -> None:
+        served.state, served.up_us = _State.UP, at_us
+        group, (topic, partition) = key
+        since_us = served.since_us
+        if at_us <= since_us:
+            return
+        served.down_us += at_us - since_us
+        callbacks, detect, barrier, hand_over = self._parts(group, served, since_us, at_us)
+        self.intervals.append(
+            DowntimeFigures(
+                group=group,
+                topic=topic,
+                partition=partition,
+                member=served.owner_before,
+                cause=served.cause,
+                from_us=since_us,
+                until_us=at_us,
+                detect_us=detect,
+                barrier_us=barrier,
+                callbacks_us=callbacks,
+                hand_over_us=hand_over,
+            )
+        )
+
+    # --- parts of an interval ----------------------------------------------------------------------------------
+
+    def _called_back(self, seen: Seen, fact: CallbackReturned) -> None:
+        began_us = seen.at_us - fact.took_us
+        self._callbacks.setdefault(seen.actor, []).append((began_us, seen.at_us))
+        for partition in self._panel.holding(seen).owned:
+            served = self._partitions.get((fact.group, partition))
+            if served is None or served.owner != seen.actor:
+                continue
+            if served.state is _State.UP:
+                served.state, served.doubt_us, served.busy_us = _State.DOUBTFUL, seen.at_us, began_us
+                served.cause, served.owner_before = CALLBACKS, seen.actor
+            elif served.state is _State.DOUBTFUL and served.cause is CALLBACKS:
+                oldest_us = self._oldest_us((fact.group, partition))
+                if oldest_us is None or oldest_us >= served.doubt_us:  # nothing had waited until now
+                    served.busy_us = began_us
+                served.doubt_us = seen.at_us
+
+    def _group(self, name: GroupId) -> _Generations:
+        group = self._generations.get(name)
+        if group is None:
+            group = self._generations[name] = _Generations()
+        return group
+
+    def _became(self, seen: Seen, fact: GroupBecame) -> None:
+        if fact.new == PREPARING and self._panel.is_current(seen):
+            self._group(fact.group).preparing_us = seen.at_us
+
+    def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
+        if self._panel.is_current(seen):
+            group = self._group(fact.group)
+            group.prepared_us.append(group.preparing_us)
+            group.begun_us.append(seen.at_us)
+
+    def _parts(self, name: GroupId, served: _Served, from_us: int, until_us: int) -> tuple[int, int, int, int]:
+        """(callbacks, detect, barrier, hand-over) in microseconds; they add up to the interval."""
+        spans = [
+            (max(from_us, start_us), min(until_us, end_us))
+            for owner in dict.fromkeys((served.owner_before, served.owner))
+            for start_us, end_us in reversed(self._callbacks.get(owner, ()))
+            if end_us > from_us and start_us < until_us
+        ]
+        spans = _disjoint(spans)
+        generations = self._group(name).within(from_us, until_us)
+        prepared_us, begun_us = (until_us, until_us) if generations is None else generations
+        cuts = ((from_us, prepared_us), (prepared_us, begun_us), (begun_us, until_us))
+        detect, barrier, hand_over = (end - start - _overlap(spans, start, end) for start, end in cuts)
+        return sum(end - start for start, end in spans), detect, barrier, hand_over
+
+
+def _disjoint(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same times as spans that do not overlap."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    return found
+
+
+def _overlap(spans: list[tuple[int, int]], start: int, end: int) -> int:
+    return sum(max(0, min(end, upto) - max(start, at)) for at, upto in spans)

@@ -218,6 +218,20 @@ class PartitionsLost:
 
 
 @value
+class CallbackReturned:
+    """A callback of the rebalance listener that took time is over: the polling thread did nothing else meanwhile.
+
+    ``took_us`` by the member's clock. What the callback gave or took away follows; while it ran, the member owned what
+    it owned before (onPartitionsRevoked, onPartitionsLost) or owns since (onPartitionsAssigned).
+    """
+
+    group: str
+    member_id: str
+    callback: str
+    took_us: int
+
+
+@value
 class ListenerFailed:
     """A rebalance listener raised."""
 

@@ -40,6 +40,7 @@ def from_logs(*, committed: int) -> list[Seen]:
         (100, "b7/coordinator", became("Stable", "PreparingRebalance", 1)),
         (110, "app-1", PartitionsRevoked(group="g", member_id="m", generation=1, revoked=(ORDERS,), owned=())),
         *generation(150, 2),
+        (152, "app-1", regained(committed)),
     ]
     return [Seen(seq, at_ms * MS, actor, 1 if actor else 0, fact) for seq, (at_ms, actor, fact) in enumerate(rows)]
 
@@ -65,6 +66,10 @@ def processed(first: int, last: int) -> Processed:
     return Processed(
         group="g", member_id="m", generation=1, topic="orders", partition=0, first=first, last=last, started_us=0
     )
+
+
+def regained(offset: int) -> PositionSet:
+    return PositionSet(group="g", member_id="m", topic="orders", partition=0, offset=offset, why="committed")
 
 
 def commit(offset: int) -> OffsetCommitted:
@@ -103,4 +108,4 @@ def test_whoever_reads_the_panel_sees_it_as_of_the_fact_in_hand() -> None:
         owned.append("app-1" in panel.holdings and list(panel.holdings["app-1"].owned) == [ORDERS])
 
     assert judging.finish(1_000 * MS).verdict == "holds"
-    assert owned[-1] and not owned[-3] and not owned[0]
+    assert owned[-1] and not owned[-4] and not owned[0]

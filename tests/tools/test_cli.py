@@ -102,7 +102,7 @@ def test_a_run_in_json_has_every_key_programs_may_count_on(crash: str) -> None:
 
     assert {
         "scenario", "seed", "profile", "drive", "digest", "steps", "messages", "virtual_us", "wall_s", "verdict",
-        "violations", "rebalances", "faults", "downtime_us", "duplicates", "lost",
+        "violations", "rebalances", "faults", "downtime_us", "reprocessed", "lost",
     } <= data.keys()  # fmt: skip
     assert (data["scenario"], data["seed"], data["drive"], data["verdict"]) == ("crash", 5, "trio", "holds")
     assert re.fullmatch(r"[0-9a-f]{32}", data["digest"])

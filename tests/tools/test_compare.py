@@ -1,9 +1,11 @@
 """``kemu compare``: the same faults for every contender, and figures that are what they are called."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner, Result
 
 from kemu.emulator.metrics.costs import FIGURES, Bill, Costs
@@ -26,7 +28,7 @@ def compare_json(*arguments: str) -> dict[str, Any]:
     return data
 
 
-def test_every_contender_is_a_row_with_the_median_and_p95_of_every_figure() -> None:
+def test_every_contender_has_every_figure_over_the_seeds() -> None:
     """Issue 4, item 5."""
     data = compare_json(
         "cooperative-scale-out-by-one", "--profiles", "kafka-2.4,kafka-3.4", "--assignors", "range,cooperative-sticky",
@@ -39,7 +41,9 @@ def test_every_contender_is_a_row_with_the_median_and_p95_of_every_figure() -> N
     assert data["seeds"] == [1, 2]
     for row in data["contenders"]:
         assert row["figures"].keys() == FIGURES.keys()
-        assert all(figure.keys() == {"median", "p95"} for figure in row["figures"].values())
+        for figure in row["figures"].values():
+            assert figure.keys() == {"median", "low", "high", "p95", "max"}
+            assert (figure["low"], figure["high"], figure["p95"]) == (None, None, None), "two seeds do not say"
         assert row["verdicts"] == {"holds": 2}
 
 
@@ -61,16 +65,47 @@ def test_without_options_eager_the_page_and_what_shipped_are_compared() -> None:
     assert {contender.profile for contender in DEFAULT_CONTENDERS} == {"kafka-2.4", "kip-429-v99", "kafka-3.4"}
 
 
-def test_the_table_has_a_line_per_contender_and_the_help_says_what_its_columns_mean() -> None:
+def test_the_table_has_a_line_per_figure_and_the_help_says_what_they_mean() -> None:
     """Definitions stand with the table."""
     text = call("cooperative-scale-in", "--profiles", "kafka-3.4", "--seeds", "1:1").stdout
     said = call("--help").stdout
 
     assert "seeds 1 to 1" in text
-    assert [line.split()[0] for line in text.splitlines()[3:]] == ["contender", "kafka-3.4"]
-    for name in FIGURES:
+    assert text.splitlines()[3].split() == ["kafka-3.4"]
+    assert len(text.splitlines()) == 4 + len(FIGURES) + 1
+    for name, kind in FIGURES.items():
+        assert " ".join(kind.meaning.split()) in " ".join(said.split())
         assert name.replace("_", " ") in text
         assert name in said
+
+
+def test_actions_are_added_to_the_plan_of_every_contender() -> None:
+    """``--do`` as "kemu run" has it: which setting makes this cheaper is one command."""
+    told = [
+        compare_json("steady-group", "--profiles", "kafka-3.4", "--seeds", "1:1", *more)
+        for more in ((), ("--do", "crash host=c1 at=20s for=20s"))
+    ]
+
+    without, crashed = (data["contenders"][0]["figures"] for data in told)
+    assert without["downtime_sum"]["median"] == 0
+    assert crashed["downtime_sum"]["median"] > 20_000_000
+    assert crashed["lag_max"]["median"] >= crashed["delay_max"]["median"] > without["delay_max"]["median"]
+
+
+def test_from_six_seeds_on_there_is_an_interval_and_without_scipy_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The core does without it; the medians stand."""
+    arguments = ("steady-group", "--profiles", "kafka-3.4", "--seeds", "1:6", "--set", "duration=10s")
+    with_it = compare_json(*arguments)["contenders"][0]["figures"]
+    monkeypatch.setitem(sys.modules, "scipy.stats", None)
+    result = call(*arguments, "--format", "json")
+    without = json.loads(result.stdout)["contenders"][0]["figures"]
+
+    assert all(figure["low"] <= figure["median"] <= figure["high"] for figure in with_it.values())
+    assert all(figure["low"] is None for figure in without.values())
+    assert {name: figure["median"] for name, figure in without.items()} == {
+        name: figure["median"] for name, figure in with_it.items()
+    }
+    assert "pip install 'kemu[stats]'" in result.stderr
 
 
 def test_a_profile_that_does_not_exist_is_one_clear_error() -> None:
@@ -101,7 +136,11 @@ def test_the_figures_of_a_growing_eager_group() -> None:
     assert bill.moved == 2
     assert bill.stopped > 0
     assert bill.unfinished == 0
-    assert bill.unavailable == bill.downtime_sum // 12
+    assert abs(bill.service_lost - bill.downtime_sum / 12) <= 12, "twelve partitions weigh the same"
+    assert bill.service_lost_max == 100.0
+    assert bill.downtime_max <= bill.downtime_sum <= 12 * bill.downtime_max
+    assert bill.delay_p50 is not None and bill.delay_max is not None
+    assert bill.delay_p50 < 3_000 < bill.delay_max <= bill.lag_max
     assert 0 < bill.to_balance < 4_000_000
 
 

@@ -1,21 +1,22 @@
 """``kemu compare``: one scenario and its faults under several protocols and assignors, and what each costs."""
 
 import json
-import statistics
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
 from attrs import frozen
 
-from kemu.emulator.metrics.costs import FIGURES, TIMES
-from kemu.emulator.scenario.files import load_scenario, with_values
+from kemu.emulator.metrics.costs import FIGURES, TIMES, Unit
+from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import nearest
 from kemu.tools.commands.run import seed_range
 from kemu.tools.exits import worst
+from kemu.tools.intervals import FEWEST, FEWEST_FOR_P95, ScipyMissing, Spread, spread
+from kemu.tools.progress import progress
 
 if TYPE_CHECKING:
     from kemu.emulator.metrics.costs import Bill
@@ -49,12 +50,12 @@ DEFAULT_CONTENDERS = (
 )
 """Eager, the page's protocol, and what shipped."""
 
-_DEFINITIONS = "\n".join(f"  {name:13} {meaning}" for name, meaning in FIGURES.items())
+_DEFINITIONS = "\n".join(f"  {name:16} {kind.unit or 'count':11} {kind.meaning}" for name, kind in FIGURES.items())
 
 
 @click.command(
     epilog="See emulator/metrics/costs.py for the definitions to the letter.",
-    help=f"""Run SCENARIO under each contender with the same seeds and faults; print the median and p95 of its costs.
+    help=f"""Run SCENARIO under each contender with the same seeds and faults; print what it costs.
 
 A contender is a profile of --profiles with each of --assignors (default: the scenario's own). A profile may carry
 consumer settings: kip-429-v99+rebalance.protocol=cooperative. With neither option: range and sticky (eager), the page
@@ -66,7 +67,10 @@ of KIP-429, and cooperative-sticky as it shipped in 2.4 and 3.4.
 A contender of which a run did not work (a member failed for good, a group did nothing of what there was to do) has no
 figures: what does not work costs nothing. It is shown as "did not work", with the reason.
 
-Times are in seconds. The same seed gives every contender the same plan, drawn from streams of its own.
+Each cell is the median over the seeds; from {FEWEST} seeds on, and with the extra "stats" (scipy), the exact interval
+that holds the distribution's median with 95 %; then the 95th percentile from {FEWEST_FOR_P95} seeds on, the largest
+value below. A sum over partitions is in partition-seconds. The same seed gives every contender the same plan, drawn
+from streams of its own.
 """,
 )
 @click.argument("scenario")
@@ -74,6 +78,7 @@ Times are in seconds. The same seed gives every contender the same plan, drawn f
 @click.option("--assignors", metavar="A,A", help="Assignors to try with each profile.")
 @click.option("--seeds", metavar="A:B", default="1:20", show_default=True, help="The seeds A to B, both included.")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change the scenario; repeatable.")
+@click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to the plan; repeatable.")
 @click.option("--faults", "random_faults", type=click.IntRange(min=0), default=0, help="So many random faults a run.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def compare(
@@ -82,14 +87,20 @@ def compare(
     assignors: str | None,
     seeds: str,
     settings: tuple[str, ...],
+    actions: tuple[str, ...],
     random_faults: int,
     form: str,
 ) -> None:
     """See ``help`` above."""
     loaded = with_values(load_scenario(scenario), settings)
+    if actions:
+        loaded = with_actions(loaded, actions)
     contenders = contenders_of(profiles, assignors, loaded.profile)
     chosen = seed_range(seeds)
-    rows = [compared(loaded, contender, chosen, random_faults) for contender in contenders]
+    with progress("runs", len(contenders) * len(chosen)) as advance:
+        rows = [compared(loaded, contender, chosen, random_faults, advance) for contender in contenders]
+    if len(chosen) >= FEWEST and any(each["low"] is None for row in rows for each in row["figures"].values()):
+        click.echo(str(ScipyMissing()), err=True)
     if form == "json":
         head = {"scenario": loaded.name, "seeds": list(chosen), "random_faults": random_faults}
         click.echo(json.dumps({**head, "contenders": rows}, indent=2))
@@ -121,8 +132,14 @@ def contenders_of(profiles: str | None, assignors: str | None, own: str = "") ->
     return tuple(found)
 
 
-def compared(scenario: Scenario, contender: Contender, seeds: Sequence[int], random_faults: int = 0) -> dict[str, Any]:
-    """What one contender costs: median and p95 of every figure over the seeds, and its verdicts.
+def compared(
+    scenario: Scenario,
+    contender: Contender,
+    seeds: Sequence[int],
+    random_faults: int = 0,
+    advance: Callable[[str, bool], None] = lambda text, failed: None,
+) -> dict[str, Any]:
+    """What one contender costs: every figure over the seeds (``tools.intervals``), and its verdicts.
 
     ``figures`` is empty, and ``did_not_work`` says why, when any of its runs did not work (``emulator.judging``).
 
@@ -148,7 +165,8 @@ def compared(scenario: Scenario, contender: Contender, seeds: Sequence[int], ran
         verdicts[result.verdict] = verdicts.get(result.verdict, 0) + 1
         if result.did_not_work:
             idle.append(f"seed {seed}: {result.did_not_work}")
-    figures = {} if idle else {name: _spread([getattr(bill, name) for bill in bills]) for name in FIGURES}
+        advance(contender.name, result.verdict != "holds")
+    figures = {} if idle else {name: _told([getattr(bill, name) for bill in bills]) for name in FIGURES}
     return {
         "contender": contender.name,
         **attrs.asdict(contender),
@@ -159,39 +177,52 @@ def compared(scenario: Scenario, contender: Contender, seeds: Sequence[int], ran
     }
 
 
-def _spread(values: Sequence[int]) -> dict[str, float]:
-    """Median, and the 95th percentile by nearest rank."""
-    ordered = sorted(values)
-    rank = -(-95 * len(ordered) // 100)
-    return {"median": statistics.median(ordered), "p95": ordered[rank - 1]}
+def _told(values: Sequence[float | None]) -> dict[str, float | None]:
+    """A figure over the seeds: median, low and high, p95, max; None where too few runs have a value to say."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return dict.fromkeys(("median", "low", "high", "p95", "max"))
+    try:
+        told = spread(known)
+    except ScipyMissing:  # the rest of it needs none
+        told = Spread.without_interval(known)
+    return {"median": told.median, "low": told.low, "high": told.high, "p95": told.p95, "max": told.largest}
 
 
 def table(scenario: Scenario, seeds: Sequence[int], rows: Sequence[dict[str, Any]]) -> Iterable[str]:
-    """The comparison for people: one line per contender, "median / p95" in each cell."""
+    """The comparison for people: one line per figure, one column per contender."""
+    high = "p95" if len(seeds) >= FEWEST_FOR_P95 else "largest"
+    interval = " [95 % interval of the median]" if len(seeds) >= FEWEST else ""
     yield f"{scenario.name}: {scenario.summary}"
-    yield f"seeds {seeds[0]} to {seeds[-1]}; median / p95 over the runs, times in seconds"
+    yield f"seeds {seeds[0]} to {seeds[-1]}; median{interval} / {high} over the runs"
     yield ""
-    head = ["contender", *(name.replace("_", " ") for name in FIGURES), "verdicts"]
-    lines = [head, *([row["contender"], *_cells(row), _verdicts(row)] for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    lines = [["", "", *(row["contender"] for row in rows)]]
+    lines += [[name.replace("_", " "), kind.unit.value, *(_cell(row, name) for row in rows)]
+              for name, kind in FIGURES.items()]  # fmt: skip
+    lines.append(["verdicts", "", *(_verdicts(row) for row in rows)])
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     for line in lines:
-        cells = (f"{cell:>{width}}" for cell, width in zip(line[1:-1], widths[1:-1], strict=True))
-        yield f"{line[0]:{widths[0]}}  {'  '.join(cells)}  {line[-1]}".rstrip()
+        cells = (f"{cell:>{width}}" for cell, width in zip(line[2:], widths[2:], strict=True))
+        yield f"{line[0]:{widths[0]}}  {line[1]:{widths[1]}}  {'  '.join(cells)}".rstrip()
     for row in rows:
         if row["did_not_work"]:
             yield f"{row['contender']} did not work {row['did_not_work']}"
 
 
-def _cells(row: dict[str, Any]) -> Iterable[str]:
+def _cell(row: dict[str, Any], name: str) -> str:
     if not row["figures"]:
-        yield from ("did not work" if name == next(iter(FIGURES)) else "-" for name in FIGURES)
-        return
-    for name in FIGURES:
-        median, p95 = (row["figures"][name][which] for which in ("median", "p95"))
+        return "did not work" if name == next(iter(FIGURES)) else "-"
+    told = row["figures"][name]
+    if told["median"] is None:
+        return "-"
+
+    def said(value: float) -> str:
         if name in TIMES:
-            yield f"{median / 1e6:.2f} / {p95 / 1e6:.2f}"
-        else:
-            yield f"{median:g} / {p95:g}"
+            return f"{value / 1e6:.3f}" if name.startswith("delay") else f"{value / 1e6:.2f}"
+        return f"{value:.1f}" if FIGURES[name].unit is Unit.PERCENT else f"{value:g}"
+
+    interval = "" if told["low"] is None else f" [{said(told['low'])}, {said(told['high'])}]"
+    return f"{said(told['median'])}{interval} / {said(told['max'] if told['p95'] is None else told['p95'])}"
 
 
 def _verdicts(row: dict[str, Any]) -> str:

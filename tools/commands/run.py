@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,6 +12,7 @@ from kemu.emulator.scenario.files import load_scenario, with_actions, with_value
 from kemu.emulator.scenario.scenario import LARGEST_SEED
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.tools.exits import NONDETERMINISM, worst
+from kemu.tools.progress import progress
 from kemu.tools.request import Request
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def _run_many(request: Request, form: str) -> "list[RunResult]":
     from kemu.tools.report.run_report import as_dict, table_of_seeds
 
     results = []
-    with _progress(len(request.seeds)) as advance:
+    with progress("runs", len(request.seeds)) as advance:
         for seed in request.seeds:
             results.append(
                 run_scenario(
@@ -163,7 +164,7 @@ def _run_many(request: Request, form: str) -> "list[RunResult]":
                     trace=request.trace_of(seed),
                 )
             )
-            advance(results[-1].verdict)
+            advance("", results[-1].verdict != "holds")
     if form == "json":
         click.echo(json.dumps({"runs": [as_dict(result) for result in results]}, indent=2))
     else:
@@ -184,25 +185,3 @@ def _same_again(request: Request, results: "list[RunResult]") -> bool:
             return False
     click.echo(f"the same digest again for {len(results)} seed(s)", err=True)
     return True
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Any]:
-    """A bar on a terminal, nothing elsewhere; yields what to call after each run with its verdict."""
-    if not sys.stderr.isatty():
-        yield lambda verdict: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("runs", total=total)
-        failed = 0
-
-        def advance(verdict: str) -> None:
-            nonlocal failed
-            failed += verdict != "holds"
-            bar.update(task, advance=1, description=f"{failed} failed" if failed else "runs")
-
-        yield advance

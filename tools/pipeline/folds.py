@@ -20,7 +20,7 @@ from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.protocol.wire.values import from_row
 from kemu.tools.pipeline.rows import FIGURE_COLUMNS, figure_columns
 from kemu.tools.pipeline.tables.common import of
-from kemu.tools.pipeline.tables.schemas import REBALANCES, VIOLATIONS, Schema
+from kemu.tools.pipeline.tables.schemas import DOWNTIME, REBALANCES, RUNS, VIOLATIONS, Schema
 
 JUDGED = Schema(
     "judged",
@@ -98,6 +98,22 @@ def rebalances_of(verdicts: DataFrame) -> DataFrame:
     return numbered.select("run_id", "number", "r.*").select(*of(REBALANCES))
 
 
+def downtime_of(verdicts: DataFrame) -> DataFrame:
+    """The intervals of downtime that the metrics counted.
+
+    In:  JUDGED
+    Out: DOWNTIME
+    """
+    own = (name for name in DOWNTIME.names[1:] if name != "partition")
+    fields = ",".join(f"{name}:{DOWNTIME.spark()[name].dataType.simpleString()}" for name in own)
+    shape = f"array<struct<{fields},topic:string,partition:int>>"
+    listed = F.from_json(F.get_json_object("metrics", "$.downtime"), shape)
+    rows = verdicts.select("run_id", F.explode(listed).alias("d")).select("run_id", "d.*")
+    return rows.withColumn("partition", F.concat_ws("-", "topic", F.col("partition").cast("string"))).select(
+        *of(DOWNTIME)
+    )
+
+
 def with_figures(runs: DataFrame, verdicts: DataFrame) -> DataFrame:
     """Runs of lone traces with the figures that only their facts tell.
 
@@ -105,7 +121,7 @@ def with_figures(runs: DataFrame, verdicts: DataFrame) -> DataFrame:
     Out: RUNS
     """
     names = FIGURE_COLUMNS
-    shape = ",".join(f"{name} long" for name in names)
+    shape = ",".join(f"{name} {RUNS.spark()[name].dataType.simpleString()}" for name in names)
     figures = verdicts.select("run_id", F.from_json("figures", shape).alias("f"))
     filled = {name: F.col(f"f.{name}") for name in names}
     joined = runs.join(figures, "run_id", how="left")

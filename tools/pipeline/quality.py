@@ -74,6 +74,32 @@ _AS_WRITERS_SAY = """
     where n.fact in ('IsrChanged', 'LeaderElectedForPartition')
 """
 
+_DOWN_TWICE = """
+    select run_id, `group`, partition, from_us from (
+        select *, lead(from_us) over (partition by run_id, `group`, partition order by from_us, until_us) next_us
+        from downtime
+    ) where next_us < until_us
+"""
+_UNOWNED_AND_UP = """
+    select u.run_id, u.`group`, u.partition, u.from_us, u.until_us from unowned u
+    join (
+        select run_id, `group`, concat(topic, '-', partition) partition, min(at_us) first_us from notes
+        where fact = 'PositionSet' group by all
+    ) p on p.run_id = u.run_id and p.`group` = u.`group` and p.partition = u.partition and p.first_us <= u.from_us
+    join runs r on r.run_id = u.run_id and r.verdict is not null
+    left anti join downtime d
+    on d.run_id = u.run_id and d.`group` = u.`group` and d.partition = u.partition
+    and d.from_us <= u.from_us and d.until_us >= u.until_us
+"""
+_DOWNTIME_MAX = """
+    select r.run_id, r.downtime_max_us, t.longest from runs r left join (
+        select run_id, max(us) longest from (
+            select run_id, `group`, partition, sum(until_us - from_us) us from downtime group by all
+        ) group by run_id
+    ) t on r.run_id = t.run_id
+    where r.downtime_max_us is not null and r.downtime_max_us <> coalesce(t.longest, 0)
+"""
+
 ALL = (*schemas.RECORDED.values(), *DERIVED.values())
 
 CONSTRAINTS: tuple[Constraint, ...] = (
@@ -88,8 +114,22 @@ CONSTRAINTS: tuple[Constraint, ...] = (
     _row("rebalances", "ends after it began", "ended_us is null or ended_us >= started_us"),
     _row("ownership", "ends after it began", "until_us >= from_us"),
     _row("downtime", "ends after it began", "until_us > from_us"),
-    _row("downtime", "its parts add up", "detect_us + barrier_us + hand_over_us = until_us - from_us"),
-    _row("downtime", "no part is negative", "detect_us >= 0 and barrier_us >= 0 and hand_over_us >= 0"),
+    _row("downtime", "its parts add up", "detect_us + barrier_us + callbacks_us + hand_over_us = until_us - from_us"),
+    _row("downtime", "no part is negative", "least(detect_us, barrier_us, callbacks_us, hand_over_us) >= 0"),
+    Constraint("a partition is down once at a time", "downtime", breaks=_DOWN_TWICE),
+    _row("unowned", "ends after it began", "until_us > from_us"),
+    Constraint("what nobody owns is down", "unowned", breaks=_UNOWNED_AND_UP),
+    _row(
+        "runs",
+        "the stop is part of the service lost",
+        "stop_the_world_us is null or stop_the_world_us <= service_lost_us + 1",
+    ),
+    _row(
+        "runs",
+        "delays are in order",
+        "delay_p50_us is null or (delay_p50_us <= delay_p99_us and delay_p99_us <= delay_max_us)",
+    ),
+    _row("runs", "a delay is a lag", "delay_max_us is null or delay_max_us <= lag_max_us"),
     _row("layouts", "gained and kept make up the assignment", "gained + kept = partitions"),
     _unique("isr_changes", "run_id", "n"),
     _row("isr_changes", "ends after it began", "until_us >= at_us"),
@@ -103,6 +143,7 @@ CONSTRAINTS: tuple[Constraint, ...] = (
     _sums("rebalances", "rebalances", "count(*)"),
     _sums("rebalances", "moved", "sum(moved)"),
     _sums("downtime", "downtime_us", "sum(until_us - from_us)"),
+    Constraint("adds up to runs.downtime_max_us", "downtime", breaks=_DOWNTIME_MAX),
     _sums("leaderless", "leaderless_us", "sum(until_us - from_us)"),
     _sums("isr_changes", "leader_changes", "count_if(leader <> old_leader)"),
     _sums("isr_changes", "under_replicated_us", "sum(if(under_replicated, until_us - at_us, 0))"),

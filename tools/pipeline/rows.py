@@ -13,7 +13,7 @@ import msgpack
 
 from kemu.emulator.facts import FaultApplied, FaultEnded, Seen
 from kemu.emulator.findings import Violation
-from kemu.emulator.metrics.figures import Figures, RecordFigures
+from kemu.emulator.metrics.figures import Figures, RecordFigures, longest_lag_us
 from kemu.emulator.runner import RunResult
 from kemu.protocol.notes.groups import Processed, RecordsAcknowledged, RecordsAppended
 from kemu.protocol.notes.replication import HighWatermarkAdvanced, RecordsReplicated
@@ -160,22 +160,28 @@ class FaultTimes:
         return self.applied.get(index, 0), self.first_us.get(index), self.ended_us.get(index)
 
 
-_OF_RUNS = ("duplicates", "lost", "acknowledged_lost", "skipped", "zombie_records")
+_OF_RUNS = ("reprocessed", "lost", "expected_losses", "acknowledged_lost", "skipped", "zombie_records")
 _OF_REPLICAS = ("leaderless_us", "under_replicated_us", "under_min_isr_us")
 
 
-def figure_columns(figures: Figures) -> dict[str, int | None]:
+def figure_columns(figures: Figures) -> dict[str, int | float | None]:
     """The columns of ``RUNS`` that a run's figures fill."""
-    downtime = figures.downtime_us.values()
+    downtime, services = figures.downtime_us.values(), figures.service.values()
     replication = figures.replication
     stable = [group.first_stable_us for group in figures.groups.values()]
     known = [us for us in stable if us is not None]
     return {
         "rebalances": len(figures.rebalances),
-        "stop_the_world_us": sum(rebalance.stop_the_world_us for rebalance in figures.rebalances),
+        "stop_the_world_us": sum(service.stopped_us for service in services),
         "downtime_us": sum(downtime),
         "downtime_max_us": max(downtime, default=0),
         "moved": sum(rebalance.moved for rebalance in figures.rebalances),
+        "service_lost_us": sum(service.lost_us for service in services),
+        "service_lost_max_percent": max((service.lost_max_percent for service in services), default=0.0),
+        "delay_p50_us": figures.delay.p50_us,
+        "delay_p99_us": figures.delay.p99_us,
+        "delay_max_us": figures.delay.max_us,
+        "lag_max_us": longest_lag_us(figures),
         **{key: getattr(figures, key) for key in _OF_RUNS},
         **attrs.asdict(figures.records),
         "first_stable_us": max(known, default=None) if len(known) == len(stable) else None,
@@ -187,6 +193,7 @@ def figure_columns(figures: Figures) -> dict[str, int | None]:
 
 FIGURE_COLUMNS = (
     *("rebalances", "stop_the_world_us", "downtime_us", "downtime_max_us", "moved"),
+    *("service_lost_us", "service_lost_max_percent", "delay_p50_us", "delay_p99_us", "delay_max_us", "lag_max_us"),
     *_OF_RUNS,
     *(field.name for field in attrs.fields(RecordFigures)),
     *("first_stable_us", "max_lag", "leader_changes"),
@@ -201,6 +208,15 @@ def rebalance_rows(run_id: str, figures: Figures) -> list[tuple[Any, ...]]:
         (run_id, number, row.group, row.generation, row.reason, row.started_us, row.ended_us,
          row.members, row.rounds, row.moved, row.stop_the_world_us)
         for number, row in enumerate(figures.rebalances)
+    ]  # fmt: skip
+
+
+def downtime_rows(run_id: str, figures: Figures) -> list[tuple[Any, ...]]:
+    """Rows of ``DOWNTIME``."""
+    return [
+        (run_id, row.group, partition_name((row.topic, row.partition)), row.member, row.cause,
+         row.from_us, row.until_us, row.detect_us, row.barrier_us, row.callbacks_us, row.hand_over_us)
+        for row in figures.downtime
     ]  # fmt: skip
 
 

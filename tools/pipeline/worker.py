@@ -22,9 +22,17 @@ from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.trace.blocks import first_block
 from kemu.tools.exits import OF_VERDICT
 from kemu.tools.pipeline.cells import Cell, Chunk
-from kemu.tools.pipeline.rows import FaultTimes, NoteRows, fault_row, rebalance_rows, run_row, violation_row
+from kemu.tools.pipeline.rows import (
+    FaultTimes,
+    NoteRows,
+    downtime_rows,
+    fault_row,
+    rebalance_rows,
+    run_row,
+    violation_row,
+)
 from kemu.tools.pipeline.shipping import fingerprint
-from kemu.tools.pipeline.tables.schemas import FAULTS, NOTES, REBALANCES, RUNS, VIOLATIONS, Schema
+from kemu.tools.pipeline.tables.schemas import DOWNTIME, FAULTS, NOTES, REBALANCES, RUNS, VIOLATIONS, Schema
 from kemu.tools.report.run_report import as_dict
 
 SUMMARY = "summary.json"
@@ -122,7 +130,7 @@ class ChunkRows:
         self._cell = cell
         self._scenario_json = json.dumps(cell.scenario)
         self._rows: dict[Schema, list[tuple[Any, ...]]] = {
-            schema: [] for schema in (RUNS, NOTES, FAULTS, VIOLATIONS, REBALANCES)
+            schema: [] for schema in (RUNS, NOTES, FAULTS, VIOLATIONS, REBALANCES, DOWNTIME)
         }
 
     def run(self, scenario: Scenario, seed: int, trace: Path | None, keep_traces: str) -> RunResult:
@@ -160,6 +168,7 @@ class ChunkRows:
         ]
         self._rows[VIOLATIONS] += [violation_row(run_id, each) for each in result.violations]
         self._rows[REBALANCES] += rebalance_rows(run_id, result.figures)
+        self._rows[DOWNTIME] += downtime_rows(run_id, result.figures)
         return result
 
     def write(self, folder: Path) -> None:

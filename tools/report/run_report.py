@@ -1,15 +1,24 @@
 """A run's result for people (text) and for programs (JSON)."""
 
 import json
+import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 import click
+from attrs import frozen
 
 from kemu.emulator.findings import ATLAS, Loss
-from kemu.emulator.metrics.figures import Figures, RebalanceFigures, ReplicationFigures, plain
+from kemu.emulator.metrics.figures import (
+    Figures,
+    RebalanceFigures,
+    ReplicationFigures,
+    leaderless_us,
+    longest_lag_us,
+    plain,
+)
 from kemu.emulator.runner import RunResult
 from kemu.emulator.scenario.expectations import split
 from kemu.emulator.scenario.scenario import Scenario
@@ -75,20 +84,81 @@ def as_text(
     yield from _verdict(result, scenario, command, trace)
 
 
+@frozen
+class Column:
+    """A cost in the table of seeds; ``value``: None where a run has none."""
+
+    head: str
+    value: Callable[[Figures], float | None]
+    said: Callable[[float | None], str]
+
+
+def _count(value: float | None) -> str:
+    return "-" if value is None else f"{value:,g}"
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value / 1e6:,.2f}"
+
+
+def _millis(value: float | None) -> str:
+    return "-" if value is None else f"{value / 1e6:,.3f}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f} %"
+
+
+OF_SEEDS = (
+    Column("rebalances", lambda figures: len(figures.rebalances), _count),
+    Column("downtime", lambda figures: sum(figures.downtime_us.values()), _seconds),
+    Column(
+        "service lost",
+        lambda figures: max((each.lost_max_percent for each in figures.service.values()), default=0.0),
+        _percent,
+    ),
+    Column("stopped", lambda figures: sum(each.stopped_us for each in figures.service.values()), _seconds),
+    Column("delay p50", lambda figures: figures.delay.p50_us, _millis),
+    Column("p99", lambda figures: figures.delay.p99_us, _millis),
+    Column("max", lambda figures: figures.delay.max_us, _millis),
+    Column("lag max", longest_lag_us, _seconds),
+    Column("reprocessed", lambda figures: figures.reprocessed, _count),
+    Column("lost", lambda figures: figures.lost, _count),
+    Column("expected losses", lambda figures: figures.expected_losses, _count),
+    Column("leaderless", leaderless_us, _seconds),
+)
+"""What a run cost, in the order of columns."""
+
+
+def _median(column: Column, values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return column.said(statistics.median(known) if known else None)
+
+
 def table_of_seeds(results: Sequence[RunResult], command_for: Callable[[int], str]) -> Iterable[str]:
     """One row per run, then what failed with the command that repeats it."""
     first = results[0]
     yield f"{first.scenario}, profile {first.profile}, seeds {first.seed} to {results[-1].seed}"
     yield ""
-    yield f"{'seed':>8}  {'verdict':<12} {'steps':>9} {'messages':>9} {'rebalances':>12} {'wall':>8}  digest"
-    for result in results:
-        verdict = click.style(f"{result.verdict:<12}", fg=COLOURS[result.verdict])
-        rebalances = "did not work" if result.did_not_work else str(len(result.figures.rebalances))
+    heads = [column.head for column in OF_SEEDS]
+    cells = [[column.said(column.value(result.figures)) for column in OF_SEEDS] for result in results]
+    if len(results) > 1:
+        known = [[column.value(each.figures) for each in results if not each.did_not_work] for column in OF_SEEDS]
+        cells.append([_median(column, values) for column, values in zip(OF_SEEDS, known, strict=True)])
+    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+
+    def line(texts: Iterable[str]) -> str:
+        return "  ".join(f"{text:>{width}}" for text, width in zip(texts, widths, strict=True))
+
+    yield f"{'seed':>8}  {'verdict':<9}  {line(heads)}  {'wall':>8}  digest"
+    for result, row in zip(results, cells, strict=False):
+        verdict = click.style(f"{result.verdict:<9}", fg=COLOURS[result.verdict])
+        costs = f"{'did not work':<{len(line(row))}}" if result.did_not_work else line(row)
         wall = f"{result.wall_s:.2f} s"
-        yield (
-            f"{result.seed:>8}  {verdict} {result.steps:>9,} {result.messages:>9,} {rebalances:>12} {wall:>8}"
-            f"  {result.digest[:16]}"
-        )
+        yield f"{result.seed:>8}  {verdict}  {costs}  {wall:>8}  {result.digest[:16]}"
+    if len(results) > 1:
+        yield f"{'median':>8}  {'':<9}  {line(cells[-1])}"
+    yield "  seconds; downtime and leaderless in partition-seconds; service lost: the largest share at any moment"
     yield ""
     lost = [loss for result in results for loss in result.losses]
     if lost:
@@ -146,17 +216,24 @@ def _story(lines: Sequence[StoryLine]) -> Iterable[str]:
 def _costs(figures: Figures) -> Iterable[str]:
     if figures.rebalances:
         yield from _rebalances(figures.rebalances)
-    yield from _spans("partitions without service for a time", figures.downtime_us)
+    yield from _downtime(figures)
     if figures.num_incompatible_rebalance:
         counts = ", ".join(f"{client} {count}" for client, count in figures.num_incompatible_rebalance.items())
         yield f"  rebalances in which V0 and V1 members met (num.incompatible.rebalance): {counts}"
     if figures.replication is not None:
         yield from _control(figures.replication)
     records = figures.records
+    expected = f", {figures.expected_losses:,} expected losses" if figures.expected_losses else ""
     yield (
         f"  records: {records.appended:,} appended, {records.processed:,} processed, "
-        f"{figures.duplicates:,} of these again, {figures.lost:,} lost"
+        f"{figures.reprocessed:,} of these reprocessed, {figures.lost:,} lost{expected}"
     )
+    delay = figures.delay
+    if delay.p50_us is not None and delay.p99_us is not None and delay.max_us is not None:
+        yield (
+            f"  record delay (append to processed): p50 {span_text(delay.p50_us)}, p99 {span_text(delay.p99_us)}, "
+            f"max {span_text(delay.max_us)}"
+        )
     if figures.zombie_records:
         yield f"  records processed by a member that had lost the partition: {figures.zombie_records:,}"
     if figures.skipped:
@@ -168,6 +245,11 @@ def _costs(figures: Figures) -> Iterable[str]:
             f"  lag: {total:,} records at the end; "
             f"at most {high.max_lag:,} on one partition ({high.group}/{high.topic}-{high.partition})"
         )
+        old = max(figures.lag, key=lambda row: row.max_lag_us)
+        yield (
+            f"  lag in seconds (age of the oldest waiting record): at most {span_text(old.max_lag_us)} "
+            f"({old.group}/{old.topic}-{old.partition}), {span_text(max(row.lag_us for row in figures.lag))} at the end"
+        )
 
 
 def _spans(what: str, spent_us: Mapping[str, int]) -> Iterable[str]:
@@ -176,8 +258,37 @@ def _spans(what: str, spent_us: Mapping[str, int]) -> Iterable[str]:
     if spans:
         worst = sorted(spans.items(), key=lambda pair: (-pair[1], pair[0]))
         said = ", ".join(f"{name} {span_text(us)}" for name, us in worst[:4])
-        yield f"  {what}: {len(spans)}, {span_text(sum(spans.values()))} in all"
+        yield f"  {what}: {len(spans)}, {sum(spans.values()) / 1e6:,.2f} partition-seconds in all"
         yield f"    the longest: {said}"
+
+
+def _downtime(figures: Figures) -> Iterable[str]:
+    """Without service: which partitions, for what, and how much of the whole at a time."""
+    yield from _spans("partitions without service for a time", figures.downtime_us)
+    if not figures.downtime:
+        return
+    causes: dict[str, int] = {}
+    for row in figures.downtime:
+        causes[row.cause] = causes.get(row.cause, 0) + row.until_us - row.from_us
+    parts = {
+        "detection": sum(row.detect_us for row in figures.downtime),
+        "waiting for the others to join": sum(row.barrier_us for row in figures.downtime),
+        "callbacks": sum(row.callbacks_us for row in figures.downtime),
+        "hand-over": sum(row.hand_over_us for row in figures.downtime),
+    }
+    yield f"    interrupted as: {_shares(causes)}"
+    yield f"    of that: {_shares(parts)}"
+    for group, service in figures.service.items():
+        stopped = f", {span_text(service.stopped_us)} at 100 %" if service.stopped_us else ""
+        yield (
+            f"  service lost of {group}: at most {service.lost_max_percent:g} % of its partitions at once{stopped}; "
+            f"{span_text(service.lost_us)} of the whole service in all"
+        )
+
+
+def _shares(spent_us: Mapping[str, int]) -> str:
+    rows = sorted(spent_us.items(), key=lambda row: (-row[1], row[0]))
+    return ", ".join(f"{name} {us / 1e6:,.2f}" for name, us in rows if us) + " partition-seconds"
 
 
 def _control(figures: ReplicationFigures) -> Iterable[str]:

@@ -298,7 +298,7 @@ def test_the_world_stops_when_nobody_serves_anything_and_the_rebalance_bears_it(
 # --- records -------------------------------------------------------------------------------------------------------
 
 
-def test_records_processed_again_are_duplicates_each_time():
+def test_records_processed_again_are_reprocessed_each_time():
     """Counted per processing beyond the first."""
     told = Told()
     told.appended(0, 0, 100)
@@ -307,9 +307,9 @@ def test_records_processed_again_are_duplicates_each_time():
     told.processed(30, "c3", 3, 40, 60)
     report = told.report(40)
 
-    assert report.duplicates == 20 + 20
+    assert report.reprocessed == 20 + 20
     assert report.records.processed == 120
-    assert report.groups["g"].duplicates == 40
+    assert report.groups["g"].reprocessed == 40
 
 
 def test_records_committed_and_processed_by_nobody_are_lost():
@@ -353,7 +353,7 @@ def test_acknowledged_records_that_a_log_lost_are_lost_and_their_offsets_are_new
     told.at(7, "p1", ProduceFailed(topic="t", partition=0, count=3, error=ErrorCode.REQUEST_TIMED_OUT, definite=False))
     report = told.report(10)
 
-    assert (report.acknowledged_lost, report.lost, report.duplicates) == (30, 30, 0)
+    assert (report.acknowledged_lost, report.lost, report.reprocessed) == (30, 30, 0)
     assert report.records == RecordFigures(appended=110, acknowledged=110, failed=3, processed=110)
 
 
@@ -448,7 +448,17 @@ def test_lag_is_the_end_minus_what_is_committed_or_the_start():
     report = told.report(10)
 
     assert report.lag == (
-        LagFigures(group="g", topic="t", partition=0, end_offset=80, committed=60, lag=20, max_lag=45),
+        LagFigures(
+            group="g",
+            topic="t",
+            partition=0,
+            end_offset=80,
+            committed=60,
+            lag=20,
+            max_lag=45,
+            lag_us=10 * MS,
+            max_lag_us=10 * MS,
+        ),
     )
     assert report.groups["g"].lag == 20
 

@@ -66,7 +66,7 @@ def test_the_numbers_are_those_of_kemu_run(small_campaign: Campaign, tables: Tab
         scenario = load_scenario(small_campaign.out / "small.toml")
         result = as_dict(run(scenario, seed=row["seed"], profile=row["profile"], drive="bare"))
         assert (row["digest"], row["verdict"]) == (result["digest"], result["verdict"])
-        for name in ("steps", "messages", "virtual_us", "duplicates", "lost", "skipped", "zombie_records"):
+        for name in ("steps", "messages", "virtual_us", "reprocessed", "lost", "skipped", "zombie_records"):
             assert row[name] == result[name], name
         assert row["rebalances"] == len(result["rebalances"])
         assert row["processed"] == result["records"]["processed"]

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kemu.tools.intervals import median_ranks
 from kemu.tools.pipeline.marts.comparison import differences, quantiles
 from kemu.tools.pipeline.marts.coverage import edges, first_violations
 from kemu.tools.pipeline.marts.faults import fault_effects
 from kemu.tools.pipeline.marts.rebalancing import moves, plain_reason
 from kemu.tools.pipeline.rows import note_row
-from kemu.tools.pipeline.tables.groups import downtime, generations, ownership
+from kemu.tools.pipeline.tables.groups import ownership, unowned
 from kemu.tools.pipeline.tables.schemas import (
     DOWNTIME,
     LAYOUTS,
@@ -19,6 +20,7 @@ from kemu.tools.pipeline.tables.schemas import (
     OWNERSHIP,
     REBALANCES,
     RUNS,
+    UNOWNED,
     VIOLATIONS,
     Schema,
 )
@@ -68,8 +70,8 @@ def began(generation: int) -> JoinPhaseCompleted:
     return JoinPhaseCompleted(group="g", generation=generation, protocol="range", leader="m", members=("m", "n"))
 
 
-def test_ownership_and_downtime_of_a_crash_a_pause_and_a_handover(spark: "SparkSession") -> None:
-    """Seconds 1 to 3 nobody serves t-0 (crash), 5 to 6 (pause); t-1 goes from hand to hand within a rebalance."""
+def test_ownership_and_what_nobody_owns_in_a_crash_a_pause_and_a_handover(spark: "SparkSession") -> None:
+    """Seconds 1 to 3 nobody owns t-0 (crash), 5 to 6 (pause); t-1 goes from hand to hand within a rebalance."""
     notes = notes_of(
         spark,
         (0, "c1", assigned(T0)),
@@ -84,7 +86,7 @@ def test_ownership_and_downtime_of_a_crash_a_pause_and_a_handover(spark: "SparkS
         (9000, "", RunEnded(reason="")),
     )
     owned = ownership(notes)
-    down = downtime(notes, owned, generations(notes))
+    nobodys = unowned(notes, owned)
 
     held = owned.orderBy("actor", "partition", "from_us").collect()
     assert columns_of(owned.schema) == columns_of(OWNERSHIP.spark())
@@ -94,18 +96,18 @@ def test_ownership_and_downtime_of_a_crash_a_pause_and_a_handover(spark: "SparkS
         ("c2", "t-1", 0, 2_200_000, "revoked"),
         ("c2", "t-1", 3_000_000, 9_000_000, "end"),
     ]
-    assert columns_of(down.schema) == columns_of(DOWNTIME.spark())
-    told = [tuple(row)[2:] for row in down.orderBy("partition", "from_us").collect()]
+    assert columns_of(nobodys.schema) == columns_of(UNOWNED.spark())
+    told = [tuple(row)[2:] for row in nobodys.orderBy("partition", "from_us").collect()]
     assert told == [
-        ("t-0", 1_000_000, 3_000_000, "down", 1_000_000, 500_000, 500_000),
-        ("t-0", 5_000_000, 6_000_000, "paused", 1_000_000, 0, 0),
-        ("t-1", 2_200_000, 3_000_000, "revoked", 0, 300_000, 500_000),
-        ("t-1", 5_000_000, 6_000_000, "paused", 1_000_000, 0, 0),
+        ("t-0", 1_000_000, 3_000_000, "down"),
+        ("t-0", 5_000_000, 6_000_000, "paused"),
+        ("t-1", 2_200_000, 3_000_000, "revoked"),
+        ("t-1", 5_000_000, 6_000_000, "paused"),
     ]
 
 
-def test_two_owners_at_a_time_are_no_downtime_when_one_goes(spark: "SparkSession") -> None:
-    """A zombie overlaps its successor; one who serves suffices."""
+def test_what_two_own_is_somebody_s_when_one_goes(spark: "SparkSession") -> None:
+    """A zombie overlaps its successor."""
     notes = notes_of(
         spark,
         (0, "c1", assigned(T0)),
@@ -113,15 +115,15 @@ def test_two_owners_at_a_time_are_no_downtime_when_one_goes(spark: "SparkSession
         (2000, "c1", revoked(T0)),
         (3000, "", RunEnded(reason="")),
     )
-    assert downtime(notes, ownership(notes), generations(notes)).count() == 0
+    assert unowned(notes, ownership(notes)).count() == 0
 
 
 def run_rows(cell: str, values: list[int]) -> list[dict[str, Any]]:
-    """Runs of a cell, seeds from 1, with these values of duplicates."""
+    """Runs of a cell, seeds from 1, with these values of reprocessed."""
     return [
         {
             "run_id": f"{cell}/{seed}", "cell": cell, "scenario": "s", "profile": cell, "settings": "", "seed": seed,
-            "verdict": "holds", "duplicates": value, "command": f"kemu run {cell} --seed {seed}",
+            "verdict": "holds", "reprocessed": value, "command": f"kemu run {cell} --seed {seed}",
         }
         for seed, value in enumerate(values, start=1)
     ]  # fmt: skip
@@ -132,13 +134,30 @@ def test_quantiles_and_paired_differences(spark: "SparkSession") -> None:
     a, b = list(range(1, 101)), [value + 7 for value in range(1, 101)]
     runs = table(spark, RUNS, [*run_rows("a", a), *run_rows("b", b)])
 
-    row = quantiles({"runs": runs}).where("cell = 'a' and figure = 'duplicates'").first()
-    pair = differences({"runs": runs}).where("figure = 'duplicates'").first()
+    row = quantiles({"runs": runs}).where("cell = 'a' and figure = 'reprocessed'").first()
+    pair = differences({"runs": runs}).where("figure = 'reprocessed'").first()
 
     assert row is not None and pair is not None
     assert (row["runs"], row["median"], row["low"], row["high"], row["p95"], row["max"]) == (100, 50.5, 40, 61, 95, 100)
+    assert median_ranks(100) == (40, 61)
     assert (pair["cell_a"], pair["cell_b"], pair["seeds"]) == ("a", "b", 100)
     assert (pair["median"], pair["low"], pair["high"], pair["b_is_more"], pair["differs"]) == (7, 7, 7, 1.0, True)
+
+
+def test_five_seeds_claim_no_interval_and_say_of_nothing_that_it_differs(spark: "SparkSession") -> None:
+    """Not "it does not": nobody can tell. Six can; for a 95th percentile 59 are needed."""
+    few, more = ([*run_rows("a", [1] * n), *run_rows("b", [9] * n)] for n in (5, 6))
+
+    row = quantiles({"runs": table(spark, RUNS, few)}).where("figure = 'reprocessed'").first()
+    pairs = [differences({"runs": table(spark, RUNS, rows)}).where("figure = 'reprocessed'").first()
+             for rows in (few, more)]  # fmt: skip
+
+    assert row is not None
+    assert (row["median"], row["low"], row["high"], row["p95"], row["max"]) == (1, None, None, None, 1)
+    assert [pair and (pair["low"], pair["differs"], pair["p95"]) for pair in pairs] == [
+        (None, None, None),
+        (8, True, None),
+    ]
 
 
 def test_a_move_in_two_steps_is_one_move_and_an_orphan_is_none(spark: "SparkSession") -> None:
@@ -182,7 +201,7 @@ def test_costs_are_charged_to_the_fault_that_came_last(spark: "SparkSession") ->
     notes = notes_of(spark, (5000, "", crash))
     down = [
         {"run_id": "r", "group": "g", "partition": "t-0", "from_us": at, "until_us": at + 1_000_000, "cause": "down",
-         "detect_us": 0, "barrier_us": 0, "hand_over_us": 0}
+         "member": "c1", "detect_us": 0, "barrier_us": 0, "callbacks_us": 0, "hand_over_us": 0}
         for at in (1_000_000, 5_000_000, 8_000_000)
     ]  # fmt: skip
     schemas = {"rebalances": REBALANCES, "violations": VIOLATIONS, "leaderless": LEADERLESS}
@@ -190,7 +209,7 @@ def test_costs_are_charged_to_the_fault_that_came_last(spark: "SparkSession") ->
 
     rows = fault_effects({"runs": runs, "notes": notes, "downtime": table(spark, DOWNTIME, down), **empty}).collect()
 
-    assert [(row["kind"], row["applied"], row["downtime_s"]) for row in rows] == [
+    assert [(row["kind"], row["applied"], row["downtime_partition_s"]) for row in rows] == [
         ("crash", 1, 2.0),
         ("nothing yet", 0, 1.0),
     ]

@@ -1,8 +1,8 @@
 """Cells against each other: a figure's median and 95th percentile per cell, and paired differences between cells.
 
-Intervals are order statistics: for n values in order, the median lies with 95 % confidence between those of rank
-n/2 - 0.98 sqrt(n) and 1 + n/2 + 0.98 sqrt(n) (normal approximation of the binomial; fine from some 20 values on). They
-assume nothing about the shape of a figure's distribution, and downtime's is never normal.
+Intervals are order statistics of exact ranks (``tools.intervals``): they assume nothing about the shape of a figure's
+distribution, and downtime's is never normal. Below six seeds there is none, and ``differs`` is null; below 59 there is
+no 95th percentile.
 """
 
 from collections.abc import Mapping
@@ -10,15 +10,17 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from kemu.tools.intervals import median_ranks, p95_rank
+
 FIGURES = (
-    "downtime_us", "downtime_max_us", "stop_the_world_us", "rebalances", "moved", "duplicates", "lost", "max_lag",
+    "downtime_us", "downtime_max_us", "service_lost_us", "service_lost_max_percent", "stop_the_world_us",
+    "delay_p50_us", "delay_p99_us", "delay_max_us", "lag_max_us", "rebalances", "moved", "reprocessed", "lost",
+    "expected_losses", "max_lag",
     "first_stable_us", "leader_changes", "leaderless_us", "under_replicated_us", "under_min_isr_us", "messages",
     "virtual_us",
 )  # fmt: skip
 """The columns of ``runs`` that are compared."""
 CELL = ("campaign", "cell", "scenario", "profile", "settings")
-_Z = 0.98
-"""Half of 1.96: the binomial's standard deviation is sqrt(n)/2."""
 
 
 def _long(runs: DataFrame) -> DataFrame:
@@ -30,21 +32,29 @@ def _long(runs: DataFrame) -> DataFrame:
 
 
 def _at(values: Column, rank: Column) -> Column:
-    """The value of a rank (1 = smallest) of a sorted array, ranks outside clipped."""
-    return F.element_at(values, F.greatest(F.lit(1), F.least(F.size(values), rank.cast("int"))))
+    """The value of a rank (1 = smallest) of a sorted array; null of a rank that is null."""
+    return F.when(rank.isNotNull(), F.element_at(values, rank.cast("int")))
 
 
-def _summary() -> list[Column]:
-    """median, low, high and p95 of a sorted array ``v``."""
+def _summary(told: DataFrame) -> list[Column]:
+    """median, low, high, p95 and max of a sorted array ``v``. The ranks depend on its size alone, so SciPy is asked
+    here once for each size there is.
+    """
     v = F.col("v")
     n = F.size(v)
-    half = F.lit(_Z) * F.sqrt(n)
+    sizes = sorted(row[0] for row in told.select(F.size("v")).distinct().collect())
+    ranks = {size: (*(median_ranks(size) or (None, None)), p95_rank(size)) for size in sizes}
+
+    def rank(which: int) -> Column:
+        known = [F.lit(value) for size in sizes for value in (size, ranks[size][which])]
+        return F.create_map(*known)[n].cast("int") if known else F.lit(None).cast("int")
+
     median = (_at(v, F.floor((n + 1) / 2)) + _at(v, F.ceil((n + 1) / 2))) / 2
     return [
         median.alias("median"),
-        _at(v, F.floor(n / 2 - half)).alias("low"),
-        _at(v, F.ceil(1 + n / 2 + half)).alias("high"),
-        _at(v, F.ceil(n * F.lit(0.95))).alias("p95"),
+        _at(v, rank(0)).alias("low"),
+        _at(v, rank(1)).alias("high"),
+        _at(v, rank(2)).alias("p95"),
         F.element_at(v, -1).alias("max"),
     ]
 
@@ -57,7 +67,7 @@ def quantiles(tables: Mapping[str, DataFrame]) -> DataFrame:
     """
     grouped = _long(tables["runs"]).groupBy(*CELL, "figure")
     told = grouped.agg(F.array_sort(F.collect_list("value")).alias("v"), F.avg("value").alias("mean"))
-    return told.select(*CELL, "figure", F.size("v").alias("runs"), *_summary(), "mean").orderBy(*CELL, "figure")
+    return told.select(*CELL, "figure", F.size("v").alias("runs"), *_summary(told), "mean").orderBy(*CELL, "figure")
 
 
 def differences(tables: Mapping[str, DataFrame]) -> DataFrame:
@@ -65,7 +75,8 @@ def differences(tables: Mapping[str, DataFrame]) -> DataFrame:
 
     In:  runs
     Out: (campaign, scenario, figure, cell_a, cell_b, seeds, median_a, median_b, median, low, high, p95, max, b_is_more,
-        differs): of b minus a; ``b_is_more``: share of the seeds; ``differs``: the interval does not hold 0
+        differs): of b minus a; ``b_is_more``: share of the seeds; ``differs``: the interval of the median does not
+        hold 0, which happens in at most one of twenty comparisons of what is the same; null: too few seeds to say
     """
     values = _long(tables["runs"])
     sides = [
@@ -82,7 +93,7 @@ def differences(tables: Mapping[str, DataFrame]) -> DataFrame:
         F.median("b").alias("median_b"),
     )
     key = ("campaign", "scenario", "figure", "cell_a", "cell_b")
-    summed = told.select(*key, F.size("v").alias("seeds"), "median_a", "median_b", *_summary(), "b_is_more")
+    summed = told.select(*key, F.size("v").alias("seeds"), "median_a", "median_b", *_summary(told), "b_is_more")
     return summed.withColumn("differs", (F.col("low") > 0) | (F.col("high") < 0)).orderBy(*key)
 
 
@@ -90,8 +101,10 @@ def headline(tables: Mapping[str, DataFrame]) -> DataFrame:
     """One row per cell: how many runs fail, and what a usual and a bad run costs, in seconds.
 
     In:  runs
-    Out: (campaign, cell, runs, failed, torn, rebalances, moved, downtime_s, downtime_p95_s, stopped_s, stopped_p95_s,
-        duplicates, lost): medians where nothing else is said; downtime is summed over partitions
+    Out: (campaign, cell, runs, failed, torn, rebalances, moved, downtime_partition_s, service_lost_s,
+        service_lost_max_percent, stopped_s, delay_p50_s, delay_p99_s, delay_max_s, lag_max_s, reprocessed, lost,
+        expected_losses, leaderless_partition_s): medians over the runs; ``delay_max_s`` and ``lag_max_s`` the worst of
+        all, records lost and expected losses summed. Intervals are in ``quantiles``
     """
     ok = F.col("verdict") == "holds"
     seconds = F.lit(1e6)
@@ -104,12 +117,18 @@ def headline(tables: Mapping[str, DataFrame]) -> DataFrame:
             F.count(F.when(F.col("verdict").isNull(), 1)).alias("torn"),
             F.median("rebalances").alias("rebalances"),
             F.median("moved").alias("moved"),
-            (F.median("downtime_us") / seconds).alias("downtime_s"),
-            (F.percentile("downtime_us", F.lit(0.95)) / seconds).alias("downtime_p95_s"),
+            (F.median("downtime_us") / seconds).alias("downtime_partition_s"),
+            (F.median("service_lost_us") / seconds).alias("service_lost_s"),
+            F.median("service_lost_max_percent").alias("service_lost_max_percent"),
             (F.median("stop_the_world_us") / seconds).alias("stopped_s"),
-            (F.percentile("stop_the_world_us", F.lit(0.95)) / seconds).alias("stopped_p95_s"),
-            F.median("duplicates").alias("duplicates"),
+            (F.median("delay_p50_us") / seconds).alias("delay_p50_s"),
+            (F.median("delay_p99_us") / seconds).alias("delay_p99_s"),
+            (F.max("delay_max_us") / seconds).alias("delay_max_s"),
+            (F.max("lag_max_us") / seconds).alias("lag_max_s"),
+            F.median("reprocessed").alias("reprocessed"),
             F.sum("lost").alias("lost"),
+            F.sum("expected_losses").alias("expected_losses"),
+            (F.median("leaderless_us") / seconds).alias("leaderless_partition_s"),
         )
         .orderBy("campaign", "cell")
     )

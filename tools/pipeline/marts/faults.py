@@ -15,8 +15,8 @@ def fault_effects(tables: Mapping[str, DataFrame]) -> DataFrame:
     so scenarios with one fault tell most.
 
     In:  runs, notes, rebalances, downtime, leaderless, violations
-    Out: (campaign, cell, kind, applied, rebalances, stopped_s, moved, downtime_s, leaderless_s, violations): sums over
-        all runs
+    Out: (campaign, cell, kind, applied, rebalances, stopped_s, moved, downtime_partition_s, leaderless_partition_s,
+        violations): sums over all runs
     """
     when = "run_id", F.col("at_us")
     faults = tables["notes"].where(F.col("fact") == "FaultApplied").select(*when, "kind", F.lit(1).alias("applied"))
@@ -49,8 +49,8 @@ def fault_effects(tables: Mapping[str, DataFrame]) -> DataFrame:
             F.coalesce(F.sum("rebalances"), F.lit(0)).alias("rebalances"),
             (F.coalesce(F.sum("stopped_us"), F.lit(0)) / F.lit(1e6)).alias("stopped_s"),
             F.coalesce(F.sum("moved"), F.lit(0)).alias("moved"),
-            (F.coalesce(F.sum("down_us"), F.lit(0)) / F.lit(1e6)).alias("downtime_s"),
-            (F.coalesce(F.sum("leaderless_us"), F.lit(0)) / F.lit(1e6)).alias("leaderless_s"),
+            (F.coalesce(F.sum("down_us"), F.lit(0)) / F.lit(1e6)).alias("downtime_partition_s"),
+            (F.coalesce(F.sum("leaderless_us"), F.lit(0)) / F.lit(1e6)).alias("leaderless_partition_s"),
             F.coalesce(F.sum("violations"), F.lit(0)).alias("violations"),
         )
         .orderBy("campaign", "cell", "kind")

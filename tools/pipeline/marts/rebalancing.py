@@ -41,22 +41,24 @@ def rebalance_reasons(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def downtime_by_cause(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Downtime of partitions by how their last server stopped, and where the time went.
+    """Downtime of partitions by what interrupted their service, and where the time went.
 
     In:  runs, downtime
-    Out: (campaign, cell, cause, intervals, runs, total_s, median_s, p95_s, max_s, detect, barrier, hand_over): the last
-        three are shares of the total
+    Out: (campaign, cell, cause, intervals, runs, partition_s, median_s, p95_s, max_s, detect, barrier, callbacks,
+        hand_over): partition-seconds in all; the last four are shares of them
     """
     length = F.col("until_us") - F.col("from_us")
     seconds = length / F.lit(1e6)
-    shares = [(F.sum(f"{part}_us") / F.sum(length)).alias(part) for part in ("detect", "barrier", "hand_over")]
+    shares = [
+        (F.sum(f"{part}_us") / F.sum(length)).alias(part) for part in ("detect", "barrier", "callbacks", "hand_over")
+    ]
     return (
         with_cell(tables["downtime"], tables["runs"])
         .groupBy(*CELL, "cause")
         .agg(
             F.count("*").alias("intervals"),
             F.countDistinct("run_id").alias("runs"),
-            F.sum(seconds).alias("total_s"),
+            F.sum(seconds).alias("partition_s"),
             F.median(seconds).alias("median_s"),
             F.percentile(seconds, F.lit(0.95)).alias("p95_s"),
             F.max(seconds).alias("max_s"),

@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping
 from attrs import frozen
 from pyspark.sql import DataFrame
 
-from kemu.tools.pipeline.tables.groups import commits, downtime, generations, layouts, ownership
+from kemu.tools.pipeline.tables.groups import commits, generations, layouts, ownership, unowned
 from kemu.tools.pipeline.tables.replication import isr_changes, leaderless, leaderships
 from kemu.tools.pipeline.tables.schemas import (
     COMMITS,
-    DOWNTIME,
     GENERATIONS,
     ISR_CHANGES,
     LAYOUTS,
@@ -22,6 +21,7 @@ from kemu.tools.pipeline.tables.schemas import (
     LEADERSHIPS,
     NOTES,
     OWNERSHIP,
+    UNOWNED,
     Schema,
 )
 
@@ -43,7 +43,7 @@ TABLES = (
     DerivedTable(LAYOUTS, layouts, (NOTES,)),
     DerivedTable(COMMITS, commits, (NOTES,)),
     DerivedTable(OWNERSHIP, ownership, (NOTES,)),
-    DerivedTable(DOWNTIME, downtime, (NOTES, OWNERSHIP, GENERATIONS)),
+    DerivedTable(UNOWNED, unowned, (NOTES, OWNERSHIP)),
     DerivedTable(ISR_CHANGES, isr_changes, (NOTES,), "NodeWritten"),
     DerivedTable(LEADERSHIPS, leaderships, (NOTES, ISR_CHANGES), "NodeWritten"),
     DerivedTable(LEADERLESS, leaderless, (NOTES, LEADERSHIPS, ISR_CHANGES), "NodeWritten"),

@@ -1,10 +1,10 @@
-"""Of consumer groups: generations, assignments, commits, who held which partition and how long nobody did."""
+"""Of consumer groups: generations, assignments, commits, who owned which partition and how long nobody did."""
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as every text on Spark names it
 
 from kemu.tools.pipeline.tables.common import gaps, host_ends, of, run_ends
-from kemu.tools.pipeline.tables.schemas import COMMITS, DOWNTIME, GENERATIONS, LAYOUTS, OWNERSHIP
+from kemu.tools.pipeline.tables.schemas import COMMITS, GENERATIONS, LAYOUTS, OWNERSHIP, UNOWNED
 
 PREPARING = "PreparingRebalance"
 
@@ -110,38 +110,13 @@ def ownership(notes: DataFrame) -> DataFrame:
     )
 
 
-def downtime(notes: DataFrame, owned: DataFrame, began: DataFrame) -> DataFrame:
-    """Downtime: intervals in which nobody served a partition, from the first time it was served on.
+def unowned(notes: DataFrame, owned: DataFrame) -> DataFrame:
+    """Unowned: intervals in which nobody owned a partition, from the first time it was owned on.
 
-    A member serves what it holds, but not while its host is paused (``emulator.metrics.serving`` counts the same way,
-    live).
+    A member whose host is paused owns nothing.
 
-    In:  notes; owned: OWNERSHIP; began: GENERATIONS
-    Out: DOWNTIME
+    In:  notes; owned: OWNERSHIP
+    Out: UNOWNED
     """
     held = owned.withColumn("cause", F.col("ended_by"))
-    return _parted(gaps(held, notes, ("group", "partition")), began).select(*of(DOWNTIME))
-
-
-def _parted(down: DataFrame, began: DataFrame) -> DataFrame:
-    """Cut each interval at the first preparation and at the last generation that lie in it.
-
-    In:  down(run_id, group, partition, from_us, until_us, cause); began: GENERATIONS
-    Out: the same with detect_us, barrier_us, hand_over_us
-    """
-    key = ["run_id", "group", "partition", "from_us", "until_us", "cause"]
-    inside = (F.col("g.at_us") > F.col("d.from_us")) & (F.col("g.at_us") <= F.col("d.until_us"))
-    same = (F.col("g.run_id") == F.col("d.run_id")) & (F.col("g.group") == F.col("d.group"))
-    met = (
-        down.alias("d")
-        .join(began.alias("g"), same & inside, how="left")
-        .groupBy(*[F.col(f"d.{name}").alias(name) for name in key])
-        .agg(F.min("g.prepared_us").alias("prepared_us"), F.max("g.at_us").alias("begun_us"))
-    )
-    length = F.col("until_us") - F.col("from_us")
-    prepared = F.greatest("prepared_us", "from_us")
-    return (
-        met.withColumn("detect_us", F.when(F.col("begun_us").isNull(), length).otherwise(prepared - F.col("from_us")))
-        .withColumn("barrier_us", F.coalesce(F.col("begun_us") - prepared, F.lit(0)))
-        .withColumn("hand_over_us", F.coalesce(F.col("until_us") - F.col("begun_us"), F.lit(0)))
-    )
+    return gaps(held, notes, ("group", "partition")).select(*of(UNOWNED))

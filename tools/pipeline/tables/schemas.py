@@ -82,7 +82,9 @@ RUNS = _schema(
     verdict string?, digest string?, steps long?, messages long?, virtual_us long?, wall_s double?
     broke string?, traced boolean
     rebalances long?, stop_the_world_us long?, downtime_us long?, downtime_max_us long?, moved long?
-    duplicates long?, lost long?, acknowledged_lost long?, skipped long?, zombie_records long?
+    service_lost_us long?, service_lost_max_percent double?
+    delay_p50_us long?, delay_p99_us long?, delay_max_us long?, lag_max_us long?
+    reprocessed long?, lost long?, expected_losses long?, acknowledged_lost long?, skipped long?, zombie_records long?
     appended long?, acknowledged long?, failed long?, processed long?, first_stable_us long?, max_lag long?
     leader_changes long?, leaderless_us long?, under_replicated_us long?, under_min_isr_us long?
     scenario_json string, result_json string?, command string?
@@ -91,8 +93,11 @@ RUNS = _schema(
 """One row per run. ``traced``: its trace was ingested, so its facts are complete and its steps and packets are there.
 ``settings`` and ``actions``: as a campaign's grid and --do set them. ``verdict`` null: its record is torn.
 ``result_json``: what ``kemu run --format json`` prints, on one line. The sums are over groups and partitions, those of
-replicas (``leader_changes`` and what follows; null where no broker replicates) over partitions; ``downtime_max_us`` is
-the worst partition's, ``first_stable_us`` the last group's."""
+replicas (``leader_changes`` and what follows; null where no broker replicates) over partitions.
+``downtime_max_us`` is the worst partition's, ``first_stable_us`` the last group's. ``service_lost_us`` is an integral
+of shares, ``service_lost_max_percent`` the largest share, ``stop_the_world_us`` the time at 100 %; delays are over
+records (null without any), ``lag_max_us`` is an age, ``max_lag`` a number of records. ``emulator.metrics`` defines
+them."""
 
 STEPS = _schema(
     "steps",
@@ -150,11 +155,24 @@ REBALANCES = _schema(
 )
 """As the metrics of a run count them (``metrics.rebalances``); ``ended_us`` null: not over when the run was."""
 
+DOWNTIME = _schema(
+    "downtime",
+    """
+    run_id string, group string, partition string, member string, cause string, from_us long, until_us long
+    detect_us long, barrier_us long, callbacks_us long, hand_over_us long
+    """,
+)
+"""One row per interval in which a partition was without service, as the metrics of a run count them
+(``metrics.serving``, with its causes). ``member``: who had served it last. The parts add up to the interval: callbacks
+of old and new owner, and without these until the group prepared for a rebalance, until its last new generation began,
+until there was service again."""
+
 BAD_RECORDS = _schema("bad_records", "path string, at_byte long, unread_bytes long, why string")
 """What could not be read in a trace directory: files that are no traces, and where the good part of others ends."""
 
 RECORDED = {
-    schema.name: schema for schema in (RUNS, STEPS, PACKETS, NOTES, FAULTS, VIOLATIONS, REBALANCES, BAD_RECORDS)
+    schema.name: schema
+    for schema in (RUNS, STEPS, PACKETS, NOTES, FAULTS, VIOLATIONS, REBALANCES, DOWNTIME, BAD_RECORDS)
 }
 
 # --- derived: what follows from them -------------------------------------------------------------------------------
@@ -178,16 +196,10 @@ OWNERSHIP = _schema(
 """One row per interval in which a member held a partition by its own account. ``ended_by``: revoked, lost, failed,
 down, or end (of the run)."""
 
-DOWNTIME = _schema(
-    "downtime",
-    """
-    run_id string, group string, partition string, from_us long, until_us long, cause string
-    detect_us long, barrier_us long, hand_over_us long
-    """,
-)
-"""One row per interval in which nobody served a partition that had been served. ``cause``: how its last server stopped
-(revoked, lost, failed, down, paused). The three parts add up to the interval: until the group prepared for a rebalance,
-until it had a new generation, until the new owner served."""
+UNOWNED = _schema("unowned", "run_id string, group string, partition string, from_us long, until_us long, cause string")
+"""One row per interval in which nobody owned a partition that had been owned, or only members that stood still.
+``cause``: how its last owner stopped (revoked, lost, failed, down, paused). Downtime begins no later and ends no
+earlier."""
 
 COMMITS = _schema(
     "commits",

@@ -1,0 +1,70 @@
+"""How much of a group's service is lost at a time, from the intervals in which its partitions are down.
+
+*Service lost*: the share of a group's partitions that are down, each weighing the same, of those that were ever served
+until then. Its integral over time is in seconds of the whole service: 1 s is everything for a second, or half of the
+partitions for two. By member: the downtime of the partitions that it served last before they were down; so members
+weigh as many partitions as they had, and their shares add up to the downtime of the group.
+
+*Stopped*: the time at 100 %, the one special case in which nothing at all is served ("stop of the world").
+"""
+
+from collections.abc import Iterable, Sequence
+
+from attrs import frozen
+
+from kemu.emulator.metrics.figures import DowntimeFigures, ServiceFigures
+
+
+@frozen
+class ServiceLost:
+    """A group's figures, and the spans in which nothing was served: (from, until)."""
+
+    figures: ServiceFigures
+    stops: tuple[tuple[int, int], ...]
+
+
+def service_lost(intervals: Iterable[DowntimeFigures], first_us: Sequence[int], ended_us: int) -> ServiceLost:
+    """What one group lost.
+
+    Args:
+        intervals: the downtime of its partitions.
+        first_us: when each of its partitions was first served.
+        ended_us: the end of the run.
+    """
+    changes: dict[int, list[int]] = {}
+    members: dict[str, int] = {}
+    for at_us in first_us:
+        changes.setdefault(at_us, [0, 0])[0] += 1
+    for row in intervals:
+        changes.setdefault(row.from_us, [0, 0])[1] += 1
+        changes.setdefault(row.until_us, [0, 0])[1] -= 1
+        members[row.member] = members.get(row.member, 0) + row.until_us - row.from_us
+    served = down = 0
+    lost_us = worst = share = 0.0
+    stops: list[tuple[int, int]] = []
+    series: list[tuple[int, float]] = []
+    before_us = 0
+    for at_us in sorted(changes):
+        lost_us += (at_us - before_us) * share
+        if share == 1.0 and at_us > before_us:
+            if stops and stops[-1][1] == before_us:
+                stops[-1] = (stops[-1][0], at_us)
+            else:
+                stops.append((before_us, at_us))
+        more, fewer = changes[at_us]
+        served, down, before_us = served + more, down + fewer, at_us
+        assert 0 <= down <= served, f"{down} of {served} partitions down at {at_us}"
+        share = down / served if served else 0.0
+        worst = max(worst, share) if at_us < ended_us else worst
+        percent = round(100 * share, 2)
+        if percent != (series[-1][1] if series else 0.0):
+            series.append((at_us, percent))
+    figures = ServiceFigures(
+        partitions=served,
+        lost_us=round(lost_us),
+        lost_max_percent=round(100 * worst, 2),
+        stopped_us=sum(until - start for start, until in stops),
+        series=tuple(series),
+        members_us=dict(sorted(members.items())),
+    )
+    return ServiceLost(figures, tuple(stops))

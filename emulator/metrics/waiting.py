@@ -1,0 +1,200 @@
+"""Which records wait for a group, and for how long (a part of the metrics).
+
+Of each partition: when its records were appended. Of each group on it: the *frontier*, the offset up to which it has
+got on; records from there on wait. A position that is set further on leaves out what lies between (``progress`` counts
+that as skipped or lost); one that is set back moves nothing: what is processed again has had its first time.
+
+*Delay* of a record: from its append to the moment the application reports its part of a poll as done, for the first
+time. *Lag in seconds* of a partition: the age of the oldest record that waits. Both are of records that were appended
+after the group first had a position there: how long a log had grown before somebody came is nobody's delay. Where
+brokers replicate, a log is what its latest leader has (``Panel.logs``).
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kemu.emulator.facts import Seen
+from kemu.emulator.metrics.spread import Spread
+from kemu.emulator.watching.panel import Panel
+from kemu.protocol.names import GroupId, TopicPartition
+from kemu.protocol.notes.groups import PartitionHosted, PositionSet, Processed, RecordsAppended
+from kemu.protocol.notes.replication import BecameLeader, NodeWritten
+
+_FORGET = 4096
+"""Batches that every group has behind it are forgotten, so many at once."""
+
+
+class _Log:
+    """A partition's batches: where each begins, where it ends (exclusive), when it was appended."""
+
+    __slots__ = ("end", "ends", "firsts", "queues", "times")
+
+    def __init__(self) -> None:
+        self.end = 0
+        self.firsts: list[int] = []
+        self.ends: list[int] = []
+        self.times: list[int] = []
+        self.queues: list[Queue] = []
+
+    def cut(self, end: int) -> None:
+        """What lies behind this offset is not in the log any more."""
+        keep = bisect_left(self.firsts, end)
+        del self.firsts[keep:], self.ends[keep:], self.times[keep:]
+        if keep and self.ends[-1] > end:
+            self.ends[-1] = end
+        for queue in self.queues:
+            queue.frontier = min(queue.frontier, end)
+            queue.index = bisect_left(self.ends, queue.frontier + 1)
+
+    def forget(self) -> None:
+        """Every group has these behind it."""
+        behind = min(queue.index for queue in self.queues)
+        del self.firsts[:behind], self.ends[:behind], self.times[:behind]
+        for queue in self.queues:
+            queue.index -= behind
+
+
+class Queue:
+    """What waits for one group on one partition."""
+
+    __slots__ = ("frontier", "index", "largest_us", "last_us", "log", "since_us")
+
+    def __init__(self, log: _Log) -> None:
+        self.log = log
+        self.frontier = 0
+        self.index = 0
+        """No batch before this one reaches the frontier."""
+        self.since_us = -1
+        """When the group first had a position here; -1: never."""
+        self.last_us = -1
+        """When records were last reported as processed; -1: never."""
+        self.largest_us = 0
+        """The lag in seconds at its worst so far."""
+
+    def oldest_us(self, offset: int = 0) -> int | None:
+        """When the oldest record was appended that waits at or above this offset; None: none does."""
+        log, offset = self.log, max(offset, self.frontier)
+        ends = log.ends
+        while self.index < len(ends) and ends[self.index] <= self.frontier:
+            self.index += 1
+        index = self.index
+        while index < len(ends) and ends[index] <= offset:
+            index += 1
+        return log.times[index] if index < len(ends) else None
+
+
+class Waiting:
+    """See the module. Feed it after those that ask it about a fact in hand."""
+
+    def __init__(self, panel: Panel) -> None:
+        self._panel = panel
+        self.delays: dict[GroupId, Spread] = {}
+        """By group, in microseconds, a value per record."""
+        self._logs: dict[TopicPartition, _Log] = {}
+        self._queues: dict[tuple[GroupId, TopicPartition], Queue] = {}
+        self.on: Mapping[type, Callable[[Seen, Any], None]] = {
+            RecordsAppended: self._appended,
+            PartitionHosted: self._another_log,
+            BecameLeader: self._another_log,
+            NodeWritten: self._written,
+            PositionSet: self._positioned,
+            Processed: self._processed,
+        }
+
+    def queue(self, group: GroupId, partition: TopicPartition) -> Queue:
+        """What waits for a group on a partition."""
+        queue = self._queues.get((group, partition))
+        if queue is None:
+            log = self._log(partition)
+            queue = self._queues[group, partition] = Queue(log)
+            log.queues.append(queue)
+        return queue
+
+    def lag_us(self, group: GroupId, partition: TopicPartition, at_us: int) -> tuple[int, int]:
+        """(now, at its worst until now); what waits for a group that never came counts from its append."""
+        queue = self.queue(group, partition)
+        oldest = queue.oldest_us()
+        now_us = 0 if oldest is None else at_us - oldest
+        return now_us, max(queue.largest_us, now_us)
+
+    def _log(self, partition: TopicPartition) -> _Log:
+        log = self._logs.get(partition)
+        if log is None:
+            log = self._logs[partition] = _Log()
+        return log
+
+    def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
+        at = (fact.topic, fact.partition)
+        if not self._panel.logs.of(at).is_led_by(seen.actor):
+            return  # to a log of its own
+        log = self._log(at)
+        if fact.base_offset < log.end:
+            log.cut(fact.base_offset)
+        log.end = fact.base_offset + fact.count
+        log.firsts.append(fact.base_offset)
+        log.ends.append(log.end)
+        log.times.append(seen.at_us)
+
+    def _another_log(self, seen: Seen, fact: PartitionHosted | BecameLeader) -> None:
+        """What comes at the offsets that it lost is new; of what it has instead nobody knows since when."""
+        at = (fact.topic, fact.partition)
+        log, logs = self._log(at), self._panel.logs
+        if logs.cut is not None:
+            log.cut(logs.cut)
+        log.end = logs.of(at).records.end
+
+    def _written(self, seen: Seen, fact: NodeWritten) -> None:
+        """A partition that is deleted begins anew if it comes again."""
+        at = self._panel.written
+        if at is not None and at not in self._panel.states and at in self._logs:
+            log = self._logs[at]
+            log.cut(0)
+            log.end = 0
+
+    def _positioned(self, seen: Seen, fact: PositionSet) -> None:
+        queue = self.queue(fact.group, (fact.topic, fact.partition))
+        if queue.since_us < 0:
+            queue.since_us = seen.at_us
+        if fact.offset > queue.frontier:
+            self._aged(queue, seen.at_us)
+            queue.frontier = fact.offset
+
+    def _aged(self, queue: Queue, at_us: int) -> None:
+        """The oldest that waits does not any longer."""
+        oldest = queue.oldest_us()
+        if oldest is not None and 0 <= queue.since_us <= oldest:
+            queue.largest_us = max(queue.largest_us, at_us - oldest)
+
+    def _processed(self, seen: Seen, fact: Processed) -> None:
+        group, now_us = fact.group, seen.at_us
+        queue = self.queue(group, (fact.topic, fact.partition))
+        queue.last_us = now_us
+        if queue.since_us < 0:
+            queue.since_us = now_us
+        for first, last in self._panel.logs.still_there(seen, fact):
+            if last > queue.frontier:
+                self._got_on(group, queue, max(first, queue.frontier), last, now_us)
+
+    def _got_on(self, group: GroupId, queue: Queue, first: int, last: int, now_us: int) -> None:
+        """These are processed, for the first time."""
+        delays = self.delays.get(group)
+        if delays is None:
+            delays = self.delays[group] = Spread()
+        log, index, since_us = queue.log, queue.index, queue.since_us
+        firsts, ends, times = log.firsts, log.ends, log.times
+        while index < len(ends) and firsts[index] < last:
+            end = ends[index]
+            count = min(end, last) - max(firsts[index], first)
+            if count > 0 and times[index] >= since_us:
+                delay_us = now_us - times[index]
+                delays.add(delay_us, count)
+                if delay_us > queue.largest_us:
+                    queue.largest_us = delay_us
+            if end > last:
+                break
+            index += 1
+        queue.index = index
+        queue.frontier = last
+        if index > _FORGET:
+            log.forget()
