@@ -379,7 +379,8 @@ def test_what_a_new_leader_does_not_have_is_lost_and_nobody_has_processed_it():
     assert (report.delay.records, report.delay.max_us) == (30, 2 * MS), (
         "those from before the position are nobody's delay"
     )
-    assert report.lag == (LagFigures("g", "t", 0, end_offset=90, committed=90, lag=0, max_lag=100),)
+    lag = LagFigures("g", "t", 0, end_offset=90, committed=90, lag=0, max_lag=100, lag_us=0, max_lag_us=2 * MS)
+    assert report.lag == (lag,)
 
 
 def test_a_log_of_equal_length_with_other_records_is_another_log():
