@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from attrs import define, evolve
 
+from kemu.actors.broker.replica_log import JOURNALS
 from kemu.actors.clients.admin import Admin
 from kemu.actors.clients.producer import Producer
 from kemu.actors.consumer.application import ApplicationFactory
@@ -288,7 +289,7 @@ class Cluster(ABC):
     def _log_bytes(self, host: Host) -> int:
         """What the logs of a host hold, at the size that the scenario gives a topic's records."""
         sizes = {name: topic.record_bytes for name, topic in self.scenario.topics.items()}
-        logs = [(log.rpartition("-")[0], records) for log, records in host.disk.logs.items()]
+        logs = [(log.removeprefix(JOURNALS).rpartition("-")[0], records) for log, records in host.disk.logs.items()]
         return sum(self._record_count(records) * sizes[topic] for topic, records in logs if topic in sizes)
 
     def down_us(self, name: str, said_us: int) -> int:

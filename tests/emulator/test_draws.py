@@ -19,7 +19,7 @@ from kemu.emulator.text.tables import ScenarioError
 from kemu.emulator.trace.traces import read_trace
 from kemu.protocol.draws import DrawName
 from kemu.protocol.notes.groups import GroupBecame
-from kemu.protocol.notes.replication import BecameLeader
+from kemu.protocol.notes.replication import BecameLeader, SessionEnded, SessionOpened
 
 S = 1_000_000
 
@@ -264,3 +264,28 @@ def test_when_a_broker_crashes_does_not_matter_on_average() -> None:
     values = agree(without_leader_s, [60_000_000, 61_900_000], range(1, 7), within=0.45)
     assert all(3.9 <= value <= 8.5 for value in values)
     assert pstdev(values) > 0.3
+
+
+def test_sessions_that_a_store_gave_up_while_it_was_out_of_reach_do_not_revive() -> None:
+    """cluster.md A7: 20 s out of reach with a session of 6 s; the sessions end, and others lead when it is back."""
+    scenario = with_actions(scenario_from_toml(THREE_BROKERS), ["isolate host=zk at=40s for=20s"])
+    seen = driven(scenario, 1, SessionEnded, SessionOpened, BecameLeader)
+    ended = [s.at_us for s in seen if isinstance(s.fact, SessionEnded) and s.fact.why == "expired"]
+    opened = [s.at_us for s in seen if isinstance(s.fact, SessionOpened) and s.at_us > 60 * S]
+    assert len(ended) == 3 and all(44 * S <= at_us <= 48.5 * S for at_us in ended)
+    assert len(opened) == 3 and max(opened) - min(opened) > 0.02 * S
+    assert any(isinstance(s.fact, BecameLeader) for s in seen if s.at_us > 60 * S)
+
+
+def test_a_broker_takes_time_to_start_and_more_to_recover_its_logs() -> None:
+    """From the order to start to the first event; a clean end spares the recovery."""
+    scenario = with_values(
+        scenario_from_toml(THREE_BROKERS),
+        ["draws.broker.start=3s", "draws.broker.recovery=10s", "draws.down.time=100%"],
+    )
+    crashed = with_actions(scenario, ["crash host=b1 at=30s for=10s"])
+    up_us = next(s.at_us for s in driven(crashed, 1, HostStarted) if s.fact.host == "b1" and s.fact.life == 2)
+    assert up_us > 43.5 * S
+    closed = with_actions(scenario, ["close-host host=b1 at=30s", "start-host host=b1 at=40s"])
+    up_us = next(s.at_us for s in driven(closed, 1, HostStarted) if s.fact.host == "b1" and s.fact.life == 2)
+    assert up_us == 43 * S
