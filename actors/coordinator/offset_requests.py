@@ -351,6 +351,7 @@ class OffsetRequests:
                 offset=kept.value.offset,
                 generation=kept.generation,
                 member_id=kept.member_id,
+                position=kept.position,
             )
         )
 

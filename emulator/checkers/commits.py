@@ -13,12 +13,13 @@ whose record is in the same log, every commit accepted under g had been reported
    generation -1 is an operator's and may do anything.
 4. *Remembered.* What was committed when a member got its assignment is where it starts, or behind it: it is not told
    less, nor that there is nothing. An application that seeks starts where it likes. A log that lost its tail
-   (``DiskTailLost``) may forget.
+   (``DiskTailLost``) may forget. Where brokers replicate, a group's log may lose its end to an election; then what it
+   held there is committed no more, and what it held before is what counts.
 """
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import DiskTailLost, Seen
-from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, TopicPartition
+from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, TopicPartition, offsets_partition_of
 from kemu.protocol.notes.groups import (
     COMMITTED,
     SEEK,
@@ -34,6 +35,7 @@ from kemu.protocol.notes.groups import (
     PositionSet,
     Processed,
 )
+from kemu.protocol.notes.replication import BecameLeader
 
 
 class _Group:
@@ -70,6 +72,8 @@ class CommitsChecker(Checker):
         super().__init__()
         self._groups: dict[str, _Group] = {}
         self._committed: dict[tuple[str, str, int], int] = {}
+        self._records: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
+        """The same keys -> where in the group's log each commit is, and what it says, oldest first."""
         self._progress: dict[TopicPartition, dict[tuple[str, int], _Progress]] = {}
         """Partition -> (actor, life) -> how far it is there."""
         self.on = {
@@ -85,6 +89,7 @@ class CommitsChecker(Checker):
             PositionSet: self._positioned,
             Processed: self._processed,
             DiskTailLost: self._lost_tail,
+            BecameLeader: self._led,
         }
 
     # --- the group's truth -------------------------------------------------------------------------------------
@@ -165,6 +170,8 @@ class CommitsChecker(Checker):
             if fact.offset < self._committed.get(key, -1):
                 self._back(seen, fact, progress, self._committed[key])
         self._committed[key] = fact.offset
+        if fact.position >= 0:
+            self._records.setdefault(key, []).append((fact.position, fact.offset))
 
     def _fenced(self, seen: Seen, fact: OffsetCommitted) -> None:
         group = self._groups.get(fact.group)
@@ -208,6 +215,7 @@ class CommitsChecker(Checker):
 
     def _removed(self, seen: Seen, fact: OffsetRemoved) -> None:
         key = (fact.group, fact.topic, fact.partition)
+        self._records.pop(key, None)
         if self.panel.is_current(seen) and self._committed.pop(key, None) is not None:
             self._forget_floors((fact.topic, fact.partition))
 
@@ -221,6 +229,22 @@ class CommitsChecker(Checker):
             self._groups.clear()
             for partition in self._progress:
                 self._forget_floors(partition)
+
+    def _led(self, seen: Seen, fact: BecameLeader) -> None:
+        """A partition of the groups' log may have lost its end: the commits there are gone."""
+        cut = self.panel.logs.cut
+        if fact.topic != OFFSETS_TOPIC or cut is None:
+            return
+        count = sum(1 for topic, _ in self.panel.assigned if topic == OFFSETS_TOPIC)
+        for key, records in self._records.items():
+            if offsets_partition_of(key[0], count) != fact.partition or not records or records[-1][0] < cut:
+                continue
+            while records and records[-1][0] >= cut:
+                records.pop()
+            left = records[-1][1] if records else -1
+            self._committed[key] = left
+            for progress in self._progress.get(key[1:], {}).values():
+                progress.floor = min(progress.floor, left)
 
     def _report(self, seen: Seen, kind: str, fact: OffsetCommitted, why: str) -> None:
         name = f"{fact.topic}-{fact.partition}"

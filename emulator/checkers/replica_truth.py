@@ -9,7 +9,7 @@ NO_OFFSET = 1 << 62
 class Copy:
     """One broker's replica, as its notes tell."""
 
-    __slots__ = ("epoch", "following", "leads", "log", "lost", "unread", "watermark")
+    __slots__ = ("epoch", "following", "had", "leads", "log", "lost", "unread", "watermark")
 
     def __init__(self) -> None:
         self.log = EpochLog()
@@ -24,12 +24,33 @@ class Copy:
         """Its broker went down, and has not said since what it found on its disk."""
         self.lost = ""
         """How its disk lost something it was asked to keep (a reason of the atlas); "" once it has all again."""
+        self.had = EpochLog()
+        """Its log before that: of anything else its disk is no excuse."""
+
+    def lose(self, why: str) -> None:
+        """Its disk may have less than the log had."""
+        if not self.lost or self.log.same_until(self.had) < self.log.end:
+            self.had = self.log.copy()
+        self.lost = why
+
+    def excused_to(self, committed: EpochLog) -> int:
+        """Up to where its disk may have lost what is committed."""
+        return committed.same_until(self.had) if self.lost else 0
 
 
 class PartitionTruth:
     """One partition: its copies by host, what was ever below a high watermark, and what was promised besides."""
 
-    __slots__ = ("committed", "committed_epoch", "copies", "excused_from", "promised", "unclean_epoch")
+    __slots__ = (
+        "_astray_end",
+        "_excuses",
+        "committed",
+        "committed_epoch",
+        "copies",
+        "former",
+        "promised",
+        "unclean_epoch",
+    )
 
     def __init__(self) -> None:
         self.copies: dict[str, Copy] = {}
@@ -38,8 +59,12 @@ class PartitionTruth:
         """The newest leader epoch in which a high watermark was reported."""
         self.unclean_epoch = -1
         """Leader epoch of an unclean election whose leader has not spoken yet; -1 for none."""
-        self.excused_from = NO_OFFSET
-        """The lowest offset that anything was ever lost at for a reason: from there on readers may see two records."""
+        self._excuses: list[tuple[int, int]] = []
+        """Lost for a reason: records from this offset on that were written before this leader epoch."""
+        self._astray_end = 0
+        """Behind the last of them."""
+        self.former: EpochLog | None = None
+        """What was committed in the former life of a topic that was created again."""
         self.promised: list[tuple[int, int, int]] = []
         """Acknowledged by a leader alone: (first, last + 1, epoch), ascending. Once committed it does not matter."""
 
@@ -50,9 +75,25 @@ class PartitionTruth:
             copy = self.copies[host] = Copy()
         return copy
 
-    def excuse(self, offset: int) -> None:
-        """What readers find from this offset on may change."""
-        self.excused_from = min(self.excused_from, offset)
+    def excuse(self, offset: int, epoch: int) -> None:
+        """What was written from this offset on, before this leader epoch, is lost for a reason."""
+        self._excuses.append((offset, epoch))
+        self._astray_end = max(self._astray_end, self.committed.end, *[copy.log.end for copy in self.copies.values()])
+
+    def astray(self, end: int, epoch: int) -> None:
+        """A leader of this epoch appended to here: it may be deposed already."""
+        if end > self._astray_end and any(epoch < excused for _, excused in self._excuses):
+            self._astray_end = end
+
+    def excused_from(self, epoch: int) -> int:
+        """From where on records of this epoch are lost for a reason."""
+        return min([offset for offset, excused in self._excuses if epoch < excused], default=NO_OFFSET)
+
+    def may_have_been_told(self, end: int) -> bool:
+        """Whether a producer may know of records up to here that are lost for a reason, or of another life's."""
+        if self.former is not None and end <= self.former.end:
+            return True
+        return end <= self._astray_end and any(offset < end for offset, _ in self._excuses)
 
     def promise(self, first: int, last: int) -> None:
         """A leader alone acknowledged records ``first .. last - 1``."""

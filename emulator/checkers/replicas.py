@@ -13,13 +13,15 @@ next leader comes from the in-sync replicas. So (Kafka's guarantees; numbers of 
   only, each from the epoch that was committed (``EpochRead``).
 
 What may be lost all the same is in the fault atlas (``emulator.findings``): it is a ``Loss``, named with its reason,
-and no violation. A disk is an excuse only until its replica, in the ISR again, has everything that is committed.
+and no violation. A disk is an excuse for what its replica had, until that is in the ISR again with everything that is
+committed; an election is one for what was written before its epoch: never for later or other records.
 """
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.replica_truth import Copy, PartitionTruth
 from kemu.emulator.facts import DiskTailLost, HostDown, HostStarted, Seen, TopicReplicated
 from kemu.emulator.findings import EMPTY_DISK, LEADER_ONLY, LOST_TAIL, UNCLEAN, UNFLUSHED, Loss
+from kemu.emulator.watching.epoch_log import EpochLog
 from kemu.protocol.dynamic_configs import UNCLEAN_ELECTION_ENABLE
 from kemu.protocol.names import TopicPartition, broker_host, is_controller
 from kemu.protocol.nodes import BROKER_DEFAULTS, TOPIC_CONFIGS, PartitionState, read_config
@@ -67,7 +69,8 @@ class Replicas(Checker):
         """Partitions of which an admin asked for any leader, until the store has their next state."""
         self._asked_less: dict[str, None] = {}
         """Producers that do not ask for all in-sync replicas."""
-        self._deleted: dict[TopicPartition, None] = {}
+        self._deleted: dict[TopicPartition, EpochLog] = {}
+        """What was committed of partitions that were deleted."""
         self.on = {
             BecameLeader: self._led,
             BecameFollower: self._followed,
@@ -99,8 +102,7 @@ class Replicas(Checker):
         truth = self._partitions.get((topic, partition))
         if truth is None:
             truth = self._partitions[topic, partition] = PartitionTruth()
-            if (topic, partition) in self._deleted:
-                truth.excuse(0)  # readers of the former topic may still be at work
+            truth.former = self._deleted.get((topic, partition))  # its readers may still be at work
         return truth
 
     def _copy(self, seen: Seen, fact: BecameLeader | BecameFollower | RecordsReplicated | Truncated) -> Copy:
@@ -120,14 +122,15 @@ class Replicas(Checker):
         why = UNCLEAN if truth.unclean_epoch >= 0 else copy.lost
         same = truth.committed.same_until(copy.log)
         if why == UNCLEAN:
-            truth.excuse(same)
+            truth.excuse(same, fact.leader_epoch)
         if same < truth.committed.end:
-            if why:
-                self.losses.append(Loss(seen.at_us, name, same, truth.committed.end - 1, why))
-                truth.excuse(same)
-            else:
+            excused = truth.committed.end if why == UNCLEAN else max(same, copy.excused_to(truth.committed))
+            if same < excused:
+                self.losses.append(Loss(seen.at_us, name, same, excused - 1, why))
+                truth.excuse(same, fact.leader_epoch)
+            if excused < truth.committed.end:
                 text = (
-                    f"{seen.actor} leads {name} in epoch {fact.leader_epoch} without records {same} to "
+                    f"{seen.actor} leads {name} in epoch {fact.leader_epoch} without records {excused} to "
                     f"{truth.committed.end - 1}, which were committed (I5)"
                 )
                 self.violation(seen, "committed-lost", (name, seen.actor), text)
@@ -155,6 +158,8 @@ class Replicas(Checker):
         copy = truth.copies.get(seen.actor) if truth is not None else None
         if copy is None or not copy.leads:
             return  # no replication here
+        assert truth is not None
+        truth.astray(fact.base_offset + fact.count, copy.epoch)
         if not copy.log.append(fact.base_offset, fact.count, copy.epoch):
             name = f"{fact.topic}-{fact.partition}"
             text = f"{seen.actor} appended to {name} at {fact.base_offset}, whose log there ends at {copy.log.end}"
@@ -195,7 +200,8 @@ class Replicas(Checker):
         truth = self._truth(*at)
         copy = truth.copy_on(seen.actor)
         state = self.panel.states.get(at)
-        if truth.excused_from <= copy.log.end and state is not None and fact.leader_epoch < state.leader_epoch:
+        excused = truth.excused_from(fact.leader_epoch) <= copy.log.end
+        if excused and state is not None and fact.leader_epoch < state.leader_epoch:
             return  # deposed by an election with losses, and does not know it: what only it has is lost already
         name = f"{fact.topic}-{fact.partition}"
         if fact.high_watermark < copy.watermark:
@@ -228,7 +234,8 @@ class Replicas(Checker):
         for node in () if state is None else state.isr:
             copy = truth.copies.get(broker_host(node))
             end = copy.log.end if copy is not None else 0
-            if end < fact.high_watermark and (copy is None or not copy.lost):
+            had = copy.had.end if copy is not None and copy.lost else 0
+            if max(end, had) < fact.high_watermark:
                 name = f"{at[0]}-{at[1]}"
                 text = f"{broker_host(node)} is in the ISR of {name} with a log to {end}; {seen.actor}'s high watermark"
                 self.violation(
@@ -246,7 +253,7 @@ class Replicas(Checker):
         if truth is None or not truth.copies:
             return
         end = fact.base_offset + fact.count
-        if end <= truth.committed.end or end > truth.excused_from:
+        if end <= truth.committed.end or truth.may_have_been_told(end):
             return
         if seen.actor in self._asked_less:
             truth.promise(fact.base_offset, end)
@@ -264,8 +271,10 @@ class Replicas(Checker):
             return
         committed = truth.committed
         for first, last, epoch in self.panel.logs.reads.pieces(seen.actor, at, fact.first, fact.last):
-            upto = min(last, truth.excused_from)
+            upto = min(last, truth.excused_from(epoch))
             if first >= upto or committed.holds(first, upto, epoch):
+                continue
+            if truth.former is not None and truth.former.holds(first, upto, epoch):
                 continue
             name = f"{at[0]}-{at[1]}"
             text = f"{seen.actor} read records {first} to {upto - 1} of {name} from epoch {epoch}"
@@ -285,8 +294,9 @@ class Replicas(Checker):
                 self._unclean_by_default = read_config(fact.data).get(UNCLEAN_ELECTION_ENABLE) == "true"
             return
         if fact.what == "deleted":
-            self._partitions.pop(at, None)
-            self._deleted[at] = None
+            gone = self._partitions.pop(at, None)
+            if gone is not None:
+                self._deleted[at] = gone.committed
             return
         state, before = self.panel.states[at], self.panel.state_before
         truth = self._truth(*at)
@@ -315,7 +325,7 @@ class Replicas(Checker):
             text = f"{client} made {leader} the leader of {name}, which was not in its ISR {before}; the topic forbids"
             self.violation(seen, "unclean-forbidden", (name, client), f"{text} unclean elections (I5)")
         truth.unclean_epoch = state.leader_epoch
-        truth.excuse(truth.committed.same_until(truth.copy_on(leader).log))
+        truth.excuse(truth.committed.same_until(truth.copy_on(leader).log), state.leader_epoch)
 
     def _check_written(self, seen: Seen, client: str, at: TopicPartition, state: PartitionState) -> None:
         truth = self._truth(*at)
@@ -326,7 +336,7 @@ class Replicas(Checker):
             same = truth.committed.same_until(copy.log)
             if same == truth.committed.end:
                 copy.lost = copy.lost if copy.unread else ""
-            elif not copy.lost:
+            elif max(same, copy.excused_to(truth.committed)) < truth.committed.end:
                 name = f"{at[0]}-{at[1]}"
                 host = broker_host(node)
                 text = f"{client} has {host} in the ISR of {name}, whose log has what is committed to {same - 1} only;"
@@ -342,7 +352,7 @@ class Replicas(Checker):
             if copy is not None:
                 copy.leads, copy.unread = False, True
                 if fact.how == "power" and not self._flushes:
-                    copy.lost = UNFLUSHED
+                    copy.lose(UNFLUSHED)
 
     def _started(self, seen: Seen, fact: HostStarted) -> None:
         if fact.kept_disk:
@@ -350,13 +360,13 @@ class Replicas(Checker):
         for truth in self._partitions.values():
             copy = truth.copies.get(fact.host)
             if copy is not None:
-                copy.lost = EMPTY_DISK
+                copy.lose(EMPTY_DISK)
                 copy.log.restore(0, ())
 
     def _tail_lost(self, seen: Seen, fact: DiskTailLost) -> None:
         if fact.log.startswith(JOURNALS):
             topic, _, number = fact.log.removeprefix(JOURNALS).rpartition("-")
-            self._truth(topic, int(number)).copy_on(fact.host).lost = LOST_TAIL
+            self._truth(topic, int(number)).copy_on(fact.host).lose(LOST_TAIL)
 
 
 def _found(copy: Copy) -> None:

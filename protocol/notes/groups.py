@@ -90,7 +90,10 @@ class OffsetsLoadFailed:
 
 @value
 class OffsetCommitted:
-    """A committed offset is in the log. Generation -1 and member "" outside group management."""
+    """A committed offset is in the log. Generation -1 and member "" outside group management.
+
+    ``position``: where its record is in the group's log; -1 = not told.
+    """
 
     group: str
     topic: str
@@ -98,6 +101,7 @@ class OffsetCommitted:
     offset: int
     generation: int
     member_id: str
+    position: int = since(0, default=-1)
 
 
 @value

@@ -5,7 +5,10 @@ from collections.abc import Iterable
 from kemu.emulator.checkers import make_checkers
 from kemu.emulator.facts import Healed, HostDown, HostStarted, RunStarted, Seen
 from kemu.emulator.judging import judge
+from kemu.protocol.names import OFFSETS_TOPIC
+from kemu.protocol.nodes import Assignment, topic_data, topic_path
 from kemu.protocol.notes import groups as notes
+from kemu.protocol.notes import replication as control_notes
 
 GROUP, TOPIC, COORDINATOR, BROKER, PRODUCER = "g", "t", "b0/coordinator", "b0", "p1"
 SECOND = 1_000_000
@@ -108,7 +111,9 @@ class Story:
         self.coordinator, self.state, self.generation = coordinator, state, generation
         self.by(coordinator, notes.GroupLoaded(group=GROUP, state=state, generation=generation, members=ids))
 
-    def committed(self, member: str, partition: int, offset: int, generation: int | None = None) -> None:
+    def committed(
+        self, member: str, partition: int, offset: int, generation: int | None = None, *, position: int = -1
+    ) -> None:
         generation = self.generation if generation is None else generation
         fact = notes.OffsetCommitted(
             group=GROUP,
@@ -117,8 +122,34 @@ class Story:
             offset=offset,
             generation=generation,
             member_id=self.ids.get(member, member),
+            position=position,
         )
         self.by(self.coordinator, fact)
+
+    def groups_log(self, broker: str, epoch: int, *epochs: tuple[int, int], end: int) -> None:
+        """This broker leads the only partition of the groups' log, of which it has so much."""
+        at = topic_path(OFFSETS_TOPIC)
+        data = topic_data({0: Assignment((0, 1))})
+        self.by(
+            "zk",
+            control_notes.NodeWritten(what="set", path=at, data=data, version=epoch, zxid=epoch, client=""),
+            life=1,
+        )
+        if end:
+            copied = control_notes.RecordsReplicated(
+                topic=OFFSETS_TOPIC, partition=0, base_offset=0, count=end, leader_epoch=0
+            )
+            self.by(broker, copied)
+        fact = control_notes.BecameLeader(
+            topic=OFFSETS_TOPIC,
+            partition=0,
+            leader_epoch=epoch,
+            isr=(),
+            end_offset=end,
+            high_watermark=0,
+            epochs=epochs,
+        )
+        self.by(broker, fact)
 
     # --- members -----------------------------------------------------------------------------------------------
 

@@ -187,6 +187,36 @@ def test_a_failover_that_forgets_commits(story):
     caught(story, "commits", "c1 starts t-0 at 0 (reset) though 8 had been committed")
 
 
+def after_the_groups_log_was_cut(story, end, start):
+    """c1 has committed 4 by record 10 and 8 by record 20; the next leader of the log has it to ``end``."""
+    story.groups_log("b0", 0, (0, 0), end=0)
+    story.by("b0", notes.RecordsAppended(topic="__consumer_offsets", partition=0, base_offset=0, count=21))
+    story.process("c1", 0, 0, 8)
+    story.committed("c1", 0, 4, position=10)
+    story.committed("c1", 0, 8, position=20)
+    story.groups_log("b1", 1, (0, 0), (1, end), end=end)
+    story.load("b1/coordinator", 1, "c1", "c2")
+    story.become("PreparingRebalance")
+    story.revoke("c1", "0")
+    story.revoke("c2", "1")
+    story.complete(2, "c1", "c2")
+    story.become("Stable")
+    story.take("c2", 2, "0 1", starts=[start, 0])
+
+
+def test_a_log_that_lost_other_commits_is_no_excuse(story):
+    """Spec 2.7: a loss is what the log itself lost, nothing before it."""
+    after_the_groups_log_was_cut(story, end=20, start=3)
+
+    caught(story, "commits", "c2 starts t-0 at 3 (committed) though 4 had been committed")
+
+
+def test_a_start_where_the_groups_log_still_knows_of_is_right_after_a_loss(story):
+    after_the_groups_log_was_cut(story, end=20, start=4)
+
+    assert "commits" not in {violation.checker for violation in story.judged()}
+
+
 # --- no-lost-record ------------------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ from kemu.protocol.nodes import (
     config_data,
     delete_path,
     epoch_data,
+    state_path,
     topic_config_path,
     topic_data,
     topic_path,
@@ -283,6 +284,51 @@ def test_where_every_append_is_flushed_a_power_cut_excuses_nothing(story):
     story.write_state(0, (0,))
 
     caught(story, "replicas", "committed to 11 only; committed is 14 (I4)")
+
+
+def test_a_power_cut_excuses_what_the_replica_had_and_nothing_that_came_later():
+    """It comes back without what it had not flushed (12 to 14), and is elected without what came meanwhile, too."""
+    story = begun(flushes=False)
+    story.commit(10, 5, 1, 2)
+    story.down("b1")
+    story.write_state(0, (0, 2))
+    story.lead(0, end=15, watermark=15)
+    story.commit(15, 5, 2)
+    story.restore(1, 12, (0, 0))
+    story.allow_unclean("false")
+    story.write_state(1, (1,), client="b0", epoch=story.epoch)
+
+    caught(story, "replicas", "committed to 11 only; committed is 19 (I4)")
+
+
+def test_an_unclean_election_excuses_nothing_that_was_written_after_it():
+    """Records 10 to 14 of epoch 1 were lost by it; those of epoch 2 are promised like any other."""
+    story = begun(unclean=True)
+    story.write_state(0, (0,))
+    story.lead(0, end=10, watermark=10)
+    story.commit(10, 5)
+    story.write_state(2, (2,))
+    story.lead(2, end=10)
+    story.append(2, 10, 5)
+    story.position(10)
+    story.read_epoch(10, 2)
+    story.process(10, 15)
+
+    caught(story, "replicas", "read records 10 to 14 of t-0 from epoch 2")
+
+
+def test_a_topic_that_is_created_again_is_watched_in_its_second_life(story):
+    """Readers of the former topic may report what they had; of the new one they read what is committed."""
+    story.commit(10, 5, 1, 2)
+    story.position(10)
+    story.node(state_path(TOPIC, 0), what="deleted")
+    story.process(10, 15)
+    story.write_state(0, (0, 1, 2), epoch=0)
+    story.lead(0, end=0)
+    story.append(0, 0, 20)
+    story.process(15, 20)
+
+    caught(story, "replicas", "read records 15 to 19 of t-0")
 
 
 def test_a_disk_that_came_back_empty_is_an_excuse(story):
