@@ -72,6 +72,7 @@ class Made:
 
 
 SCENARIO = kemu.Scenario(
+    draws="calm",
     name="a loop of its own",
     duration_us="40s",
     topics={"orders": kemu.TopicSpec(partitions=6, records_per_s=60)},

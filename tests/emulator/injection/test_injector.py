@@ -22,6 +22,7 @@ SETTLED = 15 * SECOND
 
 def scenario(*plan: Entry, brokers: int = 2, members: int = 2, static: bool = False, seconds: int = 60) -> Scenario:
     return Scenario(
+        draws="calm",
         name="test",
         duration_us=seconds * SECOND,
         brokers=BrokersSpec(count=brokers),

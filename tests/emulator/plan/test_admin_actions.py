@@ -70,6 +70,7 @@ class Watched:
         overrides: dict[str, MemberSpec] | None = None,
     ) -> None:
         made = Scenario(
+            draws="calm",
             name="admin",
             duration_us=60 * S,
             brokers=BrokersSpec(

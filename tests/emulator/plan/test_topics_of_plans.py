@@ -47,6 +47,7 @@ S = 1_000_000
 def scenario(*plan: Entry, brokers: int = 3, subscribed: tuple[str, ...] = ("orders",), seconds: int = 70) -> Scenario:
     """Three replicas of everything, short sessions, a group."""
     return Scenario(
+        draws="calm",
         name="topics",
         duration_us=seconds * S,
         brokers=BrokersSpec(
