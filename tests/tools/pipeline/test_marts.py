@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kemu.tools.intervals import median_ranks
-from kemu.tools.pipeline.marts.comparison import differences, quantiles
+from kemu.tools.pipeline.marts.comparison import differences, headline, quantiles
 from kemu.tools.pipeline.marts.coverage import edges, first_violations
 from kemu.tools.pipeline.marts.faults import fault_effects
 from kemu.tools.pipeline.marts.rebalancing import moves, plain_reason
@@ -134,8 +134,10 @@ def test_quantiles_and_paired_differences(spark: "SparkSession") -> None:
     a, b = list(range(1, 101)), [value + 7 for value in range(1, 101)]
     runs = table(spark, RUNS, [*run_rows("a", a), *run_rows("b", b)])
 
-    row = quantiles({"runs": runs}).where("cell = 'a' and figure = 'reprocessed'").first()
-    pair = differences({"runs": runs}).where("figure = 'reprocessed'").first()
+    tables = {"runs": runs, "violations": table(spark, VIOLATIONS, [])}
+
+    row = quantiles(tables).where("cell = 'a' and figure = 'reprocessed'").first()
+    pair = differences(tables).where("figure = 'reprocessed'").first()
 
     assert row is not None and pair is not None
     assert (row["runs"], row["median"], row["low"], row["high"], row["p95"], row["max"]) == (100, 50.5, 40, 61, 95, 100)
@@ -148,8 +150,10 @@ def test_five_seeds_claim_no_interval_and_say_of_nothing_that_it_differs(spark: 
     """Not "it does not": nobody can tell. Six can; for a 95th percentile 59 are needed."""
     few, more = ([*run_rows("a", [1] * n), *run_rows("b", [9] * n)] for n in (5, 6))
 
-    row = quantiles({"runs": table(spark, RUNS, few)}).where("figure = 'reprocessed'").first()
-    pairs = [differences({"runs": table(spark, RUNS, rows)}).where("figure = 'reprocessed'").first()
+    none = {"violations": table(spark, VIOLATIONS, [])}
+
+    row = quantiles({"runs": table(spark, RUNS, few), **none}).where("figure = 'reprocessed'").first()
+    pairs = [differences({"runs": table(spark, RUNS, rows), **none}).where("figure = 'reprocessed'").first()
              for rows in (few, more)]  # fmt: skip
 
     assert row is not None
@@ -158,6 +162,31 @@ def test_five_seeds_claim_no_interval_and_say_of_nothing_that_it_differs(spark: 
         (None, None, None),
         (8, True, None),
     ]
+
+
+def test_a_cell_that_did_not_work_has_no_figures_and_is_compared_with_none(spark: "SparkSession") -> None:
+    """One dead member in one of three runs, or a run in which nothing was processed."""
+    rows = [*run_rows("alive", [3, 3, 3]), *run_rows("dead", [0, 0, 0]), *run_rows("idle", [0, 0, 0])]
+    for row in rows:
+        row |= {"appended": 10, "processed": 0 if row["run_id"] == "idle/2" else 10, "lost": 0}
+    failed = {
+        "run_id": "dead/3",
+        "checker": "liveness",
+        "at_us": 1,
+        "seq": 1,
+        "entities": ["g", "c1"],
+        "liveness": True,
+    }
+    found = [{**failed, "text": "c1 of group g failed for good", "kind": "member-failed"}]
+    tables = {"runs": table(spark, RUNS, rows), "violations": table(spark, VIOLATIONS, found)}
+
+    assert {row["cell"] for row in quantiles(tables).collect()} == {"alive"}
+    assert differences(tables).count() == 0
+    told = {row["cell"]: row for row in headline(tables).collect()}
+    assert (told["alive"]["did_not_work"], told["alive"]["reprocessed"]) == (0, 3)
+    assert (told["dead"]["did_not_work"], told["dead"]["reprocessed"]) == (1, None)
+    assert told["dead"]["why"] == "c1 of group g failed for good"
+    assert (told["idle"]["did_not_work"], told["idle"]["why"]) == (1, "nothing processed")
 
 
 def test_a_move_in_two_steps_is_one_move_and_an_orphan_is_none(spark: "SparkSession") -> None:

@@ -3,6 +3,9 @@
 Intervals are order statistics of exact ranks (``tools.intervals``): they assume nothing about the shape of a figure's
 distribution, and downtime's is never normal. Below six seeds there is none, and ``differs`` is null; below 59 there is
 no 95th percentile.
+
+A cell of which a run did not work has no figures: what does not work costs nothing. A run did not work if a member
+failed for good, or if nothing was processed of what was appended.
 """
 
 from collections.abc import Mapping
@@ -10,6 +13,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from kemu.emulator.findings import MEMBER_FAILED
 from kemu.tools.intervals import median_ranks, p95_rank
 
 FIGURES = (
@@ -21,6 +25,35 @@ FIGURES = (
 )  # fmt: skip
 """The columns of ``runs`` that are compared."""
 CELL = ("campaign", "cell", "scenario", "profile", "settings")
+HAS_GROUPS = "coalesce(get_json_object(scenario_json, '$.groups'), '?') != '{}'"
+
+
+def did_not_work(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """Runs whose figures mean nothing.
+
+    In:  runs, violations
+    Out: (run_id, why)
+    """
+    failed = (
+        tables["violations"].where(F.col("kind") == MEMBER_FAILED).groupBy("run_id").agg(F.min("text").alias("why"))
+    )
+    idle = (
+        tables["runs"]
+        .where(f"processed = 0 and appended > 0 and {HAS_GROUPS}")
+        .select("run_id", F.lit("nothing processed").alias("why"))
+    )
+    return failed.unionByName(idle).groupBy("run_id").agg(F.min("why").alias("why"))
+
+
+def _working_cells(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """Runs of the cells of which every run worked."""
+    runs = tables["runs"]
+    idle = (
+        runs.join(did_not_work(tables).select("run_id"), "run_id", how="left_semi")
+        .select("campaign", "cell")
+        .distinct()
+    )
+    return runs.join(idle, ["campaign", "cell"], how="left_anti")
 
 
 def _long(runs: DataFrame) -> DataFrame:
@@ -60,12 +93,12 @@ def _summary(told: DataFrame) -> list[Column]:
 
 
 def quantiles(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Each figure of each cell over its seeds.
+    """Each figure of each cell over its seeds; none of a cell that did not work.
 
-    In:  runs
+    In:  runs, violations
     Out: (campaign, cell, scenario, profile, settings, figure, runs, median, low, high, p95, max, mean)
     """
-    grouped = _long(tables["runs"]).groupBy(*CELL, "figure")
+    grouped = _long(_working_cells(tables)).groupBy(*CELL, "figure")
     told = grouped.agg(F.array_sort(F.collect_list("value")).alias("v"), F.avg("value").alias("mean"))
     return told.select(*CELL, "figure", F.size("v").alias("runs"), *_summary(told), "mean").orderBy(*CELL, "figure")
 
@@ -73,12 +106,12 @@ def quantiles(tables: Mapping[str, DataFrame]) -> DataFrame:
 def differences(tables: Mapping[str, DataFrame]) -> DataFrame:
     """Cells of one scenario against each other, seed by seed: the same seed has the same plan and the same load.
 
-    In:  runs
+    In:  runs, violations
     Out: (campaign, scenario, figure, cell_a, cell_b, seeds, median_a, median_b, median, low, high, p95, max, b_is_more,
         differs): of b minus a; ``b_is_more``: share of the seeds; ``differs``: the interval of the median does not
         hold 0, which happens in at most one of twenty comparisons of what is the same; null: too few seeds to say
     """
-    values = _long(tables["runs"])
+    values = _long(_working_cells(tables))
     sides = [
         values.select(
             "campaign", "scenario", "figure", "seed", F.col("cell").alias(f"cell_{side}"), F.col("value").alias(side)
@@ -98,22 +131,26 @@ def differences(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def headline(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per cell: how many runs fail, and what a usual and a bad run costs, in seconds.
+    """One row per cell: how many runs fail or did not work, and what a usual and a bad run costs, in seconds.
 
-    In:  runs
-    Out: (campaign, cell, runs, failed, torn, rebalances, moved, downtime_partition_s, service_lost_s,
-        service_lost_max_percent, stopped_s, delay_p50_s, delay_p99_s, delay_max_s, lag_max_s, reprocessed, lost,
+    In:  runs, violations
+    Out: (campaign, cell, runs, failed, did_not_work, why, torn, rebalances, moved, downtime_partition_s,
+        service_lost_s, service_lost_max_percent, stopped_s, delay_p50_s, delay_p99_s, delay_max_s, lag_max_s, reprocessed, lost,
         expected_losses, leaderless_partition_s): medians over the runs; ``delay_max_s`` and ``lag_max_s`` the worst of
-        all, records lost and expected losses summed. Intervals are in ``quantiles``
+        all, records lost and expected losses summed. Null
+        where runs did not work. Intervals are in ``quantiles``
     """
     ok = F.col("verdict") == "holds"
     seconds = F.lit(1e6)
-    return (
+    told = (
         tables["runs"]
+        .join(did_not_work(tables), "run_id", how="left")
         .groupBy("campaign", "cell")
         .agg(
             F.count("*").alias("runs"),
             F.count(F.when(~ok, 1)).alias("failed"),
+            F.count("why").alias("did_not_work"),
+            F.min("why").alias("why"),
             F.count(F.when(F.col("verdict").isNull(), 1)).alias("torn"),
             F.median("rebalances").alias("rebalances"),
             F.median("moved").alias("moved"),
@@ -130,5 +167,7 @@ def headline(tables: Mapping[str, DataFrame]) -> DataFrame:
             F.sum("expected_losses").alias("expected_losses"),
             (F.median("leaderless_us") / seconds).alias("leaderless_partition_s"),
         )
-        .orderBy("campaign", "cell")
     )
+    counts = ("campaign", "cell", "runs", "failed", "did_not_work", "why", "torn")
+    costs = [F.when(F.col("why").isNull(), F.col(name)).alias(name) for name in told.columns if name not in counts]
+    return told.select(*counts, *costs).orderBy("campaign", "cell")
