@@ -135,10 +135,10 @@ def headline(tables: Mapping[str, DataFrame]) -> DataFrame:
 
     In:  runs, violations
     Out: (campaign, cell, runs, failed, did_not_work, why, torn, rebalances, moved, downtime_partition_s,
-        service_lost_s, service_lost_max_percent, stopped_s, delay_p50_s, delay_p99_s, delay_max_s, lag_max_s, reprocessed, lost,
-        expected_losses, leaderless_partition_s): medians over the runs; ``delay_max_s`` and ``lag_max_s`` the worst of
-        all, records lost and expected losses summed. Null
-        where runs did not work. Intervals are in ``quantiles``
+        service_lost_s, service_lost_max_percent, stopped_s, delay_p50_s, delay_p99_s, delay_max_s, lag_max_s,
+        reprocessed, lost, expected_losses, leaderless_partition_s): medians over the runs; ``delay_max_s`` and
+        ``lag_max_s`` the worst of all, records lost and expected losses summed. Null where runs did not work.
+        Intervals are in ``quantiles``
     """
     ok = F.col("verdict") == "holds"
     seconds = F.lit(1e6)
