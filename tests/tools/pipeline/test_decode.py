@@ -195,7 +195,7 @@ class Speaks(Checker):
         self.on = {HostDown: self._down}
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
-        self.violation(seen, (fact.host, "t-0"), f"{fact.host} is gone", liveness=fact.how == "closed")
+        self.violation(seen, "death", (fact.host, "t-0"), f"{fact.host} is gone", liveness=fact.how == "closed")
 
 
 def test_a_live_run_and_its_trace_make_equal_rows(tmp_path: Path) -> None:
