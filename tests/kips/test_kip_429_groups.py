@@ -14,7 +14,7 @@ from kemu.emulator.scenario.members import MemberSpec
 from kemu.emulator.scenario.scenario import ChecksSpec, GroupSpec, Scenario, TopicSpec
 from kemu.emulator.trace.traces import read_trace
 from kemu.protocol.assign.base import Assignment
-from kemu.protocol.messages.versions import KAFKA_3_4
+from kemu.protocol.messages.versions import KAFKA_2_4, KAFKA_3_4
 from kemu.protocol.profiles import PROFILES
 from kemu.protocol.rebalancing.kip_429 import PAGE_COOPERATIVE, PAGE_LEADER, segment
 from kemu.protocol.rebalancing.rules import Given
@@ -270,9 +270,10 @@ def test_members_of_all_releases_share_one_group(assignor: str, monkeypatch: pyt
     """
     kip_792 = attrs.evolve(PROFILES["kafka-3.4"], name="kip-792", versions=KAFKA_3_4.but(subscription=2))
     monkeypatch.setitem(PROFILES, "kip-792", kip_792)  # type: ignore[arg-type]
-    eager = MemberSpec(profile="kip-429-v99", config={"rebalance.protocol": "eager"})
+    oldest = attrs.evolve(PROFILES["kafka-2.4"], name="before-2.4", versions=KAFKA_2_4.but(subscription=0))
+    monkeypatch.setitem(PROFILES, "before-2.4", oldest)  # type: ignore[arg-type]
     releases = {
-        "c1": eager if assignor == "sticky" else MemberSpec(profile="kafka-3.4"),
+        "c1": MemberSpec(profile="before-2.4" if assignor == "sticky" else "kafka-3.4"),
         "c2": MemberSpec(profile="kafka-2.4"),
         "c3": MemberSpec(profile="kafka-3.0"),
         "c4": MemberSpec(profile="kip-792"),

@@ -58,5 +58,5 @@ def test_records_flow_at_the_rate_asked_for(quick: Any) -> None:
 def test_a_failover_is_over_when_every_broker_knows_every_new_leader() -> None:
     failure = replication.fail(replication.SMALL, controller=False)
 
-    assert failure.led_by_it == 5  # 12 partitions over 3 brokers, and the one of __consumer_offsets
+    assert failure.led_by_it in (4, 5)  # of 12 partitions over 3 brokers, perhaps the one of __consumer_offsets
     assert failure.session_ms < failure.led_ms < failure.known_ms < failure.session_ms + 1_000
