@@ -213,6 +213,24 @@ class ElectLeadersOf:
 
 
 @value
+class ReassignPartitions:
+    """Admin: move a topic's partitions (KIP-455).
+
+    ``targets``: (partition, replicas). ``brokers``: or all of its partitions to these, each beginning with the next of
+    them. Neither: cancel whatever of the topic is on its way.
+    """
+
+    topic: str
+    targets: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    brokers: tuple[int, ...] = ()
+
+
+@value
+class ListReassignments:
+    """Admin: which partitions are being reassigned (KIP-455)."""
+
+
+@value
 class AlterConfigs:
     """Admin: set a setting of a topic, or (topic "") of all brokers; or remove it ("") (KIP-339)."""
 

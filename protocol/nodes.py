@@ -24,7 +24,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kemu.protocol.names import TopicPartition
 
@@ -108,11 +108,19 @@ def topic_config_path(topic: str) -> str:
 
 @frozen
 class Assignment:
-    """A partition's replicas, preferred leader first; those being added, those being removed (KIP-455)."""
+    """A partition's replicas, preferred leader first; those being added, those being removed (KIP-455).
+
+    Only while it is reassigned in batches (KIP-435), whose steps do not tell where they lead and where they began:
+    ``target_replicas``, the list that is asked for; ``original_replicas``, those it began with; ``rolls_back``: the
+    target is what a cancelled reassignment began with.
+    """
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
+    target_replicas: tuple[int, ...] = ()
+    original_replicas: tuple[int, ...] = ()
+    rolls_back: bool = False
 
     @property
     def origin(self) -> tuple[int, ...]:
@@ -126,15 +134,16 @@ class Assignment:
 
     @property
     def is_being_reassigned(self) -> bool:
-        """Whether replicas are still to come or to go."""
-        return bool(self.adding or self.removing)
+        """Whether replicas are still to come or to go, or to be put in another order."""
+        return bool(self.adding or self.removing or self.target_replicas)
 
     def without(self, broker: int) -> "Assignment":
         """The assignment once this replica is gone; what else is being added and removed still is."""
-        return Assignment(
-            tuple(each for each in self.replicas if each != broker),
-            tuple(each for each in self.adding if each != broker),
-            tuple(each for each in self.removing if each != broker),
+        return evolve(
+            self,
+            replicas=tuple(each for each in self.replicas if each != broker),
+            adding=tuple(each for each in self.adding if each != broker),
+            removing=tuple(each for each in self.removing if each != broker),
         )
 
     def reassign_to(self, target: tuple[int, ...]) -> "Assignment":
@@ -195,24 +204,40 @@ def read_broker(data: bytes) -> tuple[str, str | None]:
 
 
 def topic_data(partitions: dict[int, Assignment]) -> bytes:
-    """A topic's assignments; additions and removals are written only where there are some."""
+    """A topic's assignments; additions and removals are written only where there are some.
+
+    What KIP-435 needs besides is ours: the page says that nothing changes in the store, but cannot do without.
+    """
     ordered = sorted(partitions.items())
-    return _dump(
-        {
-            "version": 3,
-            "partitions": {str(number): each.replicas for number, each in ordered},
-            "adding_replicas": {str(number): each.adding for number, each in ordered if each.adding},
-            "removing_replicas": {str(number): each.removing for number, each in ordered if each.removing},
-        }
-    )
+    content: dict[str, Any] = {
+        "version": 3,
+        "partitions": {str(number): each.replicas for number, each in ordered},
+        "adding_replicas": {str(number): each.adding for number, each in ordered if each.adding},
+        "removing_replicas": {str(number): each.removing for number, each in ordered if each.removing},
+    }
+    batched = [(str(number), each) for number, each in ordered if each.target_replicas]
+    if batched:
+        content["target_replicas"] = {number: each.target_replicas for number, each in batched}
+        content["original_replicas"] = {number: each.original_replicas for number, each in batched}
+        content["rolling_back"] = [int(number) for number, each in batched if each.rolls_back]
+    return _dump(content)
 
 
 def read_topic(data: bytes) -> dict[int, Assignment]:
     """Partition -> assignment, ascending; raises BadNode."""
     given = _object(data)
     adding, removing = given.get("adding_replicas", {}), given.get("removing_replicas", {})
+    target, original = given.get("target_replicas", {}), given.get("original_replicas", {})
+    rolling_back = given.get("rolling_back", ())
     found = {
-        int(number): Assignment(tuple(replicas), tuple(adding.get(number, ())), tuple(removing.get(number, ())))
+        int(number): Assignment(
+            tuple(replicas),
+            tuple(adding.get(number, ())),
+            tuple(removing.get(number, ())),
+            tuple(target.get(number, ())),
+            tuple(original.get(number, ())),
+            int(number) in rolling_back,
+        )
         for number, replicas in _item(given, "partitions").items()
     }
     return dict(sorted(found.items()))

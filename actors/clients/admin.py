@@ -9,11 +9,13 @@ client does, so that a delete that worked may be reported as GROUP_ID_NOT_FOUND.
 Source: Kafka's ``KafkaAdminClient``; for ``ResetOffsets`` its tool ``ConsumerGroupCommand``.
 """
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from kemu.actors.client import DEADLINE, DISCONNECTED, Backoff, Client
+from kemu.actors.clients.admin_asks import Ask, Refused, Steps, Who, counted, errors_of, expect, partitions_of
+from kemu.actors.clients.admin_reassignments import list_reassignments, reassign
 from kemu.actors.clients.brokers import BrokersToAsk
 from kemu.actors.clients.discovery import CoordinatorLookups
 from kemu.actors.clients.metadata import METADATA, MetadataRefresh
@@ -27,7 +29,9 @@ from kemu.protocol.commands import (
     DescribeGroup,
     ElectLeadersOf,
     ListAllGroups,
+    ListReassignments,
     MakeTopic,
+    ReassignPartitions,
     RemoveMember,
     RemoveTopic,
     ResetOffsets,
@@ -90,6 +94,8 @@ Command: TypeAlias = (
     | RemoveTopic
     | ElectLeadersOf
     | AlterConfigs
+    | ReassignPartitions
+    | ListReassignments
 )
 
 RETRY_BACKOFF_US = 100_000
@@ -129,6 +135,8 @@ API_OF: Mapping[type, str] = {
     RemoveTopic: "DeleteTopics",
     ElectLeadersOf: "ElectLeaders",
     AlterConfigs: "IncrementalAlterConfigs",
+    ReassignPartitions: "AlterPartitionReassignments",
+    ListReassignments: "ListPartitionReassignments",
 }
 """What a command's outcome is reported as."""
 
@@ -140,38 +148,6 @@ class Timer(StrEnum):
     """The task takes too long: it is given up."""
     RETRY = "retry"
     """The backoff is over: the task's request is sent again."""
-
-
-class Who(StrEnum):
-    """Whom a request concerns."""
-
-    COORDINATOR = "coordinator"
-    CONTROLLER = "controller"
-    ANY = "any"
-    ANY_PART = "any controller part"
-    """Of any broker, whether it controls or not: Kafka 2.8 forwards no such request."""
-    NAMED = "named"
-
-
-class Ask(NamedTuple):
-    """A request, and who is to answer it; ``name``: the coordinator's group, or the actor itself."""
-
-    who: Who
-    request: object
-    name: str = ""
-
-
-class Refused(Exception):
-    """A task ends with an error."""
-
-    def __init__(self, error: ErrorCode, text: str = "") -> None:
-        super().__init__(error.name)
-        self.error = error
-        self.text = text
-
-
-Steps: TypeAlias = Generator[Ask, Any, str]
-"""Asks one thing after the other; its result is what is reported in words."""
 
 
 class _Task:
@@ -389,18 +365,22 @@ class Admin(Machine):
                 return self._elect(command)
             case AlterConfigs():
                 return self._alter(command)
+            case ReassignPartitions():
+                return reassign(command)
+            case ListReassignments():
+                return list_reassignments()
 
     def _describe(self, group: str) -> Steps:
         reply: DescribeGroupsReply = yield Ask(Who.COORDINATOR, DescribeGroups(groups=(group,)), group)
         (row,) = reply.groups
-        _expect(row.error)
+        expect(row.error)
         members = tuple(member.member_id for member in row.members)
         self.note(GroupDescribed(group=group, state=row.state, members=members, error=row.error))
         return ""
 
     def _delete_group(self, group: str) -> Steps:
         reply: DeleteGroupsReply = yield Ask(Who.COORDINATOR, DeleteGroups(groups=(group,)), group)
-        _expect(reply.outcomes[0].error)
+        expect(reply.outcomes[0].error)
         return ""
 
     def _remove(self, group: str, instance_id: str) -> Steps:
@@ -408,7 +388,7 @@ class Admin(Machine):
         leaving: tuple[LeavingMember, ...] = (LeavingMember(instance_id=instance_id, reason="removed by an admin"),)
         if not instance_id:
             described: DescribeGroupsReply = yield Ask(Who.COORDINATOR, DescribeGroups(groups=(group,)), group)
-            _expect(described.groups[0].error)
+            expect(described.groups[0].error)
             leaving = tuple(
                 LeavingMember(member_id=each.member_id, reason="removed by an admin")
                 for each in described.groups[0].members
@@ -416,9 +396,9 @@ class Admin(Machine):
             if not leaving:
                 return "no member"
         reply: LeaveGroupReply = yield Ask(Who.COORDINATOR, LeaveGroup(group=group, members=leaving), group)
-        _expect(reply.error)
+        expect(reply.error)
         for row in reply.members:
-            _expect(row.error)
+            expect(row.error)
         return "1 member" if len(leaving) == 1 else f"{len(leaving)} members"
 
     def _list(self) -> Steps:
@@ -426,7 +406,7 @@ class Admin(Machine):
         found: list[tuple[str, str]] = []
         for broker in self._bootstrap:
             reply: ListGroupsReply = yield Ask(Who.NAMED, ListGroups(), coordinator_on(broker))
-            _expect(reply.error)
+            expect(reply.error)
             found += [(row.group, row.state) for row in reply.groups]
         return ", ".join(f"{group} ({state})" for group, state in sorted(found)) or "none"
 
@@ -435,16 +415,16 @@ class Admin(Machine):
         numbers = tuple(sorted(_leaders(metadata, command.topic)))
         request = OffsetDelete(group=command.group, topics=(TopicPartitions(topic=command.topic, partitions=numbers),))
         reply: OffsetDeleteReply = yield Ask(Who.COORDINATOR, request, command.group)
-        _expect(reply.error)
+        expect(reply.error)
         for row in reply.outcomes:
-            _expect(row.error)
+            expect(row.error)
         return f"{command.topic}: {len(numbers)} partitions"
 
     def _reset_offsets(self, command: ResetOffsets) -> Steps:
         """Only of a group without members; what is asked for is brought within the log's ends."""
         group, topic = command.group, command.topic
         described: DescribeGroupsReply = yield Ask(Who.COORDINATOR, DescribeGroups(groups=(group,)), group)
-        _expect(described.groups[0].error)
+        expect(described.groups[0].error)
         state = described.groups[0].state
         if state not in ("Empty", "Dead"):
             raise Refused(ErrorCode.NON_EMPTY_GROUP, f"the group is {state}; its members must stop first")
@@ -456,7 +436,7 @@ class Admin(Machine):
         if command.to == "shift":
             wanted = (TopicPartitions(topic=topic, partitions=tuple(sorted(leaders))),)
             fetched: OffsetFetchReply = yield Ask(Who.COORDINATOR, OffsetFetch(group=group, topics=wanted), group)
-            _expect(fetched.error)
+            expect(fetched.error)
             now = {row.partition: row.offset for row in fetched.offsets if row.offset >= 0}
         chosen = {
             number: min(max(_target(command, now.get(number, 0), starts[number], ends[number]), starts[number]), end)
@@ -471,7 +451,7 @@ class Admin(Machine):
         )
         reply: OffsetCommitReply = yield Ask(Who.COORDINATOR, OffsetCommit(group=group, offsets=offsets), group)
         for row in reply.outcomes:
-            _expect(row.error)
+            expect(row.error)
         return ", ".join(f"{topic}-{number} to {offset}" for number, offset in chosen.items())
 
     def _ends(self, topic: str, leaders: Mapping[int, ActorName], timestamp_ms: int) -> "Generator[Ask, Any, Offsets]":
@@ -484,7 +464,7 @@ class Admin(Machine):
             )
             reply: ListOffsetsReply = yield Ask(Who.NAMED, ListOffsets(questions=questions), leader)
             for row in reply.answers:
-                _expect(row.error)
+                expect(row.error)
                 found[row.partition] = row.offset
         return found
 
@@ -497,20 +477,20 @@ class Admin(Machine):
         )
         request = CreateTopics(topics=(topic,), timeout_ms=CONTROLLER_TIMEOUT_MS)
         reply: CreateTopicsReply = yield Ask(Who.CONTROLLER, request)
-        _expect(reply.topics[0].error_code, reply.topics[0].error_message or "")
-        return f"{command.topic}: {_counted(command.partitions)}"
+        expect(reply.topics[0].error_code, reply.topics[0].error_message or "")
+        return f"{command.topic}: {counted(command.partitions)}"
 
     def _grow(self, command: AddPartitions) -> Steps:
         topics = (MorePartitions(name=command.topic, count=command.partitions),)
         request = CreatePartitions(topics=topics, timeout_ms=CONTROLLER_TIMEOUT_MS)
         reply: CreatePartitionsReply = yield Ask(Who.CONTROLLER, request)
-        _expect(reply.topics[0].error_code, reply.topics[0].error_message or "")
-        return f"{command.topic}: {_counted(command.partitions)}"
+        expect(reply.topics[0].error_code, reply.topics[0].error_message or "")
+        return f"{command.topic}: {counted(command.partitions)}"
 
     def _delete_topic(self, topic: str) -> Steps:
         request = DeleteTopics(topic_names=(topic,), timeout_ms=CONTROLLER_TIMEOUT_MS)
         reply: DeleteTopicsReply = yield Ask(Who.CONTROLLER, request)
-        _expect(reply.topics[0].error_code, reply.topics[0].error_message or "")
+        expect(reply.topics[0].error_code, reply.topics[0].error_message or "")
         return topic
 
     def _elect(self, command: ElectLeadersOf) -> Steps:
@@ -518,18 +498,18 @@ class Admin(Machine):
         asked: tuple[tuple[str, int], ...] | None = None
         if command.topics:
             metadata: MetadataReply = yield Ask(Who.ANY, Metadata(topics=command.topics))
-            asked = tuple((topic, n) for topic in command.topics for n in sorted(_partitions(metadata, topic)))
+            asked = tuple((topic, n) for topic in command.topics for n in sorted(partitions_of(metadata, topic)))
         request = ElectLeaders(
             election_type=UNCLEAN_ELECTION if command.unclean else PREFERRED_ELECTION,
             topic_partitions=asked,
             timeout_ms=CONTROLLER_TIMEOUT_MS,
         )
         reply: ElectLeadersReply = yield Ask(Who.CONTROLLER, request)
-        _expect(reply.error_code)
+        expect(reply.error_code)
         rows = reply.replica_election_results
         for row in rows:
             if row.error_code is not ErrorCode.ELECTION_NOT_NEEDED:
-                _expect(row.error_code, f"{row.topic_name}-{row.partition_index}")
+                expect(row.error_code, f"{row.topic_name}-{row.partition_index}")
         elected = sum(row.error_code is ErrorCode.NONE for row in rows)
         return f"{', '.join(command.topics) or 'all topics'}: {elected} of {len(rows)} elected"
 
@@ -540,7 +520,7 @@ class Admin(Machine):
         )
         reply: IncrementalAlterConfigsReply = yield Ask(Who.ANY_PART, IncrementalAlterConfigs(changes=(change,)))
         for row in reply.responses:
-            _expect(row.error_code, row.error_message or "")
+            expect(row.error_code, row.error_message or "")
         said = f"{command.key}={command.value}" if command.value else f"without {command.key}"
         return f"{command.topic or 'all brokers'}: {said}"
 
@@ -549,25 +529,8 @@ Offsets: TypeAlias = dict[int, int]
 """Partition -> offset."""
 
 
-def _expect(error: ErrorCode, text: str = "") -> None:
-    if error is not ErrorCode.NONE:
-        raise Refused(error, text)
-
-
-def _counted(partitions: int) -> str:
-    return "1 partition" if partitions == 1 else f"{partitions} partitions"
-
-
 def _target(command: ResetOffsets, now: int, start: int, end: int) -> int:
     return {"earliest": start, "latest": end, "offset": command.offset, "shift": now + command.offset}[command.to]
-
-
-def _partitions(reply: MetadataReply, topic: str) -> list[int]:
-    for row in reply.topics:
-        if row.topic == topic:
-            _expect(row.error)
-            return [partition.partition for partition in row.partitions]
-    raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def _leaders(reply: MetadataReply, topic: str) -> dict[int, ActorName]:
@@ -575,36 +538,9 @@ def _leaders(reply: MetadataReply, topic: str) -> dict[int, ActorName]:
     hosts = {broker.node_id: broker.host for broker in reply.brokers}
     for row in reply.topics:
         if row.topic == topic:
-            _expect(row.error)
+            expect(row.error)
             without = [each.partition for each in row.partitions if each.leader not in hosts]
             if without:
                 raise Refused(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{without[0]}")
             return {each.partition: hosts[each.leader] for each in row.partitions}
     raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-
-
-def errors_of(reply: object) -> Iterable[ErrorCode]:
-    """All errors that an answer carries."""
-    match reply:
-        case LeaveGroupReply(error=error) | ListGroupsReply(error=error) | OffsetFetchReply(error=error):
-            return (error,)
-        case OffsetDeleteReply(error=error, outcomes=rows):
-            return (error, *(row.error for row in rows))
-        case DeleteGroupsReply(outcomes=groups):
-            return [row.error for row in groups]
-        case DescribeGroupsReply(groups=described):
-            return [row.error for row in described]
-        case OffsetCommitReply(outcomes=commits):
-            return [row.error for row in commits]
-        case ListOffsetsReply(answers=answers):
-            return [row.error for row in answers]
-        case MetadataReply(topics=topics):
-            return [topic.error for topic in topics]
-        case ElectLeadersReply(error_code=error, replica_election_results=elections):
-            return (error, *(row.error_code for row in elections))
-        case IncrementalAlterConfigsReply(responses=altered):
-            return [row.error_code for row in altered]
-        case CreateTopicsReply(topics=rows) | CreatePartitionsReply(topics=rows) | DeleteTopicsReply(topics=rows):
-            return [row.error_code for row in rows]
-        case _:
-            raise AssertionError(f"nothing answers with {reply}")

@@ -13,7 +13,7 @@ broker by its id are not emulated.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kemu.actors.controller.dispatch import Dispatch, Job
+from kemu.actors.controller.dispatch import Dispatch, Job, Moment
 from kemu.actors.controller.transactions import Work, ask, ask_one, children, create, exists, expect, get, set_data
 from kemu.protocol.dynamic_configs import ALL_BROKERS, UNCLEAN_ELECTION_ENABLE, ConfigResource, bad_setting
 from kemu.protocol.errors import ErrorCode
@@ -107,6 +107,8 @@ class DynamicConfigs:
                 yield from machine.partitions.trigger_online((topic,))
             elif not is_topic_s and self.allows_unclean and not allowed:
                 yield from machine.partitions.trigger_online()
+            if not is_topic_s:
+                yield from machine.dispatch.reach(Moment.BROKER_CONFIGS_CHANGED)
 
     # --- admins ------------------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from kemu.actors.controller.context import ControllerContext
 from kemu.actors.controller.dispatch import ControllerTimer, Dispatch, Job, Part, Task
 from kemu.actors.controller.failover import Failover
 from kemu.actors.controller.partition_states import PartitionStates
+from kemu.actors.controller.reassignment import Reassignment
 from kemu.actors.controller.replica_states import ReplicaStates
 from kemu.actors.controller.reports import BrokerReports
 from kemu.actors.controller.rules import RULES, ControllerRules
@@ -109,6 +110,7 @@ class Controller(Machine):
 
     Args:
         rack: the broker's rack, as it registers it.
+        min_insync_replicas: of topics that do not say so themselves, as the broker was started with.
         store: the metadata store's actor.
         rules: the decisions that past bugs change.
         draws: what differs from broker to broker and from time to time.
@@ -121,11 +123,13 @@ class Controller(Machine):
         config: ControllerConfig,
         *,
         rack: str | None = None,
+        min_insync_replicas: int = 1,
         store: ActorName = STORE,
         rules: ControllerRules = RULES,
         draws: Draws = CALM,
     ) -> None:
         super().__init__(name)
+        self.min_insync_replicas = min_insync_replicas
         self.broker_id = broker_id
         self.config = config
         self.rules = rules
@@ -162,6 +166,7 @@ class Controller(Machine):
         self.brokers = self.add(BrokerChanges(self))
         self.topics = self.add(TopicChanges(self))
         self.reports = self.add(BrokerReports(self))
+        self.reassignment = self.add(Reassignment(self))
         self.add(self)
         self._queue: deque[Task] = deque()
         self._task: Task | None = None

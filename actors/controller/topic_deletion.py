@@ -54,15 +54,23 @@ class TopicDeletion:
             yield from self._machine.store.write([delete(delete_path(topic)) for topic in queued])
 
     def enqueue(self, topics: Iterable[str]) -> Work[None]:
-        """These are to be deleted."""
+        """These are to be deleted; those that are being reassigned when that has ended.
+
+        Kafka 2.8 marks those before they are queued, which marks nothing.
+        """
+        context = self._machine.context
         for topic in topics:
-            self._machine.context.queue_for_deletion(topic)
+            context.queue_for_deletion(topic)
+        self.mark_ineligible(topic for topic, _ in context.reassigning_partitions())
         yield from self.resume()
 
     def resume_for(self, topics: Iterable[str]) -> Work[None]:
         """What stood against the deletion of these is over: a broker is back, a reassignment has ended."""
         context = self._machine.context
-        queued = [topic for topic in dict.fromkeys(topics) if context.is_queued_for_deletion(topic)]
+        moving = dict.fromkeys(topic for topic, _ in context.reassigning_partitions())
+        queued = [
+            topic for topic in dict.fromkeys(topics) if context.is_queued_for_deletion(topic) and topic not in moving
+        ]
         if queued:
             for topic in queued:
                 context.ineligible.pop(topic, None)

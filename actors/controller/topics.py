@@ -155,7 +155,6 @@ class TopicChanges:
             yield from machine.store.write([delete(delete_path(topic)) for topic in topics])
             return
         yield from self._machine.deletion.enqueue(topics)
-        self._machine.deletion.mark_ineligible(topic for topic, _ in context.reassigning_partitions())
 
     # --- preferred leaders -------------------------------------------------------------------------------------
 

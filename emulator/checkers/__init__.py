@@ -23,8 +23,8 @@ KIP-98       a batch of an idempotent producer is in a log once                 
 restart      a restarted replica takes no more for committed than ever was                recovery
 ===========  ===========================================================================  ==========================
 
-I11, I13 to I15 and Q5 are about reassignments, of which there are none yet. What may be lost is in
-``emulator.findings``.
+I11, I13 to I15 and Q5 are about reassignments: whole runs and the vectors of KIP-435 test them, no checker does. What
+may be lost is in ``emulator.findings``.
 """
 
 from collections.abc import Iterable, Mapping

@@ -7,6 +7,9 @@ assigned (Q3). A broker that restarts takes no more for committed than any leade
 below its high watermark a moment later (an acks=all request ends), and what a producer sent is decided for it:
 acknowledged, or given up.
 
+A replica that a reassignment takes from a broker that is down stays on its disk for good: StopReplica goes to live
+brokers only, and nothing of the assignment reminds the controller of it (so in Kafka 2.8). That is no violation here.
+
 What the last ISR member took with it when it lost its disk, or never came back with, is not waited for here: after the
 plan every broker runs.
 """
@@ -19,6 +22,7 @@ from kemu.protocol.notes.replication import (
     BecameFollower,
     BecameLeader,
     HighWatermarkAdvanced,
+    NodeWritten,
     ReplicaRestored,
     ReplicaStopped,
 )
@@ -38,6 +42,8 @@ class Recovery(Checker):
         super().__init__()
         self._logs: dict[tuple[str, TopicPartition], None] = {}
         """Who has a log of what."""
+        self._left_behind: dict[tuple[str, TopicPartition], None] = {}
+        """Logs of partitions that were moved away while their broker could not be told."""
         self._uncovered: dict[TopicPartition, tuple[int, int]] = {}
         """(log end, since when) of an append that is not below its leader's high watermark yet."""
         self._undecided: dict[TopicPartition, int] = {}
@@ -61,6 +67,7 @@ class Recovery(Checker):
             ProduceFailed: self._decided,
             HostDown: self._down,
             HostStarted: self._up,
+            NodeWritten: self._written,
             Healed: self._heal,
         }
 
@@ -88,6 +95,18 @@ class Recovery(Checker):
             text = f"{seen.actor} starts with {fact.high_watermark} as the high watermark of {name}"
             text += f"; no leader ever had more than {self._committed.get(at, 0)}"
             self.violation(seen, "watermark-at-start", (name, seen.actor), text)
+        there = self.panel.assigned.get(at)
+        if there is not None and broker_of(seen.actor) not in there.replicas:
+            self._left_behind[seen.actor, at] = None  # it went down before it could be told
+
+    def _written(self, seen: Seen, fact: NodeWritten) -> None:
+        for at in self.panel.replicas_changed:
+            there = self.panel.assigned.get(at)
+            for host, _ in [key for key in self._logs if key[1] == at]:
+                if there is not None and broker_of(host) in there.replicas:
+                    self._left_behind.pop((host, at), None)
+                elif there is not None and broker_of(host) not in self.panel.registered:
+                    self._left_behind[host, at] = None
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
         topic = self._producers.pop(fact.host, None)
@@ -181,6 +200,8 @@ class Recovery(Checker):
                     found.append(("old-epoch", name, text))
         for host, at in self._logs:
             there = self.panel.assigned.get(at)
+            if (host, at) in self._left_behind:
+                continue
             if there is None or broker_of(host) not in there.replicas:
                 found.append(
                     ("stray-replica", f"{at[0]}-{at[1]}", f"has a log on {host}, which is no replica of it (Q3)")

@@ -100,7 +100,9 @@ class ReplicatedCluster(Cluster):
         placed = {OFFSETS_TOPIC: place(brokers, offsets, factor, racks=racks)}
         for start, (name, topic) in enumerate(scenario.topics.items()):
             copies = topic.replication_factor or factor
-            placed[name] = place(brokers, topic.partitions, copies, racks=racks, start=start % len(brokers))
+            placed[name] = topic.placed() or place(
+                brokers, topic.partitions, copies, racks=racks, start=start % len(brokers)
+            )
         return placed
 
     def _racks(self, brokers: tuple[int, ...]) -> dict[int, str] | None:
@@ -164,6 +166,7 @@ class ReplicatedCluster(Cluster):
                 node,
                 control,
                 rack=rack,
+                min_insync_replicas=replication.min_insync_replicas,
                 store=STORE,
                 rules=controller_rules,
                 draws=Drawn(self.world.choices, self.draws, f"{controller_on(name)}/life {life}"),

@@ -29,6 +29,7 @@ from kemu.emulator.text.units import microseconds, rate_per_s, words
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
 from kemu.protocol.names import broker_host, consumer_host, producer_host
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
+from kemu.protocol.reassign.requests import list_error
 
 EARLIEST = ConsumerConfig(auto_offset_reset="earliest")
 """The defaults of members. Only ``auto.offset.reset`` differs from Kafka's ("latest"): under "latest" a member that
@@ -50,6 +51,8 @@ class TopicSpec:
     """A topic, and the load its producer puts on it (over all partitions; 0 = no producer).
 
     ``replication_factor``, ``min_isr``, ``unclean``: where brokers replicate; None = as they do (``ReplicationSpec``).
+    ``assignment``: there, too: one text per partition, its brokers' ids, the preferred leader first; () = they are
+    placed as Kafka places them.
 
     Raises:
         ScenarioError: everything that is wrong with it.
@@ -78,9 +81,34 @@ class TopicSpec:
         default=None,
         metadata=key("its own unclean.leader.election.enable, where brokers replicate", shown="theirs"),
     )
+    assignment: tuple[str, ...] = field(
+        default=(),
+        converter=words,
+        metadata=key('the brokers of each partition, where brokers replicate: ["0 1 2", "1 2 3"]', shown="placed"),
+    )
 
     def __attrs_post_init__(self) -> None:
         refuse(problems_of(self))
+        if self.assignment:
+            refuse(self._misplaced())
+
+    def _misplaced(self) -> list[Problem]:
+        """What is wrong with the assignment by itself."""
+        rows = self.assignment
+        if not all(part.isdecimal() for row in rows for part in row.split()):
+            return [Problem(("assignment",), 'must be the broker ids of each partition, as in ["0 1 2", "1 2 3"]')]
+        if len(rows) != self.partitions:
+            return [Problem(("assignment",), f"has {len(rows)} rows for {self.partitions} partitions")]
+        for number, brokers in enumerate(self.placed()):
+            if wrong := list_error(brokers):
+                return [Problem(("assignment",), f"of partition {number}: {wrong}")]
+            if len(brokers) != (self.replication_factor or len(self.placed()[0])):
+                return [Problem(("assignment",), f"gives partition {number} another number of replicas")]
+        return []
+
+    def placed(self) -> tuple[tuple[int, ...], ...]:
+        """The brokers of each partition as the scenario says; () if it does not."""
+        return tuple(tuple(int(broker) for broker in row.split()) for row in self.assignment)
 
 
 def _broker_settings(given: Mapping[str, Any] | Settings) -> Settings:
@@ -525,11 +553,18 @@ def _of_replicas(path: tuple[str | int, ...], topic: TopicSpec, brokers: Brokers
     """What a topic says about replicas needs brokers that replicate, and enough of them."""
     said = {"replication_factor": topic.replication_factor, "min_isr": topic.min_isr, "unclean": topic.unclean}
     given = [name for name, value in said.items() if value is not None]
+    given += ["assignment"] if topic.assignment else []
     if brokers.replication is None:
         if given:
             yield Problem((*path, given[0]), "needs [brokers.replication]")
         return
     factor = topic.replication_factor or brokers.replication.factor
+    if topic.assignment:
+        factor = len(topic.placed()[0])
+        unknown = [broker for row in topic.placed() for broker in row if broker >= brokers.count]
+        if unknown:
+            yield Problem((*path, "assignment"), f"{unknown[0]} is no broker; there are 0 to {brokers.count - 1}")
+            return
     if factor > brokers.count:
         yield Problem((*path, "replication_factor"), f"must not be more than there are brokers ({brokers.count})")
     if (topic.min_isr or 1) > factor:

@@ -352,6 +352,85 @@ class ElectLeadersReply:
 
 
 @struct
+class NewReplicas:
+    """Where a partition is to be; ``replicas`` None: its reassignment is cancelled."""
+
+    topic_name: str
+    partition_index: int
+    replicas: tuple[int, ...] | None
+
+
+@message(api_key=45, kind=REQUEST, versions=range(0, 1))
+class AlterPartitionReassignments:
+    """Admin -> controller: move partitions to other brokers, or stop moving them. Source: KIP-455."""
+
+    timeout_ms: int = 60_000
+    partitions: tuple[NewReplicas, ...]
+
+
+@struct
+class ReassignmentOutcome:
+    """One partition's: NONE when it is on its way."""
+
+    topic_name: str
+    partition_index: int
+    error_code: ErrorCode
+    error_message: str | None = None
+
+
+@message(api_key=45, kind=REPLY, versions=range(0, 1))
+class AlterPartitionReassignmentsReply:
+    """A row per partition; one that is refused does not stop the others."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    responses: tuple[ReassignmentOutcome, ...]
+
+
+@message(api_key=46, kind=REQUEST, versions=range(0, 2))
+class ListPartitionReassignments:
+    """Admin -> controller: what is being moved, of these partitions or (None) of all. Source: KIP-455."""
+
+    timeout_ms: int = 60_000
+    topic_partitions: tuple[tuple[str, int], ...] | None
+
+
+@struct
+class OngoingReassignment:
+    """A partition on its way: its replicas now, those that are still to come and those that are still to go."""
+
+    topic_name: str
+    partition_index: int
+    replicas: tuple[int, ...]
+    adding_replicas: tuple[int, ...]
+    removing_replicas: tuple[int, ...]
+
+
+@struct
+class CurrentBatch:
+    """The step of a partition that runs: from these brokers to those (KIP-435)."""
+
+    topic_name: str
+    partition_index: int
+    current_brokers: tuple[int, ...]
+    target_brokers: tuple[int, ...]
+
+
+@message(api_key=46, kind=REPLY, versions=range(0, 2))
+class ListPartitionReassignmentsReply:
+    """Version 0 is KIP-455's as shipped.
+
+    KIP-435 meant to come with it, and so to add ``current_batch`` without a version of its own (its page calls two
+    fields ``Topics``); here version 1 has it.
+    """
+
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    topics: tuple[OngoingReassignment, ...]
+    current_batch: tuple[CurrentBatch, ...] = since(1, default=(), ignorable=True)
+
+
+@struct
 class ConfigChange:
     """A setting that changes: a value, or None to remove it. ``resource_type``: see ``ConfigResource``.
 

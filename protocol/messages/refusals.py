@@ -102,6 +102,18 @@ def _elect(request: control.ElectLeaders, error: ErrorCode, _version: int) -> co
     return control.ElectLeadersReply(error_code=error, replica_election_results=tuple(outcomes))
 
 
+def _reassign(
+    _request: control.AlterPartitionReassignments, error: ErrorCode, _version: int
+) -> control.AlterPartitionReassignmentsReply:
+    return control.AlterPartitionReassignmentsReply(error_code=error, responses=())
+
+
+def _list_reassignments(
+    _request: control.ListPartitionReassignments, error: ErrorCode, _version: int
+) -> control.ListPartitionReassignmentsReply:
+    return control.ListPartitionReassignmentsReply(error_code=error, topics=())
+
+
 REFUSALS: Mapping[type, Refusal] = {
     group.JoinGroup: lambda request, error, version: join_error(version, error, request.member_id),
     group.SyncGroup: lambda _, error, __: group.SyncGroupReply(error=error),
@@ -121,5 +133,7 @@ REFUSALS: Mapping[type, Refusal] = {
     control.DeleteTopics: _delete_topics,
     control.IncrementalAlterConfigs: _alter,
     control.ElectLeaders: _elect,
+    control.AlterPartitionReassignments: _reassign,
+    control.ListPartitionReassignments: _list_reassignments,
 }
 """Request -> how its reply says an error."""

@@ -193,6 +193,67 @@ class LeaderEpochBumped:
 
 
 @value
+class ReassignmentStarted:
+    """The controller takes a partition on its way to ``target``: an admin asked, or (``resumed``) a failover found it.
+
+    ``replicas``: where it is. Cancelled or overridden, it starts again.
+    """
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    target: tuple[int, ...]
+    resumed: bool
+
+
+@value
+class ReassignmentStepStarted:
+    """A step of a reassignment runs: ``adding`` copy, and ``removing`` go when those are in sync.
+
+    ``waits_for``: why it cannot be committed yet, "" if it can.
+    """
+
+    topic: str
+    partition: int
+    kind: str
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+    waits_for: str
+
+
+@value
+class ReassignmentStepCommitted:
+    """The store has a step's replicas, and only these."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+
+
+@value
+class ReassignmentBlocked:
+    """No step can be taken: no broker that could get a replica is up."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    target: tuple[int, ...]
+
+
+@value
+class ReassignmentFinished:
+    """The target is reached."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+
+
+@value
 class TopicCreated:
     """The controller took up a topic: its partitions exist from now on. ``incarnation``: czxid of its node."""
 

@@ -51,6 +51,12 @@ class Batches(Generic[At]):
             self._number[at] = self._counter = self._counter + 1
             self._queue(at, was_under_way=False)
 
+    def resume(self, at: At, step: Step) -> None:
+        """A partition whose step runs already, as it was found: whatever the limits say now."""
+        assert at not in self._number, f"{at} is there"
+        self._number[at] = self._counter = self._counter + 1
+        self._begin(at, step)
+
     def committed(self, at: At) -> None:
         """Its step is over; it keeps its place."""
         self._stop(at)

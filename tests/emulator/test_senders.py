@@ -19,6 +19,8 @@ from kemu.emulator.plan.actions import (
     GrowTopic,
     OffsetsDeletion,
     OffsetsReset,
+    PartitionsReassignment,
+    ReassignmentsListing,
     RemoveMembers,
     StartHost,
 )
@@ -57,6 +59,8 @@ SENT_BY: dict[type, str] = {
     control.DeleteTopics: "delete-topic",
     control.ElectLeaders: "elect-preferred-leaders",
     control.IncrementalAlterConfigs: "alter-configs",
+    control.AlterPartitionReassignments: "reassign-partitions",
+    control.ListPartitionReassignments: "list-reassignments",
 }
 """Request -> who sends it; an action of a plan by its kind. A new one needs a row, and what it names in ``PLAN``."""
 
@@ -70,6 +74,8 @@ PLAN = (
     At(20 * S, CreateTopic(topic="new", partitions=2)),
     At(22 * S, GrowTopic(topic="new", partitions=3)),
     At(23 * S, ConfigsAlteration(topic="new", key="min.insync.replicas", value="2")),
+    At(23 * S, PartitionsReassignment(topic="t", to=("2", "1", "0"))),
+    At(23 * S, ReassignmentsListing()),
     At(24 * S, DeleteTopic(topic="new")),
     At(26 * S, CloseHost(host="b1")),
     At(32 * S, StartHost(host="b1")),

@@ -98,9 +98,28 @@ class ControlStory:
         """By an operator, while the cluster runs."""
         self.tell(seen, f"topic {fact.topic} is there, {fact.partitions} partitions")
 
+    def reassigned(self, seen: Seen, fact: control_notes.ReassignmentStarted) -> None:
+        """An admin's wish, or what a new controller found half done."""
+        how = "goes on its way" if fact.resumed else "is to go"
+        said = f"{{}} {how} from {_list(fact.replicas)} to {_list(fact.target)}"
+        self.tell_of(seen, said, (fact.topic, fact.partition))
+
+    def step_committed(self, seen: Seen, fact: control_notes.ReassignmentStepCommitted) -> None:
+        """As far as it has come."""
+        self.tell_of(seen, f"{{}} is on {_list(fact.replicas)} now", (fact.topic, fact.partition))
+
+    def reassignment_blocked(self, seen: Seen, fact: control_notes.ReassignmentBlocked) -> None:
+        """Nobody is there to go to."""
+        said = f"{{}} waits on its way to {_list(fact.target)}: no broker that could get a replica is up"
+        self.tell_of(seen, said, (fact.topic, fact.partition))
+
     def topic_deleted(self, seen: Seen, fact: control_notes.TopicDeleted) -> None:
         """Every replica is gone."""
         self.tell(seen, f"topic {fact.topic} is deleted")
+
+
+def _list(brokers: tuple[int, ...]) -> str:
+    return f"({', '.join(map(str, brokers))})"
 
 
 TELLERS: dict[type, Callable[[ControlStory, Seen, Any], None]] = {
@@ -115,5 +134,8 @@ TELLERS: dict[type, Callable[[ControlStory, Seen, Any], None]] = {
     control_notes.Truncated: ControlStory.truncated,
     control_notes.TopicCreated: ControlStory.topic_created,
     control_notes.TopicDeleted: ControlStory.topic_deleted,
+    control_notes.ReassignmentStarted: ControlStory.reassigned,
+    control_notes.ReassignmentStepCommitted: ControlStory.step_committed,
+    control_notes.ReassignmentBlocked: ControlStory.reassignment_blocked,
 }
 """Which fact is told by what. Any row is only ever called with its own type of fact."""

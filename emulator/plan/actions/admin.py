@@ -17,10 +17,14 @@ from kemu.protocol.commands import (
     DescribeGroup,
     ElectLeadersOf,
     ListAllGroups,
+    ListReassignments,
+    ReassignPartitions,
     RemoveMember,
     ResetOffsets,
 )
 from kemu.protocol.dynamic_configs import SETTINGS, ConfigResource, bad_setting
+from kemu.protocol.names import broker_host
+from kemu.protocol.reassign.requests import list_error
 
 
 @action("list-groups", "every broker is asked for the groups it coordinates", drawn=NEVER, workload=True)
@@ -203,3 +207,110 @@ class ConfigsAlteration:
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
         return stage.cluster.ask_admin(AlterConfigs(topic=self.topic, key=self.key, value=self.value))
+
+
+# --- reassignments -------------------------------------------------------------------------------------------------
+
+
+def _lists(given: tuple[str, ...]) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """Partition and brokers of lines such as "0: 3 4 5"; raises ValueError, which says what is wrong."""
+    found: dict[int, tuple[int, ...]] = {}
+    for each in given:
+        number, colon, brokers = each.partition(":")
+        words = brokers.replace(",", " ").split()
+        if not colon or not number.strip().isdecimal() or not all(word.isdecimal() for word in words):
+            raise ValueError(f'"{each}" must be a partition and its brokers, as in "0: 3 4 5"')
+        if int(number) in found:
+            raise ValueError(f"says twice where partition {int(number)} goes")
+        found[int(number)] = tuple(int(word) for word in words)
+    return tuple(found.items())
+
+
+def _ids(given: tuple[str, ...]) -> tuple[int, ...]:
+    """Broker ids; raises ValueError, which says what is wrong."""
+    if wrong := [word for word in given if not word.isdecimal()]:
+        raise ValueError(f'"{wrong[0]}" is no broker id')
+    return tuple(int(word) for word in given)
+
+
+@action("reassign-partitions", "partitions move to other brokers", drawn=NEVER, workload=True, replicated=True)
+class PartitionsReassignment:
+    """A topic's partitions move to other brokers, as ``kafka-reassign-partitions --execute`` asks for (KIP-455).
+
+    ``to``: broker ids; all partitions of the topic go there, each beginning with the next of them. ``assignment``: or
+    one line per partition, "0: 3 4 5", its preferred leader first. In which steps they go is up to
+    ``reassignment.max.concurrent.*.movements`` of all brokers (``alter-configs``; KIP-435): without, in one.
+    """
+
+    topic: TopicName
+    to: tuple[str, ...] = ()
+    assignment: tuple[str, ...] = ()
+
+    def words(self) -> str:
+        """See ``Action``."""
+        where = [f"to brokers {', '.join(self.to)}"] if self.to else []
+        where += [f"so: {'; '.join(self.assignment)}"] if self.assignment else []
+        return " ".join((f"reassign {self.topic}", *where))
+
+    def check(self, table: Table, known: Known) -> None:
+        """See ``Action``."""
+        if not known.replicated:
+            return  # which is said already
+        if not self.to and not self.assignment:
+            table.problem("to", 'is missing; it or "assignment" must say where the partitions go')
+            return
+        if self.to and self.assignment:
+            table.problem("to", 'and "assignment" say both where the partitions go; one is enough')
+            return
+        key = "to" if self.to else "assignment"
+        try:
+            rows = _lists(self.assignment) or ((0, _ids(self.to)),)
+        except ValueError as error:
+            table.problem(key, str(error))
+            return
+        partitions = dict(known.topics).get(self.topic, 0)
+        for number, brokers in rows:
+            unknown = [broker for broker in brokers if broker_host(broker) not in known.brokers]
+            if number >= partitions:
+                table.problem(key, f"{self.topic} has no partition {number}, it has {partitions}")
+            elif unknown:
+                table.problem(key, f"{unknown[0]} is no broker; there are 0 to {len(known.brokers) - 1}")
+            elif wrong := list_error(brokers):
+                table.problem(key, f"of partition {number}: {wrong}" if self.assignment else wrong)
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        targets, brokers = _lists(self.assignment), _ids(self.to)
+        return stage.cluster.ask_admin(ReassignPartitions(topic=self.topic, targets=targets, brokers=brokers))
+
+
+@action("cancel-reassignment", "partitions on their way go back", drawn=NEVER, workload=True, replicated=True)
+class ReassignmentCancellation:
+    """What of a topic is on its way goes back, as ``kafka-reassign-partitions --cancel`` asks for (KIP-455)."""
+
+    topic: TopicName
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"cancel the reassignment of {self.topic}"
+
+    check = nothing_more
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        return stage.cluster.ask_admin(ReassignPartitions(topic=self.topic))
+
+
+@action("list-reassignments", "what is on its way is listed", drawn=NEVER, workload=True, replicated=True)
+class ReassignmentsListing:
+    """An admin asks which partitions are being reassigned, as ``kafka-reassign-partitions --list`` does (KIP-455)."""
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return "list the reassignments"
+
+    check = nothing_more
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        return stage.cluster.ask_admin(ListReassignments())

@@ -102,6 +102,8 @@ def test_every_kind_can_be_written_and_read(kind: str) -> None:
     }  # fmt: skip
     if kind in ("create-topic", "delete-topic"):
         samples["topic"] = "new" if kind == "create-topic" else "spare"
+    if kind == "reassign-partitions":
+        samples["to"] = ["0"]
     if kind in ("pause-partitions", "resume-partitions"):
         samples["partitions"] = ["orders-0"]
     if any(key.accepts == HostNames("member") for key in keys_of(ACTIONS[kind].cls)):

@@ -58,6 +58,10 @@ record_bytes = 200
 replication_factor = 3
 min_isr = 1
 unclean = false
+assignment = [
+    "0 1 2", "0 1 2", "0 1 2", "0 1 2", "0 1 2", "0 1 2",
+    "0 1 2", "0 1 2", "0 1 2", "0 1 2", "0 1 2", "0 1 2",
+]
 
 [topics."with.dots"]
 partitions = 3
@@ -136,7 +140,13 @@ IN_PYTHON = Scenario(
     ),
     topics={
         "orders": TopicSpec(
-            partitions=12, records_per_s=100, record_bytes=200, replication_factor=3, min_isr=1, unclean=False
+            partitions=12,
+            records_per_s=100,
+            record_bytes=200,
+            replication_factor=3,
+            min_isr=1,
+            unclean=False,
+            assignment=("0 1 2",) * 12,
         ),
         "with.dots": TopicSpec(partitions=3),
     },

@@ -1,0 +1,109 @@
+"""What an admin's task asks, of whom, and how it takes an answer."""
+
+from collections.abc import Generator, Iterable
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeAlias
+
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import (
+    AlterPartitionReassignmentsReply,
+    CreatePartitionsReply,
+    CreateTopicsReply,
+    DeleteTopicsReply,
+    ElectLeadersReply,
+    IncrementalAlterConfigsReply,
+    ListPartitionReassignmentsReply,
+)
+from kemu.protocol.messages.data import ListOffsetsReply, MetadataReply
+from kemu.protocol.messages.group import (
+    DeleteGroupsReply,
+    DescribeGroupsReply,
+    LeaveGroupReply,
+    ListGroupsReply,
+    OffsetCommitReply,
+    OffsetDeleteReply,
+    OffsetFetchReply,
+)
+
+
+class Who(StrEnum):
+    """Whom a request concerns."""
+
+    COORDINATOR = "coordinator"
+    CONTROLLER = "controller"
+    ANY = "any"
+    ANY_PART = "any controller part"
+    """Of any broker, whether it controls or not: Kafka 2.8 forwards no such request."""
+    NAMED = "named"
+
+
+class Ask(NamedTuple):
+    """A request, and who is to answer it; ``name``: the coordinator's group, or the actor itself."""
+
+    who: Who
+    request: object
+    name: str = ""
+
+
+class Refused(Exception):
+    """A task ends with an error."""
+
+    def __init__(self, error: ErrorCode, text: str = "") -> None:
+        super().__init__(error.name)
+        self.error = error
+        self.text = text
+
+
+Steps: TypeAlias = Generator[Ask, Any, str]
+"""Asks one thing after the other; its result is what is reported in words."""
+
+
+def expect(error: ErrorCode, text: str = "") -> None:
+    """Raises Refused if there is an error."""
+    if error is not ErrorCode.NONE:
+        raise Refused(error, text)
+
+
+def counted(partitions: int) -> str:
+    """A number of partitions in words."""
+    return "1 partition" if partitions == 1 else f"{partitions} partitions"
+
+
+def partitions_of(reply: MetadataReply, topic: str) -> list[int]:
+    """The numbers of a topic's partitions; raises Refused."""
+    for row in reply.topics:
+        if row.topic == topic:
+            expect(row.error)
+            return [partition.partition for partition in row.partitions]
+    raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def errors_of(reply: object) -> Iterable[ErrorCode]:
+    """All errors that an answer carries."""
+    match reply:
+        case LeaveGroupReply(error=error) | ListGroupsReply(error=error) | OffsetFetchReply(error=error):
+            return (error,)
+        case OffsetDeleteReply(error=error, outcomes=rows):
+            return (error, *(row.error for row in rows))
+        case DeleteGroupsReply(outcomes=groups):
+            return [row.error for row in groups]
+        case DescribeGroupsReply(groups=described):
+            return [row.error for row in described]
+        case OffsetCommitReply(outcomes=commits):
+            return [row.error for row in commits]
+        case ListOffsetsReply(answers=answers):
+            return [row.error for row in answers]
+        case MetadataReply(topics=topics):
+            return [topic.error for topic in topics]
+        case ElectLeadersReply(error_code=error, replica_election_results=elections):
+            return (error, *(row.error_code for row in elections))
+        case AlterPartitionReassignmentsReply(error_code=error, responses=moved):
+            return (error, *(row.error_code for row in moved))
+        case ListPartitionReassignmentsReply(error_code=error):
+            return (error,)
+        case IncrementalAlterConfigsReply(responses=altered):
+            return [row.error_code for row in altered]
+        case CreateTopicsReply(topics=rows) | CreatePartitionsReply(topics=rows) | DeleteTopicsReply(topics=rows):
+            return [row.error_code for row in rows]
+        case _:
+            raise AssertionError(f"nothing answers with {reply}")

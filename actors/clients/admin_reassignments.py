@@ -1,0 +1,67 @@
+"""An admin has partitions moved, stopped and listed. Source: KIP-455, Kafka's ``ReassignPartitionsCommand``."""
+
+from collections.abc import Generator
+from typing import Any
+
+from kemu.actors.clients.admin_asks import Ask, Refused, Steps, Who, counted, expect, partitions_of
+from kemu.protocol.commands import ReassignPartitions
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import (
+    AlterPartitionReassignments,
+    AlterPartitionReassignmentsReply,
+    ListPartitionReassignments,
+    ListPartitionReassignmentsReply,
+    NewReplicas,
+)
+from kemu.protocol.messages.data import Metadata, MetadataReply
+
+REQUEST_TIMEOUT_MS = 30_000
+"""AdminClientConfig's ``request.timeout.ms``."""
+
+
+def reassign(command: ReassignPartitions) -> Steps:
+    """What of a topic is to be cancelled, or moved as a whole, is asked for first.
+
+    A reassignment that ends just then is none to cancel; that is no error.
+    """
+    topic, targets, brokers = command.topic, command.targets, command.brokers
+    cancels = not targets and not brokers
+    if brokers:
+        metadata: MetadataReply = yield Ask(Who.ANY, Metadata(topics=(topic,)))
+        turns = [(number, number % len(brokers)) for number in sorted(partitions_of(metadata, topic))]
+        targets = tuple((number, brokers[turn:] + brokers[:turn]) for number, turn in turns)
+    elif cancels:
+        listed = yield from _ongoing()
+        targets = tuple((row.partition_index, ()) for row in listed.topics if row.topic_name == topic)
+        if not targets:
+            raise Refused(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"nothing of {topic} is being reassigned")
+    rows = tuple(
+        NewReplicas(topic_name=topic, partition_index=number, replicas=replicas or None) for number, replicas in targets
+    )
+    request = AlterPartitionReassignments(partitions=rows, timeout_ms=REQUEST_TIMEOUT_MS)
+    reply: AlterPartitionReassignmentsReply = yield Ask(Who.CONTROLLER, request)
+    expect(reply.error_code, reply.error_message or "")
+    for row in reply.responses:
+        if not cancels or row.error_code is not ErrorCode.NO_REASSIGNMENT_IN_PROGRESS:
+            expect(row.error_code, f"{topic}-{row.partition_index}: {row.error_message or ''}")
+    return f"{topic}: {counted(len(rows))} {'cancelled' if cancels else 'on the way'}"
+
+
+def _ongoing() -> Generator[Ask, Any, ListPartitionReassignmentsReply]:
+    request = ListPartitionReassignments(topic_partitions=None, timeout_ms=REQUEST_TIMEOUT_MS)
+    reply: ListPartitionReassignmentsReply = yield Ask(Who.CONTROLLER, request)
+    expect(reply.error_code, reply.error_message or "")
+    return reply
+
+
+def list_reassignments() -> Steps:
+    """What is on its way, and which step of it runs."""
+    reply = yield from _ongoing()
+    steps = {(row.topic_name, row.partition_index): row for row in reply.current_batch}
+    said = []
+    for row in reply.topics:
+        step = steps.get((row.topic_name, row.partition_index))
+        now = f"now {step.current_brokers} -> {step.target_brokers}" if step is not None else "waiting"
+        coming, going = row.adding_replicas, row.removing_replicas
+        said.append(f"{row.topic_name}-{row.partition_index} {row.replicas} +{coming} -{going}, {now}")
+    return "; ".join(said) or "none"

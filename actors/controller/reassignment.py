@@ -1,0 +1,528 @@
+"""Partitions move to other brokers: KIP-455 as shipped, and in batches as KIP-435 wants it.
+
+What is done next is decided in ``protocol.reassign`` (``Batches``: which partitions, ``Move``: which replicas); here it
+is done. Every step is a small KIP-455 reassignment, and without limits a reassignment is one step and nothing else:
+
+=====  =============================================================================================================
+U1 U2  the new assignment into the store, then into memory
+U3     replicas that are not wanted any more (cancelled, overridden) are stopped and deleted; no answer is waited for
+A1 A2  while what must be in sync is not: raise the leader epoch and tell all, start the replicas that are added
+B1     then: what was added is online
+B2     in memory only what stays is assigned
+B3     elect a leader out of that if the old one goes (or a step is there to elect the new preferred one); else raise
+       the leader epoch; either way the leader takes nobody back who goes
+B4 B5  who goes leaves the ISR and is stopped, then deleted
+B6     the store has what stays
+B8     all brokers are told; deletions of the topic may go on
+=====  =============================================================================================================
+
+Nothing is only in memory: what is added and removed, and while there are limits the target and the original replicas,
+stand in the topic's node. A new controller begins there, and repeats A or B, whichever is due. The order in which
+queued partitions were asked for is not in the store: they queue by topic and number then.
+
+Source: Kafka 2.8 ``KafkaController.onPartitionReassignment``, KIP-455; KIP-435.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from attrs import evolve
+
+from kemu.actors.controller.context import Leadership, PartitionPhase, ReplicaPhase
+from kemu.actors.controller.dispatch import Dispatch, Job, Moment
+from kemu.actors.controller.elections import Strategy
+from kemu.actors.controller.transactions import StoreRefused, Work, ask_one, expect, get, set_data
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import (
+    NO_LEADER,
+    AlterPartitionReassignments,
+    AlterPartitionReassignmentsReply,
+    CurrentBatch,
+    ListPartitionReassignments,
+    ListPartitionReassignmentsReply,
+    NewReplicas,
+    OngoingReassignment,
+    ReassignmentOutcome,
+)
+from kemu.protocol.messages.store import StoreCode, WatchEventKind
+from kemu.protocol.names import TopicPartition
+from kemu.protocol.nodes import Assignment, read_state, state_path, topic_data, topic_path
+from kemu.protocol.notes.replication import (
+    LeaderEpochBumped,
+    ReassignmentBlocked,
+    ReassignmentFinished,
+    ReassignmentStarted,
+    ReassignmentStepCommitted,
+    ReassignmentStepStarted,
+    StateChangeRefused,
+)
+from kemu.protocol.reassign.batches import Batches
+from kemu.protocol.reassign.moves import (
+    Limits,
+    Move,
+    Standing,
+    Step,
+    StepKind,
+    limits_by_key,
+    next_step,
+    waits_for,
+    without,
+)
+from kemu.protocol.reassign.requests import refusal
+
+if TYPE_CHECKING:
+    from kemu.actors.controller.controller import Controller
+
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
+STATE_OF_ANY = "/brokers/topics/*/partitions/*/state"
+
+
+class _Moving(NamedTuple):
+    """A partition on its way. ``plain``: under no limit, as KIP-455 has it; the node tells nothing more."""
+
+    move: Move
+    plain: bool
+
+
+class Reassignment:
+    """A part of the controller."""
+
+    def __init__(self, machine: "Controller") -> None:
+        self._machine = machine
+        self._forget()
+
+    def _forget(self) -> None:
+        self._moving: dict[TopicPartition, _Moving] = {}
+        self._batches: Batches[TopicPartition] = Batches(self._step_of, Limits())
+        self._least: dict[str, int] = {}
+        """Topic -> its ``min.insync.replicas``, of topics that have a partition on its way."""
+        self._chosen_under: object = None
+        """What the next steps depend on besides their partitions, as it was when they were chosen."""
+        self._blocked: dict[TopicPartition, None] = {}
+
+    def subscribe(self, to: Dispatch) -> None:
+        """Admins ask; ISRs, brokers and limits change; controllers fail."""
+        to.on_request(AlterPartitionReassignments, Job("admin", self.alter))
+        to.on_request(ListPartitionReassignments, Job("admin", self.list_ongoing))
+        to.on_watch(STATE_OF_ANY, Job("reassignment-isr", self._state_changed), WatchEventKind.NODE_DATA_CHANGED)
+        to.on_moment(Moment.TOOK_OVER, self._take_over)
+        to.on_moment(Moment.BROKERS_STARTED, self._brokers_started)
+        to.on_moment(Moment.ISRS_CHANGED, self._isrs_changed)
+        to.on_moment(Moment.BROKER_CONFIGS_CHANGED, self._go_on)
+
+    # --- admins ------------------------------------------------------------------------------------------------
+
+    def alter(self, request: AlterPartitionReassignments) -> Work[AlterPartitionReassignmentsReply]:
+        """Partitions are to go elsewhere, or back. Answered when what can begin at once has begun."""
+        machine, context = self._machine, self._machine.context
+        outcomes: list[ReassignmentOutcome] = []
+        changed: dict[TopicPartition, None] = {}
+        limits = self._limits()
+        for row in request.partitions:
+            at = (row.topic_name, row.partition_index)
+            error, why = self._refusal(row)
+            outcomes.append(
+                ReassignmentOutcome(
+                    topic_name=at[0], partition_index=at[1], error_code=error, error_message=why or None
+                )
+            )
+            if error is ErrorCode.NONE and self._retarget(at, row.replicas, limits):
+                changed[at] = None
+                move = self._moving[at].move
+                machine.note(
+                    ReassignmentStarted(
+                        topic=at[0], partition=at[1], replicas=move.replicas, target=move.target, resumed=False
+                    )
+                )
+        context.reassigning.update(changed)
+        machine.deletion.mark_ineligible(topic for topic, _ in changed)
+        yield from self._look()
+        for at in changed:
+            if at in self._batches:
+                self._batches.restart(at)
+            else:
+                self._batches.submit(at)
+        begun = self._batches.start()
+        yield from self._put_down([at for at in changed if at not in dict(begun)])
+        yield from self._carry_out(begun)
+        return AlterPartitionReassignmentsReply(responses=tuple(outcomes))
+
+    def _refusal(self, row: NewReplicas) -> tuple[ErrorCode, str]:
+        context = self._machine.context
+        at = (row.topic_name, row.partition_index)
+        assignment, moving = context.assignment(at), self._moving.get(at)
+        if moving is None or moving.plain:
+            can_cancel = assignment is not None and assignment.is_being_reassigned
+        else:
+            can_cancel = not moving.move.rolls_back
+        return refusal(
+            row.replicas,
+            current=assignment.origin if assignment is not None else None,
+            live=context.live,
+            moves=can_cancel,
+            deleted=context.is_queued_for_deletion(row.topic_name),
+        )
+
+    def _retarget(self, at: TopicPartition, target: tuple[int, ...] | None, limits: Limits) -> bool:
+        """Take up where a partition is to go; False if it is on its way there."""
+        assignment, before = self._machine.context.assignment(at), self._moving.get(at)
+        assert assignment is not None
+        if limits == Limits() and (before is None or before.plain):
+            wanted = assignment.origin if target is None else target
+            self._moving[at] = _Moving(Move.begin(assignment.origin, wanted), plain=True)
+            return True
+        if before is None:
+            assert target is not None
+            move = Move.begin(assignment.replicas, target)
+        elif target is None:
+            move = before.move.cancelled()
+        elif target == before.move.target:
+            return False
+        else:
+            move = before.move.overridden(target, self._batches.running.get(at))
+        self._moving[at] = _Moving(move, plain=False)
+        return True
+
+    def list_ongoing(self, request: ListPartitionReassignments) -> Work[ListPartitionReassignmentsReply]:
+        """What is on its way, and which steps run."""
+        asked = request.topic_partitions
+        rows: list[OngoingReassignment] = []
+        steps: list[CurrentBatch] = []
+        for at, moving in self._moving.items():
+            assignment = self._machine.context.assignment(at)
+            if assignment is None or not assignment.is_being_reassigned or (asked is not None and at not in asked):
+                continue
+            move, step = moving.move, self._batches.running.get(at)
+            rows.append(
+                OngoingReassignment(
+                    topic_name=at[0],
+                    partition_index=at[1],
+                    replicas=assignment.replicas,
+                    adding_replicas=move.missing,
+                    removing_replicas=move.excess,
+                )
+            )
+            if step is not None:
+                steps.append(
+                    CurrentBatch(
+                        topic_name=at[0],
+                        partition_index=at[1],
+                        current_brokers=move.replicas,
+                        target_brokers=step.replicas,
+                    )
+                )
+        yield from ()
+        return ListPartitionReassignmentsReply(topics=tuple(rows), current_batch=tuple(steps))
+
+    # --- what wakes it -----------------------------------------------------------------------------------------
+
+    def _take_over(self) -> Work[None]:
+        """A new controller: go on with what stands in the store."""
+        machine, context = self._machine, self._machine.context
+        self._forget()
+        running: list[tuple[TopicPartition, Step]] = []
+        for at in context.reassigning_partitions():
+            assignment = context.assignment(at)
+            assert assignment is not None
+            move = _found(assignment)
+            self._moving[at] = _Moving(move, plain=not assignment.target_replicas)
+            machine.note(
+                ReassignmentStarted(
+                    topic=at[0], partition=at[1], replicas=move.replicas, target=move.target, resumed=True
+                )
+            )
+            if assignment.adding or assignment.removing:
+                running.append((at, _step_found(assignment, move, self._standing(at))))
+        yield from self._look()
+        for at, step in running:
+            self._batches.resume(at, step)
+        for at in self._moving:
+            if at not in self._batches:
+                self._batches.submit(at)
+        for at, step in running:
+            yield from self._try(at, step)
+        yield from self._schedule()
+
+    def _brokers_started(self, brokers: list[int]) -> Work[None]:
+        """Steps that wait for one of these are begun again: it must be told."""
+        for at, step in list(self._batches.running.items()):
+            if any(broker in step.replicas for broker in brokers):
+                yield from self._try(at, step)
+        self._chosen_under = None  # one that went and came back changes nothing there, but steps may be blocked by it
+        yield from self._go_on()
+
+    def _isrs_changed(self, partitions: list[TopicPartition]) -> Work[None]:
+        """Leaders announced ISRs: steps may be over, and replicas that could not be spared may be now."""
+        for at in partitions:
+            yield from self._commit_if_due(at)
+        blocked = [at for at in partitions if at in self._batches.blocked]
+        for at in blocked:
+            self._batches.restart(at)
+        if blocked:
+            yield from self._schedule()
+
+    def _state_changed(self, topic: str, partition: str) -> Work[None]:
+        """The watch on a partition's state fired."""
+        yield from self._commit_if_due((topic, int(partition)))
+
+    def _commit_if_due(self, at: TopicPartition) -> Work[None]:
+        if at not in self._batches.running:
+            return
+        yield from self._read_state(at)
+        step = self._batches.running[at]
+        if not self._waits_for(at, step):
+            yield from self._commit(at, step)
+            yield from self._go_on()
+
+    def _go_on(self) -> Work[None]:
+        """Limits or brokers have changed: it matters for steps that have not begun."""
+        if self._moving:
+            yield from self._look()
+            yield from self._schedule()
+
+    # --- choosing ----------------------------------------------------------------------------------------------
+
+    def _limits(self) -> Limits:
+        told = self._machine.configs.of_brokers
+        return Limits(*(int(told.get(key, default)) for key, default in limits_by_key(Limits()).items()))
+
+    def _look(self) -> Work[None]:
+        """See what else the next steps depend on; those that were chosen under other circumstances are chosen again."""
+        machine = self._machine
+        settings = yield from machine.partitions.topic_settings(dict.fromkeys(topic for topic, _ in self._moving))
+        default = machine.configs.of_brokers.get(MIN_INSYNC_REPLICAS, str(machine.min_insync_replicas))
+        self._least = {topic: int(own.get(MIN_INSYNC_REPLICAS, default)) for topic, own in settings.items()}
+        limits = self._limits()
+        now = (limits, tuple(machine.context.serving), self._least)
+        if now != self._chosen_under:
+            self._chosen_under = now
+            self._batches.look_again(limits)
+
+    def _step_of(self, at: TopicPartition) -> Step | None:
+        move, plain = self._moving[at]
+        if move.done:  # KIP-455 waits for the whole target, also where nothing moves
+            return Step(StepKind.LAST if plain else StepKind.REORDER, move.replicas)
+        return next_step(move, self._standing(at), self._least[at[0]], self._batches.limits.replica_movements)
+
+    def _standing(self, at: TopicPartition) -> Standing:
+        context = self._machine.context
+        known = context.leadership.get(at)
+        online = frozenset(broker for broker in context.live if context.is_replica_online(broker, at))
+        if known is None:
+            return Standing(NO_LEADER, (), online)
+        return Standing(known.state.leader, known.state.isr, online)
+
+    def _waits_for(self, at: TopicPartition, step: Step) -> str:
+        known = self._machine.context.leadership.get(at)
+        isr = known.state.isr if known is not None else ()
+        return waits_for(self._moving[at].move, step, isr, self._least[at[0]])
+
+    def _schedule(self) -> Work[None]:
+        yield from self._carry_out(self._batches.start())
+
+    def _carry_out(self, begun: list[tuple[TopicPartition, Step]]) -> Work[None]:
+        """Begin steps; those that end at once make place for others."""
+        while begun:
+            for at, step in begun:
+                try:
+                    yield from self._begin(at, step)
+                except StoreRefused as error:
+                    name = f"{at[0]}-{at[1]}"
+                    self._machine.note(StateChangeRefused(what=name, old="", new="reassigned", why=str(error)))
+                    self._drop(at)
+            begun = self._batches.start()
+        for at in self._batches.blocked:
+            if at not in self._blocked:
+                move = self._moving[at].move
+                self._machine.note(
+                    ReassignmentBlocked(topic=at[0], partition=at[1], replicas=move.replicas, target=move.target)
+                )
+        self._blocked = dict(self._batches.blocked)
+
+    def _drop(self, at: TopicPartition) -> None:
+        self._batches.remove(at)
+        self._moving.pop(at, None)
+        self._machine.context.reassigning.pop(at, None)
+
+    # --- a step ------------------------------------------------------------------------------------------------
+
+    def _node(self, at: TopicPartition, move: Move, step: Step | None) -> Assignment:
+        """What stands in the topic's node: while a step runs, or while none does."""
+        moves = Assignment(move.replicas) if step is None else Assignment(step.during, step.add, step.drop)
+        if self._moving[at].plain or (step is None and move.done):
+            return moves
+        return evolve(moves, target_replicas=move.target, original_replicas=move.original, rolls_back=move.rolls_back)
+
+    def _put_down(self, partitions: list[TopicPartition]) -> Work[None]:
+        """Partitions that must wait for their step: where they go stands in the store, and nothing is on its way."""
+        context = self._machine.context
+        before: dict[TopicPartition, tuple[int, ...]] = {}
+        for at in partitions:
+            before[at] = context.replicas(at)
+            context.assign(at, self._node(at, self._moving[at].move, None))
+        yield from self._write(dict.fromkeys(topic for topic, _ in partitions))
+        for at in partitions:
+            yield from self._stop(at, without(before[at], context.replicas(at)))
+            yield from self._lead_again(at)
+
+    def _begin(self, at: TopicPartition, step: Step) -> Work[None]:
+        """U1 to U3, then A or B. A partition that is where it is to be, and was cancelled, has no target any more."""
+        context = self._machine.context
+        moving, current = self._moving[at], context.assignment(at)
+        assert current is not None
+        wanted = self._node(at, moving.move, None if moving.move.done else step)
+        if current != wanted:
+            context.assign(at, wanted)
+            yield from self._write((at[0],))
+            yield from self._stop(at, without(current.replicas, wanted.replicas))
+        yield from self._try(at, step)
+
+    def _try(self, at: TopicPartition, step: Step) -> Work[None]:
+        """Commit the step if all is in sync; else (again) tell everybody about it. May be repeated at any time."""
+        machine, context = self._machine, self._machine.context
+        yield from self._read_state(at)
+        why = self._waits_for(at, step)
+        machine.note(
+            ReassignmentStepStarted(
+                topic=at[0],
+                partition=at[1],
+                kind=step.kind.value,
+                replicas=step.replicas,
+                adding=step.add,
+                removing=step.drop,
+                waits_for=why,
+            )
+        )
+        if not why:
+            yield from self._commit(at, step)
+            return
+        yield from self._lead_again(at)
+        yield from self._raise_epoch(at, "replicas are added" if step.add else "replicas must be in sync")
+        new = [(*at, broker) for broker in step.add]
+        fresh = [replica for replica in new if context.replica_phase(replica) is ReplicaPhase.NON_EXISTENT]
+        yield from machine.replicas.move(fresh, ReplicaPhase.NEW)
+
+    def _commit(self, at: TopicPartition, step: Step) -> Work[None]:
+        """B1 to B8."""
+        machine, context = self._machine, self._machine.context
+        moving = self._moving[at]
+        move = moving.move.committed(step)
+        yield from machine.replicas.move([(*at, broker) for broker in step.add], ReplicaPhase.ONLINE)
+        self._moving[at] = moving._replace(move=move)
+        context.assign(at, self._node(at, move, None))
+        yield from self._settle_leader(at, step, move)
+        yield from self._stop(at, step.drop)
+        yield from self._write((at[0],))
+        known = context.leadership[at].state
+        machine.note(
+            ReassignmentStepCommitted(
+                topic=at[0],
+                partition=at[1],
+                replicas=step.replicas,
+                leader=known.leader,
+                leader_epoch=known.leader_epoch,
+                isr=known.isr,
+            )
+        )
+        if move.done:
+            self._drop(at)
+            machine.note(ReassignmentFinished(topic=at[0], partition=at[1], replicas=move.replicas))
+        else:
+            self._batches.committed(at)
+        machine.batch.send_metadata(context.live, (at,))
+        yield from machine.deletion.resume_for((at[0],))
+
+    def _settle_leader(self, at: TopicPartition, step: Step, move: Move) -> Work[None]:
+        """B3. The list begins with the target's members, so that a step for the leader elects its preferred one."""
+        context = self._machine.context
+        leader = context.leadership[at].state.leader
+        stays = leader in step.replicas and context.is_replica_online(leader, at)
+        if stays and (step.kind is not StepKind.LEADER or leader == move.target[0]):
+            yield from self._raise_epoch(at, "a step is committed")
+        else:
+            yield from self._machine.partitions.move((at,), PartitionPhase.ONLINE, Strategy.REASSIGN)
+
+    def _lead_again(self, at: TopicPartition) -> Work[None]:
+        """The leader was a replica that is not wanted any more: somebody else must not wait for the step's end."""
+        known = self._machine.context.leadership.get(at)
+        if known is not None and known.state.leader == NO_LEADER:
+            yield from self._machine.partitions.move((at,), PartitionPhase.ONLINE, Strategy.REASSIGN)
+
+    # --- one thing at a time -----------------------------------------------------------------------------------
+
+    def _write(self, topics: Iterable[str]) -> Work[None]:
+        """Assignments as they are in memory into the store."""
+        context = self._machine.context
+        ops = [set_data(topic_path(topic), topic_data(context.topics[topic])) for topic in topics]
+        for result in (yield from self._machine.store.write(ops)):
+            expect(result)
+
+    def _stop(self, at: TopicPartition, brokers: Iterable[int]) -> Work[None]:
+        """These replicas leave the ISR, stop, and are deleted; their answers are not waited for."""
+        replicas = [(*at, broker) for broker in sorted(brokers)]
+        known = [
+            each for each in replicas if self._machine.context.replica_phase(each) is not ReplicaPhase.NON_EXISTENT
+        ]
+        for phase in (
+            ReplicaPhase.OFFLINE,
+            ReplicaPhase.DELETION_STARTED,
+            ReplicaPhase.DELETION_SUCCESSFUL,
+            ReplicaPhase.NON_EXISTENT,
+        ):
+            yield from self._machine.replicas.move(known, phase)
+
+    def _read_state(self, at: TopicPartition) -> Work[None]:
+        """The partition's state as it is now, with a watch on it."""
+        found = yield from ask_one(get(state_path(*at), watch=True))
+        expect(found, StoreCode.NO_NODE)
+        if found.code is StoreCode.OK:
+            self._machine.context.leadership[at] = Leadership(read_state(found.data), found.version)
+
+    def _raise_epoch(self, at: TopicPartition, why: str) -> Work[None]:
+        """Raise the leader epoch, so that all obey, and tell them. Source: ``updateLeaderEpochAndSendRequest``."""
+        machine, context = self._machine, self._machine.context
+        while True:
+            stored = yield from machine.store.read_states((at,))
+            if at not in stored or stored[at].state.controller_epoch > context.epoch:
+                name = f"{at[0]}-{at[1]}"
+                machine.note(StateChangeRefused(what=name, old="", new="epoch raised", why="its state is not ours"))
+                return
+            state = stored[at].state
+            raised = evolve(state, leader_epoch=state.leader_epoch + 1, controller_epoch=context.epoch)
+            update = {at: Leadership(raised, stored[at].zk_version)}
+            written, again, refused = yield from machine.store.update_states(update)
+            if refused:
+                raise StoreRefused(f"the state of {at[0]}-{at[1]} could not be written: {refused[at].name}")
+            if not again:
+                break
+        context.leadership.update(written)
+        machine.note(LeaderEpochBumped(topic=at[0], partition=at[1], leader_epoch=state.leader_epoch + 1, why=why))
+        assignment = context.assignment(at)
+        assert assignment is not None
+        machine.batch.begin()
+        machine.batch.add_leader_and_isr(assignment.origin, at, written[at], is_new=False)
+        machine.batch.add_leader_and_isr(assignment.adding, at, written[at], is_new=True)
+        machine.batch.send()
+
+
+def _found(assignment: Assignment) -> Move:
+    """The move that an assignment in the store is part of."""
+    if not assignment.target_replicas:
+        return Move.begin(assignment.origin, assignment.target)
+    replicas = assignment.origin
+    if (assignment.adding or assignment.removing) and set(replicas) == set(assignment.original_replicas):
+        replicas = assignment.original_replicas  # nothing is committed yet: the order it had
+    return Move(replicas, assignment.original_replicas, assignment.target_replicas, rolls_back=assignment.rolls_back)
+
+
+def _step_found(assignment: Assignment, move: Move, standing: Standing) -> Step:
+    """The step that ran when the last controller wrote this."""
+    kind = StepKind.BATCH
+    if set(assignment.target) == set(move.target):
+        kind = StepKind.LAST
+    elif move.target[0] in assignment.adding and not assignment.removing:
+        kind = StepKind.LEADER
+    goes = standing.leader in assignment.removing or standing.leader not in standing.online
+    return Step(
+        kind, assignment.target, assignment.adding, assignment.removing, moves_leader=kind is StepKind.LEADER or goes
+    )
