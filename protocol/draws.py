@@ -204,7 +204,7 @@ def _z(deviations: float) -> Decimal:
 
 
 @frozen(kw_only=True)
-class Draw:
+class DrawRow:
     """One row: what is drawn, how in life, what it is instead in the set ``calm``, and why so."""
 
     name: DrawName
@@ -215,7 +215,7 @@ class Draw:
 
 
 _ROWS = (
-    Draw(
+    DrawRow(
         name=DrawName.HEARTBEAT_WAIT,
         life="quantiles 0=10us 50=70us 75=200us 90=600us 95=1.4ms 99=3.3ms 100=100ms",
         calm="each heartbeat is sent exactly when it is due",
@@ -224,21 +224,21 @@ _ROWS = (
         source="AbstractCoordinator.HeartbeatThread; intervals of kafka-clients 3.4.1 (3 s): median 3.002 s, p75"
         " 3.006, p90 3.019, p95 3.041",
     ),
-    Draw(
+    DrawRow(
         name=DrawName.HEARTBEAT_PHASE,
         life="uniform 0% 100%",
         calm="as the last rebalance left it: all members beat in step",
         what="when in heartbeat.interval.ms a member's next heartbeat is due, once the group has settled",
         source="lateness adds up: after an hour without a rebalance nothing is left of the common start",
     ),
-    Draw(
+    DrawRow(
         name=DrawName.COMMIT_PHASE,
         life="uniform 0% 100%",
         calm="as the start left it",
         what="when in auto.commit.interval.ms a member's next auto-commit is due, once the group has settled",
         source="as heartbeat.phase",
     ),
-    Draw(
+    DrawRow(
         name=DrawName.POLL_WORK,
         life="lognormal median=200ms p99=2s",
         calm="nothing",
@@ -246,14 +246,14 @@ _ROWS = (
         " would be more than group.load, nothing where emulated.process.us.per.record is set",
         source="chosen: a call or two to a database or a service per poll",
     ),
-    Draw(
+    DrawRow(
         name=DrawName.RECORD_WORK,
         life="1ms",
         calm="emulated.process.us.per.record",
         what="what the application does for each record",
         source="chosen",
     ),
-    Draw(
+    DrawRow(
         name=DrawName.GROUP_LOAD,
         life="40%",
         calm="poll.work is not drawn",
@@ -261,84 +261,84 @@ _ROWS = (
         " poll.work is scaled down to it (not where poll.work is set)",
         source="chosen: a group sized with some reserve runs at 30 to 50 percent",
     ),
-    Draw(
+    DrawRow(
         name=DrawName.CALLBACK_REVOKED,
         life="lognormal median=100ms p99=1s",
         calm="emulated.on.revoked.ms",
         what="onPartitionsRevoked with partitions",
         source="chosen: a commit and a flush of what is buffered",
     ),
-    Draw(
+    DrawRow(
         name=DrawName.CALLBACK_LOST,
         life="lognormal median=100ms p99=1s",
         calm="emulated.on.lost.ms",
         what="onPartitionsLost with partitions",
         source="chosen, as callback.revoked",
     ),
-    Draw(
+    DrawRow(
         name=DrawName.CALLBACK_ASSIGNED,
         life="lognormal median=300ms p99=3s",
         calm="emulated.on.assigned.ms",
         what="onPartitionsAssigned with partitions",
         source="chosen: state or positions are read from elsewhere",
     ),
-    Draw(
+    DrawRow(
         name=DrawName.PRODUCER_PHASE,
         life="uniform 0% 100%",
         calm="nothing: all producers send in step",
         what="when in emulated.batch.interval.ms a producer sends its first batch",
         source="producers start when they start",
     ),
-    Draw(
+    DrawRow(
         name=DrawName.NETWORK_LATENCY,
         life="quantiles 0=300us 99=1ms 99.9=20ms 100=200ms",
         calm="uniform 500us 2ms",
         what="a packet's way between two hosts, where the scenario gives no latency",
         source="a data centre; the tail ends where Linux retransmits what is lost (least time-out 200 ms)",
     ),
-    Draw(
+    DrawRow(
         name=DrawName.NETWORK_RETRANSMIT,
         life="200ms",
         calm="connections to a former life stay silent; what a split held arrives at once when it heals",
         what="when TCP sends again what was not acknowledged; it doubles each time",
         source="RFC 6298; Linux: at least 200 ms, at most 120 s",
     ),
-    Draw(
+    DrawRow(
         name=DrawName.MEMBER_START,
         life="uniform 200ms 2s",
         calm="nothing",
         what="from the order to start a member's or producer's process to its first request",
         source="ten consumers of 3.4.1 started within 57 ms joined over 0.85 s; plus the start of the JVM",
     ),
-    Draw(
+    DrawRow(
         name=DrawName.BROKER_START,
         life="uniform 2s 6s",
         calm="nothing",
         what="from the order to start a broker to its registration, besides broker.recovery",
         source="Kafka 3.4.1 on one host: 1.6 to 4 s; more with many logs",
     ),
-    Draw(
+    DrawRow(
         name=DrawName.BROKER_RECOVERY,
         life="uniform 5ms 20ms",
         calm="nothing",
         what="what a broker's start takes longer for each MB of its logs, when it was not closed cleanly",
         source="LogManager.loadLogs reads segments again, at 50 to 200 MB/s",
     ),
-    Draw(
+    DrawRow(
         name=DrawName.BROKER_STOP,
         life="uniform 200ms 1s",
         calm="nothing",
         what="from the end of the controlled shutdown to the end of the process: logs are flushed and closed",
         source="KafkaServer.shutdown; chosen",
     ),
-    Draw(
+    DrawRow(
         name=DrawName.BROKER_BEAT,
         life="uniform 0s 2s",
         calm="nothing: the last one came with the end",
         what="how long before a broker's end its last sign of life was, where brokers do not replicate",
         source="broker.heartbeat.interval.ms 2000, Kafka 3.9",
     ),
-    Draw(
+    DrawRow(
         name=DrawName.DOWN_TIME,
         life="uniform 90% 130%",
         calm="exactly what the plan says, from the order to close on",
@@ -346,56 +346,56 @@ _ROWS = (
         " of the process on)",
         source="chosen: people and schedulers are rather late than early",
     ),
-    Draw(
+    DrawRow(
         name=DrawName.PLAN_JITTER,
         life="0s",
         calm="nothing",
         what="how much later than at a plan's line is done; jitter on the line draws from nothing to that",
         source="with phases drawn an exact moment is a fair sample; set it for another",
     ),
-    Draw(
+    DrawRow(
         name=DrawName.STORE_PING_PHASE,
         life="uniform 0% 100%",
         calm="as the start left it",
         what="when in a third of its session's timeout a process pings the metadata store next, once all has settled",
         source="as heartbeat.phase",
     ),
-    Draw(
+    DrawRow(
         name=DrawName.STORE_TICK,
         life="2s",
         calm="sessions expire to the microsecond",
         what="the grid on which the metadata store expires sessions, at the first point after their timeout",
         source="ZooKeeper: tickTime 2000; ExpiryQueue.roundToNextInterval",
     ),
-    Draw(
+    DrawRow(
         name=DrawName.STORE_GRID_PHASE,
         life="uniform 0% 100%",
         calm="there is no grid",
         what="where that grid begins",
         source="the store started when it started",
     ),
-    Draw(
+    DrawRow(
         name=DrawName.STORE_RECONNECT,
         life="uniform 0s 1s",
         calm="500ms",
         what="how long a client of the metadata store waits before it connects again",
         source="ZooKeeper 3.5: ClientCnxn.SendThread.startConnect, random below a second",
     ),
-    Draw(
+    DrawRow(
         name=DrawName.FOLLOWER_FETCH_PHASE,
         life="uniform 0% 100%",
         calm="as the start left it",
         what="how much of replica.fetch.wait.max.ms a follower's next fetch is later, once all has settled",
         source="as heartbeat.phase",
     ),
-    Draw(
+    DrawRow(
         name=DrawName.ISR_CHECK_PHASE,
         life="uniform 0% 100%",
         calm="as the start left it",
         what="when in half of replica.lag.time.max.ms a leader looks next who fell behind, once all has settled",
         source="as heartbeat.phase",
     ),
-    Draw(
+    DrawRow(
         name=DrawName.IMBALANCE_CHECK_PHASE,
         life="uniform 0% 100%",
         calm="as the start left it",
@@ -405,7 +405,7 @@ _ROWS = (
     ),
 )
 
-DRAWS: Mapping[str, Draw] = {row.name.value: row for row in _ROWS}
+DRAWS: Mapping[str, DrawRow] = {row.name.value: row for row in _ROWS}
 """Every draw by its name, in the order they are told in."""
 
 

@@ -107,7 +107,7 @@ def topic_config_path(topic: str) -> str:
 
 
 @frozen
-class Assignment:
+class ReplicaAssignment:
     """A partition's replicas, preferred leader first; those being added, those being removed (KIP-455).
 
     Only while it is reassigned in batches (KIP-435), whose steps do not tell where they lead and where they began:
@@ -137,7 +137,7 @@ class Assignment:
         """Whether replicas are still to come or to go, or to be put in another order."""
         return bool(self.adding or self.removing or self.target_replicas)
 
-    def without(self, broker: int) -> "Assignment":
+    def without(self, broker: int) -> "ReplicaAssignment":
         """The assignment once this replica is gone; what else is being added and removed still is."""
         return evolve(
             self,
@@ -146,11 +146,11 @@ class Assignment:
             removing=tuple(each for each in self.removing if each != broker),
         )
 
-    def reassign_to(self, target: tuple[int, ...]) -> "Assignment":
+    def reassign_to(self, target: tuple[int, ...]) -> "ReplicaAssignment":
         """On the way to ``target``: the target first, then what is left of the origin. Source: KIP-455."""
         full = tuple(dict.fromkeys((*target, *self.origin)))
         origin = self.origin
-        return Assignment(
+        return ReplicaAssignment(
             full,
             tuple(broker for broker in full if broker not in origin),
             tuple(broker for broker in full if broker not in target),
@@ -203,7 +203,7 @@ def read_broker(data: bytes) -> tuple[str, str | None]:
     return str(_item(given, "host")), given.get("rack")
 
 
-def topic_data(partitions: dict[int, Assignment]) -> bytes:
+def topic_data(partitions: dict[int, ReplicaAssignment]) -> bytes:
     """A topic's assignments; additions and removals are written only where there are some.
 
     What KIP-435 needs besides is ours: the page says that nothing changes in the store, but cannot do without.
@@ -223,14 +223,14 @@ def topic_data(partitions: dict[int, Assignment]) -> bytes:
     return _dump(content)
 
 
-def read_topic(data: bytes) -> dict[int, Assignment]:
+def read_topic(data: bytes) -> dict[int, ReplicaAssignment]:
     """Partition -> assignment, ascending; raises BadNode."""
     given = _object(data)
     adding, removing = given.get("adding_replicas", {}), given.get("removing_replicas", {})
     target, original = given.get("target_replicas", {}), given.get("original_replicas", {})
     rolling_back = given.get("rolling_back", ())
     found = {
-        int(number): Assignment(
+        int(number): ReplicaAssignment(
             tuple(replicas),
             tuple(adding.get(number, ())),
             tuple(removing.get(number, ())),

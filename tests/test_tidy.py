@@ -43,6 +43,17 @@ def test_functions_fit_a_screen_or_two(path: Path) -> None:
             assert length <= MOST_LINES_OF_A_FUNCTION, f"{name(path)}:{node.lineno}: {node.name} has {length} lines"
 
 
+def test_no_public_class_name_stands_twice() -> None:
+    """A name means one thing in the whole project, so that it can be looked for."""
+    homes: dict[str, list[str]] = {}
+    for path in CODE:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(name(path))
+
+    assert {each: places for each, places in homes.items() if len(places) > 1} == {}
+
+
 @pytest.mark.parametrize("path", CODE, ids=name)
 def test_nothing_is_left_to_be_done_in_a_comment(path: Path) -> None:
     """Open ends belong into an issue."""

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, TypeAlias
 
 from kemu.actors.client import DEADLINE, DISCONNECTED, Backoff, Client
-from kemu.actors.clients.admin_asks import Ask, Refused, Steps, Who, counted, errors_of, expect, partitions_of
+from kemu.actors.clients.admin_asks import Ask, Steps, TaskRefused, Who, counted, errors_of, expect, partitions_of
 from kemu.actors.clients.admin_reassignments import list_reassignments, reassign
 from kemu.actors.clients.brokers import BrokersToAsk
 from kemu.actors.clients.discovery import CoordinatorLookups
@@ -141,7 +141,7 @@ API_OF: Mapping[type, str] = {
 """What a command's outcome is reported as."""
 
 
-class Timer(StrEnum):
+class AdminTimer(StrEnum):
     """Timers of the admin; each is followed by the task's number."""
 
     TASK = "task"
@@ -210,9 +210,9 @@ class Admin(Machine):
                 self._client.deadline_passed()
             case TimerFired(key=key) if key == METADATA:
                 self._metadata.timer_fired()
-            case TimerFired(key=(Timer.RETRY, number)):
+            case TimerFired(key=(AdminTimer.RETRY, number)):
                 self._send(self._tasks[int(number)])
-            case TimerFired(key=(Timer.TASK, number)):
+            case TimerFired(key=(AdminTimer.TASK, number)):
                 self._end(ErrorCode.REQUEST_TIMED_OUT, self._tasks[int(number)])
             case LinkDown(peer=peer):
                 self._client.connection_broke(peer, DISCONNECTED)
@@ -228,7 +228,7 @@ class Admin(Machine):
     def _begin(self, command: Command) -> None:
         self._last_number = number = self._last_number + 1
         task = self._tasks[number] = _Task(number, command, self._steps(command))
-        self.start_timer((Timer.TASK, str(number)), API_TIMEOUT_US)
+        self.start_timer((AdminTimer.TASK, str(number)), API_TIMEOUT_US)
         self._send(task)
 
     def _close(self) -> None:
@@ -300,7 +300,7 @@ class Admin(Machine):
         """After the backoff, from finding whom to ask on."""
         if task.number in self._tasks:
             wait_us = self._retry.after(task.attempts, self._chance)
-            self.start_timer((Timer.RETRY, str(task.number)), wait_us)
+            self.start_timer((AdminTimer.RETRY, str(task.number)), wait_us)
 
     # --- answers -----------------------------------------------------------------------------------------------
 
@@ -317,7 +317,7 @@ class Admin(Machine):
             task.ask = task.steps.send(reply)
         except StopIteration as done:
             self._end(ErrorCode.NONE, task, str(done.value))
-        except Refused as refused:
+        except TaskRefused as refused:
             self._end(refused.error, task, refused.text)
         else:
             task.attempts = 0
@@ -336,7 +336,7 @@ class Admin(Machine):
     def _forget(self, task: _Task) -> None:
         del self._tasks[task.number]
         self._waiting.pop(task.number, None)
-        for timer in Timer:
+        for timer in AdminTimer:
             self.stop_timer((timer, str(task.number)))
 
     # --- what each command takes -------------------------------------------------------------------------------
@@ -427,7 +427,7 @@ class Admin(Machine):
         expect(described.groups[0].error)
         state = described.groups[0].state
         if state not in ("Empty", "Dead"):
-            raise Refused(ErrorCode.NON_EMPTY_GROUP, f"the group is {state}; its members must stop first")
+            raise TaskRefused(ErrorCode.NON_EMPTY_GROUP, f"the group is {state}; its members must stop first")
         metadata: MetadataReply = yield Ask(Who.ANY, Metadata(topics=(topic,)))
         leaders = _leaders(metadata, topic)
         starts = yield from self._ends(topic, leaders, EARLIEST)
@@ -444,7 +444,7 @@ class Admin(Machine):
             if command.to != "shift" or number in now
         }
         if not chosen:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"the group has no offsets of {topic} to shift")
+            raise TaskRefused(ErrorCode.INVALID_REQUEST, f"the group has no offsets of {topic} to shift")
         offsets = tuple(
             OffsetToCommit(topic=topic, partition=number, offset=offset, metadata="")
             for number, offset in chosen.items()
@@ -541,6 +541,6 @@ def _leaders(reply: MetadataReply, topic: str) -> dict[int, ActorName]:
             expect(row.error)
             without = [each.partition for each in row.partitions if each.leader not in hosts]
             if without:
-                raise Refused(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{without[0]}")
+                raise TaskRefused(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{without[0]}")
             return {each.partition: hosts[each.leader] for each in row.partitions}
-    raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    raise TaskRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -45,7 +45,7 @@ class Ask(NamedTuple):
     name: str = ""
 
 
-class Refused(Exception):
+class TaskRefused(Exception):
     """A task ends with an error."""
 
     def __init__(self, error: ErrorCode, text: str = "") -> None:
@@ -59,9 +59,9 @@ Steps: TypeAlias = Generator[Ask, Any, str]
 
 
 def expect(error: ErrorCode, text: str = "") -> None:
-    """Raises Refused if there is an error."""
+    """Raises TaskRefused if there is an error."""
     if error is not ErrorCode.NONE:
-        raise Refused(error, text)
+        raise TaskRefused(error, text)
 
 
 def counted(partitions: int) -> str:
@@ -70,12 +70,12 @@ def counted(partitions: int) -> str:
 
 
 def partitions_of(reply: MetadataReply, topic: str) -> list[int]:
-    """The numbers of a topic's partitions; raises Refused."""
+    """The numbers of a topic's partitions; raises TaskRefused."""
     for row in reply.topics:
         if row.topic == topic:
             expect(row.error)
             return [partition.partition for partition in row.partitions]
-    raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    raise TaskRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def errors_of(reply: object) -> Iterable[ErrorCode]:

@@ -3,7 +3,7 @@
 from collections.abc import Generator
 from typing import Any
 
-from kemu.actors.clients.admin_asks import Ask, Refused, Steps, Who, counted, expect, partitions_of
+from kemu.actors.clients.admin_asks import Ask, Steps, TaskRefused, Who, counted, expect, partitions_of
 from kemu.protocol.commands import ReassignPartitions
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
@@ -34,7 +34,7 @@ def reassign(command: ReassignPartitions) -> Steps:
         listed = yield from _ongoing()
         targets = tuple((row.partition_index, ()) for row in listed.topics if row.topic_name == topic)
         if not targets:
-            raise Refused(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"nothing of {topic} is being reassigned")
+            raise TaskRefused(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"nothing of {topic} is being reassigned")
     rows = tuple(
         NewReplicas(topic_name=topic, partition_index=number, replicas=replicas or None) for number, replicas in targets
     )

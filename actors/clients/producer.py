@@ -44,7 +44,7 @@ STALE_METADATA = (
 _MICRO = 1_000_000
 
 
-class Timer(StrEnum):
+class ProducerTimer(StrEnum):
     """The producer's timers."""
 
     BATCH = "batch"
@@ -134,11 +134,11 @@ class Producer(Machine):
         self._retry_at_us: int | None = None
         self._closing = False
         self._timers: dict[str, Callable[[], None]] = {
-            Timer.BATCH: self._tick,
-            Timer.RETRY: self._retry_due,
-            Timer.TIMEOUTS: self._time_out,
-            Timer.DEADLINE: self._client.deadline_passed,
-            Timer.METADATA: self._metadata.timer_fired,
+            ProducerTimer.BATCH: self._tick,
+            ProducerTimer.RETRY: self._retry_due,
+            ProducerTimer.TIMEOUTS: self._time_out,
+            ProducerTimer.DEADLINE: self._client.deadline_passed,
+            ProducerTimer.METADATA: self._metadata.timer_fired,
         }
 
     def handle(self, event: Event) -> None:
@@ -167,12 +167,12 @@ class Producer(Machine):
     def _close(self) -> None:
         """What is in batches is still sent, without lingering."""
         self._closing = True
-        self.stop_timer((Timer.BATCH,))
+        self.stop_timer((ProducerTimer.BATCH,))
         self._send_all()
 
     def _finish(self) -> None:
         self._client.close()
-        for timer in (Timer.RETRY, Timer.TIMEOUTS, Timer.DEADLINE, Timer.METADATA):
+        for timer in (ProducerTimer.RETRY, ProducerTimer.TIMEOUTS, ProducerTimer.DEADLINE, ProducerTimer.METADATA):
             self.stop_timer((timer,))
         self.finished = True
 
@@ -183,9 +183,9 @@ class Producer(Machine):
         self._earn()
         was, self._rate = self._rate, rate
         if rate == 0:
-            self.stop_timer((Timer.BATCH,))
+            self.stop_timer((ProducerTimer.BATCH,))
         elif was == 0 and self.queues and not self._closing:
-            self.start_timer((Timer.BATCH,), self.config.emulated_batch_interval_ms * 1000)
+            self.start_timer((ProducerTimer.BATCH,), self.config.emulated_batch_interval_ms * 1000)
 
     def _earn(self) -> None:
         if self.queues:  # before the first metadata an application's send() blocks
@@ -193,7 +193,7 @@ class Producer(Machine):
         self._credited_us = self.now_us
 
     def _tick(self) -> None:
-        self.start_timer((Timer.BATCH,), self.config.emulated_batch_interval_ms * 1000)
+        self.start_timer((ProducerTimer.BATCH,), self.config.emulated_batch_interval_ms * 1000)
         self._earn()
         count, self._credit = divmod(self._credit, _MICRO)
         if count == 0:
@@ -381,7 +381,7 @@ class Producer(Machine):
             self._credited_us = self.now_us
             if self._rate > 0 and not self._closing:
                 every_us = self.config.emulated_batch_interval_ms * 1000
-                self.start_timer((Timer.BATCH,), self._draws.us(DrawName.PRODUCER_PHASE, every_us, every_us))
+                self.start_timer((ProducerTimer.BATCH,), self._draws.us(DrawName.PRODUCER_PHASE, every_us, every_us))
         self._send_all()
 
     def fail_later(self, error: ErrorCode, why: str) -> None:
@@ -422,7 +422,7 @@ class Producer(Machine):
         """See to it that ``_time_out`` looks no later than this. One timer for all; it is never stopped early."""
         if self._timeouts_at_us is None or deadline_us < self._timeouts_at_us:
             self._timeouts_at_us = deadline_us
-            self.start_timer((Timer.TIMEOUTS,), deadline_us - self.now_us)
+            self.start_timer((ProducerTimer.TIMEOUTS,), deadline_us - self.now_us)
 
     def _retry_due(self) -> None:
         self._retry_at_us = None
@@ -431,7 +431,7 @@ class Producer(Machine):
     def _retry_by(self, at_us: int) -> None:
         if self._retry_at_us is None or at_us < self._retry_at_us:
             self._retry_at_us = at_us
-            self.start_timer((Timer.RETRY,), at_us - self.now_us)
+            self.start_timer((ProducerTimer.RETRY,), at_us - self.now_us)
 
     def _backoff_us(self, failures: int) -> int:
         return self._retry.after(failures, self._chance)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from kemu.actors.client import Backoff
-from kemu.actors.consumer.machine import ConsumerMachine, Timer
+from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer
 from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.state import Generation, MemberState
 from kemu.protocol.draws import DrawName
@@ -198,7 +198,7 @@ class Commits:
             self._try_sync_later()
         else:
             if self._sync_until_us < machine.now_us + self._request_timeout_us:
-                machine.start_timer((Timer.COMMIT,), self._sync_until_us - machine.now_us)
+                machine.start_timer((ConsumerTimer.COMMIT,), self._sync_until_us - machine.now_us)
             commit = self.send(self._sync_settled)
             if commit.result is None:
                 self._sync_commit = commit
@@ -209,7 +209,7 @@ class Commits:
         machine = self._machine
         self._sync_failures += 1
         wait_us = self._retry.after(self._sync_failures, machine.chance)
-        machine.start_timer((Timer.COMMIT,), min(wait_us, self._sync_until_us - machine.now_us))
+        machine.start_timer((ConsumerTimer.COMMIT,), min(wait_us, self._sync_until_us - machine.now_us))
 
     def _sync_settled(self, commit: Commit) -> None:
         if commit is self._sync_commit:

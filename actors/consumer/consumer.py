@@ -24,7 +24,7 @@ from kemu.actors.clients.metadata import MetadataRefresh
 from kemu.actors.consumer.application import Application, IllegalState, PollLoop
 from kemu.actors.consumer.commits import Commits
 from kemu.actors.consumer.listener import Listener, Outcome, Raised, TimedListener
-from kemu.actors.consumer.machine import Callback, Timer
+from kemu.actors.consumer.machine import Callback, ConsumerTimer
 from kemu.actors.consumer.membership import Membership
 from kemu.actors.consumer.partition import Partition, Returned
 from kemu.actors.consumer.positions import Positions
@@ -178,15 +178,15 @@ class Consumer(Machine):
         self._waits_for_leave = False
         self._max_poll_us = config.max_poll_interval_ms * 1000
         self._timers: dict[str, Callable[[], None]] = {
-            Timer.BEAT: self.membership.heartbeats.beat,
-            Timer.WORK: self._work_done,
-            Timer.WAKE: self._wake_fired,
-            Timer.DEADLINE: self.client.deadline_passed,
-            Timer.COMMIT: self.commits.sync_timer_fired,
-            Timer.POLL_TIMEOUT: self._check_poll_timeout,
-            Timer.FIND: self.discovery.timer_fired,
-            Timer.METADATA: self.metadata.timer_fired,
-            Timer.POLL_RETURNS: self._poll_returns_nothing,
+            ConsumerTimer.BEAT: self.membership.heartbeats.beat,
+            ConsumerTimer.WORK: self._work_done,
+            ConsumerTimer.WAKE: self._wake_fired,
+            ConsumerTimer.DEADLINE: self.client.deadline_passed,
+            ConsumerTimer.COMMIT: self.commits.sync_timer_fired,
+            ConsumerTimer.POLL_TIMEOUT: self._check_poll_timeout,
+            ConsumerTimer.FIND: self.discovery.timer_fired,
+            ConsumerTimer.METADATA: self.metadata.timer_fired,
+            ConsumerTimer.POLL_RETURNS: self._poll_returns_nothing,
         }
 
     def _refresh_of(self, brokers: BrokersToAsk) -> MetadataRefresh:
@@ -294,7 +294,7 @@ class Consumer(Machine):
         """Let it look again at this time. One timer serves all: the earliest wins, later ones are asked for again."""
         if at_us < self._wake_us or not self._wake_us:
             self._wake_us = at_us
-            self.start_timer((Timer.WAKE,), at_us - self.now_us)
+            self.start_timer((ConsumerTimer.WAKE,), at_us - self.now_us)
 
     def _wake_fired(self) -> None:
         self._wake_us = 0
@@ -328,7 +328,7 @@ class Consumer(Machine):
         """poll() returns."""
         if self._poll_until_us:
             self._poll_until_us = 0
-            self.stop_timer((Timer.POLL_RETURNS,))
+            self.stop_timer((ConsumerTimer.POLL_RETURNS,))
         self._leave_poll(Doing.DECIDING)
         self.application.polled(records)
         self._assert_decided()
@@ -347,7 +347,7 @@ class Consumer(Machine):
             self._poll_by_us = self.now_us + self._max_poll_us
             if not self._poll_timer_runs:
                 self._poll_timer_runs = True
-                self.start_timer((Timer.POLL_TIMEOUT,), self._max_poll_us)
+                self.start_timer((ConsumerTimer.POLL_TIMEOUT,), self._max_poll_us)
         self.doing = doing
 
     def _check_poll_timeout(self) -> None:
@@ -358,7 +358,7 @@ class Consumer(Machine):
             self.membership.poll_timed_out()
         else:
             self._poll_timer_runs = True
-            self.start_timer((Timer.POLL_TIMEOUT,), self._poll_by_us - self.now_us)
+            self.start_timer((ConsumerTimer.POLL_TIMEOUT,), self._poll_by_us - self.now_us)
 
     def _work_done(self) -> None:
         if self.doing is Doing.IN_CALLBACK:
@@ -387,12 +387,12 @@ class Consumer(Machine):
         self.awake = True
         if timeout_us:
             self._poll_until_us = self.now_us + timeout_us
-            self.start_timer((Timer.POLL_RETURNS,), timeout_us)
+            self.start_timer((ConsumerTimer.POLL_RETURNS,), timeout_us)
 
     def work(self, us: int) -> None:
         """See ``Calls``."""
         self.doing = Doing.WORKING
-        self.start_timer((Timer.WORK,), us)
+        self.start_timer((ConsumerTimer.WORK,), us)
 
     def commit_sync(self) -> None:
         """See ``Calls``."""
@@ -493,7 +493,7 @@ class Consumer(Machine):
         self._callback = Running(name, partitions, outcome, then, self.doing, self.now_us)
         if outcome.us > 0:
             self._leave_poll(Doing.IN_CALLBACK)
-            self.start_timer((Timer.WORK,), outcome.us)
+            self.start_timer((ConsumerTimer.WORK,), outcome.us)
         else:
             self._callback_over()
 
@@ -558,7 +558,7 @@ class Consumer(Machine):
         """The polling thread stays away from poll(), and its application is told nothing: this poll took so long."""
         self._leave_poll(Doing.WORKING)
         self._away = True
-        self.start_timer((Timer.WORK,), for_us)
+        self.start_timer((ConsumerTimer.WORK,), for_us)
 
     def _those_assigned(self, partitions: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
         """An application that is told what to do looks at its assignment first, and leaves out what is not in it."""
@@ -601,8 +601,8 @@ class Consumer(Machine):
         self.doing = Doing.ENDED
         self.membership.end(state, why)
         self.client.close()
-        for timer in Timer:
-            if timer is not Timer.POLL_RETURNS or self._poll_until_us:
+        for timer in ConsumerTimer:
+            if timer is not ConsumerTimer.POLL_RETURNS or self._poll_until_us:
                 self.stop_timer((timer,))
         self.finished = state is MemberState.CLOSED
 

@@ -31,7 +31,7 @@ _STALE_LEADER = frozenset(
 """Answers after which metadata is asked for again before the partition is fetched. Source: ``FetchCollector``."""
 
 
-class Plan:
+class PlannedFetch:
     """A Fetch and its rows by partition: an answer counts only for a partition whose row is still this one."""
 
     __slots__ = ("request", "rows")
@@ -41,7 +41,7 @@ class Plan:
         self.rows = rows
 
 
-_NOTHING = Plan(None, {})
+_NOTHING = PlannedFetch(None, {})
 
 
 class Leader:
@@ -54,7 +54,7 @@ class Leader:
         self.partitions: list[Partition] = []
         self.in_flight = False
         self.not_before_us = 0
-        self.plan: Plan | None = None
+        self.plan: PlannedFetch | None = None
         """What to fetch next; None when it must be made anew."""
 
 
@@ -135,7 +135,7 @@ class Fetching:
         leader.in_flight = True
         client.call(leader.name, plan.request, self._version, self._fetched, self._not_fetched, (leader, plan))
 
-    def _plan(self, leader: Leader) -> Plan:
+    def _plan(self, leader: Leader) -> PlannedFetch:
         rows: dict[TopicPartition, FetchPartition] = {}
         for one in leader.partitions:
             ready = one.seeking is Seeking.FETCHING and one.serving and not one.waits_for_metadata and not one.paused
@@ -158,11 +158,11 @@ class Fetching:
             max_bytes=self._max_bytes,
             partitions=tuple(rows.values()),
         )
-        return Plan(request, rows)
+        return PlannedFetch(request, rows)
 
     # --- answers -----------------------------------------------------------------------------------------------
 
-    def _fetched(self, reply: FetchReply, context: tuple[Leader, Plan]) -> None:
+    def _fetched(self, reply: FetchReply, context: tuple[Leader, PlannedFetch]) -> None:
         leader, plan = context
         leader.in_flight = False
         owned = self._owned
@@ -184,7 +184,7 @@ class Fetching:
         else:
             self._machine.wake()
 
-    def _not_fetched(self, why: str, context: tuple[Leader, Plan]) -> None:
+    def _not_fetched(self, why: str, context: tuple[Leader, PlannedFetch]) -> None:
         leader = context[0]
         leader.in_flight = False
         leader.not_before_us = self._machine.now_us + self._retry_us

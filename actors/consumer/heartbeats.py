@@ -6,7 +6,7 @@ and looks for another. What an answer resets, the application learns at its next
 The hot path of an idle member: one timer, one request and one answer per interval.
 """
 
-from kemu.actors.consumer.machine import ConsumerMachine, Member, Timer
+from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer, MembershipView
 from kemu.actors.consumer.state import BEATING, Generation, MemberState
 from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
@@ -16,7 +16,7 @@ from kemu.protocol.messages.group import Heartbeat, HeartbeatReply
 class Heartbeats:
     """See the module."""
 
-    def __init__(self, machine: ConsumerMachine, membership: Member) -> None:
+    def __init__(self, machine: ConsumerMachine, membership: MembershipView) -> None:
         config = machine.config
         self._machine = machine
         self._membership = membership
@@ -66,7 +66,7 @@ class Heartbeats:
 
     def stop(self) -> None:
         """The thread sleeps."""
-        self._machine.stop_timer((Timer.BEAT,))
+        self._machine.stop_timer((ConsumerTimer.BEAT,))
 
     def coordinator_found(self) -> None:
         """A coordinator was found: it has the whole session timeout to answer."""
@@ -77,11 +77,11 @@ class Heartbeats:
     def coordinator_lost(self) -> None:
         """The thread looks for another, also while the application is busy."""
         if self._membership.state in BEATING:
-            self._machine.start_timer((Timer.BEAT,), self._retry_us)
+            self._machine.start_timer((ConsumerTimer.BEAT,), self._retry_us)
 
     def _arm(self) -> None:
         at_us = min(self._next_us, self._session_until_us)
-        self._machine.start_timer((Timer.BEAT,), at_us - self._machine.now_us)
+        self._machine.start_timer((ConsumerTimer.BEAT,), at_us - self._machine.now_us)
 
     def beat(self) -> None:
         """One turn of the thread."""
@@ -96,7 +96,7 @@ class Heartbeats:
             discovery.lose_coordinator("no heartbeat was answered within the session timeout")
             discovery.find()
         elif machine.client.available_at(coordinator) > now_us:
-            machine.start_timer((Timer.BEAT,), machine.client.available_at(coordinator) - now_us)
+            machine.start_timer((ConsumerTimer.BEAT,), machine.client.available_at(coordinator) - now_us)
         else:
             if now_us >= self._next_us:
                 self._next_us = now_us + self._after_us()

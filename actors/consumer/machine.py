@@ -22,7 +22,7 @@ Callback: TypeAlias = Callable[[tuple[TopicPartition, ...], bool], None]
 """What follows a callback of the listener: (its partitions, whether it raised)."""
 
 
-class Timer(StrEnum):
+class ConsumerTimer(StrEnum):
     """The consumer's timers."""
 
     BEAT = "beat"
@@ -45,7 +45,7 @@ class Timer(StrEnum):
     """A poll() with a timeout returns, with nothing."""
 
 
-class Member(Protocol):
+class MembershipView(Protocol):
     """The membership, as other parts see it."""
 
     @property
@@ -145,7 +145,7 @@ class ConsumerMachine(Protocol):
         ...
 
     @property
-    def membership(self) -> Member:
+    def membership(self) -> MembershipView:
         """The membership."""
         ...
 

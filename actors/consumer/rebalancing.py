@@ -28,7 +28,7 @@ from kemu.protocol.notes.groups import (
     PartitionsRevoked,
     Rejoin,
 )
-from kemu.protocol.rebalancing.rules import Given, Known, MemberRules, Told, minus
+from kemu.protocol.rebalancing.rules import Given, Known, MemberRules, ToldByMember, minus
 from kemu.protocol.wire.codec import CodecError
 
 INCOMPATIBLE = "members of incompatible rebalance protocols are in the group"
@@ -54,7 +54,7 @@ class Rebalancing:
         self._commits = commits
         self._group = machine.config.group_id
         self._assignors: Mapping[str, MemberAssignor] = {one.name: for_member(one) for one in assignors}
-        self._leading: tuple[JoinGroupReply, dict[MemberId, Told]] | None = None
+        self._leading: tuple[JoinGroupReply, dict[MemberId, ToldByMember]] | None = None
         """Leader: what each member said, while it waits for metadata of topics that others subscribed to."""
         self._known: Known = ()
         """Who is in the generation, if this member led it."""
@@ -381,6 +381,6 @@ class Rebalancing:
             machine.call_listener("onPartitionsRevoked", owned, revoked)
 
 
-def _subscriber(told: Told, instance_id: str | None) -> Subscriber:
+def _subscriber(told: ToldByMember, instance_id: str | None) -> Subscriber:
     said = told.subscription
     return Subscriber(said.topics, said.owned, said.generation, said.rack, instance_id, said.user_data)

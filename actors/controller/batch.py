@@ -37,7 +37,7 @@ class BatchNotEmpty(Exception):
     """A move began while requests of another were still in the batch."""
 
 
-class IllegalState(Exception):
+class BatchUnderWay(Exception):
     """Metadata was to be sent while a batch was half full: the controller gives up its office."""
 
 
@@ -152,7 +152,7 @@ class ControlBatch:
             self.begin()
         except BatchNotEmpty:
             self.clear()
-            raise IllegalState("metadata in the middle of another batch") from None
+            raise BatchUnderWay("metadata in the middle of another batch") from None
         self.add_update_metadata(brokers, partitions)
         self.send()
 

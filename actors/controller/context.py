@@ -12,7 +12,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from kemu.protocol.names import TopicPartition
-from kemu.protocol.nodes import Assignment, PartitionState
+from kemu.protocol.nodes import PartitionState, ReplicaAssignment
 
 PartitionReplica = tuple[str, int, int]
 """(topic, partition, broker)."""
@@ -71,7 +71,7 @@ class ControllerContext:
         self.live: dict[int, LiveBroker] = {}
         """Registered brokers as last seen, those in controlled shutdown included; ascending ids."""
         self.shutting_down: dict[int, None] = {}
-        self.topics: dict[str, dict[int, Assignment]] = {}
+        self.topics: dict[str, dict[int, ReplicaAssignment]] = {}
         self.leadership: dict[TopicPartition, Leadership] = {}
         self.partition_phases: dict[TopicPartition, PartitionPhase] = {}
         self.replica_phases: dict[PartitionReplica, ReplicaPhase] = {}
@@ -114,7 +114,7 @@ class ControllerContext:
 
     # --- partitions --------------------------------------------------------------------------------------------
 
-    def assignment(self, at: TopicPartition) -> Assignment | None:
+    def assignment(self, at: TopicPartition) -> ReplicaAssignment | None:
         """A partition's assignment; None for one we do not know."""
         return self.topics.get(at[0], {}).get(at[1])
 
@@ -123,7 +123,7 @@ class ControllerContext:
         found = self.assignment(at)
         return found.replicas if found is not None else ()
 
-    def assign(self, at: TopicPartition, assignment: Assignment) -> None:
+    def assign(self, at: TopicPartition, assignment: ReplicaAssignment) -> None:
         """Remember an assignment."""
         for broker in self.replicas(at):
             self._hosted[broker].pop(at, None)

@@ -16,7 +16,7 @@ from collections import deque
 from typing import Any, TypeVar
 
 from kemu.actors.controller.admin_waits import AdminWaits, Later
-from kemu.actors.controller.batch import BatchNotEmpty, ControlBatch, IllegalState
+from kemu.actors.controller.batch import BatchNotEmpty, BatchUnderWay, ControlBatch
 from kemu.actors.controller.brokers import BrokerChanges
 from kemu.actors.controller.channels import ControllerChannels
 from kemu.actors.controller.configs import DynamicConfigs
@@ -277,7 +277,7 @@ class Controller(Machine):
                 self.reply(task.caller, end.value)
         except ControllerMoved:
             self._fail(Task(Job("moved", self._moved, True)))
-        except (IllegalState, BatchNotEmpty) as error:
+        except (BatchUnderWay, BatchNotEmpty) as error:
             self._fail(Task(Job("give-up", self._give_up, True), (str(error),)))
         except StoreRefused as error:
             self.note(

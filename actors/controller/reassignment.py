@@ -46,7 +46,7 @@ from kemu.protocol.messages.control import (
 )
 from kemu.protocol.messages.store import StoreCode, WatchEventKind
 from kemu.protocol.names import TopicPartition
-from kemu.protocol.nodes import Assignment, read_state, state_path, topic_data, topic_path
+from kemu.protocol.nodes import ReplicaAssignment, read_state, state_path, topic_data, topic_path
 from kemu.protocol.notes.replication import (
     LeaderEpochBumped,
     ReassignmentBlocked,
@@ -60,8 +60,8 @@ from kemu.protocol.reassign.batches import Batches
 from kemu.protocol.reassign.moves import (
     Limits,
     Move,
+    ReassignmentStep,
     Standing,
-    Step,
     StepKind,
     limits_by_key,
     next_step,
@@ -220,7 +220,7 @@ class Reassignment:
         """A new controller: go on with what stands in the store."""
         machine, context = self._machine, self._machine.context
         self._forget()
-        running: list[tuple[TopicPartition, Step]] = []
+        running: list[tuple[TopicPartition, ReassignmentStep]] = []
         for at in context.reassigning_partitions():
             assignment = context.assignment(at)
             assert assignment is not None
@@ -298,10 +298,10 @@ class Reassignment:
             self._chosen_under = now
             self._batches.look_again(limits)
 
-    def _step_of(self, at: TopicPartition) -> Step | None:
+    def _step_of(self, at: TopicPartition) -> ReassignmentStep | None:
         move, plain = self._moving[at]
         if move.done:  # KIP-455 waits for the whole target, also where nothing moves
-            return Step(StepKind.LAST if plain else StepKind.REORDER, move.replicas)
+            return ReassignmentStep(StepKind.LAST if plain else StepKind.REORDER, move.replicas)
         return next_step(move, self._standing(at), self._least[at[0]], self._batches.limits.replica_movements)
 
     def _standing(self, at: TopicPartition) -> Standing:
@@ -312,7 +312,7 @@ class Reassignment:
             return Standing(NO_LEADER, (), online)
         return Standing(known.state.leader, known.state.isr, online)
 
-    def _waits_for(self, at: TopicPartition, step: Step) -> str:
+    def _waits_for(self, at: TopicPartition, step: ReassignmentStep) -> str:
         known = self._machine.context.leadership.get(at)
         isr = known.state.isr if known is not None else ()
         return waits_for(self._moving[at].move, step, isr, self._least[at[0]])
@@ -320,7 +320,7 @@ class Reassignment:
     def _schedule(self) -> Work[None]:
         yield from self._carry_out(self._batches.start())
 
-    def _carry_out(self, begun: list[tuple[TopicPartition, Step]]) -> Work[None]:
+    def _carry_out(self, begun: list[tuple[TopicPartition, ReassignmentStep]]) -> Work[None]:
         """Begin steps; those that end at once make place for others."""
         while begun:
             for at, step in begun:
@@ -346,9 +346,11 @@ class Reassignment:
 
     # --- a step ------------------------------------------------------------------------------------------------
 
-    def _node(self, at: TopicPartition, move: Move, step: Step | None) -> Assignment:
+    def _node(self, at: TopicPartition, move: Move, step: ReassignmentStep | None) -> ReplicaAssignment:
         """What stands in the topic's node: while a step runs, or while none does."""
-        moves = Assignment(move.replicas) if step is None else Assignment(step.during, step.add, step.drop)
+        moves = (
+            ReplicaAssignment(move.replicas) if step is None else ReplicaAssignment(step.during, step.add, step.drop)
+        )
         if self._moving[at].plain or (step is None and move.done):
             return moves
         return evolve(moves, target_replicas=move.target, original_replicas=move.original, rolls_back=move.rolls_back)
@@ -365,7 +367,7 @@ class Reassignment:
             yield from self._stop(at, without(before[at], context.replicas(at)))
             yield from self._lead_again(at)
 
-    def _begin(self, at: TopicPartition, step: Step) -> Work[None]:
+    def _begin(self, at: TopicPartition, step: ReassignmentStep) -> Work[None]:
         """U1 to U3, then A or B. A partition that is where it is to be, and was cancelled, has no target any more."""
         context = self._machine.context
         moving, current = self._moving[at], context.assignment(at)
@@ -377,7 +379,7 @@ class Reassignment:
             yield from self._stop(at, without(current.replicas, wanted.replicas))
         yield from self._try(at, step)
 
-    def _try(self, at: TopicPartition, step: Step) -> Work[None]:
+    def _try(self, at: TopicPartition, step: ReassignmentStep) -> Work[None]:
         """Commit the step if all is in sync; else (again) tell everybody about it. May be repeated at any time."""
         machine, context = self._machine, self._machine.context
         yield from self._read_state(at)
@@ -402,7 +404,7 @@ class Reassignment:
         fresh = [replica for replica in new if context.replica_phase(replica) is ReplicaPhase.NON_EXISTENT]
         yield from machine.replicas.move(fresh, ReplicaPhase.NEW)
 
-    def _commit(self, at: TopicPartition, step: Step) -> Work[None]:
+    def _commit(self, at: TopicPartition, step: ReassignmentStep) -> Work[None]:
         """B1 to B8."""
         machine, context = self._machine, self._machine.context
         moving = self._moving[at]
@@ -432,7 +434,7 @@ class Reassignment:
         machine.batch.send_metadata(context.live, (at,))
         yield from machine.deletion.resume_for((at[0],))
 
-    def _settle_leader(self, at: TopicPartition, step: Step, move: Move) -> Work[None]:
+    def _settle_leader(self, at: TopicPartition, step: ReassignmentStep, move: Move) -> Work[None]:
         """B3. The list begins with the target's members, so that a step for the leader elects its preferred one."""
         context = self._machine.context
         leader = context.leadership[at].state.leader
@@ -505,7 +507,7 @@ class Reassignment:
         machine.batch.send()
 
 
-def _found(assignment: Assignment) -> Move:
+def _found(assignment: ReplicaAssignment) -> Move:
     """The move that an assignment in the store is part of."""
     if not assignment.target_replicas:
         return Move.begin(assignment.origin, assignment.target)
@@ -515,7 +517,7 @@ def _found(assignment: Assignment) -> Move:
     return Move(replicas, assignment.original_replicas, assignment.target_replicas, rolls_back=assignment.rolls_back)
 
 
-def _step_found(assignment: Assignment, move: Move, standing: Standing) -> Step:
+def _step_found(assignment: ReplicaAssignment, move: Move, standing: Standing) -> ReassignmentStep:
     """The step that ran when the last controller wrote this."""
     kind = StepKind.BATCH
     if set(assignment.target) == set(move.target):
@@ -523,6 +525,6 @@ def _step_found(assignment: Assignment, move: Move, standing: Standing) -> Step:
     elif move.target[0] in assignment.adding and not assignment.removing:
         kind = StepKind.LEADER
     goes = standing.leader in assignment.removing or standing.leader not in standing.online
-    return Step(
+    return ReassignmentStep(
         kind, assignment.target, assignment.adding, assignment.removing, moves_leader=kind is StepKind.LEADER or goes
     )

@@ -50,7 +50,7 @@ from kemu.protocol.names import TopicPartition
 from kemu.protocol.nodes import (
     DELETE_TOPICS,
     TOPICS,
-    Assignment,
+    ReplicaAssignment,
     delete_path,
     read_partitions,
     read_topic,
@@ -263,7 +263,7 @@ class TopicChanges:
 
     def _planned(
         self, topic: NewTopic, made_before: Iterable[Hashable]
-    ) -> tuple[ErrorCode, str, dict[int, Assignment]]:
+    ) -> tuple[ErrorCode, str, dict[int, ReplicaAssignment]]:
         """Where its partitions go, or why there can be no such topic. Source: ``ZkAdminManager.createTopics``."""
         context, config = self._machine.context, self._machine.config
         if topic.name in context.topics:
@@ -289,7 +289,7 @@ class TopicChanges:
         bad = _bad_assignments(rows, len(rows[0]))
         if bad:
             return ErrorCode.INVALID_REPLICA_ASSIGNMENT, bad, {}
-        return ErrorCode.NONE, "", {number: Assignment(replicas) for number, replicas in enumerate(rows)}
+        return ErrorCode.NONE, "", {number: ReplicaAssignment(replicas) for number, replicas in enumerate(rows)}
 
     def _place(
         self, count: int, factor: int, *, start: int, first_partition: int, after: int | None = None
@@ -345,7 +345,7 @@ class TopicChanges:
                 rows = self._place(more, factor, start=0, first_partition=len(known), after=after)
             except CannotPlace as error:
                 return ErrorCode.INVALID_REPLICATION_FACTOR, str(error), ()
-        new = {len(known) + index: Assignment(replicas) for index, replicas in enumerate(rows)}
+        new = {len(known) + index: ReplicaAssignment(replicas) for index, replicas in enumerate(rows)}
         grown = topic_data({**known, **new})
         (written,) = yield from self._machine.store.write([set_data(topic_path(topic.name), grown)])
         expect(written)

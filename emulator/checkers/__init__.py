@@ -44,7 +44,7 @@ from kemu.emulator.checkers.liveness import DEFAULT_BOUND_US, Liveness
 from kemu.emulator.checkers.no_lost_record import NoLostRecord
 from kemu.emulator.checkers.one_owner import OneOwner
 from kemu.emulator.checkers.processing import Processing
-from kemu.emulator.checkers.recovery import Recovery
+from kemu.emulator.checkers.recovery import ClusterRecovery
 from kemu.emulator.checkers.replicas import Replicas
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ CHECKERS: Mapping[str, type[Checker]] = {
     "liveness": Liveness,
     "replicas": Replicas,
     "leadership": LeadershipChecker,
-    "recovery": Recovery,
+    "recovery": ClusterRecovery,
     "agreement": Agreement,
     "isr": Isr,
     "handover": Handover,

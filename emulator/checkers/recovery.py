@@ -33,7 +33,7 @@ ANSWER_US = 10_000_000
 """How long it may be so at all."""
 
 
-class Recovery(Checker):
+class ClusterRecovery(Checker):
     """After the faults every partition is led, all its replicas are in sync, and producers are answered."""
 
     name = "recovery"

@@ -30,7 +30,7 @@ from kemu.protocol.names import OFFSETS_TOPIC, STORE, TopicPartition, controller
 from kemu.protocol.nodes import (
     PREFERRED_ELECTION,
     TOPICS,
-    Assignment,
+    ReplicaAssignment,
     config_data,
     partitions_data,
     read_topic,
@@ -337,4 +337,4 @@ class _Appearance:
 
 
 def _topic_node(replicas: tuple[tuple[int, ...], ...]) -> bytes:
-    return topic_data({number: Assignment(each) for number, each in enumerate(replicas)})
+    return topic_data({number: ReplicaAssignment(each) for number, each in enumerate(replicas)})

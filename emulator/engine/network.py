@@ -61,12 +61,12 @@ class Delay(NamedTuple):
     extra_us: int
 
 
-class Hold(NamedTuple):
+class HoldBack(NamedTuple):
     """Keep it until the rule lets go."""
 
 
-Judgement = Pass | Drop | Delay | Hold
-PASS, DROP, HOLD = Pass(), Drop(), Hold()
+Judgement = Pass | Drop | Delay | HoldBack
+PASS, DROP, HOLD = Pass(), Drop(), HoldBack()
 
 
 class Link:

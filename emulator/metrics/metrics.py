@@ -16,7 +16,7 @@ from kemu.emulator.metrics.progress import Progress
 from kemu.emulator.metrics.rebalances import Rebalances
 from kemu.emulator.metrics.service import ServiceLost, service_lost
 from kemu.emulator.metrics.serving import Serving
-from kemu.emulator.metrics.spread import Spread
+from kemu.emulator.metrics.spread import WeightedSpread
 from kemu.emulator.metrics.waiting import Waiting
 from kemu.emulator.watching.panel import Panel
 
@@ -85,7 +85,7 @@ class Metrics:
                 commits=progress.commits.get(group, 0),
                 commits_failed=progress.commits_failed.get(group, 0),
                 lag=lag.get(group, 0),
-                delay=_delays(delays.get(group, Spread())),
+                delay=_delays(delays.get(group, WeightedSpread())),
             )
             for group in sorted(first_stable_us.keys() | lag.keys())
         }
@@ -95,7 +95,7 @@ class Metrics:
             downtime_us=self._serving.downtime_us(),
             downtime=tuple(self._serving.intervals),
             service={group: lost.figures for group, lost in self._lost.items()},
-            delay=_delays(Spread().merge(delays.values())),
+            delay=_delays(WeightedSpread().merge(delays.values())),
             reprocessed=sum(progress.reprocessed.values()),
             lost=sum(lost.values()) + progress.acknowledged_lost,
             expected_losses=expected_losses,
@@ -114,7 +114,7 @@ class Metrics:
         )
 
 
-def _delays(spread: Spread) -> DelayFigures:
+def _delays(spread: WeightedSpread) -> DelayFigures:
     return DelayFigures(
         records=spread.total,
         p50_us=spread.percentile(50),

@@ -6,7 +6,7 @@ _BITS = 11
 """Of a value's digits in base 2, so many are kept: a quantile is at most 1/1024 below the true one."""
 
 
-class Spread:
+class WeightedSpread:
     """Values (whole numbers, 0 or more) with how often each came.
 
     Values below 2048 are kept as they are, others to their first eleven binary digits (as HdrHistogram does), so there
@@ -31,7 +31,7 @@ class Spread:
         if value > self.largest:
             self.largest = value
 
-    def merge(self, others: "Iterable[Spread]") -> "Spread":
+    def merge(self, others: "Iterable[WeightedSpread]") -> "WeightedSpread":
         """All values of some others come in, too."""
         for other in others:
             for value, times in other._counts.items():

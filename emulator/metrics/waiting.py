@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kemu.emulator.facts import Seen
-from kemu.emulator.metrics.spread import Spread
+from kemu.emulator.metrics.spread import WeightedSpread
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.names import GroupId, TopicPartition
 from kemu.protocol.notes.groups import PartitionHosted, PositionSet, Processed, RecordsAppended
@@ -89,7 +89,7 @@ class Waiting:
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
-        self.delays: dict[GroupId, Spread] = {}
+        self.delays: dict[GroupId, WeightedSpread] = {}
         """By group, in microseconds, a value per record."""
         self._logs: dict[TopicPartition, _Log] = {}
         self._queues: dict[tuple[GroupId, TopicPartition], Queue] = {}
@@ -180,7 +180,7 @@ class Waiting:
         """These are processed, for the first time."""
         delays = self.delays.get(group)
         if delays is None:
-            delays = self.delays[group] = Spread()
+            delays = self.delays[group] = WeightedSpread()
         log, index, since_us = queue.log, queue.index, queue.since_us
         firsts, ends, times = log.firsts, log.ends, log.times
         while index < len(ends) and firsts[index] < last:

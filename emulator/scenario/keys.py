@@ -18,7 +18,7 @@ from typing import Any
 import attrs
 from attrs import field, frozen
 
-from kemu.emulator.scenario.kinds import Kind, Limits, kind_of
+from kemu.emulator.scenario.kinds import ValueBounds, ValueKind, kind_of
 from kemu.emulator.text.tables import Problem, ScenarioError
 
 _KEY = "kemu.scenario.key"
@@ -34,7 +34,7 @@ class Declaration:
     """
 
     doc: str
-    limits: Limits = field(factory=Limits)
+    limits: ValueBounds = field(factory=ValueBounds)
     shown: str = ""
     always: bool = False
     short: bool = False
@@ -63,7 +63,7 @@ def key(
         config: the config class whose Kafka keys this table holds.
         shown, always, short, kafkas: see ``Declaration``.
     """
-    limits = Limits(at_least=at_least, at_most=at_most, choices=choices, what=what, config=config)
+    limits = ValueBounds(at_least=at_least, at_most=at_most, choices=choices, what=what, config=config)
     return {_KEY: Declaration(doc=doc, limits=limits, shown=shown, always=always, short=short, kafkas=kafkas)}
 
 
@@ -75,7 +75,7 @@ class Declared:
     """As a file has it."""
     field: "attrs.Attribute[Any]"
     key: Declaration
-    kind: Kind
+    kind: ValueKind
 
     @property
     def required(self) -> bool:

@@ -34,7 +34,7 @@ Schema: TypeAlias = dict[str, Any]
 
 
 @frozen(kw_only=True)
-class Limits:
+class ValueBounds:
     """What bounds the values of a key; see ``emulator.scenario.keys.key``."""
 
     at_least: int | None = None
@@ -57,7 +57,7 @@ class Limits:
         return "" if name in names else f'"{name}" is no {self.what}{nearest(name, names)}'
 
 
-class Kind(Protocol):
+class ValueKind(Protocol):
     """One kind of value."""
 
     wanted: str
@@ -75,7 +75,7 @@ class Kind(Protocol):
         """
         ...
 
-    def wrong(self, value: Any, limits: Limits) -> Wrong:
+    def wrong(self, value: Any, limits: ValueBounds) -> Wrong:
         """What is wrong with a field's value."""
         ...
 
@@ -83,11 +83,11 @@ class Kind(Protocol):
         """A right value as a file has it."""
         ...
 
-    def schema(self, limits: Limits) -> Schema:
+    def schema(self, limits: ValueBounds) -> Schema:
         """The JSON Schema of what a file may hold, tables of other classes as references."""
         ...
 
-    def harmless(self, limits: Limits) -> Any:
+    def harmless(self, limits: ValueBounds) -> Any:
         """Something of this kind that stands for a value that is wrong, while the rest is checked."""
         ...
 
@@ -107,7 +107,7 @@ class _Leaf:
     def plain(self, value: Any) -> Any:
         return value
 
-    def harmless(self, limits: Limits) -> Any:
+    def harmless(self, limits: ValueBounds) -> Any:
         return limits.at_least or 0
 
     def below(self) -> type | None:
@@ -119,16 +119,16 @@ class TextKey(_Leaf):
 
     wanted = "a string"
 
-    def wrong(self, value: Any, limits: Limits) -> Wrong:
+    def wrong(self, value: Any, limits: ValueBounds) -> Wrong:
         if not isinstance(value, str):
             yield (), f"must be a string, not {said_of(value)}"
         elif said := limits.unknown(value):
             yield (), said
 
-    def schema(self, limits: Limits) -> Schema:
+    def schema(self, limits: ValueBounds) -> Schema:
         return {"type": "string"} | ({"enum": list(limits.choices())} if limits.choices else {})
 
-    def harmless(self, limits: Limits) -> Any:
+    def harmless(self, limits: ValueBounds) -> Any:
         return ""
 
 
@@ -137,13 +137,13 @@ class CountKey(_Leaf):
 
     wanted = "a whole number"
 
-    def wrong(self, value: Any, limits: Limits) -> Wrong:
+    def wrong(self, value: Any, limits: ValueBounds) -> Wrong:
         if isinstance(value, bool) or not isinstance(value, int):
             yield (), f"must be a whole number, not {said_of(value)}"
         elif said := limits.outside(value):
             yield (), said
 
-    def schema(self, limits: Limits) -> Schema:
+    def schema(self, limits: ValueBounds) -> Schema:
         bounds = {"minimum": limits.at_least, "maximum": limits.at_most}
         return {"type": "integer"} | {name: bound for name, bound in bounds.items() if bound is not None}
 
@@ -153,14 +153,14 @@ class FlagKey(_Leaf):
 
     wanted = "true or false"
 
-    def wrong(self, value: Any, limits: Limits) -> Wrong:
+    def wrong(self, value: Any, limits: ValueBounds) -> Wrong:
         if not isinstance(value, bool):
             yield (), f"must be true or false, not {said_of(value)}"
 
-    def schema(self, limits: Limits) -> Schema:
+    def schema(self, limits: ValueBounds) -> Schema:
         return {"type": "boolean"}
 
-    def harmless(self, limits: Limits) -> Any:
+    def harmless(self, limits: ValueBounds) -> Any:
         return False
 
 
@@ -174,20 +174,20 @@ class DurationKey(_Leaf):
             raise ValueError(f'must be a duration such as "250ms" or "20s", not {said_of(given)}')
         return duration_us(given)
 
-    def wrong(self, value: Any, limits: Limits) -> Wrong:
+    def wrong(self, value: Any, limits: ValueBounds) -> Wrong:
         yield from _wrong_duration(value, limits)
 
     def plain(self, value: Any) -> Any:
         return duration_text(value)
 
-    def schema(self, limits: Limits) -> Schema:
+    def schema(self, limits: ValueBounds) -> Schema:
         return {"type": "string", "pattern": DURATION}
 
-    def harmless(self, limits: Limits) -> Any:
+    def harmless(self, limits: ValueBounds) -> Any:
         return duration_text(limits.at_least or 0)
 
 
-def _wrong_duration(value: Any, limits: Limits) -> Wrong:
+def _wrong_duration(value: Any, limits: ValueBounds) -> Wrong:
     if isinstance(value, str):
         try:
             value = duration_us(value)
@@ -213,7 +213,7 @@ class LatencyKey(_Leaf):
             raise ValueError("is one duration, or the least and the most")
         return duration_us(words[0]), duration_us(words[-1])
 
-    def wrong(self, value: Any, limits: Limits) -> Wrong:
+    def wrong(self, value: Any, limits: ValueBounds) -> Wrong:
         if not isinstance(value, tuple) or len(value) != 2:
             yield (), "is one duration, or the least and the most"
             return
@@ -225,11 +225,11 @@ class LatencyKey(_Leaf):
     def plain(self, value: Any) -> Any:
         return [duration_text(bound) for bound in value]
 
-    def schema(self, limits: Limits) -> Schema:
+    def schema(self, limits: ValueBounds) -> Schema:
         one = {"type": "string", "pattern": DURATION}
         return {"anyOf": [one, {"type": "array", "items": one, "minItems": 1, "maxItems": 2}]}
 
-    def harmless(self, limits: Limits) -> Any:
+    def harmless(self, limits: ValueBounds) -> Any:
         return "0s"
 
 
@@ -243,7 +243,7 @@ class RateKey(_Leaf):
             return per_second(given)
         return given
 
-    def wrong(self, value: Any, limits: Limits) -> Wrong:
+    def wrong(self, value: Any, limits: ValueBounds) -> Wrong:
         if isinstance(value, str):
             try:
                 value = per_second(value)
@@ -258,7 +258,7 @@ class RateKey(_Leaf):
     def plain(self, value: Any) -> Any:
         return f"{value}/s"
 
-    def schema(self, limits: Limits) -> Schema:
+    def schema(self, limits: ValueBounds) -> Schema:
         return {"anyOf": [{"type": "string", "pattern": RATE}, CountKey().schema(limits)]}
 
 
@@ -274,7 +274,7 @@ class WordsKey(_Leaf):
             raise ValueError(f"must be a list of strings, not {said_of(given)}")
         return tuple(given)
 
-    def wrong(self, value: Any, limits: Limits) -> Wrong:
+    def wrong(self, value: Any, limits: ValueBounds) -> Wrong:
         if not isinstance(value, tuple) or not all(isinstance(item, str) for item in value):
             yield (), f"must be a list of strings, not {said_of(value)}"
             return
@@ -287,18 +287,18 @@ class WordsKey(_Leaf):
     def plain(self, value: Any) -> Any:
         return list(value)
 
-    def schema(self, limits: Limits) -> Schema:
+    def schema(self, limits: ValueBounds) -> Schema:
         one: Schema = {"type": "string"} | ({"enum": list(limits.choices())} if limits.choices else {})
         return {"anyOf": [{"type": "string"}, {"type": "array", "items": one, "minItems": limits.at_least or 0}]}
 
-    def harmless(self, limits: Limits) -> Any:
+    def harmless(self, limits: ValueBounds) -> Any:
         return ["?"] if limits.at_least else []
 
 
 class AssignorsKey(WordsKey):
     """Assignors, best first: names of the table, Kafka's class names, or ``module:Class`` of the user's own."""
 
-    def wrong(self, value: Any, limits: Limits) -> Wrong:
+    def wrong(self, value: Any, limits: ValueBounds) -> Wrong:
         found = list(super().wrong(value, limits))
         yield from found
         if not found:
@@ -328,7 +328,7 @@ class SettingsKey(_Leaf):
             raise ScenarioError(problems)
         return settings
 
-    def wrong(self, value: Any, limits: Limits) -> Wrong:
+    def wrong(self, value: Any, limits: ValueBounds) -> Wrong:
         if isinstance(value, tuple):
             return
         try:
@@ -342,13 +342,13 @@ class SettingsKey(_Leaf):
         found = settings_dict(self.config, value)
         return {self.inside: found} if self.inside else found
 
-    def schema(self, limits: Limits) -> Schema:
+    def schema(self, limits: ValueBounds) -> Schema:
         settings = _settings_schema(self.config)
         if not self.inside:
             return settings
         return {"type": "object", "properties": {self.inside: settings}, "additionalProperties": False}
 
-    def harmless(self, limits: Limits) -> Any:
+    def harmless(self, limits: ValueBounds) -> Any:
         return {}
 
 
@@ -365,14 +365,14 @@ class TableKey(_Leaf):
             raise ValueError(f"must be a table, not {said_of(given)}")
         return given
 
-    def wrong(self, value: Any, limits: Limits) -> Wrong:
+    def wrong(self, value: Any, limits: ValueBounds) -> Wrong:
         if value is not None and not isinstance(value, self.cls):
             yield (), f"must be a {self.cls.__name__}, not {said_of(value)}"
 
-    def schema(self, limits: Limits) -> Schema:
+    def schema(self, limits: ValueBounds) -> Schema:
         return _reference(self.cls)
 
-    def harmless(self, limits: Limits) -> Any:
+    def harmless(self, limits: ValueBounds) -> Any:
         return {}
 
     def below(self) -> type | None:
@@ -389,7 +389,7 @@ class NamedKey(TableKey):
         self.closed = closed
         self.suffix = "" if closed else ".NAME"
 
-    def wrong(self, value: Any, limits: Limits) -> Wrong:
+    def wrong(self, value: Any, limits: ValueBounds) -> Wrong:
         if not isinstance(value, Mapping):
             yield (), f"must be a table, not {said_of(value)}"
             return
@@ -397,7 +397,7 @@ class NamedKey(TableKey):
             if not isinstance(item, self.cls):
                 yield (str(name),), f"must be a {self.cls.__name__}, not {said_of(item)}"
 
-    def schema(self, limits: Limits) -> Schema:
+    def schema(self, limits: ValueBounds) -> Schema:
         return {"type": "object", "additionalProperties": _reference(self.cls)}
 
 
@@ -410,14 +410,14 @@ class TablesKey(TableKey):
     def take(self, given: object) -> Any:
         return _tables(given)
 
-    def wrong(self, value: Any, limits: Limits) -> Wrong:
+    def wrong(self, value: Any, limits: ValueBounds) -> Wrong:
         if not isinstance(value, tuple) or not all(isinstance(item, self.cls) for item in value):
             yield (), f"must be a list of {self.cls.__name__}, not {said_of(value)}"
 
-    def schema(self, limits: Limits) -> Schema:
+    def schema(self, limits: ValueBounds) -> Schema:
         return {"type": "array", "items": _reference(self.cls)}
 
-    def harmless(self, limits: Limits) -> Any:
+    def harmless(self, limits: ValueBounds) -> Any:
         return []
 
 
@@ -433,7 +433,7 @@ class ExpectationsKey(TablesKey):
             raise ValueError(f"must be a list of tables or of names of checkers, not {said_of(given)}")
         return _tables([{"checker": each} if isinstance(each, str) else each for each in given])
 
-    def wrong(self, value: Any, limits: Limits) -> Wrong:
+    def wrong(self, value: Any, limits: ValueBounds) -> Wrong:
         for each in value:
             if isinstance(each, str):
                 names = list(limits.choices()) if limits.choices else []
@@ -441,7 +441,7 @@ class ExpectationsKey(TablesKey):
             elif not isinstance(each, self.cls):
                 yield (), f"must be a list of {self.cls.__name__}, not {said_of(each)}"
 
-    def schema(self, limits: Limits) -> Schema:
+    def schema(self, limits: ValueBounds) -> Schema:
         one: Schema = {"anyOf": [{"type": "string"}, _reference(self.cls)]}
         return {"anyOf": [{"type": "string"}, {"type": "array", "items": one}]}
 
@@ -460,7 +460,7 @@ class DrawsKey(_Leaf):
         chosen = settings.pop("set", LIFE)
         return DrawSet(chosen, tuple(sorted(settings.items())))
 
-    def wrong(self, value: Any, limits: Limits) -> Wrong:
+    def wrong(self, value: Any, limits: ValueBounds) -> Wrong:
         if not isinstance(value, DrawSet):
             yield (), f"must be one of {', '.join(SETS)}, or a table, not {said_of(value)}"
             return
@@ -482,7 +482,7 @@ class DrawsKey(_Leaf):
     def plain(self, value: DrawSet) -> Any:
         return value.name if not value.settings else {"set": value.name, **dict(value.settings)}
 
-    def schema(self, limits: Limits) -> Schema:
+    def schema(self, limits: ValueBounds) -> Schema:
         one = {"enum": list(SETS)}
         table: Schema = {"type": "object", "properties": {"set": one}, "additionalProperties": False}
         for name, row in DRAWS.items():
@@ -496,7 +496,7 @@ class DrawsKey(_Leaf):
             place["properties"][last] = leaf
         return {"anyOf": [one, table]}
 
-    def harmless(self, limits: Limits) -> Any:
+    def harmless(self, limits: ValueBounds) -> Any:
         return CALM_SET
 
 
@@ -508,20 +508,20 @@ class PlanKey(_Leaf):
     def take(self, given: object) -> Any:
         return _tables(given)
 
-    def wrong(self, value: Any, limits: Limits) -> Wrong:
+    def wrong(self, value: Any, limits: ValueBounds) -> Wrong:
         return iter(())  # the scenario reads its plan as a whole: entries speak of its hosts, groups and topics
 
     def plain(self, value: Plan) -> Any:
         return plan_to_dicts(value)
 
-    def schema(self, limits: Limits) -> Schema:
+    def schema(self, limits: ValueBounds) -> Schema:
         return {"type": "array", "items": {"$ref": "#/$defs/Entry"}}
 
-    def harmless(self, limits: Limits) -> Any:
+    def harmless(self, limits: ValueBounds) -> Any:
         return []
 
 
-def kind_of(name: str, declared: Any, limits: Limits) -> Kind:
+def kind_of(name: str, declared: Any, limits: ValueBounds) -> ValueKind:
     """The kind of a field."""
     if get_origin(declared) in (Union, types.UnionType):
         (declared,) = (each for each in get_args(declared) if each is not types.NoneType)
@@ -544,7 +544,7 @@ def kind_of(name: str, declared: Any, limits: Limits) -> Kind:
         return NamedKey(inner[1], closed=name == "overrides")
     if origin is tuple and attrs.has(inner[0]):
         return ExpectationsKey(inner[0]) if name == "expect" else TablesKey(inner[0])
-    plain: Mapping[Any, Kind] = {int: CountKey(), bool: FlagKey(), str: TextKey()}
+    plain: Mapping[Any, ValueKind] = {int: CountKey(), bool: FlagKey(), str: TextKey()}
     return plain[declared] if declared in plain else PlanKey()
 
 

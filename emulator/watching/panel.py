@@ -28,8 +28,8 @@ from kemu.emulator.watching.logs import WatchedLogs
 from kemu.protocol.names import ActorName, GroupId, MemberId, TopicPartition, broker_host, host_of
 from kemu.protocol.nodes import (
     BROKER_IDS,
-    Assignment,
     PartitionState,
+    ReplicaAssignment,
     partition_of_state,
     read_state,
     read_topic,
@@ -122,7 +122,7 @@ class Panel:
         """(group, member id) -> the life that took an assignment under it; lives that have ended among them."""
         self.states: dict[TopicPartition, PartitionState] = {}
         """Leaders, epochs and ISRs as the metadata store has them."""
-        self.assigned: dict[TopicPartition, Assignment] = {}
+        self.assigned: dict[TopicPartition, ReplicaAssignment] = {}
         """Replicas as the metadata store has them."""
         self.registered: dict[int, None] = {}
         """Broker ids with a registration in the store."""
@@ -458,7 +458,7 @@ class Panel:
             self.leaders.pop(at, None)
             self.led = [at]
 
-    def _replicas_written(self, topic: str, assignments: dict[int, Assignment]) -> None:
+    def _replicas_written(self, topic: str, assignments: dict[int, ReplicaAssignment]) -> None:
         for number, assignment in assignments.items():
             at = (topic, number)
             before = self.assigned.get(at)

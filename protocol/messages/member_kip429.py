@@ -12,7 +12,7 @@ V0 is what Kafka had before; a reader that only knows V0 cannot read V1. What sh
 ``owned`` after the info bytes instead, which every old reader passes over (``protocol.messages.member``).
 
 Source: KIP-429 page version 99, "Consumer Protocol". Its grammar line of Assignment leaves ErrorCode out, its list of
-fields has it: it is there. The page gives no numbers to its errors; ``AssignmentError`` does.
+fields has it: it is there. The page gives no numbers to its errors; ``AssignmentErrorCode`` does.
 """
 
 from enum import IntEnum
@@ -27,7 +27,7 @@ from kemu.protocol.wire.codec import Malformed, UnsupportedVersion
 V0, V1 = 0, 1
 
 
-class AssignmentError(IntEnum):
+class AssignmentErrorCode(IntEnum):
     """What a leader may tell a V1 member beside its partitions. Any other number is fatal to the member."""
 
     NONE = 0
@@ -41,7 +41,7 @@ class PageAssignment:
 
     assigned: tuple[TopicPartition, ...] = ()
     revoked: tuple[TopicPartition, ...] | None = None
-    error: int = AssignmentError.NONE
+    error: int = AssignmentErrorCode.NONE
     info: bytes | None = None
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
-from kemu.protocol.reassign.moves import Limits, Step
+from kemu.protocol.reassign.moves import Limits, ReassignmentStep
 
 At = TypeVar("At", bound=Hashable)
 """What names a partition."""
@@ -24,16 +24,16 @@ class Batches(Generic[At]):
     has committed a step, and for all that do not run after ``look_again``.
     """
 
-    def __init__(self, step_of: Callable[[At], Step | None], limits: Limits) -> None:
+    def __init__(self, step_of: Callable[[At], ReassignmentStep | None], limits: Limits) -> None:
         self.limits = limits
-        self.running: dict[At, Step] = {}
+        self.running: dict[At, ReassignmentStep] = {}
         self.blocked: dict[At, None] = {}
         self._step_of = step_of
         self._number: dict[At, int] = {}
         self._counter = 0
         self._idle: dict[At, None] = {}
         """They have a place and no step under way."""
-        self._steps: dict[At, Step] = {}
+        self._steps: dict[At, ReassignmentStep] = {}
         """The next step of each that is queued."""
         self._leaders: list[tuple[_Place, At]] = []
         self._others: list[tuple[_Place, At]] = []
@@ -51,7 +51,7 @@ class Batches(Generic[At]):
             self._number[at] = self._counter = self._counter + 1
             self._queue(at, was_under_way=False)
 
-    def resume(self, at: At, step: Step) -> None:
+    def resume(self, at: At, step: ReassignmentStep) -> None:
         """A partition whose step runs already, as it was found: whatever the limits say now."""
         assert at not in self._number, f"{at} is there"
         self._number[at] = self._counter = self._counter + 1
@@ -85,9 +85,9 @@ class Batches(Generic[At]):
         for at in sorted((*self._steps, *self.blocked), key=self._number.__getitem__):
             self._requeue(at)
 
-    def start(self) -> list[tuple[At, Step]]:
+    def start(self) -> list[tuple[At, ReassignmentStep]]:
         """Choose what begins now, in order; it runs from here on."""
-        begun: list[tuple[At, Step]] = []
+        begun: list[tuple[At, ReassignmentStep]] = []
         for at in sorted(self._idle, key=self._number.__getitem__):
             step = self._step_of(at)
             if step is None:
@@ -105,7 +105,7 @@ class Batches(Generic[At]):
             begun.append(self._begin(at_next, self._steps.pop(at_next)))
         return begun
 
-    def _begin(self, at: At, step: Step) -> tuple[At, Step]:
+    def _begin(self, at: At, step: ReassignmentStep) -> tuple[At, ReassignmentStep]:
         self.running[at] = step
         self._leaders_running += step.moves_leader
         return at, step

@@ -58,7 +58,7 @@ class StepKind(Enum):
 
 
 @frozen
-class Step:
+class ReassignmentStep:
     """One small reassignment. ``replicas``: what is assigned when it is committed."""
 
     kind: StepKind
@@ -117,7 +117,7 @@ class Move:
         """Replicas to go, in the order they are assigned."""
         return without(self.replicas, self.target)
 
-    def committed(self, step: Step) -> "Move":
+    def committed(self, step: ReassignmentStep) -> "Move":
         """After a step."""
         return evolve(self, replicas=step.replicas, wanted_first=())
 
@@ -129,7 +129,7 @@ class Move:
         """
         return Move(self.replicas, original=self.replicas, target=self.original, rolls_back=True)
 
-    def overridden(self, target: tuple[int, ...], running: Step | None = None) -> "Move":
+    def overridden(self, target: tuple[int, ...], running: ReassignmentStep | None = None) -> "Move":
         """On the way to a newer target; what is being copied for both is not stopped."""
         wanted = tuple(broker for broker in running.add if broker in target) if running else ()
         return Move(self.replicas, self.original, target, wanted)
@@ -140,7 +140,7 @@ def without(brokers: Iterable[int], others: Collection[int]) -> tuple[int, ...]:
     return tuple(broker for broker in brokers if broker not in others)
 
 
-def next_step(move: Move, standing: Standing, min_isr: int, most_replicas: int) -> Step | None:
+def next_step(move: Move, standing: Standing, min_isr: int, most_replicas: int) -> ReassignmentStep | None:
     """The step that a partition takes next.
 
     Args:
@@ -195,7 +195,7 @@ def next_step(move: Move, standing: Standing, min_isr: int, most_replicas: int) 
 
 def _step(
     move: Move, standing: Standing, kind: StepKind, add: Collection[int] = (), drop: Collection[int] = ()
-) -> Step:
+) -> ReassignmentStep:
     members = {*move.replicas, *add} - {*drop}
     replicas = (
         *(broker for broker in move.target if broker in members),
@@ -204,7 +204,7 @@ def _step(
     if kind is StepKind.BATCH and replicas == move.target:
         kind = StepKind.LAST
     goes = standing.leader in drop or standing.leader not in standing.online
-    return Step(
+    return ReassignmentStep(
         kind,
         replicas,
         tuple(broker for broker in (*move.target, *add) if broker in add and broker not in move.replicas)[: len(add)],
@@ -216,7 +216,7 @@ def _step(
 # --- the end of a step ---------------------------------------------------------------------------------------------
 
 
-def waits_for(move: Move, step: Step, isr: Collection[int], min_isr: int) -> str:
+def waits_for(move: Move, step: ReassignmentStep, isr: Collection[int], min_isr: int) -> str:
     """Why a running step cannot be committed yet, "" if it can. ``isr``: while it runs, its additions included."""
     if step.kind is StepKind.REORDER:
         return ""
@@ -234,7 +234,7 @@ def waits_for(move: Move, step: Step, isr: Collection[int], min_isr: int) -> str
     return ""
 
 
-def leader_after(move: Move, step: Step, standing: Standing, isr: Collection[int]) -> int:
+def leader_after(move: Move, step: ReassignmentStep, standing: Standing, isr: Collection[int]) -> int:
     """Who leads once a step is committed (-1: nobody can); ``isr``: while it ran."""
     stays = step.replicas
     if step.kind is StepKind.LEADER and move.target[0] in isr and move.target[0] in standing.online:
@@ -244,6 +244,6 @@ def leader_after(move: Move, step: Step, standing: Standing, isr: Collection[int
     return next((broker for broker in stays if broker in isr and broker in standing.online), -1)
 
 
-def leader_epochs(step: Step, isr: Collection[int]) -> int:
+def leader_epochs(step: ReassignmentStep, isr: Collection[int]) -> int:
     """By how much a step raises the leader epoch when nothing fails: growing, committing, each drop out of the ISR."""
     return bool(step.add) + 1 + sum(1 for broker in step.drop if broker in isr)

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.reassign.batches import Batches
-from kemu.protocol.reassign.moves import Limits, Move, Standing, Step, leader_after, waits_for, without
+from kemu.protocol.reassign.moves import Limits, Move, ReassignmentStep, Standing, leader_after, waits_for, without
 from kemu.protocol.reassign.readings import DEFAULT_POLICY, POLICIES
 
 
@@ -18,12 +18,12 @@ class PlannedStep:
     """One partition's part of a batch. ``leader``: once it is committed (-1: nobody can lead)."""
 
     at: TopicPartition
-    step: Step
+    step: ReassignmentStep
     leader: int
 
 
 @frozen
-class Waiting:
+class WaitingPartition:
     """A partition that does not reach its target, and why."""
 
     at: TopicPartition
@@ -36,7 +36,7 @@ class Plan:
     """``batches`` in order, each begins when the one before is committed; ``waiting``: what does not come to an end."""
 
     batches: tuple[tuple[PlannedStep, ...], ...]
-    waiting: tuple[Waiting, ...]
+    waiting: tuple[WaitingPartition, ...]
 
 
 class _Partition:
@@ -83,7 +83,7 @@ def plan_reassignment(
         leader = (leaders or {}).get(at, isr[0] if isr else -1)
         partitions[at] = _Partition(move, Standing(leader, isr, up))
 
-    def step_of(at: TopicPartition) -> Step | None:
+    def step_of(at: TopicPartition) -> ReassignmentStep | None:
         each = partitions[at]
         return choose(each.move, each.standing, min_isr, limits.replica_movements) if each.standing.isr else None
 
@@ -112,7 +112,7 @@ def plan_reassignment(
         if batch:
             planned.append(tuple(batch))
     waiting = tuple(
-        Waiting(at, each.move.replicas, stuck.get(at) or _why_blocked(at, each, batches))
+        WaitingPartition(at, each.move.replicas, stuck.get(at) or _why_blocked(at, each, batches))
         for at, each in partitions.items()
         if not each.move.done
     )

@@ -5,18 +5,18 @@ from typing import TypeAlias
 
 from attrs import frozen
 
-from kemu.protocol.reassign.moves import UNLIMITED, Move, Standing, Step, StepKind, next_step, without
+from kemu.protocol.reassign.moves import UNLIMITED, Move, ReassignmentStep, Standing, StepKind, next_step, without
 
-NextStep: TypeAlias = Callable[[Move, Standing, int, int], Step | None]
+NextStep: TypeAlias = Callable[[Move, Standing, int, int], ReassignmentStep | None]
 """(move, standing, min.insync.replicas, R) -> the next step, None if blocked. Asked only while the move is not done."""
 
 
-def everything_at_once(move: Move, standing: Standing, min_isr: int, most_replicas: int) -> Step | None:
+def everything_at_once(move: Move, standing: Standing, min_isr: int, most_replicas: int) -> ReassignmentStep | None:
     """KIP-455 as it shipped: all new replicas, then none of the old ones, whatever R says."""
     return next_step(move, standing, min_isr, UNLIMITED)
 
 
-def to_the_letter(move: Move, standing: Standing, min_isr: int, most_replicas: int) -> Step | None:
+def to_the_letter(move: Move, standing: Standing, min_isr: int, most_replicas: int) -> ReassignmentStep | None:
     """KIP-435's text, word by word: CR + NR - DR in that order; every step drops, the first one too.
 
     It does not give the page's own example: with R = 2 that begins (2,3,4,5,6).
@@ -38,7 +38,7 @@ def to_the_letter(move: Move, standing: Standing, min_isr: int, most_replicas: i
     return _plain(move, standing, tuple(add), drop, (*without(move.replicas, drop), *add))
 
 
-def one_at_a_time(move: Move, standing: Standing, min_isr: int, most_replicas: int) -> Step | None:
+def one_at_a_time(move: Move, standing: Standing, min_isr: int, most_replicas: int) -> ReassignmentStep | None:
     """As the page's author coded it (apache/kafka pull request 6011): R is one, one extra member stays to the end."""
     missing, excess = move.missing, move.excess
     if not missing and not excess:
@@ -58,12 +58,12 @@ def one_at_a_time(move: Move, standing: Standing, min_isr: int, most_replicas: i
 
 def _plain(
     move: Move, standing: Standing, add: tuple[int, ...], drop: tuple[int, ...], replicas: tuple[int, ...]
-) -> Step:
+) -> ReassignmentStep:
     kind = StepKind.LEADER if move.target[0] in add else StepKind.BATCH
     if set(replicas) == set(move.target):
         kind, replicas = StepKind.LAST, move.target
     goes = standing.leader in drop or standing.leader not in standing.online
-    return Step(kind, replicas, add, drop, kind is StepKind.LEADER or goes)
+    return ReassignmentStep(kind, replicas, add, drop, kind is StepKind.LEADER or goes)
 
 
 @frozen

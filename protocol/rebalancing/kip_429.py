@@ -27,7 +27,7 @@ from kemu.protocol.messages.member import Subscription
 from kemu.protocol.messages.member_kip429 import (
     V0,
     V1,
-    AssignmentError,
+    AssignmentErrorCode,
     PageAssignment,
     decode_page_assignment,
     decode_page_subscription,
@@ -44,7 +44,7 @@ from kemu.protocol.rebalancing.rules import (
     LeaderRules,
     MemberRules,
     Partitions,
-    Told,
+    ToldByMember,
     minus,
     never_too_early,
 )
@@ -64,10 +64,10 @@ PROTOCOL_VIOLATION = "PROTOCOL_VIOLATION"
 # --- the leader ------------------------------------------------------------------------------------------------------
 
 
-Segment: TypeAlias = Callable[[Assignment, Mapping[MemberId, Told]], Mapping[MemberId, Given]]
+Segment: TypeAlias = Callable[[Assignment, Mapping[MemberId, ToldByMember]], Mapping[MemberId, Given]]
 
 
-def segment(assignment: Assignment, told: Mapping[MemberId, Told]) -> Mapping[MemberId, Given]:
+def segment(assignment: Assignment, told: Mapping[MemberId, ToldByMember]) -> Mapping[MemberId, Given]:
     """Who is told what, by the versions of all the members' subscriptions.
 
     Args:
@@ -79,12 +79,12 @@ def segment(assignment: Assignment, told: Mapping[MemberId, Told]) -> Mapping[Me
     return _segment(assignment, told, starve_old_members)
 
 
-def segment_filling(assignment: Assignment, told: Mapping[MemberId, Told]) -> Mapping[MemberId, Given]:
+def segment_filling(assignment: Assignment, told: Mapping[MemberId, ToldByMember]) -> Mapping[MemberId, Given]:
     """As ``segment``, but in a mixed group what no V1 member owns is given out (``safe_fill``)."""
     return _segment(assignment, told, fill)
 
 
-def _segment(assignment: Assignment, told: Mapping[MemberId, Told], mixed: Segment) -> Mapping[MemberId, Given]:
+def _segment(assignment: Assignment, told: Mapping[MemberId, ToldByMember], mixed: Segment) -> Mapping[MemberId, Given]:
     assert assignment.keys() == told.keys(), "every member is assigned something, if only nothing"
     versions = {one.version for one in told.values()}
     if versions == {V1}:
@@ -94,7 +94,7 @@ def _segment(assignment: Assignment, told: Mapping[MemberId, Told], mixed: Segme
     return mixed(assignment, told)
 
 
-def segment_cooperatively(assignment: Assignment, told: Mapping[MemberId, Told]) -> Mapping[MemberId, Given]:
+def segment_cooperatively(assignment: Assignment, told: Mapping[MemberId, ToldByMember]) -> Mapping[MemberId, Given]:
     """All members are on V1: what changes hands is revoked from its owner and, this time, assigned to nobody.
 
     Source: KIP-429 page: "For prev-assigned-partitions, check if the owner has changed, if yes, encode it to the old
@@ -113,7 +113,7 @@ def segment_cooperatively(assignment: Assignment, told: Mapping[MemberId, Told])
     return given
 
 
-def starve_old_members(assignment: Assignment, told: Mapping[MemberId, Told]) -> Mapping[MemberId, Given]:
+def starve_old_members(assignment: Assignment, told: Mapping[MemberId, ToldByMember]) -> Mapping[MemberId, Given]:
     """No consensus: V1 members get "their existing assigned-partitions", V0 members "an empty assigned-partitions".
 
     Source: KIP-429 page, "If there's no consensus, it means we are in a second rebalance".
@@ -121,12 +121,12 @@ def starve_old_members(assignment: Assignment, told: Mapping[MemberId, Told]) ->
     return {
         one: Given(())
         if told[one].version == V0
-        else Given(told[one].subscription.owned, (), AssignmentError.INCOMPATIBLE_MEMBERS)
+        else Given(told[one].subscription.owned, (), AssignmentErrorCode.INCOMPATIBLE_MEMBERS)
         for one in assignment
     }
 
 
-def fill(assignment: Assignment, told: Mapping[MemberId, Told]) -> Mapping[MemberId, Given]:
+def fill(assignment: Assignment, told: Mapping[MemberId, ToldByMember]) -> Mapping[MemberId, Given]:
     """No consensus, but no need to starve anybody: what no V1 member says it owns is owned by nobody.
 
     Every member has joined. Those on V0 revoked everything before they did, those on V1 said what they hold; so the
@@ -140,11 +140,11 @@ def fill(assignment: Assignment, told: Mapping[MemberId, Told]) -> Mapping[Membe
             given[one] = Given(free)
         else:
             kept = told[one].subscription.owned
-            given[one] = Given((*kept, *free), (), AssignmentError.INCOMPATIBLE_MEMBERS)
+            given[one] = Given((*kept, *free), (), AssignmentErrorCode.INCOMPATIBLE_MEMBERS)
     return given
 
 
-def _claims(told: Mapping[MemberId, Told]) -> dict[TopicPartition, list[MemberId]]:
+def _claims(told: Mapping[MemberId, ToldByMember]) -> dict[TopicPartition, list[MemberId]]:
     claims: dict[TopicPartition, list[MemberId]] = {}
     for one, said in told.items():
         for partition in dict.fromkeys(said.subscription.owned):
@@ -152,19 +152,19 @@ def _claims(told: Mapping[MemberId, Told]) -> dict[TopicPartition, list[MemberId
     return claims
 
 
-def _rightful(claimants: Sequence[MemberId], told: Mapping[MemberId, Told]) -> MemberId | None:
+def _rightful(claimants: Sequence[MemberId], told: Mapping[MemberId, ToldByMember]) -> MemberId | None:
     """The only claimant, or the one of the highest generation; the page's layout carries none, so then nobody."""
     newest = max(told[one].subscription.generation for one in claimants)
     owners = [one for one in claimants if told[one].subscription.generation == newest]
     return owners[0] if len(owners) == 1 else None
 
 
-def _read(data: bytes) -> Told:
-    return Told(*decode_page_subscription(data))
+def _read(data: bytes) -> ToldByMember:
+    return ToldByMember(*decode_page_subscription(data))
 
 
-def _read_v0_only(data: bytes) -> Told:
-    return Told(*decode_page_subscription(data, at_most=V0))
+def _read_v0_only(data: bytes) -> ToldByMember:
+    return ToldByMember(*decode_page_subscription(data, at_most=V0))
 
 
 def _write(given: Given, told_version: int, own_version: int) -> bytes:
@@ -197,10 +197,10 @@ def take_page(owned: Partitions, given: Given) -> Changes:
     both = tuple(at for at in given.assigned if at in taken)
     if both:
         return _refuse(f"{PROTOCOL_VIOLATION}: both assigned and revoked: {_names(both)}")
-    if given.error not in (AssignmentError.NONE, AssignmentError.INCOMPATIBLE_MEMBERS):
+    if given.error not in (AssignmentErrorCode.NONE, AssignmentErrorCode.INCOMPATIBLE_MEMBERS):
         return _refuse(f"the leader reports error {given.error}")
     revoked = tuple(at for at in owned if at in taken)
-    incompatible = given.error == AssignmentError.INCOMPATIBLE_MEMBERS
+    incompatible = given.error == AssignmentErrorCode.INCOMPATIBLE_MEMBERS
     return Changes(revoked, minus(given.assigned, owned), bool(revoked), incompatible)
 
 

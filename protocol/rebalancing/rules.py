@@ -52,7 +52,7 @@ class Changes:
 
 
 @frozen
-class Told:
+class ToldByMember:
     """What one member's subscription says to the leader, and the version of the layout it is written in."""
 
     version: int
@@ -72,17 +72,17 @@ class LeaderRules:
     ``write(given, told_version, own_version)``: an assignment as bytes.
     """
 
-    read: Callable[[bytes], Told]
-    segment: Callable[[Assignment, Mapping[MemberId, Told]], Mapping[MemberId, Given]]
+    read: Callable[[bytes], ToldByMember]
+    segment: Callable[[Assignment, Mapping[MemberId, ToldByMember]], Mapping[MemberId, Given]]
     write: Callable[[Given, int, int], bytes]
 
 
-def read_shipped(data: bytes) -> Told:
+def read_shipped(data: bytes) -> ToldByMember:
     """Any version, leniently upward."""
-    return Told(member.version_of(data), member.decode_subscription(data))
+    return ToldByMember(member.version_of(data), member.decode_subscription(data))
 
 
-def hand_out(assignment: Assignment, told: Mapping[MemberId, Told]) -> Mapping[MemberId, Given]:
+def hand_out(assignment: Assignment, told: Mapping[MemberId, ToldByMember]) -> Mapping[MemberId, Given]:
     """As the assignor has it: it is the assignor that withholds what is in transfer."""
     return {one: Given(tuple(partitions)) for one, partitions in assignment.items()}
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from kemu.protocol.streams.tasks import (
     LATEST_OFFSET,
     MAX_LAG,
-    Client,
     ClientId,
+    ClientState,
     Load,
     TaskAssignment,
     TaskConfig,
@@ -22,7 +22,7 @@ from kemu.protocol.streams.tasks import (
 
 
 def assign_high_availability(
-    clients: Mapping[ClientId, Client], tasks: Collection[TaskId], stateful: Collection[TaskId], config: TaskConfig
+    clients: Mapping[ClientId, ClientState], tasks: Collection[TaskId], stateful: Collection[TaskId], config: TaskConfig
 ) -> TaskAssignment:
     """Active tasks on caught-up clients, standbys, and at most ``max_warmup`` warm-ups beside them.
 
@@ -105,7 +105,11 @@ class _Movements:
     """From the layout that is wanted to one that can work at once."""
 
     def __init__(
-        self, clients: Mapping[ClientId, Client], loads: dict[ClientId, Load], tasks: list[TaskId], config: TaskConfig
+        self,
+        clients: Mapping[ClientId, ClientState],
+        loads: dict[ClientId, Load],
+        tasks: list[TaskId],
+        config: TaskConfig,
     ) -> None:
         self._clients = clients
         self._loads = loads

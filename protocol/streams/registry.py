@@ -12,8 +12,8 @@ from kemu.protocol.streams.learner import LearnerConfig, StreamsMember, assign_l
 from kemu.protocol.streams.sticky import assign_sticky
 from kemu.protocol.streams.tasks import (
     LATEST_OFFSET,
-    Client,
     ClientId,
+    ClientState,
     TaskAssignment,
     TaskConfig,
     TaskId,
@@ -25,7 +25,7 @@ class TaskAssignor(Protocol):
 
     def assign(
         self,
-        clients: Mapping[ClientId, Client],
+        clients: Mapping[ClientId, ClientState],
         tasks: Collection[TaskId],
         stateful: Collection[TaskId],
         config: TaskConfig,
@@ -39,7 +39,7 @@ class Sticky:
 
     def assign(
         self,
-        clients: Mapping[ClientId, Client],
+        clients: Mapping[ClientId, ClientState],
         tasks: Collection[TaskId],
         stateful: Collection[TaskId],
         config: TaskConfig,
@@ -53,7 +53,7 @@ class PriorTasks:
 
     def assign(
         self,
-        clients: Mapping[ClientId, Client],
+        clients: Mapping[ClientId, ClientState],
         tasks: Collection[TaskId],
         stateful: Collection[TaskId],
         config: TaskConfig,
@@ -68,7 +68,7 @@ class HighAvailability:
 
     def assign(
         self,
-        clients: Mapping[ClientId, Client],
+        clients: Mapping[ClientId, ClientState],
         tasks: Collection[TaskId],
         stateful: Collection[TaskId],
         config: TaskConfig,
@@ -85,7 +85,7 @@ class Learners:
 
     def assign(
         self,
-        clients: Mapping[ClientId, Client],
+        clients: Mapping[ClientId, ClientState],
         tasks: Collection[TaskId],
         stateful: Collection[TaskId],
         config: TaskConfig,
@@ -112,7 +112,7 @@ class Learners:
         )
 
 
-def member_of(client: Client) -> StreamsMember:
+def member_of(client: ClientState) -> StreamsMember:
     """What a client would report to a leader that knows learners."""
     return StreamsMember(
         weight=client.capacity,
@@ -121,11 +121,11 @@ def member_of(client: Client) -> StreamsMember:
     )
 
 
-def client_of(member: StreamsMember) -> Client:
+def client_of(member: StreamsMember) -> ClientState:
     """What a member would report to one of Kafka's task assignors."""
     active = (*member.assigned, *member.revoked)
     copies = {**member.standby, **{task: 0 if task in member.ready else lag for task, lag in member.learning.items()}}
-    return Client(
+    return ClientState(
         member.weight,
         active,
         tuple(sorted(task for task in copies if task not in active)),
@@ -153,7 +153,7 @@ class AssignmentError(Enum):
 
 def problems(
     given: TaskAssignment,
-    clients: Mapping[ClientId, Client],
+    clients: Mapping[ClientId, ClientState],
     tasks: Collection[TaskId],
     stateful: Collection[TaskId],
 ) -> list[tuple[AssignmentError, str]]:

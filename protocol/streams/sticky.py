@@ -6,8 +6,8 @@ Java visits hash sets; here every visit is in order of tasks and clients. Source
 from collections.abc import Collection, Mapping
 
 from kemu.protocol.streams.tasks import (
-    Client,
     ClientId,
+    ClientState,
     Load,
     TaskAssignment,
     TaskConfig,
@@ -39,7 +39,7 @@ class _Pairs:
 
 
 class _Sticky:
-    def __init__(self, clients: Mapping[ClientId, Client], tasks: list[TaskId]) -> None:
+    def __init__(self, clients: Mapping[ClientId, ClientState], tasks: list[TaskId]) -> None:
         self.loads = loads_of(clients)
         self._tasks = tasks
         self._pairs = _Pairs(len(tasks))
@@ -122,7 +122,7 @@ class _Sticky:
 
 
 def assign_sticky(
-    clients: Mapping[ClientId, Client],
+    clients: Mapping[ClientId, ClientState],
     tasks: Collection[TaskId],
     stateful: Collection[TaskId],
     config: TaskConfig,

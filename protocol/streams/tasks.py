@@ -41,7 +41,7 @@ def task_id(name: str) -> TaskId:
 
 
 @frozen
-class Client:
+class ClientState:
     """What a client reports. ``lags``: records behind, by task; a task that is not there counts as ``MAX_LAG``."""
 
     capacity: int
@@ -104,7 +104,7 @@ def assignment_of(loads: Mapping[ClientId, Load], probing: bool = False) -> Task
     )
 
 
-def loads_of(clients: Mapping[ClientId, Client]) -> dict[ClientId, Load]:
+def loads_of(clients: Mapping[ClientId, ClientState]) -> dict[ClientId, Load]:
     """Nothing given yet, clients in order.
 
     Raises:

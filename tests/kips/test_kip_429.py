@@ -11,7 +11,7 @@ from kemu.protocol.messages.member import Subscription, decode_subscription, enc
 from kemu.protocol.messages.member_kip429 import (
     V0,
     V1,
-    AssignmentError,
+    AssignmentErrorCode,
     PageAssignment,
     decode_page_assignment,
     decode_page_subscription,
@@ -31,7 +31,7 @@ from kemu.protocol.rebalancing.kip_429 import (
     segment_filling,
     take_page,
 )
-from kemu.protocol.rebalancing.rules import Given, LeaderRules, MemberRules, Told
+from kemu.protocol.rebalancing.rules import Given, LeaderRules, MemberRules, ToldByMember
 from kemu.protocol.wire.codec import CodecError
 from tests.case_files import load
 
@@ -52,7 +52,7 @@ def partitions(texts: list[str] | None) -> tuple[TopicPartition, ...]:
     return tuple(partition(text) for text in texts or ())
 
 
-def told(subscriptions: dict[str, Any]) -> dict[str, Told]:
+def told(subscriptions: dict[str, Any]) -> dict[str, ToldByMember]:
     """What the members say, through the bytes they say it in."""
     said = {}
     for member, row in subscriptions.items():
@@ -62,7 +62,7 @@ def told(subscriptions: dict[str, Any]) -> dict[str, Told]:
     return said
 
 
-def given_by(leader: LeaderRules, newly: dict[str, list[str]], said: dict[str, Told]) -> dict[str, Given]:
+def given_by(leader: LeaderRules, newly: dict[str, list[str]], said: dict[str, ToldByMember]) -> dict[str, Given]:
     """What each member reads of what the leader wrote."""
     given = leader.segment({member: list(partitions(texts)) for member, texts in newly.items()}, said)
     return {
@@ -72,7 +72,7 @@ def given_by(leader: LeaderRules, newly: dict[str, list[str]], said: dict[str, T
 
 
 def expected(row: dict[str, Any]) -> Given:
-    error = AssignmentError[row["error"]] if row["error"] else AssignmentError.NONE
+    error = AssignmentErrorCode[row["error"]] if row["error"] else AssignmentErrorCode.NONE
     revoked = None if row["revoked"] is None else partitions(row["revoked"])
     return Given(partitions(row["assigned"]), revoked, error)
 
@@ -151,7 +151,7 @@ def test_safe_fill_leaves_nothing_unowned_in_the_second_bounce() -> None:
 
     def rebalance() -> bool:
         said = {
-            one: Told(version, Subscription(("t",), None, owned.get(one, ()) if version == V1 else ()))
+            one: ToldByMember(version, Subscription(("t",), None, owned.get(one, ()) if version == V1 else ()))
             for one, version in versions.items()
         }
         newly = small_sticky(everything, {member: one.subscription.owned for member, one in said.items()})
@@ -181,7 +181,7 @@ def test_safe_fill_leaves_nothing_unowned_in_the_second_bounce() -> None:
 
 def test_what_two_members_claim_is_revoked_from_both() -> None:
     """The page does not think of it. Without a generation in the subscription nobody can be believed."""
-    said = {one: Told(V1, Subscription(("t",), None, (("t", 0),))) for one in "AB"}
+    said = {one: ToldByMember(V1, Subscription(("t",), None, (("t", 0),))) for one in "AB"}
 
     given = segment({"A": [("t", 0)], "B": []}, said)
 
@@ -190,7 +190,7 @@ def test_what_two_members_claim_is_revoked_from_both() -> None:
 
 def test_what_the_assignor_does_not_know_any_more_is_revoked_from_its_owner() -> None:
     """A topic was deleted: the page's two sub-sets miss what is owned and in neither; its own check would fail."""
-    said = {"A": Told(V1, Subscription(("t",), None, (("gone", 0), ("t", 0))))}
+    said = {"A": ToldByMember(V1, Subscription(("t",), None, (("gone", 0), ("t", 0))))}
 
     given = segment({"A": [("t", 0)]}, said)
 
@@ -298,7 +298,7 @@ def test_the_new_fields_stand_before_the_assignors_bytes() -> None:
     AssignmentInfo bytes", and "we always keep the metadata bytes at the end".
     """
     subscription = Subscription(("t",), b"\xca\xfe", (("t", 1), ("t", 0)))
-    assignment = PageAssignment((("t", 1),), (("t", 0),), AssignmentError.INCOMPATIBLE_MEMBERS, b"\xca\xfe")
+    assignment = PageAssignment((("t", 1),), (("t", 0),), AssignmentErrorCode.INCOMPATIBLE_MEMBERS, b"\xca\xfe")
 
     assert encode_page_subscription(subscription, V1).hex() == (
         "0001000000010001740000000100017400000002000000000000000100000002cafe"
@@ -315,7 +315,7 @@ def test_both_versions_survive_the_way_through_bytes(version: int, info: bytes |
     owned = (("t", 0), ("u", 3)) if version == V1 else ()
     subscription = Subscription(("t", "u"), info, owned)
     revoked = (("u", 1),) if version == V1 else None
-    assignment = PageAssignment((("u", 2), ("t", 0)), revoked, AssignmentError(version), info)
+    assignment = PageAssignment((("u", 2), ("t", 0)), revoked, AssignmentErrorCode(version), info)
 
     assert decode_page_subscription(encode_page_subscription(subscription, version)) == (version, subscription)
     assert decode_page_assignment(encode_page_assignment(assignment, version)) == assignment

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kemu.protocol import nodes
-from kemu.protocol.nodes import Assignment, BadNode, PartitionState
+from kemu.protocol.nodes import BadNode, PartitionState, ReplicaAssignment
 
 ids = st.lists(st.integers(0, 9), unique=True, max_size=4).map(tuple)
 names = st.text("abc.-_", min_size=1, max_size=5)
@@ -28,8 +28,8 @@ def test_a_state_survives_its_node(leader: int, epoch: int, isr: tuple[int, ...]
     ]
 
 
-@given(st.dictionaries(st.integers(0, 20), st.builds(Assignment, ids, ids, ids), max_size=12))
-def test_an_assignment_survives_its_node_in_order_of_partitions(partitions: dict[int, Assignment]):
+@given(st.dictionaries(st.integers(0, 20), st.builds(ReplicaAssignment, ids, ids, ids), max_size=12))
+def test_an_assignment_survives_its_node_in_order_of_partitions(partitions: dict[int, ReplicaAssignment]):
     """Round trip; numbers, not strings, decide the order."""
     found = nodes.read_topic(nodes.topic_data(partitions))
 
@@ -71,19 +71,19 @@ def test_a_node_that_is_not_kafkas_is_one_clear_error(data: bytes):
 
 def test_a_reassignment_puts_the_target_first():
     """ControllerContextTest.testReassignTo, testReassignToIdempotence."""
-    first = Assignment((1, 2, 3))
+    first = ReplicaAssignment((1, 2, 3))
 
     second = first.reassign_to((4, 5, 6))
     third = second.reassign_to((7, 8, 9))
 
-    assert second == Assignment((4, 5, 6, 1, 2, 3), (4, 5, 6), (1, 2, 3))
+    assert second == ReplicaAssignment((4, 5, 6, 1, 2, 3), (4, 5, 6), (1, 2, 3))
     assert (second.target, second.origin) == ((4, 5, 6), (1, 2, 3))
-    assert third == Assignment((7, 8, 9, 1, 2, 3), (7, 8, 9), (1, 2, 3))
+    assert third == ReplicaAssignment((7, 8, 9, 1, 2, 3), (7, 8, 9), (1, 2, 3))
     assert first.reassign_to((4, 5, 6)).reassign_to((4, 5, 6)) == second
     assert second.reassign_to((1, 2, 3)) == first
 
 
 def test_a_replica_that_goes_leaves_the_rest_of_a_reassignment_as_it_is():
     """ReplicaStateMachine's move to NonExistentReplica, KIP-455: what else is being added and removed still is."""
-    assert Assignment((4, 5, 1, 2), (4, 5), (1, 2)).without(1) == Assignment((4, 5, 2), (4, 5), (2,))
-    assert Assignment((4, 5, 1, 2), (4, 5), (1, 2)).without(4) == Assignment((5, 1, 2), (5,), (1, 2))
+    assert ReplicaAssignment((4, 5, 1, 2), (4, 5), (1, 2)).without(1) == ReplicaAssignment((4, 5, 2), (4, 5), (2,))
+    assert ReplicaAssignment((4, 5, 1, 2), (4, 5), (1, 2)).without(4) == ReplicaAssignment((5, 1, 2), (5,), (1, 2))

@@ -3,7 +3,7 @@
 import pytest
 
 from kemu.protocol.assign.sticky import STICKY
-from kemu.tools.bench.assign import Case, changes, measure
+from kemu.tools.bench.assign import BenchCase, changes, measure
 from kemu.tools.bench.groups import SHAPES
 from kemu.tools.bench.other_clients import CLIENTS, understood
 
@@ -25,7 +25,7 @@ def test_the_shapes_are_those_of_kafkas_large_tests() -> None:
 
 def test_other_clients_get_what_members_own_and_the_group_changes_by_one_member() -> None:
     """A client that cannot read the previous assignment would be measured on an easier problem."""
-    situations = dict(changes(Case("mixed", 6, 4, 6), STICKY))
+    situations = dict(changes(BenchCase("mixed", 6, 4, 6), STICKY))
 
     assert {name: len(group.members) for name, group in situations.items()} == {"fresh": 6, "leave": 5, "join": 7}
     for name, client in CLIENTS.items():

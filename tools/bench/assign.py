@@ -26,7 +26,7 @@ Say = Callable[[str], None]
 
 
 @frozen
-class Case:
+class BenchCase:
     """A group to measure: its shape, and how many topics, partitions of each, and members it has."""
 
     shape: str
@@ -44,18 +44,20 @@ class Case:
         return SHAPES[self.shape](self.topics, self.partitions, self.members)
 
 
-AGAINST_CLIENTS = (Case("uniform", 50, 100, 100), Case("mixed", 50, 100, 100))
+AGAINST_CLIENTS = (BenchCase("uniform", 50, 100, 100), BenchCase("mixed", 50, 100, 100))
 
-JAVA_MS: Mapping[Case, Mapping[str, float]] = {
-    Case("uniform", 50, 2000, 500): {"fresh": 10, "leave": 149},
-    Case("uniform", 500, 2000, 2000): {"fresh": 260, "leave": 3_500, "join": 3_900},
-    Case("odd-one", 50, 2000, 500): {"fresh": 1_900, "join": 17_000},
-    Case("mixed", 100, 200, 200): {"fresh": 7_100, "join": 4_100},
-    Case("mixed", 100, 1000, 500): {"fresh": 260_000},
+JAVA_MS: Mapping[BenchCase, Mapping[str, float]] = {
+    BenchCase("uniform", 50, 2000, 500): {"fresh": 10, "leave": 149},
+    BenchCase("uniform", 500, 2000, 2000): {"fresh": 260, "leave": 3_500, "join": 3_900},
+    BenchCase("odd-one", 50, 2000, 500): {"fresh": 1_900, "join": 17_000},
+    BenchCase("mixed", 100, 200, 200): {"fresh": 7_100, "join": 4_100},
+    BenchCase("mixed", 100, 1000, 500): {"fresh": 260_000},
 }
 
 GROWTH = {
-    shape: tuple(Case(shape, *size) for size in ((10, 100, 20), (50, 200, 100), (100, 1000, 500), (500, 2000, 2000)))
+    shape: tuple(
+        BenchCase(shape, *size) for size in ((10, 100, 20), (50, 200, 100), (100, 1000, 500), (500, 2000, 2000))
+    )
     for shape in ("uniform", "mixed")
 }
 
@@ -63,7 +65,7 @@ GROWTH = {
 def measure(say: Say, *, quick: bool = False) -> dict[str, Any]:
     """All figures, flat; times in ms. ``say`` shows progress. ``quick`` leaves out what takes longer than a second."""
     result: dict[str, Any] = {}
-    for case in (Case("uniform", 10, 50, 20), Case("mixed", 10, 50, 20)) if quick else AGAINST_CLIENTS:
+    for case in (BenchCase("uniform", 10, 50, 20), BenchCase("mixed", 10, 50, 20)) if quick else AGAINST_CLIENTS:
         say(f"other clients: {case.name}")
         result |= _against_clients(case)
     for case, java in JAVA_MS.items():
@@ -81,7 +83,7 @@ def measure(say: Say, *, quick: bool = False) -> dict[str, Any]:
     return result
 
 
-def changes(case: Case, assignor: Assignor) -> Iterator[tuple[str, MeasuredGroup]]:
+def changes(case: BenchCase, assignor: Assignor) -> Iterator[tuple[str, MeasuredGroup]]:
     """The group before its first rebalance, and before the next when one member left or one joined."""
     group = case.group()
     yield "fresh", group
@@ -92,7 +94,7 @@ def changes(case: Case, assignor: Assignor) -> Iterator[tuple[str, MeasuredGroup
     yield "join", owning.with_one_more()
 
 
-def _against_clients(case: Case) -> dict[str, Any]:
+def _against_clients(case: BenchCase) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for change, group in changes(case, STICKY):
         ours = _milliseconds(_ours(STICKY, group), repeats=7)
@@ -105,7 +107,7 @@ def _against_clients(case: Case) -> dict[str, Any]:
     return result
 
 
-def _against_java(case: Case, java: Mapping[str, float]) -> dict[str, Any]:
+def _against_java(case: BenchCase, java: Mapping[str, float]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for assignor in (STICKY, COOPERATIVE_STICKY):
         for change, group in changes(case, assignor):
@@ -118,7 +120,7 @@ def _against_java(case: Case, java: Mapping[str, float]) -> dict[str, Any]:
     return result
 
 
-def _growth(shape: str, case: Case) -> dict[str, Any]:
+def _growth(shape: str, case: BenchCase) -> dict[str, Any]:
     partitions = case.topics * case.partitions
     return {
         f"growth.{shape}.{partitions}.{change}_us_per_partition": round(

@@ -14,7 +14,7 @@ from kemu.protocol.streams.learner import StreamsAssignment, assign_learners
 from kemu.protocol.streams.registry import TASK_ASSIGNORS, Learners, TaskAssignor, problems
 from kemu.protocol.streams.tasks import TaskAssignment
 from kemu.tools.exits import BAD_INPUT
-from kemu.tools.kafka_files.task_lines import BadCase, Case, Rebalance, read_case
+from kemu.tools.kafka_files.task_lines import BadCase, Case, RebalanceRound, read_case
 
 
 @click.command("assign-tasks")
@@ -87,7 +87,7 @@ def _answer(case: Case, name: str | None, chosen: TaskAssignor | None) -> dict[s
     return {**head, "assignment": _by_client(given), "probing": given.probing and not case.must_preserve_active}
 
 
-def _learned(case: Case, rebalance: Rebalance) -> dict[str, Any]:
+def _learned(case: Case, rebalance: RebalanceRound) -> dict[str, Any]:
     stateless = [task for task in case.tasks if task not in case.stateful]
     given = assign_learners(
         rebalance.members, case.stateful, stateless, last_instances=rebalance.last_instances, config=case.learners
@@ -103,7 +103,7 @@ def _row(given: StreamsAssignment) -> dict[str, Any]:
     return {**row, "active": row["assigned"], "shutdown": given.shutdown}
 
 
-def _given(case: Case, rebalance: Rebalance, assignor: TaskAssignor) -> TaskAssignment:
+def _given(case: Case, rebalance: RebalanceRound, assignor: TaskAssignor) -> TaskAssignment:
     try:
         given = assignor.assign(rebalance.clients, case.tasks, case.stateful, case.config)
         wrong = problems(given, rebalance.clients, case.tasks, case.stateful)

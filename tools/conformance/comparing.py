@@ -40,7 +40,7 @@ class FigureStanding(StrEnum):
     DIFFERS = "differs"
 
 
-class FigureKind(StrEnum):
+class ComparedKind(StrEnum):
     """What is measured."""
 
     GENERATIONS = "generations"
@@ -51,11 +51,11 @@ class FigureKind(StrEnum):
     ERROR = "error"
 
 
-DURATIONS = (FigureKind.REBALANCE, FigureKind.DOWNTIME)
+DURATIONS = (ComparedKind.REBALANCE, ComparedKind.DOWNTIME)
 
 
 @frozen
-class Spread:
+class SeedRange:
     """The emulator's runs: median, and what 90 % of them lie between."""
 
     median: float
@@ -76,10 +76,10 @@ class ComparedFigure:
 
     plan: str
     name: str
-    kind: FigureKind
+    kind: ComparedKind
     unit: str
     kafka: float | None
-    emulated: Spread | None
+    emulated: SeedRange | None
     runs_like_it: int
     runs: int
     standing: FigureStanding
@@ -141,26 +141,26 @@ class Explanations:
         ]
 
 
-def interval_of(values: Sequence[float]) -> Spread:
+def interval_of(values: Sequence[float]) -> SeedRange:
     """Median and 5-95 % range; quantiles are interpolated, and of one value all three are that value."""
     if len(values) == 1:
-        return Spread(values[0], values[0], values[0])
+        return SeedRange(values[0], values[0], values[0])
     cuts = statistics.quantiles(values, n=20, method="inclusive")
-    return Spread(statistics.median(values), cuts[0], cuts[-1])
+    return SeedRange(statistics.median(values), cuts[0], cuts[-1])
 
 
 def compare_plan(kafka: Course, emulated: Sequence[Course], explanations: Explanations) -> ComparedPlan:
     """All figures of one plan: Kafka's course beside those of at least one emulated run."""
     rows = _Rows(kafka, emulated, explanations)
-    rows.counted("generations", FigureKind.GENERATIONS, lambda course: len(course.rebalances), exact=True)
-    rows.same("members of all generations", FigureKind.MEMBERS, _members)
+    rows.counted("generations", ComparedKind.GENERATIONS, lambda course: len(course.rebalances), exact=True)
+    rows.same("members of all generations", ComparedKind.MEMBERS, _members)
     for place, seen in enumerate(kafka.rebalances):
         rows.rebalance(place, seen)
     spans = sum(map(len, kafka.downtime_ms.values()))
     rows.duration("downtime, sum", "partition-s", lambda course: course.downtime_sum_ms / 1000, spans=spans)
     rows.duration("downtime, longest", "s", lambda course: course.downtime_longest_ms / 1000)
     for name in sorted({name for course in (kafka, *emulated) for name in course.errors}):
-        rows.counted(name, FigureKind.ERROR, lambda course: course.errors.get(name, 0))  # noqa: B023 - called at once
+        rows.counted(name, ComparedKind.ERROR, lambda course: course.errors.get(name, 0))  # noqa: B023 - called at once
     held = sum(course.verdict == "holds" for course in emulated)
     return ComparedPlan(kafka.plan, kafka.source, len(emulated), held, tuple(rows.figures))
 
@@ -182,14 +182,14 @@ class _Rows:
         self._emulated = emulated
         self._explanations = explanations
 
-    def counted(self, name: str, kind: FigureKind, count: Callable[[Course], int], *, exact: bool = False) -> None:
+    def counted(self, name: str, kind: ComparedKind, count: Callable[[Course], int], *, exact: bool = False) -> None:
         """A count that every course has."""
         values = [count(course) for course in self._emulated]
         ours, theirs = interval_of(values), count(self._kafka)
         agrees = ours.low == ours.high == theirs if exact else ours.holds(theirs)
         self._add(name, kind, "", theirs, ours, values.count(theirs), agrees)
 
-    def same(self, name: str, kind: FigureKind, outcome: Callable[[Course], object]) -> None:
+    def same(self, name: str, kind: ComparedKind, outcome: Callable[[Course], object]) -> None:
         """Something that is equal or is not."""
         wanted = outcome(self._kafka)
         equal = sum(outcome(course) == wanted for course in self._emulated)
@@ -200,7 +200,7 @@ class _Rows:
         ours, theirs = interval_of([figure(course) for course in self._emulated]), figure(self._kafka)
         slack = min(HAND_OVER_S * spans, max(HAND_OVER_S, MOST_OF_A_SUM * theirs))
         near = HAND_OVER if ours.holds(theirs, slack) else ""
-        self._add(name, FigureKind.DOWNTIME, unit, theirs, ours, len(self._emulated), ours.holds(theirs), near)
+        self._add(name, ComparedKind.DOWNTIME, unit, theirs, ours, len(self._emulated), ours.holds(theirs), near)
 
     def rebalance(self, place: int, seen: RebalanceSeen) -> None:
         """Duration and owners of the n-th generation; runs that have none, or not finished, have no duration."""
@@ -212,9 +212,9 @@ class _Rows:
             theirs = seen.took_ms / 1000
             agrees = ours is not None and ours.holds(theirs)
             near = HAND_OVER if ours is not None and ours.holds(theirs, HAND_OVER_S) else ""
-            self._add(f"rebalance {number}", FigureKind.REBALANCE, "s", theirs, ours, len(took), agrees, near)
+            self._add(f"rebalance {number}", ComparedKind.REBALANCE, "s", theirs, ours, len(took), agrees, near)
         equal = sum(each.owners == seen.owners for each in there)
-        self._add(f"owners {number}", FigureKind.OWNERS, "", None, None, equal, self._enough(equal))
+        self._add(f"owners {number}", ComparedKind.OWNERS, "", None, None, equal, self._enough(equal))
 
     def _enough(self, runs: int) -> bool:
         return runs > 0 and runs >= FEWEST * len(self._emulated)
@@ -222,10 +222,10 @@ class _Rows:
     def _add(
         self,
         name: str,
-        kind: FigureKind,
+        kind: ComparedKind,
         unit: str,
         kafka: float | None,
-        ours: Spread | None,
+        ours: SeedRange | None,
         runs: int,
         agrees: bool,
         near: str = "",

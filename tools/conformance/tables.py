@@ -8,9 +8,9 @@ import attrs
 from kemu.tools.conformance.comparing import (
     DURATIONS,
     ComparedFigure,
+    ComparedKind,
     ComparedPlan,
     Explanations,
-    FigureKind,
     FigureStanding,
     differing,
     durations_inside,
@@ -71,7 +71,7 @@ def as_markdown(compared: Sequence[ComparedPlan], explanations: Explanations) ->
 def summary(compared: Sequence[ComparedPlan], explanations: Explanations) -> list[str]:
     """How much agrees, in a few lines."""
     inside, durations = durations_inside(compared)
-    counts = [row for plan in compared for row in plan.figures if row.kind is FigureKind.GENERATIONS]
+    counts = [row for plan in compared for row in plan.figures if row.kind is ComparedKind.GENERATIONS]
     equal = sum(row.standing is FigureStanding.AGREES for row in counts)
     rows = [row for plan in compared for row in plan.figures]
     explained = sum(row.standing is FigureStanding.EXPLAINED for row in rows)
@@ -94,7 +94,7 @@ def _legend(compared: Sequence[ComparedPlan], explanations: Explanations) -> lis
 
 
 def _overview(plan: ComparedPlan) -> tuple[str, ...]:
-    generations = next(row for row in plan.figures if row.kind is FigureKind.GENERATIONS)
+    generations = next(row for row in plan.figures if row.kind is ComparedKind.GENERATIONS)
     inside, durations = durations_inside([plan])
     kafka, median, spread = _cells(generations)[1:4]
     return (
@@ -110,7 +110,7 @@ def _cells(row: ComparedFigure) -> tuple[str, ...]:
     mark = {FigureStanding.AGREES: "", FigureStanding.EXPLAINED: "explained", FigureStanding.DIFFERS: "DIFFERS"}[
         row.standing
     ]
-    if row.kind in (FigureKind.MEMBERS, FigureKind.OWNERS):
+    if row.kind in (ComparedKind.MEMBERS, ComparedKind.OWNERS):
         return (row.name, "", "", f"{row.runs_like_it} of {row.runs} runs", mark, row.why)
     ours = row.emulated
     spread = f"{row.runs_like_it} of {row.runs} runs"

@@ -20,7 +20,7 @@ from attrs import frozen
 
 from kemu.protocol.streams.learner import PICKS, LearnerConfig, StreamsMember
 from kemu.protocol.streams.registry import client_of, member_of
-from kemu.protocol.streams.tasks import MAX_LAG, Client, ClientId, TaskConfig, TaskId, task_id
+from kemu.protocol.streams.tasks import MAX_LAG, ClientId, ClientState, TaskConfig, TaskId, task_id
 
 MOST_WEIGHT = 1_000_000
 
@@ -30,11 +30,11 @@ class BadCase(ValueError):
 
 
 @frozen
-class Rebalance:
+class RebalanceRound:
     """One round: what clients and members report, in both forms."""
 
     number: int
-    clients: Mapping[ClientId, Client]
+    clients: Mapping[ClientId, ClientState]
     members: Mapping[ClientId, StreamsMember]
     last_instances: tuple[ClientId, ...] | None
 
@@ -50,7 +50,7 @@ class Case:
     config: TaskConfig
     learners: LearnerConfig
     must_preserve_active: bool
-    rebalances: tuple[Rebalance, ...]
+    rebalances: tuple[RebalanceRound, ...]
     by_rounds: bool
 
 
@@ -88,7 +88,7 @@ def _clients_case(data: dict[str, Any]) -> Case:
     preserve = data.get("must_preserve_active", False)
     return Case(
         _label(data), assignor, tasks, stateful, config, learners, bool(preserve),
-        (Rebalance(1, _some(clients), members, before),), by_rounds=False,
+        (RebalanceRound(1, _some(clients), members, before),), by_rounds=False,
     )  # fmt: skip
 
 
@@ -99,7 +99,7 @@ def _rounds_case(data: dict[str, Any]) -> Case:
     without_state = _tasks("config.stateless", _table("config", data.get("config", {})).get("stateless", []))
     _within("config.stateless", without_state, tasks)
     last = _names("leader_last_members", data.get("leader_last_members", initial.get("leader_last_members")))
-    rounds: list[Rebalance] = []
+    rounds: list[RebalanceRound] = []
     raw = data["rebalances"]
     if not isinstance(raw, list):
         raise BadCase("rebalances: must be a list")
@@ -114,7 +114,7 @@ def _rounds_case(data: dict[str, Any]) -> Case:
         if one.get("leader_has_history") is False:
             last = None
         rounds.append(
-            Rebalance(
+            RebalanceRound(
                 one.get("n", number), {name: client_of(each) for name, each in members.items()}, _some(members), last
             )
         )
@@ -155,8 +155,8 @@ def _imbalance(raw: Any) -> Fraction | None:
     return Fraction(str(raw))
 
 
-def _client(where: str, raw: dict[str, Any]) -> Client:
-    return Client(
+def _client(where: str, raw: dict[str, Any]) -> ClientState:
+    return ClientState(
         _whole(f"{where}.capacity", raw.get("capacity", 1), least=1, most=MOST_WEIGHT),
         _tasks(f"{where}.prev_active", raw.get("prev_active", [])),
         _tasks(f"{where}.prev_standby", raw.get("prev_standby", [])),

@@ -24,13 +24,13 @@ from kemu.emulator.plan.actions.admin import (
     ReassignmentsListing,
 )
 from kemu.emulator.plan.actions.consumers import (
+    ChangeSubscription,
     ListenerFailure,
     PartitionsPause,
     PartitionsResumption,
     PollingStop,
     PositionChange,
     RebalanceRequest,
-    Subscription,
     Unsubscription,
 )
 from kemu.emulator.plan.actions.hosts import (
@@ -103,7 +103,7 @@ _ALL: tuple[type[Action], ...] = (
     PartitionsReassignment,
     ReassignmentCancellation,
     ReassignmentsListing,
-    Subscription,
+    ChangeSubscription,
     Unsubscription,
     PollingStop,
     ListenerFailure,
@@ -121,6 +121,7 @@ __all__ = [
     "ACTIONS",
     "Action",
     "AddMembers",
+    "ChangeSubscription",
     "ClockDrift",
     "CloseHost",
     "ConfigsAlteration",
@@ -168,6 +169,5 @@ __all__ = [
     "Slow",
     "Split",
     "StartHost",
-    "Subscription",
     "Unsubscription",
 ]

@@ -28,7 +28,7 @@ def _tell(stage: Stage, name: str, command: object) -> Outcome:
 
 
 @action("subscribe", "a member subscribes to other topics", drawn=NEVER, workload=True)
-class Subscription:
+class ChangeSubscription:
     """A member's subscription is these topics from now on, until its process ends; it joins with them.
 
     Its group rebalances. The others keep theirs: members of a group may subscribe to different topics.

@@ -31,8 +31,8 @@ from kemu.protocol.messages.control import (
 from kemu.protocol.messages.local import BrokerConfigs, BrokerConfigsReply, BrokerSession, BrokerSessionReply
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.nodes import (
-    Assignment,
     PartitionState,
+    ReplicaAssignment,
     config_data,
     read_state,
     state_path,
@@ -271,5 +271,5 @@ class ControlWorld(DataWorld):
         raise AssertionError(f"no answer to {request}")
 
 
-def _assignments(rows: tuple[tuple[int, ...], ...]) -> dict[int, Assignment]:
-    return {number: Assignment(replicas) for number, replicas in enumerate(rows)}
+def _assignments(rows: tuple[tuple[int, ...], ...]) -> dict[int, ReplicaAssignment]:
+    return {number: ReplicaAssignment(replicas) for number, replicas in enumerate(rows)}

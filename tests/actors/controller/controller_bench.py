@@ -20,8 +20,8 @@ from kemu.protocol.nodes import (
     DELETE_TOPICS,
     TOPIC_CONFIGS,
     TOPICS,
-    Assignment,
     PartitionState,
+    ReplicaAssignment,
     epoch_data,
     read_state,
     state_data,
@@ -89,7 +89,7 @@ class ControllerBench:
 
     def topic(self, name: str, *rows: tuple[int, ...]) -> None:
         """A topic in the store and in the controller's books, without states."""
-        assignments = {number: Assignment(replicas) for number, replicas in enumerate(rows)}
+        assignments = {number: ReplicaAssignment(replicas) for number, replicas in enumerate(rows)}
         self.tree.make(topic_path(name), topic_data(assignments))
         for number, assignment in assignments.items():
             self.context.assign((name, number), assignment)

@@ -28,8 +28,8 @@ from kemu.protocol.messages.control import (
 )
 from kemu.protocol.messages.local import LeaveStore
 from kemu.protocol.nodes import (
-    Assignment,
     PartitionState,
+    ReplicaAssignment,
     broker_path,
     config_data,
     read_topic,
@@ -218,7 +218,7 @@ def test_an_admin_without_time_is_answered_at_once():
 def test_a_topic_grows_from_what_stands_in_the_store():
     """createPartitions reads the assignment: while replicas are added or removed it is refused, and they stay."""
     world = ControlWorld(3, T)
-    moving = {0: Assignment((0, 1, 2), adding=(2,), removing=(0,)), 1: Assignment((1, 2, 0))}
+    moving = {0: ReplicaAssignment((0, 1, 2), adding=(2,), removing=(0,)), 1: ReplicaAssignment((1, 2, 0))}
     world.put(topic_path("t"), topic_data(moving))
 
     reply = world.ask(CreatePartitions(topics=(MorePartitions(name="t", count=3),)), 3)

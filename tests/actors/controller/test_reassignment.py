@@ -16,7 +16,7 @@ from kemu.protocol.messages.control import (
     NewReplicas,
 )
 from kemu.protocol.names import TopicPartition
-from kemu.protocol.nodes import Assignment, PartitionState, read_topic, state_data, state_path, topic_path
+from kemu.protocol.nodes import PartitionState, ReplicaAssignment, read_topic, state_data, state_path, topic_path
 from kemu.protocol.notes.replication import (
     NodeWritten,
     ReassignmentBlocked,
@@ -74,7 +74,7 @@ class Moves:
         return self.world.ask(ListPartitionReassignments(topic_partitions=None), 1, sender=self.up)
 
     @property
-    def assignments(self) -> dict[int, Assignment]:
+    def assignments(self) -> dict[int, ReplicaAssignment]:
         """As the store has them; none when the topic is deleted."""
         data = self.world.node(topic_path("t"))
         return read_topic(data) if data is not None else {}
@@ -222,7 +222,9 @@ def test_the_lists_in_the_store_are_those_of_the_vector(vector: dict[str, Any]) 
             lists = lists[1:]  # it had to wait for its turn
         assert lists == (wanted or (lists and [start]))
         left = played.moves.assignments[number]
-        assert left == Assignment(tuple(wanted[-1] if wanted else start)), "nothing of the reassignment is left over"
+        assert left == ReplicaAssignment(tuple(wanted[-1] if wanted else start)), (
+            "nothing of the reassignment is left over"
+        )
     assert not played.events
     for broker in played.moves.world.ids:
         if played.moves.world.is_up(broker):
@@ -254,7 +256,7 @@ def test_what_is_asked_for_wrongly_is_refused_and_the_rest_done():
         1: ErrorCode.NONE,
         7: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
-    assert moves.assignments[1] == Assignment((2, 1, 0), (2,), (0,))
+    assert moves.assignments[1] == ReplicaAssignment((2, 1, 0), (2,), (0,))
     assert moves.alter({0: None}) == {0: ErrorCode.NO_REASSIGNMENT_IN_PROGRESS}
 
 
@@ -306,7 +308,7 @@ def test_a_step_whose_brokers_die_blocks_until_one_is_back():
     moves.world.run(8_000)
     moves.sync_all()
 
-    assert moves.assignments == {0: Assignment((0, 2, 3))}
+    assert moves.assignments == {0: ReplicaAssignment((0, 2, 3))}
 
 
 def test_a_cancelled_reassignment_cannot_be_cancelled_again():
@@ -322,7 +324,7 @@ def test_a_cancelled_reassignment_cannot_be_cancelled_again():
 
     assert moves.alter({0: None}) == {0: ErrorCode.NO_REASSIGNMENT_IN_PROGRESS}
     moves.sync_all()
-    assert moves.assignments == {0: Assignment((0, 1, 2))}
+    assert moves.assignments == {0: ReplicaAssignment((0, 1, 2))}
 
 
 @pytest.mark.parametrize("limits", [{}, {"replica": 1}, {"replica": 2, "partition": 1}])
@@ -355,6 +357,6 @@ def test_a_controller_that_dies_at_any_time_is_replaced_by_one_that_goes_on(limi
     moves.crash_controller()
     moves.sync_all()
 
-    assert moves.assignments == {0: Assignment((3, 4, 5)), 1: Assignment((2, 5, 6))}
+    assert moves.assignments == {0: ReplicaAssignment((3, 4, 5)), 1: ReplicaAssignment((2, 5, 6))}
     resumed = [fact.partition for fact in moves.world.facts(ReassignmentStarted) if fact.resumed]
     assert resumed or moves.world.facts(ReassignmentFinished)

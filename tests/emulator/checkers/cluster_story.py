@@ -3,7 +3,7 @@
 from kemu.emulator.checkers.agreement import Agreement
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.leadership import LeadershipChecker
-from kemu.emulator.checkers.recovery import Recovery
+from kemu.emulator.checkers.recovery import ClusterRecovery
 from kemu.emulator.checkers.replicas import Replicas
 from kemu.emulator.facts import DiskTailLost, Healed, HostDown, HostStarted, RunStarted, Seen, TopicReplicated
 from kemu.emulator.findings import Loss, Violation
@@ -12,8 +12,8 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import PartitionMetadata, TopicMetadata
 from kemu.protocol.nodes import (
     CONTROLLER_EPOCH,
-    Assignment,
     PartitionState,
+    ReplicaAssignment,
     broker_path,
     config_data,
     epoch_data,
@@ -50,7 +50,7 @@ class ClusterStory:
             self.start(host)
         for number in BROKERS:
             self.node(broker_path(number), client=f"b{number}/controller")
-        self.node(topic_path(TOPIC), topic_data({0: Assignment(BROKERS)}), client="")
+        self.node(topic_path(TOPIC), topic_data({0: ReplicaAssignment(BROKERS)}), client="")
         self.new_controller(0)
 
     # --- steps -------------------------------------------------------------------------------------------------
@@ -246,7 +246,7 @@ class ClusterStory:
 
     def judged(self) -> tuple[list[Violation], list[Loss], dict[str, bool]]:
         """What the checkers of replication say: violations, losses, and who was satisfied at the end."""
-        checkers: list[Checker] = [Replicas(flushes=self.flushes), LeadershipChecker(), Recovery(), Agreement()]
+        checkers: list[Checker] = [Replicas(flushes=self.flushes), LeadershipChecker(), ClusterRecovery(), Agreement()]
         judging = Judging(checkers)
         for seen in self.facts:
             judging.see(seen)

@@ -6,7 +6,7 @@ from kemu.emulator.checkers import make_checkers
 from kemu.emulator.facts import Healed, HostDown, HostStarted, RunStarted, Seen
 from kemu.emulator.judging import judge
 from kemu.protocol.names import OFFSETS_TOPIC
-from kemu.protocol.nodes import Assignment, topic_data, topic_path
+from kemu.protocol.nodes import ReplicaAssignment, topic_data, topic_path
 from kemu.protocol.notes import groups as notes
 from kemu.protocol.notes import replication as control_notes
 
@@ -129,7 +129,7 @@ class Story:
     def groups_log(self, broker: str, epoch: int, *epochs: tuple[int, int], end: int) -> None:
         """This broker leads the only partition of the groups' log, of which it has so much."""
         at = topic_path(OFFSETS_TOPIC)
-        data = topic_data({0: Assignment((0, 1))})
+        data = topic_data({0: ReplicaAssignment((0, 1))})
         self.by(
             "zk",
             control_notes.NodeWritten(what="set", path=at, data=data, version=epoch, zxid=epoch, client=""),

@@ -8,7 +8,7 @@ from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.handover import Handover
 from kemu.emulator.checkers.idempotence import Idempotence
 from kemu.emulator.checkers.isr import Isr
-from kemu.emulator.checkers.recovery import Recovery
+from kemu.emulator.checkers.recovery import ClusterRecovery
 from kemu.emulator.facts import HostPaused, HostResumed, TopicReplicated
 from kemu.emulator.judging import judge
 from kemu.protocol.config import ControllerConfig
@@ -256,4 +256,4 @@ def test_a_restarted_broker_takes_no_more_for_committed_than_was(watermark: int,
         ReplicaRestored(topic=TOPIC, partition=0, end_offset=12, high_watermark=watermark, epochs=((0, 0),)),
     )
 
-    assert [kind for kind in found(story, Recovery()) if kind.startswith("watermark")] == kinds
+    assert [kind for kind in found(story, ClusterRecovery()) if kind.startswith("watermark")] == kinds

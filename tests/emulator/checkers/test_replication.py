@@ -7,7 +7,7 @@ from kemu.emulator.findings import ATLAS
 from kemu.protocol.nodes import (
     CONTROLLER_EPOCH,
     ISR_CHANGES,
-    Assignment,
+    ReplicaAssignment,
     config_data,
     delete_path,
     epoch_data,
@@ -87,7 +87,7 @@ def test_a_controller_epoch_that_does_not_rise(story):
 @pytest.mark.parametrize(
     ("path", "data"),
     [
-        (topic_path(TOPIC), topic_data({0: Assignment(BROKERS)})),
+        (topic_path(TOPIC), topic_data({0: ReplicaAssignment(BROKERS)})),
         (topic_config_path(TOPIC), config_data([])),
         (delete_path(TOPIC), b""),
         (f"{ISR_CHANGES}/isr_change_0000000001", b""),

@@ -9,7 +9,7 @@ from kemu.emulator.engine.world import World
 from kemu.emulator.trace.traces import TraceWriter
 from kemu.protocol.commands import ExpireSession, FreezeSession, SeedNodes
 from kemu.protocol.config import ControllerConfig
-from kemu.protocol.nodes import Assignment, read_state, state_path, topic_data, topic_path
+from kemu.protocol.nodes import ReplicaAssignment, read_state, state_path, topic_data, topic_path
 from tests.actors.controller.control_world import ObedientBroker
 from tests.emulator.engine.toys import HEADER, digest
 
@@ -34,7 +34,7 @@ def _cluster(seed: int) -> World:
         )
     for host in world.hosts.values():
         world.start(host)
-    rows = {number: Assignment((number % 3, (number + 1) % 3, (number + 2) % 3)) for number in range(6)}
+    rows = {number: ReplicaAssignment((number % 3, (number + 1) % 3, (number + 2) % 3)) for number in range(6)}
     world.at(2 * SECOND, lambda: _tell(world, SeedNodes(nodes=((topic_path("t"), topic_data(rows)),))))
     return world
 

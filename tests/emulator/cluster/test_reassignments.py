@@ -17,7 +17,7 @@ from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.emulator.scenario.scenario import BrokersSpec, ChecksSpec, GroupSpec, Scenario, TopicSpec
 from kemu.emulator.text.tables import ScenarioError
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.nodes import Assignment, read_topic, topic_path
+from kemu.protocol.nodes import ReplicaAssignment, read_topic, topic_path
 from kemu.protocol.notes.groups import AdminAnswered
 from kemu.protocol.notes.replication import NodeWritten, ReassignmentStarted
 from tests.emulator.engine.toys import Watcher
@@ -88,8 +88,12 @@ def test_without_limits_it_is_one_reassignment_of_kip_455() -> None:
     """KIP-455: the target first, then what goes; nothing else is ever written."""
     moved = Moved(MOVE)
 
-    during = Assignment((5, 6, 7, 8, 9, 0, 1, 2, 3, 4), (5, 6, 7, 8, 9), (0, 1, 2, 3, 4))
-    assert [node[0] for node in moved.nodes] == [Assignment(START[0]), during, Assignment((5, 6, 7, 8, 9))]
+    during = ReplicaAssignment((5, 6, 7, 8, 9, 0, 1, 2, 3, 4), (5, 6, 7, 8, 9), (0, 1, 2, 3, 4))
+    assert [node[0] for node in moved.nodes] == [
+        ReplicaAssignment(START[0]),
+        during,
+        ReplicaAssignment((5, 6, 7, 8, 9)),
+    ]
 
 
 def test_a_cancel_stops_the_step_that_runs_and_restores_the_order() -> None:
@@ -125,7 +129,7 @@ def test_a_controller_that_dies_in_any_step_is_followed_by_one_that_ends_it(nth:
     moved = Moved(limit("replica", 2), MOVE, crash, seed=nth, partitions=2)
 
     last = moved.nodes[-1]
-    assert last == {0: Assignment((5, 6, 7, 8, 9)), 1: Assignment((6, 7, 8, 9, 5))}
+    assert last == {0: ReplicaAssignment((5, 6, 7, 8, 9)), 1: ReplicaAssignment((6, 7, 8, 9, 5))}
     assert moved.resumed
 
 
@@ -134,7 +138,7 @@ def test_a_newer_target_takes_over_in_the_middle() -> None:
     newer = PartitionsReassignment(topic="t", assignment=("0: 6 7 0 1 2",))
     moved = Moved(limit("replica", 1), MOVE, When(Noted(note="ReassignmentStepCommitted", nth=2), newer))
 
-    assert moved.nodes[-1][0] == Assignment((6, 7, 0, 1, 2))
+    assert moved.nodes[-1][0] == ReplicaAssignment((6, 7, 0, 1, 2))
 
 
 @pytest.mark.parametrize("name", ["reassign-in-batches", "drain-a-broker"])

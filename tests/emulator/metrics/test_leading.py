@@ -13,7 +13,7 @@ from kemu.emulator.metrics.leading import Leaders
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario, with_values
 from kemu.emulator.watching.panel import Panel
-from kemu.protocol.nodes import Assignment, PartitionState, state_data, state_path, topic_data, topic_path
+from kemu.protocol.nodes import PartitionState, ReplicaAssignment, state_data, state_path, topic_data, topic_path
 from kemu.protocol.notes.replication import (
     BecameController,
     BecameFollower,
@@ -46,7 +46,7 @@ TOPIC = TopicReplicated(topic="t", replicas=(REPLICAS,), min_isr=2, unclean=Fals
 
 
 def assigned(*replicas: int, adding: tuple[int, ...] = ()) -> NodeWritten:
-    data = topic_data({0: Assignment(replicas, adding)})
+    data = topic_data({0: ReplicaAssignment(replicas, adding)})
     return NodeWritten(what="set", path=topic_path("t"), data=data, version=0, zxid=1, client="")
 
 

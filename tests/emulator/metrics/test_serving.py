@@ -8,7 +8,7 @@ import pytest
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed
 from kemu.emulator.metrics.figures import DowntimeFigures, Figures
 from kemu.emulator.metrics.service import service_lost
-from kemu.emulator.metrics.spread import Spread
+from kemu.emulator.metrics.spread import WeightedSpread
 from kemu.emulator.plan.actions import AddMembers
 from kemu.emulator.plan.entries import At
 from kemu.emulator.runner import run
@@ -278,7 +278,7 @@ def test_what_a_shorter_log_takes_in_again_is_new(shorter: str) -> None:
 def test_quantiles_are_those_of_all_values_to_a_thousandth() -> None:
     """Against sorting them, over five orders of magnitude; the largest is exact."""
     random = Random(7)
-    spread, values = Spread(), []
+    spread, values = WeightedSpread(), []
     for _ in range(3_000):
         value, times = int(10 ** random.uniform(1, 7)), random.randrange(1, 5)
         spread.add(value, times)
@@ -291,7 +291,7 @@ def test_quantiles_are_those_of_all_values_to_a_thousandth() -> None:
         assert told is not None
         assert exact * (1 - 1 / 1024) <= told <= exact
     assert spread.percentile(100) == values[-1]
-    assert Spread().percentile(50) is None
+    assert WeightedSpread().percentile(50) is None
 
 
 def test_a_log_that_grows_for_long_is_forgotten_from_behind() -> None:

@@ -7,6 +7,7 @@ import pytest
 from kemu.emulator import facts
 from kemu.emulator.plan.actions import (
     AddMembers,
+    ChangeSubscription,
     ConfigsAlteration,
     Crash,
     DeleteTopic,
@@ -27,7 +28,6 @@ from kemu.emulator.plan.actions import (
     RebalanceRequest,
     RemoveMembers,
     StartHost,
-    Subscription,
     Unsubscription,
 )
 from kemu.emulator.plan.entries import At, Entry
@@ -256,7 +256,7 @@ def test_a_topics_setting_is_altered_by_any_broker() -> None:
 
 def test_a_member_subscribes_to_another_topic_and_the_group_rebalances() -> None:
     """Members of a group may subscribe to different topics."""
-    watched = Watched(At(20 * S, Subscription(host="c1", topics=("t", "other"))))
+    watched = Watched(At(20 * S, ChangeSubscription(host="c1", topics=("t", "other"))))
 
     assert [fault.fired for fault in watched.result.faults] == [1]
     assert len(watched.seen(JoinPhaseCompleted)) >= 2

@@ -9,8 +9,8 @@ from kemu.protocol.reassign.batches import Batches
 from kemu.protocol.reassign.moves import (
     Limits,
     Move,
+    ReassignmentStep,
     Standing,
-    Step,
     leader_after,
     leader_epochs,
     next_step,
@@ -56,7 +56,7 @@ class Paper:
         self.events = list(vector.get("events", []))
         self.cancelled = False
 
-    def _step_of(self, name: str) -> Step | None:
+    def _step_of(self, name: str) -> ReassignmentStep | None:
         return next_step(self.moves[name], self.standings[name], self.min_isr, self.batches.limits.replica_movements)
 
     def events_at(self, when: str, step: int) -> list[dict[str, Any]]:
@@ -127,7 +127,7 @@ class Paper:
         if self.batches.blocked:
             self.waits.append({"after_step": committed, "state": "blocked"})
 
-    def _commit(self, begun: list[tuple[str, Step]], number: int) -> None:
+    def _commit(self, begun: list[tuple[str, ReassignmentStep]], number: int) -> None:
         row: dict[str, list[int]] = {}
         for name, step in begun:
             if self.batches.running.get(name) is not step:
@@ -168,7 +168,7 @@ class Paper:
             self.started.append(list(row))
             self.leader_moves.append(sum(step.moves_leader for name, step in begun if name in row))
 
-    def _isr(self, name: str, step: Step) -> tuple[int, ...]:
+    def _isr(self, name: str, step: ReassignmentStep) -> tuple[int, ...]:
         before = self.standings[name].isr
         return tuple(b for b in step.during if b in self.online and (b in before or b in step.add))
 

@@ -8,8 +8,8 @@ from kemu.protocol.reassign.moves import (
     UNLIMITED,
     Limits,
     Move,
+    ReassignmentStep,
     Standing,
-    Step,
     leader_after,
     next_step,
     waits_for,
@@ -121,9 +121,9 @@ def _run(move: Move, standing: Standing, most: int, steps: int) -> tuple[Move, S
 def test_lowered_limits_leave_what_runs_alone() -> None:
     """KIP-435: "would only affect the next reassignment step calculation"."""
     step = Move.begin((0, 1), (2, 3))
-    chosen: dict[int, Step] = {}
+    chosen: dict[int, ReassignmentStep] = {}
 
-    def step_of(at: int) -> Step:
+    def step_of(at: int) -> ReassignmentStep:
         found = next_step(step, Standing(0, (0, 1), ALL), 1, batches.limits.replica_movements)
         assert found is not None
         return chosen.setdefault(at, found)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.nodes import Assignment
+from kemu.protocol.nodes import ReplicaAssignment
 from kemu.protocol.reassign.plans import plan_reassignment
 from kemu.protocol.reassign.requests import refusal
 from tests.case_files import load
@@ -73,11 +73,11 @@ def test_a_plan_on_paper_has_the_same_batches(vector: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", by_name(FILE["kip455_assignment"]))
 def test_an_assignment_is_reassigned_as_kip_455_says(case: dict[str, Any]) -> None:
     """ReplicaAssignment.reassignTo."""
-    before = Assignment(**{key: tuple(brokers) for key, brokers in case["assignment"].items()})
+    before = ReplicaAssignment(**{key: tuple(brokers) for key, brokers in case["assignment"].items()})
 
     after = before.reassign_to(tuple(case["reassign_to"]))
 
-    assert after == Assignment(**{key: tuple(brokers) for key, brokers in case["result"].items()})
+    assert after == ReplicaAssignment(**{key: tuple(brokers) for key, brokers in case["result"].items()})
 
 
 @pytest.mark.parametrize("case", by_name(FILE["kip455_validation"]))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kemu.protocol.streams.registry import TASK_ASSIGNORS, AssignmentError, problems
 from kemu.protocol.streams.sticky import assign_sticky
-from kemu.protocol.streams.tasks import MAX_LAG, Client, TaskAssignment, TaskConfig, TaskId, task_id
+from kemu.protocol.streams.tasks import MAX_LAG, ClientState, TaskAssignment, TaskConfig, TaskId, task_id
 from tests.case_files import load
 
 FILE = load("task_assignors.json")
@@ -28,9 +28,9 @@ def ids(names: list[str]) -> tuple[TaskId, ...]:
     return tuple(task_id(name) for name in names)
 
 
-def clients_of(case: Mapping[str, Any]) -> dict[str, Client]:
+def clients_of(case: Mapping[str, Any]) -> dict[str, ClientState]:
     return {
-        name: Client(
+        name: ClientState(
             raw["capacity"],
             ids(raw["prev_active"]),
             ids(raw["prev_standby"]),
@@ -72,7 +72,7 @@ def names(tasks: tuple[TaskId, ...]) -> list[str]:
     return [str(task) for task in tasks]
 
 
-def spread(loads: Mapping[str, int], clients: Mapping[str, Client]) -> float:
+def spread(loads: Mapping[str, int], clients: Mapping[str, ClientState]) -> float:
     per_thread = [loads[name] / client.capacity for name, client in clients.items()]
     return max(per_thread) - min(per_thread)
 
@@ -160,7 +160,7 @@ TASKS = st.lists(
 
 
 @st.composite
-def situations(draw: st.DrawFn) -> tuple[dict[str, Client], list[TaskId], list[TaskId], TaskConfig]:
+def situations(draw: st.DrawFn) -> tuple[dict[str, ClientState], list[TaskId], list[TaskId], TaskConfig]:
     tasks = draw(TASKS)
     stateful = [task for task in tasks if draw(st.booleans())]
     clients = {}
@@ -168,14 +168,14 @@ def situations(draw: st.DrawFn) -> tuple[dict[str, Client], list[TaskId], list[T
         before = draw(st.lists(st.sampled_from(tasks), unique=True, max_size=6))
         standby = [task for task in draw(st.lists(st.sampled_from(tasks), unique=True, max_size=6)) if task in stateful]
         lags = {task: draw(st.sampled_from([0, 5, 20_000, MAX_LAG])) for task in stateful}
-        clients[f"P{number}"] = Client(draw(st.integers(1, 3)), tuple(before), tuple(standby), lags)
+        clients[f"P{number}"] = ClientState(draw(st.integers(1, 3)), tuple(before), tuple(standby), lags)
     config = TaskConfig(draw(st.integers(0, 2)), draw(st.integers(0, 3)), draw(st.sampled_from([0, 10_000, MAX_LAG])))
     return clients, tasks, stateful, config
 
 
 @given(situations(), st.sampled_from(["sticky", "ha", "prior"]))
 def test_every_task_is_active_once_and_nothing_is_wrong_with_the_answer(
-    situation: tuple[dict[str, Client], list[TaskId], list[TaskId], TaskConfig], name: str
+    situation: tuple[dict[str, ClientState], list[TaskId], list[TaskId], TaskConfig], name: str
 ) -> None:
     """KIP-924's checks, and the number of copies: standbys as asked for, and at most the warm-ups beside them."""
     clients, tasks, stateful, config = situation
@@ -192,7 +192,7 @@ def test_every_task_is_active_once_and_nothing_is_wrong_with_the_answer(
 
 
 def test_what_is_wrong_with_an_answer_has_its_name_in_kip_924() -> None:
-    clients = {"P1": Client(1), "P2": Client(1)}
+    clients = {"P1": ClientState(1), "P2": ClientState(1)}
     one, two, strange = task_id("0_0"), task_id("0_1"), task_id("9_9")
     given_out = TaskAssignment({"P1": (one, strange), "X": (one,)}, {"P1": (one, two)})
 

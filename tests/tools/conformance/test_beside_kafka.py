@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from kemu.tools.conformance import plans
 from kemu.tools.conformance.__main__ import main
-from kemu.tools.conformance.comparing import FigureKind, FigureStanding, compare_plan
+from kemu.tools.conformance.comparing import ComparedKind, FigureStanding, compare_plan
 from kemu.tools.conformance.emulated import COUNTED as COUNTED_APIS
 from kemu.tools.conformance.emulated import emulate
 
@@ -111,8 +111,8 @@ def test_a_plan_of_another_length_differs_and_is_found() -> None:
 
     standing = {row.kind: row.standing for row in compared.figures if row.name.startswith(("generations", "members"))}
     assert standing == {
-        FigureKind.GENERATIONS: FigureStanding.DIFFERS,
-        FigureKind.MEMBERS: FigureStanding.DIFFERS,
+        ComparedKind.GENERATIONS: FigureStanding.DIFFERS,
+        ComparedKind.MEMBERS: FigureStanding.DIFFERS,
     }
 
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, RunEnded, TopicReplicated
 from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
-from kemu.protocol.nodes import Assignment, PartitionState, state_data, state_path, topic_data, topic_path
+from kemu.protocol.nodes import PartitionState, ReplicaAssignment, state_data, state_path, topic_data, topic_path
 from kemu.protocol.notes.replication import (
     BecameFollower,
     BecameLeader,
@@ -45,7 +45,7 @@ RUNS_OF = {
 
 
 def assigned(*replicas: int, adding: tuple[int, ...] = ()) -> NodeWritten:
-    data = topic_data({0: Assignment(replicas, adding)})
+    data = topic_data({0: ReplicaAssignment(replicas, adding)})
     return NodeWritten(what="set", path=topic_path("t"), data=data, version=0, zxid=1, client="")
 
 
