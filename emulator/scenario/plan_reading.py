@@ -62,13 +62,15 @@ def _read_entry(table: Table, known: Known) -> Entry | None:
     at_us = table.duration("at", 0)
     trigger = _read_trigger(table.table("when"), known) if triggered else None
     after_us = table.duration("after", 0)
-    jitter_us = table.duration("jitter", 0)
     if timed and table.has("after"):
         table.problem("after", 'goes with "when" only')
     kind = table.one_of("do", ACTIONS, "action", REQUIRED)
     row = ACTIONS.get(kind)
     if row is None:
         return None
+    # "slow" has a jitter of its own, that of the link: its moment is exact
+    has_own_jitter = any(key.key == "jitter" for key in keys_of(row.cls))
+    jitter_us = 0 if has_own_jitter else table.duration("jitter", 0)
     if row.replicated is True and not known.replicated:
         table.problem("do", f'"{kind}" needs brokers that replicate: add [brokers.replication]')
     elif row.replicated is False and known.replicated:
