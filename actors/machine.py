@@ -142,6 +142,18 @@ class Chance(Protocol):
         ...
 
 
+class Timers(Protocol):
+    """Whose timers can be started and stopped: a machine, or how its parts see it."""
+
+    def start_timer(self, key: TimerKey, after_us: int) -> None:
+        """(Re)start a timer."""
+        ...
+
+    def stop_timer(self, key: TimerKey) -> None:
+        """Forget a timer."""
+        ...
+
+
 class Draws(Protocol):
     """A life's own draws of what differs in production (``protocol.draws``), handed in at construction."""
 

@@ -8,7 +8,7 @@ completed exactly once, by what they wait for or by their timer.
 from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
 
-from kemu.actors.machine import Machine
+from kemu.actors.machine import Timers
 
 Key = TypeVar("Key", bound=Hashable)
 Held = TypeVar("Held")
@@ -24,7 +24,7 @@ class Parking(Generic[Key, Held]):
 
     __slots__ = ("_held", "_machine", "_timer")
 
-    def __init__(self, machine: Machine | None = None, timer: str = "") -> None:
+    def __init__(self, machine: Timers | None = None, timer: str = "") -> None:
         assert (machine is None) == (not timer), "timers need a machine and a name"
         self._held: dict[Key, Held] = {}
         self._machine = machine

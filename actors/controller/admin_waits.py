@@ -10,17 +10,15 @@ Source: Kafka 2.8 ``DelayedCreatePartitions``, ``DelayedDeleteTopics``, ``Delaye
 """
 
 from collections.abc import Callable, Collection, Hashable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from kemu.actors.controller.dispatch import ControllerTimer, Task
+from kemu.actors.controller.machine import ControllerMachine
 from kemu.actors.machine import Caller, Event, TimerFired
 from kemu.actors.parking import Parking
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import LEADER_DURING_DELETE, NO_LEADER, UpdateMetadata, UpdateMetadataReply
 from kemu.protocol.names import TopicPartition
-
-if TYPE_CHECKING:
-    from kemu.actors.controller.controller import Controller
 
 Leaders: TypeAlias = Mapping[TopicPartition, int]
 """What our broker's metadata says; partitions of topics being deleted are not in it."""
@@ -56,7 +54,7 @@ def topic_gone(topic: str) -> Callable[[Leaders], bool]:
 class AdminWaits:
     """A part of the controller."""
 
-    def __init__(self, machine: "Controller") -> None:
+    def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
         self._held: Parking[int, tuple[Caller, Later]] = Parking(machine, ControllerTimer.ADMIN)
         self._last_number = 0

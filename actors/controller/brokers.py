@@ -5,11 +5,10 @@ while another event runs. A broker registered under a higher epoch than we knew 
 treated as failed and started. Source: Kafka 2.8 ``KafkaController``.
 """
 
-from typing import TYPE_CHECKING
-
 from kemu.actors.controller.context import LiveBroker, PartitionPhase, PartitionReplica, ReplicaPhase
 from kemu.actors.controller.dispatch import Dispatch, Job, Moment
 from kemu.actors.controller.elections import Strategy
+from kemu.actors.controller.machine import ControllerMachine
 from kemu.actors.controller.transactions import Work, ask, ask_one, children, get
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
@@ -22,14 +21,11 @@ from kemu.protocol.messages.store import StoreCode
 from kemu.protocol.nodes import BROKER_IDS, broker_path, read_broker
 from kemu.protocol.notes.replication import BrokersChanged, ControlledShutdownAnswered
 
-if TYPE_CHECKING:
-    from kemu.actors.controller.controller import Controller
-
 
 class BrokerChanges:
     """A part of the controller."""
 
-    def __init__(self, machine: "Controller") -> None:
+    def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
 
     def subscribe(self, to: Dispatch) -> None:

@@ -11,9 +11,9 @@ broker by its id are not emulated.
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from kemu.actors.controller.dispatch import Dispatch, Job, Moment
+from kemu.actors.controller.machine import ControllerMachine
 from kemu.actors.controller.transactions import Work, ask, ask_one, children, create, exists, expect, get, set_data
 from kemu.protocol.dynamic_configs import ALL_BROKERS, UNCLEAN_ELECTION_ENABLE, ConfigResource, bad_setting
 from kemu.protocol.errors import ErrorCode
@@ -38,9 +38,6 @@ from kemu.protocol.nodes import (
     topic_path,
 )
 
-if TYPE_CHECKING:
-    from kemu.actors.controller.controller import Controller
-
 Refusal = tuple[ErrorCode, str]
 _FINE: Refusal = (ErrorCode.NONE, "")
 
@@ -48,7 +45,7 @@ _FINE: Refusal = (ErrorCode.NONE, "")
 class DynamicConfigs:
     """A part of the controller part of every broker, whether it controls or not."""
 
-    def __init__(self, machine: "Controller") -> None:
+    def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
         self.of_brokers: dict[str, str] = {}
         """The settings of all brokers, by Kafka's keys: those that have a value in the store."""

@@ -12,21 +12,17 @@
 Every step can be repeated from the store alone. Source: Kafka 2.8 ``KafkaController.onControllerFailover``.
 """
 
-from typing import TYPE_CHECKING
-
 from kemu.actors.controller.dispatch import Moment
+from kemu.actors.controller.machine import ControllerMachine
 from kemu.actors.controller.transactions import Work, ask_one, children, delete
 from kemu.protocol.nodes import DELETE_TOPICS, ISR_CHANGES, TOPICS, read_topic
 from kemu.protocol.notes.replication import ControllerReady
-
-if TYPE_CHECKING:
-    from kemu.actors.controller.controller import Controller
 
 
 class Failover:
     """A part of the controller."""
 
-    def __init__(self, machine: "Controller") -> None:
+    def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
 
     def take_over(self) -> Work[None]:

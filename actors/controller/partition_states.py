@@ -17,10 +17,10 @@ alone. Source: Kafka 2.8 ``ZkPartitionStateMachine``.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from kemu.actors.controller.context import Leadership, PartitionPhase
 from kemu.actors.controller.elections import ELECTIONS, Candidates, Outcome, Strategy
+from kemu.actors.controller.machine import ControllerMachine
 from kemu.actors.controller.transactions import Work, ask, create, expect, get
 from kemu.actors.controller.transitions import BATCH_IS_OPEN, NO_SUCH_MOVE, Transitions
 from kemu.protocol.dynamic_configs import UNCLEAN_ELECTION_ENABLE
@@ -37,9 +37,6 @@ from kemu.protocol.nodes import (
 )
 from kemu.protocol.notes.replication import LeaderElectedForPartition, PartitionStateBecame
 
-if TYPE_CHECKING:
-    from kemu.actors.controller.controller import Controller
-
 NON_EXISTENT, NEW, ONLINE, OFFLINE = PartitionPhase
 
 MAY_FOLLOW: dict[PartitionPhase, tuple[PartitionPhase, ...]] = {
@@ -54,7 +51,7 @@ MAY_FOLLOW: dict[PartitionPhase, tuple[PartitionPhase, ...]] = {
 class PartitionStates:
     """Moves partitions. A part of the controller."""
 
-    def __init__(self, machine: "Controller") -> None:
+    def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
         self._moves: Transitions[TopicPartition, PartitionPhase] = Transitions(
             machine,

@@ -24,13 +24,14 @@ Source: Kafka 2.8 ``KafkaController.onPartitionReassignment``, KIP-455; KIP-435.
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from attrs import evolve
 
 from kemu.actors.controller.context import Leadership, PartitionPhase, ReplicaPhase
 from kemu.actors.controller.dispatch import Dispatch, Job, Moment
 from kemu.actors.controller.elections import Strategy
+from kemu.actors.controller.machine import ControllerMachine
 from kemu.actors.controller.transactions import StoreRefused, Work, ask_one, expect, get, set_data
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
@@ -70,9 +71,6 @@ from kemu.protocol.reassign.moves import (
 )
 from kemu.protocol.reassign.requests import refusal
 
-if TYPE_CHECKING:
-    from kemu.actors.controller.controller import Controller
-
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 STATE_OF_ANY = "/brokers/topics/*/partitions/*/state"
 
@@ -87,7 +85,7 @@ class _Moving(NamedTuple):
 class Reassignment:
     """A part of the controller."""
 
-    def __init__(self, machine: "Controller") -> None:
+    def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
         self._forget()
 

@@ -22,19 +22,16 @@ Every other move is refused. A replica outside the ISR goes offline without a wr
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from attrs import evolve
 
 from kemu.actors.controller.context import Leadership, PartitionReplica, ReplicaPhase
+from kemu.actors.controller.machine import ControllerMachine
 from kemu.actors.controller.transactions import Work
 from kemu.actors.controller.transitions import Transitions
 from kemu.protocol.messages.control import NO_LEADER
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.notes.replication import IsrChanged, ReplicaStateBecame
-
-if TYPE_CHECKING:
-    from kemu.actors.controller.controller import Controller
 
 NON_EXISTENT, NEW, ONLINE, OFFLINE, DELETION_STARTED, DELETION_SUCCESSFUL, DELETION_INELIGIBLE = ReplicaPhase
 
@@ -53,7 +50,7 @@ MAY_FOLLOW: dict[ReplicaPhase, tuple[ReplicaPhase, ...]] = {
 class ReplicaStates:
     """Moves replicas. A part of the controller."""
 
-    def __init__(self, machine: "Controller") -> None:
+    def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
         self._moves: Transitions[PartitionReplica, ReplicaPhase] = Transitions(
             machine,

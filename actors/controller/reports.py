@@ -3,10 +3,9 @@
 Source: Kafka 2.8 ``KafkaController``; spec sections 1.7, 1.9 and 1.12.
 """
 
-from typing import TYPE_CHECKING
-
 from kemu.actors.controller.context import PartitionReplica
 from kemu.actors.controller.dispatch import Dispatch, Job, Moment
+from kemu.actors.controller.machine import ControllerMachine
 from kemu.actors.controller.transactions import Work, ask, ask_one, children, delete, get
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import LeaderAndIsr, LeaderAndIsrReply, StopReplica, StopReplicaReply
@@ -14,14 +13,11 @@ from kemu.protocol.messages.store import StoreCode
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.nodes import ISR_CHANGES, read_partitions
 
-if TYPE_CHECKING:
-    from kemu.actors.controller.controller import Controller
-
 
 class BrokerReports:
     """A part of the controller."""
 
-    def __init__(self, machine: "Controller") -> None:
+    def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
 
     def subscribe(self, to: Dispatch) -> None:

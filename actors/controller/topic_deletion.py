@@ -10,17 +10,14 @@ Source: Kafka 2.8 ``TopicDeletionManager``.
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from kemu.actors.controller.context import PartitionPhase, PartitionReplica, ReplicaPhase
 from kemu.actors.controller.dispatch import Dispatch, Moment
+from kemu.actors.controller.machine import ControllerMachine
 from kemu.actors.controller.transactions import Work, ask, children, delete, expect
 from kemu.protocol.messages.store import StoreCode
 from kemu.protocol.nodes import delete_path, topic_config_path, topic_path
 from kemu.protocol.notes.replication import TopicDeleted
-
-if TYPE_CHECKING:
-    from kemu.actors.controller.controller import Controller
 
 STARTED, SUCCESSFUL, INELIGIBLE = (
     ReplicaPhase.DELETION_STARTED,
@@ -32,7 +29,7 @@ STARTED, SUCCESSFUL, INELIGIBLE = (
 class TopicDeletion:
     """A part of the controller."""
 
-    def __init__(self, machine: "Controller") -> None:
+    def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
 
     def subscribe(self, to: Dispatch) -> None:

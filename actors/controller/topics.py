@@ -8,12 +8,12 @@ Source: Kafka 2.8 ``KafkaController``, ``ZkAdminManager``.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from kemu.actors.controller.admin_waits import Later, Leaders, all_led, led_by, topic_gone
 from kemu.actors.controller.context import PartitionPhase, ReplicaPhase
 from kemu.actors.controller.dispatch import ANYTHING, ControllerTimer, Dispatch, Job, Moment
 from kemu.actors.controller.elections import Strategy, preferred_leader
+from kemu.actors.controller.machine import ControllerMachine
 from kemu.actors.controller.transactions import (
     Work,
     ask,
@@ -62,9 +62,6 @@ from kemu.protocol.nodes import PREFERRED_ELECTION as PREFERRED_ELECTION_PATH
 from kemu.protocol.notes.replication import PartitionsAdded, TopicCreated, UncleanElectionAsked
 from kemu.protocol.placement import CannotPlace, place
 
-if TYPE_CHECKING:
-    from kemu.actors.controller.controller import Controller
-
 REBALANCE = (ControllerTimer.REBALANCE,)
 
 FIRST_TO_SAY_DISABLED = 3
@@ -76,7 +73,7 @@ Refusal = tuple[ErrorCode, str]
 class TopicChanges:
     """A part of the controller."""
 
-    def __init__(self, machine: "Controller") -> None:
+    def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
 
     def subscribe(self, to: Dispatch) -> None:

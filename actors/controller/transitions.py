@@ -7,13 +7,11 @@ that begins while requests of another are still in the batch. Source: Kafka 2.8 
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from kemu.actors.controller.batch import BatchNotEmpty
+from kemu.actors.controller.machine import ControllerMachine
 from kemu.protocol.notes.replication import StateChangeRefused
-
-if TYPE_CHECKING:
-    from kemu.actors.controller.controller import Controller
 
 Subject = TypeVar("Subject")
 Phase = TypeVar("Phase", bound=Enum)
@@ -34,7 +32,7 @@ class Transitions(Generic[Subject, Phase]):
 
     def __init__(
         self,
-        machine: "Controller",
+        machine: ControllerMachine,
         may_follow: Mapping[Phase, tuple[Phase, ...]],
         *,
         phase: Callable[[Subject], Phase],
