@@ -29,6 +29,7 @@ from kemu.emulator.engine.hosts import Actor, Condition, Disk, DiskWrite, Host, 
 from kemu.emulator.engine.network import Network, Packet, Verdict
 from kemu.emulator.trace.recorder import Recorder
 from kemu.emulator.trace.rows import APPEND, HANGUP, NOTE, SEND, START_TIMER, STOP_TIMER, event_row
+from kemu.emulator.trace.traces import PacketRow
 from kemu.protocol.commands import Start
 from kemu.protocol.draws import Distribution
 from kemu.protocol.errors import ErrorCode
@@ -47,7 +48,6 @@ class Observer(Protocol):
         ...
 
 
-PacketRow = tuple[int, int, str, str, int, str, int, str, int]
 """As ``Recorder.packet`` takes it."""
 
 
@@ -130,10 +130,9 @@ class World:
         try:
             effects: Sequence[Any] = actor.machine.step(local_us, event)
         except Exception as error:
-            self.recorder.broken(
-                seq, now_us, actor.name, actor.life, local_us, event_made, f"{type(error).__name__}: {error}"
-            )
-            raise MachineBroke(f"{actor.name} at {now_us} us, step {seq}: {type(error).__name__}: {error}") from error
+            text = f"{type(error).__name__}: {error}"
+            self.recorder.broken((seq, now_us, actor.name, actor.life, local_us, event_made, text))
+            raise MachineBroke(f"{actor.name} at {now_us} us, step {seq}: {text}") from error
         rows: list[tuple[Any, ...]] = []
         noted: list[Any] | None = None
         sent: list[PacketRow] | None = None
@@ -183,10 +182,10 @@ class World:
                 assert kind is Hangup, effect
                 rows.append((HANGUP, *effect))
                 self.network.hang_up(actor, effect[0])
-        self.recorder.step(seq, now_us, actor.name, actor.life, local_us, event_made, rows)
+        self.recorder.step((seq, now_us, actor.name, actor.life, local_us, event_made, rows))
         if sent is not None:
             for record in sent:
-                self.recorder.packet(*record)
+                self.recorder.packet(record)
         if noted is not None:
             for fact in noted:
                 watchers = self._watching.get(type(fact))
@@ -220,7 +219,7 @@ class World:
         link = packet.link
         sender, to = (link.server, link.client) if packet.reply else (link.client, link.server)
         self.recorder.packet(
-            packet.id, self.now_us, sender, to, packet.connection, packet.api, len(packet.data), verdict, due_us
+            (packet.id, self.now_us, sender, to, packet.connection, packet.api, len(packet.data), verdict, due_us)
         )
 
     # --- timers ------------------------------------------------------------------------------------------------

@@ -7,30 +7,26 @@ import msgpack
 
 from kemu.emulator.facts import Seen
 from kemu.emulator.trace.rows import Row
-from kemu.emulator.trace.traces import Broken, PacketRecord, Step, WorldFact, facts_of_records
+from kemu.emulator.trace.traces import (
+    Broken,
+    BrokenRow,
+    PacketRecord,
+    PacketRow,
+    Step,
+    StepRow,
+    WorldFact,
+    facts_of_records,
+)
 
 
 class Recorder(Protocol):
-    """Takes every step, packet and fact of a world, in the order of the run; arguments as in a trace's records."""
+    """Takes every step, packet and fact of a world, in the order of the run, as the fields of a trace's records."""
 
-    def step(
-        self, seq: int, at_us: int, actor: str, life: int, local_us: int, event_row: Row, effect_rows: list[Row]
-    ) -> None:
+    def step(self, row: StepRow) -> None:
         """One step of one machine."""
         ...
 
-    def packet(
-        self,
-        packet_id: int,
-        at_us: int,
-        sender: str,
-        to: str,
-        connection: int,
-        api: str,
-        size: int,
-        verdict: str,
-        due_us: int,
-    ) -> None:
+    def packet(self, row: PacketRow) -> None:
         """What became of a packet."""
         ...
 
@@ -38,7 +34,7 @@ class Recorder(Protocol):
         """A fact of the world."""
         ...
 
-    def broken(self, seq: int, at_us: int, actor: str, life: int, local_us: int, event_row: Row, text: str) -> None:
+    def broken(self, row: BrokenRow) -> None:
         """A machine's own assertion failed in this step."""
         ...
 
@@ -49,35 +45,21 @@ class MemoryRecorder:
     def __init__(self) -> None:
         self.records: list[Step | PacketRecord | WorldFact | Broken] = []
 
-    def step(
-        self, seq: int, at_us: int, actor: str, life: int, local_us: int, event_row: Row, effect_rows: list[Row]
-    ) -> None:
+    def step(self, row: StepRow) -> None:
         """One step of one machine."""
-        event, effects = _read_back((event_row, effect_rows))
-        self.records.append(Step(seq, at_us, actor, life, local_us, event, effects))
+        self.records.append(Step(*_read_back(row)))
 
-    def packet(
-        self,
-        packet_id: int,
-        at_us: int,
-        sender: str,
-        to: str,
-        connection: int,
-        api: str,
-        size: int,
-        verdict: str,
-        due_us: int,
-    ) -> None:
+    def packet(self, row: PacketRow) -> None:
         """What became of a packet."""
-        self.records.append(PacketRecord(packet_id, at_us, sender, to, connection, api, size, verdict, due_us))
+        self.records.append(PacketRecord(*row))
 
     def fact(self, seq: int, at_us: int, fact: Any) -> None:
         """A fact of the world."""
         self.records.append(WorldFact(seq, at_us, fact))
 
-    def broken(self, seq: int, at_us: int, actor: str, life: int, local_us: int, event_row: Row, text: str) -> None:
+    def broken(self, row: BrokenRow) -> None:
         """A machine's own assertion failed in this step."""
-        self.records.append(Broken(seq, at_us, actor, life, local_us, _read_back(event_row), text))
+        self.records.append(Broken(*_read_back(row)))
 
     def facts(self) -> Iterator[Seen]:
         """What those who watch saw of the run so far."""
@@ -90,38 +72,25 @@ class RecorderOfAll:
     def __init__(self, *recorders: Recorder) -> None:
         self._recorders = recorders
 
-    def step(
-        self, seq: int, at_us: int, actor: str, life: int, local_us: int, event_row: Row, effect_rows: list[Row]
-    ) -> None:
+    def step(self, row: StepRow) -> None:
         """One step of one machine."""
         for each in self._recorders:
-            each.step(seq, at_us, actor, life, local_us, event_row, effect_rows)
+            each.step(row)
 
-    def packet(
-        self,
-        packet_id: int,
-        at_us: int,
-        sender: str,
-        to: str,
-        connection: int,
-        api: str,
-        size: int,
-        verdict: str,
-        due_us: int,
-    ) -> None:
+    def packet(self, row: PacketRow) -> None:
         """What became of a packet."""
         for each in self._recorders:
-            each.packet(packet_id, at_us, sender, to, connection, api, size, verdict, due_us)
+            each.packet(row)
 
     def fact(self, seq: int, at_us: int, fact: Any) -> None:
         """A fact of the world."""
         for each in self._recorders:
             each.fact(seq, at_us, fact)
 
-    def broken(self, seq: int, at_us: int, actor: str, life: int, local_us: int, event_row: Row, text: str) -> None:
+    def broken(self, row: BrokenRow) -> None:
         """A machine's own assertion failed in this step."""
         for each in self._recorders:
-            each.broken(seq, at_us, actor, life, local_us, event_row, text)
+            each.broken(row)
 
 
 def _read_back(row: Row) -> Row:

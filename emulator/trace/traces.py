@@ -10,7 +10,7 @@ header names), on the cut into blocks, or on whether a file is written at all.
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
@@ -115,6 +115,12 @@ class Torn(NamedTuple):
     why: str
 
 
+StepRow: TypeAlias = tuple[int, int, str, int, int, Row, Sequence[Row]]
+"""The fields of a ``Step``, as a world tells them."""
+PacketRow: TypeAlias = tuple[int, int, str, str, int, str, int, str, int]
+"""The fields of a ``PacketRecord``."""
+BrokenRow: TypeAlias = tuple[int, int, str, int, int, Row, str]
+"""The fields of a ``Broken``."""
 Record: TypeAlias = Header | Step | PacketRecord | WorldFact | Violation | Broken | Footer | Torn
 
 
@@ -137,33 +143,20 @@ class TraceWriter:
                 write_magic(sink)
             write_block(sink, msgpack.packb((HEADER, asdict(header))))
 
-    def step(
-        self, seq: int, at_us: int, actor: str, life: int, local_us: int, event_row: Row, effect_rows: list[Row]
-    ) -> None:
+    def step(self, row: StepRow) -> None:
         """One step of one machine."""
         self.steps += 1
-        self._pack((STEP, seq, at_us, actor, life, local_us, event_row, effect_rows))
+        self._pack((STEP, *row))
         self._records = records = self._records + 1
         if records >= CHECK_EVERY:
             self._end_block_if_full()
 
-    def packet(
-        self,
-        packet_id: int,
-        at_us: int,
-        sender: str,
-        to: str,
-        connection: int,
-        api: str,
-        size: int,
-        verdict: str,
-        due_us: int,
-    ) -> None:
+    def packet(self, row: PacketRow) -> None:
         """What became of a packet (``due_us`` -1: it will not arrive). Its first record counts it."""
-        if packet_id > self._last_packet:
-            self._last_packet = packet_id
+        if row[0] > self._last_packet:
+            self._last_packet = row[0]
             self.messages += 1
-        self._pack((PACKET, packet_id, at_us, sender, to, connection, api, size, verdict, due_us))
+        self._pack((PACKET, *row))
         self._records = records = self._records + 1
         if records >= CHECK_EVERY:
             self._end_block_if_full()
@@ -179,9 +172,9 @@ class TraceWriter:
         self._pack((VIOLATION, v.checker, v.at_us, v.seq, v.entities, v.text, v.liveness, v.kind))
         self._records += 1
 
-    def broken(self, seq: int, at_us: int, actor: str, life: int, local_us: int, event_row: Row, text: str) -> None:
+    def broken(self, row: BrokenRow) -> None:
         """A machine's own assertion failed in this step."""
-        self._pack((BROKEN, seq, at_us, actor, life, local_us, event_row, text))
+        self._pack((BROKEN, *row))
         self._records += 1
 
     def digest(self) -> str:

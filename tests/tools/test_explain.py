@@ -128,9 +128,9 @@ def test_what_went_wrong_stands_out(recorded, tmp_path):
     path = tmp_path / "broken.trace"
     with path.open("wb") as file:
         writer = TraceWriter(file, read_trace(recorded[0]).header)
-        writer.packet(7, 1_500, "c1", "b0", 4, "Heartbeat", 30, "refused", -1)
+        writer.packet((7, 1_500, "c1", "b0", 4, "Heartbeat", 30, "refused", -1))
         writer.violation(Violation("one-owner", 2_000, 3, ("g", "orders-0"), "two owners"))
-        writer.broken(4, 61_002_500, "c1", 2, 2_400, (2, ("beat", "g")), "AssertionError: no")
+        writer.broken((4, 61_002_500, "c1", 2, 2_400, (2, ("beat", "g")), "AssertionError: no"))
         writer.finish("broken", 61_002_500)
 
     lines = explained(path).output.splitlines()[6:]

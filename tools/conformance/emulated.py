@@ -12,7 +12,8 @@ from kemu.emulator.engine.drive import drive_bare
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, Seen
 from kemu.emulator.runner import Run
 from kemu.emulator.scenario.scenario import Scenario
-from kemu.emulator.trace.rows import SEND, Row
+from kemu.emulator.trace.rows import SEND
+from kemu.emulator.trace.traces import BrokenRow, PacketRow, StepRow
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import TopicPartition, host_of
@@ -139,25 +140,13 @@ class AnswersToMembers:
         self._until_us = until_ms * 1000
         self._sent: dict[int, bytes] = {}
 
-    def step(
-        self, seq: int, at_us: int, actor: str, life: int, local_us: int, event_row: Row, effect_rows: list[Row]
-    ) -> None:
+    def step(self, row: StepRow) -> None:
         """One step of one machine: what it sends is looked at when its packet tells its API."""
-        self._sent = {row[1]: row[5] for row in effect_rows if row[0] == SEND}
+        self._sent = {effect[1]: effect[5] for effect in row[6] if effect[0] == SEND}
 
-    def packet(
-        self,
-        packet_id: int,
-        at_us: int,
-        sender: str,
-        to: str,
-        connection: int,
-        api: str,
-        size: int,
-        verdict: str,
-        due_us: int,
-    ) -> None:
+    def packet(self, row: PacketRow) -> None:
         """A packet leaves; later news of the same packet are of no interest."""
+        packet_id, at_us, _, to, _, api, *_ = row
         sealed = self._sent.pop(packet_id, None)
         if sealed is None or api not in COUNTED or at_us >= self._until_us:
             return
@@ -175,7 +164,7 @@ class AnswersToMembers:
     def fact(self, seq: int, at_us: int, fact: Any) -> None:
         """Facts are watched elsewhere."""
 
-    def broken(self, seq: int, at_us: int, actor: str, life: int, local_us: int, event_row: Row, text: str) -> None:
+    def broken(self, row: BrokenRow) -> None:
         """The run's verdict says so."""
 
 

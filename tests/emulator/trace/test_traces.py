@@ -51,10 +51,10 @@ def write_run(sink, header=HEADER, steps=3, new_file=True):
     writer = TraceWriter(sink, header, new_file=new_file)
     writer.fact(0, 0, HostStarted(host="c1", life=1, kept_disk=True))
     for seq in range(1, steps + 1):
-        writer.step(seq, seq * 10, "c1", 1, seq * 10 + 1, EVENT, EFFECTS)
-        writer.packet(seq, seq * 10, "c1", "b0", 4, "Heartbeat", 30, "sent", seq * 10 + 900)
+        writer.step((seq, seq * 10, "c1", 1, seq * 10 + 1, EVENT, EFFECTS))
+        writer.packet((seq, seq * 10, "c1", "b0", 4, "Heartbeat", 30, "sent", seq * 10 + 900))
     writer.violation(VIOLATION)
-    writer.broken(steps + 1, 99, "c1", 1, 98, EVENT, "AssertionError: no")
+    writer.broken((steps + 1, 99, "c1", 1, 98, EVENT, "AssertionError: no"))
     writer.fact(steps + 1, 99, RunEnded(reason="broken"))
     return writer.finish("broken", 99)
 
@@ -108,8 +108,8 @@ def test_a_long_run_is_cut_into_blocks_and_a_message_larger_than_a_block_fits(tm
     with path.open("wb") as file:
         writer = TraceWriter(file, HEADER)
         for seq in range(5_000):
-            writer.step(seq, seq, "c1", 1, seq, EVENT, EFFECTS)
-        writer.step(5_000, 5_000, "c1", 1, 5_000, EVENT, [(0, 1, "b0", 0, 1, b"x" * 3 * BLOCK_BYTES)])
+            writer.step((seq, seq, "c1", 1, seq, EVENT, EFFECTS))
+        writer.step((5_000, 5_000, "c1", 1, 5_000, EVENT, [(0, 1, "b0", 0, 1, b"x" * 3 * BLOCK_BYTES)]))
         writer.finish("ok", 5_000)
 
     records = list(read_trace(path).records())
@@ -134,10 +134,10 @@ def test_the_digest_depends_on_every_record_and_on_nothing_else():
     def digest(*, drive="bare", sink=None, flushes=(), **change):
         writer = TraceWriter(sink, Header({}, [], 1, "p", drive, "0"))
         for seq in range(300):
-            writer.step(seq, seq, "c1", 1, seq + change.get("drift", 0), EVENT, EFFECTS[: change.get("effects", 3)])
+            writer.step((seq, seq, "c1", 1, seq + change.get("drift", 0), EVENT, EFFECTS[: change.get("effects", 3)]))
             if seq in flushes:
                 writer.flush()
-        writer.packet(1, 9, "c1", "b0", 4, "Heartbeat", 30, change.get("verdict", "sent"), 900)
+        writer.packet((1, 9, "c1", "b0", 4, "Heartbeat", 30, change.get("verdict", "sent"), 900))
         writer.fact(300, 300, RunEnded(reason=change.get("reason", "done")))
         return writer.finish("ok", 300)
 
@@ -151,9 +151,9 @@ def test_the_digest_depends_on_every_record_and_on_nothing_else():
 
 def test_messages_counts_packets_not_verdicts():
     writer = TraceWriter(None, HEADER)
-    writer.packet(1, 0, "c1", "b0", 4, "Heartbeat", 30, "held", -1)
-    writer.packet(2, 0, "c1", "b0", 4, "Heartbeat", 30, "sent", 5)
-    writer.packet(1, 9, "c1", "b0", 4, "Heartbeat", 30, "released", -1)
+    writer.packet((1, 0, "c1", "b0", 4, "Heartbeat", 30, "held", -1))
+    writer.packet((2, 0, "c1", "b0", 4, "Heartbeat", 30, "sent", 5))
+    writer.packet((1, 9, "c1", "b0", 4, "Heartbeat", 30, "released", -1))
 
     assert writer.messages == 2
 
@@ -168,7 +168,7 @@ def whole(tmp_path_factory):
     with path.open("wb") as file:
         writer = TraceWriter(file, HEADER)
         for seq in range(6):
-            writer.step(seq, seq, "c1", 1, seq, EVENT, EFFECTS)
+            writer.step((seq, seq, "c1", 1, seq, EVENT, EFFECTS))
             writer.flush()
         writer.finish("ok", 6)
     return path.read_bytes(), list(read_trace(path).records())
