@@ -1,9 +1,9 @@
 """Task assignors by name, behind one question; and what is wrong with an answer (KIP-924's errors)."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from attrs import field, frozen
 
@@ -34,8 +34,16 @@ class TaskAssignor(Protocol):
         ...
 
 
-class Sticky:
-    """``StickyTaskAssignor``."""
+Rule: TypeAlias = Callable[
+    [Mapping[ClientId, ClientState], Collection[TaskId], Collection[TaskId], TaskConfig], TaskAssignment
+]
+
+
+@frozen
+class KafkasTaskAssignor:
+    """One of Kafka's own, which are functions: what they give depends on what they are asked alone."""
+
+    rule: Rule
 
     def assign(
         self,
@@ -44,37 +52,19 @@ class Sticky:
         stateful: Collection[TaskId],
         config: TaskConfig,
     ) -> TaskAssignment:
-        """See ``assign_sticky``."""
-        return assign_sticky(clients, tasks, stateful, config)
+        """By the rule."""
+        return self.rule(clients, tasks, stateful, config)
 
 
-class PriorTasks:
-    """``FallbackPriorTaskAssignor``: what 2.6 and later take when the lags cannot be fetched."""
-
-    def assign(
-        self,
-        clients: Mapping[ClientId, ClientState],
-        tasks: Collection[TaskId],
-        stateful: Collection[TaskId],
-        config: TaskConfig,
-    ) -> TaskAssignment:
-        """Previous owners whatever the load, and a probing rebalance."""
-        given = assign_sticky(clients, tasks, stateful, config, must_preserve_active=True)
-        return TaskAssignment(given.active, given.standby, probing=True)
-
-
-class HighAvailability:
-    """``HighAvailabilityTaskAssignor``."""
-
-    def assign(
-        self,
-        clients: Mapping[ClientId, ClientState],
-        tasks: Collection[TaskId],
-        stateful: Collection[TaskId],
-        config: TaskConfig,
-    ) -> TaskAssignment:
-        """See ``assign_high_availability``."""
-        return assign_high_availability(clients, tasks, stateful, config)
+def assign_prior_tasks(
+    clients: Mapping[ClientId, ClientState],
+    tasks: Collection[TaskId],
+    stateful: Collection[TaskId],
+    config: TaskConfig,
+) -> TaskAssignment:
+    """Previous owners whatever the load, and a probing rebalance: when the lags cannot be fetched (2.6 and later)."""
+    given = assign_sticky(clients, tasks, stateful, config, must_preserve_active=True)
+    return TaskAssignment(given.active, given.standby, probing=True)
 
 
 @frozen
@@ -135,10 +125,11 @@ def client_of(member: StreamsMember) -> ClientState:
 
 TASK_ASSIGNORS: Mapping[str, TaskAssignor] = {
     "learner": Learners(),
-    "sticky": Sticky(),
-    "ha": HighAvailability(),
-    "prior": PriorTasks(),
+    "sticky": KafkasTaskAssignor(assign_sticky),
+    "ha": KafkasTaskAssignor(assign_high_availability),
+    "prior": KafkasTaskAssignor(assign_prior_tasks),
 }
+"""Beside KIP-429's learners ``StickyTaskAssignor``, ``HighAvailabilityTaskAssignor``, ``FallbackPriorTaskAssignor``."""
 
 
 class AssignmentError(Enum):
