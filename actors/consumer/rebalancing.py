@@ -22,6 +22,7 @@ from kemu.protocol.messages.group import JoinGroupReply, JoinProtocol, MemberAss
 from kemu.protocol.messages.member import Subscription
 from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER, MemberId, TopicPartition
 from kemu.protocol.notes.groups import (
+    AssignmentRefused,
     IncompatibleRebalance,
     PartitionsAssigned,
     PartitionsLost,
@@ -288,7 +289,9 @@ class Rebalancing:
             return True
         changes = self.rules.after_sync(self._positions.owned(), given)
         if changes.violation:
-            return self._cannot_take(changes.violation)
+            self._refuse(changes.violation)
+        if changes.violation or changes.failed:
+            return self._cannot_take(changes.violation or changes.failed)
         self._taking = membership.generation, given
         self._look_for_error(changes.incompatible)
         if changes.revoked:
@@ -313,6 +316,10 @@ class Rebalancing:
         if self.rules.rejoin_when_incompatible(before and before[1], self._known):
             wait_us = config.retry_backoff_ms * 1000 if self.rules.waits_when_incompatible else 0
             membership.request_rejoin(INCOMPATIBLE, wait_us)
+
+    def _refuse(self, why: str) -> None:
+        generation, member_id, _ = self._membership.generation
+        self._machine.note(AssignmentRefused(group=self._group, member_id=member_id, generation=generation, why=why))
 
     def _cannot_take(self, why: str) -> bool:
         self._machine.fail(ErrorCode.UNKNOWN_SERVER_ERROR, why)

@@ -33,6 +33,7 @@ from kemu.emulator.facts import (
 from kemu.protocol.names import TopicPartition, host_of
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
+    AssignmentRefused,
     GroupLoaded,
     JoinPhaseCompleted,
     MemberAdded,
@@ -44,7 +45,6 @@ from kemu.protocol.notes.groups import (
     PartitionsRevoked,
     Rejoin,
 )
-from kemu.protocol.rebalancing.kip_429 import PROTOCOL_VIOLATION
 
 MOST_REVOKING = 5
 """A rebalance and four follow-ups: what Kafka's own tests allow ``cooperative-sticky``."""
@@ -96,7 +96,8 @@ class Cooperative(Checker):
             MemberAdded: self._added,
             MemberRemoved: self._removed,
             MemberBecame: self._became,
-            MemberFailed: self._failed,
+            AssignmentRefused: self._refused,
+            MemberFailed: self._outside,
             AssignmentReceived: self._received,
             PartitionsAssigned: self._assigned,
             PartitionsRevoked: self._revoked,
@@ -179,10 +180,8 @@ class Cooperative(Checker):
         if fact.new == "UNJOINED":
             self._group(fact.group).revoking.clear()
 
-    def _failed(self, seen: Seen, fact: MemberFailed) -> None:
-        if fact.why.startswith(PROTOCOL_VIOLATION):
-            self._say(seen, "assignment-refused", f"{seen.actor} refuses its assignment: {fact.why}")
-        self._outside(seen, fact)
+    def _refused(self, seen: Seen, fact: AssignmentRefused) -> None:
+        self._say(seen, "assignment-refused", f"{seen.actor} refuses its assignment: {fact.why}")
 
     def _received(self, seen: Seen, fact: AssignmentReceived) -> None:
         group, member, life = self._group(fact.group), self._member(seen), (seen.actor, seen.life)

@@ -191,6 +191,19 @@ class IncompatibleRebalance:
 
 
 @value
+class AssignmentRefused:
+    """An assignment breaks what a member checks of every one; it fails by it (``MemberFailed`` follows).
+
+    Source: KIP-429's page, PROTOCOL_VIOLATION.
+    """
+
+    group: str
+    member_id: str
+    generation: int
+    why: str
+
+
+@value
 class PartitionsAssigned:
     """onPartitionsAssigned was called with ``added``; the member owns ``owned`` from now on."""
 

@@ -193,19 +193,19 @@ def take_page(owned: Partitions, given: Given) -> Changes:
     taken = frozenset(given.revoked or ())
     missing = minus(minus(owned, taken), given.assigned)
     if missing:
-        return _refuse(f"{PROTOCOL_VIOLATION}: neither assigned nor revoked: {_names(missing)}")
+        return _violated(f"neither assigned nor revoked: {_names(missing)}")
     both = tuple(at for at in given.assigned if at in taken)
     if both:
-        return _refuse(f"{PROTOCOL_VIOLATION}: both assigned and revoked: {_names(both)}")
+        return _violated(f"both assigned and revoked: {_names(both)}")
     if given.error not in (AssignmentErrorCode.NONE, AssignmentErrorCode.INCOMPATIBLE_MEMBERS):
-        return _refuse(f"the leader reports error {given.error}")
+        return Changes((), (), rejoin=False, failed=f"the leader reports error {given.error}")
     revoked = tuple(at for at in owned if at in taken)
     incompatible = given.error == AssignmentErrorCode.INCOMPATIBLE_MEMBERS
     return Changes(revoked, minus(given.assigned, owned), bool(revoked), incompatible)
 
 
-def _refuse(why: str) -> Changes:
-    return Changes((), (), rejoin=False, violation=why)
+def _violated(how: str) -> Changes:
+    return Changes((), (), rejoin=False, violation=f"{PROTOCOL_VIOLATION}: {how}")
 
 
 def unless_the_same(before: Known | None, now: Known) -> bool:

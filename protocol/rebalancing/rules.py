@@ -41,7 +41,8 @@ class Changes:
 
     ``rejoin``: ask for another rebalance, in which the revoked partitions are free.
     ``incompatible``: the leader found members in the group that cannot rebalance together.
-    ``violation``: why the member cannot take this assignment; fatal unless "".
+    ``violation``: what this assignment breaks of what every assignment must hold; fatal unless "".
+    ``failed``: why the member cannot take it although it breaks nothing; fatal unless "".
     """
 
     revoked: Partitions
@@ -49,6 +50,7 @@ class Changes:
     rejoin: bool
     incompatible: bool = False
     violation: str = ""
+    failed: str = ""
 
 
 @frozen

@@ -229,7 +229,9 @@ def test_an_assignment_that_gives_and_takes_the_same_partition_is_refused() -> N
 
 def test_an_error_code_that_nobody_knows_is_fatal() -> None:
     """The page: "Check the error code as well, and depending on it ... fail immediately if it is fatal"."""
-    assert take_page((), Given((), (), 7)).violation == "the leader reports error 7"
+    changes = take_page((), Given((), (), 7))
+
+    assert (changes.violation, changes.failed) == ("", "the leader reports error 7")
 
 
 def test_nothing_is_revoked_before_a_cooperative_join_and_everything_before_an_eager_one() -> None:

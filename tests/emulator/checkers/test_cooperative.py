@@ -159,7 +159,6 @@ def next_generation(story: Story, first: str, second: str, why: str = Rejoin.REV
 
 def test_a_member_that_refuses_its_assignment_is_the_run_s_failure(story: Story) -> None:
     """The page's superset check."""
-    fact = notes.MemberFailed(group=GROUP, member_id="c1-1", error=notes.ErrorCode(-1), why="PROTOCOL_VIOLATION: t-1")
-    story.by("c1", fact)
+    story.by("c1", notes.AssignmentRefused(group=GROUP, member_id="c1-1", generation=1, why="PROTOCOL_VIOLATION: t-1"))
 
     assert said(story) == ["c1 refuses its assignment: PROTOCOL_VIOLATION: t-1"]
