@@ -22,15 +22,13 @@ from kemu.emulator.trace.blocks import TraceError, blocks_of, first_block
 from kemu.emulator.trace.rows import EVENT_NAMES, NOTE, RECEIVED, TOLD
 from kemu.emulator.trace.traces import BROKEN, FACT, FOOTER, HEADER, PACKET, STEP, VIOLATION, Footer, Header
 from kemu.protocol.wire.values import from_row
-from kemu.tools.pipeline.rows import FaultTimes, fault_row, note_row, violation_row
-from kemu.tools.pipeline.tables.schemas import RUNS
+from kemu.tools.pipeline.rows import FaultTimes, fault_row, note_row, run_row, violation_row
 
 BLOCK_BITS = 26
 PLACE_BITS = 12
 """The ``n`` of a fact read from a file is its block's offset, its record's place in the block (14 bits are plenty for
 64 KiB) and its own place in the record: it rises, wherever a reader begins."""
 _FAULT_FACTS = (FaultApplied.__name__, FaultEnded.__name__)
-_RUN_COLUMNS = {name: index for index, name in enumerate(RUNS.names)}
 
 Row = tuple[Any, ...]
 Emit = Callable[[str, Row], None]
@@ -226,26 +224,18 @@ class Decoder:
 
 def run_from_trace(run_id: str, header: Header, footer: Row | None, broke: str | None) -> Row:
     """The row of ``RUNS`` that a trace alone can fill; the figures of its metrics come from ``folds``."""
-    row: list[Any] = [None] * len(_RUN_COLUMNS)
     scenario = header.scenario
-    known: dict[str, Any] = {
-        "run_id": run_id,
-        "cell": f"{scenario['name']} {header.profile}",
-        "scenario": scenario["name"],
-        "profile": header.profile,
-        "settings": "",
-        "actions": "",
-        "seed": header.seed,
-        "broke": broke,
-        "traced": True,
-        "scenario_json": json.dumps(scenario),
-    }
-    if footer is not None:
-        end = Footer(*footer[1:])
-        known |= {name: getattr(end, name) for name in ("verdict", "steps", "messages", "virtual_us", "digest")}
-    for name, value in known.items():
-        row[_RUN_COLUMNS[name]] = value
-    return tuple(row)
+    return run_row(
+        run_id=run_id,
+        cell=f"{scenario['name']} {header.profile}",
+        scenario=scenario["name"],
+        profile=header.profile,
+        seed=header.seed,
+        scenario_json=json.dumps(scenario),
+        end=None if footer is None else Footer(*footer[1:]),
+        broke=broke,
+        traced=True,
+    )
 
 
 def _size(path: Path) -> int:

@@ -6,6 +6,7 @@ What a run reports live (``worker``) and what a trace tells (``decode``) become 
 import json
 from collections.abc import Callable, Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -15,10 +16,11 @@ from kemu.emulator.facts import FaultApplied, FaultEnded, Seen
 from kemu.emulator.findings import Violation
 from kemu.emulator.metrics.figures import Figures, RecordFigures, longest_lag_us
 from kemu.emulator.runner import RunResult
+from kemu.emulator.trace.traces import Footer
 from kemu.protocol.notes.groups import Processed, RecordsAcknowledged, RecordsAppended
 from kemu.protocol.notes.replication import HighWatermarkAdvanced, RecordsReplicated
 from kemu.protocol.wire.values import to_row
-from kemu.tools.pipeline.tables.schemas import NOTES
+from kemu.tools.pipeline.tables.schemas import NOTES, RUNS
 
 DATA_PATH = (RecordsAppended, RecordsAcknowledged, RecordsReplicated, HighWatermarkAdvanced, Processed)
 """Four facts of five, and of little use without the rest of the trace: a run's other facts are kept always, these where
@@ -234,33 +236,46 @@ def run_row(
     *,
     run_id: str,
     cell: str,
-    settings: str,
-    actions: str,
-    result: RunResult,
-    result_json: str,
+    scenario: str,
+    profile: str,
+    seed: int,
     scenario_json: str,
+    end: RunResult | Footer | None,
+    broke: str | None,
     traced: bool,
-    command: str,
-) -> dict[str, Any]:
-    """A result as a row of ``RUNS``, by column."""
-    return {
+    settings: str = "",
+    actions: str = "",
+    measured: Mapping[str, Cell] = MappingProxyType({}),
+) -> tuple[Cell, ...]:
+    """A run as a row of ``RUNS``.
+
+    Args:
+        end: how it ended; None: its record is torn.
+        measured: what a trace alone does not tell, by column (``measured_columns``).
+    """
+    row: dict[str, Cell] = dict.fromkeys(RUNS.names)
+    row |= {
         "run_id": run_id,
         "cell": cell,
-        "scenario": result.scenario,
-        "profile": result.profile,
+        "scenario": scenario,
+        "profile": profile,
         "settings": settings,
         "actions": actions,
-        "seed": result.seed,
-        "verdict": result.verdict,
-        "digest": result.digest,
-        "steps": result.steps,
-        "messages": result.messages,
-        "virtual_us": result.virtual_us,
-        "wall_s": result.wall_s,
-        "broke": result.broke or None,
+        "seed": seed,
+        "broke": broke or None,
         "traced": traced,
-        **figure_columns(result.figures),
         "scenario_json": scenario_json,
+    }
+    if end is not None:
+        row |= {name: getattr(end, name) for name in ("verdict", "digest", "steps", "messages", "virtual_us")}
+    return tuple({**row, **measured}.values())
+
+
+def measured_columns(result: RunResult, result_json: str, command: str) -> dict[str, Cell]:
+    """The columns of ``RUNS`` that only the run itself can fill. Those of figures are folded from a trace later."""
+    return {
+        "wall_s": result.wall_s,
+        **figure_columns(result.figures),
         "result_json": result_json,
         "command": command,
     }

@@ -27,6 +27,7 @@ from kemu.tools.pipeline.rows import (
     NoteRows,
     downtime_rows,
     fault_row,
+    measured_columns,
     rebalance_rows,
     run_row,
     violation_row,
@@ -149,18 +150,22 @@ class ChunkRows:
                 f"{self._cell.name}, seed {seed}: {what}; repeat with: {self._cell.command(seed)}"
             ) from error
         traced = keep_traces == "all" or (keep_traces == "failing" and OF_VERDICT[result.verdict] != 0)
-        row = run_row(
-            run_id=run_id,
-            cell=self._cell.name,
-            settings=" ".join(self._cell.settings),
-            actions=" + ".join(self._cell.actions),
-            result=result,
-            result_json=json.dumps(as_dict(result)),
-            scenario_json=self._scenario_json,
-            traced=traced,
-            command=self._cell.command(seed),
+        self._rows[RUNS].append(
+            run_row(
+                run_id=run_id,
+                cell=self._cell.name,
+                scenario=result.scenario,
+                profile=result.profile,
+                seed=seed,
+                scenario_json=self._scenario_json,
+                end=result,
+                broke=result.broke,
+                traced=traced,
+                settings=" ".join(self._cell.settings),
+                actions=" + ".join(self._cell.actions),
+                measured=measured_columns(result, json.dumps(as_dict(result)), self._cell.command(seed)),
+            )
         )
-        self._rows[RUNS].append(tuple(row[name] for name in RUNS.names))
         if not traced:  # a trace holds them all
             self._rows[NOTES] += notes.rows
         self._rows[FAULTS] += [
