@@ -112,6 +112,14 @@ class HostPartition:
 
 
 @value
+class ConfigureTopic:
+    """Broker without replication: a topic's own settings (Kafka's keys), as a store would have them."""
+
+    topic: str
+    settings: tuple[tuple[str, str], ...]
+
+
+@value
 class ClusterView:
     """Broker: what the cluster looks like now; what it answers to Metadata and FindCoordinator.
 

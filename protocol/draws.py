@@ -54,6 +54,7 @@ class DrawName(StrEnum):
     STORE_RECONNECT = "store.reconnect"
     FOLLOWER_FETCH_PHASE = "follower.fetch.phase"
     ISR_CHECK_PHASE = "isr.check.phase"
+    RETENTION_CHECK_PHASE = "retention.check.phase"
     IMBALANCE_CHECK_PHASE = "leader.imbalance.phase"
 
 
@@ -393,6 +394,14 @@ _ROWS = (
         life="uniform 0% 100%",
         calm="as the start left it",
         what="when in half of replica.lag.time.max.ms a leader looks next who fell behind, once all has settled",
+        source="as heartbeat.phase",
+    ),
+    DrawRow(
+        name=DrawName.RETENTION_CHECK_PHASE,
+        life="uniform 0% 100%",
+        calm="as the start left it",
+        what="when in log.retention.check.interval.ms a broker looks next what in its logs has expired, once all has"
+        " settled, where anything can",
         source="as heartbeat.phase",
     ),
     DrawRow(

@@ -12,6 +12,10 @@ from types import MappingProxyType
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 UNCLEAN_ELECTION_ENABLE = "unclean.leader.election.enable"
 LOG_FLUSH_INTERVAL_MS = "log.flush.interval.ms"
+RETENTION_MS, RETENTION_BYTES = "retention.ms", "retention.bytes"
+SEGMENT_MS, SEGMENT_BYTES = "segment.ms", "segment.bytes"
+LOG_RETENTION_MS, LOG_RETENTION_BYTES = "log.retention.ms", "log.retention.bytes"
+LOG_ROLL_MS, LOG_SEGMENT_BYTES = "log.roll.ms", "log.segment.bytes"
 MOVEMENT_LIMITS = tuple(f"reassignment.max.concurrent.{what}.movements" for what in ("replica", "partition", "leader"))
 """Each a whole number of at least 1; without a value there is no limit."""
 
@@ -49,11 +53,22 @@ def _boolean(text: str) -> str:
 
 SETTINGS: Mapping[ConfigResource, Mapping[str, _Check]] = MappingProxyType(
     {
-        ConfigResource.TOPIC: {MIN_INSYNC_REPLICAS: _whole(1, "int"), UNCLEAN_ELECTION_ENABLE: _boolean},
+        ConfigResource.TOPIC: {
+            MIN_INSYNC_REPLICAS: _whole(1, "int"),
+            UNCLEAN_ELECTION_ENABLE: _boolean,
+            RETENTION_MS: _whole(-1, "long"),
+            RETENTION_BYTES: _whole(-1, "long"),
+            SEGMENT_MS: _whole(1, "long"),
+            SEGMENT_BYTES: _whole(14, "int"),
+        },
         ConfigResource.BROKER: {
             MIN_INSYNC_REPLICAS: _whole(1, "int"),
             UNCLEAN_ELECTION_ENABLE: _boolean,
             LOG_FLUSH_INTERVAL_MS: _whole(0, "long"),
+            LOG_RETENTION_MS: _whole(-1, "long"),
+            LOG_RETENTION_BYTES: _whole(-1, "long"),
+            LOG_ROLL_MS: _whole(1, "long"),
+            LOG_SEGMENT_BYTES: _whole(14, "int"),
             **dict.fromkeys(MOVEMENT_LIMITS, _whole(1, "int")),
         },
     }

@@ -11,13 +11,15 @@ metadata is built once per view of the cluster.
 from kemu.actors.broker.answers import ClusterAnswers
 from kemu.actors.broker.consumer_fetches import ConsumerFetches
 from kemu.actors.broker.hosted_partition import HostedPartition, QueuedBatch
-from kemu.actors.broker.partition_log import PartitionLog, log_name
+from kemu.actors.broker.partition_log import PartitionLog, log_name, start_entry
 from kemu.actors.broker.produce_calls import ProduceCall, ProduceCalls, fault_of, produced
 from kemu.actors.broker.produce_requests import ProduceRequests
+from kemu.actors.broker.retention import Retention
 from kemu.actors.broker.timers import BrokerTimer
 from kemu.actors.injection import Injections
 from kemu.actors.machine import (
     Appended,
+    Draws,
     Event,
     LinkDown,
     Loaded,
@@ -27,8 +29,9 @@ from kemu.actors.machine import (
     TimerFired,
     Told,
 )
-from kemu.protocol.commands import AnswerNext, ClusterView, HostPartition, Start
+from kemu.protocol.commands import AnswerNext, ClusterView, ConfigureTopic, HostPartition, HoursPass, Start
 from kemu.protocol.config import BrokerConfig
+from kemu.protocol.draws import CALM
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import (
     BrokerMetadata,
@@ -43,12 +46,13 @@ from kemu.protocol.messages.data import (
 from kemu.protocol.messages.group import FindCoordinator
 from kemu.protocol.names import ActorName, broker_host
 from kemu.protocol.notes.groups import PartitionHosted, RecordsAppended
+from kemu.protocol.notes.replication import LogStartMoved
 
 
 class Broker(Machine):
     """``node_id`` is Kafka's broker id; an actor ``b<node_id>`` is at that address."""
 
-    def __init__(self, name: ActorName, node_id: int, config: BrokerConfig) -> None:
+    def __init__(self, name: ActorName, node_id: int, config: BrokerConfig, draws: Draws = CALM) -> None:
         super().__init__(name)
         self.node_id = node_id
         self.config = config
@@ -63,6 +67,9 @@ class Broker(Machine):
         self._appends: dict[int, HostedPartition] = {}
         """Token of an append on its way -> its partition."""
         self._last_token = 0
+        self._settings: dict[str, dict[str, str]] = {}
+        """Topic -> its own settings."""
+        self._retention = Retention(self, config, self._settings, draws)
         self._on_disk: dict[str, tuple[Record, ...]] = {}
         """Logs found at the start, until their partition is hosted again."""
 
@@ -74,7 +81,9 @@ class Broker(Machine):
             case Received(message=Produce()):
                 self._produce(event)
             case Appended(token=token, error=error):
-                self._appended(self._appends.pop(token), error)
+                hosted = self._appends.pop(token, None)
+                if hosted is not None:  # else it said where a log starts
+                    self._appended(hosted, error)
             case TimerFired(key=(BrokerTimer.FETCH, number)):
                 self._fetches.time_is_over(int(number))
             case Received(message=Metadata()):
@@ -89,9 +98,18 @@ class Broker(Machine):
                 self._host(command)
             case Told(command=AnswerNext() as command):
                 self.injections.told(command)
+            case TimerFired(key=(BrokerTimer.RETENTION,)):
+                self._delete_expired()
+            case Told(command=ConfigureTopic(topic=topic, settings=settings)):
+                self._settings[topic] = dict(settings)
+                self._retention.configured()
+            case Told(command=HoursPass()):
+                self._retention.hours_pass()
             case Loaded(log=log, records=records):
                 self._on_disk[log] = records
-            case Told(command=Start()) | LinkDown():
+            case Told(command=Start()):
+                self._retention.started()
+            case LinkDown():
                 pass  # A client that is gone: its delayed fetches run out by themselves, as in Kafka's purgatory.
             case _:
                 raise AssertionError(f"{self.name}: {event}")
@@ -169,6 +187,28 @@ class Broker(Machine):
         if error is ErrorCode.NONE and hosted.waiters:
             self._fetches.grown(hosted)
         self._append_next(hosted)
+
+    # --- retention ---------------------------------------------------------------------------------------------
+
+    def _delete_expired(self) -> None:
+        for (topic, number), hosted in self.partitions.items():
+            log = hosted.log
+            if not self._retention.deletes(topic):
+                continue
+            start_offset = self._retention.policy(topic).start_of(log, hosted.record_bytes, self.now_us // 1000)
+            if log.advance_start(start_offset):
+                self._last_token += 1
+                self.append(hosted.log_name, (start_entry(start_offset),), self._last_token)
+                self.note(
+                    LogStartMoved(
+                        topic=topic,
+                        partition=number,
+                        start_offset=start_offset,
+                        end_offset=log.end_offset,
+                        why="retention",
+                    )
+                )
+        self._retention.due()
 
     # --- fetch -------------------------------------------------------------------------------------------------
 

@@ -22,6 +22,9 @@ KEPT_BATCHES = 5
 """How many batches of a producer are remembered; as many as a client may have in flight with idempotence (KIP-98)."""
 
 _LAYOUT = struct.Struct(">qiqiqhi")
+_OFFSET = struct.Struct(">q")
+START_KEY = b"s"
+"""The key of a disk record that says where the log starts since; its value is the offset."""
 _LAST_SEQUENCE = (1 << 31) - 1
 
 
@@ -52,6 +55,16 @@ def from_record(record: Record) -> LoggedBatch:
     key, value = record
     assert key == b"" and value is not None, f"no batch: key {key!r}"
     return LoggedBatch(*_LAYOUT.unpack(value))
+
+
+def start_entry(start_offset: int) -> Record:
+    """The log starts here now: what was before is deleted."""
+    return START_KEY, _OFFSET.pack(start_offset)
+
+
+def start_of(value: bytes) -> int:
+    """The offset of what ``start_entry`` made."""
+    return int(_OFFSET.unpack(value)[0])
 
 
 def sequence_after(sequence: int, count: int) -> int:
@@ -103,6 +116,11 @@ class PartitionLog:
         """The log whose appends these disk records are, oldest first; it starts where the first of them does."""
         log: PartitionLog | None = None
         for record in records:
+            key, value = record
+            if key == START_KEY:
+                assert log is not None and value is not None, "a log that starts elsewhere has had records"
+                log.advance_start(start_of(value))
+                continue
             batch = from_record(record)
             if log is None:
                 log = cls(batch.base_offset)
@@ -186,6 +204,31 @@ class PartitionLog:
             state.batches = [batch for batch in state.batches if batch.base_offset + batch.records <= end_offset]
             if not state.batches:
                 del self._producers[producer_id]
+
+    def advance_start(self, start_offset: int) -> bool:
+        """Forget the records below ``start_offset``; whether there were any. What producers wrote last stays known.
+
+        Source: Kafka's ``Log.maybeIncrementLogStartOffset``; KIP-360 (a producer's state outlives its records).
+        """
+        assert start_offset <= self.end_offset, f"{start_offset} lies behind the log's end {self.end_offset}"
+        if start_offset <= self.start_offset:
+            return False
+        self.start_offset = start_offset
+        keep = bisect_right(self._bases, start_offset) - 1
+        if keep >= 0 and self._bases[keep] + self._batches[keep].count <= start_offset:
+            keep += 1
+        if keep > 0:
+            del self._bases[:keep], self._batches[:keep], self._latest_ms[:keep]
+        if self._batches and self._bases[0] < start_offset:
+            first = self._batches[0]
+            left = first.base_offset + first.count - start_offset
+            self._batches[0] = _range(start_offset, left, first.append_time_ms, first.leader_epoch)
+            self._bases[0] = start_offset
+        return True
+
+    def ranges(self) -> Iterable[RecordBatch]:
+        """What there is, oldest first, as ranges of equal append time and leader epoch."""
+        return iter(self._batches)
 
     # --- idempotent producers ----------------------------------------------------------------------------------
 

@@ -218,6 +218,11 @@ class Replica:
         self.writes = {token: min(end, end_offset) for token, end in self.writes.items()}
         return True
 
+    def empty(self, start_offset: int) -> None:
+        """Forget the whole log, which goes on here. Writes under way lead nowhere else."""
+        self.log.begin_at(start_offset)
+        self.writes = dict.fromkeys(self.writes, start_offset)
+
     def written(self, token: int) -> None:
         """A journal write is durable."""
         self.log.durable_end = max(self.log.durable_end, self.writes.pop(token))

@@ -242,7 +242,7 @@ class ReplicaFetcher:
         log = each.replica.log
         answer = EpochEndOffset(row.leader_epoch, row.end_offset)
         cut = cut_for(answer, log.epochs, log.end_offset, log.high_watermark, self._manager.rules.truncation)
-        self._manager.cut(each.replica, max(cut.end_offset, log.start_offset), cut.why)
+        self._manager.cut(each.replica, cut.end_offset, cut.why)
         if cut.done:
             each.state = Copying.FETCHING
 
@@ -276,9 +276,10 @@ class ReplicaFetcher:
             if error is not ErrorCode.NONE:
                 self._failed(each, error, ask)
                 continue
-            # The leader's log is shorter than ours: an unclean election, or truncation by high watermark.
-            assert earliest.offset <= each.replica.log.end_offset, "logs start at 0 here: nothing expires"
-            self._manager.cut(each.replica, latest.offset, "out-of-range")
+            if earliest.offset > each.replica.log.end_offset:
+                self._manager.empty(each.replica, earliest.offset, "leader")  # it deleted what we would need next
+            else:  # its log is shorter than ours: an unclean election, or truncation by high watermark
+                self._manager.cut(each.replica, latest.offset, "out-of-range")
             each.state = Copying.FETCHING
 
     # --- fetching ----------------------------------------------------------------------------------------------
@@ -343,6 +344,8 @@ class ReplicaFetcher:
             self._manager.write_journal(replica, tuple(entries))
         # It may go down: a new leader starts with its own, which can be behind ours.
         log.high_watermark = max(log.start_offset, min(row.high_watermark, log.end_offset))
+        if row.log_start_offset > log.start_offset:
+            self._manager.advance_start(replica, min(row.log_start_offset, log.high_watermark), "leader")
 
     # --- requests ----------------------------------------------------------------------------------------------
 

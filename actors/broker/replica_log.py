@@ -10,6 +10,8 @@ key       value
 ``b``     a batch, as ``partition_log`` has it (38 bytes), and the number of its records with content that follow
 ``r...``  a record with content: its key behind the ``r``
 ``t``     the log was cut: it ends at this offset
+``s``     the log starts at this offset since: what was before is deleted
+``w``     the log was emptied, and goes on at this offset
 ``e``     a leader epoch began at an offset, with or without a record (KAFKA-7415)
 ``d``     the log was deleted: everything before is gone
 ========  ==========================================================================================================
@@ -20,14 +22,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
 from kemu.actors.broker.leader_epochs import LeaderEpochs
-from kemu.actors.broker.partition_log import LoggedBatch, PartitionLog, from_record, to_record
+from kemu.actors.broker.partition_log import START_KEY, LoggedBatch, PartitionLog, from_record, start_of, to_record
 from kemu.actors.machine import Record
 from kemu.protocol.messages.data import ReplicaBatch
 
 _COUNT = struct.Struct(">i")
 _OFFSET = struct.Struct(">q")
 _EPOCH = struct.Struct(">iq")
-_BATCH_KEY, _CUT_KEY, _EPOCH_KEY, _DELETED_KEY, _RECORD_KEY = b"b", b"t", b"e", b"d", b"r"
+_BATCH_KEY, _CUT_KEY, _EPOCH_KEY, _DELETED_KEY, _RECORD_KEY, _EMPTIED_KEY = b"b", b"t", b"e", b"d", b"r", b"w"
 JOURNALS = "replica/"
 """What the disk's names of these journals begin with."""
 
@@ -84,6 +86,28 @@ class ReplicaLog(PartitionLog):
         self._visible_end = min(self._visible_end, end_offset)
         self.durable_end = min(self.durable_end, end_offset)
         return True
+
+    def advance_start(self, start_offset: int) -> bool:
+        """Forget the records below ``start_offset``, which none above the log's end is; whether there were any."""
+        if not super().advance_start(start_offset):
+            return False
+        self.epochs.truncate_start(start_offset)
+        keep = bisect_right(self._bases_of_entries, start_offset) - 1
+        if keep >= 0 and self._bases_of_entries[keep] + self._entries[keep].count <= start_offset:
+            keep += 1
+        if keep > 0:
+            del self._entries[:keep], self._bases_of_entries[:keep]
+        self._visible_end = max(self._visible_end, start_offset)
+        self.durable_end = max(self.durable_end, start_offset)
+        return True
+
+    def begin_at(self, start_offset: int) -> None:
+        """Forget everything; the next record will be this one. Source: ``Log.truncateFullyAndStartAt``."""
+        self.truncate(self.start_offset)
+        self.epochs.clear()
+        self._entries.clear()
+        self._bases_of_entries.clear()
+        self.start_offset = self.end_offset = self._visible_end = self.durable_end = start_offset
 
     # --- reading -----------------------------------------------------------------------------------------------
 
@@ -147,6 +171,11 @@ def cut_entry(end_offset: int) -> Record:
     return _CUT_KEY, _OFFSET.pack(end_offset)
 
 
+def emptied_entry(start_offset: int) -> Record:
+    """The log was emptied, and goes on here."""
+    return _EMPTIED_KEY, _OFFSET.pack(start_offset)
+
+
 def epoch_entry(epoch: int, start_offset: int) -> Record:
     """A leader epoch began."""
     return _EPOCH_KEY, _EPOCH.pack(epoch, start_offset)
@@ -171,6 +200,10 @@ def restored(records: Iterable[Record]) -> ReplicaLog | None:
         log = log if log is not None else ReplicaLog()
         if key == _CUT_KEY:
             log.cut(*_OFFSET.unpack(value))
+        elif key == START_KEY:
+            log.advance_start(start_of(value))
+        elif key == _EMPTIED_KEY:
+            log.begin_at(*_OFFSET.unpack(value))
         elif key == _EPOCH_KEY:
             log.epochs.assign(*_EPOCH.unpack(value))
         else:

@@ -12,17 +12,20 @@ from typing import NamedTuple
 
 from attrs import frozen
 
+from kemu.actors.broker.partition_log import start_entry
 from kemu.actors.broker.replica import Replica, Role
-from kemu.actors.broker.replica_log import JOURNALS, ReplicaLog, batch_entry, cut_entry, restored
+from kemu.actors.broker.replica_log import JOURNALS, ReplicaLog, batch_entry, cut_entry, emptied_entry, restored
+from kemu.actors.broker.retention import Retention
 from kemu.actors.broker.rules import ReplicaRules
 from kemu.actors.broker.timers import BrokerTimer
-from kemu.actors.machine import Machine, Record
+from kemu.actors.machine import Draws, Machine, Record
 from kemu.protocol.config import BrokerConfig, ReplicaConfig
+from kemu.protocol.draws import CALM
 from kemu.protocol.dynamic_configs import ALL_BROKERS, LOG_FLUSH_INTERVAL_MS, MIN_INSYNC_REPLICAS
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import ReplicaBatch
 from kemu.protocol.names import ActorName, TopicPartition
-from kemu.protocol.notes.replication import ReplicaRestored, Truncated
+from kemu.protocol.notes.replication import LogStartMoved, ReplicaRestored, Truncated
 
 US_PER_MS = 1_000
 WATERMARKS = "high-watermarks"
@@ -64,6 +67,7 @@ class ReplicaManager:
         *,
         topics: Mapping[str, TopicSettings],
         rules: ReplicaRules,
+        draws: Draws = CALM,
     ) -> None:
         self._machine = machine
         self.node_id = node_id
@@ -73,6 +77,7 @@ class ReplicaManager:
         self._flush_interval_ms = config.log_flush_interval_ms
         self._told: dict[str, dict[str, str]] = {}
         """The settings in the store of all brokers (under "") and of topics: those that we were told of."""
+        self.retention = Retention(machine, config, self._told, draws)
         self.flushes_each = config.log_flush_interval_ms == 0
         """Whether a record counts (for the high watermark, for acks=1, for our leader) only once it is durable."""
         self.is_shutting_down = False
@@ -116,6 +121,7 @@ class ReplicaManager:
     def configure(self, topic: str, settings: dict[str, str]) -> None:
         """A topic's settings, or ("") those of all brokers, are these now: they count when they are asked for next."""
         self._told[topic] = settings
+        self.retention.configured()
         if topic == ALL_BROKERS:
             self.flushes_each = int(settings.get(LOG_FLUSH_INTERVAL_MS, self._flush_interval_ms)) == 0
         for replica in self.replicas.values():
@@ -165,6 +171,7 @@ class ReplicaManager:
             )
         self._found.clear()
         self._checkpoint_later()
+        self.retention.started()
 
     # --- journals ----------------------------------------------------------------------------------------------
 
@@ -198,6 +205,9 @@ class ReplicaManager:
 
     def cut(self, replica: Replica, end_offset: int, why: str) -> None:
         """Truncate a replica's log to this end, if it is longer; the disk hears of epochs without records, too."""
+        if end_offset < replica.log.start_offset:
+            self.empty(replica, end_offset, why)
+            return
         old, epochs = replica.log.end_offset, replica.log.epochs.entries
         shorter = replica.cut(end_offset)
         if shorter or replica.log.epochs.entries != epochs:
@@ -213,6 +223,42 @@ class ReplicaManager:
                     why=why,
                 )
             )
+
+    def advance_start(self, replica: Replica, start_offset: int, why: str) -> None:
+        """Delete the records of a replica's log below this offset, if there are any."""
+        if not replica.log.advance_start(start_offset):
+            return
+        self.write_journal(replica, (start_entry(start_offset),))
+        for follower in replica.followers.values():
+            follower.told_watermark = -1  # our next answer tells it, whatever else is new
+        self._note_start(replica, why)
+
+    def delete_expired(self) -> None:
+        """RETENTION fired: delete what is too old or too much in the logs that are here."""
+        for replica in self.replicas.values():
+            if replica.role is not Role.OFFLINE and self.retention.deletes(replica.topic):
+                policy = self.retention.policy(replica.topic)
+                start_offset = policy.start_of(replica.log, replica.record_bytes, self.now_ms)
+                self.advance_start(replica, start_offset, "retention")
+        self.retention.due()
+
+    def empty(self, replica: Replica, start_offset: int, why: str) -> None:
+        """Forget all that is in a replica's log; it goes on at this offset."""
+        replica.empty(start_offset)
+        self.write_journal(replica, (emptied_entry(start_offset),))
+        self._note_start(replica, why)
+
+    def _note_start(self, replica: Replica, why: str) -> None:
+        log = replica.log
+        self._machine.note(
+            LogStartMoved(
+                topic=replica.topic,
+                partition=replica.number,
+                start_offset=log.start_offset,
+                end_offset=log.end_offset,
+                why=why,
+            )
+        )
 
     # --- high watermarks ---------------------------------------------------------------------------------------
 

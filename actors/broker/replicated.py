@@ -107,7 +107,9 @@ class ReplicatedBroker(Machine):
             chance=chance,
         )
         self.node_id = node_id
-        self.manager = manager = ReplicaManager(self, node_id, config, replication, topics=topics, rules=rules)
+        self.manager = manager = ReplicaManager(
+            self, node_id, config, replication, topics=topics, rules=rules, draws=draws
+        )
         self.injections = Injections(self)
         self.answers = ClusterAnswers(self, self.injections)
         calls = ProduceCalls(self)
@@ -136,6 +138,7 @@ class ReplicatedBroker(Machine):
             BrokerTimer.ISR: self._isr_store.look,
             BrokerTimer.ISR_NOTIFY: self._isr_store.notify_due,
             BrokerTimer.CHECKPOINT: manager.checkpoint_due,
+            BrokerTimer.RETENTION: manager.delete_expired,
             BrokerTimer.LEAVING: self._shutdown.try_again,
             BrokerTimer.CLOSING_LOGS: self._shutdown.logs_closed,
             DEADLINE[0]: client.deadline_passed,
@@ -192,6 +195,7 @@ class ReplicatedBroker(Machine):
                 self.injections.told(command)
             case Told(command=HoursPass()):
                 self._isr_store.hours_pass()
+                self.manager.retention.hours_pass()
                 self.fetchers.hours_pass()
             case Told(command=Close()):
                 self.manager.checkpoint()

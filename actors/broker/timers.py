@@ -20,6 +20,8 @@ class BrokerTimer(StrEnum):
     """Tell the controller of the ISRs that changed."""
     CHECKPOINT = "checkpoint"
     """Write down the high watermarks."""
+    RETENTION = "retention"
+    """Look what in the logs is too old or too much."""
     LEAVING = "leaving"
     """Ask again for a controlled shutdown."""
     CLOSING_LOGS = "closing-logs"

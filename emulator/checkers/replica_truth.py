@@ -109,7 +109,9 @@ class PartitionTruth:
         broken: list[tuple[int, int]] = []
         kept: list[tuple[int, int, int]] = []
         for first, last, epoch in self.promised:
-            first = max(first, self.committed.end)
+            first = max(first, self.committed.end, log.start)
+            if first >= last:
+                continue
             there = min(max(first, log.end_of(epoch)), last) if log.epoch_at(first) == epoch else first
             if first < there:
                 kept.append((first, there, epoch))

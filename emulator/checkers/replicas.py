@@ -35,6 +35,7 @@ from kemu.protocol.notes.replication import (
     BecameFollower,
     BecameLeader,
     HighWatermarkAdvanced,
+    LogStartMoved,
     NodeWritten,
     RecordsReplicated,
     ReplicaRestored,
@@ -77,6 +78,7 @@ class Replicas(Checker):
             RecordsAppended: self._appended,
             RecordsReplicated: self._replicated,
             Truncated: self._truncated,
+            LogStartMoved: self._start_moved,
             HighWatermarkAdvanced: self._advanced,
             RecordsAcknowledged: self._acknowledged,
             ReplicaRestored: self._restored,
@@ -175,8 +177,10 @@ class Replicas(Checker):
             return
         leader = truth.copies.get(copy.following)
         before = fact.base_offset - 1
-        if leader is None or leader.epoch != copy.epoch or before < 0 or leader.log.end <= before:
+        if leader is None or leader.epoch != copy.epoch or leader.log.end <= before:
             return
+        if before < max(copy.log.start, leader.log.start):
+            return  # one of them does not have it any more
         ours, theirs = copy.log.epoch_at(before), leader.log.epoch_at(before)
         if ours != theirs:
             text = (
@@ -187,6 +191,17 @@ class Replicas(Checker):
 
     def _truncated(self, seen: Seen, fact: Truncated) -> None:
         self._copy(seen, fact).log.cut(fact.end_offset)
+
+    def _start_moved(self, seen: Seen, fact: LogStartMoved) -> None:
+        """Records are deleted, on purpose: what was committed of them was, and nobody needs to have it."""
+        truth = self._partitions.get((fact.topic, fact.partition))
+        if truth is None:
+            return  # no replication here
+        log = truth.copy_on(seen.actor).log
+        if fact.start_offset == fact.end_offset != log.end:
+            log.begin_at(fact.start_offset)  # the log was emptied
+        else:
+            log.start_at(fact.start_offset)
 
     def _restored(self, seen: Seen, fact: ReplicaRestored) -> None:
         copy = self._truth(fact.topic, fact.partition).copy_on(seen.actor)
@@ -219,8 +234,7 @@ class Replicas(Checker):
             self.violation(seen, "another-record", (name, seen.actor), text)
             committed.cut(same)
         if fact.high_watermark > committed.end:
-            truth.committed = copy.log.copy()
-            truth.committed.cut(fact.high_watermark)
+            committed.grow_from(copy.log, fact.high_watermark)
         self._check_in_sync(seen, at, truth, fact)
 
     def _check_in_sync(

@@ -16,7 +16,7 @@ from kemu.emulator import facts
 from kemu.emulator.cluster.cluster import Cluster
 from kemu.emulator.draws import Drawn
 from kemu.emulator.engine.hosts import Condition, Host, MachineFactory
-from kemu.protocol.commands import ClusterView, HostPartition, LeadOffsets, ResignOffsets
+from kemu.protocol.commands import ClusterView, ConfigureTopic, HostPartition, HoursPass, LeadOffsets, ResignOffsets
 from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import NO_LEADER
@@ -55,7 +55,7 @@ class ArrangedCluster(Cluster):
     def _broker_factories(self, node: int, name: str) -> dict[str, MachineFactory]:
         config = self.broker_config
         return {
-            name: lambda life: Broker(name, node, config),
+            name: lambda life: Broker(name, node, config, Drawn(self.world.choices, self.draws, f"{name}/life {life}")),
             coordinator_on(name): lambda life: Coordinator(coordinator_on(name), node, config),
         }
 
@@ -65,7 +65,8 @@ class ArrangedCluster(Cluster):
         return "" if node == NO_LEADER else self.brokers[node]
 
     def _record_count(self, records: Sequence[Record]) -> int:
-        return PartitionLog.rebuilt(records).end_offset
+        log = PartitionLog.rebuilt(records)
+        return log.end_offset - log.start_offset
 
     # --- hosts -------------------------------------------------------------------------------------------------
 
@@ -92,6 +93,8 @@ class ArrangedCluster(Cluster):
         self._live[node] = True
         self._tell_view()
         for topic, state in self._topics.items():
+            if settings := self.scenario.topics[topic].settings():
+                self.world.tell(host.name, ConfigureTopic(topic=topic, settings=settings))
             for partition, leader in enumerate(state.leaders):
                 if leader == node:
                     self._host_partition(topic, partition, leader)
@@ -119,6 +122,13 @@ class ArrangedCluster(Cluster):
         self._live[node] = False
         self._take_over(node)
         self._tell_view()
+
+    def hours_pass(self) -> None:
+        """See ``Cluster``; brokers are told, too, where records may expire."""
+        super().hours_pass()
+        if any(topic.settings() for topic in self.scenario.topics.values()):
+            for name in self.brokers:
+                self.world.tell(name, HoursPass())
 
     # --- who leads what ----------------------------------------------------------------------------------------
 

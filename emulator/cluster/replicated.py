@@ -128,6 +128,7 @@ class ReplicatedCluster(Cluster):
             settings.append(("min.insync.replicas", str(spec.min_isr)))
         if spec is not None and spec.unclean is not None:
             settings.append(("unclean.leader.election.enable", str(spec.unclean).lower()))
+        settings += spec.settings() if spec is not None else ()
         return settings
 
     def _broker_factories(self, node: int, name: str) -> dict[str, MachineFactory]:

@@ -27,6 +27,7 @@ from kemu.emulator.text.kafka_keys import Settings, assignor_names, configured, 
 from kemu.emulator.text.tables import Problem, ScenarioError, Table, nearest, said_of
 from kemu.emulator.text.units import microseconds, rate_per_s, words
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
+from kemu.protocol.dynamic_configs import RETENTION_BYTES, RETENTION_MS, SEGMENT_BYTES, SEGMENT_MS
 from kemu.protocol.names import broker_host, consumer_host, producer_host
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 from kemu.protocol.reassign.requests import list_error
@@ -51,6 +52,8 @@ class TopicSpec:
     """A topic, and the load its producer puts on it (over all partitions; 0 = no producer).
 
     ``replication_factor``, ``min_isr``, ``unclean``: where brokers replicate; None = as they do (``ReplicationSpec``).
+    ``retention_us``, ``retention_bytes``, ``segment_us``, ``segment_bytes``: what of it brokers delete, and in which
+    pieces; None = as they have it (``log.retention.ms`` and so on of ``brokers.config``).
     ``assignment``: there, too: one text per partition, its brokers' ids, the preferred leader first; () = they are
     placed as Kafka places them.
 
@@ -81,6 +84,26 @@ class TopicSpec:
         default=None,
         metadata=key("its own unclean.leader.election.enable, where brokers replicate", shown="theirs"),
     )
+    retention_us: int | None = field(
+        default=None,
+        converter=optional(microseconds),
+        metadata=key("its own retention.ms: how long its records are kept", at_least=1_000, shown="a week"),
+    )
+    retention_bytes: int | None = field(
+        default=None,
+        metadata=key("its own retention.bytes, of each partition", at_least=0, shown="without a limit"),
+    )
+    segment_us: int | None = field(
+        default=None,
+        converter=optional(microseconds),
+        metadata=key(
+            "its own segment.ms: after how long a log goes on in another segment", at_least=1_000, shown="a week"
+        ),
+    )
+    segment_bytes: int | None = field(
+        default=None,
+        metadata=key("its own segment.bytes", at_least=14, at_most=(1 << 31) - 1, shown="1 GiB"),
+    )
     assignment: tuple[str, ...] = field(
         default=(),
         converter=words,
@@ -105,6 +128,16 @@ class TopicSpec:
             if len(brokers) != (self.replication_factor or len(self.placed()[0])):
                 return [Problem(("assignment",), f"gives partition {number} another number of replicas")]
         return []
+
+    def settings(self) -> tuple[tuple[str, str], ...]:
+        """What it has of its own that every broker heeds, by Kafka's keys."""
+        given = (
+            (RETENTION_MS, None if self.retention_us is None else self.retention_us // 1_000),
+            (RETENTION_BYTES, self.retention_bytes),
+            (SEGMENT_MS, None if self.segment_us is None else self.segment_us // 1_000),
+            (SEGMENT_BYTES, self.segment_bytes),
+        )
+        return tuple((name, str(value)) for name, value in given if value is not None)
 
     def placed(self) -> tuple[tuple[int, ...], ...]:
         """The brokers of each partition as the scenario says; () if it does not."""

@@ -8,11 +8,15 @@ from bisect import bisect_right
 
 
 class EpochLog:
-    """Offsets ``0 .. end - 1``, each with the epoch that wrote it, as runs (epoch, start)."""
+    """Offsets ``start .. end - 1``, each with the epoch that wrote it, as runs (epoch, start).
 
-    __slots__ = ("end", "epochs", "starts")
+    What was below ``start`` is deleted: whatever is asked about it, nothing speaks against it.
+    """
+
+    __slots__ = ("end", "epochs", "start", "starts")
 
     def __init__(self) -> None:
+        self.start = 0
         self.end = 0
         self.epochs: list[int] = []
         self.starts: list[int] = []
@@ -27,10 +31,24 @@ class EpochLog:
         self.end = base + count
         return True
 
+    def start_at(self, start: int) -> None:
+        """What is below is deleted, and if that is all, it goes on from here."""
+        if start > self.start:
+            self.start = start
+            if start > self.end:
+                self.end = start
+                self.epochs, self.starts = [], []
+
+    def begin_at(self, start: int) -> None:
+        """All of it is gone; it goes on from here."""
+        self.start = self.end = start
+        self.epochs, self.starts = [], []
+
     def cut(self, end: int) -> None:
         """Forget everything from here on."""
         if end < self.end:
             self.end = end
+            self.start = min(self.start, end)
             while self.starts and self.starts[-1] >= end:
                 self.starts.pop()
                 self.epochs.pop()
@@ -43,25 +61,26 @@ class EpochLog:
 
     def epoch_at(self, offset: int) -> int:
         """The epoch of a record; -1 where there is none."""
-        if not 0 <= offset < self.end:
+        if not self.start <= offset < self.end:
             return -1
         return self.epochs[bisect_right(self.starts, offset) - 1]
 
     def restore(self, end: int, epochs: tuple[tuple[int, int], ...]) -> None:
-        """The log as a broker found it on its disk; epochs without records do not count."""
+        """The log as a broker found it on its disk; epochs without records do not count.
+
+        The first one begins where the log does: a log of which no epoch is known is empty.
+        """
         self.end = end
-        runs = list(epochs) or [(0, 0)]
-        kept = [
-            (epoch, start)
-            for (epoch, start), (_, behind) in zip(runs, [*runs[1:], (0, end)], strict=True)
-            if start < behind
-        ]
+        self.start = epochs[0][1] if epochs else end
+        behind = [*(start for _, start in epochs[1:]), end]
+        kept = [(epoch, start) for (epoch, start), upto in zip(epochs, behind, strict=False) if start < upto]
         self.epochs = [epoch for epoch, _ in kept]
         self.starts = [start for _, start in kept]
 
     def holds(self, first: int, last: int, epoch: int) -> bool:
         """Whether records ``first .. last - 1`` are there and of this epoch; epochs never fall along a log."""
-        return last <= self.end and self.epoch_at(first) == epoch == self.epoch_at(last - 1)
+        first = max(first, self.start)
+        return first >= last or (last <= self.end and self.epoch_at(first) == epoch == self.epoch_at(last - 1))
 
     def end_of(self, epoch: int) -> int:
         """Behind the last record of an epoch; 0 when there is none."""
@@ -73,18 +92,32 @@ class EpochLog:
     def copy(self) -> "EpochLog":
         """One of its own."""
         other = EpochLog()
-        other.end, other.epochs, other.starts = self.end, list(self.epochs), list(self.starts)
+        other.start, other.end = self.start, self.end
+        other.epochs, other.starts = list(self.epochs), list(self.starts)
         return other
 
+    def grow_from(self, other: "EpochLog", end: int) -> None:
+        """Take over what another log has behind our end, up to here. What we know of before stays."""
+        if not self.starts or other.start > self.end:
+            self.start_at(other.start)
+        for index in range(max(0, bisect_right(other.starts, self.end) - 1), len(other.starts)):
+            behind = other.starts[index + 1] if index + 1 < len(other.starts) else other.end
+            first, last = max(other.starts[index], self.end), min(behind, end)
+            if first < last:
+                self.append(first, last - first, other.epochs[index])
+
     def same_until(self, other: "EpochLog") -> int:
-        """The first offset at which two logs differ, or one of them ends."""
-        shortest = min(self.end, other.end)
-        for index in range(min(len(self.epochs), len(other.epochs))):
-            if self.epochs[index] != other.epochs[index] or self.starts[index] != other.starts[index]:
-                return min(shortest, self.starts[index], other.starts[index])
-        ends = [
-            log.starts[len(shorter.starts)]
-            for log, shorter in ((self, other), (other, self))
-            if len(log.starts) > len(shorter.starts)
-        ]
-        return min([shortest, *ends])
+        """The first offset at which two logs differ, or one of them ends. What is deleted is the same."""
+        at, end = max(self.start, other.start), min(self.end, other.end)
+        if at >= end:
+            return end
+        mine, theirs = bisect_right(self.starts, at) - 1, bisect_right(other.starts, at) - 1
+        while self.epochs[mine] == other.epochs[theirs]:
+            ours_behind = self.starts[mine + 1] if mine + 1 < len(self.starts) else self.end
+            theirs_behind = other.starts[theirs + 1] if theirs + 1 < len(other.starts) else other.end
+            at = min(ours_behind, theirs_behind)
+            if at >= end:
+                return end
+            mine += at == ours_behind
+            theirs += at == theirs_behind
+        return at

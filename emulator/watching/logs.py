@@ -12,7 +12,7 @@ from kemu.emulator.watching.epoch_log import EpochLog
 from kemu.emulator.watching.read_epochs import ReadEpochs
 from kemu.protocol.names import ActorName, TopicPartition
 from kemu.protocol.notes.groups import EpochRead, PartitionHosted, PositionSet, Processed, RecordsAppended
-from kemu.protocol.notes.replication import BecameLeader
+from kemu.protocol.notes.replication import BecameLeader, LogStartMoved
 
 
 class WatchedLog:
@@ -39,6 +39,9 @@ class WatchedLog:
         if epoch >= self.epoch:
             return last
         records = self.records
+        first = max(first, records.start)  # what is deleted was there
+        if first >= last:
+            return last
         return min(last, records.end_of(epoch)) if records.epoch_at(first) == epoch else first
 
 
@@ -55,6 +58,7 @@ class WatchedLogs:
             BecameLeader: self._led,
             PartitionHosted: self._hosted,
             RecordsAppended: self._appended,
+            LogStartMoved: self._start_moved,
             PositionSet: self._positioned,
             EpochRead: self._read_epoch,
         }
@@ -100,6 +104,11 @@ class WatchedLogs:
             if fact.base_offset != log.records.end:  # no-lost-record says so
                 log.records.end_at(fact.base_offset, epoch)
             log.records.append(fact.base_offset, fact.count, epoch)
+
+    def _start_moved(self, seen: Seen, fact: LogStartMoved) -> None:
+        log = self.of((fact.topic, fact.partition))
+        if log.is_led_by(seen.actor):
+            log.records.start_at(fact.start_offset)
 
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         self.reads.positioned(seen.actor, (fact.topic, fact.partition), fact.offset)

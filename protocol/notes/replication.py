@@ -386,6 +386,20 @@ class Truncated:
 
 
 @value
+class LogStartMoved:
+    """A log starts at ``start_offset`` now: what was before is deleted, and no loss (why: retention, leader, ...).
+
+    ``end_offset``: its end; equal to the start when nothing is left in it.
+    """
+
+    topic: str
+    partition: int
+    start_offset: int
+    end_offset: int
+    why: str
+
+
+@value
 class HighWatermarkAdvanced:
     """A leader's high watermark: everything below is on all in-sync replicas, as far as the leader knows."""
 

@@ -26,6 +26,7 @@ class ControlStory:
     def __init__(self, add: Add) -> None:
         self._add = add
         self._isrs: dict[TopicPartition, tuple[int, ...]] = {}
+        self._starts: dict[TopicPartition, int] = {}
 
     def tell(self, seen: Seen, sentence: str, host: str = "") -> None:
         """One line, perhaps about a host."""
@@ -94,6 +95,13 @@ class ControlStory:
         if fact.end_offset < fact.old_end_offset:
             self.tell_of(seen, f"{seen.actor} cuts records off its log of {{}}", (fact.topic, fact.partition))
 
+    def start_moved(self, seen: Seen, fact: control_notes.LogStartMoved) -> None:
+        """Records that are deleted on purpose: once, whoever does it first."""
+        at = (fact.topic, fact.partition)
+        if fact.start_offset > self._starts.get(at, 0):
+            self._starts[at] = fact.start_offset
+            self.tell_of(seen, f"records below {fact.start_offset} of {{}} are deleted ({fact.why})", at)
+
     def topic_created(self, seen: Seen, fact: control_notes.TopicCreated) -> None:
         """By an operator, while the cluster runs."""
         self.tell(seen, f"topic {fact.topic} is there, {fact.partitions} partitions")
@@ -132,6 +140,7 @@ TELLERS: dict[type, Callable[[ControlStory, Seen, Any], None]] = {
     control_notes.LeaderElectedForPartition: ControlStory.elected,
     control_notes.IsrChanged: ControlStory.isr_changed,
     control_notes.Truncated: ControlStory.truncated,
+    control_notes.LogStartMoved: ControlStory.start_moved,
     control_notes.TopicCreated: ControlStory.topic_created,
     control_notes.TopicDeleted: ControlStory.topic_deleted,
     control_notes.ReassignmentStarted: ControlStory.reassigned,
