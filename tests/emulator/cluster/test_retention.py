@@ -63,7 +63,7 @@ def test_a_reader_that_comes_too_late_resets_and_no_record_counts_as_lost(reset:
 
     resets = [seen for seen in kept.of(PositionSet) if seen.fact.why == "reset"]
     moved = [seen for seen in kept.of(LogStartMoved) if seen.at_us <= resets[-1].at_us]
-    assert len(resets) == 2, "at the start of the group, and after the pause"
+    assert len(resets) >= 2, "at the start of the group, and after the pause"
     starts = max(seen.fact.start_offset for seen in moved)
     assert starts > 0
     assert resets[-1].fact.offset == starts if reset == "earliest" else resets[-1].fact.offset > starts
