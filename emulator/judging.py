@@ -75,6 +75,11 @@ class Judging:
         """Whether no checker still waits for something good."""
         return all(checker.satisfied for checker in self.checkers)
 
+    @property
+    def judges_at_us(self) -> int:
+        """When the last of the checkers judges whether what is good came about; 0 where none says."""
+        return max([checker.judges_at_us or 0 for checker in self.checkers], default=0)
+
     def finish(self, at_us: int, broke: str = "") -> Judgement:
         """The run is over at this time of the world; ``broke``: what broke, "" if nothing did."""
         violations: list[Violation] = []

@@ -46,6 +46,9 @@ CALM_LATENCY_US = (500, 2_000)
 """How long packets take where neither the scenario nor a draw says so."""
 SLICE_US = 1_000_000
 """How often the liveness phase looks whether all is well."""
+TIME_IS_OVER = "time is over"
+LONGER_US = 3_600_000_000
+"""How much longer than its time a run may last at most, because something disturbed its groups again and again."""
 
 
 @frozen
@@ -180,13 +183,13 @@ class Run:
         collecting = gc.isenabled()
         gc.disable()  # a full collection looks at every member: the cost of a step would grow with the cluster
         try:
-            take_turns(world, self.scenario.ends_us)
+            take_turns(world, self.scenario.ends_us + LONGER_US)
         except MachineBroke as broke:
             return str(broke)
         finally:
             if collecting:
                 gc.enable()
-        world.report(facts.RunEnded(reason=world.stopped or "time is over"))
+        world.report(facts.RunEnded(reason=world.stopped or TIME_IS_OVER))
         return ""
 
     def _heal(self) -> None:
@@ -195,16 +198,22 @@ class Run:
         self._look()
 
     def _look(self) -> None:
-        """End the run as soon as the load has run and all is well; else look again in a while."""
-        if self.world.now_us >= self.scenario.runs_us and self.well:
+        """End the run as soon as the load has run and all is well, or the time for that is over; else look again.
+
+        The time is the scenario's, or longer: a host that starts after the healing has as long from its start on.
+        """
+        now_us = self.world.now_us
+        if now_us >= self.scenario.runs_us and self.well:
             self.world.stopped = "well again"
+        elif now_us >= (over_us := max(self.scenario.ends_us, self.judging.judges_at_us)) and not self.cluster.starting:
+            self.world.stopped = TIME_IS_OVER
         else:
-            self.world.at(self.world.now_us + SLICE_US, self._look)
+            self.world.at(min(now_us + SLICE_US, over_us) if over_us > now_us else now_us + SLICE_US, self._look)
 
     @property
     def well(self) -> bool:
-        """Whether nobody who watches still waits for something good."""
-        return self.judging.well
+        """Whether nobody who watches still waits for something good, and nobody is only about to come."""
+        return self.judging.well and not self.cluster.starting
 
 
 def run(

@@ -53,6 +53,11 @@ class Checker:
         """False while something good has yet to happen. A run may end early when all checkers are satisfied."""
         return True
 
+    @property
+    def judges_at_us(self) -> int | None:
+        """When it says at the latest whether what is good came about, if that time is known; a run lasts until then."""
+        return None
+
     def finish(self, at_us: int) -> None:
         """The run is over at this time of the world."""
 

@@ -159,6 +159,11 @@ class Liveness(Checker):
             not self.panel.running_members(name) or not self._lacking(group) for name, group in self._groups.items()
         )
 
+    @property
+    def judges_at_us(self) -> int | None:
+        """The bound after the last disturbance, such as the start of a host that was down when all was healed."""
+        return self._deadline_us
+
     def finish(self, at_us: int) -> None:
         """A run that lasted beyond the bound is judged; one that ended before is not."""
         if self._deadline_us is not None and at_us >= self._deadline_us:

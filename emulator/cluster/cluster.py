@@ -75,6 +75,8 @@ class Cluster(ABC):
         self.draws = scenario.draws
         self._starting: dict[str, bool] = {}
         """Hosts whose processes are starting -> whether from their disks."""
+        self._last_start_us = 0
+        """When the last member is started that is there from the beginning."""
         self._closing: dict[str, int] = {}
         """Hosts that were asked to close -> since when."""
         self._until_down: dict[str, Callable[[], None]] = {}
@@ -129,7 +131,9 @@ class Cluster(ABC):
                 self.world.at(0, self._starter(host))
         for host, group, number in self.scenario.member_names():
             if not self._members.get(host, AS_ITS_GROUP).start_later:
-                self.world.at(self._groups[group].spec.start_of(number), self._starter(host))
+                start_us = self._groups[group].spec.start_of(number)
+                self._last_start_us = max(self._last_start_us, start_us)
+                self.world.at(start_us, self._starter(host))
 
     def _admin(self, life: int) -> Admin:
         return Admin(ADMIN, self.brokers, chance=self.world.choices.stream(f"{ADMIN}/life {life}"))
@@ -270,6 +274,11 @@ class Cluster(ABC):
 
         self.world.at(self.world.now_us + us, up)
         return True
+
+    @property
+    def starting(self) -> bool:
+        """Whether some process is starting, or a member's first start is still to come."""
+        return bool(self._starting) or self.world.now_us < self._last_start_us
 
     def _start_us(self, host: Host) -> int:
         """How long a host's process takes from the order to start it until it does anything."""

@@ -339,7 +339,7 @@ class ChecksSpec:
         refuse(problems_of(self))
 
 
-DEFAULT_DRAWS = "calm"
+DEFAULT_DRAWS = "life"
 
 
 def draws_of(given: DrawSet | str | Mapping[str, Any]) -> DrawSet:

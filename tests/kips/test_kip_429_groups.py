@@ -28,9 +28,10 @@ PAGE: dict[str, Any] = {"profile": "kip-429-v99", "drive": "bare"}
 
 
 def small(assignor: str, members: int, partitions: int, *actions: object, **config: Any) -> Scenario:
-    """A group whose members all start at once, and actions from second 30 on, 30 s apart."""
+    """A group whose members all start at once, and actions from second 30 on, 30 s apart; in an exact rhythm."""
     plan: Plan = tuple(At(EVENT_US * (1 + index), action) for index, action in enumerate(actions))  # type: ignore[arg-type]
     return Scenario(
+        draws="calm",
         name="small",
         duration_us=EVENT_US * (2 + len(actions)),
         topics={"t": TopicSpec(partitions=partitions, records_per_s=2)},
@@ -256,7 +257,8 @@ def test_a_downgraded_member_gets_nothing_and_what_another_leaves_is_orphaned() 
 @pytest.mark.parametrize("profile", ["kafka-2.4", "kafka-3.0", "kafka-3.4"])
 def test_the_upgrade_by_assignor_list_never_leaves_the_group_without_work(profile: str) -> None:
     """KIP-429 as it shipped: two bounces by the list of assignors, and at no time members that cannot go together."""
-    result = run(load_scenario("upgrade-by-assignor-list"), seed=1, profile=profile, drive="bare")
+    scenario = with_values(load_scenario("upgrade-by-assignor-list"), ["draws=calm"])
+    result = run(scenario, seed=1, profile=profile, drive="bare")
 
     assert result.verdict == "holds"
     assert max(result.figures.downtime_us.values()) < 12 * S

@@ -190,7 +190,7 @@ def test_a_run_that_differs_from_itself_is_nondeterminism(crash: str, monkeypatc
 
 def test_settings_change_the_scenario_that_runs() -> None:
     """The keys of a scenario file, or short ones."""
-    data = run_json("steady-group", *SHORT, "--set", "members=2", "--set", "partitions=3")
+    data = run_json("steady-group", *SHORT, "--set", "draws=calm", "--set", "members=2", "--set", "partitions=3")
 
     assert data["rebalances"][0]["members"] == 2
     assert sorted(data["downtime_us"]) == ["g/orders-0", "g/orders-1", "g/orders-2"]
@@ -218,7 +218,7 @@ def test_a_profile_changes_what_the_cluster_speaks() -> None:
 
 def test_a_live_run_tells_what_happens_as_it_happens() -> None:
     """Under the wall clock; the story comes first, then the report without it."""
-    quick = ("duration=300ms", "group.initial.rebalance.delay.ms=0", "start_spread=0s", "members=1")
+    quick = ("draws=calm", "duration=300ms", "group.initial.rebalance.delay.ms=0", "start_spread=0s", "members=1")
     result = call("run", "steady-group", "--live", *(word for each in quick for word in ("--set", each)))
 
     assert result.exit_code == 0

@@ -33,8 +33,11 @@ Drive = Callable[[World, int], None]
 def steady(
     members: int, partitions: int, seconds: int, *, rate: int = 100, spread_s: int = 0, brokers: int = 1
 ) -> Scenario:
-    """A group that joins and then lives quietly: heartbeats, fetches, commits."""
+    """A group that joins and then lives quietly: heartbeats, fetches, commits; in an exact rhythm, so that what is
+    measured is the same work each time.
+    """
     return Scenario(
+        draws="calm",
         name=f"steady-{members}",
         duration_us=seconds * SECOND,
         brokers=BrokersSpec(count=brokers),

@@ -58,9 +58,10 @@ class Size:
         return self.partitions * self.factor
 
     def scenario(self, *, records_per_topic: int, seconds: int = 100) -> Scenario:
-        """All its partitions, and a producer for each topic."""
+        """All its partitions, and a producer for each topic; in an exact rhythm."""
         topic = TopicSpec(partitions=self.per_topic, records_per_s=records_per_topic)
         return Scenario(
+            draws="calm",
             name=f"{self.brokers}-brokers-{self.partitions}-partitions",
             duration_us=seconds * SECOND,
             brokers=BrokersSpec(

@@ -313,6 +313,7 @@ def test_a_log_that_grows_for_long_is_forgotten_from_behind() -> None:
 def joined(assignor: str, **config: object) -> Figures:
     """Two members with six partitions, eight records a second in each; a third member joins."""
     scenario = Scenario(
+        draws="calm",
         name="joined",
         duration_us=60 * SECOND,
         topics={"t": TopicSpec(partitions=6, records_per_s=48)},
@@ -374,7 +375,7 @@ def test_callbacks_that_take_no_time_are_not_reported() -> None:
             seen.append(one)
 
     scenario = Scenario(
-        name="quick", duration_us=10 * SECOND, topics={"t": TopicSpec(partitions=2)},
+        draws="calm", name="quick", duration_us=10 * SECOND, topics={"t": TopicSpec(partitions=2)},
         groups={"g": GroupSpec(topics=("t",), members=2)},
     )  # fmt: skip
     run(scenario, seed=1, drive="bare", observers=(Watch(),))

@@ -1,0 +1,81 @@
+"""Every preset on a named set of draws, many seeds, all checkers on: no run may find what its preset does not expect.
+
+``python -m tests.soak_presets --draws life --seeds 1:300`` prints a line per seed, the command that repeats each run
+that did not hold, and at the end each line of a plan that never took effect. Seeds go one after the other through all
+presets, so a sweep that was stopped goes on with the rest of them (``--seeds 118:300``; its last line says so).
+
+A preset that says its draws itself keeps them: it is written for that set.
+"""
+
+import argparse
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from kemu.emulator.draws import DrawSet
+from kemu.emulator.runner import run
+from kemu.emulator.scenario.files import load_scenario, presets, with_values
+from kemu.emulator.scenario.scenario import DEFAULT_DRAWS, Scenario
+from kemu.protocol.draws import SETS
+from tests.soaking import report, said, seeds_of
+
+PRESETS = tuple(sorted([each.name for each in presets()]))
+
+
+def on(name: str, draws: str) -> tuple[Scenario, str]:
+    """A preset on a set of draws, and what one adds to ``kemu run`` for it; its own set if it says one."""
+    scenario = load_scenario(name)
+    if draws == DEFAULT_DRAWS or scenario.draws != DrawSet(DEFAULT_DRAWS):
+        return scenario, ""
+    return with_values(scenario, [f"draws={draws}"]), f" --set draws={draws}"
+
+
+def one_run(name: str, draws: str, seed: int, fired: Counter[tuple[str, int]]) -> str:
+    """What is wrong with a run and the command that repeats it, or ""; ``fired`` counts what took effect."""
+    scenario, added = on(name, draws)
+    result = run(scenario, seed=seed, drive="bare")
+    for fault in result.faults:
+        fired[name, fault.index] += fault.fired
+    if result.verdict == "holds":
+        return ""
+    return f"{result.verdict}: {said(result) or result.reason}; kemu run {name} --seed {seed} --drive bare{added}"
+
+
+def never_fired(names: Iterable[str], fired: Counter[tuple[str, int]]) -> list[str]:
+    """Lines of plans that never took effect in any run."""
+    return [
+        f"{name}: line {index} of its plan"
+        for name in names
+        for index in range(len(load_scenario(name).plan))
+        if not fired[name, index]
+    ]
+
+
+def sweep_seeds(names: tuple[str, ...], draws: str, seeds: range) -> Iterator[str]:
+    """A line for each run that is not as it should be, one for each seed, and what never fired."""
+    fired: Counter[tuple[str, int]] = Counter()
+    for seed in seeds:
+        began_s, holding = time.perf_counter(), 0
+        for name in names:
+            wrong = one_run(name, draws, seed, fired)
+            holding += not wrong
+            if wrong:
+                yield f"  FAILED {name} on {draws}, seed {seed}: {wrong}"
+        left = f"; if stopped here, go on with --seeds {seed + 1}:{seeds[-1]}" if seed != seeds[-1] else ""
+        yield f"seed {seed} on {draws}: {holding} of {len(names)} hold ({time.perf_counter() - began_s:.0f} s{left})"
+    for line in never_fired(names, fired):
+        yield f"  FAILED never took effect on {draws} in seeds {seeds[0]}:{seeds[-1]}: {line}"
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", choices=SETS, default=DEFAULT_DRAWS)
+    parser.add_argument("--seeds", default="1:300")
+    parser.add_argument("--presets", default=",".join(PRESETS))
+    chosen = parser.parse_args()
+    report(sweep_seeds(tuple(chosen.presets.split(",")), chosen.draws, seeds_of(chosen.seeds)))
+
+
+if __name__ == "__main__":
+    main()
