@@ -46,12 +46,12 @@ def test_one_actor_can_be_replayed_alone(traces: dict[str, Path]) -> None:
 
 
 def test_the_state_of_an_actor_at_an_instant_is_shown(traces: dict[str, Path]) -> None:
-    early = replay(read_trace(traces["steady-group"]), actor="c1", until_us=1000)
+    early = replay(read_trace(traces["steady-group"]), actor="c1", until_us=3 * SECOND)
     later = replay(read_trace(traces["steady-group"]), actor="c1", until_us=20 * SECOND)
 
     assert early.state is not None
     assert later.state is not None
-    assert early.state["membership"]["state"] == "UNJOINED"
+    assert early.state["membership"]["state"] == "PREPARING"
     assert later.state["membership"]["state"] == "STABLE"
 
 
