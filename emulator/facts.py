@@ -100,6 +100,22 @@ class TopicGrown:
 
 
 @value
+class TopicFilled:
+    """Each partition of a topic had so many records in its log, committed and of leader epoch 0, before the run."""
+
+    topic: str
+    partitions: int
+    records: int
+
+
+@value
+class RecordSizes:
+    """How large the records of topics are: (topic, bytes). Said where bytes matter."""
+
+    topics: tuple[tuple[str, int], ...]
+
+
+@value
 class TopicReplicated:
     """A topic's replicas by partition, and its promise: min in-sync replicas, with or without unclean elections."""
 

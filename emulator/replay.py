@@ -189,7 +189,7 @@ class _Player:
             case Step():
                 self._step(record)
             case PacketRecord(packet_id=packet_id, connection=connection, verdict=verdict):
-                if verdict in ("sent", "held", "released"):
+                if verdict in ("sent", "queued", "held", "released"):
                     self._packets.routed(packet_id, connection)
                 else:
                     self._packets.lost(packet_id)

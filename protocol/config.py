@@ -125,6 +125,9 @@ class ControllerConfig:
     default_replication_factor: int = key(1, "Kafka 2.8")
     num_partitions: int = key(1, "Kafka 2.8")
     delete_topic_enable: bool = key(True, "Kafka 1.0")
+    reassignment_max_concurrent_replica_movements: int = key(2_147_483_647, "KIP-435; cluster-wide, dynamic")
+    reassignment_max_concurrent_partition_movements: int = key(2_147_483_647, "KIP-435; cluster-wide, dynamic")
+    reassignment_max_concurrent_leader_movements: int = key(2_147_483_647, "KIP-435; cluster-wide, dynamic")
     emulated_send_backoff_ms: int = key(100, "Kafka: fixed back-off of the controller's request threads")
     emulated_first_rebalance_ms: int = key(5_000, "Kafka: fixed delay before the first preferred-leader check")
 

@@ -118,7 +118,12 @@ class ReplicaLog(PartitionLog):
             return ()
         index = bisect_right(self._bases_of_entries, offset) - 1
         first = self._entries[index]
-        found = [_part(first, offset, first.base_offset + first.count)]
+        last = first.base_offset + first.count
+        if first.producer_id < 0 and not first.records:  # records of nobody: they came as batches of some size once
+            last = min(last, offset + max(1, max_bytes // record_bytes))
+        found = [_part(first, offset, last)]
+        if last < first.base_offset + first.count:
+            return tuple(found)
         left = max_bytes - found[0].count * record_bytes
         for batch in self._entries[index + 1 :]:
             left -= batch.count * record_bytes
@@ -164,6 +169,12 @@ def batch_entry(batch: ReplicaBatch) -> tuple[Record, ...]:
     """The disk's records of one append; they are one write."""
     head = (to_record(_logged(batch))[1] or b"") + _COUNT.pack(len(batch.records))
     return ((_BATCH_KEY, head), *[(_RECORD_KEY + key, value) for key, value in batch.records])
+
+
+def batch_of(record: Record) -> LoggedBatch | None:
+    """The batch that an entry is the head of; None if it is another entry."""
+    key, value = record
+    return from_record((b"", value[: -_COUNT.size])) if key == _BATCH_KEY and value is not None else None
 
 
 def cut_entry(end_offset: int) -> Record:

@@ -281,8 +281,13 @@ class Reassignment:
     # --- choosing ----------------------------------------------------------------------------------------------
 
     def _limits(self) -> Limits:
-        told = self._machine.configs.of_brokers
-        return Limits(*(int(told.get(key, default)) for key, default in limits_by_key(Limits()).items()))
+        told, config = self._machine.configs.of_brokers, self._machine.config
+        started_with = Limits(
+            config.reassignment_max_concurrent_replica_movements,
+            config.reassignment_max_concurrent_partition_movements,
+            config.reassignment_max_concurrent_leader_movements,
+        )
+        return Limits(*(int(told.get(key, default)) for key, default in limits_by_key(started_with).items()))
 
     def _look(self) -> Work[None]:
         """See what else the next steps depend on; those that were chosen under other circumstances are chosen again."""

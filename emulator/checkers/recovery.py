@@ -8,14 +8,15 @@ below its high watermark a moment later (an acks=all request ends), and what a p
 acknowledged, or given up.
 
 A replica that a reassignment takes from a broker that is down stays on its disk for good: StopReplica goes to live
-brokers only, and nothing of the assignment reminds the controller of it (so in Kafka 2.8). That is no violation here.
+brokers only, and nothing of the assignment reminds the controller of it (so in Kafka 2.8). That is no violation here,
+as long as the broker takes no part in the partition again.
 
 What the last ISR member took with it when it lost its disk, or never came back with, is not waited for here: after the
 plan every broker runs.
 """
 
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import Healed, HostDown, HostStarted, Seen
+from kemu.emulator.facts import Healed, HostDown, HostStarted, Seen, TopicFilled
 from kemu.protocol.names import TopicPartition, broker_host, broker_of
 from kemu.protocol.notes.groups import ProduceFailed, ProducerStarted, RecordsAcknowledged, RecordsAppended
 from kemu.protocol.notes.replication import (
@@ -56,6 +57,7 @@ class ClusterRecovery(Checker):
         """Of the last append or high watermark."""
         self._healed: Seen | None = None
         self.on = {
+            TopicFilled: self._filled,
             BecameLeader: self._led,
             BecameFollower: self._followed,
             ReplicaStopped: self._stopped,
@@ -71,9 +73,12 @@ class ClusterRecovery(Checker):
             Healed: self._heal,
         }
 
+    def _filled(self, seen: Seen, fact: TopicFilled) -> None:
+        self._committed.update(dict.fromkeys(((fact.topic, number) for number in range(fact.partitions)), fact.records))
+
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         at = (fact.topic, fact.partition)
-        self._logs[seen.actor, at] = None
+        self._has_log(seen.actor, at)
         self._committed[at] = max(self._committed.get(at, 0), fact.high_watermark)
         self._uncovered.pop(at, None)
         self._undecided.pop(at, None)  # what came of it is for its former leader's producers to find out
@@ -81,11 +86,17 @@ class ClusterRecovery(Checker):
             self._uncovered[at] = (fact.end_offset, seen.at_us)
 
     def _followed(self, seen: Seen, fact: BecameFollower) -> None:
-        self._logs[seen.actor, (fact.topic, fact.partition)] = None
+        self._has_log(seen.actor, (fact.topic, fact.partition))
+
+    def _has_log(self, host: str, at: TopicPartition) -> None:
+        """It takes part in the partition (again): if it is taken from it once more, it can be told."""
+        self._logs[host, at] = None
+        self._left_behind.pop((host, at), None)
 
     def _stopped(self, seen: Seen, fact: ReplicaStopped) -> None:
         if fact.deleted:
             self._logs.pop((seen.actor, (fact.topic, fact.partition)), None)
+            self._left_behind.pop((seen.actor, (fact.topic, fact.partition)), None)
 
     def _restored(self, seen: Seen, fact: ReplicaRestored) -> None:
         at = (fact.topic, fact.partition)

@@ -19,7 +19,7 @@ committed; an election is one for what was written before its epoch: never for l
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.replica_truth import Copy, PartitionTruth
-from kemu.emulator.facts import DiskTailLost, HostDown, HostStarted, Seen, TopicReplicated
+from kemu.emulator.facts import DiskTailLost, HostDown, HostStarted, Seen, TopicFilled, TopicReplicated
 from kemu.emulator.findings import EMPTY_DISK, LEADER_ONLY, LOST_TAIL, UNCLEAN, UNFLUSHED, Loss
 from kemu.emulator.watching.epoch_log import EpochLog
 from kemu.protocol.dynamic_configs import UNCLEAN_ELECTION_ENABLE
@@ -88,6 +88,7 @@ class Replicas(Checker):
             HostStarted: self._started,
             DiskTailLost: self._tail_lost,
             TopicReplicated: self._topic,
+            TopicFilled: self._filled,
             UncleanElectionAsked: self._asked_uncleanly,
             ProducerStarted: self._produces,
             Processed: self._processed,
@@ -96,6 +97,10 @@ class Replicas(Checker):
     def _topic(self, seen: Seen, fact: TopicReplicated) -> None:
         if fact.unclean:
             self._unclean[fact.topic] = None
+
+    def _filled(self, seen: Seen, fact: TopicFilled) -> None:
+        for number in range(fact.partitions):
+            self._truth(fact.topic, number).committed.append(0, fact.records, 0)
 
     def _asked_uncleanly(self, seen: Seen, fact: UncleanElectionAsked) -> None:
         self._asked.update(dict.fromkeys((fact.topic, number) for number in fact.partitions))

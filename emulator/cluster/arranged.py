@@ -4,12 +4,12 @@ For studying groups alone: there is no controller and no store, a partition of a
 partition of ``__consumer_offsets`` is taken over with all that was durable when its leader's death is noticed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from attrs import define
 
 from kemu.actors.broker.arranged import Broker
-from kemu.actors.broker.partition_log import PartitionLog
+from kemu.actors.broker.partition_log import LoggedBatch, PartitionLog, log_name, to_record
 from kemu.actors.coordinator.coordinator import Coordinator
 from kemu.actors.machine import Record
 from kemu.emulator import facts
@@ -63,6 +63,12 @@ class ArrangedCluster(Cluster):
         """The host that coordinates a group; "" when nobody does at the moment."""
         node = self._offsets_leaders[self._partition_of(group)]
         return "" if node == NO_LEADER else self.brokers[node]
+
+    def _initial_logs(self) -> Iterator[tuple[str, str, tuple[Record, ...]]]:
+        for name, topic in self.scenario.topics.items():
+            for number, node in enumerate(self._topics[name].leaders if topic.initial_records else ()):
+                batch = LoggedBatch(0, topic.initial_records, 0, 0)
+                yield self.brokers[node], log_name(name, number), (to_record(batch),)
 
     def _record_count(self, records: Sequence[Record]) -> int:
         log = PartitionLog.rebuilt(records)

@@ -19,11 +19,12 @@ from kemu.actors.machine import Machine, Record
 from kemu.emulator import facts
 from kemu.emulator.cluster.member_draws import member_draws
 from kemu.emulator.cluster.warm_up import WarmUp
+from kemu.emulator.cluster.weights import Weights
 from kemu.emulator.draws import Drawn
 from kemu.emulator.engine.hosts import Condition, Host, MachineFactory
 from kemu.emulator.engine.world import World
 from kemu.emulator.facts import Seen
-from kemu.emulator.plan.actions import RollingUpgrade
+from kemu.emulator.plan.actions import PartitionsReassignment, RollingUpgrade
 from kemu.emulator.plan.known import role_of
 from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, upgraded_to
 from kemu.emulator.scenario.scenario import EARLIEST, GroupSpec, Scenario
@@ -111,6 +112,20 @@ class Cluster(ABC):
         for host, topic in self.scenario.producer_names():
             self.world.add_host(host, {host: self._producer_factory(host, topic)})
         self.world.add_host(ADMIN, {ADMIN: self._admin})
+        self._weigh()
+        for host, log, records in self._initial_logs():
+            self.world.hosts[host].disk.logs.setdefault(log, []).extend(records)
+
+    def _weigh(self) -> None:
+        """Where machines are limited, the world must know what goes through them."""
+        spec, world = self.scenario.brokers, self.world
+        topics = {**self.scenario.created_topics(), **self.scenario.topics}
+        weights = Weights({name: topic.record_bytes for name, topic in topics.items()})
+        world.network.weigh, world.weigh_write = weights.of_message, weights.of_write
+        for name in self.brokers:
+            world.hosts[name].disk_bytes_per_s = spec.disk_of(name)
+            if spec.bandwidth_of(name):
+                world.network.limit_bandwidth(name, spec.bandwidth_of(name))
 
     def begin(self) -> None:
         """Say what there is, and put the first starts on the agenda: brokers, then producers, members at their time."""
@@ -122,6 +137,14 @@ class Cluster(ABC):
                 topics=tuple((name, topic.partitions) for name, topic in self.scenario.topics.items()),
             )
         )
+        if any(isinstance(entry.action, PartitionsReassignment) for entry in self.scenario.plan):
+            sizes = tuple((name, topic.record_bytes) for name, topic in self.scenario.topics.items())
+            self.world.report(facts.RecordSizes(topics=sizes))
+        for name, spec in self.scenario.topics.items():
+            if spec.initial_records:
+                self.world.report(
+                    facts.TopicFilled(topic=name, partitions=spec.partitions, records=spec.initial_records)
+                )
         for name in self.brokers:
             self.world.at(0, self._starter(name))
         self._settling.begin()
@@ -296,10 +319,17 @@ class Cluster(ABC):
         return us
 
     def _log_bytes(self, host: Host) -> int:
-        """What the logs of a host hold, at the size that the scenario gives a topic's records."""
-        sizes = {name: topic.record_bytes for name, topic in self.scenario.topics.items()}
+        """What the last segments of a host's logs hold: what was before was flushed when they began.
+
+        Source: ``LogManager.loadLogs``: what lies below the recovery point is not read again.
+        """
+        topics, default = self.scenario.topics, self.broker_config.log_segment_bytes
         logs = [(log.removeprefix(JOURNALS).rpartition("-")[0], records) for log, records in host.disk.logs.items()]
-        return sum(self._record_count(records) * sizes[topic] for topic, records in logs if topic in sizes)
+        return sum(
+            self._record_count(records) * topics[topic].record_bytes % (topics[topic].segment_bytes or default)
+            for topic, records in logs
+            if topic in topics
+        )
 
     def down_us(self, name: str, said_us: int) -> int:
         """How long a host is down, after its present life, that is to be down for so long; 0 stays 0."""
@@ -399,6 +429,10 @@ class Cluster(ABC):
     @abstractmethod
     def _broker_factories(self, node: int, name: str) -> dict[str, MachineFactory]:
         """The actors of a broker's host."""
+
+    @abstractmethod
+    def _initial_logs(self) -> Iterator[tuple[str, str, tuple[Record, ...]]]:
+        """What is on the brokers' disks before anybody starts: host, log, records."""
 
     @abstractmethod
     def _record_count(self, records: Sequence[Record]) -> int:

@@ -6,10 +6,11 @@ and stop brokers cleanly), and the roles that plans name: "coordinator of g", "c
 What becomes of topics is read off the store.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from kemu.actors.broker.replica_log import restored
-from kemu.actors.broker.replica_manager import TopicSettings
+from kemu.actors.broker.partition_log import log_name
+from kemu.actors.broker.replica_log import JOURNALS, batch_entry, restored
+from kemu.actors.broker.replica_manager import WATERMARKS, TopicSettings
 from kemu.actors.broker.replicated import ReplicatedBroker
 from kemu.actors.controller.controller import Controller
 from kemu.actors.coordinator.coordinator import Coordinator
@@ -26,6 +27,7 @@ from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.protocol.commands import AddPartitions, ElectLeadersOf, HoursPass, MakeTopic, RemoveTopic, SeedNodes
 from kemu.protocol.draws import DrawName
 from kemu.protocol.messages.control import NO_LEADER
+from kemu.protocol.messages.data import ReplicaBatch
 from kemu.protocol.names import OFFSETS_TOPIC, STORE, TopicPartition, controller_on, coordinator_on, host_of
 from kemu.protocol.nodes import (
     PREFERRED_ELECTION,
@@ -173,6 +175,16 @@ class ReplicatedCluster(Cluster):
                 draws=Drawn(self.world.choices, self.draws, f"{controller_on(name)}/life {life}"),
             ),
         }
+
+    def _initial_logs(self) -> Iterator[tuple[str, str, tuple[Record, ...]]]:
+        for name, topic in self.scenario.topics.items():
+            count = topic.initial_records
+            entry = batch_entry(ReplicaBatch(base_offset=0, count=count, append_time_ms=0, leader_epoch=0))
+            for number, replicas in enumerate(self.assignments[name] if count else ()):
+                log = log_name(name, number)
+                for node in replicas:
+                    yield self.brokers[node], JOURNALS + log, entry
+                    yield self.brokers[node], WATERMARKS, ((log.encode(), str(count).encode()),)
 
     def _record_count(self, records: Sequence[Record]) -> int:
         log = restored(records)

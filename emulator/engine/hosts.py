@@ -81,6 +81,8 @@ class Disk:
         """By number, in the order they were issued; the device keeps the order within a log."""
         self.due_us: dict[str, int] = {}
         """When the last write of a log will be durable."""
+        self.free_us = 0
+        """When all that was asked of it is written, where its speed is limited."""
         self.writers: dict[str, str] = {}
         """Log -> the actor that writes it, which is told what it holds when its next life begins."""
         self._writes = 0
@@ -148,6 +150,8 @@ class Host:
         self.running = False
         """Whether its process exists (it may stand still)."""
         self.disk = Disk()
+        self.disk_bytes_per_s = 0
+        """How fast it writes; 0: as fast as it is asked to."""
         self.held: list[Entry] = []
         self.ppm = 0
         self.steady = True

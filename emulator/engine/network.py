@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from kemu.actors.machine import LinkDown, Received, Send
 from kemu.emulator.chance import Choices, Entry, Stream
 from kemu.emulator.engine.agenda import Agenda
+from kemu.emulator.engine.bandwidth import Bandwidth
 from kemu.emulator.engine.hosts import Actor, Condition, Host, Turn
 from kemu.emulator.engine.mail import Unreadable, open_mail, seal_mail
 from kemu.protocol.draws import Distribution
@@ -38,6 +39,8 @@ class Verdict(StrEnum):
     SENT = "sent"
     LOST = "lost"
     """The connection is broken or gone; or the rule dropped it and broke the connection."""
+    QUEUED = "queued"
+    """It carries records, and waits until it is through its sender's and receiver's network cards."""
     HELD = "held"
     RELEASED = "released"
     REFUSED = "refused"
@@ -86,6 +89,7 @@ class Link:
         "least_us",
         "local",
         "next_us",
+        "number",
         "server",
         "server_host",
         "server_life",
@@ -101,7 +105,9 @@ class Link:
         latency_us: tuple[int, int],
         stream: Stream,
         drawn: Distribution | None = None,
+        number: int = 0,
     ) -> None:
+        self.number = number
         self.client_host, self.server_host = hosts
         self.least_us, most_us = latency_us
         self.span = most_us - self.least_us + 1
@@ -137,7 +143,10 @@ class Link:
 class Packet:
     """A sealed message on its way. ``reply`` is also its direction: 0 to the server, 1 to the client."""
 
-    __slots__ = ("api", "connection", "data", "held_us", "id", "link", "reply", "request_id", "server_life", "version")
+    __slots__ = (
+        *("api", "connection", "data", "held_us", "id", "link", "records_bytes", "reply", "request_id", "sender_life"),
+        *("server_life", "version"),
+    )
 
     def __init__(self, number: int, link: Link, send: Send, connection: int, reply: int, api: str, data: bytes) -> None:
         self.id = number
@@ -150,6 +159,22 @@ class Packet:
         self.data = data
         self.server_life = 0
         self.held_us = 0
+        self.records_bytes = 0
+        """What the records in it weigh, where that matters; in ``data`` there are only their numbers."""
+        self.sender_life = 0
+
+    @property
+    def bytes(self) -> int:
+        """What it weighs on the wire."""
+        return self.records_bytes + len(self.data)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its connection is still the one it was sent over, and its sender still there."""
+        link = self.link
+        sender = link.server_host if self.reply else link.client_host
+        there = sender is not None and sender.running and sender.life == self.sender_life
+        return there and link.connection == self.connection and not link.broken
 
     @property
     def sender(self) -> str:
@@ -206,6 +231,11 @@ class Network:
         self.packets = 0
         self.watch_arrivals: Callable[[Packet, Any], None] | None = None
         self._tell = tell
+        self.bandwidth: Bandwidth[Packet] | None = None
+        """Where network cards are limited."""
+        self.weigh: Callable[[Any], int] = _weightless
+        """What the records in a message weigh (bytes); asked where network cards are limited."""
+        self._links = 0
         self._connections: dict[int, Link] = {}
         self._last_connection = 0
         self.arrived = 0
@@ -232,6 +262,8 @@ class Network:
                 self._open(link, actor)
             reply, connection, dead = 0, link.connection, link.broken
         packet = Packet(number, link, send, connection, reply, _API[type(send[4])], seal_mail(send[4], send[3]))
+        if self.bandwidth is not None and not link.local:
+            packet.records_bytes, packet.sender_life = self.weigh(send[4]), actor.life
         if dead:
             return packet, Verdict.LOST, -1
         extra_us = 0
@@ -244,7 +276,31 @@ class Network:
                 return packet, Verdict.HELD, -1
             if type(judgement) is Delay:
                 extra_us = judgement.extra_us
+        if self.bandwidth is not None and self._waits(packet, extra_us):
+            return packet, Verdict.QUEUED, -1
         return packet, Verdict.SENT, self._dispatch(packet, extra_us)
+
+    def limit_bandwidth(self, host: str, bytes_per_s: int) -> None:
+        """From now on a host's network card passes so many bytes a second each way; 0: all there is."""
+        if self.bandwidth is None:
+            self.bandwidth = Bandwidth(self.agenda, self._departs)
+        self.bandwidth.limit(host, bytes_per_s, self.now_us)
+
+    def _waits(self, packet: Packet, extra_us: int) -> bool:
+        link = packet.link
+        ends = (link.client_host, link.server_host)
+        if self.bandwidth is None or link.local or not packet.sender_life:
+            return False
+        sender, receiver = (end.name if end is not None else "" for end in (ends[::-1] if packet.reply else ends))
+        way, bulk = (link.number, packet.reply), packet.records_bytes > 0
+        return self.bandwidth.takes(packet, way, (sender, receiver), extra_us, self.now_us, bulk=bulk)
+
+    def _departs(self, packet: Packet, extra_us: int) -> None:
+        """A packet is through the network cards, or its connection broke meanwhile."""
+        if packet.is_alive:
+            self._tell(packet, Verdict.SENT, self._dispatch(packet, extra_us))
+        else:
+            self._tell(packet, Verdict.LOST, -1)
 
     def _judge(self, packet: Packet) -> Judgement:
         before = packet.link.held[packet.reply]
@@ -296,7 +352,9 @@ class Network:
         if drawn is not None:
             latency_us = drawn.values[0], drawn.most
         hosts = self.hosts.get(ends[0]), self.hosts.get(ends[1])
-        return Link(client, server, hosts, latency_us, self._choices.stream(f"net/{client}.{life}>{server}"), drawn)
+        self._links += 1
+        stream = self._choices.stream(f"net/{client}.{life}>{server}")
+        return Link(client, server, hosts, latency_us, stream, drawn, self._links)
 
     def _open(self, link: Link, actor: Actor) -> None:
         """A new connection: its handshake costs a round trip before the first packet leaves."""
@@ -375,6 +433,7 @@ class Network:
         if not link.connection or link.broken:
             return
         link.broken = True
+        self._drop_dead()
         self._tell_client(link)
         self._tell_server(link)
 
@@ -398,6 +457,7 @@ class Network:
         if not silent:
             for link in [link for link in self._connections.values() if link.server_host is host]:
                 self.break_link(link)
+        self._drop_dead()
 
     def host_up(self, host: Host) -> None:
         """A host began a life. What was sent to its former one and never acknowledged comes again, and is reset."""
@@ -428,11 +488,17 @@ class Network:
     def _reset(self, link: Link, connection: int) -> None:
         if link.connection == connection and not link.broken:
             link.broken = True
+            self._drop_dead()
             self._tell_client(link)
 
     def _forget(self, link: Link) -> None:
         self._connections.pop(link.connection, None)
         link.connection = 0
+        self._drop_dead()
+
+    def _drop_dead(self) -> None:
+        if self.bandwidth is not None:
+            self.bandwidth.drop_dead(self.now_us)
 
     def _tell_client(self, link: Link) -> None:
         due_us = max(self.now_us + link.least_us, link.next_us[1] + 1)
@@ -512,4 +578,9 @@ class Network:
                 self._tell(packet, Verdict.LOST, -1)
                 self.break_link(packet.link)
                 return
-        self._tell(packet, Verdict.RELEASED, self._dispatch(packet))
+        waits = self._waits(packet, 0)
+        self._tell(packet, Verdict.QUEUED if waits else Verdict.RELEASED, -1 if waits else self._dispatch(packet))
+
+
+def _weightless(message: Any) -> int:
+    return 0

@@ -15,6 +15,7 @@ from kemu.actors.machine import (
     Hangup,
     Loaded,
     Note,
+    Record,
     Send,
     StartTimer,
     StopTimer,
@@ -25,7 +26,17 @@ from kemu.actors.machine import (
 from kemu.emulator import facts
 from kemu.emulator.chance import Choices, Entry
 from kemu.emulator.engine.agenda import Agenda
-from kemu.emulator.engine.hosts import Actor, Condition, Disk, DiskWrite, Host, MachineFactory, Timer, Turn
+from kemu.emulator.engine.hosts import (
+    MILLION,
+    Actor,
+    Condition,
+    Disk,
+    DiskWrite,
+    Host,
+    MachineFactory,
+    Timer,
+    Turn,
+)
 from kemu.emulator.engine.network import Network, Packet, Verdict
 from kemu.emulator.trace.recorder import Recorder
 from kemu.emulator.trace.rows import APPEND, HANGUP, NOTE, SEND, START_TIMER, STOP_TIMER, event_row
@@ -83,6 +94,8 @@ class World:
         self._watching: dict[type, tuple[Callable[[facts.Seen], None], ...]] = {}
         """Who sees facts of a type; filled as types turn up."""
         self.append_us = append_us
+        self.weigh_write: Callable[[str, tuple[Record, ...]], int] = _bytes_of
+        """What a write to a log weighs (bytes), where a disk's speed is limited."""
         self.stopped = ""
         """Why the run is over; "" while it is not."""
         self.watch_sends: Callable[[Packet, Any], None] | None = None
@@ -262,6 +275,11 @@ class World:
         disk = actor.host.disk
         write = disk.issue(actor, effect.log, effect.records, effect.token)
         due_us = max(self.now_us + self.append_us, disk.due_us.get(effect.log, 0) + 1)
+        speed = actor.host.disk_bytes_per_s
+        if speed:
+            size = self.weigh_write(effect.log, effect.records)
+            disk.free_us = max(disk.free_us, self.now_us) + -(-size * MILLION // speed)
+            due_us = max(due_us, disk.free_us)
         disk.due_us[effect.log] = due_us
         self.agenda.push(due_us, self._append_done, write)
 
@@ -371,6 +389,10 @@ class World:
 
 def _call(entry: Entry) -> None:
     entry[4]()
+
+
+def _bytes_of(log: str, records: tuple[Record, ...]) -> int:
+    return sum(len(key) + len(value or b"") for key, value in records)
 
 
 def _wants_all(_: type) -> bool:

@@ -31,7 +31,7 @@ from kemu.emulator.facts import (
     Seen,
     TopicGrown,
 )
-from kemu.emulator.metrics.figures import Figures, leaderless_us, longest_lag_us
+from kemu.emulator.metrics.figures import Figures, leaderless_us, longest_lag_us, peak_extra, under_replicated_us
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.notes.groups import (
     GroupBecame,
@@ -67,6 +67,12 @@ class Bill:
     expected_losses: int
     leaderless: int
     unfinished: int
+    reassigning: int | None
+    moved_bytes: int | None
+    peak_extra: int | None
+    most_replicas: int | None
+    isr_changes: int | None
+    under_replicated: int | None
 
 
 class Unit(StrEnum):
@@ -77,6 +83,10 @@ class Unit(StrEnum):
     PARTITION_SECONDS = "partition-s"
     """Seconds summed over partitions; kept in microseconds."""
     PERCENT = "%"
+    MEGABYTES = "MB"
+    """Kept in bytes."""
+    MEGABYTES_PER_S = "MB/s"
+    """Kept in bytes per second."""
     COUNT = ""
 
 
@@ -112,9 +122,21 @@ FIGURES: Mapping[str, FigureKind] = {
     ),
     "leaderless": FigureKind(Unit.PARTITION_SECONDS, "partitions without a leader (clusters with replication), summed"),
     "unfinished": FigureKind(Unit.COUNT, "events after which balance never came"),
+    "reassigning": FigureKind(Unit.SECONDS, "from the first reassignment's begin to the last one's end"),
+    "moved_bytes": FigureKind(Unit.MEGABYTES, "copied by replicas that were being added, until they were in sync"),
+    "peak_extra": FigureKind(
+        Unit.MEGABYTES_PER_S, "of these bytes, what the busiest broker received and sent in its worst second"
+    ),
+    "most_replicas": FigureKind(Unit.COUNT, "the most replicas any partition had at a time while it moved"),
+    "isr_changes": FigureKind(Unit.COUNT, "changes of the ISRs of partitions that were on their way"),
+    "under_replicated": FigureKind(
+        Unit.PARTITION_SECONDS, "partitions with fewer in-sync replicas than they are to have, summed"
+    ),
 }
 """Every figure of a ``Bill``, in the order of columns."""
 
+OF_REASSIGNMENTS = tuple(FIGURES)[-6:]
+"""Those that only a run with reassignments has; None without."""
 TIMES = tuple(name for name, kind in FIGURES.items() if kind.unit in (Unit.SECONDS, Unit.PARTITION_SECONDS))
 """Those that are kept in microseconds and shown in seconds."""
 
@@ -186,7 +208,7 @@ class Costs:
 
     def bill(self, figures: Figures) -> Bill:
         """The figures of costs, with those of the run's metrics."""
-        groups, services = self._groups.values(), figures.service.values()
+        groups, services, moves = self._groups.values(), figures.service.values(), figures.reassignment
         return Bill(
             rebalances=sum(group.rounds for group in groups),
             moved=sum(rebalance.moved for rebalance in figures.rebalances),
@@ -205,6 +227,12 @@ class Costs:
             expected_losses=figures.expected_losses,
             leaderless=leaderless_us(figures),
             unfinished=sum(group.unfinished for group in groups),
+            reassigning=moves.took_us if moves is not None else None,
+            moved_bytes=moves.moved_bytes if moves is not None else None,
+            peak_extra=peak_extra(figures),
+            most_replicas=moves.most_replicas if moves is not None else None,
+            isr_changes=moves.isr_changes if moves is not None else None,
+            under_replicated=under_replicated_us(figures) if moves is not None else None,
         )
 
     # --- events ------------------------------------------------------------------------------------------------

@@ -134,6 +134,49 @@ class ReplicationFigures:
 
 
 @frozen
+class ReassignmentStepFigures:
+    """One step of one partition (``emulator.metrics.reassigning``); ``committed_us`` None: given up, or still running.
+
+    ``number``: of this partition, from 1. ``replicas``: what it is to have then.
+    """
+
+    topic: str
+    partition: int
+    number: int
+    kind: str
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+    started_us: int
+    committed_us: int | None
+    moved_records: int
+    moved_bytes: int
+
+
+@frozen
+class ReassignmentFigures:
+    """All reassignments of a run (``emulator.metrics.reassigning``)."""
+
+    partitions: int
+    """That were asked to go elsewhere, once for each time."""
+    finished: int
+    unfinished: int
+    """Still on their way at the end."""
+    blocked: int
+    """How often one found no broker to go to."""
+    began_us: int
+    took_us: int | None
+    """From the first one's begin to the last one's end; None: it never came."""
+    moved_bytes: int
+    peak_extra_bytes_per_s: Mapping[str, int]
+    """By broker: what it received and sent of moved bytes in its worst second."""
+    isr_changes: int
+    most_replicas: int
+    """The most that any partition had at a time, those being added included."""
+    steps: tuple[ReassignmentStepFigures, ...]
+
+
+@frozen
 class GroupFigures:
     """The counts of one group; ``commits``: durable ones, per partition."""
 
@@ -180,6 +223,8 @@ class Figures:
     lag: tuple[LagFigures, ...]
     replication: ReplicationFigures | None
     """None where no broker replicates."""
+    reassignment: ReassignmentFigures | None
+    """None where nothing was reassigned."""
     groups: Mapping[str, GroupFigures]
 
 
@@ -193,8 +238,20 @@ def leaderless_us(figures: Figures) -> int:
     return 0 if figures.replication is None else sum(figures.replication.leaderless_us.values())
 
 
+def under_replicated_us(figures: Figures) -> int:
+    """Over all partitions: with fewer in-sync replicas than they are to have; 0 where no broker replicates."""
+    return 0 if figures.replication is None else sum(figures.replication.under_replicated_us.values())
+
+
+def peak_extra(figures: Figures) -> int | None:
+    """Of bytes moved, what the busiest broker had in its worst second; None where nothing was reassigned."""
+    moves = figures.reassignment
+    return None if moves is None else max(moves.peak_extra_bytes_per_s.values(), default=0)
+
+
 def plain(figures: Figures) -> dict[str, Any]:
-    """As JSON has them: objects and lists; {} for a replication that is not there."""
+    """As JSON has them: objects and lists; {} for a replication or reassignment that is not there."""
     data: dict[str, Any] = attr.asdict(figures, retain_collection_types=False)
     data["replication"] = data["replication"] or {}
+    data["reassignment"] = data["reassignment"] or {}
     return data

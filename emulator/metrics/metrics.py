@@ -3,7 +3,8 @@
 An observer as checkers are: live, over a trace, or inside Spark. What each figure means is said where it is counted:
 ``emulator.metrics.rebalances``, ``emulator.metrics.serving`` (downtime), ``emulator.metrics.service`` (service lost,
 stops), ``emulator.metrics.waiting`` (record delay, lag in seconds), ``emulator.metrics.progress`` (records),
-``emulator.metrics.leading`` (controllers, leaders, ISRs). All times are microseconds of the world's clock.
+``emulator.metrics.leading`` (controllers, leaders, ISRs), ``emulator.metrics.reassigning``. All times are microseconds
+of the world's clock.
 """
 
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from kemu.emulator.facts import Seen
 from kemu.emulator.metrics.figures import DelayFigures, Figures, GroupFigures, RecordFigures
 from kemu.emulator.metrics.leading import Leaders
 from kemu.emulator.metrics.progress import Progress
+from kemu.emulator.metrics.reassigning import Reassigning
 from kemu.emulator.metrics.rebalances import Rebalances
 from kemu.emulator.metrics.service import ServiceLost, service_lost
 from kemu.emulator.metrics.serving import Serving
@@ -32,9 +34,17 @@ class Metrics:
         self._serving = Serving(panel, self._waiting)
         self._progress = Progress(panel)
         self._leading = Leaders(panel)
+        self._reassigning = Reassigning(panel)
         self._on: dict[type, tuple[Handler, ...]] = {}
         # What interrupts service is judged by what waited before the fact in hand.
-        parts = (self._rebalances.on, self._serving.on, self._waiting.on, self._progress.on, self._leading.on)
+        parts = (
+            self._rebalances.on,
+            self._serving.on,
+            self._waiting.on,
+            self._progress.on,
+            self._leading.on,
+            self._reassigning.on,
+        )
         for part in parts:
             for kind, handler in part.items():
                 self._on[kind] = (*self._on.get(kind, ()), handler)
@@ -110,6 +120,7 @@ class Metrics:
             ),
             lag=progress.lags(self._waiting, self._ended_us),
             replication=self._leading.figures(),
+            reassignment=self._reassigning.figures(),
             groups=groups,
         )
 

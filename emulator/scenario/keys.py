@@ -95,7 +95,7 @@ class Declared:
 
 def name_of(field_name: str) -> str:
     """What a field is called in a file."""
-    return "rate" if field_name == "records_per_s" else field_name.removesuffix("_us")
+    return "rate" if field_name == "records_per_s" else field_name.removesuffix("_us").removesuffix("_bytes_per_s")
 
 
 @cache

@@ -24,7 +24,16 @@ from kemu.emulator.text.kafka_keys import (
     settings_dict,
 )
 from kemu.emulator.text.tables import Path, Problem, ScenarioError, Table, flatten, nearest, said_of
-from kemu.emulator.text.units import DURATION, RATE, duration_text, duration_us, per_second
+from kemu.emulator.text.units import (
+    DURATION,
+    RATE,
+    THROUGHPUT,
+    bytes_per_second,
+    duration_text,
+    duration_us,
+    per_second,
+    throughput_text,
+)
 from kemu.protocol.config import source_of
 from kemu.protocol.draws import DRAWS, HOW, SETS, distribution
 
@@ -231,6 +240,33 @@ class LatencyKey(_Leaf):
 
     def harmless(self, limits: ValueBounds) -> Any:
         return "0s"
+
+
+class ThroughputKey(_Leaf):
+    """Bytes per second: "50MB/s" in a file, a whole number inside."""
+
+    wanted = "a throughput"
+
+    def take(self, given: object) -> Any:
+        return bytes_per_second(given) if isinstance(given, str) else given
+
+    def wrong(self, value: Any, limits: ValueBounds) -> Wrong:
+        if isinstance(value, str):
+            try:
+                value = bytes_per_second(value)
+            except ValueError as error:
+                yield (), str(error)
+                return
+        if isinstance(value, bool) or not isinstance(value, int):
+            yield (), f'must be a throughput such as "50MB/s", not {said_of(value)}'
+        elif said := limits.outside(value, throughput_text):
+            yield (), said
+
+    def plain(self, value: Any) -> Any:
+        return throughput_text(value)
+
+    def schema(self, limits: ValueBounds) -> Schema:
+        return {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": THROUGHPUT}]}
 
 
 class RateKey(_Leaf):
@@ -530,6 +566,8 @@ def kind_of(name: str, declared: Any, limits: ValueBounds) -> ValueKind:
         return SettingsKey(limits.config, "config" if name == "producers" else "")
     if declared is int and name.endswith("_us"):
         return DurationKey()
+    if declared is int and name.endswith("_bytes_per_s"):
+        return ThroughputKey()
     if declared is int and name == "records_per_s":
         return RateKey()
     if declared == tuple[str, ...]:

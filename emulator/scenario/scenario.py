@@ -25,7 +25,7 @@ from kemu.emulator.scenario.plan_reading import plan_from_tables
 from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.emulator.text.kafka_keys import Settings, assignor_names, configured, lenient_settings
 from kemu.emulator.text.tables import Problem, ScenarioError, Table, nearest, said_of
-from kemu.emulator.text.units import microseconds, rate_per_s, words
+from kemu.emulator.text.units import microseconds, rate_per_s, throughput, words
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
 from kemu.protocol.dynamic_configs import RETENTION_BYTES, RETENTION_MS, SEGMENT_BYTES, SEGMENT_MS
 from kemu.protocol.names import broker_host, consumer_host, producer_host
@@ -52,6 +52,7 @@ class TopicSpec:
     """A topic, and the load its producer puts on it (over all partitions; 0 = no producer).
 
     ``replication_factor``, ``min_isr``, ``unclean``: where brokers replicate; None = as they do (``ReplicationSpec``).
+    ``initial_records``: what is in each of its partitions' logs, and committed, before anybody starts.
     ``retention_us``, ``retention_bytes``, ``segment_us``, ``segment_bytes``: what of it brokers delete, and in which
     pieces; None = as they have it (``log.retention.ms`` and so on of ``brokers.config``).
     ``assignment``: there, too: one text per partition, its brokers' ids, the preferred leader first; () = they are
@@ -83,6 +84,10 @@ class TopicSpec:
     unclean: bool | None = field(
         default=None,
         metadata=key("its own unclean.leader.election.enable, where brokers replicate", shown="theirs"),
+    )
+    initial_records: int = field(
+        default=0,
+        metadata=key("records in each partition's log before the run", at_least=0, at_most=(1 << 31) - 1, short=True),
     )
     retention_us: int | None = field(
         default=None,
@@ -230,8 +235,38 @@ class GroupSpec:
 
 
 @frozen(kw_only=True)
+class BrokerSpec:
+    """What one broker has other than the others; what is None is as they have it.
+
+    ``bandwidth_bytes_per_s``, ``disk_bytes_per_s``: as ``BrokersSpec`` says.
+
+    Raises:
+        ScenarioError: everything that is wrong with it.
+    """
+
+    bandwidth_bytes_per_s: int | None = field(
+        default=None,
+        converter=optional(throughput),
+        metadata=key("bytes a second through its network card, each way", at_least=1, shown="as all have it"),
+    )
+    disk_bytes_per_s: int | None = field(
+        default=None,
+        converter=optional(throughput),
+        metadata=key("bytes a second onto its disk", at_least=1, shown="as all have it"),
+    )
+
+    def __attrs_post_init__(self) -> None:
+        refuse(problems_of(self))
+
+
+@frozen(kw_only=True)
 class BrokersSpec:
     """The brokers b0, b1, ...; ``racks``: they take turns. ``replication``: None = a partition lives on one broker.
+
+    ``bandwidth_bytes_per_s``: what carries records (appends and fetched batches, at the size that topics give their
+    records) takes its time through each broker's network card, in and out, and shares it with what goes there at the
+    time. ``disk_bytes_per_s``: so does what is written. None: both take no time but latency. ``overrides``: broker ->
+    what it has otherwise.
 
     Raises:
         ScenarioError: everything that is wrong with it.
@@ -242,6 +277,20 @@ class BrokersSpec:
     replication: ReplicationSpec | None = field(
         default=None, metadata=key("brokers replicate, with a controller and a metadata store")
     )
+    bandwidth_bytes_per_s: int | None = field(
+        default=None,
+        converter=optional(throughput),
+        metadata=key("bytes a second through each broker's network card, each way", at_least=1, shown="no limit"),
+    )
+    disk_bytes_per_s: int | None = field(
+        default=None,
+        converter=optional(throughput),
+        metadata=key("bytes a second onto each broker's disk", at_least=1, shown="no limit"),
+    )
+    overrides: Mapping[str, BrokerSpec] = field(
+        factory=dict,
+        metadata=key("tables by broker (overrides.b2): its own bandwidth, disk", shown="none"),
+    )
     config: Settings = field(
         default=(), converter=_broker_settings, metadata=key("Kafka's keys of a broker", config=BrokerConfig)
     )
@@ -251,6 +300,16 @@ class BrokersSpec:
         if self.replication is not None and self.replication.factor > self.count:
             text = f"must not be more than there are brokers ({self.count})"
             raise ScenarioError([Problem(("replication", "factor"), text)])
+
+    def bandwidth_of(self, host: str) -> int:
+        """Bytes a second through a broker's network card; 0: no limit."""
+        own = self.overrides.get(host)
+        return (own.bandwidth_bytes_per_s if own is not None else None) or self.bandwidth_bytes_per_s or 0
+
+    def disk_of(self, host: str) -> int:
+        """Bytes a second onto a broker's disk; 0: no limit."""
+        own = self.overrides.get(host)
+        return (own.disk_bytes_per_s if own is not None else None) or self.disk_bytes_per_s or 0
 
     def rack_of(self, number: int) -> str:
         """The rack of a broker, "" without racks."""
@@ -542,6 +601,8 @@ def _contradictions(scenario: Scenario) -> Iterator[Problem]:
         hosts = [host for host, of, _ in scenario.member_names() if of == name]
         for host in group.overrides:
             yield from _unknown(("groups", name, "overrides", host), host, hosts, f"member of {name}")
+    for host in scenario.brokers.overrides:
+        yield from _unknown(("brokers", "overrides", host), host, scenario.broker_names(), "broker")
     known = known_names(scenario)
     for index, link in enumerate(scenario.network.links):
         for side, host in (("a", link.a), ("b", link.b)):

@@ -7,11 +7,14 @@ from typing import cast
 
 _UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|h)")
+_THROUGHPUT = re.compile(r"(\d+(?:\.\d+)?)\s*(B|kB|KB|MB|GB)?(?:\s*/\s*s)?")
+_BYTES = {"B": 1, "kB": 1_000, "KB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000}
 _RATE = re.compile(r"(\d+)\s*(?:/\s*(s|m))?")
 
 DURATION = r"^\s*(0|(\d+(\.\d+)?\s*(us|ms|s|m|h))+)\s*$"
 RATE = r"^\s*\d+\s*(/\s*[sm])?\s*$"
-"""What ``duration_us`` and ``per_second`` read, as patterns for editors."""
+THROUGHPUT = r"^\s*\d+(\.\d+)?\s*(B|kB|KB|MB|GB)?(\s*/\s*s)?\s*$"
+"""What ``duration_us``, ``per_second`` and ``bytes_per_second`` read, as patterns for editors."""
 
 
 def duration_us(text: str) -> int:
@@ -87,3 +90,34 @@ def per_second(text: str) -> int:
     if match[2] == "m" and count % 60:
         raise ValueError(f"{text!r} is no whole number of records per second")
     return count // 60 if match[2] == "m" else count
+
+
+def bytes_per_second(text: str) -> int:
+    """Bytes per second of "100MB/s", "1.5 GB/s" or "5000".
+
+    Raises:
+        ValueError: no throughput, or no whole number of bytes.
+    """
+    match = _THROUGHPUT.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is no throughput; write it like 50MB/s")
+    total = Decimal(match[1]) * _BYTES[match[2] or "B"]
+    if total != int(total):
+        raise ValueError(f"{text!r} is no whole number of bytes per second")
+    return int(total)
+
+
+def throughput(given: int | str) -> int:
+    """A throughput as a field takes it: bytes per second, or a text such as "50MB/s"; a wrong text is left as it is."""
+    try:
+        return bytes_per_second(given) if isinstance(given, str) else given
+    except ValueError:
+        return cast(int, given)
+
+
+def throughput_text(bytes_per_s: int) -> str:
+    """The shortest exact way to write a throughput: 50_000_000 is "50MB/s"."""
+    for unit in ("GB", "MB", "kB"):
+        if bytes_per_s and bytes_per_s % _BYTES[unit] == 0:
+            return f"{bytes_per_s // _BYTES[unit]}{unit}/s"
+    return f"{bytes_per_s}B/s"

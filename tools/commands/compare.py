@@ -9,7 +9,7 @@ import attrs
 import click
 from attrs import frozen
 
-from kemu.emulator.metrics.costs import FIGURES, TIMES, Unit
+from kemu.emulator.metrics.costs import FIGURES, OF_REASSIGNMENTS, TIMES, Unit
 from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import nearest
@@ -198,7 +198,7 @@ def table(scenario: Scenario, seeds: Sequence[int], rows: Sequence[dict[str, Any
     yield ""
     lines = [["", "", *(row["contender"] for row in rows)]]
     lines += [[name.replace("_", " "), kind.unit.value, *(_cell(row, name) for row in rows)]
-              for name, kind in FIGURES.items()]  # fmt: skip
+              for name, kind in FIGURES.items() if name not in OF_REASSIGNMENTS or _is_known(rows, name)]  # fmt: skip
     lines.append(["verdicts", "", *(_verdicts(row) for row in rows)])
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     for line in lines:
@@ -207,6 +207,10 @@ def table(scenario: Scenario, seeds: Sequence[int], rows: Sequence[dict[str, Any
     for row in rows:
         if row["did_not_work"]:
             yield f"{row['contender']} did not work {row['did_not_work']}"
+
+
+def _is_known(rows: Sequence[dict[str, Any]], name: str) -> bool:
+    return any(row["figures"] and row["figures"][name]["median"] is not None for row in rows)
 
 
 def _cell(row: dict[str, Any], name: str) -> str:
@@ -219,7 +223,10 @@ def _cell(row: dict[str, Any], name: str) -> str:
     def said(value: float) -> str:
         if name in TIMES:
             return f"{value / 1e6:.3f}" if name.startswith("delay") else f"{value / 1e6:.2f}"
-        return f"{value:.1f}" if FIGURES[name].unit is Unit.PERCENT else f"{value:g}"
+        unit = FIGURES[name].unit
+        if unit in (Unit.MEGABYTES, Unit.MEGABYTES_PER_S):
+            return f"{value / 1e6:.1f}"
+        return f"{value:.1f}" if unit is Unit.PERCENT else f"{value:g}"
 
     interval = "" if told["low"] is None else f" [{said(told['low'])}, {said(told['high'])}]"
     return f"{said(told['median'])}{interval} / {said(told['max'] if told['p95'] is None else told['p95'])}"

@@ -13,6 +13,7 @@ from attrs import frozen
 from kemu.emulator.findings import ATLAS, Loss
 from kemu.emulator.metrics.figures import (
     Figures,
+    ReassignmentFigures,
     RebalanceFigures,
     ReplicationFigures,
     leaderless_us,
@@ -222,6 +223,8 @@ def _costs(figures: Figures) -> Iterable[str]:
         yield f"  rebalances in which V0 and V1 members met (num.incompatible.rebalance): {counts}"
     if figures.replication is not None:
         yield from _control(figures.replication)
+    if figures.reassignment is not None:
+        yield from _reassignment(figures.reassignment)
     records = figures.records
     expected = f", {figures.expected_losses:,} expected losses" if figures.expected_losses else ""
     yield (
@@ -250,6 +253,21 @@ def _costs(figures: Figures) -> Iterable[str]:
             f"  lag in seconds (age of the oldest waiting record): at most {span_text(old.max_lag_us)} "
             f"({old.group}/{old.topic}-{old.partition}), {span_text(max(row.lag_us for row in figures.lag))} at the end"
         )
+
+
+def _reassignment(moves: ReassignmentFigures) -> Iterable[str]:
+    """How long moving took, and what it put on brokers."""
+    took = f"in {span_text(moves.took_us)}" if moves.took_us is not None else "and did not end"
+    left = f", {moves.unfinished} still on their way" if moves.unfinished else ""
+    yield f"  reassignments: {moves.partitions} partitions in {len(moves.steps)} steps, {took}{left}"
+    yield (
+        f"    {moves.moved_bytes / 1e6:,.1f} MB moved, at most {moves.most_replicas} replicas of a partition at a time,"
+        f" {moves.isr_changes} changes of ISRs"
+    )
+    loads = sorted(moves.peak_extra_bytes_per_s.items(), key=lambda pair: (-pair[1], pair[0]))
+    if loads:
+        said = ", ".join(f"{name} {load / 1e6:,.1f}" for name, load in loads[:4])
+        yield f"    extra load of brokers by what is moved, in their worst seconds (MB/s): {said}"
 
 
 def _spans(what: str, spent_us: Mapping[str, int]) -> Iterable[str]:

@@ -86,7 +86,7 @@ def _step(step: Step, fates: dict[int, PacketRecord], packets: Packets) -> Entry
     notes = [text for (text, _), row in zip(effects, step.effects, strict=True) if row[0] == rows.NOTE]
     done = "  ".join(text for (text, _), row in zip(effects, step.effects, strict=True) if row[0] != rows.NOTE)
     for fate in fates.values():
-        if fate.verdict not in (SENT, "held", ""):
+        if fate.verdict not in (SENT, "queued", "held", ""):
             packets.lost(fate.packet_id)
     first = f"{_place(step)} {event_text:{EVENT_WIDTH}} | {done}".rstrip(" |")
     data = {
@@ -167,7 +167,7 @@ def _sent(row: Row, fate: PacketRecord, at_us: int) -> tuple[str, dict[str, Any]
 def _other(record: Record, packets: Packets) -> Entry:
     match record:
         case PacketRecord():
-            if record.verdict not in (SENT, "held", "released"):
+            if record.verdict not in (SENT, "queued", "held", "released"):
                 packets.lost(record.packet_id)
             text = f"{record.api} {record.sender} to {record.to}: {record.verdict}"
             data = {"kind": "packet", **record._asdict()}

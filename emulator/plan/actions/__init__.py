@@ -34,6 +34,7 @@ from kemu.emulator.plan.actions.consumers import (
     Unsubscription,
 )
 from kemu.emulator.plan.actions.hosts import (
+    BandwidthLimit,
     ClockDrift,
     Crash,
     Heal,
@@ -41,6 +42,7 @@ from kemu.emulator.plan.actions.hosts import (
     LoseDiskTail,
     Pause,
     Restart,
+    SlowDisk,
 )
 from kemu.emulator.plan.actions.network import Disconnect, Hold, Isolate, Lossy, Slow, Split
 from kemu.emulator.plan.actions.operators import (
@@ -111,6 +113,8 @@ _ALL: tuple[type[Action], ...] = (
     PartitionsResumption,
     PositionChange,
     RebalanceRequest,
+    SlowDisk,
+    BandwidthLimit,
 )
 """In the order in which they are listed and drawn; another place moves what random plans draw from a seed."""
 
@@ -121,6 +125,7 @@ __all__ = [
     "ACTIONS",
     "Action",
     "AddMembers",
+    "BandwidthLimit",
     "ChangeSubscription",
     "ClockDrift",
     "CloseHost",
@@ -167,6 +172,7 @@ __all__ = [
     "RollingUpgrade",
     "SetRateOf",
     "Slow",
+    "SlowDisk",
     "Split",
     "StartHost",
     "Unsubscription",

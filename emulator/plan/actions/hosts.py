@@ -19,6 +19,7 @@ from kemu.emulator.plan.draw import SECOND
 from kemu.emulator.plan.known import Known
 from kemu.emulator.plan.stage import Outcome, Stage
 from kemu.emulator.text.tables import Table
+from kemu.emulator.text.units import bytes_per_second
 from kemu.protocol.names import STORE
 
 
@@ -152,6 +153,76 @@ class ClockDrift:
             return host
         host.drift(stage.world.now_us, self.ppm)
         stage.lasts(self.for_us, lambda: host.drift(stage.world.now_us, 0))
+        return None
+
+
+def _throughput(table: Table, text: str) -> None:
+    """Note what is wrong with a throughput."""
+    try:
+        if bytes_per_second(text) < 1:
+            table.problem("to", "must be at least 1B/s")
+    except ValueError as error:
+        table.problem("to", str(error))
+
+
+@action("slow-disk", "a broker's disk writes slowly", drawn=NEVER)
+class SlowDisk:
+    """What is written to a broker's disk takes its time: so many bytes a second, "5MB/s", one write after the other.
+
+    How large records are is what the scenario says of their topics. What is on its way already is not slower.
+    """
+
+    host: BrokerHost
+    to: str
+    for_us: int = 0
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"disk of {self.host} writes {self.to}{for_words(self.for_us)}"
+
+    def check(self, table: Table, known: Known) -> None:
+        """See ``Action``."""
+        _throughput(table, self.to)
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        host = stage.host(self.host)
+        if isinstance(host, str):
+            return host
+        before, host.disk_bytes_per_s = host.disk_bytes_per_s, bytes_per_second(self.to)
+
+        def fast() -> None:
+            host.disk_bytes_per_s = before
+
+        stage.lasts(self.for_us, fast)
+        return None
+
+
+@action("limit-bandwidth", "a host's network card passes little", drawn=NEVER)
+class BandwidthLimit:
+    """What carries records shares so many bytes a second, "5MB/s", through a host's network card, each way."""
+
+    host: AnyHost
+    to: str
+    for_us: int = 0
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"network card of {self.host} passes {self.to}{for_words(self.for_us)}"
+
+    def check(self, table: Table, known: Known) -> None:
+        """See ``Action``."""
+        _throughput(table, self.to)
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        host = stage.host(self.host)
+        if isinstance(host, str):
+            return host
+        network, name = stage.world.network, host.name
+        before = network.bandwidth.limit_of(name) if network.bandwidth is not None else 0
+        network.limit_bandwidth(name, bytes_per_second(self.to))
+        stage.lasts(self.for_us, lambda: network.limit_bandwidth(name, before))
         return None
 
 

@@ -1,0 +1,49 @@
+"""What records weigh: messages and journals hold only their numbers, the scenario says how large each topic's are."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kemu.actors.broker.partition_log import START_KEY, from_record
+from kemu.actors.broker.replica_log import JOURNALS, batch_of
+from kemu.actors.machine import Record
+from kemu.protocol.messages.data import FetchedPartition, FetchReply, Produce
+
+DEFAULT_RECORD_BYTES = 100
+"""Of topics that the scenario does not name, such as ``__consumer_offsets``."""
+
+
+class Weights:
+    """``sizes``: topic -> bytes of a record."""
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self._sizes = sizes
+
+    def of_topic(self, topic: str) -> int:
+        """Bytes of one record."""
+        return self._sizes.get(topic, DEFAULT_RECORD_BYTES)
+
+    def of_message(self, message: Any) -> int:
+        """Bytes of the records that a message carries."""
+        if isinstance(message, Produce):
+            return sum(batch.count * self.of_topic(batch.topic) for batch in message.batches)
+        if isinstance(message, FetchReply):
+            return sum(self.of_topic(row.topic) * _count(row) for row in message.partitions)
+        return 0
+
+    def of_write(self, log: str, records: tuple[Record, ...]) -> int:
+        """Bytes of a write to a log of a broker."""
+        journal = log.removeprefix(JOURNALS)
+        topic = journal.rpartition("-")[0]
+        weight = 0
+        for record in records:
+            batch = batch_of(record) if journal != log else None
+            if batch is None and journal == log and topic in self._sizes and record[0] != START_KEY:
+                batch = from_record(record)
+            weight += (
+                batch.records * self.of_topic(topic) if batch is not None else len(record[0]) + len(record[1] or b"")
+            )
+        return weight
+
+
+def _count(row: FetchedPartition) -> int:
+    return sum(batch.count for batch in row.batches) + sum(batch.count for batch in row.replica_batches)

@@ -1,0 +1,199 @@
+"""What reassignments cost: steps, bytes moved, and the load that moving put on brokers (a part of the metrics).
+
+A *step* begins when the controller tells the replicas to be added about it, and ends when the store has its replicas
+and only these. One that is given up (cancelled, overridden) has no end. Told again, by another controller or because a
+broker came back, it is the same step.
+
+*Moved* are the bytes that a replica copies while it is being added and not in the ISR; once it is, it is one follower
+more. *Extra load* of a broker in a second of the run: what it received and sent of those.
+
+*Churn*: changes of ISRs of partitions on their way. A step that adds and drops a replica each makes two.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kemu.emulator.facts import RecordSizes, Seen
+from kemu.emulator.metrics.figures import ReassignmentFigures, ReassignmentStepFigures
+from kemu.emulator.watching.panel import Panel
+from kemu.protocol.names import TopicPartition, broker_host, broker_of
+from kemu.protocol.notes.replication import (
+    NodeWritten,
+    ReassignmentBlocked,
+    ReassignmentFinished,
+    ReassignmentStarted,
+    ReassignmentStepCommitted,
+    ReassignmentStepStarted,
+    RecordsReplicated,
+)
+
+SECOND_US = 1_000_000
+DEFAULT_RECORD_BYTES = 1_000
+"""Where nobody said how large a topic's records are."""
+
+
+class _Step:
+    __slots__ = ("committed_us", "fact", "moved_bytes", "moved_records", "number", "started_us")
+
+    def __init__(self, number: int, fact: ReassignmentStepStarted, started_us: int) -> None:
+        self.number = number
+        self.fact = fact
+        self.started_us = started_us
+        self.committed_us: int | None = None
+        self.moved_records = self.moved_bytes = 0
+
+    def is_about(self, fact: ReassignmentStepStarted) -> bool:
+        """Whether this tells of the same step again."""
+        ours, theirs = self.fact, fact
+        return (ours.replicas, ours.adding, ours.removing) == (theirs.replicas, theirs.adding, theirs.removing)
+
+
+class _Load:
+    """A broker's extra load: in the present second, and in the worst."""
+
+    __slots__ = ("bytes", "most", "second")
+
+    def __init__(self) -> None:
+        self.second = -1
+        self.bytes = self.most = 0
+
+    def add(self, at_us: int, count: int) -> None:
+        """So many bytes more now."""
+        second = at_us // SECOND_US
+        if second != self.second:
+            self.second, self.bytes = second, 0
+        self.bytes += count
+        self.most = max(self.most, self.bytes)
+
+
+class Reassigning:
+    """See the module."""
+
+    def __init__(self, panel: Panel) -> None:
+        self._panel = panel
+        self._sizes: dict[str, int] = {}
+        self._moving: dict[TopicPartition, None] = {}
+        """On their way now."""
+        self._steps: list[_Step] = []
+        self._running: dict[TopicPartition, _Step] = {}
+        self._numbers: dict[TopicPartition, int] = {}
+        self._loads: dict[int, _Load] = {}
+        self._asked = 0
+        self._finished = 0
+        self._blocked = 0
+        self._began_us: int | None = None
+        self._ended_us: int | None = None
+        self._churn = 0
+        self._most_replicas = 0
+        self.on: Mapping[type, Callable[[Seen, Any], None]] = {
+            RecordSizes: self._sized,
+            ReassignmentStarted: self._started,
+            ReassignmentStepStarted: self._step_started,
+            ReassignmentStepCommitted: self._committed,
+            ReassignmentBlocked: self._is_blocked,
+            ReassignmentFinished: self._ended,
+            RecordsReplicated: self._replicated,
+            NodeWritten: self._written,
+        }
+
+    def figures(self) -> ReassignmentFigures | None:
+        """The figures; None where nothing was reassigned."""
+        if self._began_us is None:
+            return None
+        done = not self._moving and self._ended_us is not None
+        steps = [
+            ReassignmentStepFigures(
+                topic=step.fact.topic,
+                partition=step.fact.partition,
+                number=step.number,
+                kind=step.fact.kind,
+                replicas=step.fact.replicas,
+                adding=step.fact.adding,
+                removing=step.fact.removing,
+                started_us=step.started_us,
+                committed_us=step.committed_us,
+                moved_records=step.moved_records,
+                moved_bytes=step.moved_bytes,
+            )
+            for step in self._steps
+        ]
+        return ReassignmentFigures(
+            partitions=self._asked,
+            finished=self._finished,
+            unfinished=len(self._moving),
+            blocked=self._blocked,
+            began_us=self._began_us,
+            took_us=self._ended_us - self._began_us if done and self._ended_us is not None else None,
+            moved_bytes=sum(step.moved_bytes for step in self._steps),
+            peak_extra_bytes_per_s={broker_host(node): self._loads[node].most for node in sorted(self._loads)},
+            isr_changes=self._churn,
+            most_replicas=self._most_replicas,
+            steps=tuple(steps),
+        )
+
+    def _sized(self, seen: Seen, fact: RecordSizes) -> None:
+        self._sizes.update(fact.topics)
+
+    # --- the controller's word ---------------------------------------------------------------------------------
+
+    def _started(self, seen: Seen, fact: ReassignmentStarted) -> None:
+        at = (fact.topic, fact.partition)
+        if self._began_us is None:
+            self._began_us = seen.at_us
+        self._asked += at not in self._moving and not fact.resumed
+        self._moving[at] = None
+
+    def _step_started(self, seen: Seen, fact: ReassignmentStepStarted) -> None:
+        at = (fact.topic, fact.partition)
+        running = self._running.get(at)
+        if running is not None and running.is_about(fact):
+            return
+        number = self._numbers[at] = self._numbers.get(at, 0) + 1
+        step = self._running[at] = _Step(number, fact, seen.at_us)
+        self._steps.append(step)
+
+    def _committed(self, seen: Seen, fact: ReassignmentStepCommitted) -> None:
+        step = self._running.pop((fact.topic, fact.partition), None)
+        if step is not None and step.fact.replicas == fact.replicas:
+            step.committed_us = seen.at_us
+
+    def _is_blocked(self, seen: Seen, fact: ReassignmentBlocked) -> None:
+        self._blocked += 1
+
+    def _ended(self, seen: Seen, fact: ReassignmentFinished) -> None:
+        at = (fact.topic, fact.partition)
+        self._running.pop(at, None)
+        if at in self._moving:
+            del self._moving[at]
+            self._finished += 1
+            self._ended_us = seen.at_us
+
+    # --- what it does ------------------------------------------------------------------------------------------
+
+    def _replicated(self, seen: Seen, fact: RecordsReplicated) -> None:
+        if not self._running:
+            return
+        at = (fact.topic, fact.partition)
+        step, state = self._running.get(at), self._panel.states.get(at)
+        node = broker_of(seen.actor)
+        if step is None or state is None or node not in step.fact.adding or node in state.isr:
+            return
+        moved = fact.count * self._sizes.get(fact.topic, DEFAULT_RECORD_BYTES)
+        step.moved_records += fact.count
+        step.moved_bytes += moved
+        for one in (node, state.leader):
+            if one >= 0:
+                load = self._loads.get(one)
+                if load is None:
+                    load = self._loads[one] = _Load()
+                load.add(seen.at_us, moved)
+
+    def _written(self, seen: Seen, fact: NodeWritten) -> None:
+        panel = self._panel
+        at, before = panel.written, panel.state_before
+        if at is not None and at in self._moving and before is not None and at in panel.states:
+            self._churn += set(before.isr) != set(panel.states[at].isr)
+        for changed in panel.replicas_changed:
+            assignment = panel.assigned[changed]
+            if changed in self._moving or assignment.adding:
+                self._most_replicas = max(self._most_replicas, len(assignment.replicas))
