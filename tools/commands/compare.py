@@ -99,7 +99,9 @@ def compare(
     chosen = seed_range(seeds)
     with progress("runs", len(contenders) * len(chosen)) as advance:
         rows = [compared(loaded, contender, chosen, random_faults, advance) for contender in contenders]
-    if len(chosen) >= FEWEST and any(each["low"] is None for row in rows for each in row["figures"].values()):
+    if len(chosen) >= FEWEST and any(
+        each["median"] is not None and each["low"] is None for row in rows for each in row["figures"].values()
+    ):
         click.echo(str(ScipyMissing()), err=True)
     if form == "json":
         head = {"scenario": loaded.name, "seeds": list(chosen), "random_faults": random_faults}

@@ -160,9 +160,9 @@ def _throughput(table: Table, text: str) -> None:
     """Note what is wrong with a throughput."""
     try:
         if bytes_per_second(text) < 1:
-            table.problem("to", "must be at least 1B/s")
+            table.problem("speed", "must be at least 1B/s")
     except ValueError as error:
-        table.problem("to", str(error))
+        table.problem("speed", str(error))
 
 
 @action("slow-disk", "a broker's disk writes slowly", drawn=NEVER)
@@ -173,23 +173,23 @@ class SlowDisk:
     """
 
     host: BrokerHost
-    to: str
+    speed: str
     for_us: int = 0
 
     def words(self) -> str:
         """See ``Action``."""
-        return f"disk of {self.host} writes {self.to}{for_words(self.for_us)}"
+        return f"disk of {self.host} writes {self.speed}{for_words(self.for_us)}"
 
     def check(self, table: Table, known: Known) -> None:
         """See ``Action``."""
-        _throughput(table, self.to)
+        _throughput(table, self.speed)
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
         host = stage.host(self.host)
         if isinstance(host, str):
             return host
-        before, host.disk_bytes_per_s = host.disk_bytes_per_s, bytes_per_second(self.to)
+        before, host.disk_bytes_per_s = host.disk_bytes_per_s, bytes_per_second(self.speed)
 
         def fast() -> None:
             host.disk_bytes_per_s = before
@@ -203,16 +203,16 @@ class BandwidthLimit:
     """What carries records shares so many bytes a second, "5MB/s", through a host's network card, each way."""
 
     host: AnyHost
-    to: str
+    speed: str
     for_us: int = 0
 
     def words(self) -> str:
         """See ``Action``."""
-        return f"network card of {self.host} passes {self.to}{for_words(self.for_us)}"
+        return f"network card of {self.host} passes {self.speed}{for_words(self.for_us)}"
 
     def check(self, table: Table, known: Known) -> None:
         """See ``Action``."""
-        _throughput(table, self.to)
+        _throughput(table, self.speed)
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
@@ -221,7 +221,7 @@ class BandwidthLimit:
             return host
         network, name = stage.world.network, host.name
         before = network.bandwidth.limit_of(name) if network.bandwidth is not None else 0
-        network.limit_bandwidth(name, bytes_per_second(self.to))
+        network.limit_bandwidth(name, bytes_per_second(self.speed))
         stage.lasts(self.for_us, lambda: network.limit_bandwidth(name, before))
         return None
 

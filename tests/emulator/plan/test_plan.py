@@ -98,7 +98,7 @@ def test_every_kind_can_be_written_and_read(kind: str) -> None:
         "b": "b0", "api": "SyncGroup", "error": "REBALANCE_IN_PROGRESS", "group": "g", "every": "5s", "down": "1s",
         "topic": "orders", "partitions": 8, "rate": "5/s", "settings": ["max.poll.records=5"],
         "to": "earliest", "key": "min.insync.replicas", "topics": ["orders"],
-        "callback": "onPartitionsLost", "partition": 1, "offset": 3,
+        "callback": "onPartitionsLost", "partition": 1, "offset": 3, "speed": "5MB/s",
     }  # fmt: skip
     if kind in ("create-topic", "delete-topic"):
         samples["topic"] = "new" if kind == "create-topic" else "spare"
