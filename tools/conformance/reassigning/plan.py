@@ -1,0 +1,46 @@
+"""The plan: topics with records are reassigned, one is called back, one loses the broker it moves to midway.
+
+Steps are some seconds apart, so that what one of them sets off is over when the next begins.
+"""
+
+from typing import NamedTuple
+
+BROKERS = 3
+TARGET_THAT_DIES = 2
+
+MOVED, CANCELLED, KILLED = "moved", "cancelled", "killed"
+TOPICS: dict[str, tuple[tuple[int, ...], ...]] = {
+    MOVED: ((0, 1), (1, 0), (0, 1)),
+    "shrunk": ((0, 1, 2),),
+    "grown": ((0,),),
+    CANCELLED: ((1, 0),),
+    KILLED: ((1, 0),),
+}
+"""Topic -> the replicas of its partitions."""
+
+
+class Step(NamedTuple):
+    """Something an operator does, or that befalls a broker. ``targets``: (topic, partition, replicas)."""
+
+    name: str
+    targets: tuple[tuple[str, int, tuple[int, ...]], ...] = ()
+    is_slow: bool = False
+    """It is throttled, so that the next step comes midway."""
+
+
+MOVE = Step(
+    "reassign",
+    (
+        (MOVED, 0, (2, 1)),  # its leader goes
+        (MOVED, 1, (1, 2)),  # its leader stays
+        (MOVED, 2, (1, 0)),  # another order
+        ("shrunk", 0, (0,)),
+        ("grown", 0, (0, 1, 2)),
+    ),
+)
+MOVE_SLOWLY = Step("reassign, throttled", ((CANCELLED, 0, (2, 0)),), is_slow=True)
+CANCEL = Step("cancel midway")
+MOVE_TO_BROKER_THAT_DIES = Step("reassign, throttled, again", ((KILLED, 0, (1, 2)),), is_slow=True)
+KILL = Step("the target broker is killed midway")
+RETURN = Step("the target broker is started again")
+STEPS = (MOVE, MOVE_SLOWLY, CANCEL, MOVE_TO_BROKER_THAT_DIES, KILL, RETURN)

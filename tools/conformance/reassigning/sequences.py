@@ -1,0 +1,141 @@
+"""What is compared: for each step of a plan and each partition, what the store had and what each broker was asked.
+
+Every entry is a line, so that a recording can be read, and a difference is a diff:
+
+========================================================================  ==============================================
+assignment 2,1,0 adding 2 removing 0                                      the partition's part of the topic's node changed
+state leader 0 epoch 1 isr 0,1                                            its state node was written
+LeaderAndIsr leader 0 epoch 1 isr 0,1 version 1 replicas 2,1,0 adding 2   a broker was asked
+StopReplica epoch 2 delete
+UpdateMetadata leader 0 epoch 1 isr 0,1 version 1 replicas 2,1,0
+========================================================================  ==============================================
+
+Epochs and versions count from what they were when the plan began: how topics come up is no part of it.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from kemu.protocol.nodes import PartitionState, ReplicaAssignment
+
+STORE = "store"
+
+
+class Sequences:
+    """A run of a plan: step -> partition -> who ("store", "b0", ...) -> lines."""
+
+    def __init__(self, steps: Iterable[str]) -> None:
+        self.steps: dict[str, dict[str, dict[str, list[str]]]] = {step: {} for step in steps}
+
+    def add(self, step: str, partition: str, who: str, line: str) -> None:
+        """One line more."""
+        self.steps[step].setdefault(partition, {}).setdefault(who, []).append(line)
+
+    def lines(self, step: str, partition: str, who: str) -> list[str]:
+        """What happened there, in order."""
+        return self.steps.get(step, {}).get(partition, {}).get(who, [])
+
+    def places(self) -> list[tuple[str, str, str]]:
+        """(step, partition, who) of everything that has lines, sorted within its step."""
+        return [
+            (step, partition, who)
+            for step, partitions in self.steps.items()
+            for partition in sorted(partitions)
+            for who in sorted(partitions[partition])
+        ]
+
+    def to_json(self, about: Mapping[str, Any]) -> str:
+        """As it is kept; ``about`` says how it was made."""
+        kept = {step: {p: dict(sorted(of.items())) for p, of in sorted(each.items())} for step, each in self.steps.items()}
+        return json.dumps({**about, "steps": kept}, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> "Sequences":
+        """A recording that was kept."""
+        kept = json.loads(text)["steps"]
+        made = cls(kept)
+        made.steps = kept
+        return made
+
+
+class Difference(NamedTuple):
+    """Where two runs of a plan are not the same."""
+
+    step: str
+    partition: str
+    who: str
+    kafka: list[str]
+    emulated: list[str]
+
+
+def differences(kafka: Sequences, emulated: Sequences) -> list[Difference]:
+    """Everything that is not the same, line by line."""
+    found = []
+    for place in dict.fromkeys((*kafka.places(), *emulated.places())):
+        theirs, ours = kafka.lines(*place), emulated.lines(*place)
+        if theirs != ours:
+            found.append(Difference(*place, theirs, ours))
+    return found
+
+
+# --- lines ---------------------------------------------------------------------------------------------------------
+
+
+def ids(brokers: Iterable[int]) -> str:
+    """A list of brokers."""
+    return ",".join(map(str, brokers))
+
+
+def _parts(*parts: tuple[str, Iterable[int]]) -> str:
+    return "".join(f" {name} {ids(brokers)}" for name, brokers in parts if list(brokers))
+
+
+def assignment_line(assignment: ReplicaAssignment) -> str:
+    """A partition's part of its topic's node."""
+    more = _parts(("adding", assignment.adding), ("removing", assignment.removing))
+    return f"assignment {ids(assignment.replicas)}{more}"
+
+
+def state_line(state: PartitionState, first_epoch: int) -> str:
+    """A partition's state node."""
+    return f"state leader {state.leader} epoch {state.leader_epoch - first_epoch} isr {ids(state.isr)}"
+
+
+class Base(NamedTuple):
+    """What epoch and version of a partition's state were when the plan began."""
+
+    epoch: int
+    version: int
+
+
+class Led(NamedTuple):
+    """What LeaderAndIsr and UpdateMetadata say of a partition alike."""
+
+    leader: int
+    epoch: int
+    isr: tuple[int, ...]
+    version: int
+    replicas: tuple[int, ...]
+
+    def line(self, api: str, base: Base, *more: tuple[str, Iterable[int]]) -> str:
+        """Who leads it, as ``api`` says."""
+        return (
+            f"{api} leader {self.leader} epoch {self.epoch - base.epoch} isr {ids(self.isr)} "
+            f"version {self.version - base.version} replicas {ids(self.replicas)}{_parts(*more)}"
+        )
+
+
+def leader_and_isr_line(led: Led, base: Base, adding: Iterable[int], removing: Iterable[int], *, is_new: bool) -> str:
+    """A partition of a LeaderAndIsr."""
+    return led.line("LeaderAndIsr", base, ("adding", adding), ("removing", removing)) + (" new" if is_new else "")
+
+
+def update_metadata_line(led: Led, base: Base, offline: Iterable[int]) -> str:
+    """A partition of an UpdateMetadata."""
+    return led.line("UpdateMetadata", base, ("offline", offline))
+
+
+def stop_replica_line(epoch: int, base: Base, *, delete: bool) -> str:
+    """A partition of a StopReplica."""
+    return f"StopReplica epoch {epoch - base.epoch}" + (" delete" if delete else "")

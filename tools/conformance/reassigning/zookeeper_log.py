@@ -1,0 +1,86 @@
+"""What ZooKeeper's own transaction log says was written: every write of a cluster, in the one order there is.
+
+Source: ZooKeeper 3.4 to 3.6 ``FileTxnLog``, ``TxnHeader``, ``CreateTxn``, ``SetDataTxn``, ``MultiTxn`` (big-endian,
+lengths before strings and buffers).
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+MAGIC = b"ZKLG"
+_FILE_HEADER = 16
+_CREATE, _DELETE, _SET_DATA, _CHECK, _MULTI, _CREATE_2 = 1, 2, 5, 13, 14, 15
+
+
+class StoreWrite(NamedTuple):
+    """A node that was written. ``what``: created, set, deleted; ``at_ms``: of the wall clock."""
+
+    at_ms: int
+    zxid: int
+    what: str
+    path: str
+    data: bytes
+
+
+class TransactionLogError(ValueError):
+    """No transaction log of ZooKeeper's."""
+
+
+class _Reader:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def int(self) -> int:
+        (value,) = struct.unpack_from(">i", self._data, self._at)
+        self._at += 4
+        return int(value)
+
+    def long(self) -> int:
+        (value,) = struct.unpack_from(">q", self._data, self._at)
+        self._at += 8
+        return int(value)
+
+    def buffer(self) -> bytes:
+        length = max(self.int(), 0)
+        self._at += length
+        return self._data[self._at - length : self._at]
+
+    def text(self) -> str:
+        return self.buffer().decode()
+
+
+def read_writes(data: bytes) -> Iterator[StoreWrite]:
+    """All writes of a log file, oldest first; what was refused is left out.
+
+    Raises:
+        TransactionLogError: it does not begin as such a file does.
+    """
+    if data[:4] != MAGIC:
+        raise TransactionLogError("no transaction log of ZooKeeper")
+    at = _FILE_HEADER
+    while at + 12 <= len(data):
+        (length,) = struct.unpack_from(">i", data, at + 8)  # behind a checksum
+        if length == 0:
+            return  # the file is filled up with zeros
+        reader = _Reader(data[at + 12 : at + 12 + length])
+        at += 12 + length + 1  # one byte marks the end
+        reader.long()  # the session
+        reader.int()  # its request number
+        zxid, at_ms, kind = reader.long(), reader.long(), reader.int()
+        for what, path, content in _writes(kind, reader):
+            yield StoreWrite(at_ms, zxid, what, path, content)
+
+
+def _writes(kind: int, reader: _Reader) -> Iterator[tuple[str, str, bytes]]:
+    if kind in (_CREATE, _CREATE_2):
+        yield "created", reader.text(), reader.buffer()
+    elif kind == _SET_DATA:
+        yield "set", reader.text(), reader.buffer()
+    elif kind == _DELETE:
+        yield "deleted", reader.text(), b""
+    elif kind == _MULTI:
+        for _ in range(reader.int()):
+            inner = reader.int()
+            yield from _writes(inner, _Reader(reader.buffer()))
