@@ -65,6 +65,7 @@ class ErrorCode(IntEnum):
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45
     DUPLICATE_SEQUENCE_NUMBER = 46
     INVALID_PRODUCER_EPOCH = 47
+    OPERATION_NOT_ATTEMPTED = 55
     KAFKA_STORAGE_ERROR = 56
     REASSIGNMENT_IN_PROGRESS = 60
     NON_EMPTY_GROUP = 68
@@ -83,6 +84,8 @@ class ErrorCode(IntEnum):
     NO_REASSIGNMENT_IN_PROGRESS = 85
     GROUP_SUBSCRIBED_TO_TOPIC = 86
     UNSTABLE_OFFSET_COMMIT = 88
+    INVALID_UPDATE_VERSION = 95
+    INELIGIBLE_REPLICA = 107
 
     @property
     def retriable(self) -> bool:
@@ -141,6 +144,7 @@ MEANING: dict[ErrorCode, Meaning] = {
     _E.OUT_OF_ORDER_SEQUENCE_NUMBER: Meaning(_GIVE_UP, _NO_EFFECT, "a batch is missing before this one"),
     _E.DUPLICATE_SEQUENCE_NUMBER: Meaning(_GIVE_UP, _UNKNOWN_EFFECT, "the batch was appended before"),
     _E.INVALID_PRODUCER_EPOCH: Meaning(_GIVE_UP, _NO_EFFECT, "the producer wrote with a newer epoch already"),
+    _E.OPERATION_NOT_ATTEMPTED: Meaning(_GIVE_UP, _NO_EFFECT, "another operation goes first"),
     _E.KAFKA_STORAGE_ERROR: Meaning(_RETRY, _UNKNOWN_EFFECT, "the disk failed"),
     _E.REASSIGNMENT_IN_PROGRESS: Meaning(_GIVE_UP, _NO_EFFECT, "a partition of the topic is being reassigned"),
     _E.NON_EMPTY_GROUP: Meaning(_GIVE_UP, _NO_EFFECT, "the group has members"),
@@ -159,5 +163,7 @@ MEANING: dict[ErrorCode, Meaning] = {
     _E.NO_REASSIGNMENT_IN_PROGRESS: Meaning(_GIVE_UP, _NO_EFFECT, "the partition is not being reassigned"),
     _E.GROUP_SUBSCRIBED_TO_TOPIC: Meaning(_GIVE_UP, _NO_EFFECT, "the group still consumes the topic"),
     _E.UNSTABLE_OFFSET_COMMIT: Meaning(_RETRY, _NO_EFFECT, "a transaction on the offset is not over"),
+    _E.INVALID_UPDATE_VERSION: Meaning(_GIVE_UP, _NO_EFFECT, "what is changed has another version by now"),
+    _E.INELIGIBLE_REPLICA: Meaning(_GIVE_UP, _NO_EFFECT, "a replica that cannot be in the ISR"),
 }
 """Every code has its row; ``tests/protocol/test_errors.py`` holds the table against the enum."""

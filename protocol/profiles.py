@@ -15,6 +15,7 @@ from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
 from kemu.protocol.messages.versions import KAFKA_2_3, KAFKA_2_4, KAFKA_3_0, KAFKA_3_4, LATEST, ApiVersions
 from kemu.protocol.rebalancing.kip_429 import page_rules
 from kemu.protocol.rebalancing.rules import MemberRules, RulesOf, by_assignors
+from kemu.protocol.replication import IsrPath
 
 
 @frozen
@@ -30,6 +31,8 @@ class Profile:
     assignors: Mapping[str, Assignor] = field(factory=lambda: ASSIGNORS)
     rules_of: RulesOf = by_assignors
     """How a member's rebalance rules follow from its configuration."""
+    isr_path: IsrPath = IsrPath.CONTROLLER
+    """Who decides a new ISR: the controller since inter.broker.protocol.version 2.7."""
 
 
 def _by_assignors_unprepared(config: ConsumerConfig, assignors: Sequence[Assignor]) -> MemberRules:
@@ -47,6 +50,7 @@ _KIP_429_PAGE = Profile(
     broker=BrokerConfig(coordinator_kind="scala"),
     producer=ProducerConfig(acks=1, enable_idempotence=False),
     rules_of=page_rules,
+    isr_path=IsrPath.STORE,
 )
 
 _KAFKA_2_4 = Profile(
@@ -57,6 +61,7 @@ _KAFKA_2_4 = Profile(
     broker=BrokerConfig(coordinator_kind="scala"),
     producer=ProducerConfig(acks=1, enable_idempotence=False),
     assignors={**ASSIGNORS, COOPERATIVE_STICKY_2_4.name: COOPERATIVE_STICKY_2_4},
+    isr_path=IsrPath.STORE,
 )
 
 _KAFKA_3_4 = Profile(

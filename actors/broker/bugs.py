@@ -10,6 +10,7 @@ from attrs import evolve, frozen
 
 from kemu.actors.broker.leader_epochs import Truncation
 from kemu.actors.broker.rules import TODAY, ReplicaRules, StopEpoch
+from kemu.protocol.replication import IsrPath
 
 
 @frozen
@@ -102,14 +103,14 @@ REPLICA_BUGS: Mapping[str, ReplicaBug] = _rows(
         "B14",
         "KAFKA-1382",
         "An ISR write whose answer was lost leaves the leader with an old version: the ISR never changes again.",
-        evolve(TODAY, reads_back=False),
+        evolve(TODAY, isr_path=IsrPath.STORE, reads_back=False),
         ("Q4",),
     ),
     ReplicaBug(
         "",
         "KAFKA-1367",
         "Leaders change ISRs in the store and nobody hears of it: brokers tell clients of ISRs that are long over.",
-        evolve(TODAY, announces_isr_changes=False),
+        evolve(TODAY, isr_path=IsrPath.STORE, announces_isr_changes=False),
         ("Q2",),
     ),
     ReplicaBug(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from kemu.actors.broker.delayed_fetches import DelayedFetch, DelayedFetches
 from kemu.actors.broker.high_watermarks import HighWatermarks
-from kemu.actors.broker.isr_store import IsrStore
+from kemu.actors.broker.isr_changes import IsrChanges
 from kemu.actors.broker.replica import Replica
 from kemu.actors.broker.replica_manager import ReplicaManager
 from kemu.actors.broker.timers import BrokerTimer
@@ -42,13 +42,13 @@ class FollowerFetches:
         machine: Machine,
         manager: ReplicaManager,
         watermarks: HighWatermarks,
-        isr_store: IsrStore,
+        isr_changes: IsrChanges,
         absent: Callable[[str, int], ErrorCode],
     ) -> None:
         self._machine = machine
         self._manager = manager
         self._watermarks = watermarks
-        self._isr_store = isr_store
+        self._isr_changes = isr_changes
         self._absent = absent
         self._delayed: DelayedFetches[FollowerFetch] = DelayedFetches(machine, BrokerTimer.FOLLOWER_FETCH, self._answer)
 
@@ -128,7 +128,7 @@ class FollowerFetches:
             if broker not in replica.in_sync.members:
                 isr = replica.expanded(broker, broker in manager.live_brokers, manager.rules)
                 if isr is not None:
-                    self._isr_store.propose(replica, isr, "expand")
+                    self._isr_changes.propose(replica, isr, "expand")
             if replica.log.high_watermark < end:
                 self._watermarks.advance(replica)
 

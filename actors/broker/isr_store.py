@@ -1,4 +1,4 @@
-"""How a leader changes the ISR in the metadata store (a part of the replicated broker).
+"""How a leader writes ISRs into the metadata store itself (a part of the replicated broker).
 
 A change is a compare-and-set on the partition's state node, with the version the leader knows. It leaves leader, leader
 epoch and the deciding controller's epoch as they are. Until the store has answered, both outcomes are possible
@@ -8,19 +8,20 @@ then the node is read and compared (KAFKA-1382).
 The session is the one the broker's controller part opened, and this part attaches to it. Changes wait while there is
 none; those that were under way when a session expired are tried again under the next, if their leadership still lasts.
 
-Source: Kafka 2.8's ``Partition.updateIsr``, ``ReplicationUtils``, ``ZkIsrManager`` (the notifications).
+Until inter.broker.protocol.version 2.6. Source: Kafka 2.8's ``Partition.updateIsr``, ``ReplicationUtils``,
+``ZkIsrManager`` (the notifications).
 """
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from kemu.actors.broker.high_watermarks import HighWatermarks
-from kemu.actors.broker.replica import Replica, Role
+from kemu.actors.broker.isr_changes import IsrChange, IsrChanges
 from kemu.actors.broker.replica_manager import US_PER_MS, ReplicaManager
 from kemu.actors.broker.timers import BrokerTimer
-from kemu.actors.machine import Draws, Machine
+from kemu.actors.machine import Draws, Event, Machine
 from kemu.actors.store.session import StoreSession
-from kemu.protocol.draws import CALM, DrawName
+from kemu.protocol.draws import CALM
 from kemu.protocol.messages.local import BrokerSession
 from kemu.protocol.messages.store import (
     NO_SESSION,
@@ -34,25 +35,15 @@ from kemu.protocol.messages.store import (
 )
 from kemu.protocol.names import ActorName, TopicPartition
 from kemu.protocol.nodes import ISR_CHANGE_PREFIX, PartitionState, partitions_data, state_data, state_path
-from kemu.protocol.notes.replication import IsrChanged, IsrChangeFailed, IsrProposed
 
 
-class IsrChange(NamedTuple):
-    """A change that was decided under this leader epoch."""
+class _Write(NamedTuple):
+    """A change as a write of the state node."""
 
-    replica: Replica
-    leader_epoch: int
-    zk_version: int
-    isr: tuple[int, ...]
+    change: IsrChange
     data: bytes
-    why: str
     reading: bool = False
     """The write was refused; what is there is being read."""
-
-    @property
-    def still_counts(self) -> bool:
-        """Whether the leadership it was decided under still lasts."""
-        return self.replica.role is Role.LEADER and self.replica.leader_epoch == self.leader_epoch
 
 
 class IsrStore:
@@ -68,23 +59,22 @@ class IsrStore:
         self,
         machine: Machine,
         manager: ReplicaManager,
-        watermarks: HighWatermarks,
+        changes: IsrChanges,
         *,
         store: ActorName,
         session_timeout_ms: int,
         max_in_flight: int,
         draws: Draws = CALM,
     ) -> None:
-        self._draws = draws
         self._machine = machine
         self._manager = manager
-        self._watermarks = watermarks
+        self._changes = changes
         self.session = StoreSession(
             machine, self, store=store, timeout_ms=session_timeout_ms, max_in_flight=max_in_flight, draws=draws
         )
         self._attached_to = NO_SESSION
         """The session under which changes are submitted; none while we are not attached."""
-        self._undecided: list[IsrChange] = []
+        self._undecided: list[_Write] = []
         """In the order they were proposed; each is submitted once per session."""
         self._changed: dict[TopicPartition, None] = {}
         """Partitions whose new ISR was not announced to the controller yet."""
@@ -106,9 +96,9 @@ class IsrStore:
         self._attached_to = session_id
         if self._announcing:
             self._not_announced()
-        self._undecided = [change for change in self._undecided if change.still_counts]
-        for change in self._undecided:
-            self._submit(change)
+        self._undecided = [write for write in self._undecided if write.change.still_counts]
+        for write in self._undecided:
+            self._submit(write)
 
     def session_expired(self) -> None:
         """Our controller part will learn it too, and register again."""
@@ -122,100 +112,49 @@ class IsrStore:
         """Never: a broker sets no watches."""
         raise AssertionError(f"{self._machine.name} set no watch: {event}")
 
-    # --- who fell behind ---------------------------------------------------------------------------------------
+    def handle(self, event: Event) -> bool:
+        """Take an event of the session; False if it is not its."""
+        return self.session.handle(event)
 
-    def look_later(self) -> None:
-        """Look who fell behind when half of the lag that is allowed is over."""
-        self._machine.start_timer((BrokerTimer.ISR,), self._manager.lag_us // 2)
+    @property
+    def timers(self) -> Mapping[str, Callable[[], None]]:
+        """The announcements'."""
+        return {BrokerTimer.ISR_NOTIFY: self.notify_due}
 
     def hours_pass(self) -> None:
-        """The session's pings and the looks are at any moment of their intervals."""
+        """The session's pings are at any moment of their interval."""
         self.session.hours_pass()
-        every_us = self._manager.lag_us // 2
-        self._machine.start_timer((BrokerTimer.ISR,), self._draws.us(DrawName.ISR_CHECK_PHASE, every_us, every_us))
-
-    def look(self) -> None:
-        """ISR fired."""
-        manager = self._manager
-        for replica in manager.led.values():
-            isr = replica.shrunk(self._machine.now_us, manager.lag_us, manager.rules)
-            if isr is not None:
-                self.propose(replica, isr, "shrink")
-            self._watermarks.advance(replica)
-        self.look_later()
 
     # --- changes -----------------------------------------------------------------------------------------------
 
-    def propose(self, replica: Replica, isr: tuple[int, ...], why: str) -> None:
-        """Try to make this the ISR."""
-        assert replica.role is Role.LEADER and replica.in_sync.proposed is None and isr
-        replica.in_sync.proposed = isr
-        self._machine.note(
-            IsrProposed(
-                topic=replica.topic,
-                partition=replica.number,
-                leader_epoch=replica.leader_epoch,
-                isr=isr,
-                counted=replica.in_sync.maximal if self._manager.rules.maximal_isr else replica.in_sync.members,
-            )
-        )
-        state = PartitionState(self._manager.node_id, replica.leader_epoch, isr, replica.controller_epoch)
-        version = replica.in_sync.zk_version
-        self._try(IsrChange(replica, replica.leader_epoch, version, isr, state_data(state), why))
+    def write(self, change: IsrChange) -> None:
+        """Write it, as soon as there is a session."""
+        state = PartitionState(self._manager.node_id, change.leader_epoch, change.isr, change.replica.controller_epoch)
+        self._try(_Write(change, state_data(state)))
 
-    def _try(self, change: IsrChange) -> None:
-        self._undecided.append(change)
+    def _try(self, write: _Write) -> None:
+        self._undecided.append(write)
         if self._attached_to != NO_SESSION:
-            self._submit(change)
+            self._submit(write)
 
-    def _submit(self, change: IsrChange) -> None:
-        self.session.submit((_transaction(change),), partial(self._answered, change))
+    def _submit(self, write: _Write) -> None:
+        self.session.submit((_transaction(write),), partial(self._answered, write))
 
-    def _answered(self, change: IsrChange, results: tuple[TransactionResult, ...]) -> None:
-        self._undecided.remove(change)
-        if change.still_counts:
-            self._decided(change, results[0])
+    def _answered(self, write: _Write, results: tuple[TransactionResult, ...]) -> None:
+        self._undecided.remove(write)
+        if write.change.still_counts:
+            self._decided(write, results[0])
 
-    def _decided(self, change: IsrChange, result: TransactionResult) -> None:
-        if result.code is StoreCode.OK and (not change.reading or result.results[0].data == change.data):
-            self._took(change, result.results[0].version)
-        elif result.code is StoreCode.BAD_VERSION and not change.reading and self._manager.rules.reads_back:
-            self._try(change._replace(reading=True))
+    def _decided(self, write: _Write, result: TransactionResult) -> None:
+        if result.code is StoreCode.OK and (not write.reading or result.results[0].data == write.data):
+            self._changes.took(write.change, write.change.isr, result.results[0].version)
+            if self._manager.rules.announces_isr_changes:
+                self._announce_later(write.change.replica.at)
+        elif result.code is StoreCode.BAD_VERSION and not write.reading and self._manager.rules.reads_back:
+            self._try(write._replace(reading=True))
         else:
-            self._refused(change, result.code)
-
-    def _took(self, change: IsrChange, version: int) -> None:
-        replica = change.replica
-        replica.in_sync.settle(change.isr, version)
-        self._machine.note(
-            IsrChanged(
-                topic=replica.topic,
-                partition=replica.number,
-                leader=self._manager.node_id,
-                leader_epoch=replica.leader_epoch,
-                isr=change.isr,
-                zk_version=version,
-                why=change.why,
-            )
-        )
-        if self._manager.rules.announces_isr_changes:
-            self._announce_later(replica.at)
-        self._watermarks.advance(replica)
-
-    def _refused(self, change: IsrChange, code: StoreCode) -> None:
-        """Another wrote: its LeaderAndIsr is on its way to us. Our ISR stays as it was."""
-        replica = change.replica
-        replica.in_sync.proposed = None
-        why = "somebody else wrote" if change.reading else code.name
-        self._machine.note(
-            IsrChangeFailed(
-                topic=replica.topic,
-                partition=replica.number,
-                leader_epoch=replica.leader_epoch,
-                isr=change.isr,
-                why=why,
-            )
-        )
+            # Another wrote: its LeaderAndIsr is on its way to us.
+            self._changes.refused(write.change, "somebody else wrote" if write.reading else result.code.name)
 
     # --- announcements -----------------------------------------------------------------------------------------
 
@@ -261,9 +200,9 @@ class IsrStore:
         self._look_again_later()
 
 
-def _transaction(change: IsrChange) -> Transaction:
-    path = state_path(*change.replica.at)
-    if change.reading:
+def _transaction(write: _Write) -> Transaction:
+    path = state_path(*write.change.replica.at)
+    if write.reading:
         return Transaction(ops=(StoreOp(kind=StoreOpKind.GET_DATA, path=path),))
-    op = StoreOp(kind=StoreOpKind.SET_DATA, path=path, data=change.data, version=change.zk_version)
+    op = StoreOp(kind=StoreOpKind.SET_DATA, path=path, data=write.data, version=write.change.zk_version)
     return Transaction(ops=(op,))

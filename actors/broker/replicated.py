@@ -1,10 +1,11 @@
 """A broker with replication: leads and follows partitions as the controller says, through leader epochs and ISRs.
 
 Its parts, each in a file of its name: the replicas and their journals (``replica_manager``); what producers wait for
-(``produce_calls``), consumers' and followers' fetches, the high watermarks, the ISRs in the metadata store
-(``isr_store``), what a leader does with appends (``led_partitions``), the logs of the group coordinator of this process
-(``group_log``); copying what is followed (``replica_fetchers``); what the controller says (``control_requests``); what
-clients are told (``answers``); controlled shutdown. A part knows the machine, through which it speaks, and those parts
+(``produce_calls``), consumers' and followers' fetches, the high watermarks, the ISRs (``isr_changes``), which the
+metadata store (``isr_store``) or the controller decides (``alter_isr``), what a leader does with appends
+(``led_partitions``), the logs of the group coordinator of this process (``group_log``); copying what is followed
+(``replica_fetchers``); what the controller says (``control_requests``); what clients are told (``answers``);
+controlled shutdown. A part knows the machine, through which it speaks, and those parts
 that stand before it. Consumers' fetches, produce requests and answers are those of the broker without replication, too.
 
 A record counts when the in-sync replicas have it: below the high watermark it may be read, and acks=all is answered.
@@ -16,6 +17,7 @@ Source: Kafka 2.8 with the ZooKeeper controller.
 
 from collections.abc import Callable, Mapping
 
+from kemu.actors.broker.alter_isr import AlterIsrs
 from kemu.actors.broker.answers import ClusterAnswers
 from kemu.actors.broker.broker_shutdown import BrokerShutdown
 from kemu.actors.broker.consumer_fetches import ConsumerFetches
@@ -23,6 +25,7 @@ from kemu.actors.broker.control_requests import ControlRequests
 from kemu.actors.broker.follower_fetches import FollowerFetches
 from kemu.actors.broker.group_log import OffsetsHost
 from kemu.actors.broker.high_watermarks import HighWatermarks
+from kemu.actors.broker.isr_changes import IsrChanges, IsrWriter
 from kemu.actors.broker.isr_store import IsrStore
 from kemu.actors.broker.led_partitions import LedPartitions
 from kemu.actors.broker.produce_calls import ProduceCalls
@@ -64,6 +67,7 @@ from kemu.protocol.messages.group import FindCoordinator
 from kemu.protocol.messages.local import BrokerConfigs, BrokerConfigsReply, BrokerSession, BrokerSessionReply
 from kemu.protocol.messages.offsets_log import AppendGroups
 from kemu.protocol.names import STORE, ActorName
+from kemu.protocol.replication import IsrPath
 
 _NONE = ErrorCode.NONE
 CONTROL = ControllerConfig()
@@ -115,16 +119,8 @@ class ReplicatedBroker(Machine):
         calls = ProduceCalls(self)
         self._fetches = ConsumerFetches(self, manager.led, self.absent)
         watermarks = HighWatermarks(self, manager, calls, self._fetches)
-        self._isr_store = IsrStore(
-            self,
-            manager,
-            watermarks,
-            store=store,
-            session_timeout_ms=session_timeout_ms,
-            max_in_flight=max_in_flight,
-            draws=draws,
-        )
-        self._follower_fetches = FollowerFetches(self, manager, watermarks, self._isr_store, self.absent)
+        self._isr_changes = IsrChanges(self, manager, watermarks, draws)
+        self._follower_fetches = FollowerFetches(self, manager, watermarks, self._isr_changes, self.absent)
         self._led = LedPartitions(
             self, manager, calls, watermarks, self._fetches, self._follower_fetches, self.injections, self.absent
         )
@@ -133,15 +129,29 @@ class ReplicatedBroker(Machine):
         self._control = ControlRequests(
             self, manager, self.fetchers, self._led, watermarks, self._offsets, self.answers
         )
+        self._isr_writer: IsrWriter
+        if rules.isr_path is IsrPath.STORE:
+            self._isr_writer = IsrStore(
+                self,
+                manager,
+                self._isr_changes,
+                store=store,
+                session_timeout_ms=session_timeout_ms,
+                max_in_flight=max_in_flight,
+                draws=draws,
+            )
+        else:
+            self._isr_writer = AlterIsrs(self, client, self._isr_changes, manager, self._control)
+        self._isr_changes.writer = self._isr_writer
         self._shutdown = BrokerShutdown(self, client, manager, self._control, draws)
         self._timers: dict[str, Callable[[], None]] = {
-            BrokerTimer.ISR: self._isr_store.look,
-            BrokerTimer.ISR_NOTIFY: self._isr_store.notify_due,
+            BrokerTimer.ISR: self._isr_changes.look,
             BrokerTimer.CHECKPOINT: manager.checkpoint_due,
             BrokerTimer.RETENTION: manager.delete_expired,
             BrokerTimer.LEAVING: self._shutdown.try_again,
             BrokerTimer.CLOSING_LOGS: self._shutdown.logs_closed,
             DEADLINE[0]: client.deadline_passed,
+            **self._isr_writer.timers,
         }
         self._numbered_timers: dict[str, Callable[[int], None]] = {
             BrokerTimer.FETCH: self._fetches.time_is_over,
@@ -171,7 +181,7 @@ class ReplicatedBroker(Machine):
                 self._offsets.append(event)
             case Received(message=BrokerSession() as message):
                 self.reply(event, BrokerSessionReply())
-                self._isr_store.registered(message)
+                self._isr_writer.registered(message)
                 if message.session_id:
                     self._control.registered(message.broker_epoch)
             case Received(message=BrokerConfigs(topic=topic, settings=settings)):
@@ -185,7 +195,7 @@ class ReplicatedBroker(Machine):
                 self.answers.find_coordinator(event)
             case Received(message=ListOffsets()):
                 self.answers.list_offsets(event, self.manager.led)
-            case Received() | LinkDown() if self._isr_store.session.handle(event):
+            case Received() | LinkDown() if self._isr_writer.handle(event):
                 pass
             case Received():
                 self.client.reply_arrived(event)
@@ -194,7 +204,7 @@ class ReplicatedBroker(Machine):
             case Told(command=AnswerNext() as command):
                 self.injections.told(command)
             case Told(command=HoursPass()):
-                self._isr_store.hours_pass()
+                self._isr_changes.hours_pass()
                 self.manager.retention.hours_pass()
                 self.fetchers.hours_pass()
             case Told(command=Close()):
@@ -204,7 +214,7 @@ class ReplicatedBroker(Machine):
                 self.manager.found(log, records)
             case Told(command=Start()):
                 self.manager.restore()
-                self._isr_store.look_later()
+                self._isr_changes.look_later()
             case _:
                 raise AssertionError(f"{self.name}: {event}")
 
@@ -214,7 +224,7 @@ class ReplicatedBroker(Machine):
         elif key[0] in self._numbered_timers:
             self._numbered_timers[key[0]](int(key[1]))
         else:
-            is_session_s = self._isr_store.session.handle(TimerFired(key))
+            is_session_s = self._isr_writer.handle(TimerFired(key))
             assert is_session_s, f"{self.name}: no timer {key}"
 
     def absent(self, topic: str, partition: int) -> ErrorCode:

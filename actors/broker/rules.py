@@ -9,6 +9,7 @@ from enum import Enum
 from attrs import frozen
 
 from kemu.actors.broker.leader_epochs import Truncation
+from kemu.protocol.replication import IsrPath
 
 
 class StopEpoch(Enum):
@@ -26,6 +27,8 @@ class StopEpoch(Enum):
 class ReplicaRules:
     """How a broker replicates. The defaults are today's."""
 
+    isr_path: IsrPath = IsrPath.CONTROLLER
+    """KIP-497."""
     truncation: Truncation = Truncation.MULTI_ROUND
     """KIP-101 (B1, B2), KIP-279 (B3)."""
     follows_same_leader_again: bool = True

@@ -18,6 +18,8 @@ class BrokerTimer(StrEnum):
     """Half of ``replica.lag.time.max.ms`` is over: look who fell behind."""
     ISR_NOTIFY = "isr-notify"
     """Tell the controller of the ISRs that changed."""
+    ALTER_ISR = "alter-isr"
+    """Ask the controller (again) for the ISRs that are to change."""
     CHECKPOINT = "checkpoint"
     """Write down the high watermarks."""
     RETENTION = "retention"

@@ -23,6 +23,7 @@ from kemu.actors.controller.configs import DynamicConfigs
 from kemu.actors.controller.context import ControllerContext
 from kemu.actors.controller.dispatch import ControllerTimer, Dispatch, Job, Part, Task
 from kemu.actors.controller.failover import Failover
+from kemu.actors.controller.isr_alterations import IsrAlterations
 from kemu.actors.controller.partition_states import PartitionStates
 from kemu.actors.controller.reassignment import Reassignment
 from kemu.actors.controller.replica_states import ReplicaStates
@@ -166,6 +167,7 @@ class Controller(Machine):
         self.brokers = self.add(BrokerChanges(self))
         self.topics = self.add(TopicChanges(self))
         self.reports = self.add(BrokerReports(self))
+        self.isr_alterations = self.add(IsrAlterations(self))
         self.reassignment = self.add(Reassignment(self))
         self.add(self)
         self._queue: deque[Task] = deque()
@@ -249,6 +251,10 @@ class Controller(Machine):
     def _answered(self, broker: int, request: object, reply: object) -> None:
         self.waits.heard(broker, request, reply)
         self._later(self.dispatch.of_answer(broker, request, reply))
+
+    def right_after(self, job: Job, *about: object) -> None:
+        """Do this next, when the running task has ended and its caller has the answer."""
+        self._queue.appendleft(Task(job, about))
 
     # --- tasks -------------------------------------------------------------------------------------------------
 

@@ -46,6 +46,8 @@ class Moment(Enum):
     """(broker ids)"""
     ISRS_CHANGED = "leaders announced ISRs, whose states have been read again"
     """(partitions)"""
+    ISRS_ALTERED = "leaders had their ISRs altered, and have their answer"
+    """(partitions)"""
     BROKER_CONFIGS_CHANGED = "settings of all brokers have changed"
     """()"""
 

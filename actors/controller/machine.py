@@ -15,7 +15,7 @@ from kemu.actors.controller.context import (
     PartitionReplica,
     ReplicaPhase,
 )
-from kemu.actors.controller.dispatch import Dispatch
+from kemu.actors.controller.dispatch import Dispatch, Job
 from kemu.actors.controller.elections import Strategy
 from kemu.actors.controller.rules import ControllerRules
 from kemu.actors.controller.transactions import ControllerStore, Work
@@ -231,6 +231,10 @@ class ControllerMachine(Timers, Protocol):
     @property
     def topics(self) -> TopicsView:
         """The topics that come and grow."""
+        ...
+
+    def right_after(self, job: Job, *about: object) -> None:
+        """Do this next, when the running task has ended and its caller has the answer."""
         ...
 
     def note(self, fact: object) -> None:

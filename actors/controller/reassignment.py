@@ -106,6 +106,7 @@ class Reassignment:
         to.on_moment(Moment.TOOK_OVER, self._take_over)
         to.on_moment(Moment.BROKERS_STARTED, self._brokers_started)
         to.on_moment(Moment.ISRS_CHANGED, self._isrs_changed)
+        to.on_moment(Moment.ISRS_ALTERED, self._isrs_changed)
         to.on_moment(Moment.BROKER_CONFIGS_CHANGED, self._go_on)
 
     # --- admins ------------------------------------------------------------------------------------------------
@@ -266,9 +267,9 @@ class Reassignment:
     def _commit_if_due(self, at: TopicPartition) -> Work[None]:
         if at not in self._batches.running:
             return
-        yield from self._read_state(at)
+        isr = yield from self._read_isr(at)
         step = self._batches.running[at]
-        if not self._waits_for(at, step):
+        if not self._waits_for(at, step, isr):
             yield from self._commit(at, step)
             yield from self._go_on()
 
@@ -315,9 +316,7 @@ class Reassignment:
             return Standing(NO_LEADER, (), online)
         return Standing(known.state.leader, known.state.isr, online)
 
-    def _waits_for(self, at: TopicPartition, step: ReassignmentStep) -> str:
-        known = self._machine.context.leadership.get(at)
-        isr = known.state.isr if known is not None else ()
+    def _waits_for(self, at: TopicPartition, step: ReassignmentStep, isr: tuple[int, ...]) -> str:
         return waits_for(self._moving[at].move, step, isr, self._least[at[0]])
 
     def _schedule(self) -> Work[None]:
@@ -385,8 +384,8 @@ class Reassignment:
     def _try(self, at: TopicPartition, step: ReassignmentStep) -> Work[None]:
         """Commit the step if all is in sync; else (again) tell everybody about it. May be repeated at any time."""
         machine, context = self._machine, self._machine.context
-        yield from self._read_state(at)
-        why = self._waits_for(at, step)
+        isr = yield from self._read_isr(at)
+        why = self._waits_for(at, step, isr)
         machine.note(
             ReassignmentStepStarted(
                 topic=at[0],
@@ -405,7 +404,8 @@ class Reassignment:
         yield from self._raise_epoch(at, "replicas are added" if step.add else "replicas must be in sync")
         new = [(*at, broker) for broker in step.add]
         fresh = [replica for replica in new if context.replica_phase(replica) is ReplicaPhase.NON_EXISTENT]
-        yield from machine.replicas.move(fresh, ReplicaPhase.NEW)
+        for replica in fresh:  # each in a batch of its own
+            yield from machine.replicas.move([replica], ReplicaPhase.NEW)
 
     def _commit(self, at: TopicPartition, step: ReassignmentStep) -> Work[None]:
         """B1 to B8."""
@@ -476,12 +476,14 @@ class Reassignment:
         ):
             yield from self._machine.replicas.move(known, phase)
 
-    def _read_state(self, at: TopicPartition) -> Work[None]:
-        """The partition's state as it is now, with a watch on it."""
+    def _read_isr(self, at: TopicPartition) -> Work[tuple[int, ...]]:
+        """The partition's ISR as it is now, with a watch on its state. What the controller knows is not renewed by it.
+
+        Source: ``KafkaController.isReassignmentComplete``.
+        """
         found = yield from ask_one(get(state_path(*at), watch=True))
         expect(found, StoreCode.NO_NODE)
-        if found.code is StoreCode.OK:
-            self._machine.context.leadership[at] = Leadership(read_state(found.data), found.version)
+        return read_state(found.data).isr if found.code is StoreCode.OK else ()
 
     def _raise_epoch(self, at: TopicPartition, why: str) -> Work[None]:
         """Raise the leader epoch, so that all obey, and tell them. Source: ``updateLeaderEpochAndSendRequest``."""

@@ -52,6 +52,8 @@ class ControllerRules:
     """Whether admin requests that wait when the controller resigns are answered (KAFKA-10193)."""
     deleted_topics_take_no_partitions: bool = True
     """Whether partitions added to a topic that is being deleted are refused (KAFKA-6612)."""
+    isrs_of_serving_only: bool = True
+    """Whether a leader's new ISR is refused when a broker in it is down or in controlled shutdown (KAFKA-14140)."""
 
 
 RULES = ControllerRules()
@@ -129,6 +131,12 @@ CONTROLLER_BUGS: Mapping[str, ControllerBug] = MappingProxyType(
             "Partitions added while a topic is being deleted are created, and its deletion never ends.",
             evolve(RULES, deleted_topics_take_no_partitions=False),
             "Q6",
+        ),
+        "isr_of_leaving": ControllerBug(
+            "KAFKA-14140",
+            "A broker that shuts down, and was taken out of the ISRs for that, comes back into them on its way out.",
+            evolve(RULES, isrs_of_serving_only=False),
+            "Q1",
         ),
     }
 )

@@ -8,7 +8,7 @@ the leader before. After an unclean election nothing is known.
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import Seen
-from kemu.protocol.names import ActorName, TopicPartition, is_controller
+from kemu.protocol.names import ActorName, TopicPartition
 from kemu.protocol.notes.groups import PartitionHosted, RecordsAppended
 from kemu.protocol.notes.replication import BecameLeader, NodeWritten
 
@@ -90,5 +90,5 @@ class Idempotence(Checker):
             return
         if fact.what == "deleted":
             self._logs.pop(at, None)
-        elif is_controller(fact.client) and not set(self.panel.states[at].isr) <= set(before.isr):
+        elif self.panel.was_elected and not set(self.panel.states[at].isr) <= set(before.isr):
             self._log(at).batches.clear()

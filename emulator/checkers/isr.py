@@ -16,7 +16,7 @@ from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import HostDown, HostResumed, HostStarted, Seen, TopicReplicated
 from kemu.protocol.config import ReplicaConfig
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.names import ActorName, TopicPartition, broker_host, broker_of, host_of, is_controller
+from kemu.protocol.names import ActorName, TopicPartition, broker_host, broker_of, host_of
 from kemu.protocol.notes.groups import ProducerStarted, RecordsAcknowledged, RecordsAppended
 from kemu.protocol.notes.replication import (
     BecameFollower,
@@ -206,7 +206,7 @@ class Isr(Checker):
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
         at, before = self.panel.written, self.panel.state_before
-        if not self._closing or at is None or before is None or is_controller(fact.client) or fact.what == "deleted":
+        if not self._closing or at is None or before is None or self.panel.was_elected or fact.what == "deleted":
             return
         for broker in self.panel.states[at].isr:
             if broker in self._closing and broker not in before.isr:

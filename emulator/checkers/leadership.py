@@ -3,8 +3,8 @@
 Theory. Everything that moves a leader goes through the metadata store, whose order of writes is the truth (numbers of
 the table in ``emulator.checkers``):
 
-* I1: a leader epoch has one leader; in the store it rises by one with each write of a controller and stays with each
-  write of a leader.
+* I1: a leader epoch has one leader; in the store it rises by one with each write of a controller and stays when a
+  leader writes another ISR, or the controller writes the one that the leader asked for last (KIP-497).
 * I2: controller epochs rise; only the newest controller writes what controllers write.
 * I3, I12: the leader (if there is one) is in the ISR, the ISR is not empty, and all of it is assigned.
 * I9: those that the leader of the store's epoch counts for its high watermark (its ISR, and while a change of it is
@@ -64,6 +64,8 @@ class LeadershipChecker(Checker):
         """(leader, partition) -> whom it counts for its high watermark."""
         self._obeyed: dict[str, tuple[int, int]] = {}
         """Broker -> controller epoch and broker epoch of the last control request it obeyed."""
+        self._asked_for: dict[TopicPartition, tuple[int, tuple[int, ...]]] = {}
+        """Partition -> (leader epoch, ISR) that its leader asked for last."""
         self._controller_epoch = 0
         self._controller = ""
         self.on = {
@@ -138,6 +140,7 @@ class LeadershipChecker(Checker):
 
     def _proposed(self, seen: Seen, fact: IsrProposed) -> None:
         at = (fact.topic, fact.partition)
+        self._asked_for[at] = (fact.leader_epoch, fact.isr)
         before = self._counted.get((seen.actor, at))
         if before is not None:
             self._counts(seen, at, before._replace(now=fact.counted))
@@ -200,12 +203,15 @@ class LeadershipChecker(Checker):
             return
         state, before = self.panel.states[at], self.panel.state_before
         controls = is_controller(fact.client)
+        altered = controls and before is not None and before.leader_epoch == state.leader_epoch
         wrong = []
         if controls and fact.client != self._controller:
             wrong.append(f"{self._controller} is the controller (I2)")
-        if before is not None and state.leader_epoch != before.leader_epoch + controls:
+        if altered and self._asked_for.get(at) != (state.leader_epoch, state.isr):
+            wrong.append(f"it left the leader epoch at {state.leader_epoch}, and no leader asked for {state.isr} (I1)")
+        elif before is not None and not altered and state.leader_epoch != before.leader_epoch + controls:
             wrong.append(f"the leader epoch went from {before.leader_epoch} to {state.leader_epoch} (I1)")
-        if before is not None and not controls and state.leader != before.leader:
+        if before is not None and (altered or not controls) and state.leader != before.leader:
             wrong.append(f"it changed the leader from {before.leader} to {state.leader} (I3)")
         if state.leader >= 0 and state.leader not in state.isr:
             wrong.append(f"leader {state.leader} is not in the ISR {state.isr} (I3)")

@@ -23,7 +23,7 @@ from kemu.emulator.facts import DiskTailLost, HostDown, HostStarted, Seen, Topic
 from kemu.emulator.findings import EMPTY_DISK, LEADER_ONLY, LOST_TAIL, UNCLEAN, UNFLUSHED, Loss
 from kemu.emulator.watching.epoch_log import EpochLog
 from kemu.protocol.dynamic_configs import UNCLEAN_ELECTION_ENABLE
-from kemu.protocol.names import TopicPartition, broker_host, is_controller
+from kemu.protocol.names import TopicPartition, broker_host
 from kemu.protocol.nodes import BROKER_DEFAULTS, TOPIC_CONFIGS, PartitionState, read_config
 from kemu.protocol.notes.groups import (
     Processed,
@@ -319,7 +319,7 @@ class Replicas(Checker):
             return
         state, before = self.panel.states[at], self.panel.state_before
         truth = self._truth(*at)
-        if before is not None and is_controller(fact.client) and not set(state.isr) <= set(before.isr):
+        if before is not None and self.panel.was_elected and not set(state.isr) <= set(before.isr):
             self._elected_uncleanly(seen, fact.client, at, state, before.isr)
         elif truth.unclean_epoch < 0:
             self._check_written(seen, fact.client, at, state)

@@ -136,7 +136,7 @@ class ReplicatedCluster(Cluster):
     def _broker_factories(self, node: int, name: str) -> dict[str, MachineFactory]:
         config, spec = self.broker_config, self.replication
         replication, control = spec.replica_config(), spec.controller_config()
-        replica_rules, controller_rules = spec.replica_rules(), spec.controller_rules()
+        replica_rules, controller_rules = spec.replica_rules(self.profile), spec.controller_rules()
         rack = self.scenario.brokers.rack_of(node) or None
         settings = self._settings
 

@@ -13,6 +13,8 @@ from kemu.emulator.text.kafka_keys import Settings, configured, lenient_settings
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import microseconds, words
 from kemu.protocol.config import ControllerConfig, ReplicaConfig
+from kemu.protocol.profiles import Profile
+from kemu.protocol.replication import IsrPath
 
 DEFAULTS = ReplicaConfig()
 CONTROL = ControllerConfig()
@@ -32,8 +34,8 @@ class ReplicationSpec:
     """Brokers replicate: a metadata store ``zk``, a controller part in each broker, ``factor`` replicas per partition.
 
     ``min_isr``, ``unclean``: of every topic that does not say otherwise. ``session_us``: after how much silence the
-    store takes a broker for dead. ``lag_us``: after how much of it a leader takes a follower out of the ISR. ``bugs``:
-    past bugs (issues) that these brokers and controllers have.
+    store takes a broker for dead. ``lag_us``: after how much of it a leader takes a follower out of the ISR.
+    ``isr_path``: see ``IsrPath``. ``bugs``: past bugs (issues) that these brokers and controllers have.
 
     Raises:
         ScenarioError: everything that is wrong with it.
@@ -78,6 +80,15 @@ class ReplicationSpec:
         converter=microseconds,
         metadata=key("replica.lag.time.max.ms", at_least=1, short=True, kafkas=("replica.lag.time.max.ms", "ms")),
     )
+    isr_path: str = field(
+        default="",
+        metadata=key(
+            'who decides a new ISR: "store" (the leader writes it, to 2.6) or "controller" (AlterIsr, 2.7, KIP-497)',
+            choices=lambda: ("", *IsrPath),
+            shown="as the profile's release does",
+            short=True,
+        ),
+    )
     bugs: tuple[str, ...] = field(
         default=(),
         converter=words,
@@ -119,9 +130,9 @@ class ReplicationSpec:
         }
         return configured(CONTROL, (*named.items(), *self.controller))
 
-    def replica_rules(self) -> ReplicaRules:
-        """Today's, with the decisions of the past bugs."""
-        rules = TODAY
+    def replica_rules(self, profile: Profile) -> ReplicaRules:
+        """The release's, with what is set here and the decisions of the past bugs."""
+        rules = evolve(TODAY, isr_path=IsrPath(self.isr_path) if self.isr_path else profile.isr_path)
         for bug in self.bugs:
             if bug in REPLICA_BUGS:
                 rules = _with(rules, REPLICA_BUGS[bug].rules, TODAY)

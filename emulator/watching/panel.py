@@ -152,6 +152,8 @@ class Panel:
         """The partition whose state the store changed."""
         self.state_before: PartitionState | None = None
         """What that was; None: nothing."""
+        self.was_elected = False
+        """Whether it has a new leader epoch: a controller decided, not only about the ISR that a leader asked for."""
         self.written_topic = ""
         """The topic whose assignment the store changed."""
         self.replicas_changed: list[TopicPartition] = []
@@ -204,6 +206,7 @@ class Panel:
         self.gained, self.given_up, self.ended, self.left = [], [], [], None
         self.began, self.ceased, self.ran_already = [], [], False
         self.written, self.state_before, self.written_topic, self.replicas_changed = None, None, "", []
+        self.was_elected = False
         self.led = []
         handler(seen, seen.fact)
 
@@ -454,6 +457,7 @@ class Panel:
             self.logs.deleted(at)
             return
         self.states[at] = state
+        self.was_elected = before is not None and state.leader_epoch > before.leader_epoch
         if before is not None and before.leader != state.leader:
             self.leaders.pop(at, None)
             self.led = [at]

@@ -5,7 +5,7 @@ group them by topic, which changes bytes, not meaning. Field names are Kafka's.
 
 Who may speak to whom: LeaderAndIsr, StopReplica and UpdateMetadata go from a broker's controller actor
 (``b2/controller``) to brokers (``b0``); ControlledShutdown and the admin requests go to the controller actor of the
-active controller; OffsetForLeaderEpoch goes from followers to leaders.
+active controller; AlterIsr goes to it from leaders; OffsetForLeaderEpoch goes from followers to leaders.
 
 Fences, who carries them and who checks them:
 
@@ -174,6 +174,62 @@ class UpdateMetadataReply:
     """NONE, STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH."""
 
     error_code: ErrorCode
+
+
+# --- in-sync replicas ----------------------------------------------------------------------------------------------
+
+RECOVERED = 0
+"""The leader has everything that was committed. (After an unclean election Kafka's says 1 until it has recovered.)"""
+
+
+@struct
+class NewIsr:
+    """A partition's new ISR as its leader wants it, decided under ``leader_epoch``.
+
+    ``current_isr_version``: the version of the state node that the leader knows (``partition_epoch`` since 3.2).
+    """
+
+    topic_name: str
+    partition_index: int
+    leader_epoch: int
+    new_isr: tuple[int, ...]
+    leader_recovery_state: int = since(1, default=RECOVERED, ignorable=True)
+    current_isr_version: int
+
+
+@message(api_key=56, kind=REQUEST, versions=range(0, 3))
+class AlterIsr:
+    """Leader -> controller: change the ISRs of partitions that I lead. Called AlterPartition since Kafka 3.2.
+
+    Source: KIP-497; AlterIsrRequest.json of Kafka 2.7 (v0), AlterPartitionRequest.json of 3.2 (v1, KIP-704) and 3.3
+    (v2: topic ids in place of names, which are names here as everywhere; INELIGIBLE_REPLICA in answers).
+    """
+
+    broker_id: int
+    broker_epoch: int = UNKNOWN_BROKER_EPOCH
+    partitions: tuple[NewIsr, ...]
+
+
+@struct
+class AlteredIsr:
+    """What became of one: with NONE the partition's state as the controller has it now, the change in it."""
+
+    topic_name: str
+    partition_index: int
+    error_code: ErrorCode
+    leader_id: int = NO_LEADER
+    leader_epoch: int = -1
+    isr: tuple[int, ...] = ()
+    leader_recovery_state: int = since(1, default=RECOVERED, ignorable=True)
+    current_isr_version: int = -1
+
+
+@message(api_key=56, kind=REPLY, versions=range(0, 3))
+class AlterIsrReply:
+    """``error_code`` other than NONE (NOT_CONTROLLER, STALE_BROKER_EPOCH): nothing was done. Else a row each."""
+
+    error_code: ErrorCode
+    partitions: tuple[AlteredIsr, ...] = ()
 
 
 # --- leaving -------------------------------------------------------------------------------------------------------

@@ -128,6 +128,7 @@ REFUSALS: Mapping[type, Refusal] = {
     control.ControlledShutdown: lambda _, error, __: control.ControlledShutdownReply(
         error_code=error, remaining_partitions=()
     ),
+    control.AlterIsr: lambda _, error, __: control.AlterIsrReply(error_code=error),
     control.CreateTopics: _create,
     control.CreatePartitions: _grow,
     control.DeleteTopics: _delete_topics,

@@ -411,7 +411,10 @@ class HighWatermarkAdvanced:
 
 @value
 class IsrProposed:
-    """A leader asks the store for a new ISR. Until it knows the outcome, ``counted`` count for its high watermark."""
+    """A leader asks (the store, or the controller) for a new ISR.
+
+    Until it knows the outcome, ``counted`` count for its high watermark.
+    """
 
     topic: str
     partition: int
@@ -421,8 +424,19 @@ class IsrProposed:
 
 
 @value
+class IsrChangePending:
+    """The controller refused a leader's ISR, and knows better: until its LeaderAndIsr comes, nothing changes."""
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    why: str
+
+
+@value
 class IsrChangeFailed:
-    """A leader's ISR write was refused by the store, or its outcome could not be learned."""
+    """A leader's ISR change was refused by the store or the controller, or its outcome could not be learned."""
 
     topic: str
     partition: int

@@ -21,6 +21,7 @@ from kemu.emulator.plan.entries import At, Plan
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.emulator.scenario.scenario import BrokersSpec, ChecksSpec, Scenario, TopicSpec
+from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
 S = 1_000_000
 SEEDS = 1_000
@@ -206,7 +207,7 @@ def test_nothing_is_found_without_past_bugs(plan, how):
 
 def test_bugs_are_named_by_issue():
     """Scenario files name them so."""
-    spec = ReplicationSpec(bugs=("KAFKA-1211", "KAFKA-7235"))
+    spec, newest = ReplicationSpec(bugs=("KAFKA-1211", "KAFKA-7235")), PROFILES[DEFAULT_PROFILE]
 
-    assert attrs.evolve(spec, bugs=()).replica_rules() != spec.replica_rules()
+    assert attrs.evolve(spec, bugs=()).replica_rules(newest) != spec.replica_rules(newest)
     assert attrs.evolve(spec, bugs=()).controller_rules() != spec.controller_rules()

@@ -6,6 +6,8 @@ Every message goes through the codec. The metadata store is the test, too: ISR w
 from collections import deque
 from typing import Any
 
+import attrs
+
 from kemu.actors.broker.replica import Replica
 from kemu.actors.broker.replica_manager import TopicSettings
 from kemu.actors.broker.replicated import ReplicatedBroker
@@ -31,6 +33,9 @@ from kemu.protocol.commands import Start
 from kemu.protocol.config import BrokerConfig, ReplicaConfig
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
+    AlteredIsr,
+    AlterIsr,
+    AlterIsrReply,
     LeaderAndIsr,
     LeaderAndIsrPartition,
     StopReplica,
@@ -53,12 +58,14 @@ from kemu.protocol.messages.store import (
     TransactionResult,
 )
 from kemu.protocol.nodes import read_state
+from kemu.protocol.replication import IsrPath
 from kemu.protocol.wire.codec import seal, unseal
 
 TOPIC = "t"
 AT = (TOPIC, 0)
 BROKER_EPOCH = 10
 CONTROLLER = "ctl"
+CONTROLLER_ID = 9
 
 
 class Bench:
@@ -70,6 +77,7 @@ class Bench:
         *,
         min_in_sync: int = 1,
         rules: ReplicaRules = TODAY,
+        isr_path: IsrPath = IsrPath.STORE,
         lag_ms: int = 10_000,
         session_timeout_ms: int = 18_000,
     ) -> None:
@@ -77,7 +85,9 @@ class Bench:
         self.count = count
         self.config = ReplicaConfig(replica_lag_time_max_ms=lag_ms)
         self.settings = {TOPIC: TopicSettings(record_bytes=100, min_in_sync=min_in_sync)}
-        self.rules = rules
+        self.rules = attrs.evolve(rules, isr_path=isr_path)
+        self.asked: deque[tuple[str, Received]] = deque()
+        """AlterIsr requests to the controller, who is the test."""
         self.session_timeout_ms = session_timeout_ms
         self.brokers: dict[str, ReplicatedBroker] = {}
         self.disks: dict[str, dict[str, list[Record]]] = {}
@@ -143,7 +153,7 @@ class Bench:
         """Say who lives."""
         live = tuple(UpdateMetadataBroker(id=int(name[1:]), host=name) for name in self.brokers)
         request = UpdateMetadata(
-            controller_id=9, controller_epoch=controller_epoch, partition_states=(), live_brokers=live
+            controller_id=CONTROLLER_ID, controller_epoch=controller_epoch, partition_states=(), live_brokers=live
         )
         for name in list(self.brokers):
             self.ask(name, request, 7)
@@ -173,7 +183,7 @@ class Bench:
     def tell_state(self, name: str, *, controller_epoch: int = 1, broker_epoch: int = -1, **changes: Any) -> Any:
         """LeaderAndIsr with the newest state, or with changes; the answer."""
         request = LeaderAndIsr(
-            controller_id=9,
+            controller_id=CONTROLLER_ID,
             controller_epoch=controller_epoch,
             broker_epoch=broker_epoch,
             partition_states=(self.state(**changes),),
@@ -186,7 +196,7 @@ class Bench:
         row = StopReplicaPartition(
             topic_name=TOPIC, partition_index=0, leader_epoch=leader_epoch, delete_partition=delete
         )
-        request = StopReplica(controller_id=9, controller_epoch=controller_epoch, partition_states=(row,))
+        request = StopReplica(controller_id=CONTROLLER_ID, controller_epoch=controller_epoch, partition_states=(row,))
         before = len(self.replies)
         self.ask(name, request, 3)
         self.write_all(name)
@@ -212,7 +222,10 @@ class Bench:
             match effect:
                 case Send(to=to, connection=connection, request_id=number, version=version, message=message):
                     arrived, _ = unseal(seal(message, version))
-                    if to == "zk":
+                    if isinstance(arrived, AlterIsr):
+                        assert to == f"b{CONTROLLER_ID}/controller"
+                        self.asked.append((name, Received(name, 1, number, version, arrived)))
+                    elif to == "zk":
                         self._store(name, Received(name, 1, number, version, arrived))
                     elif to in self.brokers:
                         one = Received(name, 0 if connection else 1, number, version, arrived)
@@ -270,6 +283,31 @@ class Bench:
                 if not any(moved) and not busy:
                     break
             self.pass_time(100_000)
+
+    # --- the controller's part in ISRs --------------------------------------------------------------------------
+
+    def alter(self, error: ErrorCode = ErrorCode.NONE, *, row_error: ErrorCode = ErrorCode.NONE) -> AlterIsr:
+        """Answer the oldest AlterIsr: carry it out, or refuse it, or its rows; what it was."""
+        name, event = self.asked.popleft()
+        request: AlterIsr = event.message
+        rows = []
+        for row in request.partitions if error is ErrorCode.NONE else ():
+            if row_error is ErrorCode.NONE:
+                self.version += 1
+                self.isr = row.new_isr
+            done = {"leader_id": self.leader, "leader_epoch": self.epoch, "isr": self.isr}
+            rows.append(
+                AlteredIsr(
+                    topic_name=row.topic_name,
+                    partition_index=row.partition_index,
+                    error_code=row_error,
+                    current_isr_version=self.version,
+                    **done,
+                )
+            )
+        reply = AlterIsrReply(error_code=error, partitions=tuple(rows))
+        self.step(name, Received(f"b{CONTROLLER_ID}/controller", 1, event.request_id, event.version, reply))
+        return request
 
     # --- the store ---------------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """The plan in the emulator: the same topics, the same steps; what its store has and its brokers are asked.
 
+The first broker controls, as in the recording: the others come up a second later (then preferred leaders are elected).
 Copying is made to take long by cutting the target off from the leader only, where the real cluster has a throttle: what
 the controller does meanwhile depends on neither.
 """
@@ -8,12 +9,21 @@ from typing import Any
 
 from kemu.emulator.engine.drive import drive_bare
 from kemu.emulator.facts import Seen
-from kemu.emulator.plan.actions import Crash, PartitionsReassignment, ReassignmentCancellation, Split, StartHost
+from kemu.emulator.plan.actions import (
+    Crash,
+    ElectPreferredLeaders,
+    PartitionsReassignment,
+    Pause,
+    ReassignmentCancellation,
+    Split,
+    StartHost,
+)
 from kemu.emulator.plan.entries import At
 from kemu.emulator.runner import Run
 from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.emulator.scenario.scenario import BrokersSpec, ChecksSpec, Scenario, TopicSpec
-from kemu.emulator.trace.rows import RECEIVED, Packets, Row
+from kemu.emulator.trace.rows import RECEIVED, Packets
+from kemu.emulator.trace.traces import BrokenRow, PacketRow, StepRow
 from kemu.protocol.messages.control import (
     LeaderAndIsr,
     LeaderAndIsrPartition,
@@ -30,7 +40,6 @@ from kemu.tools.conformance.reassigning.plan import (
     CANCEL,
     CANCELLED,
     KILL,
-    KILLED,
     MOVE,
     MOVE_SLOWLY,
     MOVE_TO_BROKER_THAT_DIES,
@@ -38,7 +47,7 @@ from kemu.tools.conformance.reassigning.plan import (
     STEPS,
     TARGET_THAT_DIES,
     TOPICS,
-    Step,
+    PlanStep,
 )
 from kemu.tools.conformance.reassigning.sequences import (
     STORE,
@@ -53,7 +62,14 @@ from kemu.tools.conformance.reassigning.sequences import (
 )
 
 S = 1_000_000
-AT_US = {MOVE: 20 * S, MOVE_SLOWLY: 30 * S, CANCEL: 33 * S, MOVE_TO_BROKER_THAT_DIES: 37 * S, KILL: 40 * S, RETURN: 53 * S}
+AT_US = {
+    MOVE: 20 * S,
+    MOVE_SLOWLY: 30 * S,
+    CANCEL: 33 * S,
+    MOVE_TO_BROKER_THAT_DIES: 37 * S,
+    KILL: 40 * S,
+    RETURN: 53 * S,
+}
 """When each step begins."""
 assert tuple(AT_US) == STEPS
 _BROKERS = tuple(broker_host(broker) for broker in range(BROKERS))
@@ -62,7 +78,9 @@ _BROKERS = tuple(broker_host(broker) for broker in range(BROKERS))
 def scenario() -> Scenario:
     """The plan as a scenario."""
     dies = broker_host(TARGET_THAT_DIES)
-    plan = [entry for step in STEPS for entry in _moves(step)]
+    plan: list[At] = [At(1, Pause(host=broker, for_us=S)) for broker in _BROKERS[1:]]
+    plan.append(At(AT_US[MOVE] - 5 * S, ElectPreferredLeaders()))
+    plan += [entry for step in STEPS for entry in _moves(step)]
     for step, after in ((MOVE_SLOWLY, CANCEL), (MOVE_TO_BROKER_THAT_DIES, KILL)):
         for topic, number, _ in step.targets:
             leader = broker_host(TOPICS[topic][number][0])
@@ -71,6 +89,7 @@ def scenario() -> Scenario:
     plan.append(At(AT_US[CANCEL], ReassignmentCancellation(topic=CANCELLED)))
     plan.append(At(AT_US[KILL], Crash(host=dies)))
     plan.append(At(AT_US[RETURN], StartHost(host=dies)))
+    plan.sort(key=lambda entry: entry.at_us)
     return Scenario(
         name="reassigning",
         duration_us=90 * S,
@@ -86,12 +105,12 @@ def scenario() -> Scenario:
             for topic, rows in TOPICS.items()
         },
         checks=ChecksSpec(stable_within_us=60 * S),
-        plan=tuple(sorted(plan, key=lambda entry: entry.at_us)),
+        plan=tuple(plan),
         draws="calm",
     )
 
 
-def _moves(step: Step) -> list[At]:
+def _moves(step: PlanStep) -> list[At]:
     lines: dict[str, list[str]] = {}
     for topic, number, to in step.targets:
         lines.setdefault(topic, []).append(f"{number}: {' '.join(map(str, to))}")
@@ -142,10 +161,9 @@ class _Watcher:
 
     # --- brokers -----------------------------------------------------------------------------------------------
 
-    def step(
-        self, seq: int, at_us: int, actor: str, life: int, local_us: int, event_row: Row, effect_rows: list[Row]
-    ) -> None:
+    def step(self, row: StepRow) -> None:
         """One step of one machine."""
+        _, at_us, actor, _, _, event_row, effect_rows = row
         if event_row[0] == RECEIVED:
             packet = self._packets.take(event_row[1])
             if actor in _BROKERS:
@@ -153,24 +171,13 @@ class _Watcher:
                 self._asked(self._step(at_us), actor, message)
         self._packets.sent(actor, effect_rows)
 
-    def packet(
-        self,
-        packet_id: int,
-        at_us: int,
-        sender: str,
-        to: str,
-        connection: int,
-        api: str,
-        size: int,
-        verdict: str,
-        due_us: int,
-    ) -> None:
+    def packet(self, row: PacketRow) -> None:
         """What became of a packet is seen when it arrives."""
 
     def fact(self, seq: int, at_us: int, fact: Any) -> None:
         """Facts are seen as an observer."""
 
-    def broken(self, seq: int, at_us: int, actor: str, life: int, local_us: int, event_row: Row, text: str) -> None:
+    def broken(self, row: BrokenRow) -> None:
         """The run's verdict says so."""
 
     def _asked(self, step: str, broker: str, message: object) -> None:

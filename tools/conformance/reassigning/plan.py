@@ -19,7 +19,7 @@ TOPICS: dict[str, tuple[tuple[int, ...], ...]] = {
 """Topic -> the replicas of its partitions."""
 
 
-class Step(NamedTuple):
+class PlanStep(NamedTuple):
     """Something an operator does, or that befalls a broker. ``targets``: (topic, partition, replicas)."""
 
     name: str
@@ -28,7 +28,7 @@ class Step(NamedTuple):
     """It is throttled, so that the next step comes midway."""
 
 
-MOVE = Step(
+MOVE = PlanStep(
     "reassign",
     (
         (MOVED, 0, (2, 1)),  # its leader goes
@@ -38,9 +38,11 @@ MOVE = Step(
         ("grown", 0, (0, 1, 2)),
     ),
 )
-MOVE_SLOWLY = Step("reassign, throttled", ((CANCELLED, 0, (2, 0)),), is_slow=True)
-CANCEL = Step("cancel midway")
-MOVE_TO_BROKER_THAT_DIES = Step("reassign, throttled, again", ((KILLED, 0, (1, 2)),), is_slow=True)
-KILL = Step("the target broker is killed midway")
-RETURN = Step("the target broker is started again")
+MOVE_SLOWLY = PlanStep("reassign, throttled", ((CANCELLED, 0, (2, 0)),), is_slow=True)
+CANCEL = PlanStep("cancel midway")
+MOVE_TO_BROKER_THAT_DIES = PlanStep("reassign, throttled, again", ((KILLED, 0, (1, 2)),), is_slow=True)
+KILL = PlanStep("the target broker is killed midway")
+RETURN = PlanStep("the target broker is started again")
+RACES = {(MOVE.name, "grown-0"): (1, 2)}
+"""Where chance decides: two replicas are added together, and either may be in sync first."""
 STEPS = (MOVE, MOVE_SLOWLY, CANCEL, MOVE_TO_BROKER_THAT_DIES, KILL, RETURN)

@@ -1,8 +1,8 @@
 """A real Kafka cluster on this machine: ZooKeeper and some brokers, from Maven's packages, in a folder of its own.
 
-Needs ``java`` and ``mvn``; nothing here runs unless somebody asks for a new recording. Brokers get small heaps and write
-what is compared to files: what they are asked (``kafka.request.logger``), and what the controller decides. All ends with
-the ``with`` block.
+Needs ``java`` and ``mvn``; nothing here runs unless somebody asks for a new recording. Brokers get small heaps, and
+write what is compared to files: what they are asked (``kafka.request.logger``), and what the controller decides. All
+ends with the ``with`` block.
 """
 
 import os
@@ -14,6 +14,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+
+from kemu.protocol.names import broker_host
 
 POM = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
@@ -124,7 +126,10 @@ class RealCluster:
         )
         (self.folder / "zk-logs").mkdir(exist_ok=True)
         self._zk = self._spawn(
-            "org.apache.zookeeper.server.quorum.QuorumPeerMain", [f"{self.folder}/zk.properties"], "zk-logs", heap_mb=128
+            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+            [f"{self.folder}/zk.properties"],
+            "zk-logs",
+            heap_mb=128,
         )
         _wait_for_port(self._zk_port)
         for broker in range(self.count):
@@ -151,11 +156,11 @@ class RealCluster:
 
     def log(self, broker: int, name: str) -> Path:
         """A log file of a broker."""
-        return self.folder / f"b{broker}" / f"{name}.log"
+        return self.folder / broker_host(broker) / f"{name}.log"
 
     def start(self, broker: int) -> None:
         """Start a broker, and wait until it says that it has started."""
-        logs = self.folder / f"b{broker}"
+        logs = self.folder / broker_host(broker)
         logs.mkdir(exist_ok=True)
         settings = {
             "broker.id": str(broker),
@@ -170,7 +175,7 @@ class RealCluster:
         path = self.folder / f"server{broker}.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), encoding="utf-8")
         began = self.log(broker, "server").stat().st_size if self.log(broker, "server").exists() else 0
-        self._brokers[broker] = self._spawn("kafka.Kafka", [str(path)], f"b{broker}", heap_mb=256)
+        self._brokers[broker] = self._spawn("kafka.Kafka", [str(path)], broker_host(broker), heap_mb=256)
         deadline = time.monotonic() + STARTED_S
         while time.monotonic() < deadline:
             if self.log(broker, "server").exists():

@@ -7,10 +7,11 @@ Kafka 2.6), ZooKeeper's transaction log.
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kemu.protocol.names import broker_host
 from kemu.protocol.nodes import ReplicaAssignment, read_state, read_topic
 from kemu.tools.conformance.reassigning.plan import (
     BROKERS,
@@ -26,7 +27,7 @@ from kemu.tools.conformance.reassigning.plan import (
     STEPS,
     TARGET_THAT_DIES,
     TOPICS,
-    Step,
+    PlanStep,
 )
 from kemu.tools.conformance.reassigning.real_cluster import RealCluster, RealKafkaError
 from kemu.tools.conformance.reassigning.sequences import (
@@ -86,7 +87,7 @@ def record(libs: Path, folder: Path, protocol_version: str, say: Callable[[str],
 def _operate(cluster: RealCluster, say: Callable[[str], None]) -> list[_Mark]:
     marks: list[_Mark] = []
 
-    def begin(step: Step) -> None:
+    def begin(step: PlanStep) -> None:
         say(step.name)
         marks.append(_Mark(time.time_ns() // 1_000_000, step.name))
 
@@ -145,7 +146,7 @@ def _producer(cluster: RealCluster, topic: str, count: int, size: int, rate: int
     )
 
 
-def _execute(cluster: RealCluster, step: Step) -> str:
+def _execute(cluster: RealCluster, step: PlanStep) -> str:
     rows = [{"topic": t, "partition": p, "replicas": list(to)} for t, p, to in step.targets]
     path = cluster.folder / f"{step.name}.json"
     path.write_text(json.dumps({"version": 1, "partitions": rows}), encoding="utf-8")
@@ -183,10 +184,10 @@ def _read(cluster: RealCluster, marks: list[_Mark]) -> Sequences:
                         found.add(step, name, STORE, assignment_line(assignment))
                     before[name] = assignment
     for broker in range(cluster.count):
-        for at_ms, name, line in _requests(cluster.log(broker, "requests"), bases):
+        for at_ms, name, line in read_requests(cluster.log(broker, "requests"), bases):
             step = _step_at(marks, at_ms)
             if step:
-                found.add(step, name, f"b{broker}", line)
+                found.add(step, name, broker_host(broker), line)
     return found
 
 
@@ -194,7 +195,7 @@ def _step_at(marks: list[_Mark], at_ms: int) -> str:
     return next((mark.step for mark in reversed(marks) if mark.at_ms <= at_ms), "")
 
 
-def _requests(path: Path, bases: dict[str, Base]) -> Iterator[tuple[int, str, str]]:
+def read_requests(path: Path, bases: Mapping[str, Base]) -> Iterator[tuple[int, str, str]]:
     """(wall clock, partition, line) of what the controller asked this broker."""
     wanted = ('"LEADER_AND_ISR"', '"STOP_REPLICA"', '"UPDATE_METADATA"')
     for row in path.read_text(encoding="utf-8").splitlines():

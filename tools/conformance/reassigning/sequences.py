@@ -2,18 +2,20 @@
 
 Every entry is a line, so that a recording can be read, and a difference is a diff:
 
-========================================================================  ==============================================
-assignment 2,1,0 adding 2 removing 0                                      the partition's part of the topic's node changed
-state leader 0 epoch 1 isr 0,1                                            its state node was written
-LeaderAndIsr leader 0 epoch 1 isr 0,1 version 1 replicas 2,1,0 adding 2   a broker was asked
+=====================================================================  ================================================
+assignment 2,1,0 adding 2 removing 0                                   the partition's part of the topic's node changed
+state leader 0 epoch 1 isr 0,1                                         its state node was written
+LeaderAndIsr leader 0 epoch 1 isr 0,1 version 1 replicas 2,1,0 ...     a broker was asked
 StopReplica epoch 2 delete
 UpdateMetadata leader 0 epoch 1 isr 0,1 version 1 replicas 2,1,0
-========================================================================  ==============================================
+=====================================================================  ================================================
 
-Epochs and versions count from what they were when the plan began: how topics come up is no part of it.
+Epochs and versions count from what they were when the plan began: how topics come up is no part of it. ISRs are written
+in ascending order: they are sets.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -47,7 +49,9 @@ class Sequences:
 
     def to_json(self, about: Mapping[str, Any]) -> str:
         """As it is kept; ``about`` says how it was made."""
-        kept = {step: {p: dict(sorted(of.items())) for p, of in sorted(each.items())} for step, each in self.steps.items()}
+        kept = {
+            step: {p: dict(sorted(of.items())) for p, of in sorted(each.items())} for step, each in self.steps.items()
+        }
         return json.dumps({**about, "steps": kept}, indent=1) + "\n"
 
     @classmethod
@@ -59,7 +63,7 @@ class Sequences:
         return made
 
 
-class Difference(NamedTuple):
+class LinesDiffer(NamedTuple):
     """Where two runs of a plan are not the same."""
 
     step: str
@@ -69,14 +73,33 @@ class Difference(NamedTuple):
     emulated: list[str]
 
 
-def differences(kafka: Sequences, emulated: Sequences) -> list[Difference]:
-    """Everything that is not the same, line by line."""
+def differences(
+    kafka: Sequences, emulated: Sequences, races: Mapping[tuple[str, str], tuple[int, int]]
+) -> list[LinesDiffer]:
+    """Everything that is not the same, line by line.
+
+    Args:
+        races: (step, partition) -> two replicas that are added together: either may be the first in the ISR.
+    """
     found = []
     for place in dict.fromkeys((*kafka.places(), *emulated.places())):
         theirs, ours = kafka.lines(*place), emulated.lines(*place)
-        if theirs != ours:
-            found.append(Difference(*place, theirs, ours))
+        if theirs == ours or theirs == _joined_in_turn(ours, races.get(place[:2])):
+            continue
+        found.append(LinesDiffer(*place, theirs, ours))
     return found
+
+
+def _joined_in_turn(lines: list[str], pair: tuple[int, int] | None) -> list[str]:
+    """The lines as they would be had the other of the two been first."""
+    if pair is None:
+        return lines
+    swapped = {str(pair[0]): str(pair[1]), str(pair[1]): str(pair[0])}
+
+    def swap(found: re.Match[str]) -> str:
+        return "isr " + ",".join(sorted(swapped.get(one, one) for one in found[1].split(",")))
+
+    return [re.sub(r"isr ([0-9,]+)", swap, line) for line in lines]
 
 
 # --- lines ---------------------------------------------------------------------------------------------------------
@@ -99,7 +122,7 @@ def assignment_line(assignment: ReplicaAssignment) -> str:
 
 def state_line(state: PartitionState, first_epoch: int) -> str:
     """A partition's state node."""
-    return f"state leader {state.leader} epoch {state.leader_epoch - first_epoch} isr {ids(state.isr)}"
+    return f"state leader {state.leader} epoch {state.leader_epoch - first_epoch} isr {ids(sorted(state.isr))}"
 
 
 class Base(NamedTuple):
@@ -121,7 +144,7 @@ class Led(NamedTuple):
     def line(self, api: str, base: Base, *more: tuple[str, Iterable[int]]) -> str:
         """Who leads it, as ``api`` says."""
         return (
-            f"{api} leader {self.leader} epoch {self.epoch - base.epoch} isr {ids(self.isr)} "
+            f"{api} leader {self.leader} epoch {self.epoch - base.epoch} isr {ids(sorted(self.isr))} "
             f"version {self.version - base.version} replicas {ids(self.replicas)}{_parts(*more)}"
         )
 

@@ -32,7 +32,7 @@ class _Reader:
         self._data = data
         self._at = 0
 
-    def int(self) -> int:
+    def number(self) -> int:
         (value,) = struct.unpack_from(">i", self._data, self._at)
         self._at += 4
         return int(value)
@@ -43,7 +43,7 @@ class _Reader:
         return int(value)
 
     def buffer(self) -> bytes:
-        length = max(self.int(), 0)
+        length = max(self.number(), 0)
         self._at += length
         return self._data[self._at - length : self._at]
 
@@ -67,8 +67,8 @@ def read_writes(data: bytes) -> Iterator[StoreWrite]:
         reader = _Reader(data[at + 12 : at + 12 + length])
         at += 12 + length + 1  # one byte marks the end
         reader.long()  # the session
-        reader.int()  # its request number
-        zxid, at_ms, kind = reader.long(), reader.long(), reader.int()
+        reader.number()  # its request number
+        zxid, at_ms, kind = reader.long(), reader.long(), reader.number()
         for what, path, content in _writes(kind, reader):
             yield StoreWrite(at_ms, zxid, what, path, content)
 
@@ -81,6 +81,6 @@ def _writes(kind: int, reader: _Reader) -> Iterator[tuple[str, str, bytes]]:
     elif kind == _DELETE:
         yield "deleted", reader.text(), b""
     elif kind == _MULTI:
-        for _ in range(reader.int()):
-            inner = reader.int()
+        for _ in range(reader.number()):
+            inner = reader.number()
             yield from _writes(inner, _Reader(reader.buffer()))

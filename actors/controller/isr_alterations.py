@@ -1,0 +1,95 @@
+"""Leaders ask the controller for other ISRs: it decides, writes, answers, and tells everybody (AlterIsr, KIP-497).
+
+Source: Kafka 3.4 ``KafkaController.processAlterPartition``.
+"""
+
+from attrs import evolve
+
+from kemu.actors.controller.context import Leadership
+from kemu.actors.controller.dispatch import Dispatch, Job, Moment
+from kemu.actors.controller.machine import ControllerMachine
+from kemu.actors.controller.transactions import Work
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import AlteredIsr, AlterIsr, AlterIsrReply, NewIsr
+from kemu.protocol.names import TopicPartition
+
+INELIGIBLE_SINCE = 2
+"""The version of AlterIsr whose answers know INELIGIBLE_REPLICA."""
+
+
+class IsrAlterations:
+    """A part of the controller."""
+
+    def __init__(self, machine: ControllerMachine) -> None:
+        self._machine = machine
+
+    def subscribe(self, to: Dispatch) -> None:
+        """Leaders ask."""
+        to.on_request(AlterIsr, Job("alter-isr", self.alter))
+
+    def alter(self, request: AlterIsr) -> Work[AlterIsrReply]:
+        """Decide each; what reassignments make of it is done right after the answer."""
+        context = self._machine.context
+        known = context.live.get(request.broker_id)
+        if known is None or known.epoch != request.broker_epoch:
+            return AlterIsrReply(error_code=ErrorCode.STALE_BROKER_EPOCH)
+        errors: dict[TopicPartition, ErrorCode] = {}
+        updates: dict[TopicPartition, Leadership] = {}
+        for row in request.partitions:
+            at = (row.topic_name, row.partition_index)
+            error, is_done = self._refusal(row)
+            if error is ErrorCode.NOT_CONTROLLER:
+                return AlterIsrReply(error_code=error)
+            errors[at] = error
+            if error is ErrorCode.NONE and not is_done:
+                current = context.leadership[at]
+                changed = evolve(current.state, isr=row.new_isr, controller_epoch=context.epoch)
+                updates[at] = Leadership(changed, current.zk_version)
+        written, again, refused = yield from self._machine.store.update_states(updates)
+        context.leadership.update(written)
+        errors.update(dict.fromkeys(again, ErrorCode.INVALID_UPDATE_VERSION))
+        errors.update(dict.fromkeys(refused, ErrorCode.UNKNOWN_SERVER_ERROR))
+        if updates:
+            self._machine.batch.send_metadata(context.live, list(written))
+        if written:
+            self._machine.right_after(Job("isrs-altered", self._altered), list(written))
+        rows = tuple(self._row(at, error) for at, error in errors.items())
+        return AlterIsrReply(error_code=ErrorCode.NONE, partitions=rows)
+
+    def _altered(self, partitions: list[TopicPartition]) -> Work[None]:
+        yield from self._machine.dispatch.reach(Moment.ISRS_ALTERED, partitions)
+
+    def _refusal(self, row: NewIsr) -> tuple[ErrorCode, bool]:
+        """Why not; and whether it is so already. A leader that knows more than we do heard of a newer controller."""
+        context = self._machine.context
+        known = context.leadership.get((row.topic_name, row.partition_index))
+        if known is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, False
+        epoch, version = known.state.leader_epoch, known.zk_version
+        if row.current_isr_version > version or row.leader_epoch > epoch:
+            return ErrorCode.NOT_CONTROLLER, False
+        if row.leader_epoch < epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH, False
+        if row.new_isr == known.state.isr:
+            return ErrorCode.NONE, True  # an answer was lost
+        if row.current_isr_version != version:
+            return ErrorCode.INVALID_UPDATE_VERSION, False
+        eligible = all(context.is_serving(broker) for broker in row.new_isr)
+        if not eligible and self._machine.rules.isrs_of_serving_only:
+            knows = self._machine.asked_in_version >= INELIGIBLE_SINCE
+            return ErrorCode.INELIGIBLE_REPLICA if knows else ErrorCode.OPERATION_NOT_ATTEMPTED, False
+        return ErrorCode.NONE, False
+
+    def _row(self, at: TopicPartition, error: ErrorCode) -> AlteredIsr:
+        known = self._machine.context.leadership.get(at)
+        if error is not ErrorCode.NONE or known is None:
+            return AlteredIsr(topic_name=at[0], partition_index=at[1], error_code=error)
+        return AlteredIsr(
+            topic_name=at[0],
+            partition_index=at[1],
+            error_code=error,
+            leader_id=known.state.leader,
+            leader_epoch=known.state.leader_epoch,
+            isr=known.state.isr,
+            current_isr_version=known.zk_version,
+        )

@@ -1,0 +1,149 @@
+"""ISR changes that the controller decides: one request in flight, what each answer means, both outcomes counted.
+
+Mirrors Kafka's AlterPartitionManagerTest and PartitionTest (3.4); KIP-497.
+"""
+
+import pytest
+
+from kemu.actors.machine import LinkDown
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import AlterIsr
+from kemu.protocol.notes.replication import IsrChanged, IsrChangeFailed, IsrChangePending
+from kemu.protocol.replication import IsrPath
+from tests.actors.broker.replica_world import CONTROLLER_ID, Bench
+
+S = 1_000_000
+STEP_US = 100_000
+
+
+def shrinking() -> Bench:
+    """b2 is gone, and b0 has just asked the controller for the ISR without it."""
+    bench = Bench(isr_path=IsrPath.CONTROLLER)
+    bench.elect(0, (0, 1, 2))
+    bench.settle(S)
+    bench.crash("b2")
+    bench.produce("b0")
+    while not bench.asked:
+        bench.settle(STEP_US)
+    return bench
+
+
+def outcomes(bench: Bench) -> list[ErrorCode]:
+    return [row.error for _, reply in bench.replies if hasattr(reply, "batches") for row in reply.batches]
+
+
+def noted(bench: Bench, kind: type) -> list[tuple[int, ...]]:
+    return [fact.isr for _, fact in bench.notes if isinstance(fact, kind)]
+
+
+def test_a_leader_asks_with_its_epochs_and_the_version_it_knows():
+    """AlterIsrRequest.json: who asks, in which life, from which version of the state."""
+    bench = shrinking()
+
+    request = bench.alter()
+
+    (row,) = request.partitions
+    assert (request.broker_id, request.broker_epoch) == (0, 11)
+    assert (row.leader_epoch, row.new_isr, row.current_isr_version) == (0, (0, 1), 1)
+    assert noted(bench, IsrChanged) == [(0, 1)]
+    assert bench.replica("b0").in_sync.zk_version == 2
+
+
+def test_until_the_controller_answers_nothing_counts_without_the_one_that_goes():
+    """PartitionTest.testIsrExpansion and shrink: PendingShrinkIsr's maximal ISR is the one before it."""
+    bench = shrinking()
+    bench.settle(8 * S)
+
+    assert bench.replica("b0").in_sync.proposed == (0, 1)
+    assert outcomes(bench) == [], "b2 may still be in the ISR"
+    assert len(bench.asked) == 1, "one at a time"
+    bench.alter()
+    assert outcomes(bench) == [ErrorCode.NONE]
+
+
+@pytest.mark.parametrize("error", [ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA])
+def test_a_change_that_is_given_up_leaves_the_isr_and_may_be_asked_for_again(error: ErrorCode):
+    """Partition.handleAlterPartitionError: back to what was committed last."""
+    bench = shrinking()
+
+    bench.alter(row_error=error)
+
+    assert noted(bench, IsrChangeFailed) == [(0, 1)]
+    assert bench.replica("b0").in_sync.proposed is None
+    bench.settle(6 * S)
+    assert len(bench.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INVALID_REQUEST,
+    ],
+)
+def test_where_the_controller_knows_better_the_leader_waits_for_its_word(error: ErrorCode):
+    """Partition.handleAlterPartitionError: the change stays pending, and both outcomes go on to count."""
+    bench = shrinking()
+
+    bench.alter(row_error=error)
+    bench.settle(12 * S)
+
+    assert noted(bench, IsrChangePending) == [(0, 1)]
+    assert not bench.asked
+    assert bench.replica("b0").in_sync.maximal == (0, 1, 2)
+    bench.elect(0, (0, 1))
+    assert bench.replica("b0").in_sync.proposed is None
+    assert bench.replica("b0").in_sync.members == (0, 1)
+
+
+def test_another_error_is_tried_again_at_once():
+    """Partition.handleAlterPartitionError: anything else."""
+    bench = shrinking()
+
+    bench.alter(row_error=ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    assert len(bench.asked) == 1
+    bench.alter()
+    assert noted(bench, IsrChanged) == [(0, 1)]
+
+
+@pytest.mark.parametrize("error", [ErrorCode.STALE_BROKER_EPOCH, ErrorCode.NOT_CONTROLLER])
+def test_a_request_refused_as_a_whole_is_sent_again_a_moment_later(error: ErrorCode):
+    """AlterPartitionManagerTest.testTopLevelError (50 ms); BrokerToControllerChannelManager (a new look at 100 ms)."""
+    bench = shrinking()
+
+    bench.alter(error)
+
+    assert not bench.asked
+    bench.settle(2 * STEP_US)
+    assert len(bench.asked) == 1
+
+
+def test_a_leader_that_is_cut_off_from_the_controller_cannot_shrink_its_isr():
+    """KIP-497: what leaders could do alone while they wrote to ZooKeeper."""
+    bench = shrinking()
+    for _ in range(10):
+        bench.asked.clear()
+        bench.step("b0", LinkDown(f"b{CONTROLLER_ID}/controller"))
+        bench.settle(3 * S)
+
+    assert bench.replica("b0").in_sync.members == (0, 1, 2)
+    assert outcomes(bench) == []
+    bench.alter()
+    assert outcomes(bench) == [ErrorCode.NONE]
+
+
+def test_an_answer_to_a_former_epoch_changes_nothing():
+    """PartitionTest.testAlterIsrNewLeaderElected: the state was replaced while it was on its way."""
+    bench = shrinking()
+    name, event = bench.asked[0]
+    bench.elect(0, (0, 1, 2))
+    before = bench.version
+
+    request = bench.alter()
+
+    assert isinstance(request, AlterIsr) and event.message == request and name == "b0"
+    assert noted(bench, IsrChanged) == []
+    assert bench.replica("b0").in_sync.zk_version == before
