@@ -1,17 +1,18 @@
 """The JSON Schema (draft 2020-12) of a scenario file, from the declarations of its keys and of the plan's actions.
 
-For editors: what they complete and mark is what the reader knows. What takes more than one key to judge (a host that
-nobody is, a group without its topic) is left to the reader.
+For editors: what they complete and mark is what the reader knows. Left to the reader is what takes more than one key to
+judge (a host that nobody is, a group without its topic, an action that needs brokers which replicate, two settings that
+do not go together), how long a time span is, and what a user's own assignor is called.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kemu.emulator.plan.action import Bounds, Key, OneOf, keys_of
+from kemu.emulator.plan.action import Bounds, Key, NameOf, OneOf, keys_of
 from kemu.emulator.plan.actions import ACTIONS
 from kemu.emulator.scenario.keys import Declared, declared
 from kemu.emulator.scenario.kinds import Schema, SettingsKey
-from kemu.emulator.scenario.plan_reading import message_names, note_names
+from kemu.emulator.scenario.plan_reading import NAMES_OF_ALL, message_names, note_fields, note_names
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.units import DURATION, RATE
 from kemu.protocol.errors import ErrorCode
@@ -58,20 +59,21 @@ def _property(each: Declared) -> Schema:
 
 
 def _plan() -> dict[str, Schema]:
-    actions = {f"do-{kind}": _action(kind) for kind in ACTIONS}
     when: Schema = {
         "anyOf": [_message("sends", "to"), _message("receives", "from"), _noted()],
         "description": "as soon as this is seen",
     }
+    of_all: dict[str, Schema] = {
+        "do": {"enum": list(ACTIONS), "description": "what is done"},
+        "at": {**_TIME, "description": "time of the world"},
+        "when": when,
+        "jitter": {**_TIME, "description": "up to so much later, drawn"},
+        "after": {**_TIME, "description": "so much later than what is seen"},
+    }
+    actions = {f"do-{kind}": _action(kind, of_all) for kind in ACTIONS}
     entry: Schema = {
         "type": "object",
-        "properties": {
-            "do": {"enum": list(ACTIONS), "description": "what is done"},
-            "at": {**_TIME, "description": "time of the world"},
-            "when": when,
-            "jitter": {**_TIME, "description": "up to so much later, drawn"},
-            "after": {**_TIME, "description": "so much later than what is seen"},
-        },
+        "properties": of_all,
         "required": ["do"],
         "oneOf": [{"required": ["at"]}, {"required": ["when"]}],
         "dependentRequired": {"after": ["when"]},
@@ -86,16 +88,13 @@ def _plan() -> dict[str, Schema]:
     return {"Entry": entry, **actions}
 
 
-def _action(kind: str) -> Schema:
+def _action(kind: str, of_all: Iterable[str]) -> Schema:
     row = ACTIONS[kind]
     keys = keys_of(row.cls)
     return {
         "description": row.summary,
         "properties": {
-            "do": True,
-            "at": True,
-            "when": True,
-            "after": True,
+            **dict.fromkeys(of_all, True),
             **{key.key: _field(key) for key in keys},
         },
         # The reader fills in the group of a plan's line only on the command line; a file names it.
@@ -116,6 +115,8 @@ def _field(key: Key) -> Schema:
         return {"enum": [code.name for code in ErrorCode if code is not ErrorCode.NONE]}
     if isinstance(key.accepts, OneOf):
         return {"enum": list(key.accepts.words), **default}
+    if isinstance(key.accepts, NameOf) and key.accepts.what in NAMES_OF_ALL:
+        return {"enum": [*NAMES_OF_ALL[key.accepts.what]()], **default}
     if key.annotation is bool:
         return {"type": "boolean", **default}
     if key.annotation is int:
@@ -142,10 +143,18 @@ def _message(kind: str, other: str) -> Schema:
 
 
 def _noted() -> Schema:
-    """A note with any of its fields; which fields it has is the reader's to judge."""
+    """A note with any of its fields."""
+    its_own: list[Schema] = [
+        {
+            "if": {"properties": {"noted": {"const": name}}, "required": ["noted"]},
+            "then": {"propertyNames": {"enum": ["noted", "nth", *note_fields(name)]}},
+        }
+        for name in note_names()
+    ]
     return {
         "type": "object",
         "properties": {"noted": {"enum": note_names()}, "nth": {"type": "integer", "minimum": 1}},
         "required": ["noted"],
         "additionalProperties": {"type": ["string", "integer", "boolean"]},
+        "allOf": its_own,
     }

@@ -106,7 +106,7 @@ def _read_noted(table: Table, nth: int, known: Known) -> Trigger | None:
     note = table.one_of("noted", names, "note", REQUIRED)
     if note not in names:
         return None
-    declared = {spec.name: spec.annotation for spec in STRUCTS[VALUES[note]]}
+    declared = note_fields(note)
     fields: list[FieldValue] = []
     for key, given in table.data.items():
         if key in ("noted", "nth"):
@@ -142,6 +142,11 @@ def note_names() -> list[str]:
         kemu.emulator.facts.__name__,
     )
     return [name for name, cls in VALUES.items() if cls.__module__ in places]
+
+
+def note_fields(note: str) -> dict[str, Any]:
+    """The fields of a note by name, with their types."""
+    return {spec.name: spec.annotation for spec in STRUCTS[VALUES[note]]}
 
 
 def _read_action(table: Table, row: ActionKind, known: Known) -> Action | None:
@@ -187,12 +192,13 @@ def _read_key(table: Table, spec: Key, known: Known) -> Any:
 
 def _names(what: str, known: Known) -> Iterable[str]:
     """What a name of this kind may be."""
-    return {
-        "group": lambda: known.groups,
-        "topic": lambda: tuple(name for name, _ in known.topics),
-        "profile": lambda: tuple(PROFILES),
-        "API": request_names,
-    }[what]()
+    if what in NAMES_OF_ALL:
+        return NAMES_OF_ALL[what]()
+    return {"group": known.groups, "topic": tuple(name for name, _ in known.topics)}[what]
+
+
+NAMES_OF_ALL: Mapping[str, Callable[[], Sequence[str]]] = {"profile": lambda: tuple(PROFILES), "API": request_names}
+"""Names of these kinds are the same in every scenario."""
 
 
 def _read_error(table: Table, key: str) -> ErrorCode:

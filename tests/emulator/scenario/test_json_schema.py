@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from kemu.emulator.scenario.files import presets
+from kemu.emulator.scenario.files import presets, scenario_from_toml
 from kemu.emulator.scenario.json_schema import scenario_schema
 from tests.emulator.scenario.test_scenario import IN_PYTHON, SMALL, WHOLE
 
@@ -37,6 +37,27 @@ def test_a_file_with_each_key_and_its_plain_form_are_valid() -> None:
     """Bare and quoted keys of Kafka, durations, lists and what a trace records."""
     assert [error.message for error in VALIDATOR.iter_errors(plain(WHOLE))] == []
     assert [error.message for error in VALIDATOR.iter_errors(json.loads(json.dumps(IN_PYTHON.to_dict())))] == []
+
+
+def test_keys_of_every_entry_and_of_notes_are_valid() -> None:
+    """The reader takes them with any action."""
+    text = (
+        SMALL
+        + """
+        [[plan]]
+        at = "3s"
+        do = "crash"
+        host = "c1"
+        jitter = "1s"
+        [[plan]]
+        when = { noted = "MemberFailed", group = "g", error = "FENCED_INSTANCE_ID", nth = 2 }
+        after = "1s"
+        do = "heal"
+    """
+    )
+
+    assert scenario_from_toml(text).plan
+    assert [error.message for error in VALIDATOR.iter_errors(plain(text))] == []
 
 
 ENTRY = '[[plan]]\nat = "3s"\n'
@@ -75,6 +96,9 @@ ENTRY = '[[plan]]\nat = "3s"\n'
         SMALL + '[[plan]]\nat = "1s"\ndo = "heal"\nwhen = { sends = "SyncGroup" }\n',
         SMALL + '[[plan]]\ndo = "heal"\nwhen = { sends = "SyncGrup" }\n',
         SMALL + ENTRY + 'do = "error-reply"\napi = "SyncGroup"\nerror = "NOT_COORDINATR"\n',
+        SMALL + ENTRY + 'do = "error-reply"\napi = "SyncGrup"\nerror = "NOT_COORDINATOR"\n',
+        SMALL + ENTRY + 'do = "rolling-upgrade"\ngroup = "g"\nevery = "5s"\ndown = "1s"\nprofile = "kafka-3.5"\n',
+        SMALL + '[[plan]]\ndo = "heal"\nwhen = { noted = "MemberFailed", grup = "g" }\n',
     ],
 )
 def test_a_usual_mistake_is_not_valid(text: str) -> None:
