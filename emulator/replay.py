@@ -93,8 +93,8 @@ def replay(
         applications: those the run was given.
 
     Raises:
-        TraceError: the file is damaged, of a scenario that cannot be read, or of a run with listeners or applications
-            of its caller's that are not given here.
+        TraceError: the file is damaged, of a scenario that cannot be read, of a run with listeners or applications of
+            its caller's that are not given here, or of one whose choices were its caller's.
     """
     _same_code(trace, listeners, applications)
     player = _Player(trace.header, profile or trace.header.profile, actor, listeners, applications)
@@ -117,8 +117,13 @@ def _same_code(
     listeners: Mapping[str, Listener] | None = None,
     applications: Mapping[str, ApplicationFactory] | None = None,
 ) -> None:
-    """Code of the caller's is not in the trace: it has to be given for the same members again."""
+    """Code of the caller's is not in the trace: it has to be given for the same members again; chance cannot be."""
     header = trace.header
+    if header.steered:
+        raise TraceError(
+            f"{trace.path}: the choices of this run were its caller's, not the seed's, and are not in the trace: it "
+            f"can be explained and judged; to repeat it, run it again with the same choices"
+        )
     for what, needed, given in (
         ("listeners", header.listeners, listeners),
         ("applications", header.applications, applications),
@@ -135,8 +140,8 @@ def rerun(trace: Trace, *, drive: str | None = None, to: Path | None = None) -> 
     """Run the plan of a trace again; the result, and the recorded digest (None when the record is torn).
 
     Raises:
-        TraceError: a live run (its order was the wall clock's), an unreadable scenario, or listeners or applications
-            that the trace does not hold.
+        TraceError: a live run (its order was the wall clock's), an unreadable scenario, or listeners, applications or
+            choices that the trace does not hold.
     """
     _same_code(trace)
     header = trace.header

@@ -129,7 +129,7 @@ class Run:
         """As ``run`` takes it, and for whoever steers or explores runs:
 
         Args:
-            choices: instead of those drawn from the seed.
+            choices: instead of those drawn from the seed; the trace says so, and is not replayed nor run again.
             recorder: told all that the trace is told.
         """
         header = Header(
@@ -142,6 +142,7 @@ class Run:
             live=live,
             listeners=sorted(listeners or ()),
             applications=sorted(applications or ()),
+            steered=choices is not None,
         )
         self.scenario = scenario
         self.writer = TraceWriter(sink, header)

@@ -47,6 +47,8 @@ class Header:
     """Members with a rebalance listener of the caller's; a replay needs the same, as the trace does not hold it."""
     applications: list[str] = Factory(list)
     """Members with an application of the caller's; likewise."""
+    steered: bool = False
+    """Chance was the caller's ``Choices``, not the seed: the trace can be read, not repeated."""
     trace_version: int = TRACE_VERSION
 
 

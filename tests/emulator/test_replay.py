@@ -1,17 +1,18 @@
 """A trace replays on today's machines; where they would answer differently, the replay says so."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from kemu.actors.coordinator.coordinator import Coordinator
-from kemu.emulator.engine.drive import drive_trio
+from kemu.emulator.chance import Seeded
+from kemu.emulator.engine.drive import drive_bare, drive_trio
 from kemu.emulator.replay import replay, rerun, state_of
 from kemu.emulator.runner import Run, run
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.trace.blocks import TraceError
-from kemu.emulator.trace.traces import read_trace
+from kemu.emulator.trace.traces import Trace, read_trace
 from kemu.protocol.config import BrokerConfig
 
 PRESETS = ["steady-group", "gc-pause-zombie", "coordinator-moved", "rolling-restart-static", "disk-tail-lost"]
@@ -119,6 +120,21 @@ def test_a_live_trace_cannot_be_run_again(tmp_path: Path) -> None:
     assert replay(read_trace(path)).difference is None
     with pytest.raises(TraceError, match="wall clock"):
         rerun(read_trace(path))
+
+
+@pytest.mark.parametrize("repeat", [replay, rerun])
+def test_a_run_whose_choices_were_its_callers_is_not_repeated_from_its_trace(
+    repeat: Callable[[Trace], object], tmp_path: Path
+) -> None:
+    """An explorer steers by ``Choices`` of its own: the seed in the trace says nothing of them."""
+    path = tmp_path / "steered.kemu"
+    with path.open("wb") as sink:
+        one = Run(load_scenario("steady-group"), seed=1, sink=sink, choices=Seeded(2))
+        one.drive(lambda world, _: drive_bare(world, 50_000))
+        one.writer.finish("holds", one.world.now_us)
+
+    with pytest.raises(TraceError, match=r"steered\.kemu: the choices of this run were its caller's"):
+        repeat(read_trace(path))
 
 
 def test_the_state_shown_does_not_run_in_circles(traces: dict[str, Path]) -> None:
