@@ -162,6 +162,10 @@ class Draws(Protocol):
         ...
 
 
+_new = tuple.__new__
+"""Makes a named tuple without the call of a Python function: several are made in every step."""
+
+
 class Machine:
     """Base of all actors: collects the effects of a step. Subclasses implement ``handle`` and use the verbs.
 
@@ -194,13 +198,13 @@ class Machine:
     def request(self, to: ActorName, message: object, version: int) -> int:
         """Send a request over our connection to ``to``; its id, which the reply will carry."""
         self._last_request_id = request_id = self._last_request_id + 1
-        self._effects.append(Send(to, 0, request_id, version, message))
+        self._effects.append(_new(Send, (to, 0, request_id, version, message)))
         return request_id
 
     def reply(self, caller: Caller | Received, message: object) -> None:
         """Answer a request, in the version it came in."""
-        actor = caller.actor if isinstance(caller, Caller) else caller.peer
-        self._effects.append(Send(actor, caller.connection, caller.request_id, caller.version, message))
+        peer, connection, request_id, version = caller[:4]
+        self._effects.append(_new(Send, (peer, connection, request_id, version, message)))
 
     def hang_up(self, peer: ActorName) -> None:
         """Close our connection to ``peer``."""
@@ -208,21 +212,21 @@ class Machine:
 
     def start_timer(self, key: TimerKey, after_us: int) -> None:
         """(Re)start a timer; 0 or less fires at once, as an event of its own."""
-        self._effects.append(StartTimer(key, after_us if after_us > 0 else 0))
+        self._effects.append(_new(StartTimer, (key, after_us if after_us > 0 else 0)))
 
     def stop_timer(self, key: TimerKey) -> None:
         """Forget a timer."""
-        self._effects.append(StopTimer(key))
+        self._effects.append(_new(StopTimer, (key,)))
 
     def append(self, log: str, records: tuple[Record, ...], token: int) -> None:
         """Write to a log of this host."""
-        self._effects.append(Append(log, records, token))
+        self._effects.append(_new(Append, (log, records, token)))
 
     def note(self, fact: object) -> None:
         """Report a fact."""
-        self._effects.append(Note(fact))
+        self._effects.append(_new(Note, (fact,)))
 
 
 def caller_of(event: Received) -> Caller:
     """What to keep of a request that is answered later."""
-    return Caller(event.peer, event.connection, event.request_id, event.version)
+    return _new(Caller, event[:4])

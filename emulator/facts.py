@@ -4,7 +4,8 @@ Together with ``protocol.notes.groups`` these are all that checkers, metrics and
 recorded.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeAlias
 
 from kemu.protocol.wire.values import value
 
@@ -20,6 +21,33 @@ class Seen(NamedTuple):
     actor: str
     life: int
     fact: Any
+
+
+Handler: TypeAlias = Callable[[Seen, Any], None]
+"""Takes one fact, as ``handler(seen, seen.fact)``."""
+
+
+def handlers_of(observers: Iterable[Any], kind: type) -> tuple[Handler, ...]:
+    """What takes facts of a type, in the order of those who watch: asked once a type, not with every fact.
+
+    An observer says itself which methods take them (``handlers_of(kind)``), or is shown them whole (``see(seen)``):
+    those of the types it wants (``wants(kind)``), all if it does not say.
+    """
+    found: list[Handler] = []
+    for observer in observers:
+        if hasattr(observer, "handlers_of"):
+            found += observer.handlers_of(kind)
+        elif getattr(observer, "wants", _all)(kind):
+            found.append(_shown(observer.see))
+    return tuple(found)
+
+
+def _shown(see: Callable[[Seen], None]) -> Handler:
+    return lambda seen, _: see(seen)
+
+
+def _all(_: type) -> bool:
+    return True
 
 
 @value

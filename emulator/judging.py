@@ -2,14 +2,14 @@
 and over facts that no world produced (recorded from real logs): ``judge`` takes any of them.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from attrs import frozen
 
 from kemu.emulator.checkers import make_checkers
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.liveness import Liveness
-from kemu.emulator.facts import Seen
+from kemu.emulator.facts import Handler, Seen, handlers_of
 from kemu.emulator.findings import MEMBER_FAILED, Loss, Violation
 from kemu.emulator.metrics.figures import Figures
 from kemu.emulator.metrics.metrics import Metrics
@@ -53,7 +53,7 @@ class Judging:
             checker.attach(self.panel)
         self.metrics = Metrics(self.panel)
         self._expect = expectations(expect)
-        self._watching: dict[type, tuple[Callable[[Seen], None], ...]] = {}
+        self._watching: dict[type, tuple[Handler, ...]] = {}
 
     @property
     def observers(self) -> "tuple[Panel | Checker | Metrics, ...]":
@@ -62,13 +62,13 @@ class Judging:
 
     def see(self, seen: Seen) -> None:
         """Take one fact."""
-        kind = type(seen.fact)
+        fact = seen.fact
+        kind = type(fact)
         watching = self._watching.get(kind)
         if watching is None:
-            watching = tuple(observer.see for observer in self.observers if observer.wants(kind))
-            self._watching[kind] = watching
-        for see in watching:
-            see(seen)
+            watching = self._watching[kind] = handlers_of(self.observers, kind)
+        for handler in watching:
+            handler(seen, fact)
 
     @property
     def well(self) -> bool:

@@ -8,8 +8,11 @@ Every step is O(partitions touched): a fetch that is held back is found through 
 metadata is built once per view of the cluster.
 """
 
+from collections.abc import Callable
+
 from kemu.actors.broker.answers import ClusterAnswers
 from kemu.actors.broker.consumer_fetches import ConsumerFetches
+from kemu.actors.broker.delayed_fetches import look_again
 from kemu.actors.broker.hosted_partition import HostedPartition, QueuedBatch
 from kemu.actors.broker.partition_log import PartitionLog, log_name, start_entry
 from kemu.actors.broker.produce_calls import ProduceCall, ProduceCalls, fault_of, produced
@@ -47,6 +50,10 @@ from kemu.protocol.messages.group import FindCoordinator
 from kemu.protocol.names import ActorName, broker_host
 from kemu.protocol.notes.groups import PartitionHosted, RecordsAppended
 from kemu.protocol.notes.replication import LogStartMoved
+from kemu.protocol.wire.compile import maker
+
+_NONE = ErrorCode.NONE
+_records_appended = maker(RecordsAppended)
 
 
 class Broker(Machine):
@@ -72,26 +79,25 @@ class Broker(Machine):
         self._retention = Retention(self, config, self._settings, draws)
         self._on_disk: dict[str, tuple[Record, ...]] = {}
         """Logs found at the start, until their partition is hosted again."""
+        self._asked: dict[type, Callable[[Received], None]] = {
+            Fetch: self._fetch,
+            Produce: self._produce,
+            Metadata: self._answers.metadata,
+            FindCoordinator: self._answers.find_coordinator,
+            ListOffsets: self._list_offsets,
+        }
 
     def handle(self, event: Event) -> None:
         """Requests, the disk's answers, and what the cluster tells."""
         match event:
-            case Received(message=Fetch()):
-                self._fetch(event)
-            case Received(message=Produce()):
-                self._produce(event)
+            case Received():
+                self._asked[type(event.message)](event)
             case Appended(token=token, error=error):
                 hosted = self._appends.pop(token, None)
                 if hosted is not None:  # else it said where a log starts
                     self._appended(hosted, error)
             case TimerFired(key=(BrokerTimer.FETCH, number)):
                 self._fetches.time_is_over(int(number))
-            case Received(message=Metadata()):
-                self._answers.metadata(event)
-            case Received(message=FindCoordinator()):
-                self._answers.find_coordinator(event)
-            case Received(message=ListOffsets()):
-                self._answers.list_offsets(event, self.partitions)
             case Told(command=ClusterView() as view):
                 self._see(view)
             case Told(command=HostPartition() as command):
@@ -129,6 +135,7 @@ class Broker(Machine):
         if hosted is not None:
             assert command.leader_epoch >= hosted.leader_epoch, f"{at}: leader epoch went back: {command}"
             hosted.leader_epoch = command.leader_epoch
+            look_again(hosted.waiters)
             return
         log = PartitionLog.rebuilt(self._on_disk.pop(log_name(*at), ()))
         self.partitions[at] = HostedPartition(*at, command.leader_epoch, command.record_bytes, log)
@@ -166,11 +173,11 @@ class Broker(Machine):
         batches, hosted.appending = hosted.appending, []
         topic, number = hosted.topic, hosted.number
         for logged, (batch, call, index) in batches:
-            if error is ErrorCode.NONE:
+            if error is _NONE:
                 base_offset, count, time_ms = logged[:3]
                 hosted.log.append(logged)
                 self.note(
-                    RecordsAppended(
+                    _records_appended(
                         topic=topic,
                         partition=number,
                         base_offset=base_offset,
@@ -184,7 +191,7 @@ class Broker(Machine):
             else:
                 row = produced(batch, error)
             self._calls.decide(call, index, row)
-        if error is ErrorCode.NONE and hosted.waiters:
+        if error is _NONE and hosted.waiters:
             self._fetches.grown(hosted)
         self._append_next(hosted)
 
@@ -197,6 +204,7 @@ class Broker(Machine):
                 continue
             start_offset = self._retention.policy(topic).start_of(log, hosted.record_bytes, self.now_us // 1000)
             if log.advance_start(start_offset):
+                look_again(hosted.waiters)
                 self._last_token += 1
                 self.append(hosted.log_name, (start_entry(start_offset),), self._last_token)
                 self.note(
@@ -211,6 +219,9 @@ class Broker(Machine):
         self._retention.due()
 
     # --- fetch -------------------------------------------------------------------------------------------------
+
+    def _list_offsets(self, event: Received) -> None:
+        self._answers.list_offsets(event, self.partitions)
 
     def _fetch(self, event: Received) -> None:
         error = self.injections.take("Fetch", event.peer)

@@ -7,15 +7,21 @@ want to wait. Otherwise it is held back. Source: Kafka's ``ReplicaManager.fetchM
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from kemu.actors.broker.delayed_fetches import DelayedFetch, DelayedFetches, Waiters
+from kemu.actors.broker.delayed_fetches import DelayedFetch, DelayedFetches, Waiters, unwatch
 from kemu.actors.broker.partition_log import PartitionLog
 from kemu.actors.broker.timers import BrokerTimer
-from kemu.actors.machine import Machine, Received, caller_of
+from kemu.actors.machine import Caller, Machine, Received, caller_of
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import Fetch, FetchedPartition, FetchPartition, FetchReply, RecordBatch
-from kemu.protocol.names import TopicPartition
+from kemu.protocol.names import ActorName, TopicPartition
+from kemu.protocol.wire.compile import maker
 
 FETCH_SESSIONS_SINCE = 7
+
+_NONE = ErrorCode.NONE
+_NO_NEWS = FetchReply(partitions=())
+_fetched_partition = maker(FetchedPartition)
+_fetch_reply = maker(FetchReply)
 
 
 class Readable(Protocol):
@@ -44,6 +50,16 @@ class Readable(Protocol):
         ...
 
 
+class ConsumerFetch(DelayedFetch):
+    """A consumer's fetch, and the request it is."""
+
+    __slots__ = ("request",)
+
+    def __init__(self, number: int, caller: Caller, request: Fetch) -> None:
+        super().__init__(number, caller, request.max_bytes, request.partitions)
+        self.request = request
+
+
 class ConsumerFetches:
     """Answers fetches of the partitions that are led here, now or later. ``absent``: why one is not among them."""
 
@@ -56,18 +72,28 @@ class ConsumerFetches:
         self._machine = machine
         self._partitions = partitions
         self._absent = absent
-        self._delayed: DelayedFetches[DelayedFetch] = DelayedFetches(machine, BrokerTimer.FETCH, self._answer_news)
+        self._delayed: DelayedFetches[ConsumerFetch] = DelayedFetches(machine, BrokerTimer.FETCH, self._answer_news)
+        self._standing: dict[ActorName, ConsumerFetch] = {}
+        """Who was last told that there is no news -> its fetch, which stands where it waited: a client at rest asks the
+        same again, and as long as nothing changed there (``look_again``) no row of it need be looked at."""
 
     def asked(self, event: Received) -> None:
         """Answer, or hold back until ``min_bytes`` are there or ``max_wait_ms`` are over."""
         request: Fetch = event.message
-        fetch = DelayedFetch(self._delayed.next_number(), caller_of(event), request.max_bytes, request.partitions)
+        standing = self._standing.pop(event.peer, None)
+        if standing is not None and standing.watched:
+            if standing.request is request:
+                standing.number, standing.caller = self._delayed.next_number(), caller_of(event)
+                self._delayed.hold_again(standing, request.max_wait_ms)
+                return
+            unwatch(standing)
+        fetch = ConsumerFetch(self._delayed.next_number(), caller_of(event), request)
         available = 0
         failed = False
         watched: list[Waiters] = []
         for index, row in enumerate(request.partitions):
             partition, error = self._partition_for(row)
-            if partition is None or error is not ErrorCode.NONE:
+            if partition is None or error is not _NONE:
                 failed = True
                 fetch.available[index] = 0  # it has something to say: its error
                 continue
@@ -98,25 +124,40 @@ class ConsumerFetches:
         Since v7 with nothing about partitions of which there is no news, as in a fetch session (KIP-227).
         """
         fetch = self._delayed.time_is_over(number)
-        if fetch.caller.version >= FETCH_SESSIONS_SINCE:
+        in_session = fetch.caller.version >= FETCH_SESSIONS_SINCE
+        if in_session and not fetch.available:
+            self._machine.reply(fetch.caller, _NO_NEWS)
+            self._stand(fetch)
+            return
+        unwatch(fetch)
+        if in_session:
             self._answer_news(fetch)
         else:
             self.answer_all(fetch)
 
-    def give_up(self, partition: Readable) -> list[DelayedFetch]:
+    def give_up(self, partition: Readable) -> list[ConsumerFetch]:
         """Whoever waits for this partition waits no more, and is to be answered (``answer_all``)."""
         return self._delayed.give_up(partition.waiters)
 
-    def answer_all(self, fetch: DelayedFetch) -> None:
+    def answer_all(self, fetch: ConsumerFetch) -> None:
         """Answer every row as it is now."""
         self._answer(fetch, tuple(range(len(fetch.rows))))
 
     # --- parts -------------------------------------------------------------------------------------------------
 
-    def _answer_news(self, fetch: DelayedFetch) -> None:
+    def _stand(self, fetch: ConsumerFetch) -> None:
+        if not fetch.may_stand:
+            unwatch(fetch)
+            return
+        before = self._standing.get(fetch.caller.actor)
+        if before is not None:
+            unwatch(before)
+        self._standing[fetch.caller.actor] = fetch
+
+    def _answer_news(self, fetch: ConsumerFetch) -> None:
         self._answer(fetch, tuple(sorted(fetch.available)))
 
-    def _answer(self, fetch: DelayedFetch, indexes: tuple[int, ...]) -> None:
+    def _answer(self, fetch: ConsumerFetch, indexes: tuple[int, ...]) -> None:
         """Reply with the rows at these indexes. ``max_bytes`` bounds the whole, but the first records always come.
 
         Source: KIP-74.
@@ -126,7 +167,7 @@ class ConsumerFetches:
         for index in indexes:
             row = fetch.rows[index]
             partition, error = self._partition_for(row)
-            if partition is None or error is not ErrorCode.NONE:
+            if partition is None or error is not _NONE:
                 rows.append(_row(row, error, partition))
                 continue
             batches: tuple[RecordBatch, ...] = ()
@@ -134,16 +175,16 @@ class ConsumerFetches:
                 batches = partition.log.read(row.fetch_offset, min(row.max_bytes, left), partition.record_bytes)
                 left -= partition.record_bytes * sum([batch.count for batch in batches])
             rows.append(
-                FetchedPartition(
+                _fetched_partition(
                     topic=row.topic,
                     partition=row.partition,
-                    error=ErrorCode.NONE,
+                    error=_NONE,
                     high_watermark=partition.log.high_watermark,
                     log_start_offset=partition.log.start_offset,
                     batches=batches,
                 )
             )
-        self._machine.reply(fetch.caller, FetchReply(partitions=tuple(rows)))
+        self._machine.reply(fetch.caller, _fetch_reply(partitions=tuple(rows)))
 
     def _partition_for(self, row: FetchPartition) -> tuple[Readable | None, ErrorCode]:
         partition = self._partitions.get((row.topic, row.partition))
@@ -151,11 +192,12 @@ class ConsumerFetches:
             return None, self._absent(row.topic, row.partition)
         if row.current_leader_epoch >= 0:
             error = partition.epoch_error(row.current_leader_epoch)
-            if error is not ErrorCode.NONE:
+            if error is not _NONE:
                 return partition, error
-        if not partition.log.start_offset <= row.fetch_offset <= partition.log.end_offset:
+        log = partition.log
+        if not log.start_offset <= row.fetch_offset <= log.end_offset:
             return partition, ErrorCode.OFFSET_OUT_OF_RANGE
-        return partition, ErrorCode.NONE
+        return partition, _NONE
 
 
 def _row(row: FetchPartition, error: ErrorCode, partition: Readable | None = None) -> FetchedPartition:

@@ -7,7 +7,7 @@ log's end. Source: Kafka 2.8's ``ReplicaManager.fetchMessages``, ``Partition.upd
 
 from collections.abc import Callable
 
-from kemu.actors.broker.delayed_fetches import DelayedFetch, DelayedFetches
+from kemu.actors.broker.delayed_fetches import DelayedFetch, DelayedFetches, unwatch
 from kemu.actors.broker.high_watermarks import HighWatermarks
 from kemu.actors.broker.isr_changes import IsrChanges
 from kemu.actors.broker.replica import Replica
@@ -17,8 +17,12 @@ from kemu.actors.machine import Caller, Machine, Received, caller_of
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import Fetch, FetchedPartition, FetchPartition, FetchReply, ReplicaBatch
 from kemu.protocol.names import ActorName
+from kemu.protocol.wire.compile import maker
 
 _NONE = ErrorCode.NONE
+_NO_NEWS = FetchReply(partitions=())
+_fetched_partition = maker(FetchedPartition)
+_fetch_reply = maker(FetchReply)
 
 
 class FollowerFetch(DelayedFetch):
@@ -97,7 +101,9 @@ class FollowerFetches:
 
     def time_is_over(self, number: int) -> None:
         """Answer with what there is."""
-        self._answer(self._delayed.time_is_over(number))
+        fetch = self._delayed.time_is_over(number)
+        unwatch(fetch)
+        self._answer(fetch)
 
     def link_down(self, peer: ActorName) -> None:
         """A connection broke: what we told the follower there may have been lost."""
@@ -155,7 +161,7 @@ class FollowerFetches:
                 continue
             follower.told_watermark = watermark
             rows.append(
-                FetchedPartition(
+                _fetched_partition(
                     topic=row.topic,
                     partition=row.partition,
                     error=_NONE,
@@ -164,7 +170,7 @@ class FollowerFetches:
                     replica_batches=batches,
                 )
             )
-        self._machine.reply(fetch.caller, FetchReply(partitions=tuple(rows)))
+        self._machine.reply(fetch.caller, _fetch_reply(partitions=tuple(rows)) if rows else _NO_NEWS)
 
     def _error(self, replica: Replica | None, row: FetchPartition, broker: int) -> ErrorCode:
         if replica is None:

@@ -10,6 +10,9 @@ from kemu.actors.broker.replica_manager import ReplicaManager
 from kemu.actors.machine import Machine
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.notes.replication import HighWatermarkAdvanced
+from kemu.protocol.wire.compile import maker
+
+_high_watermark_advanced = maker(HighWatermarkAdvanced)
 
 
 class HighWatermarks:
@@ -31,7 +34,7 @@ class HighWatermarks:
         if not replica.raise_watermark(manager.own_end(replica), self._machine.now_us, manager.lag_us, manager.rules):
             return
         self._machine.note(
-            HighWatermarkAdvanced(
+            _high_watermark_advanced(
                 topic=replica.topic,
                 partition=replica.number,
                 leader_epoch=replica.leader_epoch,

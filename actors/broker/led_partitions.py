@@ -17,8 +17,11 @@ from kemu.actors.machine import Machine, Received
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import ProduceBatch
 from kemu.protocol.notes.groups import RecordsAppended
+from kemu.protocol.wire.compile import maker
 
 _NONE = ErrorCode.NONE
+
+_records_appended = maker(RecordsAppended)
 
 
 class LedPartitions:
@@ -104,7 +107,7 @@ class LedPartitions:
             written = replica.append(batch.count, time_ms, batch)
             base = written.base_offset
             self._machine.note(
-                RecordsAppended(
+                _records_appended(
                     topic=batch.topic,
                     partition=batch.partition,
                     base_offset=base,

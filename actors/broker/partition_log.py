@@ -17,6 +17,7 @@ from typing import NamedTuple
 from kemu.actors.machine import Record
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import RecordBatch
+from kemu.protocol.wire.compile import maker
 
 KEPT_BATCHES = 5
 """How many batches of a producer are remembered; as many as a client may have in flight with idempotence (KIP-98)."""
@@ -26,6 +27,7 @@ _OFFSET = struct.Struct(">q")
 START_KEY = b"s"
 """The key of a disk record that says where the log starts since; its value is the offset."""
 _LAST_SEQUENCE = (1 << 31) - 1
+_record_batch = maker(RecordBatch)
 
 
 def log_name(topic: str, partition: int) -> str:
@@ -264,4 +266,4 @@ class PartitionLog:
 
 
 def _range(base_offset: int, count: int, append_time_ms: int, leader_epoch: int) -> RecordBatch:
-    return RecordBatch(base_offset=base_offset, count=count, append_time_ms=append_time_ms, leader_epoch=leader_epoch)
+    return _record_batch(base_offset=base_offset, count=count, append_time_ms=append_time_ms, leader_epoch=leader_epoch)

@@ -8,6 +8,10 @@ from kemu.actors.machine import Caller, Machine
 from kemu.actors.parking import Parking
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import ProduceBatch, ProducedBatch, ProduceReply
+from kemu.protocol.wire.compile import maker
+
+_produced_batch = maker(ProducedBatch)
+_produce_reply = maker(ProduceReply)
 
 
 class ProduceCall:
@@ -33,7 +37,7 @@ class ProduceCall:
     def reply(self) -> object:
         """What is answered: the rows in the order of the request."""
         assert self.left == 0
-        return ProduceReply(batches=tuple(row for row in self.rows if row is not None))
+        return _produce_reply(batches=tuple([row for row in self.rows if row is not None]))
 
 
 class ProduceCalls:
@@ -67,7 +71,7 @@ class ProduceCalls:
 
 def produced(batch: ProduceBatch, error: ErrorCode, base_offset: int = -1, append_time_ms: int = -1) -> ProducedBatch:
     """The answer's row about a batch."""
-    return ProducedBatch(
+    return _produced_batch(
         topic=batch.topic,
         partition=batch.partition,
         error=error,

@@ -8,7 +8,7 @@ from bisect import insort
 from enum import Enum
 from typing import NamedTuple
 
-from kemu.actors.broker.delayed_fetches import Waiters
+from kemu.actors.broker.delayed_fetches import Waiters, look_again
 from kemu.actors.broker.isr import NEVER_US, Follower, InSync, fallen_behind, may_join, watermark_for
 from kemu.actors.broker.leader_epochs import leader_epoch_error
 from kemu.actors.broker.partition_log import log_name
@@ -122,6 +122,7 @@ class Replica:
 
     def take_epoch(self, state: LeaderAndIsrPartition) -> None:
         """What a LeaderAndIsr says, whatever our part in it."""
+        look_again(self.waiters)
         self.leader = state.leader
         self.leader_epoch = state.leader_epoch
         self.controller_epoch = state.controller_epoch

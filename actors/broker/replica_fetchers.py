@@ -36,9 +36,14 @@ from kemu.protocol.messages.data import (
 )
 from kemu.protocol.names import ActorName, TopicPartition
 from kemu.protocol.notes.replication import RecordsReplicated
+from kemu.protocol.wire.compile import maker
 
 _EPOCH_VERSION = 4
 _LIST_VERSION = 8
+
+_records_replicated = maker(RecordsReplicated)
+_fetch_partition = maker(FetchPartition)
+_fetch_of = maker(Fetch)
 
 
 class Copying(Enum):
@@ -143,6 +148,8 @@ class ReplicaFetcher:
         self._timer: TimerKey = (BrokerTimer.FETCHER, str(leader))
         self._asked: dict[TopicPartition, Asked] = {}
         """Partition -> its part in the last fetch that had it."""
+        self._request: Fetch | None = None
+        """The last fetch: at rest the next one is the same."""
         self._writing: Followed | None = None
         """One that was still being written when last seen."""
         self.followed: dict[TopicPartition, Followed] = {}
@@ -293,7 +300,7 @@ class ReplicaFetcher:
             log, epoch, row, ask = each.replica.log, each.replica.leader_epoch, each.row, each.asked
             if row is None or ask.offset != log.end_offset or ask.leader_epoch != epoch:
                 each.asked = self._asked[each.at] = Asked(each, epoch, log.end_offset)
-                each.row = row = FetchPartition(
+                each.row = row = _fetch_partition(
                     topic=each.replica.topic,
                     partition=each.replica.number,
                     current_leader_epoch=self._current_epoch(each.replica),
@@ -302,13 +309,16 @@ class ReplicaFetcher:
                     max_bytes=config.replica_fetch_max_bytes,
                 )
             rows.append(row)
-        request = Fetch(
-            replica_id=self._manager.node_id,
-            max_wait_ms=config.replica_fetch_wait_max_ms,
-            min_bytes=config.replica_fetch_min_bytes,
-            max_bytes=config.replica_fetch_response_max_bytes,
-            partitions=tuple(rows),
-        )
+        partitions = tuple(rows)
+        request = self._request
+        if request is None or request.partitions != partitions:
+            request = self._request = _fetch_of(
+                replica_id=self._manager.node_id,
+                max_wait_ms=config.replica_fetch_wait_max_ms,
+                min_bytes=config.replica_fetch_min_bytes,
+                max_bytes=config.replica_fetch_response_max_bytes,
+                partitions=partitions,
+            )
         self._send(request, REPLICA_FETCH_VERSION, self._asked)
         return True
 
@@ -332,7 +342,7 @@ class ReplicaFetcher:
             log.take(batch)
             entries += batch_entry(batch)
             self._machine.note(
-                RecordsReplicated(
+                _records_replicated(
                     topic=replica.topic,
                     partition=replica.number,
                     base_offset=batch.base_offset,

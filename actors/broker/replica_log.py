@@ -25,6 +25,7 @@ from kemu.actors.broker.leader_epochs import LeaderEpochs
 from kemu.actors.broker.partition_log import START_KEY, LoggedBatch, PartitionLog, from_record, start_of, to_record
 from kemu.actors.machine import Record
 from kemu.protocol.messages.data import ReplicaBatch
+from kemu.protocol.wire.compile import maker
 
 _COUNT = struct.Struct(">i")
 _OFFSET = struct.Struct(">q")
@@ -32,6 +33,8 @@ _EPOCH = struct.Struct(">iq")
 _BATCH_KEY, _CUT_KEY, _EPOCH_KEY, _DELETED_KEY, _RECORD_KEY, _EMPTIED_KEY = b"b", b"t", b"e", b"d", b"r", b"w"
 JOURNALS = "replica/"
 """What the disk's names of these journals begin with."""
+
+_replica_batch = maker(ReplicaBatch)
 
 
 class ReplicaLog(PartitionLog):
@@ -153,7 +156,7 @@ def _part(batch: ReplicaBatch, first: int, last: int) -> ReplicaBatch:
     """Records ``first .. last - 1`` of a batch. A part is nobody's: a producer would not know it again."""
     if first == batch.base_offset and last == first + batch.count:
         return batch
-    return ReplicaBatch(
+    return _replica_batch(
         base_offset=first,
         count=last - first,
         append_time_ms=batch.append_time_ms,
@@ -231,7 +234,7 @@ def restored(records: Iterable[Record]) -> ReplicaLog | None:
 
 def _batch(head: bytes, rows: list[Record]) -> ReplicaBatch:
     logged = from_record((b"", head))
-    return ReplicaBatch(
+    return _replica_batch(
         base_offset=logged.base_offset,
         count=logged.records,
         append_time_ms=logged.append_time_ms,

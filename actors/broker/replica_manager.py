@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from attrs import frozen
 
+from kemu.actors.broker.delayed_fetches import look_again
 from kemu.actors.broker.partition_log import start_entry
 from kemu.actors.broker.replica import Replica, Role
 from kemu.actors.broker.replica_log import JOURNALS, ReplicaLog, batch_entry, cut_entry, emptied_entry, restored
@@ -228,6 +229,7 @@ class ReplicaManager:
         """Delete the records of a replica's log below this offset, if there are any."""
         if not replica.log.advance_start(start_offset):
             return
+        look_again(replica.waiters)
         self.write_journal(replica, (start_entry(start_offset),))
         for follower in replica.followers.values():
             follower.told_watermark = -1  # our next answer tells it, whatever else is new

@@ -29,6 +29,7 @@ from kemu.protocol.messages.data import Produce, ProduceBatch, ProducedBatch, Pr
 from kemu.protocol.messages.versions import LATEST, ApiVersions
 from kemu.protocol.names import ActorName
 from kemu.protocol.notes.groups import ProduceFailed, ProducerStarted, RecordsAcknowledged
+from kemu.protocol.wire.compile import maker
 
 STALE_METADATA = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -42,6 +43,9 @@ STALE_METADATA = (
 """Errors after which a client asks who leads now. Source: the subclasses of Kafka's InvalidMetadataException."""
 
 _MICRO = 1_000_000
+_produce = maker(Produce)
+_produce_batch = maker(ProduceBatch)
+_records_acknowledged = maker(RecordsAcknowledged)
 
 
 class ProducerTimer(StrEnum):
@@ -251,7 +255,7 @@ class Producer(Machine):
         if not rows:
             return
         timeout_ms = self.config.request_timeout_ms
-        message = Produce(acks=self.config.acks, timeout_ms=timeout_ms, batches=tuple(rows))
+        message = _produce(acks=self.config.acks, timeout_ms=timeout_ms, batches=tuple(rows))
         if self.config.acks == 0:
             self.request(node.host, message, self._produce_version)
             for queue, _ in taken:  # nobody will answer
@@ -270,8 +274,8 @@ class Producer(Machine):
 
     def _row(self, queue: ProduceQueue, batch: Batch) -> ProduceBatch:
         if not self.idempotent:
-            return ProduceBatch(topic=self.topic, partition=queue.number, count=batch.count)
-        return ProduceBatch(
+            return _produce_batch(topic=self.topic, partition=queue.number, count=batch.count)
+        return _produce_batch(
             topic=self.topic,
             partition=queue.number,
             count=batch.count,
@@ -301,7 +305,7 @@ class Producer(Machine):
         if error is ErrorCode.NONE:
             assert row is not None
             self._drop(queue)
-            note = RecordsAcknowledged(
+            note = _records_acknowledged(
                 topic=self.topic, partition=queue.number, base_offset=row.base_offset, count=batch.count
             )
             self.note(note)

@@ -18,6 +18,8 @@ from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.draws import CALM, DrawName
 from kemu.protocol.names import TopicPartition
 
+_POLL_WORK, _RECORD_WORK = DrawName.POLL_WORK, DrawName.RECORD_WORK
+
 
 class IllegalState(Exception):
     """Kafka's ``IllegalStateException``: a partition that is not assigned, or a call that does not fit the mode."""
@@ -152,7 +154,7 @@ class PollLoop:
         """Work through it."""
         self._records.extend(records)
         if records:
-            self._poll_us = self._draws.us(DrawName.POLL_WORK, 0)
+            self._poll_us = self._draws.us(_POLL_WORK, 0)
         self._process()
 
     def _process(self) -> None:
@@ -161,7 +163,7 @@ class PollLoop:
         while self._records:
             part = self._records[0]
             self._part_started_us = calls.now_us
-            us_per_record = self._draws.us(DrawName.RECORD_WORK, self._us_per_record)
+            us_per_record = self._draws.us(_RECORD_WORK, self._us_per_record)
             us = self._poll_us + (part.last - part.first) * us_per_record
             self._poll_us = 0
             if us > 0:

@@ -52,6 +52,7 @@ from kemu.protocol.messages.versions import LATEST, ApiVersions
 from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER, ActorName, TopicPartition
 from kemu.protocol.notes.groups import CallbackReturned, ListenerFailed, MemberFailed, Processed
 from kemu.protocol.rebalancing.rules import RulesOf, by_assignors
+from kemu.protocol.wire.compile import maker
 
 APPLICATION_COMMANDS = (
     Close,
@@ -87,6 +88,11 @@ class Running(NamedTuple):
     then: Callback
     before: Doing
     started_us: int
+
+
+_POLLING, _DECIDING, _ENDED = Doing.POLLING, Doing.DECIDING, Doing.ENDED
+"""Asked for in every step: to look a member up in its class is slow on CPython 3.11."""
+_processed = maker(Processed)
 
 
 class Consumer(Machine):
@@ -157,7 +163,7 @@ class Consumer(Machine):
         self.application: Application = application or PollLoop(config, draws)
         self.by_hand = False
         """Partitions were assigned by the application (``assign()``): there is no membership."""
-        self.doing = Doing.DECIDING
+        self.doing = _DECIDING
         self._started = False
         self._listener: Listener = listener or TimedListener(config, draws)
         self._commands: deque[Any] = deque()
@@ -206,7 +212,7 @@ class Consumer(Machine):
 
     def handle(self, event: Event) -> None:
         """Answers, timers, broken connections, commands; then the polling thread, if it is free."""
-        if self.doing is Doing.ENDED:
+        if self.doing is _ENDED:
             # A consumer that failed is of no use, but its process runs until somebody ends it.
             self.finished = self.finished or (isinstance(event, Told) and isinstance(event.command, Close))
             return
@@ -221,7 +227,7 @@ class Consumer(Machine):
                 self._told(command)
             case _:
                 raise AssertionError(f"{self.name}: {event}")
-        if self.awake and self.doing is Doing.POLLING:
+        if self.awake and self.doing is _POLLING:
             self._poll()
 
     def _told(self, command: object) -> None:
@@ -257,7 +263,7 @@ class Consumer(Machine):
     @property
     def polling(self) -> bool:
         """Whether the polling thread is inside poll(), free to go on."""
-        return self.doing is Doing.POLLING
+        return self.doing is _POLLING
 
     def coordinator_found(self) -> None:
         """Discovery found the coordinator."""
@@ -302,7 +308,7 @@ class Consumer(Machine):
 
     def _poll(self) -> None:
         """poll() after poll(), until the application is busy or everything waits for events."""
-        while self.awake and self.doing is Doing.POLLING:
+        while self.awake and self.doing is _POLLING:
             self.awake = False
             if self._commands:
                 self._obey(self._commands.popleft())
@@ -316,7 +322,7 @@ class Consumer(Machine):
         if self.discovery.ready() if self.by_hand else self.membership.poll():
             self.commits.poll()
             self.positions.poll()
-        if self.doing is not Doing.POLLING or self.rebalancing.is_leading:
+        if self.doing is not _POLLING or self.rebalancing.is_leading:
             return
         fetching = self.positions.fetching
         records = fetching.drain(self.config.max_poll_records)
@@ -329,21 +335,21 @@ class Consumer(Machine):
         if self._poll_until_us:
             self._poll_until_us = 0
             self.stop_timer((ConsumerTimer.POLL_RETURNS,))
-        self._leave_poll(Doing.DECIDING)
+        self._leave_poll(_DECIDING)
         self.application.polled(records)
         self._assert_decided()
 
     def _poll_returns_nothing(self) -> None:
         """The time of this poll is over; while a callback runs inside it, it returns when that is done."""
-        if self._poll_until_us and self.now_us >= self._poll_until_us and self.doing is Doing.POLLING:
+        if self._poll_until_us and self.now_us >= self._poll_until_us and self.doing is _POLLING:
             self._return([])
 
     def _assert_decided(self) -> None:
-        assert self.doing is not Doing.DECIDING, f"{self.name}: its application does not say what it does next"
+        assert self.doing is not _DECIDING, f"{self.name}: its application does not say what it does next"
 
     def _leave_poll(self, doing: Doing) -> None:
         """The polling thread leaves poll(), or goes on outside of it: from its last poll on the clock ticks."""
-        if self.doing is Doing.POLLING:
+        if self.doing is _POLLING:
             self._poll_by_us = self.now_us + self._max_poll_us
             if not self._poll_timer_runs:
                 self._poll_timer_runs = True
@@ -352,7 +358,7 @@ class Consumer(Machine):
 
     def _check_poll_timeout(self) -> None:
         self._poll_timer_runs = False
-        if self.doing is Doing.POLLING or self._closing:
+        if self.doing is _POLLING or self._closing:
             return
         if self.now_us >= self._poll_by_us:
             self.membership.poll_timed_out()
@@ -365,17 +371,17 @@ class Consumer(Machine):
             self._late_callback_over()
         elif self._away:
             self._away = False
-            self.doing = Doing.POLLING
+            self.doing = _POLLING
             self.awake = True
             self._poll_returns_nothing()
         else:
             assert self.doing is Doing.WORKING, f"{self.name}: {self.doing} has no work"
-            self.doing = Doing.DECIDING
+            self.doing = _DECIDING
             self.application.worked()
             self._assert_decided()
 
     def _sync_done(self) -> None:
-        self.doing = Doing.DECIDING
+        self.doing = _DECIDING
         self.application.committed()
         self._assert_decided()
 
@@ -383,7 +389,7 @@ class Consumer(Machine):
 
     def poll(self, timeout_us: int = 0) -> None:
         """Go on inside poll(); see ``Calls``."""
-        self.doing = Doing.POLLING
+        self.doing = _POLLING
         self.awake = True
         if timeout_us:
             self._poll_until_us = self.now_us + timeout_us
@@ -403,7 +409,7 @@ class Consumer(Machine):
         """See ``Calls``."""
         (topic, partition), first, last = part
         self.note(
-            Processed(
+            _processed(
                 group=self.config.group_id,
                 member_id=self.positions.member_id,
                 generation=self.positions.generation,
@@ -522,7 +528,7 @@ class Consumer(Machine):
 
     def raise_to_application(self, why: str) -> None:
         """poll() raises what is not fatal."""
-        self._leave_poll(Doing.DECIDING)
+        self._leave_poll(_DECIDING)
         self.application.poll_raised(why)
         self._assert_decided()
 
@@ -598,7 +604,7 @@ class Consumer(Machine):
 
     def _end(self, state: MemberState, why: str) -> None:
         """CLOSED or FAILED: close all connections, stop all timers, never say anything again."""
-        self.doing = Doing.ENDED
+        self.doing = _ENDED
         self.membership.end(state, why)
         self.client.close()
         for timer in ConsumerTimer:

@@ -17,6 +17,12 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import Fetch, FetchedPartition, FetchPartition, FetchReply, RecordBatch
 from kemu.protocol.names import ActorName, TopicPartition
 from kemu.protocol.notes.groups import EpochRead
+from kemu.protocol.wire.compile import maker
+
+_NONE = ErrorCode.NONE
+_FETCHING = Seeking.FETCHING
+_fetch = maker(Fetch)
+_fetch_partition = maker(FetchPartition)
 
 _STALE_LEADER = frozenset(
     {
@@ -138,11 +144,11 @@ class Fetching:
     def _plan(self, leader: Leader) -> PlannedFetch:
         rows: dict[TopicPartition, FetchPartition] = {}
         for one in leader.partitions:
-            ready = one.seeking is Seeking.FETCHING and one.serving and not one.waits_for_metadata and not one.paused
+            ready = one.seeking is _FETCHING and one.serving and not one.waits_for_metadata and not one.paused
             if ready and not one.buffer:
                 row = one.row
                 if row is None:
-                    row = one.row = FetchPartition(
+                    row = one.row = _fetch_partition(
                         topic=one.topic,
                         partition=one.number,
                         current_leader_epoch=one.leader_epoch,
@@ -152,7 +158,7 @@ class Fetching:
                 rows[one.at] = row
         if not rows:
             return _NOTHING
-        request = Fetch(
+        request = _fetch(
             max_wait_ms=self._max_wait_ms,
             min_bytes=self._min_bytes,
             max_bytes=self._max_bytes,
@@ -168,7 +174,7 @@ class Fetching:
         owned = self._owned
         news = False
         for row in reply.partitions:
-            if row.batches or row.error is not ErrorCode.NONE:
+            if row.batches or row.error is not _NONE:
                 at = (row.topic, row.partition)
                 one = owned.get(at)
                 if one is not None and one.serving and one.row is not None and one.row is plan.rows.get(at):
@@ -177,7 +183,7 @@ class Fetching:
         if news:
             leader.plan = None
             self._machine.wake()
-        elif reply.error is not ErrorCode.NONE:
+        elif reply.error is not _NONE:
             self._not_fetched(reply.error.name, context)
         elif self._machine.polling and not self._machine.awake:
             self._send(leader)
@@ -193,7 +199,7 @@ class Fetching:
 
     def _take(self, one: Partition, row: FetchedPartition) -> None:
         error = row.error
-        if error is ErrorCode.NONE:
+        if error is _NONE:
             position = one.position
             buffer = one.buffer
             batches = row.batches

@@ -8,7 +8,7 @@ what needs the whole run is said in ``finish``.
 from collections.abc import Callable
 from typing import Any
 
-from kemu.emulator.facts import Seen
+from kemu.emulator.facts import Handler, Seen
 from kemu.emulator.findings import KINDS, Loss, Violation
 from kemu.emulator.watching.panel import Panel
 
@@ -41,6 +41,16 @@ class Checker:
     def wants(self, kind: type) -> bool:
         """Facts that have a handler; a world need not show us others. A subclass with its own ``see`` is shown all."""
         return kind in self.on or type(self).see is not Checker.see
+
+    def handlers_of(self, kind: type) -> tuple[Handler, ...]:
+        """What takes facts of a type (``facts.handlers_of``)."""
+        if type(self).see is not Checker.see:
+            return (self._shown,)
+        handler = self.on.get(kind)
+        return () if handler is None else (handler,)
+
+    def _shown(self, seen: Seen, _: Any) -> None:
+        self.see(seen)
 
     def see(self, seen: Seen) -> None:
         """Take one fact."""

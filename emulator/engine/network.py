@@ -50,6 +50,10 @@ class Verdict(StrEnum):
     UNREADABLE = "unreadable"
 
 
+_new = tuple.__new__
+_PAUSED, _SENT = Condition.PAUSED, Verdict.SENT  # to look a member up in its class is slow on CPython 3.11
+
+
 class Pass(NamedTuple):
     """No objection."""
 
@@ -72,6 +76,23 @@ Judgement = Pass | Drop | Delay | HoldBack
 PASS, DROP, HOLD = Pass(), Drop(), HoldBack()
 
 
+class Repeated:
+    """What was last sent one way over a link. Messages are frozen, so one sent again as the same object is the same.
+
+    A client at rest asks the same again and again, and is answered the same: its bytes are made once, and once a
+    message of them, which the receiver is handed each time. What is not sent again costs a comparison.
+    """
+
+    __slots__ = ("data", "message", "opened", "version")
+
+    def __init__(self) -> None:
+        self.message: Any = None
+        self.version = -1
+        self.data: bytes | None = None
+        """None until it was sent twice in a row."""
+        self.opened: Any = None
+
+
 class Link:
     """One actor's connections to another. ``connection`` 0: none open."""
 
@@ -90,6 +111,7 @@ class Link:
         "local",
         "next_us",
         "number",
+        "repeated",
         "server",
         "server_host",
         "server_life",
@@ -125,6 +147,8 @@ class Link:
         self.server_life = 0
         self.next_us = [0, 0]
         """The earliest arrival of the next packet: to the server, to the client."""
+        self.repeated = (Repeated(), Repeated())
+        """To the server, to the client."""
         self.held: list[Rule | None] = [None, None]
         """The rule that keeps packets of this direction; what follows must wait behind them."""
         self.bits = stream.bits
@@ -261,9 +285,18 @@ class Network:
             if not link.connection:
                 self._open(link, actor)
             reply, connection, dead = 0, link.connection, link.broken
-        packet = Packet(number, link, send, connection, reply, _API[type(send[4])], seal_mail(send[4], send[3]))
+        _, _, _, version, message = send
+        last = link.repeated[reply]
+        if last.message is message and last.version == version:
+            data = last.data
+            if data is None:
+                data = last.data = seal_mail(message, version)
+        else:
+            data = seal_mail(message, version)
+            last.message, last.version, last.data, last.opened = message, version, None, None
+        packet = Packet(number, link, send, connection, reply, _API[type(message)], data)
         if self.bandwidth is not None and not link.local:
-            packet.records_bytes, packet.sender_life = self.weigh(send[4]), actor.life
+            packet.records_bytes, packet.sender_life = self.weigh(message), actor.life
         if dead:
             return packet, Verdict.LOST, -1
         extra_us = 0
@@ -278,7 +311,7 @@ class Network:
                 extra_us = judgement.extra_us
         if self.bandwidth is not None and self._waits(packet, extra_us):
             return packet, Verdict.QUEUED, -1
-        return packet, Verdict.SENT, self._dispatch(packet, extra_us)
+        return packet, _SENT, self._dispatch(packet, extra_us)
 
     def limit_bandwidth(self, host: str, bytes_per_s: int) -> None:
         """From now on a host's network card passes so many bytes a second each way; 0: all there is."""
@@ -382,7 +415,7 @@ class Network:
             elif link.unheard_us < 0 and link.connection == packet.connection:
                 link.unheard_us = self.now_us
             return None
-        if host.condition is Condition.PAUSED:
+        if host.condition is _PAUSED:
             host.held.append(entry)
             return None
         current = link.connection == packet.connection
@@ -401,21 +434,27 @@ class Network:
         if host is None or not host.running or host.life != link.client_life or link.connection != packet.connection:
             self._tell(packet, Verdict.VANISHED, -1)
             return None
-        if host.condition is Condition.PAUSED:
+        if host.condition is _PAUSED:
             host.held.append(entry)
             return None
         return self._deliver(packet, host.actors[link.actor])
 
     def _deliver(self, packet: Packet, actor: Actor) -> Turn | None:
+        last, data = packet.link.repeated[packet.reply], packet.data
         try:
-            message = open_mail(packet.data)
+            if last.data is not data:
+                message = open_mail(data)
+            elif (message := last.opened) is None:
+                message = last.opened = open_mail(data)
         except Unreadable:
             self._tell(packet, Verdict.UNREADABLE, -1)
             self.break_link(packet.link)
             return None
         if self.watch_arrivals is not None:
             self.watch_arrivals(packet, message)
-        event = Received(packet.sender, packet.connection, packet.request_id, packet.version, message)
+        link = packet.link
+        sender = link.server if packet.reply else link.client
+        event = _new(Received, (sender, packet.connection, packet.request_id, packet.version, message))
         self.arrived = packet.id
         return actor, event
 
@@ -516,7 +555,7 @@ class Network:
         host = link.client_host
         if link.connection != connection or host is None or not host.running or host.life != link.client_life:
             return None
-        if host.condition is Condition.PAUSED:
+        if host.condition is _PAUSED:
             host.held.append(entry)
             return None
         self._forget(link)
@@ -527,7 +566,7 @@ class Network:
         host = link.server_host
         if host is None or not host.running or host.life != life:
             return None
-        if host.condition is Condition.PAUSED:
+        if host.condition is _PAUSED:
             host.held.append(entry)
             return None
         return host.actors[link.server], LinkDown(link.client)

@@ -15,6 +15,7 @@ from kemu.actors.machine import (
     Hangup,
     Loaded,
     Note,
+    Received,
     Record,
     Send,
     StartTimer,
@@ -38,8 +39,9 @@ from kemu.emulator.engine.hosts import (
     Turn,
 )
 from kemu.emulator.engine.network import Network, Packet, Verdict
+from kemu.emulator.facts import Seen
 from kemu.emulator.trace.recorder import Recorder
-from kemu.emulator.trace.rows import APPEND, HANGUP, NOTE, SEND, START_TIMER, STOP_TIMER, event_row
+from kemu.emulator.trace.rows import APPEND, HANGUP, NOTE, RECEIVED, SEND, START_TIMER, STOP_TIMER, event_row
 from kemu.emulator.trace.traces import PacketRow
 from kemu.protocol.commands import Start
 from kemu.protocol.draws import Distribution
@@ -51,7 +53,8 @@ from kemu.protocol.wire.values import to_row
 class Observer(Protocol):
     """Watches facts: checkers, metrics, triggers, live printing.
 
-    An observer with a method ``wants(type) -> bool`` is shown facts of these types only.
+    An observer with a method ``wants(type) -> bool`` is shown facts of these types only; one with a method
+    ``handlers_of(type)`` says what takes them (``facts.handlers_of``).
     """
 
     def see(self, seen: facts.Seen) -> None:
@@ -59,7 +62,8 @@ class Observer(Protocol):
         ...
 
 
-"""As ``Recorder.packet`` takes it."""
+_new = tuple.__new__
+_PAUSED = Condition.PAUSED  # to look a member up in its class is slow on CPython 3.11
 
 
 class MachineBroke(Exception):
@@ -91,7 +95,7 @@ class World:
             self.agenda, choices, self.hosts, latency_us, links_us or {}, self._record_packet, drawn, retransmit
         )
         self._observers = tuple(observers)
-        self._watching: dict[type, tuple[Callable[[facts.Seen], None], ...]] = {}
+        self._watching: dict[type, tuple[facts.Handler, ...]] = {}
         """Who sees facts of a type; filled as types turn up."""
         self.append_us = append_us
         self.weigh_write: Callable[[str, tuple[Record, ...]], int] = _bytes_of
@@ -139,7 +143,7 @@ class World:
         now_us = self.now_us
         local_us = now_us if host.steady else host.local_us(now_us)
         self.steps = seq = self.steps + 1
-        event_made = event_row(event, self.network.arrived)
+        event_made = (RECEIVED, self.network.arrived) if type(event) is Received else event_row(event)
         try:
             effects: Sequence[Any] = actor.machine.step(local_us, event)
         except Exception as error:
@@ -205,9 +209,9 @@ class World:
                 if watchers is None:
                     watchers = self._watchers_of(type(fact))
                 if watchers:
-                    seen = facts.Seen(seq, now_us, actor.name, actor.life, fact)
-                    for see in watchers:
-                        see(seen)
+                    seen = _new(Seen, (seq, now_us, actor.name, actor.life, fact))
+                    for take in watchers:
+                        take(seen, fact)
         if actor.machine.finished and host.running:
             self.take_down(host, Condition.CLOSED)
 
@@ -216,17 +220,16 @@ class World:
         self._observers = tuple(observers)
         self._watching = {}
 
-    def _watchers_of(self, kind: type) -> tuple[Callable[[facts.Seen], None], ...]:
-        found = tuple(observer.see for observer in self._observers if getattr(observer, "wants", _wants_all)(kind))
-        self._watching[kind] = found
+    def _watchers_of(self, kind: type) -> tuple[facts.Handler, ...]:
+        found = self._watching[kind] = facts.handlers_of(self._observers, kind)
         return found
 
     def report(self, fact: Any) -> None:
         """A fact of the world: recorded, and told to those who watch."""
         self.recorder.fact(self.steps, self.now_us, fact)
         seen = facts.Seen(self.steps, self.now_us, "", 0, fact)
-        for see in self._watching.get(type(fact)) or self._watchers_of(type(fact)):
-            see(seen)
+        for take in self._watching.get(type(fact)) or self._watchers_of(type(fact)):
+            take(seen, fact)
 
     def _record_packet(self, packet: Packet, verdict: Verdict, due_us: int) -> None:
         link = packet.link
@@ -263,11 +266,11 @@ class World:
             timer.queued_us = timer.due_us
             timer.queued_seq = self.agenda.push(timer.due_us, self._timer_due, timer)
             return None
-        if host.condition is Condition.PAUSED:
+        if host.condition is _PAUSED:
             host.held.append(entry)
             return None
         del actor.timers[timer.key]
-        return actor, TimerFired(timer.key)
+        return actor, _new(TimerFired, (timer.key,))
 
     # --- disks -------------------------------------------------------------------------------------------------
 
@@ -314,7 +317,7 @@ class World:
         host = actor.host
         if host.actors.get(actor.name) is not actor:
             return None
-        if host.condition is Condition.PAUSED:
+        if host.condition is _PAUSED:
             host.held.append((self.now_us, 0, 0, self._event_due, (actor, event)))
             return None
         return actor, event
@@ -393,10 +396,6 @@ def _call(entry: Entry) -> None:
 
 def _bytes_of(log: str, records: tuple[Record, ...]) -> int:
     return sum(len(key) + len(value or b"") for key, value in records)
-
-
-def _wants_all(_: type) -> bool:
-    return True
 
 
 def _ignore(_: Any) -> None:

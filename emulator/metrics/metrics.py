@@ -7,10 +7,7 @@ stops), ``emulator.metrics.waiting`` (record delay, lag in seconds), ``emulator.
 of the world's clock.
 """
 
-from collections.abc import Callable
-from typing import Any
-
-from kemu.emulator.facts import Seen
+from kemu.emulator.facts import Handler, Seen
 from kemu.emulator.metrics.figures import DelayFigures, Figures, GroupFigures, RecordFigures
 from kemu.emulator.metrics.leading import Leaders
 from kemu.emulator.metrics.progress import Progress
@@ -21,8 +18,6 @@ from kemu.emulator.metrics.serving import Serving
 from kemu.emulator.metrics.spread import WeightedSpread
 from kemu.emulator.metrics.waiting import Waiting
 from kemu.emulator.watching.panel import Panel
-
-Handler = Callable[[Seen, Any], None]
 
 
 class Metrics:
@@ -55,6 +50,10 @@ class Metrics:
     def wants(self, kind: type) -> bool:
         """Facts that some figure needs; a world need not show us others."""
         return kind in self._on
+
+    def handlers_of(self, kind: type) -> tuple[Handler, ...]:
+        """What takes facts of a type (``facts.handlers_of``)."""
+        return self._on.get(kind, ())
 
     def see(self, seen: Seen) -> None:
         """Take one fact; those that do not matter cost one look-up."""

@@ -71,6 +71,9 @@ class _State(Enum):
     DOWN = 4
 
 
+_NEW, _UP, _DOUBTFUL, _DOWN = _State  # to look a member up in its class is slow on CPython 3.11
+
+
 class _Served:
     """One partition in one group."""
 
@@ -80,7 +83,7 @@ class _Served:
     )
 
     def __init__(self) -> None:
-        self.state = _State.NEW
+        self.state = _NEW
         self.owners = 0
         """How many own it; a zombie is one."""
         self.owner: ActorName = ""
@@ -140,9 +143,9 @@ class Serving:
     def finish(self, at_us: int) -> None:
         """What is down is down until now."""
         for key, served in self._partitions.items():
-            if served.state is _State.DOWN:
+            if served.state is _DOWN:
                 self._back(key, served, at_us)
-            elif served.state is _State.DOUBTFUL:
+            elif served.state is _DOUBTFUL:
                 self._no_doubt(key, served, at_us)
         self.intervals.sort(key=lambda row: (row.group, row.from_us, row.topic, row.partition))
 
@@ -158,7 +161,7 @@ class Serving:
         found: dict[GroupId, list[int]] = {}
         for group, partition in sorted(self._partitions):
             served = self._partitions[group, partition]
-            first_us = served.first_us if served.state is not _State.NEW else -1
+            first_us = served.first_us if served.state is not _NEW else -1
             if first_us < 0 and not self._positions_told:
                 first_us = served.began_us
             if first_us >= 0:
@@ -190,24 +193,24 @@ class Serving:
         served.began_us = at_us
         before = served.owner
         served.owner = owner or before
-        if served.state is _State.DOWN:
+        if served.state is _DOWN:
             if not (owner and self._positions_told) and self._oldest_us(key) is None:
                 self._back(key, served, at_us)
-        elif served.state in (_State.UP, _State.DOUBTFUL) and owner and served.owners > 1 and before != owner:
-            served.state, served.doubt_us = _State.DOUBTFUL, _EVER
+        elif served.state in (_UP, _DOUBTFUL) and owner and served.owners > 1 and before != owner:
+            served.state, served.doubt_us = _DOUBTFUL, _EVER
             served.cause, served.owner_before, served.busy_us = TAKEN_OVER, before, _EVER
 
     def _end(self, at_us: int, key: Service, cause: str) -> None:
         served = self._partitions[key]
         assert served.owners > 0, f"{key}: owned by nobody"
         served.owners -= 1
-        if served.owners > 0 or served.state is _State.DOWN:
+        if served.owners > 0 or served.state is _DOWN:
             return
-        if served.state is _State.NEW:
+        if served.state is _NEW:
             if self._positions_told:
                 return
             served.first_us = served.up_us = served.began_us
-        served.state, served.cause, served.owner_before = _State.DOWN, cause, served.owner
+        served.state, served.cause, served.owner_before = _DOWN, cause, served.owner
         served.since_us = min(at_us, self._stood_still_us(key, served, at_us))
 
     def _oldest_us(self, key: Service, offset: int = 0) -> int | None:
@@ -229,14 +232,14 @@ class Serving:
         self._positions_told = True
         key: Service = (fact.group, (fact.topic, fact.partition))
         served = self._partitions.get(key)
-        if served is None or served.state is _State.UP or seen.actor != served.owner:
+        if served is None or served.state is _UP or seen.actor != served.owner:
             return
-        if served.state is _State.NEW:
-            served.state = _State.UP
+        if served.state is _NEW:
+            served.state = _UP
             served.first_us = served.up_us = seen.at_us
         elif self._oldest_us(key, fact.offset) is not None:
             return  # its first record will tell
-        elif served.state is _State.DOWN:
+        elif served.state is _DOWN:
             self._back(key, served, seen.at_us)
         else:
             self._no_doubt(key, served, seen.at_us)
@@ -244,21 +247,21 @@ class Serving:
     def _processed(self, seen: Seen, fact: Processed) -> None:
         key: Service = (fact.group, (fact.topic, fact.partition))
         served = self._partitions.get(key)
-        if served is None or served.state is _State.UP or not served.owners:
+        if served is None or served.state is _UP or not served.owners:
             return
         # A host's clock may run a little fast or slow.
         began_us = min(seen.at_us, max(served.began_us, fact.started_us))
-        if served.state is _State.NEW:
-            served.state = _State.UP
+        if served.state is _NEW:
+            served.state = _UP
             served.first_us = served.up_us = began_us
-        elif served.state is _State.DOWN:
+        elif served.state is _DOWN:
             self._back(key, served, began_us)
         elif seen.actor == served.owner:
             self._no_doubt(key, served, began_us)
 
     def _no_doubt(self, key: Service, served: _Served, at_us: int) -> None:
         """Its owner is at work: was it interrupted?"""
-        served.state = _State.UP
+        served.state = _UP
         oldest_us = self._oldest_us(key)
         if oldest_us is None or oldest_us >= served.doubt_us:
             return
@@ -267,7 +270,7 @@ class Serving:
             self._back(key, served, at_us)
 
     def _back(self, key: Service, served: _Served, at_us: int) -> None:
-        served.state, served.up_us = _State.UP, at_us
+        served.state, served.up_us = _UP, at_us
         group, (topic, partition) = key
         since_us = served.since_us
         if at_us <= since_us:
@@ -299,10 +302,10 @@ class Serving:
             served = self._partitions.get((fact.group, partition))
             if served is None or served.owner != seen.actor:
                 continue
-            if served.state is _State.UP:
-                served.state, served.doubt_us, served.busy_us = _State.DOUBTFUL, seen.at_us, began_us
+            if served.state is _UP:
+                served.state, served.doubt_us, served.busy_us = _DOUBTFUL, seen.at_us, began_us
                 served.cause, served.owner_before = CALLBACKS, seen.actor
-            elif served.state is _State.DOUBTFUL and served.cause is CALLBACKS:
+            elif served.state is _DOUBTFUL and served.cause is CALLBACKS:
                 oldest_us = self._oldest_us((fact.group, partition))
                 if oldest_us is None or oldest_us >= served.doubt_us:  # nothing had waited until now
                     served.busy_us = began_us

@@ -54,6 +54,8 @@ class WatchedLogs:
         self.cut: int | None = None
         """From where on the log that the last fact was about lost its records; None: it did not."""
         self._logs: dict[TopicPartition, WatchedLog] = {}
+        self._last: tuple[Seen | None, list[tuple[int, int]]] = (None, [])
+        """What ``still_there`` said of the fact in hand: several ask."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             BecameLeader: self._led,
             PartitionHosted: self._hosted,
@@ -118,6 +120,11 @@ class WatchedLogs:
 
     def still_there(self, seen: Seen, fact: Processed) -> list[tuple[int, int]]:
         """What a member processed, (first, last + 1), without what the log has lost meanwhile."""
+        if self._last[0] is not seen:
+            self._last = seen, self._still_there(seen, fact)
+        return self._last[1]
+
+    def _still_there(self, seen: Seen, fact: Processed) -> list[tuple[int, int]]:
         at = (fact.topic, fact.partition)
         log = self._logs.get(at)
         if log is None or not log.leader:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kemu.emulator.facts import (
+    Handler,
     HostDown,
     HostPaused,
     HostResumed,
@@ -193,22 +194,25 @@ class Panel:
         """Facts that change something here."""
         return kind in self._on or kind in self.logs.on
 
+    def handlers_of(self, kind: type) -> tuple[Handler, ...]:
+        """What takes facts of a type (``facts.handlers_of``)."""
+        of_logs = self.logs.on.get(kind)
+        handlers: tuple[Handler, ...] = () if of_logs is None else (of_logs,)
+        return (*handlers, self._take) if kind in self._on else handlers
+
     def see(self, seen: Seen) -> None:
         """Take one fact."""
-        kind = type(seen.fact)
-        of_logs = self.logs.on.get(kind)
-        if of_logs is not None:
-            of_logs(seen, seen.fact)
-        handler = self._on.get(kind)
-        if handler is None:
-            return
+        for handler in self.handlers_of(type(seen.fact)):
+            handler(seen, seen.fact)
+
+    def _take(self, seen: Seen, fact: Any) -> None:
         self.now = seen
         self.gained, self.given_up, self.ended, self.left = [], [], [], None
         self.began, self.ceased, self.ran_already = [], [], False
         self.written, self.state_before, self.written_topic, self.replicas_changed = None, None, "", []
         self.was_elected = False
         self.led = []
-        handler(seen, seen.fact)
+        self._on[type(fact)](seen, fact)
 
     # --- what readers ask --------------------------------------------------------------------------------------
 

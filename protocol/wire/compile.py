@@ -9,7 +9,7 @@ Encoding trusts its caller's types (mypy has seen them). Decoding trusts nothing
 import types
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any, NoReturn, Union, get_args, get_origin
+from typing import Any, NoReturn, ParamSpec, TypeVar, Union, get_args, get_origin
 
 import attrs
 
@@ -32,6 +32,9 @@ class TooLarge(CodecError):
     """Over the size limit."""
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 Encoder = Callable[[Any], tuple[Any, ...]]
 Decoder = Callable[[Any], Any]
 
@@ -41,9 +44,9 @@ _INT64_MAX = (1 << 63) - 1
 
 
 def compile_encoder(
-    cls: type, fields: tuple[Field, ...], version: int, *, envelope: tuple[int, ...] | None = None
+    cls: type, fields: tuple[Field, ...], version: int, *, envelope: tuple[int, ...] | None = None, name: str = ""
 ) -> Encoder:
-    """A function from a value to its row, or to ``(*envelope, row)``.
+    """A function from a value to its row, to ``(*envelope, row)``, or to ``(name, *row)``.
 
     Raises:
         UnsupportedVersion: (the function) a field that the version lacks is set and not ignorable.
@@ -55,6 +58,8 @@ def compile_encoder(
         said = f"{cls.__name__} v{version} cannot carry {field.name}"
         lines.append(f"    if m.{field.name} != d{index}: raise UnsupportedVersion({said!r})")
     row = _row_expression("m", fields, version, scope)
+    if name:
+        row = f"({name!r}, {row[1:]}"
     head = "" if envelope is None else "".join(f"{number}, " for number in envelope)
     lines.append(f"    return {row}" if envelope is None else f"    return ({head}{row})")
     encoder: Encoder = _compile(lines, scope, "encode")
@@ -90,6 +95,28 @@ def compile_decoder(cls: type, fields: tuple[Field, ...], version: int) -> Decod
     decoder: Decoder = _compile(lines, scope, "decode")
     _DECODERS[cls, version] = decoder
     return decoder
+
+
+def maker(cls: Callable[P, T]) -> Callable[P, T]:
+    """A function that makes values of a declared class, called as the class itself is.
+
+    For what is made with every batch of records. Calling the class takes three times as long: a call of a class packs
+    its keywords into a dictionary, and a frozen class sets each field through ``object.__setattr__``.
+    """
+    made_of: Any = cls
+    scope: dict[str, Any] = {"cls": cls, "blank": _blank(made_of)}
+    parameters, lines = [], ["    made = blank()"]
+    for attribute in attrs.fields(made_of):
+        name = attribute.name
+        if attribute.default is attrs.NOTHING:
+            parameters.append(name)
+        else:
+            scope[f"default_{name}"] = attribute.default
+            parameters.append(f"{name}=default_{name}")
+        lines.append(f"    made.{name} = {name}")
+    head = f"def make({'*, ' if parameters else ''}{', '.join(parameters)}):"
+    made: Callable[P, T] = _compile([head, *lines, "    made.__class__ = cls", "    return made"], scope, "make")
+    return made
 
 
 def _blank(cls: type) -> type:

@@ -5,13 +5,16 @@ They use the messages' declarations and compiled rows, named by their class inst
 
 from typing import Any, TypeVar, dataclass_transform
 
-from kemu.protocol.wire.codec import Malformed, decode_struct, encode_struct
-from kemu.protocol.wire.compile import said
-from kemu.protocol.wire.schema import since, struct
+from kemu.protocol.wire.codec import Malformed, decode_struct
+from kemu.protocol.wire.compile import Encoder, compile_encoder, said
+from kemu.protocol.wire.schema import STRUCTS, WHOLE, since, struct
 
 T = TypeVar("T")
 
 VALUES: dict[str, type] = {}
+
+_TO_ROW: dict[type, Encoder] = {}
+"""Filled as values of a class are written."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(since,))
@@ -25,7 +28,11 @@ def value(cls: type[T]) -> type[T]:
 
 def to_row(item: object) -> tuple[Any, ...]:
     """``(name, fields...)``: packable as it is."""
-    return (type(item).__name__, *encode_struct(item))
+    cls = type(item)
+    encode = _TO_ROW.get(cls)
+    if encode is None:
+        encode = _TO_ROW[cls] = compile_encoder(cls, STRUCTS[cls], WHOLE, name=cls.__name__)
+    return encode(item)
 
 
 def from_row(row: Any) -> Any:

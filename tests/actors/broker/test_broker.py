@@ -29,6 +29,7 @@ from kemu.protocol.messages.data import (
     LATEST_TIMESTAMP,
     Fetch,
     FetchPartition,
+    FetchReply,
     ListOffsets,
     Metadata,
     OffsetQuestion,
@@ -441,3 +442,34 @@ def test_a_client_that_goes_away_is_no_business_of_the_broker():
 
     assert bench.step(LinkDown("c1")) == []
     assert len(_kind(bench.step(TimerFired(timer.key)), Send)) == 1
+
+
+def test_a_fetch_that_comes_again_is_looked_at_anew_when_the_leader_epoch_changed_while_it_was_held() -> None:
+    """A repeated Fetch stands at the broker, unresolved; KIP-320: one with an older epoch than the leader's is fenced.
+
+    The epoch changes while the first one is held back, so it may not stand after its time is over.
+    """
+    broker = Broker("b1", 1, BrokerConfig())
+    again = _fetch(FetchPartition(topic="t", partition=0, current_leader_epoch=0, fetch_offset=0, max_bytes=1_000))
+    now_us = 0
+
+    def step(event: Any) -> list[Any]:
+        nonlocal now_us
+        now_us += 1_000
+        return list(broker.step(now_us, event))
+
+    def asked(number: int) -> list[Any]:
+        return step(Received("c1", 7, number, 12, again))
+
+    step(Told(HostPartition(topic="t", partition=0, leader_epoch=0, record_bytes=100)))
+    for number in (1, 2):  # the same request is held back again and again, each time under a number of its own
+        assert asked(number) == [StartTimer(("fetch", str(number)), 500_000)]
+        (sent,) = step(TimerFired(("fetch", str(number))))
+        assert (sent.request_id, sent.message) == (number, FetchReply(partitions=()))
+    asked(3)
+
+    step(Told(HostPartition(topic="t", partition=0, leader_epoch=1, record_bytes=100)))
+    step(TimerFired(("fetch", "3")))
+
+    (sent,) = asked(4)
+    assert [row.error for row in sent.message.partitions] == [ErrorCode.FENCED_LEADER_EPOCH]
