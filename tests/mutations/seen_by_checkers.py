@@ -126,7 +126,7 @@ MUTATIONS = [
     ),
     Mutation(
         "emulator/engine/world.py",
-        """        if host.condition is Condition.PAUSED:
+        """        if host.condition is _PAUSED:
             host.held.append(entry)
             return None
         del actor.timers[timer.key]""",
