@@ -169,7 +169,9 @@ class Store(Machine):
         if session is None or channel is None or channel.caller.connection != event.connection:
             self._refuse(event, StoreCode.SESSION_EXPIRED if session is None else StoreCode.CONNECTION_LOSS)
             return
-        self._keep_alive(session)
+        if type(request) is not Ping or event.peer == session.client:
+            # A process has one connection and pings when it was silent; a part that attached pings for itself alone.
+            self._keep_alive(session)
         match request:
             case StoreOps():
                 self._execute(event, request, channel)

@@ -46,6 +46,7 @@ from kemu.emulator.checkers.one_owner import OneOwner
 from kemu.emulator.checkers.processing import Processing
 from kemu.emulator.checkers.recovery import ClusterRecovery
 from kemu.emulator.checkers.replicas import Replicas
+from kemu.emulator.plan.action import lasts
 
 if TYPE_CHECKING:
     from kemu.emulator.scenario.scenario import Scenario
@@ -85,7 +86,9 @@ def make_checkers(
 def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
     """All checkers, with the bound and the subscriptions of this scenario."""
     topics = {name: group.topics for name, group in scenario.groups.items()}
-    made = make_checkers(bound_us=scenario.stable_within_us, topics=topics)
+    lasting = [index for index, entry in enumerate(scenario.plan) if lasts(entry.action)]
+    liveness = Liveness(scenario.stable_within_us, topics, still_us=scenario.timeouts_us, lasting=lasting)
+    made = tuple(liveness if checker.name == liveness.name else checker for checker in make_checkers())
     replication = scenario.brokers.replication
     if replication is None:
         return made

@@ -11,6 +11,10 @@ within ``bound_us``, there must be a moment at which
 3. No member fails for good (``MemberFailed``): such a process is of no use, and nobody asked for its end. What a plan
 did to it is excused: an error that the plan had a server answer with, a listener that the plan made raise.
 
+4. Long before that, too: in any span of ``still_us`` in which nothing disturbed anybody, no fault of the plan lasted
+and all brokers ran, rule 2 holds for groups that have members. (A span begins a second after the last disturbance.
+Whatever it was, Kafka's own timeouts are over by the span's end.)
+
 What disturbs a group anew (a host that starts or goes down, a topic that grows, a fault entry) starts the bound again.
 "There must be a moment" and not "from then on", and the excuse: a group whose members are slower than max.poll.interval
 rebalances for ever and does the same work again and again, and rightly so.
@@ -23,6 +27,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import (
     FaultApplied,
+    FaultEnded,
     Healed,
     HostDown,
     HostPaused,
@@ -63,6 +68,8 @@ RAISE = "fail-listener"
 """The action that makes a listener raise."""
 DEFAULT_BOUND_US = 45_000_000 + 300_000_000 + 60_000_000
 """Kafka 3.9's session.timeout.ms and max.poll.interval.ms, and a minute for everything else."""
+SETTLED_US = 1_000_000
+"""How long after the last disturbance a span begins in which nothing may stand still."""
 
 
 class _Group:
@@ -95,14 +102,33 @@ class _Group:
 class Liveness(Checker):
     """After the faults end, groups get Stable and go on processing within the bound.
 
-    ``topics``: by group, the topics it is subscribed to, for those who know.
+    ``topics``: by group, the topics it is subscribed to, for those who know. ``still_us``: how long a group may stand
+    still before the healing. ``lasting``: the entries of the plan that last until ``FaultEnded``; None: all may.
     """
 
     name = "liveness"
 
-    def __init__(self, bound_us: int = DEFAULT_BOUND_US, topics: Mapping[str, Iterable[str]] | None = None) -> None:
+    def __init__(
+        self,
+        bound_us: int = DEFAULT_BOUND_US,
+        topics: Mapping[str, Iterable[str]] | None = None,
+        *,
+        still_us: int = DEFAULT_BOUND_US,
+        lasting: Collection[int] | None = None,
+    ) -> None:
         super().__init__()
         self.bound_us = bound_us
+        self._still_us = still_us
+        self._may_last = lasting
+        self._lasting: dict[int, None] = {}
+        """Entries of the plan that last now."""
+        self._brokers: frozenset[str] = frozenset()
+        self._away: dict[str, None] = {}
+        """Brokers that are down."""
+        self._next_us: int | None = None
+        """Before the healing: when a span begins or ends; None while something disturbs."""
+        self._began_us: int | None = None
+        """When the present span began."""
         self._given = {group: frozenset(names) for group, names in (topics or {}).items()}
         self._groups: dict[str, _Group] = {}
         self._ends: dict[TopicPartition, int] = {}
@@ -119,12 +145,13 @@ class Liveness(Checker):
         self.on = {
             RunStarted: self._run_started,
             MemberHostAdded: self._member_added,
-            HostStarted: self._disturbed,
+            HostStarted: self._started,
             HostDown: self._down,
             HostPaused: self._disturbed,
             HostResumed: self._disturbed,
             TopicGrown: self._disturbed,
             FaultApplied: self._applied,
+            FaultEnded: self._ended,
             Healed: self._healed,
             GroupBecame: self._became,
             GroupLoaded: self._became,
@@ -143,6 +170,8 @@ class Liveness(Checker):
 
     def see(self, seen: Seen) -> None:
         """Take one fact; the first one behind the deadline brings the judgement."""
+        if self._next_us is not None and seen.at_us > self._next_us:
+            self._next_span(seen)
         if self._deadline_us is not None and seen.at_us > self._deadline_us:
             self._judge(seen)
         handler = self.on.get(type(seen.fact))
@@ -180,12 +209,19 @@ class Liveness(Checker):
     def _run_started(self, seen: Seen, fact: RunStarted) -> None:
         for _, group in fact.members:
             self._group(group)
+        self._brokers = frozenset(fact.brokers)
 
     def _member_added(self, seen: Seen, fact: MemberHostAdded) -> None:
         self._group(fact.group)
 
+    def _started(self, seen: Seen, fact: HostStarted) -> None:
+        self._away.pop(fact.host, None)
+        self._disturbed(seen, fact)
+
     def _down(self, seen: Seen, fact: HostDown) -> None:
         self._count_ended()
+        if fact.host in self._brokers:
+            self._away[fact.host] = None
         self._disturbed(seen, fact)
 
     # --- groups ------------------------------------------------------------------------------------------------
@@ -211,7 +247,14 @@ class Liveness(Checker):
 
     def _applied(self, seen: Seen, fact: FaultApplied) -> None:
         self._listeners_raise = self._listeners_raise or fact.kind == RAISE
+        if self._may_last is None or fact.index in self._may_last:
+            self._lasting[fact.index] = None
         self._disturbed(seen, fact)
+
+    def _ended(self, seen: Seen, fact: FaultEnded) -> None:
+        self._lasting.pop(fact.index, None)
+        if self._deadline_us is None:
+            self._disturbed(seen, fact)
 
     def _failed(self, seen: Seen, fact: MemberFailed) -> None:
         if (seen.actor, fact.error) not in self._told and not self._listeners_raise:
@@ -283,22 +326,43 @@ class Liveness(Checker):
     # --- judging -----------------------------------------------------------------------------------------------
 
     def _healed(self, seen: Seen, fact: Healed) -> None:
+        self._next_us = self._began_us = None
         self._deadline_us = seen.at_us
         self._disturbed(seen, fact)
 
     def _disturbed(self, seen: Seen, fact: object) -> None:
         if self._deadline_us is None:  # not healed yet, or judged already
+            disturbs = self._lasting or self._away or not self._awaited
+            self._next_us = None if disturbs else seen.at_us + SETTLED_US
+            self._began_us = None
             return
         self._deadline_us = seen.at_us + self.bound_us
         for name, group in self._groups.items():
-            group.rested = group.works = False
+            group.rested = False
             self._look(name, group)
-            topics = self._topics_of(name, group)
-            group.waiting = {
-                partition: group.reached.get(partition, 0)
-                for partition, end in self._ends.items()
-                if end > group.reached.get(partition, 0) and partition[0] in topics
-            }
+            self._count_waiting(name, group)
+
+    def _count_waiting(self, name: str, group: _Group) -> None:
+        """From now on it is seen what is processed of what waits."""
+        topics = self._topics_of(name, group)
+        group.works = False
+        group.waiting = {
+            partition: group.reached.get(partition, 0)
+            for partition, end in self._ends.items()
+            if end > group.reached.get(partition, 0) and partition[0] in topics
+        }
+
+    def _next_span(self, seen: Seen) -> None:
+        """A span without a disturbance is over, or begins."""
+        if self._began_us is not None:
+            within = f"for {self._still_us / 1e6:g} s, though nothing disturbed it and"
+            for name, group in self._groups.items():
+                watched = self.panel.groups.get(name)
+                if watched is not None and watched.members and self.panel.running_members(name):
+                    self._judge_waiting(seen, name, group, seen.at_us - self._still_us // 2, within)
+        self._began_us, self._next_us = seen.at_us, seen.at_us + self._still_us
+        for name, group in self._groups.items():
+            self._count_waiting(name, group)
 
     def _topics_of(self, name: str, group: _Group) -> Collection[str]:
         return self._given.get(name, group.topics)
@@ -345,9 +409,13 @@ class Liveness(Checker):
                 text = f"group {name} did not come to rest {within}: {group.wrong}"
                 self.violation(seen, "not-at-rest", (name,), text, liveness=True)
                 continue
-            for partition, reached in sorted(group.waiting.items()):
-                if group.works and group.since_us.get(partition, 0) > late_us:
-                    continue
-                where = f"{partition[0]}-{partition[1]}"
-                text = f"group {name} processed nothing of {where} {within}, though records wait at {reached}"
-                self.violation(seen, "nothing-processed", (name, where), text, liveness=True)
+            self._judge_waiting(seen, name, group, late_us, f"{within}, though")
+
+    def _judge_waiting(self, seen: Seen, name: str, group: _Group, late_us: int, within: str) -> None:
+        """Of each partition something was processed, but of those that changed hands late in a group that works."""
+        for partition, reached in sorted(group.waiting.items()):
+            if group.works and group.since_us.get(partition, 0) > late_us:
+                continue
+            where = f"{partition[0]}-{partition[1]}"
+            text = f"group {name} processed nothing of {where} {within} records wait at {reached}"
+            self.violation(seen, "nothing-processed", (name, where), text, liveness=True)

@@ -37,6 +37,12 @@ class Action(Protocol):
         """Do it now: None, or why it has no effect."""
 
 
+def lasts(action: Action) -> bool:
+    """Whether it goes on after it was done, until ``FaultEnded``. (What stays down for good has no end.)"""
+    for_us: int | None = getattr(action, "for_us", None)
+    return for_us is not None and (for_us > 0 or not hasattr(action, "mode"))
+
+
 def nothing_more(self: object, table: Table, known: Known) -> None:
     """The ``check`` of actions whose fields say it all."""
 

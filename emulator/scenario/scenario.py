@@ -27,6 +27,7 @@ from kemu.emulator.text.kafka_keys import Settings, assignor_names, configured, 
 from kemu.emulator.text.tables import Problem, ScenarioError, Table, nearest, said_of
 from kemu.emulator.text.units import microseconds, rate_per_s, throughput, words
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
+from kemu.protocol.draws import DrawName
 from kemu.protocol.dynamic_configs import RETENTION_BYTES, RETENTION_MS, SEGMENT_BYTES, SEGMENT_MS
 from kemu.protocol.names import broker_host, consumer_host, producer_host
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
@@ -43,6 +44,16 @@ MOST_PARTITIONS = 100_000
 """More would not end in any reasonable time; a slip of the keyboard is told, not run."""
 JOIN_US = 10_000_000
 """How long after the last restart of a plan a run lasts at least: until that member has joined, as a rule."""
+MINUTE_US = 60_000_000
+TAKES_TIME = (
+    DrawName.MEMBER_START,
+    DrawName.BROKER_START,
+    DrawName.POLL_WORK,
+    DrawName.CALLBACK_REVOKED,
+    DrawName.CALLBACK_LOST,
+    DrawName.CALLBACK_ASSIGNED,
+)
+"""Draws that keep a group waiting, each once in a rebalance."""
 LONGEST_US = 7 * 24 * 3_600_000_000
 LARGEST_SEED = 2**63 - 1
 
@@ -512,18 +523,29 @@ class Scenario:
         return entry.at_us + (hosts - 1) * action.every_us + action.down_us + JOIN_US
 
     @property
-    def stable_within_us(self) -> int:
-        """How long groups may take to get well after the healing.
+    def timeouts_us(self) -> int:
+        """How long Kafka's own timeouts may keep a group from its work, whatever happened.
 
-        Unless set, the longest session a dead member can hold on to, plus the longest ``max.poll.interval.ms`` a
-        rebalance then waits for members that do not come back, plus a minute for everything else.
+        The longest session a dead member can hold on to, plus the longest ``max.poll.interval.ms`` a rebalance then
+        waits for members that do not come back, plus a minute for everything else; more, if starts, work and callbacks
+        may take longer than that.
         """
-        if self.checks.stable_within_us is not None:
-            return self.checks.stable_within_us
-        configs = [configured(EARLIEST, group.config) for group in self.groups.values()] or [EARLIEST]
+        given = [(group.config, member.config) for group in self.groups.values() for member in _members_of(group)]
+        configs = [configured(EARLIEST, (*config, *own)) for config, own in given] or [EARLIEST]
         waits_ms = max(config.session_timeout_ms for config in configs)
         waits_ms += max(config.max_poll_interval_ms for config in configs)
-        return waits_ms * 1_000 + 60_000_000
+        drawn = [how.most for name in TAKES_TIME if (how := self.draws.of(name)) is not None]
+        callbacks_ms = max(
+            config.emulated_on_revoked_ms + config.emulated_on_lost_ms + config.emulated_on_assigned_ms
+            for config in configs
+        )
+        return waits_ms * 1_000 + max(MINUTE_US, sum(drawn) + callbacks_ms * 1_000)
+
+    @property
+    def stable_within_us(self) -> int:
+        """How long groups may take to get well after the healing: ``timeouts_us``, unless set."""
+        within_us = self.checks.stable_within_us
+        return self.timeouts_us if within_us is None else within_us
 
     @property
     def ends_us(self) -> int:
@@ -562,6 +584,11 @@ class Scenario:
     def to_dict(self) -> dict[str, Any]:
         """The plain form: what a TOML file would say, defaults left out; keys in a fixed order."""
         return plain_form(self)
+
+
+def _members_of(group: GroupSpec) -> Iterable[MemberSpec]:
+    """A member as all are, and those that are otherwise."""
+    return (AS_ITS_GROUP, *group.overrides.values())
 
 
 def known_names(scenario: Scenario) -> Known:

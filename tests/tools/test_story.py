@@ -57,6 +57,21 @@ def test_a_rebalance_that_begins_again_is_counted_from_its_first_beginning() -> 
     assert lines[1:] == ["00:02.000 g rebalances again: m3 joined", "00:04.000 g is Empty: generation 4, after 3.0 s"]
 
 
+def test_a_clean_end_says_how_long_it_took() -> None:
+    """A member in its callbacks, a broker in its controlled shutdown: what was asked is not done at once."""
+    down = facts.HostDown(host="c1", life=1, how="closed")
+    closed = facts.HostClosed(host="c1", life=1, took_us=2_500_000)
+    together = (4.5, "", facts.HostDown(host="c2", life=1, how="closed"))
+
+    assert told((4.5, "", down), (4.5, "", closed)) == [
+        "00:04.500 c1 closed cleanly, 2.5 s after it was asked to",
+    ]
+    assert told((4.5, "", down), together, (4.5, "", closed)) == [
+        "00:04.500 c1, c2 closed cleanly",
+        "00:04.500 c1 took 2.5 s to close",
+    ]
+
+
 def test_a_failover_ends_what_the_old_coordinator_began() -> None:
     """The new one only knows its log."""
     loaded = GroupLoaded(group="g", state="Stable", generation=2, members=("m1",))

@@ -23,6 +23,7 @@ NAMED = 6
 CAUSED = ("host", "effect")
 """Kinds of lines that a fault brings about at once."""
 CALM = ("Stable", "Empty", "Dead")
+CLOSED = "{} closed cleanly"
 
 Emit = Callable[[str], None]
 
@@ -176,8 +177,17 @@ class Story:
 
     def host_down(self, seen: Seen, fact: facts.HostDown) -> None:
         """Deaths and clean ends."""
-        how = {"power": "lost power", "process": "died (its process)", "closed": "closed cleanly"}
+        how = {"power": "lost power", "process": "died (its process)", "closed": CLOSED.removeprefix("{} ")}
         self.add(seen.at_us, "host", f"{{}} {how.get(fact.how, fact.how)}", fact.host)
+
+    def host_closed(self, seen: Seen, fact: facts.HostClosed) -> None:
+        """How long a clean end took: it goes with the line of that end, unless others ended then or it is told."""
+        took = span_text(fact.took_us)
+        ended = [line for line in self.lines[-20:] if line.sentence == CLOSED and line.who == [fact.host]]
+        if ended and self._emit is None:
+            ended[-1].sentence = f"{CLOSED}, {took} after it was asked to"
+        else:
+            self.add(seen.at_us, "host", f"{{}} took {took} to close", fact.host)
 
     def host_paused(self, seen: Seen, fact: facts.HostPaused) -> None:
         """A pause began."""
@@ -236,6 +246,7 @@ _TELLERS: dict[type, Callable[[Story, Seen, Any], None]] = {
     facts.MemberReconfigured: Story.member_reconfigured,
     facts.HostStarted: Story.host_started,
     facts.HostDown: Story.host_down,
+    facts.HostClosed: Story.host_closed,
     facts.HostPaused: Story.host_paused,
     facts.HostResumed: Story.host_resumed,
     facts.TopicGrown: Story.topic_grown,

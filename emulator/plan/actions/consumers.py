@@ -89,7 +89,10 @@ class PollingStop:
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-        return _tell(stage, self.host, StopPolling(for_us=self.for_us))
+        outcome = _tell(stage, self.host, StopPolling(for_us=self.for_us))
+        if outcome is None:
+            stage.lasts(self.for_us, lambda: None)
+        return outcome
 
 
 @action("fail-listener", "the next call of a member's rebalance listener raises", drawn=NEVER)

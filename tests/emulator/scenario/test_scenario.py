@@ -285,14 +285,16 @@ def test_starts_are_spread_evenly() -> None:
 def test_a_run_may_last_until_all_had_their_time_to_get_well() -> None:
     """Healing is at the end of the load unless a scenario says otherwise."""
     assert (IN_PYTHON.heal_at_us, IN_PYTHON.ends_us) == (100_000_000, 180_000_000)
-    small = scenario_from_toml('duration = "10s"\n' + SMALL)
+    small = scenario_from_toml('duration = "10s"\ndraws = "calm"\n' + SMALL)
     assert (small.heal_at_us, small.stable_within_us, small.ends_us) == (10_000_000, 405_000_000, 415_000_000)
+    slow = with_values(small, ["draws.callback.assigned=90s", "emulated.on.revoked.ms=30000"])
+    assert slow.stable_within_us == 465_000_000, "what callbacks may take at most, where that is more than a minute"
 
 
 def test_the_time_to_get_well_is_what_kafkas_timeouts_may_take() -> None:
     """A dead member holds its session, then a rebalance waits max.poll.interval.ms for whoever does not come back."""
     text = "config.session.timeout.ms = 10000\nconfig.max.poll.interval.ms = 20000\n"
-    assert scenario_from_toml(SMALL + text).stable_within_us == 90_000_000
+    assert scenario_from_toml('draws = "calm"\n' + SMALL + text).stable_within_us == 90_000_000
 
 
 def test_kafkas_own_class_names_mean_the_assignors() -> None:
