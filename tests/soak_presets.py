@@ -14,12 +14,11 @@ from collections.abc import Iterable, Iterator
 
 from kemu.emulator.draws import DrawSet
 from kemu.emulator.runner import run
-from kemu.emulator.scenario.files import load_scenario, presets, with_values
+from kemu.emulator.scenario.files import load_scenario, with_values
 from kemu.emulator.scenario.scenario import DEFAULT_DRAWS, Scenario
 from kemu.protocol.draws import SETS
+from tests.preset_runs import PRESETS
 from tests.soaking import report, said, seeds_of
-
-PRESETS = tuple(sorted([each.name for each in presets()]))
 
 
 def on(name: str, draws: str) -> tuple[Scenario, str]:

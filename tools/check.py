@@ -23,10 +23,11 @@ def steps() -> list[tuple[str, list[str]]]:
 
 
 def extra_steps() -> list[tuple[str, list[str]]]:
-    """Steps that are run only when they are named: they make environments of their own, with a network."""
+    """Steps that are run only when they are named: they take long, or make environments of their own over a network."""
     return [
         ("packaging", ["-m", "kemu.tools.check_packaging"]),
         ("lower-bounds", ["-m", "kemu.tools.check_lower_bounds"]),
+        ("reach", ["-m", "kemu.tools.check_reach"]),
     ]
 
 

@@ -83,7 +83,8 @@ class Watched:
         return [fact.text for _, fact in self.seen(facts.FaultApplied)]
 
 
-SEEDS = pytest.mark.parametrize("seed", [1, 2, 3])
+SEEDS = pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 11))])
+"""More than one of each is for the long sweeps."""
 
 
 # --- topics --------------------------------------------------------------------------------------------------------

@@ -1,0 +1,48 @@
+"""Runs of presets that several tests look at, made once in each process; tests that share one run in the same one."""
+
+from functools import cache
+from typing import NamedTuple
+
+import pytest
+
+from kemu.emulator.runner import run
+from kemu.emulator.scenario.files import load_scenario, presets
+from tests.soaking import said
+
+PRESETS = tuple(sorted([each.name for each in presets()]))
+PARTS = tuple(PRESETS[first::8] for first in range(8))
+"""The presets in parts that take about as long as each other."""
+
+
+class PresetRun(NamedTuple):
+    """What tests ask of a run."""
+
+    digest: str
+    steps: int
+    wrong: str
+    """What is not as it should be, and the command that repeats the run; or ""."""
+    fired: dict[int, int]
+    """How often each line of the plan took effect."""
+
+
+@cache
+def preset_run(name: str, seed: int, drive: str = "bare") -> PresetRun:
+    """A preset as it is run by default."""
+    result = run(load_scenario(name), seed=seed, drive=drive)
+    what = f"{result.verdict}: {said(result) or result.reason}; kemu run {name} --seed {seed} --drive {drive}"
+    wrong = "" if result.verdict == "holds" else what
+    return PresetRun(result.digest, result.steps, wrong, {fault.index: fault.fired for fault in result.faults})
+
+
+def by_preset() -> list[object]:
+    """Every preset as a parameter."""
+    return [pytest.param(name, marks=_group(index), id=name) for index, part in enumerate(PARTS) for name in part]
+
+
+def by_part() -> list[object]:
+    """Every part as a parameter: what would cost too much for each preset alone."""
+    return [pytest.param(part, marks=_group(index), id=f"part {index + 1}") for index, part in enumerate(PARTS)]
+
+
+def _group(part: int) -> pytest.MarkDecorator:
+    return pytest.mark.xdist_group(f"presets {part + 1}")
