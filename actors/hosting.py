@@ -13,6 +13,7 @@ from kemu.actors.machine import (
     Appended,
     Effect,
     Event,
+    Flush,
     Hangup,
     LinkDown,
     Loaded,
@@ -24,6 +25,7 @@ from kemu.actors.machine import (
     StopTimer,
     TimerFired,
     Told,
+    WriteOnly,
 )
 from kemu.protocol.names import ActorName, part_and_rest, part_on, through
 
@@ -169,6 +171,12 @@ class HostingMachine(Machine):
                 self._last_token += 1
                 self._writing[self._last_token] = inside, token
                 return Append(through(part, log), records, self._last_token)
+            case WriteOnly(log=log, records=records, token=token):
+                self._last_token += 1
+                self._writing[self._last_token] = inside, token
+                return WriteOnly(through(part, log), records, self._last_token)
+            case Flush(log=log):
+                return Flush(through(part, log))
             case Note():
                 return effect
             case _:

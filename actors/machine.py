@@ -53,7 +53,7 @@ class TimerFired(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """The append with this token is durable (error NONE), or failed; records were given these consecutive offsets."""
+    """The append with this token is durable, or the write is done (error NONE), or failed; where its records stand."""
 
     token: int
     error: ErrorCode
@@ -109,11 +109,28 @@ class StopTimer(NamedTuple):
 
 
 class Append(NamedTuple):
-    """Write records to the end of a log on this host's disk; ``Appended(token, ...)`` tells when that is done."""
+    """Write records to the end of a log and flush it; ``Appended(token, ...)`` tells when all of it is on the disk."""
 
     log: str
     records: tuple[Record, ...]
     token: int
+
+
+class WriteOnly(NamedTuple):
+    """Write records to the end of a log, into the page cache; ``Appended(token, ...)`` tells when that is done.
+
+    A process that dies loses none of them; a power cut those that neither a flush nor the system has written back.
+    """
+
+    log: str
+    records: tuple[Record, ...]
+    token: int
+
+
+class Flush(NamedTuple):
+    """Put on the disk what a log's writes left in the page cache. Nobody waits for it."""
+
+    log: str
 
 
 class Note(NamedTuple):
@@ -122,7 +139,7 @@ class Note(NamedTuple):
     fact: Any
 
 
-Effect: TypeAlias = Send | Hangup | StartTimer | StopTimer | Append | Note
+Effect: TypeAlias = Send | Hangup | StartTimer | StopTimer | Append | Note | WriteOnly | Flush
 
 
 class Caller(NamedTuple):
@@ -219,8 +236,16 @@ class Machine:
         self._effects.append(_new(StopTimer, (key,)))
 
     def append(self, log: str, records: tuple[Record, ...], token: int) -> None:
-        """Write to a log of this host."""
+        """Write to a log of this host, flush it, and hear of it."""
         self._effects.append(_new(Append, (log, records, token)))
+
+    def write_only(self, log: str, records: tuple[Record, ...], token: int) -> None:
+        """Write to a log of this host, and hear of it; it is flushed some time."""
+        self._effects.append(WriteOnly(log, records, token))
+
+    def flush(self, log: str) -> None:
+        """Flush a log of this host."""
+        self._effects.append(Flush(log))
 
     def note(self, fact: object) -> None:
         """Report a fact."""

@@ -172,11 +172,23 @@ class FaultEnded:
 
 @value
 class DiskTailLost:
-    """A log lost its last records."""
+    """A log lost its last records, flushed or not; a replica's journal has records up to ``end_offset`` left."""
 
     host: str
     log: str
     records: int
+    end_offset: int
+
+
+@value
+class UnflushedLost:
+    """A power cut took what was in the page cache only.
+
+    ``logs``: (name, how many of its records, the end offset of what is left of a replica's journal; else -1).
+    """
+
+    host: str
+    logs: tuple[tuple[str, int, int], ...]
 
 
 @value

@@ -91,7 +91,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "watermark-at-start",
             "watermark-stuck",
         ),
-        "isr": ("acknowledged-by-too-few", "joined-while-closing", "never-shrunk"),
+        "isr": ("acknowledged-by-too-few", "joined-while-closing", "never-shrunk", "shrunk-in-sync"),
         "handover": ("leadership-kept", "preferred-leaders"),
         "idempotence": ("appended-twice",),
         "agreement": ("disagreement",),
@@ -108,7 +108,7 @@ LEADER_ONLY = "acks"
 ATLAS: Mapping[str, str] = MappingProxyType(
     {
         UNCLEAN: "no in-sync replica was left, and the topic allows unclean elections: a replica without them leads",
-        UNFLUSHED: "the last in-sync replica had not flushed them when its power was cut (log.flush.interval.ms)",
+        UNFLUSHED: "the last in-sync replica had not flushed them when its power was cut (log.flush.interval.*)",
         EMPTY_DISK: "the last in-sync replica came back with an empty disk",
         LOST_TAIL: "the last in-sync replica's disk lost the end of what it was asked to keep",
         LEADER_ONLY: "only their leader had them: the producer asked for no more (acks=0 or 1), and another leads now",

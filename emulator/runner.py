@@ -16,6 +16,7 @@ from attrs import frozen
 
 from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.listener import Listener
+from kemu.actors.machine import US_PER_MS
 from kemu.emulator import facts
 from kemu.emulator.chance import Choices, Seeded
 from kemu.emulator.checkers import checkers_for
@@ -23,6 +24,7 @@ from kemu.emulator.checkers.base import Checker
 from kemu.emulator.cluster.kinds import cluster_class
 from kemu.emulator.draws import Drawn
 from kemu.emulator.engine.drive import drive_bare, drive_trio
+from kemu.emulator.engine.hosts import PageCache
 from kemu.emulator.engine.world import MachineBroke, Observer, World
 from kemu.emulator.findings import Loss, Violation
 from kemu.emulator.injection.injector import Injector
@@ -167,7 +169,11 @@ class Run:
             applications=applications,
             assignors=assignors,
         )
-        self.world.append_us = self.cluster.broker_config.emulated_append_us
+        broker = self.cluster.broker_config
+        self.world.append_us = broker.emulated_append_us
+        self.world.page_cache = PageCache(
+            broker.emulated_dirty_expire_ms * US_PER_MS, broker.emulated_dirty_writeback_ms * US_PER_MS
+        )
         self.cluster.build()
         self.injector = Injector(self.world, self.cluster, scenario.plan, draws)
         self.judging = Judging(

@@ -8,6 +8,8 @@ from typing import Any
 
 import attrs
 
+NEVER = (1 << 63) - 1
+"""Kafka's ``Long.MaxValue``: so many records or milliseconds never come."""
 _SOURCE = "kemu.source"
 _KEY = "kemu.key"
 
@@ -79,13 +81,18 @@ class BrokerConfig:
     offset_metadata_max_bytes: int = key(4_096, "Kafka 3.9")
     offsets_topic_num_partitions: int = key(50, "Kafka 3.9")
     socket_request_max_bytes: int = key(104_857_600, "Kafka 3.9")
-    log_flush_interval_ms: int = key(0, "emulated: 0 = an acknowledged append survives a power cut")
     log_retention_ms: int = key(604_800_000, "Kafka 3.9 (log.retention.hours 168); a topic's own setting goes first")
     log_retention_bytes: int = key(-1, "Kafka 3.9; per partition; a topic's own setting goes first")
     log_segment_bytes: int = key(1_073_741_824, "Kafka 3.9; a topic's own setting goes first")
     log_roll_ms: int = key(604_800_000, "Kafka 3.9 (log.roll.hours 168); a topic's own setting goes first")
     log_retention_check_interval_ms: int = key(300_000, "Kafka 3.9")
-    emulated_append_us: int = key(500, "emulated: how long an append takes")
+    log_flush_interval_messages: int = key(NEVER, "Kafka 2.8; 1 = a record counts once it is on the disk")
+    log_flush_interval_ms: int | None = key(None, "Kafka 2.8: unset = log.flush.scheduler.interval.ms")
+    log_flush_scheduler_interval_ms: int = key(NEVER, "Kafka 2.8: how often logs are looked at, the first time at 30 s")
+    emulated_append_us: int = key(500, "emulated: how long a flushed append takes")
+    emulated_dirty_expire_ms: int = key(30_000, "Linux vm.dirty_expire_centisecs: so old pages are written back")
+    emulated_dirty_writeback_ms: int = key(5_000, "Linux vm.dirty_writeback_centisecs: how often that is looked at")
+    emulated_first_flush_check_ms: int = key(30_000, "Kafka: fixed delay before the first look of the flush scheduler")
     emulated_load_us: int = key(50_000, "emulated: how long a coordinator reads a partition of its log")
     emulated_new_member_timeout_ms: int = key(300_000, "Kafka: a new member's join may take 5 minutes (fixed)")
     coordinator_kind: str = key("java", "which coordinator's warts: java (4.0) or scala (3.9); spec 1.16")

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 UNCLEAN_ELECTION_ENABLE = "unclean.leader.election.enable"
+LOG_FLUSH_INTERVAL_MESSAGES = "log.flush.interval.messages"
 LOG_FLUSH_INTERVAL_MS = "log.flush.interval.ms"
 RETENTION_MS, RETENTION_BYTES = "retention.ms", "retention.bytes"
 SEGMENT_MS, SEGMENT_BYTES = "segment.ms", "segment.bytes"
@@ -64,6 +65,7 @@ SETTINGS: Mapping[ConfigResource, Mapping[str, _Check]] = MappingProxyType(
         ConfigResource.BROKER: {
             MIN_INSYNC_REPLICAS: _whole(1, "int"),
             UNCLEAN_ELECTION_ENABLE: _boolean,
+            LOG_FLUSH_INTERVAL_MESSAGES: _whole(1, "long"),
             LOG_FLUSH_INTERVAL_MS: _whole(0, "long"),
             LOG_RETENTION_MS: _whole(-1, "long"),
             LOG_RETENTION_BYTES: _whole(-1, "long"),

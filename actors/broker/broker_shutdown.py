@@ -70,6 +70,7 @@ class BrokerShutdown:
         self._machine.start_timer(_TIMER, self._config.controlled_shutdown_retry_backoff_ms * US_PER_MS)
 
     def _close_logs(self) -> None:
+        self._manager.flush_all()
         us = self._draws.us(DrawName.BROKER_STOP, 0)
         if us:
             self._machine.start_timer((BrokerTimer.CLOSING_LOGS,), us)

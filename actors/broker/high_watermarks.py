@@ -31,7 +31,7 @@ class HighWatermarks:
         if replica.role is not Role.LEADER:
             return
         manager = self._manager
-        if not replica.raise_watermark(manager.own_end(replica), self._machine.now_us, manager.lag_us, manager.rules):
+        if not replica.raise_watermark(replica.log.stored_end, self._machine.now_us, manager.lag_us, manager.rules):
             return
         self._machine.note(
             _high_watermark_advanced(

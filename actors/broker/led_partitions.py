@@ -68,7 +68,7 @@ class LedPartitions:
         self._watermarks.advance(replica)
 
     def durable(self, replica: Replica) -> None:
-        """More of a log that is led here is on the disk."""
+        """More of a log that is led here is on the disk, and counts."""
         for ack in replica.acks_durable():
             self._calls.decide(ack.call, ack.row, ack.outcome(_NONE))
         self._watermarks.advance(replica)
@@ -122,7 +122,7 @@ class LedPartitions:
         ack = Ack(end, self._manager.next_order(), call, index, batch, base, time_ms)
         if acks == Acks.ALL and end > replica.log.high_watermark:
             replica.wait_for_all(ack)
-        elif acks == Acks.LEADER and end > self._manager.own_end(replica):
+        elif acks == Acks.LEADER and end > replica.log.stored_end:
             replica.durable_acks.append(ack)
         else:
             self._calls.decide(call, index, ack.outcome(_NONE))

@@ -60,6 +60,7 @@ class Replica:
         "controller_epoch",
         "durable_acks",
         "epoch_start",
+        "flushed_us",
         "follower_waiters",
         "followers",
         "in_sync",
@@ -104,14 +105,16 @@ class Replica:
         self.acks: list[Ack] = []
         """Appended with acks=all, by the offset that the high watermark must reach."""
         self.durable_acks: list[Ack] = []
-        """Appended with acks=1, by the offset that must be on the disk."""
+        """Appended with acks=1, by the offset that must count as stored here."""
         self.waiters: Waiters = {}
         """Consumers' fetches that are held back."""
         self.follower_waiters: Waiters = {}
         self.led_since = -1
         """The leader epoch since which we lead without a break."""
         self.writes: dict[int, int] = {}
-        """Token of a journal write under way -> the log's end once it is durable."""
+        """Token of a journal write under way -> the log's end once it is done."""
+        self.flushed_us = 0
+        """When the log was flushed last, or taken up."""
 
     @property
     def at(self) -> TopicPartition:
@@ -224,9 +227,12 @@ class Replica:
         self.log.begin_at(start_offset)
         self.writes = dict.fromkeys(self.writes, start_offset)
 
-    def written(self, token: int) -> None:
-        """A journal write is durable."""
-        self.log.durable_end = max(self.log.durable_end, self.writes.pop(token))
+    def written(self, token: int, *, flushed: bool) -> None:
+        """A journal write is done, or (``flushed``) durable."""
+        log, end = self.log, self.writes.pop(token)
+        log.stored_end = max(log.stored_end, end)
+        if flushed:
+            log.flushed_end = max(log.flushed_end, end)
 
     # --- leading -----------------------------------------------------------------------------------------------
 
@@ -262,7 +268,7 @@ class Replica:
 
     def acks_durable(self) -> tuple[Ack, ...]:
         """Those whose records are on our disk now; they wait no more."""
-        return _take_up_to(self.durable_acks, self.log.durable_end)
+        return _take_up_to(self.durable_acks, self.log.stored_end)
 
     def acks_given_up(self) -> tuple[Ack, ...]:
         """All that wait; they wait no more."""

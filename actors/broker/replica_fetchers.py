@@ -125,11 +125,6 @@ class ReplicaFetchers:
         if loop is not None and replica.at in loop.followed:
             loop.run()
 
-    def need_not_wait_for_the_disk(self) -> None:
-        """What is written counts at once from now on."""
-        for loop in self._loops.values():
-            loop.run()
-
     def due(self, leader: int) -> None:
         """A loop's timer fired."""
         self._loops[leader].run()
@@ -163,7 +158,7 @@ class ReplicaFetcher:
         """Send what is to be sent next, unless something is on its way or still being written."""
         if self._busy or not self.followed:
             return
-        if self._manager.flushes_each and self._is_writing():
+        if self._is_writing():
             return  # its append's end will call again
         now_us = self._machine.now_us
         wait_us = self._client.available_at(self._host) - now_us
@@ -183,7 +178,7 @@ class ReplicaFetcher:
             return
         if self._ask_range([each for each in ready if each.state is Copying.OUT_OF_RANGE]):
             return
-        if self._manager.flushes_each and self._is_writing():
+        if self._is_writing():
             return
         sent = self._fetch([each for each in ready if each.state is Copying.FETCHING])
         if not sent or len(ready) < len(self.followed):

@@ -1,8 +1,8 @@
 """The log of a replica: a partition's log that followers copy, that can be cut, and that knows its leader epochs.
 
-Records are in the log when they are written, as in Kafka's page cache; ``durable_end`` says how much of it survives a
-power cut. The disk is a journal, appended to and never rewritten: a cut is an entry of its own (the device keeps the
-order of a log's writes, so what a restart finds is always a state this log was in).
+Records are in the log when they are appended; below ``stored_end`` they count as stored here: written, or flushed where
+that is asked for. The disk is a journal, appended to and never rewritten: a cut is an entry of its own (the device
+keeps the order of a log's writes, so what a restart finds is always a state this log was in).
 
 ========  ==========================================================================================================
 key       value
@@ -40,13 +40,15 @@ _replica_batch = maker(ReplicaBatch)
 class ReplicaLog(PartitionLog):
     """Records ``start_offset .. end_offset - 1``; consumers see those below ``high_watermark``."""
 
-    __slots__ = ("_bases_of_entries", "_entries", "_visible_end", "durable_end", "epochs")
+    __slots__ = ("_bases_of_entries", "_entries", "_visible_end", "epochs", "flushed_end", "stored_end")
 
     def __init__(self, start_offset: int = 0) -> None:
         super().__init__(start_offset)
         self.epochs = LeaderEpochs()
-        self.durable_end = start_offset
-        """Everything below is on the disk."""
+        self.stored_end = start_offset
+        """Everything below counts as stored here."""
+        self.flushed_end = start_offset
+        """Everything below was flushed by us (Kafka's recovery point)."""
         self._visible_end = start_offset
         self._entries: list[ReplicaBatch] = []
         self._bases_of_entries: list[int] = []
@@ -87,7 +89,8 @@ class ReplicaLog(PartitionLog):
             if last.base_offset + last.count > end_offset:
                 self._entries[-1] = _part(last, last.base_offset, end_offset)
         self._visible_end = min(self._visible_end, end_offset)
-        self.durable_end = min(self.durable_end, end_offset)
+        self.stored_end = min(self.stored_end, end_offset)
+        self.flushed_end = min(self.flushed_end, end_offset)
         return True
 
     def advance_start(self, start_offset: int) -> bool:
@@ -101,7 +104,7 @@ class ReplicaLog(PartitionLog):
         if keep > 0:
             del self._entries[:keep], self._bases_of_entries[:keep]
         self._visible_end = max(self._visible_end, start_offset)
-        self.durable_end = max(self.durable_end, start_offset)
+        self.stored_end, self.flushed_end = max(self.stored_end, start_offset), max(self.flushed_end, start_offset)
         return True
 
     def begin_at(self, start_offset: int) -> None:
@@ -110,7 +113,8 @@ class ReplicaLog(PartitionLog):
         self.epochs.clear()
         self._entries.clear()
         self._bases_of_entries.clear()
-        self.start_offset = self.end_offset = self._visible_end = self.durable_end = start_offset
+        self.start_offset = self.end_offset = self._visible_end = start_offset
+        self.stored_end = self.flushed_end = start_offset
 
     # --- reading -----------------------------------------------------------------------------------------------
 
@@ -228,8 +232,16 @@ def restored(records: Iterable[Record]) -> ReplicaLog | None:
             if len(rows) == contents:
                 log.take(_batch(value[: -_COUNT.size], rows))
     if log is not None:
-        log.durable_end = log.end_offset
+        log.stored_end = log.flushed_end = log.end_offset
     return log
+
+
+def end_offset_of(journal: str, records: Iterable[Record]) -> int:
+    """Where the log of this journal ends; -1 if it is no replica's."""
+    if not journal.startswith(JOURNALS):
+        return -1
+    log = restored(records)
+    return log.end_offset if log is not None else 0
 
 
 def _batch(head: bytes, rows: list[Record]) -> ReplicaBatch:

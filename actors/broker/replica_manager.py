@@ -1,10 +1,14 @@
 """The replicas of a broker and their journals on its disk (a part of the replicated broker).
 
-Every change of a log is an entry of the replica's journal. What is to happen when an entry is durable goes with its
-write. The high watermarks are written down from time to time, apart from the journals: after a start they may be
-behind.
+Every change of a log is an entry of the replica's journal. It is written into the page cache, and counts then; unless
+``log.flush.interval.messages`` records stand unflushed with it, or something waits until it is durable: then it is
+flushed. A log is also flushed when the flush scheduler looks
+(``log.flush.scheduler.interval.ms``) and it was not for ``log.flush.interval.ms``. All that is off as Kafka comes: the
+system writes back when it likes.
 
-Source: Kafka 2.8's ``ReplicaManager``, ``LogManager``, ``OffsetCheckpointFile``.
+The high watermarks are written down from time to time, apart from the journals: after a start they may be behind.
+
+Source: Kafka 2.8's ``ReplicaManager``, ``LogManager.flushDirtyLogs``, ``Log.append``, ``OffsetCheckpointFile``.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,9 +24,14 @@ from kemu.actors.broker.retention import Retention
 from kemu.actors.broker.rules import ReplicaRules
 from kemu.actors.broker.timers import BrokerTimer
 from kemu.actors.machine import Draws, Machine, Record
-from kemu.protocol.config import BrokerConfig, ReplicaConfig
+from kemu.protocol.config import NEVER, BrokerConfig, ReplicaConfig
 from kemu.protocol.draws import CALM
-from kemu.protocol.dynamic_configs import ALL_BROKERS, LOG_FLUSH_INTERVAL_MS, MIN_INSYNC_REPLICAS
+from kemu.protocol.dynamic_configs import (
+    ALL_BROKERS,
+    LOG_FLUSH_INTERVAL_MESSAGES,
+    LOG_FLUSH_INTERVAL_MS,
+    MIN_INSYNC_REPLICAS,
+)
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import ReplicaBatch
 from kemu.protocol.names import ActorName, TopicPartition
@@ -32,6 +41,7 @@ US_PER_MS = 1_000
 WATERMARKS = "high-watermarks"
 """The disk's name of the checkpoint of high watermarks: (log name, offset) at each change."""
 _CHECKPOINT = (BrokerTimer.CHECKPOINT,)
+_FLUSH = (BrokerTimer.FLUSH,)
 
 
 @frozen
@@ -48,6 +58,7 @@ class JournalWrite(NamedTuple):
     replica: Replica
     done: Callable[[ErrorCode], None] | None
     """What is to happen besides when it is durable, or has failed."""
+    flushes: bool
 
 
 class ReplicaManager:
@@ -75,12 +86,12 @@ class ReplicaManager:
         self.replication = replication
         self.rules = rules
         self.lag_us = replication.replica_lag_time_max_ms * US_PER_MS
-        self._flush_interval_ms = config.log_flush_interval_ms
+        self._config = config
         self._told: dict[str, dict[str, str]] = {}
         """The settings in the store of all brokers (under "") and of topics: those that we were told of."""
         self.retention = Retention(machine, config, self._told, draws)
-        self.flushes_each = config.log_flush_interval_ms == 0
-        """Whether a record counts (for the high watermark, for acks=1, for our leader) only once it is durable."""
+        self._flush_messages = config.log_flush_interval_messages
+        self._flush_ms = self._flush_interval_ms({})
         self.is_shutting_down = False
         """The process is about to end: it follows nobody any more."""
         self.replicas: dict[TopicPartition, Replica] = {}
@@ -117,6 +128,7 @@ class ReplicaManager:
             record_bytes=settings.record_bytes if settings is not None else 100,
             min_in_sync=self._min_in_sync(at[0]),
         )
+        replica.flushed_us = self._machine.now_us
         return replica
 
     def configure(self, topic: str, settings: dict[str, str]) -> None:
@@ -124,7 +136,10 @@ class ReplicaManager:
         self._told[topic] = settings
         self.retention.configured()
         if topic == ALL_BROKERS:
-            self.flushes_each = int(settings.get(LOG_FLUSH_INTERVAL_MS, self._flush_interval_ms)) == 0
+            self._flush_messages = int(
+                settings.get(LOG_FLUSH_INTERVAL_MESSAGES, self._config.log_flush_interval_messages)
+            )
+            self._flush_ms = self._flush_interval_ms(settings)
         for replica in self.replicas.values():
             if topic in (ALL_BROKERS, replica.topic):
                 replica.min_in_sync = self._min_in_sync(replica.topic)
@@ -138,9 +153,12 @@ class ReplicaManager:
             return known.min_in_sync
         return int(self._told.get(ALL_BROKERS, {}).get(MIN_INSYNC_REPLICAS, self.replication.min_insync_replicas))
 
-    def own_end(self, replica: Replica) -> int:
-        """Up to where a replica's log counts as stored here."""
-        return replica.log.durable_end if self.flushes_each else replica.log.end_offset
+    def _flush_interval_ms(self, settings: Mapping[str, str]) -> int:
+        """How long a log may stay unflushed before the scheduler flushes it."""
+        config = self._config
+        given = config.log_flush_interval_ms
+        default = config.log_flush_scheduler_interval_ms if given is None else given
+        return int(settings.get(LOG_FLUSH_INTERVAL_MS, default))
 
     # --- start -------------------------------------------------------------------------------------------------
 
@@ -158,7 +176,7 @@ class ReplicaManager:
             name = journal.removeprefix(JOURNALS)
             topic, _, number = name.rpartition("-")
             checkpoint = watermarks.get(name.encode())
-            log.high_watermark = min(log.end_offset, int(checkpoint) if checkpoint else log.start_offset)
+            log.high_watermark = min(log.end_offset, max(log.start_offset, int(checkpoint or b"0")))
             self._checkpointed[name] = log.high_watermark
             self.create((topic, int(number))).log = log
             self._machine.note(
@@ -173,17 +191,24 @@ class ReplicaManager:
         self._found.clear()
         self._checkpoint_later()
         self.retention.started()
+        self._machine.start_timer(_FLUSH, self._config.emulated_first_flush_check_ms * US_PER_MS)
 
     # --- journals ----------------------------------------------------------------------------------------------
 
     def write_journal(
         self, replica: Replica, records: tuple[Record, ...], done: Callable[[ErrorCode], None] | None = None
     ) -> None:
-        """Put entries on their way to a replica's journal. The log has changed already."""
+        """Put entries into a replica's journal; the log has changed already. ``done`` waits until they are durable."""
+        log = replica.log
+        flushes = done is not None or log.end_offset - log.flushed_end >= self._flush_messages
         self._last_token = token = self._last_token + 1
-        self.writes[token] = JournalWrite(replica, done)
-        replica.writes[token] = replica.log.end_offset
-        self._machine.append(replica.journal, records, token)
+        self.writes[token] = JournalWrite(replica, done, flushes)
+        replica.writes[token] = log.end_offset
+        if flushes:
+            replica.flushed_us = self._machine.now_us
+            self._machine.append(replica.journal, records, token)
+        else:
+            self._machine.write_only(replica.journal, records, token)
 
     def write_batches(self, replica: Replica, batches: tuple[ReplicaBatch, ...]) -> None:
         """Put appended batches on their way to the journal."""
@@ -196,7 +221,7 @@ class ReplicaManager:
             return None  # a checkpoint
         replica = write.replica
         if error is ErrorCode.NONE:
-            replica.written(token)
+            replica.written(token, flushed=write.flushes)
         else:
             replica.writes.pop(token)
         if write.done is not None:
@@ -261,6 +286,25 @@ class ReplicaManager:
                 why=why,
             )
         )
+
+    def flush_due(self) -> None:
+        """FLUSH fired."""
+        interval_ms = self._config.log_flush_scheduler_interval_ms
+        if interval_ms < NEVER:
+            self._machine.start_timer(_FLUSH, interval_ms * US_PER_MS)
+        for replica in self.replicas.values():
+            if self._machine.now_us - replica.flushed_us >= self._flush_ms * US_PER_MS:
+                self._flush(replica)
+
+    def flush_all(self) -> None:
+        """All logs are closed."""
+        for replica in self.replicas.values():
+            self._flush(replica)
+
+    def _flush(self, replica: Replica) -> None:
+        if replica.log.flushed_end < replica.log.end_offset:
+            replica.flushed_us, replica.log.flushed_end = self._machine.now_us, replica.log.end_offset
+            self._machine.flush(replica.journal)
 
     # --- high watermarks ---------------------------------------------------------------------------------------
 

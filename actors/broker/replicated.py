@@ -9,8 +9,8 @@ controlled shutdown. A part knows the machine, through which it speaks, and thos
 that stand before it. Consumers' fetches, produce requests and answers are those of the broker without replication, too.
 
 A record counts when the in-sync replicas have it: below the high watermark it may be read, and acks=all is answered.
-``log.flush.interval.ms`` 0 means that a replica has a record when it is durable there; otherwise when it is written, as
-in Kafka's page cache, and a power cut may take what was acknowledged.
+A replica has a record when it is written, into the page cache: a power cut of all that have it may take what was
+acknowledged. With ``log.flush.interval.messages`` 1 it has it when it is on the disk.
 
 Source: Kafka 2.8 with the ZooKeeper controller.
 """
@@ -148,6 +148,7 @@ class ReplicatedBroker(Machine):
             BrokerTimer.ISR: self._isr_changes.look,
             BrokerTimer.CHECKPOINT: manager.checkpoint_due,
             BrokerTimer.RETENTION: manager.delete_expired,
+            BrokerTimer.FLUSH: manager.flush_due,
             BrokerTimer.LEAVING: self._shutdown.try_again,
             BrokerTimer.CLOSING_LOGS: self._shutdown.logs_closed,
             DEADLINE[0]: client.deadline_passed,
@@ -187,8 +188,6 @@ class ReplicatedBroker(Machine):
             case Received(message=BrokerConfigs(topic=topic, settings=settings)):
                 self.reply(event, BrokerConfigsReply())
                 self.manager.configure(topic, dict(settings))
-                if not self.manager.flushes_each:
-                    self.fetchers.need_not_wait_for_the_disk()
             case Received(message=Metadata()):
                 self.answers.metadata(event)
             case Received(message=FindCoordinator()):
@@ -249,7 +248,7 @@ class ReplicatedBroker(Machine):
             self._control.fail(replica)
         elif replica.role is Role.LEADER:
             self._led.durable(replica)
-        elif self.manager.flushes_each and not replica.writes:
+        elif not replica.writes:
             self.fetchers.durable(replica)
 
     # --- fetches and epochs ------------------------------------------------------------------------------------

@@ -24,6 +24,8 @@ class BrokerTimer(StrEnum):
     """Write down the high watermarks."""
     RETENTION = "retention"
     """Look what in the logs is too old or too much."""
+    FLUSH = "flush"
+    """The flush scheduler looks which logs were not flushed for too long."""
     LEAVING = "leaving"
     """Ask again for a controlled shutdown."""
     CLOSING_LOGS = "closing-logs"

@@ -92,9 +92,7 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
     replication = scenario.brokers.replication
     if replication is None:
         return made
-    replicas = Replicas(flushes=dict(scenario.brokers.config).get("log_flush_interval_ms", 0) == 0)
     fitted: dict[str, Checker] = {
-        each.name: each
-        for each in (replicas, Isr(lag_us=replication.lag_us), Handover(replication.controller_config()))
+        each.name: each for each in (Isr(lag_us=replication.lag_us), Handover(replication.controller_config()))
     }
     return tuple(fitted.get(checker.name, checker) for checker in made)

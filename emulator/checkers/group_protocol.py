@@ -10,8 +10,8 @@ Theory (spec 1.2, 1.6, 1.7, 1.15). Each coordinator's copy of a group is a state
    makes the group Empty. Members are added once and removed once.
 
 A copy ends with the state Dead, with ``GroupUnloaded`` and with its host. A log that lost its tail may forget
-generations. A coordinator that stood still while its partition moved on has a copy that is followed by rules 1 and 3,
-but says nothing about the group's history.
+generations: where brokers replicate those whose records it lost, else any. A coordinator that stood still while its
+partition moved on has a copy that is followed by rules 1 and 3, but says nothing about the group's history.
 """
 
 from collections.abc import Mapping
@@ -28,6 +28,7 @@ from kemu.protocol.notes.groups import (
     MemberAdded,
     MemberRemoved,
 )
+from kemu.protocol.notes.replication import BecameLeader
 
 EMPTY, PREPARING, COMPLETING = "Empty", "PreparingRebalance", "CompletingRebalance"
 STABLE, DEAD = "Stable", "Dead"
@@ -77,6 +78,7 @@ class GroupProtocol(Checker):
             LeaderElected: self._elected,
             HostDown: self._down,
             DiskTailLost: self._lost_tail,
+            BecameLeader: self._led,
         }
 
     def _copy(self, seen: Seen) -> _Copy:
@@ -191,6 +193,13 @@ class GroupProtocol(Checker):
     def _down(self, seen: Seen, fact: HostDown) -> None:
         for key in [key for key in self._copies if host_of(key[0]) == fact.host]:
             del self._copies[key]
+
+    def _led(self, seen: Seen, fact: BecameLeader) -> None:
+        if fact.topic == OFFSETS_TOPIC and self.panel.logs.cut is not None:
+            for name, durable in self._durable.items():
+                group = self.panel.groups[name]
+                if durable in group.forgotten:
+                    self._durable[name] = group.remembered[-1][0] if group.remembered else 0
 
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
         self._tail_lost = self._tail_lost or fact.log.startswith(OFFSETS_TOPIC)

@@ -8,6 +8,8 @@ only if the ISR tells the truth:
 * A leader asks the store to take a member out of the ISR that has lacked a record for longer than
   ``replica.lag.time.max.ms``. It looks every half of that, and one change at a time is under way: here it has twice the
   time and two seconds, and time in which it stood still or waited for the store does not count.
+* Nobody else leaves it: a member that has everything, as a high watermark at the log's end says, stays in it, however
+  long ago it asked (KAFKA-7152).
 * A broker in controlled shutdown, to whom the controller has answered, does not join an ISR before its next start
   (Kafka's ``ReplicaManager`` begins no fetcher while shutdown is under way).
 """
@@ -22,6 +24,7 @@ from kemu.protocol.notes.replication import (
     BecameFollower,
     BecameLeader,
     ControlledShutdownAnswered,
+    HighWatermarkAdvanced,
     IsrChanged,
     IsrChangeFailed,
     IsrProposed,
@@ -38,7 +41,7 @@ SLACK_US = 2_000_000
 class _Office:
     """A leader of a partition: its log's end, its ISR as it knows it, and who of it lacks what since when."""
 
-    __slots__ = ("behind", "end", "members", "proposed", "told")
+    __slots__ = ("behind", "end", "members", "proposed", "told", "whole")
 
     def __init__(self, members: tuple[int, ...], end: int) -> None:
         self.members = members
@@ -49,6 +52,8 @@ class _Office:
         """Member -> (an end of the log that it does not have, since when)."""
         self.told: dict[int, None] = {}
         """Members that were reported."""
+        self.whole = False
+        """Its high watermark reached its log's end, and nothing was appended since: it knows that all have all."""
 
     def begin_again(self, now_us: int) -> None:
         """Nobody is behind for long yet."""
@@ -85,6 +90,7 @@ class Isr(Checker):
             HostStarted: self._started,
             HostResumed: self._resumed,
             IsrProposed: self._proposed,
+            HighWatermarkAdvanced: self._advanced,
             IsrChanged: self._changed,
             IsrChangeFailed: self._change_failed,
             RecordsAppended: self._appended,
@@ -121,8 +127,19 @@ class Isr(Checker):
 
     def _proposed(self, seen: Seen, fact: IsrProposed) -> None:
         office = self._office(seen.actor, (fact.topic, fact.partition))
+        if office is None:
+            return
+        office.proposed = True
+        leaving = [broker_host(member) for member in office.members if member not in fact.isr]
+        if leaving and office.whole:
+            name = f"{fact.topic}-{fact.partition}"
+            text = f"{seen.actor} takes {', '.join(leaving)} out of the ISR of {name}, and knows that it has everything"
+            self.violation(seen, "shrunk-in-sync", (name, seen.actor, *leaving), text)
+
+    def _advanced(self, seen: Seen, fact: HighWatermarkAdvanced) -> None:
+        office = self._office(seen.actor, (fact.topic, fact.partition))
         if office is not None:
-            office.proposed = True
+            office.whole = fact.high_watermark == office.end
 
     def _changed(self, seen: Seen, fact: IsrChanged) -> None:
         office = self._office(seen.actor, (fact.topic, fact.partition))
@@ -144,7 +161,8 @@ class Isr(Checker):
         office = self._office(seen.actor, at)
         if office is None:
             return
-        office.end = end = fact.base_offset + fact.count
+        office.end, office.whole = fact.base_offset + fact.count, False
+        end = office.end
         least = self._min_isr.get(fact.topic, 1)
         if len(office.members) < least:
             self._thin.setdefault(at, []).append((fact.base_offset, end, len(office.members)))

@@ -89,7 +89,7 @@ class OneOwner(Checker):
         group = self._group(fact.group)
         before = group.generations.pop(fact.generation, None)
         generation = group.generations[fact.generation] = _Generation()
-        generation.judged = before is None or not (self._tail_lost and before.taken)
+        generation.judged = before is None or not (self._may_be_lost(fact.group, fact.generation) and before.taken)
         if len(group.generations) > KEPT_GENERATIONS:
             del group.generations[next(iter(group.generations))]
 
@@ -122,8 +122,12 @@ class OneOwner(Checker):
         for partition in fact.partitions:
             group.owner[partition] = life
 
+    def _may_be_lost(self, group: str, generation: int) -> bool:
+        """Whether the group's log lost what it knew of a generation that was Stable."""
+        return self._tail_lost or generation in self.panel.groups[group].forgotten
+
     def _took_abandoned(self, seen: Seen, fact: AssignmentReceived) -> None:
-        if not self._tail_lost:
+        if not self._may_be_lost(fact.group, fact.generation):
             text = f"{fact.member_id} took an assignment of generation {fact.generation}, which is in no log"
             self.violation(seen, "unknown-generation", (fact.group, seen.actor), text)
 

@@ -9,7 +9,7 @@ NO_OFFSET = 1 << 62
 class Copy:
     """One broker's replica, as its notes tell."""
 
-    __slots__ = ("epoch", "following", "had", "leads", "log", "lost", "unread", "watermark")
+    __slots__ = ("epoch", "following", "had", "leads", "left", "log", "lost", "unread", "watermark")
 
     def __init__(self) -> None:
         self.log = EpochLog()
@@ -26,16 +26,20 @@ class Copy:
         """How its disk lost something it was asked to keep (a reason of the atlas); "" once it has all again."""
         self.had = EpochLog()
         """Its log before that: of anything else its disk is no excuse."""
+        self.left = 0
+        """What the disk has left of that: of anything before, it is no excuse either."""
 
-    def lose(self, why: str) -> None:
-        """Its disk may have less than the log had."""
+    def lose(self, why: str, left: int) -> None:
+        """Its disk has less than the log had: records below ``left``."""
         if not self.lost or self.log.same_until(self.had) < self.log.end:
             self.had = self.log.copy()
+            self.left = left
+        self.left = min(self.left, left)
         self.lost = why
 
-    def excused_to(self, committed: EpochLog) -> int:
-        """Up to where its disk may have lost what is committed."""
-        return committed.same_until(self.had) if self.lost else 0
+    def excused_to(self, committed: EpochLog, same: int) -> int:
+        """Up to where its disk is why its log has what is committed to ``same`` only."""
+        return max(same, committed.same_until(self.had)) if self.lost and same >= self.left else same
 
 
 class PartitionTruth:

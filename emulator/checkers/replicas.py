@@ -13,13 +13,22 @@ next leader comes from the in-sync replicas. So (Kafka's guarantees; numbers of 
   only, each from the epoch that was committed (``EpochRead``).
 
 What may be lost all the same is in the fault atlas (``emulator.findings``): it is a ``Loss``, named with its reason,
-and no violation. A disk is an excuse for what its replica had, until that is in the ISR again with everything that is
-committed; an election is one for what was written before its epoch: never for later or other records.
+and no violation. A disk is an excuse for what a fault took from it, until its replica is in the ISR again with
+everything that is committed; an election is one for what was written before its epoch: never for later or other
+records.
 """
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.replica_truth import Copy, PartitionTruth
-from kemu.emulator.facts import DiskTailLost, HostDown, HostStarted, Seen, TopicFilled, TopicReplicated
+from kemu.emulator.facts import (
+    DiskTailLost,
+    HostDown,
+    HostStarted,
+    Seen,
+    TopicFilled,
+    TopicReplicated,
+    UnflushedLost,
+)
 from kemu.emulator.findings import EMPTY_DISK, LEADER_ONLY, LOST_TAIL, UNCLEAN, UNFLUSHED, Loss
 from kemu.emulator.watching.epoch_log import EpochLog
 from kemu.protocol.dynamic_configs import UNCLEAN_ELECTION_ENABLE
@@ -48,17 +57,12 @@ JOURNALS = "replica/"
 
 
 class Replicas(Checker):
-    """What was committed stays, every leader has it, and readers find one record at an offset.
-
-    Args:
-        flushes: whether an acknowledged append survives a power cut (``log.flush.interval.ms`` 0).
-    """
+    """What was committed stays, every leader has it, and readers find one record at an offset."""
 
     name = "replicas"
 
-    def __init__(self, *, flushes: bool = True) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._flushes = flushes
         self._partitions: dict[TopicPartition, PartitionTruth] = {}
         self._unclean: dict[str, None] = {}
         """Topics that allow unclean elections."""
@@ -87,6 +91,7 @@ class Replicas(Checker):
             HostDown: self._down,
             HostStarted: self._started,
             DiskTailLost: self._tail_lost,
+            UnflushedLost: self._unflushed,
             TopicReplicated: self._topic,
             TopicFilled: self._filled,
             UncleanElectionAsked: self._asked_uncleanly,
@@ -131,7 +136,7 @@ class Replicas(Checker):
         if why == UNCLEAN:
             truth.excuse(same, fact.leader_epoch)
         if same < truth.committed.end:
-            excused = truth.committed.end if why == UNCLEAN else max(same, copy.excused_to(truth.committed))
+            excused = truth.committed.end if why == UNCLEAN else copy.excused_to(truth.committed, same)
             if same < excused:
                 self.losses.append(Loss(seen.at_us, name, same, excused - 1, why))
                 truth.excuse(same, fact.leader_epoch)
@@ -355,7 +360,7 @@ class Replicas(Checker):
             same = truth.committed.same_until(copy.log)
             if same == truth.committed.end:
                 copy.lost = copy.lost if copy.unread else ""
-            elif max(same, copy.excused_to(truth.committed)) < truth.committed.end:
+            elif copy.excused_to(truth.committed, same) < truth.committed.end:
                 name = f"{at[0]}-{at[1]}"
                 host = broker_host(node)
                 text = f"{client} has {host} in the ISR of {name}, whose log has what is committed to {same - 1} only;"
@@ -370,8 +375,6 @@ class Replicas(Checker):
             copy = truth.copies.get(fact.host)
             if copy is not None:
                 copy.leads, copy.unread = False, True
-                if fact.how == "power" and not self._flushes:
-                    copy.lose(UNFLUSHED)
 
     def _started(self, seen: Seen, fact: HostStarted) -> None:
         if fact.kept_disk:
@@ -379,13 +382,20 @@ class Replicas(Checker):
         for truth in self._partitions.values():
             copy = truth.copies.get(fact.host)
             if copy is not None:
-                copy.lose(EMPTY_DISK)
+                copy.lose(EMPTY_DISK, 0)
                 copy.log.restore(0, ())
 
     def _tail_lost(self, seen: Seen, fact: DiskTailLost) -> None:
-        if fact.log.startswith(JOURNALS):
-            topic, _, number = fact.log.removeprefix(JOURNALS).rpartition("-")
-            self._truth(topic, int(number)).copy_on(fact.host).lose(LOST_TAIL)
+        self._lost(fact.host, fact.log, LOST_TAIL, fact.end_offset)
+
+    def _unflushed(self, seen: Seen, fact: UnflushedLost) -> None:
+        for log, _, end_offset in fact.logs:
+            self._lost(fact.host, log, UNFLUSHED, end_offset)
+
+    def _lost(self, host: str, log: str, why: str, left: int) -> None:
+        if log.startswith(JOURNALS):
+            topic, _, number = log.removeprefix(JOURNALS).rpartition("-")
+            self._truth(topic, int(number)).copy_on(host).lose(why, left)
 
 
 def _found(copy: Copy) -> None:

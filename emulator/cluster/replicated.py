@@ -9,7 +9,7 @@ What becomes of topics is read off the store.
 from collections.abc import Iterator, Sequence
 
 from kemu.actors.broker.partition_log import log_name
-from kemu.actors.broker.replica_log import JOURNALS, batch_entry, restored
+from kemu.actors.broker.replica_log import JOURNALS, batch_entry, end_offset_of, restored
 from kemu.actors.broker.replica_manager import WATERMARKS, TopicSettings
 from kemu.actors.broker.replicated import ReplicatedBroker
 from kemu.actors.controller.controller import Controller
@@ -74,6 +74,7 @@ class ReplicatedCluster(Cluster):
         """Partition -> (leader epoch, host) of the last broker that said it leads."""
         self._controller = ""
         self.assignments = self._assign()
+        self.world.end_offset_of = end_offset_of
         self.world.add_host(STORE, {STORE: self._store})
         super().build()
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from kemu.actors.machine import Event, Machine, Record, TimerKey
 from kemu.emulator.chance import Entry, Stream
@@ -60,22 +60,49 @@ MachineFactory = Callable[[int], Machine]
 
 
 class DiskWrite:
-    """Records on their way to a log."""
+    """Records on their way to a log, or a flush of what it holds."""
 
-    __slots__ = ("actor", "log", "number", "records", "token")
+    __slots__ = ("actor", "log", "number", "records", "token", "upto")
 
-    def __init__(self, number: int, actor: Actor, log: str, records: tuple[Record, ...], token: int) -> None:
+    def __init__(
+        self, number: int, actor: Actor, log: str, records: tuple[Record, ...], token: int, upto: int = -1
+    ) -> None:
         self.number = number
         self.actor = actor
         self.log = log
         self.records = records
         self.token = token
+        self.upto = upto
+        """Of a flush: how many records the log had when it was asked for; -1: all, and these."""
+
+
+class PageCache(NamedTuple):
+    """When the system writes back by itself what was written and not flushed.
+
+    Source: Linux, ``vm.dirty_expire_centisecs`` and ``vm.dirty_writeback_centisecs``: a file goes to the disk, with
+    all of its dirty pages, when the flusher wakes and finds that it has been dirty for so long. ``wake_us`` 0: never.
+    """
+
+    expire_us: int = 30_000_000
+    wake_us: int = 5_000_000
+
+
+LINUX = PageCache()
 
 
 class Disk:
-    """A host's logs. An append is on its way until it is durable; what is on its way when power goes may be lost."""
+    """A host's logs, and what of them is in the page cache only.
 
-    def __init__(self) -> None:
+    An append is on its way until it is durable; what is on its way when power goes may be lost. What was only written
+    is in the log for every process of the host, and lost with the power if nothing has put it on the disk.
+    """
+
+    def __init__(self, cache: PageCache = LINUX) -> None:
+        self.cache = cache
+        self._dirty: dict[str, tuple[int, int]] = {}
+        """Log -> how many of its first records are on the disk, and since when there are others."""
+        self._wakes_from_us = -1
+        """When the flusher began to wake: with the first page that was dirty."""
         self.logs: dict[str, list[Record]] = {}
         self.pending: dict[int, DiskWrite] = {}
         """By number, in the order they were issued; the device keeps the order within a log."""
@@ -95,12 +122,51 @@ class Disk:
         write = self.pending[self._writes] = DiskWrite(self._writes, actor, log, records, token)
         return write
 
+    def is_flushing(self, log: str) -> bool:
+        """Whether an append is on its way to this log: what comes next comes behind it."""
+        return any(write.log == log and write.upto < 0 for write in self.pending.values())
+
+    def write_only(self, actor: Actor, log: str, records: tuple[Record, ...], now_us: int) -> int:
+        """Write into the page cache; the offset of the first record."""
+        writer = self.writers.setdefault(log, actor.name)
+        assert writer == actor.name, f"{actor.name} writes to the log {log} of {writer}"
+        if self._wakes_from_us < 0:
+            self._wakes_from_us = now_us
+        held = self.logs.setdefault(log, [])
+        if self._is_clean(log, now_us):
+            self._dirty[log] = len(held), now_us
+        held.extend(records)
+        return len(held) - len(records)
+
+    def flush(self, actor: Actor, log: str) -> DiskWrite:
+        """Begin to put on the disk what a log holds now."""
+        self._writes += 1
+        upto = len(self.logs.get(log, ()))
+        write = self.pending[self._writes] = DiskWrite(self._writes, actor, log, (), 0, upto)
+        return write
+
+    def _is_clean(self, log: str, now_us: int) -> bool:
+        """Whether all of a log is on the disk; looked at before each write, so that all it has is older."""
+        if log not in self._dirty:
+            return True
+        if not self.cache.wake_us:
+            return False
+        expires_us = self._dirty[log][1] + self.cache.expire_us
+        wakes = -((self._wakes_from_us - expires_us) // self.cache.wake_us)
+        if self._wakes_from_us + wakes * self.cache.wake_us > now_us:
+            return False
+        del self._dirty[log]
+        return True
+
     def finish(self, write: DiskWrite) -> int:
-        """Make a write durable; the offset of its first record."""
+        """Make a write, and all of its log before it, durable; the offset of its first record."""
         log = self.logs.setdefault(write.log, [])
         base = len(log)
         log.extend(write.records)
         del self.pending[write.number]
+        flushed, since_us = self._dirty.pop(write.log, (base, 0))
+        if flushed < base and 0 <= write.upto < base:
+            self._dirty[write.log] = max(flushed, write.upto), since_us
         return base
 
     def logs_of(self, actor: str, main: bool) -> list[str]:
@@ -119,8 +185,11 @@ class Disk:
         for write in list(self.pending.values()):
             self.finish(write)
 
-    def power_cut(self, chance: Stream) -> None:
-        """Of the writes on their way, a prefix per log may have made it; nobody was told."""
+    def power_cut(self, chance: Stream, now_us: int) -> dict[str, int]:
+        """Of the writes on their way, a prefix per log may have made it; nobody was told.
+
+        What was in the page cache only is gone: log -> how many records.
+        """
         torn: dict[str, bool] = {}
         for write in list(self.pending.values()):
             if torn.get(write.log) or chance.below(2) == 0:
@@ -128,6 +197,14 @@ class Disk:
                 del self.pending[write.number]
             else:
                 self.finish(write)
+        lost: dict[str, int] = {}
+        for log in sorted(self._dirty):
+            if not self._is_clean(log, now_us):
+                held, (flushed, _) = self.logs[log], self._dirty[log]
+                lost[log] = len(held) - flushed
+                del held[flushed:]
+        self._dirty.clear()
+        return lost
 
     def lose_tail(self, log: str, records: int) -> int:
         """Forget the last records of a log; how many there were to forget."""

@@ -12,6 +12,7 @@ from kemu.actors.machine import (
     Append,
     Appended,
     Event,
+    Flush,
     Hangup,
     Loaded,
     Note,
@@ -23,6 +24,7 @@ from kemu.actors.machine import (
     TimerFired,
     TimerKey,
     Told,
+    WriteOnly,
 )
 from kemu.emulator import facts
 from kemu.emulator.chance import Choices, Entry
@@ -35,13 +37,25 @@ from kemu.emulator.engine.hosts import (
     DiskWrite,
     Host,
     MachineFactory,
+    PageCache,
     Timer,
     Turn,
 )
 from kemu.emulator.engine.network import Network, Packet, Verdict
 from kemu.emulator.facts import Seen
 from kemu.emulator.trace.recorder import Recorder
-from kemu.emulator.trace.rows import APPEND, HANGUP, NOTE, RECEIVED, SEND, START_TIMER, STOP_TIMER, event_row
+from kemu.emulator.trace.rows import (
+    APPEND,
+    FLUSH,
+    HANGUP,
+    NOTE,
+    RECEIVED,
+    SEND,
+    START_TIMER,
+    STOP_TIMER,
+    WRITE_ONLY,
+    event_row,
+)
 from kemu.emulator.trace.traces import PacketRow
 from kemu.protocol.commands import Start
 from kemu.protocol.draws import Distribution
@@ -100,6 +114,9 @@ class World:
         self.append_us = append_us
         self.weigh_write: Callable[[str, tuple[Record, ...]], int] = _bytes_of
         """What a write to a log weighs (bytes), where a disk's speed is limited."""
+        self.page_cache = PageCache()
+        self.end_offset_of: Callable[[str, Sequence[Record]], int] = _no_offsets
+        """What offset a log with these records ends at; -1: it is none that has offsets of its own."""
         self.stopped = ""
         """Why the run is over; "" while it is not."""
         self.watch_sends: Callable[[Packet, Any], None] | None = None
@@ -192,9 +209,9 @@ class World:
                 timer = actor.timers.get(effect[0])
                 if timer is not None:
                     timer.due_us = -1
-            elif kind is Append:
-                rows.append((APPEND, *effect))
-                self._append(actor, effect)
+            elif kind in _ON_DISK:
+                rows.append((_ON_DISK[kind], *effect))
+                self._write(actor, effect)
             else:
                 assert kind is Hangup, effect
                 rows.append((HANGUP, *effect))
@@ -274,16 +291,31 @@ class World:
 
     # --- disks -------------------------------------------------------------------------------------------------
 
-    def _append(self, actor: Actor, effect: Append) -> None:
+    def _write(self, actor: Actor, effect: Append | WriteOnly | Flush) -> None:
+        disk = actor.host.disk
+        if isinstance(effect, Flush):
+            self._flush(actor, effect.log)
+        elif isinstance(effect, Append) or disk.is_flushing(effect.log):
+            self._append(actor, effect)
+        else:
+            base = disk.write_only(actor, effect.log, effect.records, self.now_us)
+            event = Appended(effect.token, ErrorCode.NONE, base)
+            self.agenda.push(self._written_us(actor, effect), self._event_due, (actor, event))
+
+    def _written_us(self, actor: Actor, effect: Append | WriteOnly) -> int:
+        """When a disk has taken a write: at once, unless its speed is limited."""
+        speed, disk = actor.host.disk_bytes_per_s, actor.host.disk
+        if not speed:
+            return self.now_us
+        size = self.weigh_write(effect.log, effect.records)
+        disk.free_us = max(disk.free_us, self.now_us) + -(-size * MILLION // speed)
+        return disk.free_us
+
+    def _append(self, actor: Actor, effect: Append | WriteOnly) -> None:
         disk = actor.host.disk
         write = disk.issue(actor, effect.log, effect.records, effect.token)
         due_us = max(self.now_us + self.append_us, disk.due_us.get(effect.log, 0) + 1)
-        speed = actor.host.disk_bytes_per_s
-        if speed:
-            size = self.weigh_write(effect.log, effect.records)
-            disk.free_us = max(disk.free_us, self.now_us) + -(-size * MILLION // speed)
-            due_us = max(due_us, disk.free_us)
-        disk.due_us[effect.log] = due_us
+        disk.due_us[effect.log] = due_us = max(due_us, self._written_us(actor, effect))
         self.agenda.push(due_us, self._append_done, write)
 
     def _append_done(self, entry: Entry) -> Turn | None:
@@ -293,6 +325,25 @@ class World:
         if disk.pending.get(write.number) is not write:
             return None
         return self._deliver(actor, Appended(write.token, ErrorCode.NONE, disk.finish(write)))
+
+    def _flush(self, actor: Actor, log: str) -> None:
+        disk = actor.host.disk
+        write = disk.flush(actor, log)
+        self.agenda.push(self.now_us + self.append_us, self._flush_done, write)
+
+    def _flush_done(self, entry: Entry) -> None:
+        write: DiskWrite = entry[4]
+        disk = write.actor.host.disk
+        if disk.pending.get(write.number) is write:
+            disk.finish(write)
+
+    def lose_tail(self, host: Host, log: str, records: int) -> int:
+        """A log of a host that is down loses its last records; how many."""
+        lost = host.disk.lose_tail(log, records)
+        if lost:
+            end = self.end_offset_of(log, host.disk.logs[log])
+            self.report(facts.DiskTailLost(host=host.name, log=log, records=lost, end_offset=end))
+        return lost
 
     def fail_writes(self, host: Host, log: str, error: ErrorCode) -> None:
         """What is on its way to a log fails; its writers are told."""
@@ -328,13 +379,14 @@ class World:
         """A host that does not run yet."""
         assert name not in self.hosts, f"host {name} exists"
         host = self.hosts[name] = Host(name, factories)
+        host.disk.cache = self.page_cache
         return host
 
     def start(self, host: Host, *, keep_disk: bool = True) -> None:
         """Begin a host's next life."""
         assert not host.running, f"{host.name} runs already"
         if not keep_disk:
-            host.disk = Disk()
+            host.disk = Disk(self.page_cache)
         host.life += 1
         host.condition = Condition.UP
         host.running = True
@@ -356,8 +408,9 @@ class World:
     def take_down(self, host: Host, how: Condition) -> None:
         """End a host's life: by power cut (SILENT), by a dying process (CRASHED), or because it ended (CLOSED)."""
         assert host.running, f"{host.name} is down already"
+        lost: dict[str, int] = {}
         if how is Condition.SILENT:
-            host.disk.power_cut(self.choices.stream(f"disk/{host.name}/life {host.life}"))
+            lost = host.disk.power_cut(self.choices.stream(f"disk/{host.name}/life {host.life}"), self.now_us)
         else:
             host.disk.process_died()
         host.condition = how
@@ -369,6 +422,9 @@ class World:
         for actor in actors:
             self.actor_went(actor)
         self.report(facts.HostDown(host=host.name, life=host.life, how=how.value))
+        if lost:
+            logs = tuple((log, count, self.end_offset_of(log, host.disk.logs[log])) for log, count in lost.items())
+            self.report(facts.UnflushedLost(host=host.name, logs=logs))
         self.went_down(host)
 
     def pause(self, host: Host) -> None:
@@ -390,12 +446,19 @@ class World:
                     entry[4].queued_us = self.now_us
 
 
+_ON_DISK: Mapping[type, int] = {Append: APPEND, WriteOnly: WRITE_ONLY, Flush: FLUSH}
+
+
 def _call(entry: Entry) -> None:
     entry[4]()
 
 
 def _bytes_of(log: str, records: tuple[Record, ...]) -> int:
     return sum(len(key) + len(value or b"") for key, value in records)
+
+
+def _no_offsets(log: str, records: Sequence[Record]) -> int:
+    return -1
 
 
 def _ignore(_: Any) -> None:

@@ -602,7 +602,7 @@ def _settings_schema(cls: type) -> Schema:
     for key, field in fields_of(cls).items():
         if key in SET_BY_SCENARIO:
             continue
-        leaf = {**_setting_schema(key, field.default), "description": source_of(field)}
+        leaf = {**_setting_schema(key, field), "description": source_of(field)}
         whole["properties"][key] = leaf
         *tables, last = key.split(".")
         place = whole
@@ -613,13 +613,15 @@ def _settings_schema(cls: type) -> Schema:
     return whole
 
 
-def _setting_schema(key: str, default: object) -> Schema:
+def _setting_schema(key: str, field: "attrs.Attribute[Any]") -> Schema:
+    default: object = field.default
     if isinstance(default, bool):
         return {"type": ["boolean", "string"], "default": default}
-    if isinstance(default, int):
-        number: Schema = {"type": "integer"} | ({} if default < 0 else {"minimum": 0})
+    if isinstance(default, int) or field.type == int | None:
+        number: Schema = {"type": "integer"} | ({} if isinstance(default, int) and default < 0 else {"minimum": 0})
         texts = DURATION if key.endswith((".ms", ".us")) else r"^-?\d+$"
-        return {"anyOf": [number, {"type": "string", "pattern": texts}], "default": default}
+        stated = {} if default is None else {"default": default}
+        return {"anyOf": [number, {"type": "string", "pattern": texts}], **stated}
     if isinstance(default, tuple):
         return {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}], "default": [*default]}
     enum = {"enum": list(CHOICES[key])} if key in CHOICES else {}

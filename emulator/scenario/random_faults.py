@@ -25,7 +25,9 @@ def swarm(replicated: bool) -> tuple[Drawn, ...]:
 def random_faults(scenario: Scenario, seed: int, count: int) -> Plan:
     """So many faults, at times between the group's start and the end of the scenario's load.
 
-    Nothing that loses what a disk was asked to keep: checkers of committed offsets stay as strict as ever.
+    Where brokers replicate, power cuts take what was not flushed, disks lose their ends or all, and unclean elections
+    may be allowed: what Kafka's own rules let go by that is told as expected losses. Elsewhere nothing is drawn that
+    loses what a disk was asked to keep: checkers of committed offsets stay as strict as ever.
     """
     draw = Draw(
         Seeded(seed).stream("swarm"),

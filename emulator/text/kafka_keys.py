@@ -174,6 +174,8 @@ def _checked(table: Table, key: str, field: Any, given: Any) -> Scalar:
         return bool(given)
     if isinstance(default, int):
         return _whole(table, key, default, given)
+    if field.type == int | None:
+        return _whole(table, key, 0, given)
     if isinstance(default, tuple):
         names = given.split(",") if isinstance(given, str) else given
         if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):

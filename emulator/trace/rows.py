@@ -15,6 +15,7 @@ from kemu.actors.machine import (
     Appended,
     Effect,
     Event,
+    Flush,
     Hangup,
     LinkDown,
     Loaded,
@@ -25,6 +26,7 @@ from kemu.actors.machine import (
     StopTimer,
     TimerFired,
     Told,
+    WriteOnly,
 )
 from kemu.protocol import commands as _commands  # noqa: F401 - importing registers what rows may hold
 from kemu.protocol import messages as _messages  # noqa: F401
@@ -37,13 +39,13 @@ from kemu.protocol.wire.values import from_row, to_row
 Row: TypeAlias = tuple[Any, ...]
 
 RECEIVED, LINK_DOWN, TIMER_FIRED, APPENDED, LOADED, TOLD = range(6)
-SEND, HANGUP, START_TIMER, STOP_TIMER, APPEND, NOTE = range(6)
+SEND, HANGUP, START_TIMER, STOP_TIMER, APPEND, NOTE, WRITE_ONLY, FLUSH = range(8)
 
 _EVENT_TAGS: dict[type, int] = {LinkDown: LINK_DOWN, TimerFired: TIMER_FIRED, Appended: APPENDED, Loaded: LOADED}
 """Events whose rows are their fields."""
 
 EVENT_NAMES = ("Received", "LinkDown", "TimerFired", "Appended", "Loaded", "Told")
-EFFECT_NAMES = ("Send", "Hangup", "StartTimer", "StopTimer", "Append", "Note")
+EFFECT_NAMES = ("Send", "Hangup", "StartTimer", "StopTimer", "Append", "Note", "WriteOnly", "Flush")
 
 
 class PacketInFlight(NamedTuple):
@@ -157,6 +159,10 @@ def effect_row(effect: Effect, packet_id: int = 0, sealed: bytes | None = None) 
             return (STOP_TIMER, key)
         case Append(log, records, token):
             return (APPEND, log, records, token)
+        case WriteOnly(log, records, token):
+            return (WRITE_ONLY, log, records, token)
+        case Flush(log):
+            return (FLUSH, log)
         case Hangup(peer):
             return (HANGUP, peer)
         case _:
@@ -181,6 +187,10 @@ def effect_from_row(row: Row) -> Effect:
             return StopTimer(key)
         case (4, str(log), tuple(records), int(token)):
             return Append(log, records, token)
+        case (6, str(log), tuple(records), int(token)):
+            return WriteOnly(log, records, token)
+        case (7, str(log)):
+            return Flush(log)
         case (5, tuple(fact)):
             return Note(from_row(fact))
         case _:

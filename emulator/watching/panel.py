@@ -26,7 +26,16 @@ from kemu.emulator.facts import (
     TopicGrown,
 )
 from kemu.emulator.watching.logs import WatchedLogs
-from kemu.protocol.names import ActorName, GroupId, MemberId, TopicPartition, broker_host, host_of
+from kemu.protocol.names import (
+    OFFSETS_TOPIC,
+    ActorName,
+    GroupId,
+    MemberId,
+    TopicPartition,
+    broker_host,
+    host_of,
+    offsets_partition_of,
+)
 from kemu.protocol.nodes import (
     BROKER_IDS,
     PartitionState,
@@ -82,7 +91,7 @@ class Holding:
 class WatchedGroup:
     """A group as its coordinator tells it."""
 
-    __slots__ = ("coordinator", "loaded", "members", "proven", "state")
+    __slots__ = ("coordinator", "forgotten", "loaded", "members", "proven", "remembered", "state")
 
     def __init__(self) -> None:
         self.coordinator: ActorName = ""
@@ -94,6 +103,10 @@ class WatchedGroup:
         self.proven = False
         """It was Stable, or in a log that was loaded: whoever coordinates it next knows it."""
         self.members: dict[ActorName, None] = {}
+        self.remembered: list[tuple[int, int]] = []
+        """Generations that became Stable, and where the group's log ended then (where brokers replicate)."""
+        self.forgotten: dict[int, None] = {}
+        """Those of them that the log has lost."""
 
 
 class WatchedHost:
@@ -232,6 +245,11 @@ class Panel:
         group = self.groups.get(seen.fact.group)
         return group is None or group.coordinator in ("", seen.actor)
 
+    def log_of(self, group: GroupId) -> TopicPartition | None:
+        """The partition that a group's log is in, where brokers replicate."""
+        count = sum(1 for topic, _ in self.assigned if topic == OFFSETS_TOPIC)
+        return (OFFSETS_TOPIC, offsets_partition_of(group, count)) if count else None
+
     def runs(self, host: str) -> bool:
         """Whether a host has been started and is not down; it may stand still."""
         known = self.hosts.get(host)
@@ -343,6 +361,10 @@ class Panel:
         if group.coordinator == seen.actor:
             group.state, group.loaded = fact.new, True
             group.proven = fact.new != "Dead" and (group.proven or fact.new == "Stable")
+            log = self.log_of(fact.group) if fact.new == "Stable" else None
+            if log is not None:
+                group.remembered.append((fact.generation, self.logs.of(log).records.end))
+                group.forgotten.pop(fact.generation, None)
 
     def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
         group = self._group(fact.group)
@@ -479,11 +501,19 @@ class Panel:
     def _leads(self, seen: Seen, fact: BecameLeader) -> None:
         at = (fact.topic, fact.partition)
         self.roles[seen.actor, at] = (fact.leader_epoch, True)
+        if fact.topic == OFFSETS_TOPIC and self.logs.cut is not None:
+            self._forget_generations(at, self.logs.cut)
         state = self.states.get(at)
         # A broker that learns late of an office it has lost leads nobody.
         if state is not None and broker_host(state.leader) == seen.actor and fact.leader_epoch <= state.leader_epoch:
             self.leaders[at] = seen.actor
             self.led = [at]
+
+    def _forget_generations(self, log: TopicPartition, end: int) -> None:
+        """The groups' log ends here: what it told of later generations is lost."""
+        for name, group in self.groups.items():
+            while group.remembered and group.remembered[-1][1] > end and self.log_of(name) == log:
+                group.forgotten[group.remembered.pop()[0]] = None
 
     def _follows(self, seen: Seen, fact: BecameFollower) -> None:
         at = (fact.topic, fact.partition)

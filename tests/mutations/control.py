@@ -118,7 +118,7 @@ MUTATIONS = [
     ),
     Mutation(
         "actors/broker/replica_manager.py",
-        "            log.high_watermark = min(log.end_offset, int(checkpoint) if checkpoint else log.start_offset)\n",
+        '            log.high_watermark = min(log.end_offset, max(log.start_offset, int(checkpoint or b"0")))\n',
         "            log.high_watermark = log.end_offset\n",
         "recovery",  # all that a restarted broker finds counts as committed
         ("tail_at_a_crash.toml:1",),

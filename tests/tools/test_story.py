@@ -98,7 +98,7 @@ def test_a_fault_is_told_before_what_it_did() -> None:
     """It is reported after it: the world does, then says."""
     lines = told(
         (5, "", facts.HostDown(host="b0", life=1, how="power")),
-        (5, "", facts.DiskTailLost(host="b0", log="t-0", records=2)),
+        (5, "", facts.DiskTailLost(host="b0", log="t-0", records=2, end_offset=-1)),
         (5, "", facts.FaultApplied(index=0, kind="lose-disk-tail", text="power cut at b0")),
     )
 

@@ -220,9 +220,19 @@ class Story:
         """Records are gone."""
         self.add(seen.at_us, "effect", f"{fact.host} lost the last {fact.records} records of {fact.log}")
 
+    def unflushed_lost(self, seen: Seen, fact: facts.UnflushedLost) -> None:
+        """A power cut took what was not on the disk."""
+        logs = ", ".join(log.removeprefix("replica/") for log, _, _ in fact.logs[:_SHOWN])
+        more = f" and {len(fact.logs) - _SHOWN} more logs" if len(fact.logs) > _SHOWN else ""
+        self.add(seen.at_us, "effect", f"{fact.host} lost what was not flushed of {logs}{more}")
+
     def healed(self, seen: Seen, fact: facts.Healed) -> None:
         """The plan is over."""
         self.add(seen.at_us, "fault", "the plan is over, all is healed: now the groups must get well")
+
+
+_SHOWN = 3
+"""How many logs a line names."""
 
 
 def _beside(text: str) -> str:
@@ -253,6 +263,7 @@ _TELLERS: dict[type, Callable[[Story, Seen, Any], None]] = {
     facts.FaultApplied: Story.fault_applied,
     facts.FaultEnded: Story.fault_ended,
     facts.DiskTailLost: Story.disk_tail_lost,
+    facts.UnflushedLost: Story.unflushed_lost,
     facts.Healed: Story.healed,
 }
 """Which fact is told by what. Any row is only ever called with its own type of fact."""

@@ -147,6 +147,11 @@ def _effect(row: Row, fates: dict[int, PacketRecord], at_us: int) -> tuple[str, 
         case (rows.APPEND, log, records, token):
             text = f"=> {log} {len(records)} records as {token}"
             return text, data | {"log": log, "records": len(records), "token": token}
+        case (rows.WRITE_ONLY, log, records, token):
+            text = f"=> {log} {len(records)} records as {token}, not flushed"
+            return text, data | {"log": log, "records": len(records), "token": token}
+        case (rows.FLUSH, log):
+            return f"=> {log} flushed", data | {"log": log}
         case (rows.HANGUP, peer):
             return f"xx {peer}", data | {"peer": peer}
         case _:

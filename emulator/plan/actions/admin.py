@@ -22,7 +22,7 @@ from kemu.protocol.commands import (
     RemoveMember,
     ResetOffsets,
 )
-from kemu.protocol.dynamic_configs import SETTINGS, ConfigResource, bad_setting
+from kemu.protocol.dynamic_configs import SETTINGS, UNCLEAN_ELECTION_ENABLE, ConfigResource, bad_setting
 from kemu.protocol.names import broker_host
 from kemu.protocol.reassign.requests import list_error
 
@@ -175,7 +175,12 @@ class LeadersElection:
 
 
 @action(
-    "alter-configs", "a setting of a topic, or of all brokers, changes", drawn=NEVER, workload=True, replicated=True
+    "alter-configs",
+    "a setting of a topic, or of all brokers, changes",
+    drawn=NEVER,
+    drawn_replicated=(lambda draw: ConfigsAlteration(key=UNCLEAN_ELECTION_ENABLE, value="true"),),
+    workload=True,
+    replicated=True,
 )
 class ConfigsAlteration:
     """A setting is set, or removed (""), as ``kafka-configs --alter`` asks any broker for (KIP-226, KIP-339).

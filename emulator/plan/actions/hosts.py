@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-from kemu.emulator import facts
 from kemu.emulator.engine.hosts import Condition
 from kemu.emulator.plan.action import (
     NEVER,
@@ -70,7 +69,12 @@ class Crash:
         return None
 
 
-@action("restart", "a host starts again, with its disk or without", drawn=NEVER)
+@action(
+    "restart",
+    "a host starts again, with its disk or without",
+    drawn=NEVER,
+    drawn_replicated=(lambda draw: Restart(host=draw.broker(), keep_disk=False),),
+)
 class Restart:
     """A host that is down starts (one that runs is power cut first), from its disk or from an empty one."""
 
@@ -226,7 +230,14 @@ class BandwidthLimit:
         return None
 
 
-@action("lose-disk-tail", "a power cut that also takes the last records of a log", drawn=NEVER)
+@action(
+    "lose-disk-tail",
+    "a power cut that also takes the last records of a log",
+    drawn=NEVER,
+    drawn_replicated=(
+        lambda draw: LoseDiskTail(host=draw.broker(), records=draw.chance.between(1, 50), for_us=draw.span()),
+    ),
+)
 class LoseDiskTail:
     """A power cut that takes the last ``records`` records of one log ("" = of each) with it, flushed or not."""
 
@@ -248,9 +259,7 @@ class LoseDiskTail:
         if isinstance(host, str):
             return host
         for log in [self.log] if self.log else sorted(host.disk.logs):
-            lost = host.disk.lose_tail(log, self.records)
-            if lost:
-                stage.world.report(facts.DiskTailLost(host=host.name, log=log, records=lost))
+            stage.world.lose_tail(host, log, self.records)
         if self.for_us:
             stage.lasts(stage.cluster.down_us(host.name, self.for_us), lambda: stage.cluster.start(host.name))
         return None

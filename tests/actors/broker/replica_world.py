@@ -16,6 +16,7 @@ from kemu.actors.machine import (
     Append,
     Appended,
     Event,
+    Flush,
     LinkDown,
     Loaded,
     Note,
@@ -27,6 +28,7 @@ from kemu.actors.machine import (
     TimerFired,
     TimerKey,
     Told,
+    WriteOnly,
 )
 from kemu.emulator.chance import Seeded
 from kemu.protocol.commands import Start
@@ -66,6 +68,8 @@ AT = (TOPIC, 0)
 BROKER_EPOCH = 10
 CONTROLLER = "ctl"
 CONTROLLER_ID = 9
+EACH = BrokerConfig(log_flush_interval_messages=1)
+"""Every append is flushed before it counts: what waits for disks can be seen."""
 
 
 class Bench:
@@ -80,7 +84,9 @@ class Bench:
         isr_path: IsrPath = IsrPath.STORE,
         lag_ms: int = 10_000,
         session_timeout_ms: int = 18_000,
+        flushes: BrokerConfig = EACH,
     ) -> None:
+        self.flushes = flushes
         self.now_us = 1_000_000
         self.count = count
         self.config = ReplicaConfig(replica_lag_time_max_ms=lag_ms)
@@ -94,6 +100,10 @@ class Bench:
         self.timers: dict[tuple[str, TimerKey], int] = {}
         self.mail: dict[tuple[str, str], deque[Event]] = {}
         self.writes: deque[tuple[str, str, tuple[Record, ...], int]] = deque()
+        self.written: deque[tuple[str, int]] = deque()
+        """What is in the page cache, before that is told."""
+        self.flushed: list[tuple[str, str, int]] = []
+        """Whom and what was flushed with nobody waiting, and when."""
         self.replies: list[tuple[str, Any]] = []
         """What the test's own requests were answered, and by whom."""
         self.notes: list[tuple[str, Any]] = []
@@ -121,7 +131,7 @@ class Bench:
         self.brokers[name] = ReplicatedBroker(
             name,
             int(name[1:]),
-            BrokerConfig(),
+            self.flushes,
             self.config,
             topics=self.settings,
             chance=Seeded(1).stream(name),
@@ -218,6 +228,12 @@ class Bench:
         return self.replies[before][1] if len(self.replies) > before else None
 
     def step(self, name: str, event: Event) -> None:
+        self._perform(name, event)
+        while self.written:
+            writer, token = self.written.popleft()
+            self._perform(writer, Appended(token, ErrorCode.NONE, 0))
+
+    def _perform(self, name: str, event: Event) -> None:
         for effect in self.brokers[name].step(self.now_us, event):
             match effect:
                 case Send(to=to, connection=connection, request_id=number, version=version, message=message):
@@ -240,6 +256,11 @@ class Bench:
                     self.timers.pop((name, key), None)
                 case Append(log=log, records=records, token=token):
                     self.writes.append((name, log, records, token))
+                case WriteOnly(log=log, records=records, token=token):
+                    self.disks[name].setdefault(log, []).extend(records)
+                    self.written.append((name, token))
+                case Flush(log=log):
+                    self.flushed.append((name, log, self.now_us))
                 case Note(fact=fact):
                     self.notes.append((name, fact))
 

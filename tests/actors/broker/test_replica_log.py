@@ -83,7 +83,7 @@ class JournaledLog(RuleBasedStateMachine):
             return
         kept, again = seen(self.log), seen(found)
         assert (kept[0], kept[2], kept[3]) == (again[0], again[2], again[3])
-        assert found.durable_end == found.end_offset
+        assert found.stored_end == found.end_offset
 
 
 TestJournaledLog = JournaledLog.TestCase

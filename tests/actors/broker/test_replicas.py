@@ -7,6 +7,7 @@ What controllers may tell is in ``test_replica_control``, copying in ``test_fetc
 import pytest
 
 from kemu.actors.broker.replica import Role
+from kemu.protocol.config import BrokerConfig
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import Fetch, FetchPartition, FetchReply, ListOffsets, OffsetQuestion, ProduceReply
 from kemu.protocol.messages.local import BrokerConfigs
@@ -49,7 +50,7 @@ def test_followers_copy_the_leader_and_the_watermark_follows():
 
 
 def test_acks_1_waits_for_the_own_disk_and_acks_0_for_nothing():
-    """Spec 2.2; ``log.flush.interval.ms`` 0."""
+    """Spec 2.2; ``log.flush.interval.messages`` 1."""
     bench = led()
 
     bench.produce("b0", acks=0)
@@ -93,19 +94,78 @@ def test_min_insync_replicas_is_the_one_that_was_told_last():
     assert outcome(BrokerConfigs(topic="", settings=())) == [ErrorCode.NONE], "the one it started with"
 
 
-def test_log_flush_interval_can_be_changed_while_a_broker_runs():
-    """KIP-226, log.flush.interval.ms: above 0 a record counts once it is written, as soon as that is told."""
-    bench = led()
-    bench.produce("b0", acks=-1)
-    bench.pass_time(S)
-    assert bench.writes, "followers wait for their disks, and the leader for its own"
-    assert errors(bench) == []
+def flushing(**given: int) -> BrokerConfig:
+    """Kafka's defaults, but for these."""
+    return BrokerConfig(**{f"log_flush_{key}": value for key, value in given.items()})  # type: ignore[arg-type]
 
-    for name in bench.brokers:
-        bench.ask(name, BrokerConfigs(topic="", settings=(("log.flush.interval.ms", "1000"),)), 0)
+
+def test_as_kafka_comes_what_is_written_counts_and_nothing_is_ever_flushed():
+    """Kafka 2.8: log.flush.interval.messages and log.flush.scheduler.interval.ms are Long.MaxValue."""
+    bench = led(flushes=BrokerConfig())
+    bench.produce("b0", acks=1)
+    assert errors(bench) == [ErrorCode.NONE]
+    bench.produce("b0", 5, acks=-1)
+    for _ in range(3):
+        bench.settle(40 * S)
+
+    assert errors(bench) == [ErrorCode.NONE] * 2
+    assert ends(bench) == [(6, 6)] * 3
+    assert not [log for _, log, _, _ in bench.writes if log != "high-watermarks"]
+    assert bench.flushed == []
+
+
+def test_the_append_with_which_enough_records_stand_unflushed_waits_for_its_flush():
+    """Log.append: ``if (unflushedMessages >= config.flushInterval) flush()``, before it returns."""
+    bench = led(1, flushes=flushing(interval_messages=4))
+    bench.produce("b0", 3, acks=1)
+    assert errors(bench) == [ErrorCode.NONE]
+
+    bench.produce("b0", 1, acks=1)
+    bench.produce("b0", 1, acks=1)
+    assert errors(bench) == [ErrorCode.NONE], "what comes after it waits, too"
+    bench.write_all()
+    bench.produce("b0", 3, acks=1)
+
+    assert errors(bench) == [ErrorCode.NONE] * 4
+
+
+def test_the_flush_scheduler_flushes_logs_that_were_not_flushed_for_the_interval():
+    """LogManager: InitialTaskDelayMs 30 s, then each log.flush.scheduler.interval.ms; LogManager.flushDirtyLogs."""
+    bench = led(1, flushes=flushing(interval_ms=12_000, scheduler_interval_ms=5_000))
+    began_us = bench.now_us - S
+    for _ in range(10):
+        bench.produce("b0", acks=1)
+        bench.settle(5 * S)
+
+    assert [(at - began_us) // S for _, _, at in bench.flushed] == [30, 45]
+
+
+def test_without_a_scheduler_log_flush_interval_ms_counts_at_one_look():
+    """log.flush.scheduler.interval.ms is Long.MaxValue as Kafka comes: it looks once, 30 s after the start."""
+    bench = led(1, flushes=flushing(interval_ms=5_000))
+    began_us = bench.now_us - S
+    for _ in range(12):
+        bench.produce("b0", acks=1)
+        bench.settle(10 * S)
+
+    assert [(at - began_us) // S for _, _, at in bench.flushed] == [30]
+
+
+def test_log_flush_interval_messages_can_be_changed_while_a_broker_runs():
+    """KIP-226: from then on an append is flushed before it counts, or is not."""
+    bench = led(1, flushes=BrokerConfig())
+    bench.produce("b0", acks=1)
+    assert errors(bench) == [ErrorCode.NONE]
+
+    bench.ask("b0", BrokerConfigs(topic="", settings=(("log.flush.interval.messages", "1"),)), 0)
+    bench.produce("b0", acks=1)
+    assert errors(bench) == [ErrorCode.NONE]
+    bench.write_all()
+    assert errors(bench) == [ErrorCode.NONE] * 2
+    bench.ask("b0", BrokerConfigs(topic="", settings=()), 0)
     bench.produce("b0", acks=1)
 
-    assert errors(bench) == [ErrorCode.NONE]
+    assert errors(bench) == [ErrorCode.NONE] * 3
 
 
 def test_an_isr_that_shrinks_below_the_minimum_after_the_append_says_so():

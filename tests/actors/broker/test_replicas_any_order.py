@@ -126,7 +126,7 @@ class Replication(RuleBasedStateMachine):
         assert len(set(leaders)) == len(leaders)
         for replica in replicas:
             assert replica.log.high_watermark <= replica.log.end_offset
-            assert replica.log.durable_end <= replica.log.end_offset
+            assert replica.log.stored_end <= replica.log.end_offset
 
     def teardown(self) -> None:
         """In the end all come back, are told, and agree (I6, Q4)."""

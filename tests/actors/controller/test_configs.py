@@ -143,7 +143,7 @@ def test_the_limits_of_reassignments_can_be_read_by_every_controller_part(limit:
 
 def test_values_that_are_all_right():
     """Each key takes its least value; None takes it away."""
-    least = {"log.flush.interval.ms": "0", UNCLEAN: "false"}
+    least = {"log.flush.interval.ms": "0", UNCLEAN: "false", "segment.bytes": "14", "log.segment.bytes": "14"}
     for resource, keys in SETTINGS.items():
         for key in keys:
             assert bad_setting(resource, key, least.get(key, "1")) == ""

@@ -5,7 +5,16 @@ from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.leadership import LeadershipChecker
 from kemu.emulator.checkers.recovery import ClusterRecovery
 from kemu.emulator.checkers.replicas import Replicas
-from kemu.emulator.facts import DiskTailLost, Healed, HostDown, HostStarted, RunStarted, Seen, TopicReplicated
+from kemu.emulator.facts import (
+    DiskTailLost,
+    Healed,
+    HostDown,
+    HostStarted,
+    RunStarted,
+    Seen,
+    TopicReplicated,
+    UnflushedLost,
+)
 from kemu.emulator.findings import Loss, Violation
 from kemu.emulator.judging import Judging
 from kemu.protocol.errors import ErrorCode
@@ -35,8 +44,7 @@ US = 1_000
 class ClusterStory:
     """Every call is a step of its own, a millisecond after the one before. Brokers are numbers; one partition, t-0."""
 
-    def __init__(self, *, unclean: bool = False, flushes: bool = True) -> None:
-        self.flushes = flushes
+    def __init__(self, *, unclean: bool = False) -> None:
         self.facts: list[Seen] = []
         self.at_us = self.seq = self.version = 0
         self.lives: dict[str, int] = {}
@@ -75,9 +83,15 @@ class ClusterStory:
     def down(self, host: str, how: str = "power") -> None:
         self.world(HostDown(host=host, life=self.lives[host], how=how))
 
-    def lose_tail(self, broker: int, records: int) -> None:
+    def lose_tail(self, broker: int, records: int, end: int) -> None:
+        """A power cut takes the last records of a log, flushed or not; ``end``: of what is left."""
         self.down(f"b{broker}")
-        self.world(DiskTailLost(host=f"b{broker}", log=f"replica/{TOPIC}-0", records=records))
+        self.world(DiskTailLost(host=f"b{broker}", log=f"replica/{TOPIC}-0", records=records, end_offset=end))
+
+    def lose_unflushed(self, broker: int, records: int, end: int) -> None:
+        """A power cut takes the last records of a log, which were not flushed; ``end``: of what is left."""
+        self.down(f"b{broker}")
+        self.world(UnflushedLost(host=f"b{broker}", logs=((f"replica/{TOPIC}-0", records, end),)))
 
     def heal(self) -> None:
         self.world(Healed())
@@ -246,7 +260,7 @@ class ClusterStory:
 
     def judged(self) -> tuple[list[Violation], list[Loss], dict[str, bool]]:
         """What the checkers of replication say: violations, losses, and who was satisfied at the end."""
-        checkers: list[Checker] = [Replicas(flushes=self.flushes), LeadershipChecker(), ClusterRecovery(), Agreement()]
+        checkers: list[Checker] = [Replicas(), LeadershipChecker(), ClusterRecovery(), Agreement()]
         judging = Judging(checkers)
         for seen in self.facts:
             judging.see(seen)

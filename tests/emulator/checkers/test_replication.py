@@ -264,18 +264,18 @@ def test_a_leader_deposed_by_an_unclean_election_goes_on_for_itself():
 
 def test_the_last_replica_standing_loses_what_it_had_not_flushed():
     """KIP-966."""
-    story = begun(flushes=False)
+    story = begun()
     story.write_state(0, (0,))
     story.lead(0, end=10, watermark=10)
     story.commit(10, 5)
-    story.down("b0")
+    story.lose_unflushed(0, 3, 12)
     story.restore(0, 12, (0, 0), (1, 10))
     story.elect(0, (0,), end=12)
 
     assert lost(story) == [("unflushed", 12, 14)]
 
 
-def test_where_every_append_is_flushed_a_power_cut_excuses_nothing(story):
+def test_a_power_cut_after_which_all_was_on_the_disk_excuses_nothing(story):
     story.write_state(0, (0,))
     story.lead(0, end=10, watermark=10)
     story.commit(10, 5)
@@ -288,9 +288,9 @@ def test_where_every_append_is_flushed_a_power_cut_excuses_nothing(story):
 
 def test_a_power_cut_excuses_what_the_replica_had_and_nothing_that_came_later():
     """It comes back without what it had not flushed (12 to 14), and is elected without what came meanwhile, too."""
-    story = begun(flushes=False)
+    story = begun()
     story.commit(10, 5, 1, 2)
-    story.down("b1")
+    story.lose_unflushed(1, 3, 12)
     story.write_state(0, (0, 2))
     story.lead(0, end=15, watermark=15)
     story.commit(15, 5, 2)
@@ -299,6 +299,18 @@ def test_a_power_cut_excuses_what_the_replica_had_and_nothing_that_came_later():
     story.write_state(1, (1,), client="b0", epoch=story.epoch)
 
     caught(story, "replicas", "committed to 11 only; committed is 19 (I4)")
+
+
+def test_a_power_cut_excuses_nothing_that_was_on_the_disk(story):
+    """Offset 12 is where the disk ends; that the broker finds less is its own mistake."""
+    story.write_state(0, (0,))
+    story.lead(0, end=10, watermark=10)
+    story.commit(10, 5)
+    story.lose_unflushed(0, 3, 12)
+    story.restore(0, 11, (0, 0), (1, 10))
+    story.write_state(0, (0,))
+
+    caught(story, "replicas", "committed to 10 only; committed is 14 (I4)")
 
 
 def test_an_unclean_election_excuses_nothing_that_was_written_after_it():
@@ -341,7 +353,7 @@ def test_a_disk_that_came_back_empty_is_an_excuse(story):
 
 
 def test_a_disk_that_lost_its_tail_is_an_excuse(story):
-    story.lose_tail(0, 4)
+    story.lose_tail(0, 4, 6)
     story.restore(0, 6, (0, 0))
     story.elect(0, (0,), end=6)
 
@@ -349,7 +361,7 @@ def test_a_disk_that_lost_its_tail_is_an_excuse(story):
 
 
 def test_a_disk_is_an_excuse_only_until_its_replica_has_everything_again(story):
-    story.lose_tail(1, 4)
+    story.lose_tail(1, 4, 6)
     story.write_state(0, (0, 2))
     story.lead(0, end=10, watermark=10)
     story.restore(1, 6, (0, 0))

@@ -71,7 +71,10 @@ def test_a_reader_that_comes_too_late_resets_and_no_record_counts_as_lost(reset:
 
 def test_a_broker_that_was_away_too_long_begins_its_log_where_the_leader_does():
     """truncateFullyAndStartAt: the follower's whole log is older than what the leader still has; a restart keeps it."""
-    text = SCENARIO.replace("RESET", "earliest") + '[[plan]]\nat = "60s"\ndo = "crash"\nhost = "b2"\nfor = "5s"\n'
+    text = (
+        SCENARIO.replace("RESET", "earliest")
+        + '[[plan]]\nat = "60s"\ndo = "crash"\nmode = "process"\nhost = "b2"\nfor = "5s"\n'
+    )
     kept = went(text, LogStartMoved, ReplicaRestored)
 
     emptied = [seen for seen in kept.of(LogStartMoved) if seen.fact.start_offset == seen.fact.end_offset]

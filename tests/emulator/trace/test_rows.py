@@ -6,6 +6,7 @@ import pytest
 from kemu.actors.machine import (
     Append,
     Appended,
+    Flush,
     Hangup,
     LinkDown,
     Loaded,
@@ -16,6 +17,7 @@ from kemu.actors.machine import (
     StopTimer,
     TimerFired,
     Told,
+    WriteOnly,
 )
 from kemu.emulator.trace.rows import Packets, effect_from_row, effect_row, event_from_row, event_row, same_effects
 from kemu.protocol.commands import LeadOffsets, Subscribe
@@ -41,6 +43,8 @@ EFFECTS = [
     StartTimer(("beat",), 3_000_000),
     StopTimer(("beat",)),
     Append("offsets-12", ((b"k", b"v"), (b"k", None)), 9),
+    WriteOnly("replica/t-0", ((b"b", b"v"),), 9),
+    Flush("replica/t-0"),
     Note(GroupBecame(group="g", old="Empty", new="PreparingRebalance", generation=0, why="c1 joins")),
 ]
 
