@@ -94,6 +94,17 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "isr": ("acknowledged-by-too-few", "joined-while-closing", "never-shrunk", "shrunk-in-sync"),
         "handover": ("leadership-kept", "preferred-leaders"),
         "idempotence": ("appended-twice",),
+        "catch-up": (
+            "behind-the-range",
+            "commit-not-rising",
+            "committed-unprocessed",
+            "committed-went-back",
+            "delivered-twice",
+            "outside-range",
+            "range-left-open",
+            "ranges-overlap",
+            "two-children",
+        ),
         "agreement": ("disagreement",),
     }
 )

@@ -79,6 +79,13 @@ class RaiseInListener:
 
 
 @value
+class FailChild:
+    """Consumer (KIP-333): its second consumer dies, if it has one, and is back after so long."""
+
+    for_us: int
+
+
+@value
 class LeadOffsets:
     """Coordinator: you lead this partition of ``__consumer_offsets``; this is its log, oldest record first.
 

@@ -57,6 +57,9 @@ class ConsumerConfig:
     partition_assignment_strategy: tuple[str, ...] = key(("range",), "Kafka 3.9: range, cooperative-sticky")
     default_api_timeout_ms: int = key(60_000, "Kafka 3.9; bounds close()")
     rebalance_protocol: str = key("eager", "KIP-429 page v99: eager or cooperative; never shipped, Kafka ignores it")
+    enable_parallel_rebalance: bool = key(
+        False, "KIP-333 page: a second consumer works off what was missed; not shipped"
+    )
     emulated_process_us_per_record: int = key(200, "emulated: how long the application works on a record")
     emulated_poll_timeout_ms: int = key(100, "emulated: poll(Duration) of the application's loop")
     emulated_commit_after_poll: bool = key(False, "emulated: the application calls commitSync() after each batch")

@@ -95,6 +95,12 @@ PROFILES: Mapping[str, Profile] = {
             summary="kafka-3.4 with the bug KAFKA-12983 of older clients: what KIP-792 makes of stale claims",
             rules_of=_by_assignors_unprepared,
         ),
+        evolve(
+            _KAFKA_3_4,
+            name="kip-333",
+            summary="kafka-3.4 with the mode of KIP-333's page, which never shipped: enable.parallel.rebalance",
+            consumer=ConsumerConfig(enable_parallel_rebalance=True),
+        ),
         Profile("kafka-4.0", "Kafka 4.0's classic groups on the Java coordinator, newest messages"),
     )
 }

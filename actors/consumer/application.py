@@ -9,7 +9,7 @@ Source: Kafka's ``Consumer`` interface (``Calls``), and any program around it (`
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from kemu.actors.consumer.partition import Returned
@@ -19,6 +19,9 @@ from kemu.protocol.draws import CALM, DrawName
 from kemu.protocol.names import TopicPartition
 
 _POLL_WORK, _RECORD_WORK = DrawName.POLL_WORK, DrawName.RECORD_WORK
+
+Answers: TypeAlias = Callable[[Mapping[TopicPartition, int | None]], None]
+"""What follows a question about partitions."""
 
 
 class IllegalState(Exception):
@@ -43,8 +46,27 @@ class Calls(Protocol):
         """Be busy for so long; ``worked`` follows."""
         ...
 
-    def commit_sync(self) -> None:
-        """Commit all positions; ``committed`` follows."""
+    def commit_sync(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
+        """Commit all positions, or these offsets; ``committed`` follows.
+
+        Raises ``IllegalState``: not assigned; with KIP-333's mode also an offset that was not reached yet.
+        """
+        ...
+
+    def committed(self, partitions: tuple[TopicPartition, ...], then: "Answers") -> None:
+        """The group's committed offsets (None: none, or not told in time); ``then(answers)`` makes the next call."""
+        ...
+
+    def beginning_offsets(self, partitions: tuple[TopicPartition, ...], then: "Answers") -> None:
+        """Where the logs begin; ``then(answers)`` makes the next call."""
+        ...
+
+    def end_offsets(self, partitions: tuple[TopicPartition, ...], then: "Answers") -> None:
+        """Where the logs end (high watermarks); ``then(answers)`` makes the next call."""
+        ...
+
+    def offsets_for_times(self, times_ms: Mapping[TopicPartition, int], then: "Answers") -> None:
+        """The first offsets appended at or after these times; None: there is none. ``then`` makes the next call."""
         ...
 
     def close(self) -> None:
@@ -52,6 +74,17 @@ class Calls(Protocol):
         ...
 
     # --- at any time outside poll() --------------------------------------------------------------------------------
+
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, int] | None = None,
+        then: Callable[[bool], None] | None = None,
+    ) -> None:
+        """Commit all positions, or these offsets; a later poll calls ``then``, which makes no call: is it committed?
+
+        With two consumers (KIP-333) it is called once, when both are done. Raises as ``commit_sync``.
+        """
+        ...
 
     def processed(self, part: Returned, started_us: int) -> None:
         """Report that these records were worked through, since then: what checkers and metrics see as work."""
@@ -91,6 +124,10 @@ class Calls(Protocol):
 
     def position(self, partition: TopicPartition) -> int | None:
         """Offset of the next record a poll returns; None while it is being found. Raises ``IllegalState``."""
+        ...
+
+    def child_consumer_is_alive(self) -> bool:
+        """Whether there is a second consumer, at work or on standby (KIP-333); False without the mode."""
         ...
 
     def enforce_rebalance(self) -> None:

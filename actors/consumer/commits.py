@@ -5,36 +5,51 @@ batches, so everything returned has been processed. Source: Kafka's ``ConsumerCo
 """
 
 from collections.abc import Callable
-from enum import Enum
+from functools import partial
+from typing import NamedTuple
 
 from kemu.actors.client import Backoff
 from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer
 from kemu.actors.consumer.positions import Positions
-from kemu.actors.consumer.state import Generation, MemberState
+from kemu.actors.consumer.state import Generation, MemberState, Result
 from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.group import OffsetCommit, OffsetCommitReply
+from kemu.protocol.messages.group import OffsetCommit, OffsetCommitReply, OffsetToCommit
+from kemu.protocol.names import TopicPartition
 from kemu.protocol.notes.groups import CommitAnswered
 
 
-class Result(Enum):
-    """How a commit ended."""
+class CommitSplit(NamedTuple):
+    """Offsets to commit, by who commits them; without a second consumer (KIP-333) the first one does all."""
 
-    DONE = "done"
-    RETRIABLE = "may succeed when tried again"
-    FAILED = "CommitFailedException, or another error for the application"
-    REBALANCING = "RebalanceInProgressException"
+    first: tuple[OffsetToCommit, ...]
+    second: tuple[tuple[TopicPartition, int], ...]
+
+
+def to_commit(at: TopicPartition, offset: int) -> OffsetToCommit:
+    """An offset that the application chose: its leader epoch is not known."""
+    return OffsetToCommit(topic=at[0], partition=at[1], offset=offset)
+
+
+_WORSE = (Result.DONE, Result.RETRIABLE, Result.REBALANCING, Result.FAILED)
+"""Of the two results of a commit by two consumers, the later one counts."""
 
 
 class Commit:
-    """One OffsetCommit; ``result`` is None until it is answered. ``settled`` is called then, if given."""
+    """One OffsetCommit; ``result`` is None until it is answered. ``settled`` is called then, if given.
 
-    __slots__ = ("result", "sent", "settled")
+    Where a second consumer commits with it (KIP-333) it is over when both are, and failed if either did.
+    """
+
+    __slots__ = ("offsets", "parts", "result", "sent", "settled", "worst")
 
     def __init__(self, sent: Generation, settled: "Callable[[Commit], None] | None") -> None:
         self.sent = sent
         self.settled = settled
         self.result: Result | None = None
+        self.offsets: tuple[OffsetToCommit, ...] = ()
+        self.parts = 1
+        self.worst = Result.DONE
 
 
 class Commits:
@@ -55,6 +70,8 @@ class Commits:
         """commitSync is running; what follows it."""
         self._sync_failures = 0
         self._sync_commit: Commit | None = None
+        self._sync_only: CommitSplit | None = None
+        """What it is to commit; None: all positions."""
 
     # --- by interval -------------------------------------------------------------------------------------------
 
@@ -79,7 +96,7 @@ class Commits:
         if now_us >= self._next_us:
             self._next_us = now_us + self._interval_us
             if self._positions.partitions:
-                self.send(self._interval_settled)
+                self.send(self._interval_settled, both=False)
         if self._positions.partitions:
             machine.wake_at(self._next_us)
 
@@ -90,12 +107,28 @@ class Commits:
 
     # --- one commit --------------------------------------------------------------------------------------------
 
-    def send(self, settled: Callable[[Commit], None] | None = None) -> Commit:
-        """Commit all positions. Without a coordinator, an offset or a membership it is settled at once, unsent."""
+    def send(
+        self, settled: Callable[[Commit], None] | None = None, *, both: bool = True, only: CommitSplit | None = None
+    ) -> Commit:
+        """Commit all positions, or only these offsets.
+
+        Without a coordinator, an offset or a membership it is settled at once, unsent.
+
+        ``both``: the second consumer commits, too (KIP-333); each has an interval of its own.
+        """
         machine = self._machine
         membership, coordinator = machine.membership, machine.discovery.coordinator
         commit = Commit(membership.generation, settled)
-        offsets = self._positions.consumed()
+        offsets = self._positions.consumed() if only is None else only.first
+        catch_up = machine.catch_up
+        if catch_up is not None and not machine.by_hand:
+            offsets = catch_up.news_of(offsets)
+            if both and membership.state is MemberState.STABLE:
+                commit.parts = 2
+                second = None if only is None else only.second
+                if not catch_up.commit_second(commit.sent, partial(self._settle, commit), second):
+                    commit.parts = 1
+        commit.offsets = offsets
         if not offsets:
             self._settle(commit, Result.DONE)
         elif coordinator is None:
@@ -118,7 +151,12 @@ class Commits:
         return commit
 
     def _settle(self, commit: Commit, result: Result) -> None:
-        commit.result = result
+        """One of the commit's parts is over."""
+        commit.worst = max(commit.worst, result, key=_WORSE.index)
+        commit.parts -= 1
+        if commit.parts:
+            return
+        commit.result = commit.worst
         if commit.settled is not None:
             commit.settled(commit)
 
@@ -142,15 +180,18 @@ class Commits:
                 error=error,
             )
         )
-        result = Result.DONE if error is ErrorCode.NONE else self._react(error, commit)
+        if error is ErrorCode.NONE and machine.catch_up is not None:
+            machine.catch_up.committed_first(commit.offsets)
+        result = Result.DONE if error is ErrorCode.NONE else self.react("OffsetCommit", error, commit.sent)
         machine.wake()
         self._settle(commit, result)
 
-    def _react(self, error: ErrorCode, commit: Commit) -> Result:
+    def react(self, api: str, error: ErrorCode, sent: Generation) -> Result:
+        """Do what an error asks for that answered a commit under this generation; how the commit ended."""
         machine = self._machine
         membership = machine.membership
-        why = f"OffsetCommit: {error.name}"
-        unchanged = commit.sent == membership.generation
+        why = f"{api}: {error.name}"
+        unchanged = sent == membership.generation
         overtaken = not unchanged and membership.state is MemberState.PREPARING
         match error:
             case ErrorCode.COORDINATOR_LOAD_IN_PROGRESS | ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -180,11 +221,12 @@ class Commits:
 
     # --- commitSync --------------------------------------------------------------------------------------------
 
-    def run_sync(self, timeout_us: int, then: Callable[[], None]) -> None:
-        """Commit all positions, retrying what may succeed for this long; ``then`` however it ends."""
-        if not self._positions.consumed():
+    def run_sync(self, timeout_us: int, then: Callable[[], None], only: CommitSplit | None = None) -> None:
+        """Commit all positions, or these, retrying what may succeed for this long; ``then`` however it ends."""
+        if not (self._positions.consumed() if only is None else only.first or only.second):
             then()
             return
+        self._sync_only = only
         self._sync_until_us = self._machine.now_us + timeout_us
         self._sync_then = then
         self._sync_failures = 0
@@ -199,7 +241,7 @@ class Commits:
         else:
             if self._sync_until_us < machine.now_us + self._request_timeout_us:
                 machine.start_timer((ConsumerTimer.COMMIT,), self._sync_until_us - machine.now_us)
-            commit = self.send(self._sync_settled)
+            commit = self.send(self._sync_settled, only=self._sync_only)
             if commit.result is None:
                 self._sync_commit = commit
             else:

@@ -15,26 +15,31 @@ Source: Kafka 3.9 ``ClassicKafkaConsumer`` and its coordinator.
 from collections import deque
 from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import partial
 from typing import Any, NamedTuple
 
 from kemu.actors.client import DISCONNECTED, Backoff, Client
 from kemu.actors.clients.brokers import BrokersToAsk
 from kemu.actors.clients.discovery import CoordinatorLookups, Discovery
 from kemu.actors.clients.metadata import MetadataRefresh
-from kemu.actors.consumer.application import Application, IllegalState, PollLoop
-from kemu.actors.consumer.commits import Commits
+from kemu.actors.consumer.application import Answers, Application, IllegalState, PollLoop
+from kemu.actors.consumer.catch_up import CatchUp
+from kemu.actors.consumer.commits import Commit, Commits, CommitSplit, to_commit
 from kemu.actors.consumer.listener import Listener, Outcome, Raised, TimedListener
 from kemu.actors.consumer.machine import Callback, ConsumerTimer
 from kemu.actors.consumer.membership import Membership
-from kemu.actors.consumer.partition import Partition, Returned
+from kemu.actors.consumer.partition import Partition, Returned, ReturnedOfRange
 from kemu.actors.consumer.positions import Positions
+from kemu.actors.consumer.questions import Questions
 from kemu.actors.consumer.rebalancing import Rebalancing
-from kemu.actors.consumer.state import MemberState
-from kemu.actors.machine import Chance, Draws, Event, LinkDown, Machine, Received, TimerFired, Told
+from kemu.actors.consumer.state import Generation, MemberState, Result
+from kemu.actors.hosting import HostingMachine
+from kemu.actors.machine import Chance, Draws, Event, LinkDown, Received, TimerFired, Told
 from kemu.protocol.assign.base import Assignor
 from kemu.protocol.commands import (
     Close,
     EnforceRebalance,
+    FailChild,
     HoursPass,
     PausePartitions,
     RaiseInListener,
@@ -48,9 +53,11 @@ from kemu.protocol.commands import (
 from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.draws import CALM
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.data import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from kemu.protocol.messages.versions import LATEST, ApiVersions
 from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER, ActorName, TopicPartition
 from kemu.protocol.notes.groups import CallbackReturned, ListenerFailed, MemberFailed, Processed
+from kemu.protocol.notes.ranges import ParallelRebalance, RangeProcessed
 from kemu.protocol.rebalancing.rules import RulesOf, by_assignors
 from kemu.protocol.wire.compile import maker
 
@@ -74,6 +81,7 @@ class Doing(Enum):
     DECIDING = "the application was told something and has not said what it does next"
     WORKING = "the application works"
     COMMITTING = "inside commitSync()"
+    ASKING = "inside committed(), beginningOffsets(), endOffsets() or offsetsForTimes()"
     IN_CALLBACK = "inside the rebalance listener"
     CLOSING = "inside close()"
     ENDED = "closed, or failed"
@@ -95,7 +103,7 @@ _POLLING, _DECIDING, _ENDED = Doing.POLLING, Doing.DECIDING, Doing.ENDED
 _processed = maker(Processed)
 
 
-class Consumer(Machine):
+class Consumer(HostingMachine):
     """One member of a group, and its application. Also ``Calls``: what that application may call.
 
     Args:
@@ -138,6 +146,7 @@ class Consumer(Machine):
             )
         self.config = config
         self.versions = versions
+        self.bootstrap = bootstrap
         self.topics = _sorted(topics)
         self.chance = chance
         self.draws = draws
@@ -158,7 +167,10 @@ class Consumer(Machine):
         self.discovery = Discovery(self, self.client, lookups, self.metadata, self, config, chance)
         self.membership = Membership(self)
         self.positions = Positions(self)
+        self.catch_up = CatchUp(self, self.positions) if config.enable_parallel_rebalance else None
+        """KIP-333's mode; None: it is off."""
         self.commits = commits = Commits(self, self.positions)
+        self.questions = Questions(self)
         self.rebalancing = Rebalancing(self, self.membership, self.positions, commits, used, rules_of(config, used))
         self.application: Application = application or PollLoop(config, draws)
         self.by_hand = False
@@ -173,6 +185,8 @@ class Consumer(Machine):
         """The application does not poll, though it was told nothing: StopPolling."""
         self._raise_next: dict[str, str] = {}
         """Callback -> why its next call is to raise."""
+        self._completed: deque[Callable[[], None]] = deque()
+        """Callbacks of commitAsync() that the next poll makes."""
         self._poll_until_us = 0
         """When this poll() returns with nothing; 0: only with records."""
         self._fatal: tuple[ErrorCode, str] | None = None
@@ -183,7 +197,10 @@ class Consumer(Machine):
         self._closing = False
         self._waits_for_leave = False
         self._max_poll_us = config.max_poll_interval_ms * 1000
-        self._timers: dict[str, Callable[[], None]] = {
+        self._timers = self._timer_table()
+
+    def _timer_table(self) -> dict[str, Callable[[], None]]:
+        timers: dict[str, Callable[[], None]] = {
             ConsumerTimer.BEAT: self.membership.heartbeats.beat,
             ConsumerTimer.WORK: self._work_done,
             ConsumerTimer.WAKE: self._wake_fired,
@@ -193,7 +210,11 @@ class Consumer(Machine):
             ConsumerTimer.FIND: self.discovery.timer_fired,
             ConsumerTimer.METADATA: self.metadata.timer_fired,
             ConsumerTimer.POLL_RETURNS: self._poll_returns_nothing,
+            ConsumerTimer.QUESTION: self.questions.timer_fired,
         }
+        if self.catch_up is not None:
+            timers[ConsumerTimer.CHILD] = self.catch_up.child_is_back
+        return timers
 
     def _refresh_of(self, brokers: BrokersToAsk) -> MetadataRefresh:
         config = self.config
@@ -216,17 +237,20 @@ class Consumer(Machine):
             # A consumer that failed is of no use, but its process runs until somebody ends it.
             self.finished = self.finished or (isinstance(event, Told) and isinstance(event.command, Close))
             return
-        match event:
-            case Received():
-                self.client.reply_arrived(event)
-            case TimerFired(key=key):
-                self._timers[key[0]]()
-            case LinkDown(peer=peer):
-                self.client.connection_broke(peer, DISCONNECTED)
-            case Told(command=command):
-                self._told(command)
-            case _:
-                raise AssertionError(f"{self.name}: {event}")
+        if self.catch_up is not None and self.passed_on(event):
+            self.catch_up.child_stepped()
+        else:
+            match event:
+                case Received():
+                    self.client.reply_arrived(event)
+                case TimerFired(key=key):
+                    self._timers[key[0]]()
+                case LinkDown(peer=peer):
+                    self.client.connection_broke(peer, DISCONNECTED)
+                case Told(command=command):
+                    self._told(command)
+                case _:
+                    raise AssertionError(f"{self.name}: {event}")
         if self.awake and self.doing is _POLLING:
             self._poll()
 
@@ -235,6 +259,8 @@ class Consumer(Machine):
             case Start():
                 assert not self._started, f"{self.name}: started twice"
                 self._started = True
+                if self.catch_up is not None:
+                    self.note(ParallelRebalance(group=self.config.group_id))
                 self.metadata.want(self.topics)
                 self.application.started(self)
                 self._assert_decided()
@@ -243,6 +269,9 @@ class Consumer(Machine):
                 self.commits.hours_pass()
             case RaiseInListener(callback=callback, why=why):
                 self._raise_next[callback] = why
+            case FailChild(for_us=for_us):
+                if self.catch_up is not None:
+                    self.catch_up.fail_child(for_us)
             case _ if isinstance(command, APPLICATION_COMMANDS):
                 assert self._started, f"{self.name}: {command} before Start"
                 self._commands.append(command)
@@ -310,6 +339,8 @@ class Consumer(Machine):
         """poll() after poll(), until the application is busy or everything waits for events."""
         while self.awake and self.doing is _POLLING:
             self.awake = False
+            while self._completed:
+                self._completed.popleft()()
             if self._commands:
                 self._obey(self._commands.popleft())
                 self.awake = True
@@ -324,8 +355,8 @@ class Consumer(Machine):
             self.positions.poll()
         if self.doing is not _POLLING or self.rebalancing.is_leading:
             return
-        fetching = self.positions.fetching
-        records = fetching.drain(self.config.max_poll_records)
+        fetching, most = self.positions.fetching, self.config.max_poll_records
+        records = fetching.drain(most) if self.catch_up is None else self.catch_up.poll(most)
         fetching.send()
         if records:
             self._return(records)
@@ -389,6 +420,8 @@ class Consumer(Machine):
 
     def poll(self, timeout_us: int = 0) -> None:
         """Go on inside poll(); see ``Calls``."""
+        if self.catch_up is not None:
+            self.catch_up.application_is_back()
         self.doing = _POLLING
         self.awake = True
         if timeout_us:
@@ -400,16 +433,70 @@ class Consumer(Machine):
         self.doing = Doing.WORKING
         self.start_timer((ConsumerTimer.WORK,), us)
 
-    def commit_sync(self) -> None:
+    def commit_sync(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
         """See ``Calls``."""
+        self._worked()
+        split = self._split(offsets)
         self.doing = Doing.COMMITTING
-        self.commits.run_sync(self.config.default_api_timeout_ms * 1000, self._sync_done)
+        self.commits.run_sync(self.config.default_api_timeout_ms * 1000, self._sync_done, split)
+
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, int] | None = None,
+        then: Callable[[bool], None] | None = None,
+    ) -> None:
+        """See ``Calls``."""
+        self._worked()
+
+        def settled(commit: Commit) -> None:
+            if then is not None:
+                self._completed.append(partial(then, commit.result is Result.DONE))
+                self.wake()
+
+        self.commits.send(settled, only=self._split(offsets))
+
+    def _split(self, offsets: Mapping[TopicPartition, int] | None) -> CommitSplit | None:
+        """Given offsets by who commits them; None: everybody all of theirs."""
+        if offsets is None:
+            return None
+        wanted = {self._assigned(at).at: offset for at, offset in offsets.items()}
+        if self.catch_up is not None and not self.by_hand:
+            return self.catch_up.split(wanted)
+        return CommitSplit(tuple(to_commit(at, offset) for at, offset in wanted.items()), ())
+
+    def committed(self, partitions: tuple[TopicPartition, ...], then: Answers) -> None:
+        """See ``Calls``."""
+        self._ask()
+        self.questions.committed(partitions, partial(self._told_application, then))
+
+    def beginning_offsets(self, partitions: tuple[TopicPartition, ...], then: Answers) -> None:
+        """See ``Calls``."""
+        self.offsets_for_times(dict.fromkeys(partitions, EARLIEST_TIMESTAMP), then)
+
+    def end_offsets(self, partitions: tuple[TopicPartition, ...], then: Answers) -> None:
+        """See ``Calls``."""
+        self.offsets_for_times(dict.fromkeys(partitions, LATEST_TIMESTAMP), then)
+
+    def offsets_for_times(self, times_ms: Mapping[TopicPartition, int], then: Answers) -> None:
+        """See ``Calls``."""
+        self._ask()
+        self.questions.offsets(dict(times_ms), partial(self._told_application, then))
+
+    def _ask(self) -> None:
+        self._worked()
+        self.doing = Doing.ASKING
+
+    def _told_application(self, then: Answers, answers: Mapping[TopicPartition, int | None]) -> None:
+        self.doing = Doing.DECIDING
+        then(answers)
+        self._assert_decided()
 
     def processed(self, part: Returned, started_us: int) -> None:
         """See ``Calls``."""
         (topic, partition), first, last = part
+        fact = RangeProcessed if isinstance(part, ReturnedOfRange) else _processed
         self.note(
-            _processed(
+            fact(
                 group=self.config.group_id,
                 member_id=self.positions.member_id,
                 generation=self.positions.generation,
@@ -448,11 +535,15 @@ class Consumer(Machine):
         """See ``Calls``."""
         for one in [self._assigned(at) for at in partitions]:
             self.positions.fetching.pause(one)
+            if self.catch_up is not None:
+                self.catch_up.pause(one.at, True)
 
     def resume(self, partitions: tuple[TopicPartition, ...]) -> None:
         """See ``Calls``."""
         for one in [self._assigned(at) for at in partitions]:
             self.positions.fetching.resume(one)
+            if self.catch_up is not None:
+                self.catch_up.pause(one.at, False)
 
     def paused(self) -> tuple[TopicPartition, ...]:
         """See ``Calls``."""
@@ -467,6 +558,15 @@ class Consumer(Machine):
         position = self._assigned(partition).position
         return position if position >= 0 else None
 
+    def child_consumer_is_alive(self) -> bool:
+        """See ``Calls``."""
+        return self.catch_up is not None and self.catch_up.child_is_alive
+
+    def _worked(self) -> None:
+        """The application calls again: it is done with what polls returned."""
+        if self.catch_up is not None:
+            self.catch_up.application_is_back()
+
     def enforce_rebalance(self) -> None:
         """See ``Calls``."""
         if not self.topics:
@@ -478,8 +578,6 @@ class Consumer(Machine):
         if one is None:
             raise IllegalState(f"{at[0]}-{at[1]} is not assigned to {self.name}")
         return one
-
-    # --- the poll timeout --------------------------------------------------------------------------------------
 
     # --- the listener ------------------------------------------------------------------------------------------
 
@@ -577,6 +675,7 @@ class Consumer(Machine):
 
     def close(self) -> None:
         """Commit, call back, leave; then be silent. Source: ``ConsumerCoordinator.close``."""
+        self._worked()
         self.doing = Doing.CLOSING
         self._closing = True
         if self.config.enable_auto_commit:
@@ -597,6 +696,10 @@ class Consumer(Machine):
         if not self._waits_for_leave:
             self._end(MemberState.CLOSED, "closed")
 
+    def commit_refused(self, api: str, error: ErrorCode, sent: Generation) -> None:
+        """A commit under this generation was answered with an error: do what it asks for."""
+        self.commits.react(api, error, sent)
+
     def leave_answered(self) -> None:
         """LeaveGroup was answered, or never will be."""
         if self._waits_for_leave:
@@ -607,9 +710,16 @@ class Consumer(Machine):
         self.doing = _ENDED
         self.membership.end(state, why)
         self.client.close()
+        idle = {
+            ConsumerTimer.POLL_RETURNS: not self._poll_until_us,
+            ConsumerTimer.CHILD: self.catch_up is None,
+            ConsumerTimer.QUESTION: not self.questions.asked_ever,
+        }
         for timer in ConsumerTimer:
-            if timer is not ConsumerTimer.POLL_RETURNS or self._poll_until_us:
+            if not idle.get(timer, False):
                 self.stop_timer((timer,))
+        if self.catch_up is not None:
+            self.catch_up.end()
         self.finished = state is MemberState.CLOSED
 
 

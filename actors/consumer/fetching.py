@@ -11,7 +11,7 @@ Not emulated: fetch sessions (every Fetch lists all its partitions; the answers 
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from kemu.actors.consumer.machine import ConsumerMachine
+from kemu.actors.consumer.machine import FetchingMachine
 from kemu.actors.consumer.partition import Partition, Returned, Seeking
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import Fetch, FetchedPartition, FetchPartition, FetchReply, RecordBatch
@@ -67,7 +67,7 @@ class Leader:
 class Fetching:
     """See the module."""
 
-    def __init__(self, machine: ConsumerMachine, reset: Callable[[Partition, str], None]) -> None:
+    def __init__(self, machine: FetchingMachine, reset: Callable[[Partition, str], None]) -> None:
         config = machine.config
         self._client = machine.client
         self._machine = machine
@@ -238,6 +238,11 @@ class Fetching:
                 self._machine.note(note)
 
     # --- polls -------------------------------------------------------------------------------------------------
+
+    @property
+    def has_records(self) -> bool:
+        """Whether a poll would return some."""
+        return bool(self._ready)
 
     def drain(self, at_most: int) -> list[Returned]:
         """What a poll returns: at most so many records, partition after partition. The positions move past them."""

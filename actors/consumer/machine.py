@@ -3,18 +3,20 @@
 The parts know these protocols and the parts they own or were handed, never ``actors.consumer.consumer`` itself.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Protocol, TypeAlias
 
 from kemu.actors.client import DEADLINE, Client
 from kemu.actors.clients.discovery import FIND, Discovery
 from kemu.actors.clients.metadata import METADATA, MetadataRefresh
-from kemu.actors.consumer.state import Generation, MemberState
+from kemu.actors.consumer.partition import Partition
+from kemu.actors.consumer.state import Generation, MemberState, Result
 from kemu.actors.machine import Chance, Draws, TimerKey
 from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.group import JoinGroupReply, JoinProtocol
+from kemu.protocol.messages.group import JoinGroupReply, JoinProtocol, OffsetToCommit
+from kemu.protocol.messages.ranges import FetchedLogs
 from kemu.protocol.messages.versions import ApiVersions
 from kemu.protocol.names import ActorName, TopicPartition
 
@@ -43,6 +45,10 @@ class ConsumerTimer(StrEnum):
     """Metadata is too old, or may be asked for again."""
     POLL_RETURNS = "poll-returns"
     """A poll() with a timeout returns, with nothing."""
+    QUESTION = "question"
+    """committed() and its like look again: a backoff is over, or their time is up."""
+    CHILD = "child"
+    """KIP-333's second consumer is back after it died."""
 
 
 class MembershipView(Protocol):
@@ -96,13 +102,8 @@ class AroundJoin(Protocol):
         ...
 
 
-class ConsumerMachine(Protocol):
-    """The machine, as its parts see it: its verbs, its settings, and the polling thread."""
-
-    @property
-    def name(self) -> ActorName:
-        """The actor's name."""
-        ...
+class FetchingMachine(Protocol):
+    """What the fetch loop needs: of a consumer, and of the second one inside it (KIP-333)."""
 
     @property
     def now_us(self) -> int:
@@ -120,6 +121,100 @@ class ConsumerMachine(Protocol):
         ...
 
     @property
+    def client(self) -> Client:
+        """Through which requests go."""
+        ...
+
+    @property
+    def metadata(self) -> MetadataRefresh:
+        """What is known of the cluster."""
+        ...
+
+    @property
+    def polling(self) -> bool:
+        """Whether the polling thread is inside poll(), free to go on."""
+        ...
+
+    @property
+    def awake(self) -> bool:
+        """Something happened that the polling thread should look at."""
+        ...
+
+    def note(self, fact: object) -> None:
+        """Report a fact."""
+        ...
+
+    def wake(self) -> None:
+        """Let the polling thread look again in this step, as soon as it is free."""
+        ...
+
+    def wake_at(self, at_us: int) -> None:
+        """Let it look again at this time."""
+        ...
+
+    def fail_later(self, error: ErrorCode, why: str) -> None:
+        """Let the next poll raise a fatal error."""
+        ...
+
+
+class CatchUpView(Protocol):
+    """KIP-333's mode, as positions and commits see it."""
+
+    def logs_known(self, one: Partition, row: FetchedLogs) -> None:
+        """Both commit logs of a partition were read."""
+        ...
+
+    def end_known(self, one: Partition, log_end: int, epoch: int) -> None:
+        """So was the log's end."""
+        ...
+
+    def write(self, jumping: Sequence[Partition]) -> None:
+        """Write what these have to write before they jump."""
+        ...
+
+    def assigned(self, generation: Generation) -> None:
+        """An assignment was taken."""
+        ...
+
+    def gave_up(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """These are not owned any more."""
+        ...
+
+    def stop_serving(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """Return no more records of these."""
+        ...
+
+    def truncated(self, at: TopicPartition, end: int) -> None:
+        """The log was cut under its position."""
+        ...
+
+    def news_of(self, offsets: tuple[OffsetToCommit, ...]) -> tuple[OffsetToCommit, ...]:
+        """Of these, what the first commit log does not have."""
+        ...
+
+    def committed_first(self, offsets: tuple[OffsetToCommit, ...]) -> None:
+        """These are in it."""
+        ...
+
+    def commit_second(
+        self,
+        generation: Generation,
+        then: Callable[[Result], None],
+        only: Sequence[tuple[TopicPartition, int]] | None = None,
+    ) -> bool:
+        """Have the second consumer commit, too (these, or all of its); False: it has nothing to."""
+        ...
+
+
+class ConsumerMachine(FetchingMachine, Protocol):
+    """The machine, as its parts see it: its verbs, its settings, and the polling thread."""
+
+    @property
+    def name(self) -> ActorName:
+        """The actor's name."""
+        ...
+
+    @property
     def chance(self) -> Chance:
         """This life's own stream."""
         ...
@@ -130,18 +225,13 @@ class ConsumerMachine(Protocol):
         ...
 
     @property
-    def client(self) -> Client:
-        """Through which requests go."""
-        ...
-
-    @property
     def discovery(self) -> Discovery:
         """The coordinator."""
         ...
 
     @property
-    def metadata(self) -> MetadataRefresh:
-        """What is known of the cluster."""
+    def catch_up(self) -> CatchUpView | None:
+        """KIP-333's mode; None: it is off."""
         ...
 
     @property
@@ -164,34 +254,12 @@ class ConsumerMachine(Protocol):
         """Partitions were assigned by the application (``assign()``): there is no membership."""
         ...
 
-    @property
-    def polling(self) -> bool:
-        """Whether the polling thread is inside poll(), free to go on."""
-        ...
-
-    @property
-    def awake(self) -> bool:
-        """Something happened that the polling thread should look at."""
-        ...
-
-    def note(self, fact: object) -> None:
-        """Report a fact."""
-        ...
-
     def start_timer(self, key: TimerKey, after_us: int) -> None:
         """(Re)start a timer."""
         ...
 
     def stop_timer(self, key: TimerKey) -> None:
         """Forget a timer."""
-        ...
-
-    def wake(self) -> None:
-        """Let the polling thread look again in this step, as soon as it is free."""
-        ...
-
-    def wake_at(self, at_us: int) -> None:
-        """Let it look again at this time."""
         ...
 
     def call_listener(self, name: str, partitions: tuple[TopicPartition, ...], then: Callback) -> None:
@@ -206,8 +274,8 @@ class ConsumerMachine(Protocol):
         """Raise a fatal error to the application: this consumer is of no use any more."""
         ...
 
-    def fail_later(self, error: ErrorCode, why: str) -> None:
-        """Let the next poll raise a fatal error."""
+    def commit_refused(self, api: str, error: ErrorCode, sent: Generation) -> None:
+        """A commit under this generation was answered with an error: do what it asks for."""
         ...
 
     def leave_answered(self) -> None:

@@ -11,6 +11,8 @@ class Seeking(Enum):
     """How far a partition is on the way to its position."""
 
     COMMITTED = "asks for the committed offset"
+    END = "asks its leader for the end, to jump there (KIP-333)"
+    JUMPING = "writes down what it jumps over, then that it did (KIP-333)"
     RESET = "asks its leader for the start or the end"
     VALIDATING = "asks its leader whether it still has what was read so far"
     """Kafka's AWAIT_VALIDATION (KIP-320): neither fetched nor committed meanwhile."""
@@ -71,3 +73,9 @@ class Returned(NamedTuple):
     at: TopicPartition
     first: int
     last: int
+
+
+class ReturnedOfRange(Returned):
+    """The same of records that KIP-333's second consumer read."""
+
+    __slots__ = ()

@@ -16,7 +16,7 @@ Source: Kafka's ``SubscriptionState``, ``OffsetFetcher``, ``ConsumerCoordinator.
 from kemu.actors.client import Backoff
 from kemu.actors.consumer.fetching import Fetching
 from kemu.actors.consumer.machine import ConsumerMachine
-from kemu.actors.consumer.partition import Partition, Seeking
+from kemu.actors.consumer.partition import Partition, Returned, Seeking
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import EpochEnd, EpochQuestion, OffsetForLeaderEpoch, OffsetForLeaderEpochReply
 from kemu.protocol.messages.data import (
@@ -27,6 +27,7 @@ from kemu.protocol.messages.data import (
     OffsetQuestion,
 )
 from kemu.protocol.messages.group import OffsetFetch, OffsetFetchReply, OffsetToCommit, TopicPartitions
+from kemu.protocol.messages.ranges import RANGES_VERSION, RangeFetch, RangeFetchReply
 from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER, ActorName, TopicPartition
 from kemu.protocol.notes.groups import COMMITTED, SEEK, TRUNCATED, PositionSet
 
@@ -80,6 +81,8 @@ class Positions:
         self._asked = None
         for one in self.partitions.values():
             one.serving = True
+        if self._machine.catch_up is not None:
+            self._machine.catch_up.assigned(self._machine.membership.generation)
         self.locate()
 
     def drop(self, partitions: tuple[TopicPartition, ...]) -> None:
@@ -89,6 +92,8 @@ class Positions:
             self._seeking.pop(at, None)
         self._owned = tuple(self.partitions)
         self.fetching.redistribute(self.partitions)
+        if self._machine.catch_up is not None:
+            self._machine.catch_up.gave_up(partitions)
 
     def stop_serving(self) -> None:
         """Return no more records of what is about to be revoked; what is buffered is dropped, and not lost by that."""
@@ -96,6 +101,8 @@ class Positions:
             one.serving = False
             one.buffer = []
         self.fetching.redistribute(self.partitions)
+        if self._machine.catch_up is not None:
+            self._machine.catch_up.stop_serving(self._owned)
 
     def locate(self) -> None:
         """Look up everybody's leader in the metadata."""
@@ -134,16 +141,21 @@ class Positions:
             machine.wake_at(self._retry_at_us)
             return
         committed: list[Partition] = []
+        jumping: list[Partition] = []
         by_leader: dict[ActorName, list[Partition]] = {}
         validating: dict[ActorName, list[Partition]] = {}
         for one in self._seeking.values():
             if one.seeking is Seeking.COMMITTED:
                 committed.append(one)
+            elif one.seeking is Seeking.JUMPING:
+                jumping.append(one)
             elif one.leader is not None:
-                asked = by_leader if one.seeking is Seeking.RESET else validating
+                asked = validating if one.seeking is Seeking.VALIDATING else by_leader
                 asked.setdefault(one.leader, []).append(one)
         if committed and self._asked is None:
             self._ask_coordinator(committed)
+        if jumping and machine.catch_up is not None:
+            machine.catch_up.write(jumping)
         for leader, partitions in by_leader.items():
             if leader not in self._asking_leaders:
                 self._ask_leader(leader, partitions)
@@ -151,7 +163,8 @@ class Positions:
             if leader not in self._validating:
                 self._ask_epochs(leader, partitions)
 
-    def _try_later(self) -> None:
+    def try_later(self) -> None:
+        """Something that is needed failed: ask again after the backoff."""
         self._failures += 1
         self._retry_at_us = self._machine.now_us + self._retry.after(self._failures, self._machine.chance)
         self._machine.wake()
@@ -177,7 +190,22 @@ class Positions:
         if why != TRUNCATED:
             one.checked = None
             self._validate(one)
+        elif self._machine.catch_up is not None:
+            self._machine.catch_up.truncated(one.at, offset)
         self.fetching.changed(one)
+
+    def begin(self, one: Partition, offset: int, why: str, epoch: int) -> None:
+        """KIP-333: read from where a recovery ends; the epoch is that of the record before it."""
+        self._set(one, offset, why, epoch)
+        self._machine.wake()
+
+    def drain(self, at_most: int) -> list[Returned]:
+        """What a poll returns."""
+        return self.fetching.drain(at_most)
+
+    def has_records(self) -> bool:
+        """Whether a poll would return some."""
+        return self.fetching.has_records
 
     def seek(self, one: Partition, offset: int) -> None:
         """Read on from this offset, whatever was asked or buffered. Source: ``SubscriptionState.seekUnvalidated``."""
@@ -213,18 +241,20 @@ class Positions:
         numbers: dict[str, list[int]] = {}
         for one in partitions:
             numbers.setdefault(one.topic, []).append(one.number)
-        request = OffsetFetch(
-            group=self._group,
-            topics=tuple(TopicPartitions(topic=topic, partitions=tuple(which)) for topic, which in numbers.items()),
-        )
-        version = self._machine.versions["OffsetFetch"]
+        topics = tuple(TopicPartitions(topic=topic, partitions=tuple(which)) for topic, which in numbers.items())
         asked = self._asked = {one.at: one for one in partitions}
+        if self._machine.catch_up is not None and not self._machine.by_hand:
+            logs = RangeFetch(group=self._group, topics=topics)
+            self._machine.client.call(coordinator, logs, RANGES_VERSION, self._logs_told, self._no_committed, asked)
+            return
+        request = OffsetFetch(group=self._group, topics=topics)
+        version = self._machine.versions["OffsetFetch"]
         self._machine.client.call(coordinator, request, version, self._committed, self._no_committed, asked)
 
     def _no_committed(self, why: str, asked: dict[TopicPartition, Partition]) -> None:
         if asked is self._asked:
             self._asked = None
-            self._try_later()
+            self.try_later()
 
     def _committed(self, reply: OffsetFetchReply, asked: dict[TopicPartition, Partition]) -> None:
         if asked is not self._asked:
@@ -246,11 +276,26 @@ class Positions:
             else:
                 self.reset(one, "no committed offset")
 
+    def _logs_told(self, reply: RangeFetchReply, asked: dict[TopicPartition, Partition]) -> None:
+        """KIP-333: both commit logs."""
+        catch_up = self._machine.catch_up
+        if asked is not self._asked or catch_up is None:
+            return
+        self._asked = None
+        self._machine.wake()
+        if reply.error is not ErrorCode.NONE:
+            self._committed_failed(reply.error)
+            return
+        for row in reply.logs:
+            one = asked.get((row.topic, row.partition))
+            if one is not None and self._is_owned(one, Seeking.COMMITTED):
+                catch_up.logs_known(one, row)
+
     def _committed_failed(self, error: ErrorCode) -> None:
         if error in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
             self._machine.discovery.lose_coordinator(f"OffsetFetch: {error.name}")
         if error.retriable:
-            self._try_later()
+            self.try_later()
         else:
             self._machine.fail_later(error, "OffsetFetch")
 
@@ -263,14 +308,14 @@ class Positions:
             machine.wake_at(at_us)
             return
         self._asking_leaders[leader] = None
-        timestamp = RESETS[machine.config.auto_offset_reset]
+        timestamp = RESETS.get(machine.config.auto_offset_reset, LATEST_TIMESTAMP)
         request = ListOffsets(
             questions=tuple(
                 OffsetQuestion(
                     topic=one.topic,
                     partition=one.number,
                     current_leader_epoch=one.leader_epoch,
-                    timestamp_ms=timestamp,
+                    timestamp_ms=LATEST_TIMESTAMP if one.seeking is Seeking.END else timestamp,
                 )
                 for one in partitions
             )
@@ -281,12 +326,13 @@ class Positions:
 
     def _not_listed(self, why: str, asked: tuple[ActorName, dict[TopicPartition, Partition]]) -> None:
         self._asking_leaders.pop(asked[0], None)
-        self._try_later()
+        self.try_later()
 
     def _listed(self, reply: ListOffsetsReply, asked: tuple[ActorName, dict[TopicPartition, Partition]]) -> None:
         leader, partitions = asked
+        machine = self._machine
         self._asking_leaders.pop(leader, None)
-        self._machine.wake()
+        machine.wake()
         failed = False
         for row in reply.answers:
             one = partitions.get((row.topic, row.partition))
@@ -296,9 +342,11 @@ class Positions:
                 failed = True
             elif one is not None and self._is_owned(one, Seeking.RESET):
                 self._set(one, row.offset, "reset", row.leader_epoch)
+            elif one is not None and self._is_owned(one, Seeking.END) and machine.catch_up is not None:
+                machine.catch_up.end_known(one, row.offset, row.leader_epoch)
         if failed:
             self._machine.metadata.refresh()
-            self._try_later()
+            self.try_later()
 
     # --- truncation --------------------------------------------------------------------------------------------
 
@@ -357,7 +405,7 @@ class Positions:
     def _epochs_not_told(self, why: str, asked: Asked) -> None:
         self._validating.pop(asked[0], None)
         self._machine.metadata.refresh()
-        self._try_later()
+        self.try_later()
 
     def _epochs_told(self, reply: OffsetForLeaderEpochReply, asked: Asked) -> None:
         leader, partitions = asked
@@ -378,7 +426,7 @@ class Positions:
                 self._epoch_ends(one, row)
         if failed:
             self._machine.metadata.refresh()
-            self._try_later()
+            self.try_later()
 
     def _epoch_ends(self, one: Partition, row: EpochEnd) -> None:
         """Source: ``SubscriptionState.maybeCompleteValidation``."""

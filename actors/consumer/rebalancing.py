@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 
 from attrs import evolve
 
-from kemu.actors.consumer.commits import Commit, Commits, Result
+from kemu.actors.consumer.commits import Commit, Commits
 from kemu.actors.consumer.machine import ConsumerMachine
 from kemu.actors.consumer.membership import Membership
 from kemu.actors.consumer.positions import Positions
-from kemu.actors.consumer.state import Generation, MemberState
+from kemu.actors.consumer.state import Generation, MemberState, Result
 from kemu.protocol.assign.base import Assignor, MemberAssignor, Subscriber, Topics, for_member
 from kemu.protocol.assign.checked import InvalidAssignment, NotAnAssignor
 from kemu.protocol.errors import ErrorCode

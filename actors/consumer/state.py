@@ -88,3 +88,12 @@ class Refused(NamedTuple):
 
 
 Outcome: TypeAlias = Joined | Refused
+
+
+class Result(Enum):
+    """How a commit ended."""
+
+    DONE = "done"
+    RETRIABLE = "may succeed when tried again"
+    FAILED = "CommitFailedException, or another error for the application"
+    REBALANCING = "RebalanceInProgressException"

@@ -52,6 +52,7 @@ from kemu.protocol.messages.group import (
     OffsetFetch,
     SyncGroup,
 )
+from kemu.protocol.messages.ranges import RangeCommit, RangeFetch
 from kemu.protocol.messages.refusals import described_error, refusal
 from kemu.protocol.names import UNKNOWN_MEMBER, ActorName, GroupId, MemberId, broker_host
 from kemu.protocol.notes.groups import RequestRefused
@@ -99,6 +100,8 @@ class Coordinator(Machine):
             OffsetCommit: self._commit,
             OffsetFetch: self._fetch,
             OffsetDelete: self._delete_offsets,
+            RangeCommit: self._commit_ranges,
+            RangeFetch: self._fetch_ranges,
             DeleteGroups: self._offsets.delete_groups,
             DescribeGroups: self._describe,
             ListGroups: self._list,
@@ -260,6 +263,14 @@ class Coordinator(Machine):
     def _fetch(self, event: Received, request: OffsetFetch) -> None:
         if self._reaches(event, request, request.group):
             self._offsets.fetch(event, request)
+
+    def _commit_ranges(self, event: Received, request: RangeCommit) -> None:
+        if self._reaches(event, request, request.group):
+            self._offsets.ranges.commit(event, request)
+
+    def _fetch_ranges(self, event: Received, request: RangeFetch) -> None:
+        if self._reaches(event, request, request.group):
+            self._offsets.ranges.fetch(event, request)
 
     def _delete_offsets(self, event: Received, request: OffsetDelete) -> None:
         if self._reaches(event, request, request.group, needs_name=True):

@@ -8,6 +8,7 @@
 | phase | parked joins, the initial delay, the join timer | ``join_phase`` |
 | syncing | parked syncs, who has not synced, the sync timer | ``syncing`` |
 | offsets | what is committed | ``offsets`` |
+| second | KIP-333's ranges, and how far they are worked off | ``second_log`` |
 
 Order of the checks everywhere: state DEAD, instance (82) before member id (25), generation (22), protocol (23), state.
 What must be in the log before it is said is said when its write is done; the group may have moved on by then, so what
@@ -26,6 +27,7 @@ from kemu.actors.coordinator.log import OffsetsPartition, Write
 from kemu.actors.coordinator.members import Member, Members
 from kemu.actors.coordinator.offsets import MS_PER_MINUTE, GroupOffsets
 from kemu.actors.coordinator.replies import leave_reply, leaving
+from kemu.actors.coordinator.second_log import SecondLogs
 from kemu.actors.coordinator.state import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, GroupChange, GroupState
 from kemu.actors.coordinator.static import StaticInstances
 from kemu.actors.coordinator.syncing import Syncing
@@ -65,6 +67,7 @@ class Group:
         self.phase = JoinPhase(machine, books, self.syncing)
         self.joining = Joining(machine, books, self.phase, StaticInstances(machine, books, self.phase, self.syncing))
         self.offsets = GroupOffsets()
+        self.second = SecondLogs()
 
     @property
     def state(self) -> GroupState:
@@ -258,8 +261,12 @@ class Group:
         base = self._expiry_base()
         if base is None:
             return ()
+        now_ms = self._machine.now_ms
         retention_ms = self._machine.config.offsets_retention_minutes * MS_PER_MINUTE
-        return self.offsets.expired(self._machine.now_ms, retention_ms, base)
+        expired = self.offsets.expired(now_ms, retention_ms, base)
+        # A partition's two commit logs go together: not before the newer one has lasted as long (KIP-333).
+        second = self.second.by_partition
+        return tuple([at for at in expired if at not in second or now_ms >= second[at].newest_ms + retention_ms])
 
     def _expiry_base(self) -> Callable[[TopicPartition, StoredOffset], int | None] | None:
         if self.books.state is DEAD:
@@ -301,9 +308,10 @@ class Group:
 
     # --- coming and going with the partition -------------------------------------------------------------------
 
-    def take(self, metadata: GroupMetadata | None, offsets: GroupOffsets) -> None:
+    def take(self, metadata: GroupMetadata | None, offsets: GroupOffsets, second: SecondLogs) -> None:
         """Be as a replay found the group: Stable with members, else Empty; no metadata: a simple group of offsets."""
         self.offsets = offsets
+        self.second = second
         if metadata is None:
             return
         books = self.books
@@ -370,6 +378,7 @@ class Group:
         assert self.state is DEAD and not self.members
         group = Group(self._machine, self.partition, self.name)
         group.offsets = self.offsets
+        group.second = self.second
         old, new = self.books, group.books
         new.protocol_type, new.generation, new.since_ms = old.protocol_type, old.generation, old.since_ms
         return group

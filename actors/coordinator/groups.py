@@ -15,6 +15,7 @@ from kemu.protocol.commands import LeadOffsets
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import GroupId, offsets_partition_of
 from kemu.protocol.notes.groups import OffsetRemoved, OffsetsLoadFailed
+from kemu.protocol.notes.ranges import RangesRemoved
 from kemu.protocol.wire.codec import CodecError
 
 _NONE = ErrorCode.NONE
@@ -81,6 +82,10 @@ class Groups:
             self._machine.note(
                 OffsetRemoved(group=group.name, topic=topic, partition=partition, why="the group was deleted")
             )
+        for topic, partition in group.second.by_partition:
+            self._machine.note(
+                RangesRemoved(group=group.name, topic=topic, partition=partition, why="the group was deleted")
+            )
         if self.by_name.get(group.name) is group:
             del self.by_name[group.name]
             del self._by_partition[group.partition.number][group.name]
@@ -123,7 +128,7 @@ class Groups:
         partition.state = OffsetsPartitionState.ACTIVE
         for name in found.groups():
             group = self._keep(Group(self._machine, partition, name))
-            group.take(found.metadata.get(name), found.offsets_of(name))
+            group.take(found.metadata.get(name), found.offsets_of(name), found.second_of(name))
         for group in self.of(partition):
             group.loaded()
 

@@ -14,6 +14,7 @@ from kemu.actors.coordinator.group import Group
 from kemu.actors.coordinator.groups import Groups
 from kemu.actors.coordinator.log import OffsetsPartition, OffsetsPartitionState, Write
 from kemu.actors.coordinator.offsets import Kept
+from kemu.actors.coordinator.range_requests import RangeRequests
 from kemu.actors.coordinator.state import EMPTY
 from kemu.actors.machine import Caller, Received, Record, caller_of
 from kemu.protocol.errors import ErrorCode
@@ -74,6 +75,7 @@ class OffsetRequests:
     """The part of a coordinator that keeps offsets."""
 
     def __init__(self, machine: GroupMachine, groups: Groups) -> None:
+        self.ranges = RangeRequests(machine, groups)
         self._machine = machine
         self._groups = groups
 
@@ -116,7 +118,9 @@ class OffsetRequests:
         if not values:
             self._answer_commit(commit, _NONE)
             return
-        records = [offset_record(group.name, topic, number, value) for (topic, number), value in values]
+        records: list[Record] = [offset_record(group.name, topic, number, value) for (topic, number), value in values]
+        if request.generation < 0:  # an operator's word: what ranges said of the partition is over (KIP-333)
+            records += self.ranges.tombstones(group, [partition for partition, _ in values])
         group.offsets.begin([partition for partition, _ in values])
         abandoned = partial(self._commit_written, commit, ErrorCode.NOT_COORDINATOR, -1)
         write = Write(partial(self._commit_written, commit), abandoned)
@@ -133,6 +137,8 @@ class OffsetRequests:
             kept = Kept(value, position, request.generation, request.member_id)
             if group.offsets.commit(partition, kept):
                 self._note_committed(group.name, partition, kept)
+        if request.generation < 0 and group.second.by_partition:
+            self.ranges.removed(group, [at for at, _ in commit.values], base_offset, "an operator chose an offset")
         self._answer_commit(commit, _NONE)
 
     def _answer_commit(self, commit: _Commit, error: ErrorCode) -> None:
@@ -206,10 +212,11 @@ class OffsetRequests:
         if not gone:
             self._machine.reply(event, reply)
             return
-        records = tuple([offset_tombstone(group.name, topic, number) for topic, number in gone])
+        records: list[Record] = [offset_tombstone(group.name, topic, number) for topic, number in gone]
+        records += self.ranges.tombstones(group, gone)
         removed = tuple([(group, partition) for partition in gone])
         answer = (caller_of(event), reply)
-        self._write_removal(group.partition, records, _Removal(removed, "deleted", reply=answer))
+        self._write_removal(group.partition, tuple(records), _Removal(removed, "deleted", reply=answer))
 
     def expire(self) -> None:
         """Drop what nobody has needed for the retention time, and groups that are empty and have nothing left."""
@@ -223,6 +230,7 @@ class OffsetRequests:
                 expired = group.expired_offsets()
                 removed.extend([(group, tp) for tp in expired])
                 records.extend([offset_tombstone(group.name, topic, number) for topic, number in expired])
+                records.extend(self.ranges.tombstones(group, expired))
                 if group.state is EMPTY and self._has_nothing_but(group, len(expired)):
                     gone.append(group)
                     records.extend(self._group_tombstone(group))
@@ -251,6 +259,7 @@ class OffsetRequests:
         for group, partition in removal.offsets:
             if group.offsets.remove(partition, base_offset):
                 self._note_removed(group, partition, removal.why)
+            self.ranges.removed(group, [partition], base_offset, removal.why)
         for group in removal.gone:
             self._groups.forget(group)
         if removal.reply is not None:
@@ -296,6 +305,7 @@ class OffsetRequests:
 
     def _tombstones(self, group: Group) -> list[Record]:
         records: list[Record] = [offset_tombstone(group.name, *partition) for partition in group.offsets.everything()]
+        records += self.ranges.tombstones(group, group.second.by_partition)
         return records + self._group_tombstone(group)
 
     def _group_tombstone(self, group: Group) -> list[Record]:

@@ -8,8 +8,16 @@ Source: Kafka's GroupMetadataManager.loadGroupsAndOffsets (scala) and Coordinato
 from collections.abc import Sequence
 
 from kemu.actors.coordinator.offsets import GroupOffsets, Kept
+from kemu.actors.coordinator.second_log import KeptRange, SecondLogs
 from kemu.actors.machine import Record
-from kemu.protocol.messages.records import GroupMetadata, GroupRecord, OffsetRecord, decode_record
+from kemu.protocol.messages.records import (
+    GroupMetadata,
+    GroupRecord,
+    OffsetRecord,
+    RangeProgressRecord,
+    RangeRecord,
+    decode_record,
+)
 from kemu.protocol.names import GroupId
 
 
@@ -22,6 +30,7 @@ class Replay:
     def __init__(self) -> None:
         self.metadata: dict[GroupId, GroupMetadata] = {}
         self.offsets: dict[GroupId, GroupOffsets] = {}
+        self.second: dict[GroupId, SecondLogs] = {}
 
     def take(self, records: Sequence[Record], first_position: int = 0) -> "Replay":
         """Read records on from a position of the log.
@@ -37,6 +46,10 @@ class Replay:
                     self.metadata[group] = metadata
                 case OffsetRecord() as record:
                     self._take_offset(record, position)
+                case RangeRecord() as token:
+                    self._take_range(token, position)
+                case RangeProgressRecord() as progress:
+                    self._take_progress(progress, position)
         return self
 
     def _take_offset(self, record: OffsetRecord, position: int) -> None:
@@ -46,6 +59,26 @@ class Replay:
             offsets.remove(partition, position)
         else:
             offsets.commit(partition, Kept(record.value, position))
+
+    def _take_range(self, record: RangeRecord, position: int) -> None:
+        second = self.second.setdefault(record.group, SecondLogs())
+        partition = (record.topic, record.partition)
+        if record.value is None:
+            second.close(partition, record.start, position)
+        else:
+            second.open(partition, record.start, KeptRange(record.value, position))
+
+    def _take_progress(self, record: RangeProgressRecord, position: int) -> None:
+        second = self.second.setdefault(record.group, SecondLogs())
+        partition = (record.topic, record.partition)
+        if record.value is None:
+            second.remove_commit(partition, position)
+        else:
+            second.commit(partition, Kept(record.value, position))
+
+    def second_of(self, group: GroupId) -> SecondLogs:
+        """The second commit logs of a group, perhaps none."""
+        return self.second.get(group) or SecondLogs()
 
     def offsets_of(self, group: GroupId) -> GroupOffsets:
         """The offsets of a group, perhaps none."""

@@ -23,8 +23,9 @@ KIP-98       a batch of an idempotent producer is in a log once                 
 restart      a restarted replica takes no more for committed than ever was                recovery
 ===========  ===========================================================================  ==========================
 
-I11, I13 to I15 and Q5 are about reassignments: whole runs and the vectors of KIP-435 test them, no checker does. What
-may be lost is in ``emulator.findings``.
+``catch-up`` holds the invariants of KIP-333's mode; its own file lists them. I11, I13 to I15 and Q5 are about
+reassignments: whole runs and the vectors of KIP-435 test them, no checker does. What may be lost is in
+``emulator.findings``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,6 +33,7 @@ from typing import TYPE_CHECKING
 
 from kemu.emulator.checkers.agreement import Agreement
 from kemu.emulator.checkers.base import Checker
+from kemu.emulator.checkers.catch_up import CatchUpChecker
 from kemu.emulator.checkers.commits import CommitsChecker
 from kemu.emulator.checkers.cooperative import Cooperative
 from kemu.emulator.checkers.group_protocol import GroupProtocol
@@ -67,6 +69,7 @@ CHECKERS: Mapping[str, type[Checker]] = {
     "isr": Isr,
     "handover": Handover,
     "idempotence": Idempotence,
+    "catch-up": CatchUpChecker,
 }
 """Name -> how to make one with its defaults."""
 
@@ -80,7 +83,10 @@ def make_checkers(
         bound_us: how long after the faults end groups may take to come to rest and go on working.
         topics: by group, the topics it is subscribed to (otherwise read off its assignments).
     """
-    return tuple(Liveness(bound_us, topics) if make is Liveness else make() for make in CHECKERS.values())
+    bounded: Mapping[str, Checker] = {
+        each.name: each for each in (Liveness(bound_us, topics), CatchUpChecker(bound_us))
+    }
+    return tuple(bounded[name] if name in bounded else make() for name, make in CHECKERS.items())
 
 
 def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:

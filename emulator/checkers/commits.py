@@ -15,6 +15,10 @@ whose record is in the same log, every commit accepted under g had been reported
    less, nor that there is nothing. An application that seeks starts where it likes. A log that lost its tail
    (``DiskTailLost``) may forget. Where brokers replicate, a group's log may lose its end to an election; then what it
    held there is committed no more, and what it held before is what counts.
+
+A member in KIP-333's mode jumps: it commits the end of a range before it has done anything there, and goes there. It
+may do so if that range's token is in the log, and to that offset alone (rules 2 and 4). Tokens and the second
+consumer's commits are fenced as commits are (rule 1); what they say is the business of ``catch-up``.
 """
 
 from kemu.emulator.checkers.base import Checker
@@ -22,6 +26,7 @@ from kemu.emulator.facts import DiskTailLost, Seen
 from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, TopicPartition, offsets_partition_of
 from kemu.protocol.notes.groups import (
     COMMITTED,
+    JUMPED,
     SEEK,
     AssignmentReceived,
     GroupBecame,
@@ -35,6 +40,7 @@ from kemu.protocol.notes.groups import (
     PositionSet,
     Processed,
 )
+from kemu.protocol.notes.ranges import RangeCommitted, RangeOpened
 from kemu.protocol.notes.replication import BecameLeader
 
 
@@ -90,6 +96,8 @@ class CommitsChecker(Checker):
             Processed: self._processed,
             DiskTailLost: self._lost_tail,
             BecameLeader: self._led,
+            RangeOpened: self._range_written,
+            RangeCommitted: self._range_written,
         }
 
     # --- the group's truth -------------------------------------------------------------------------------------
@@ -144,6 +152,9 @@ class CommitsChecker(Checker):
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         progress = self._progress_of(seen, fact.topic, fact.partition)
         asked, progress.starts = fact.why != SEEK and (progress.starts or fact.why == COMMITTED), False
+        if fact.why == JUMPED and self._may_jump(fact.group, (fact.topic, fact.partition), fact.offset):
+            progress.reached = max(progress.reached, fact.offset)
+            return
         if fact.why != COMMITTED:
             progress.reset_to = fact.offset
         if asked and progress.floor >= 0 and (fact.why != COMMITTED or fact.offset < progress.floor):
@@ -153,6 +164,10 @@ class CommitsChecker(Checker):
             )
             self.violation(seen, "position-not-committed", (fact.group, name, seen.actor), text)
         progress.reached = max(progress.reached, fact.offset)
+
+    def _may_jump(self, group: str, at: TopicPartition, offset: int) -> bool:
+        """The last token in the second commit log ends here: what lies before is the second consumer's."""
+        return self.panel.ranges.of(group, at).last_end == offset
 
     def _processed(self, seen: Seen, fact: Processed) -> None:
         progress = self._progress_of(seen, fact.topic, fact.partition)
@@ -173,7 +188,11 @@ class CommitsChecker(Checker):
         if fact.position >= 0:
             self._records.setdefault(key, []).append((fact.position, fact.offset))
 
-    def _fenced(self, seen: Seen, fact: OffsetCommitted) -> None:
+    def _range_written(self, seen: Seen, fact: RangeOpened | RangeCommitted) -> None:
+        if self.panel.is_current(seen):
+            self._fenced(seen, fact)
+
+    def _fenced(self, seen: Seen, fact: OffsetCommitted | RangeOpened | RangeCommitted) -> None:
         group = self._groups.get(fact.group)
         if group is None:
             return
@@ -204,6 +223,8 @@ class CommitsChecker(Checker):
             self._report(seen, "no-member", fact, "though it never took an assignment")
             return None
         progress = self._progress.get((fact.topic, fact.partition), {}).get((taken.actor, taken.life))
+        if self._may_jump(fact.group, (fact.topic, fact.partition), fact.offset):
+            return progress
         if progress is None or fact.offset > progress.reached:
             reached = "nothing" if progress is None or progress.reached < 0 else f"up to {progress.reached} only"
             self._report(seen, "ahead-of-work", fact, f"though it has processed {reached}")
@@ -246,8 +267,9 @@ class CommitsChecker(Checker):
             for progress in self._progress.get(key[1:], {}).values():
                 progress.floor = min(progress.floor, left)
 
-    def _report(self, seen: Seen, kind: str, fact: OffsetCommitted, why: str) -> None:
+    def _report(self, seen: Seen, kind: str, fact: OffsetCommitted | RangeOpened | RangeCommitted, why: str) -> None:
         name = f"{fact.topic}-{fact.partition}"
         who = fact.member_id or "somebody outside the group"
-        text = f"{who} committed {fact.offset} of {name} {why}"
+        what = f"opened a range to {fact.end}" if isinstance(fact, RangeOpened) else f"committed {fact.offset}"
+        text = f"{who} {what} of {name} {why}"
         self.violation(seen, kind, (fact.group, name, fact.member_id), text)

@@ -26,8 +26,9 @@ from kemu.protocol.notes.groups import (
     PositionSet,
     Processed,
 )
+from kemu.protocol.notes.ranges import RangeProcessed
 
-WORK = (AssignmentReceived, PartitionsAssigned, PositionSet, Processed)
+WORK = (AssignmentReceived, PartitionsAssigned, PositionSet, Processed, RangeProcessed)
 """What a failed consumer does no more."""
 
 

@@ -56,6 +56,7 @@ from kemu.protocol.notes.groups import (
     Processed,
     RecordsAppended,
 )
+from kemu.protocol.notes.ranges import RangeProcessed
 
 REFUSED_BY: Mapping[ErrorCode, str] = {
     ErrorCode.INVALID_SESSION_TIMEOUT: "session.timeout.ms is outside group.min.session.timeout.ms and "
@@ -165,6 +166,7 @@ class Liveness(Checker):
             PartitionsLost: self._callback,
             PositionSet: self._positioned,
             Processed: self._processed,
+            RangeProcessed: self._range_processed,
             RecordsAppended: self._appended,
         }
 
@@ -313,6 +315,11 @@ class Liveness(Checker):
         partition = (fact.topic, fact.partition)
         group.reached[partition] = max(group.reached.get(partition, 0), fact.last)
         group.waiting.pop(partition, None)
+        group.works = group.worked = True
+
+    def _range_processed(self, seen: Seen, fact: RangeProcessed) -> None:
+        """Work, but not of what waits at the first consumer's position."""
+        group = self._group(fact.group)
         group.works = group.worked = True
 
     def idle(self) -> Iterator[tuple[str, int]]:

@@ -12,6 +12,9 @@ loses nobody has processed: the records that come at these offsets are others, a
 skipped them, unless its application chose that position (``seek``: such a position has no leader epoch that could tell;
 KIP-320).
 
+A group with two commit logs (KIP-333) has committed what both make of it: the end of a range that nobody worked off yet
+is no such commit.
+
 Work cut off by a crash is not reported as processed, and is not committed either; so no exception is needed for it.
 """
 
@@ -22,6 +25,7 @@ from kemu.emulator.watching.ranges import Ranges
 from kemu.protocol.names import NO_GENERATION, TopicPartition, host_of
 from kemu.protocol.notes.groups import (
     COMMITTED,
+    JUMPED,
     SEEK,
     TRUNCATED,
     OffsetCommitted,
@@ -32,6 +36,7 @@ from kemu.protocol.notes.groups import (
     RecordsAcknowledged,
     RecordsAppended,
 )
+from kemu.protocol.notes.ranges import RangeProcessed, RangeTrimmed
 from kemu.protocol.notes.replication import BecameLeader, NodeWritten
 
 
@@ -75,6 +80,8 @@ class NoLostRecord(Checker):
         """Hosts whose logs of topics may be shorter than promised."""
         self.on = {
             Processed: self._processed,
+            RangeProcessed: self._range_processed,
+            RangeTrimmed: self._trimmed,
             PositionSet: self._positioned,
             OffsetCommitted: self._committed,
             OffsetRemoved: self._removed,
@@ -107,14 +114,23 @@ class NoLostRecord(Checker):
             text = f"{seen.actor} processed records to {fact.last - 1} of {name}, whose log ended at {log.longest}"
             self.violation(seen, "processed-unwritten", (fact.group, name, seen.actor), text)
 
+    def _range_processed(self, seen: Seen, fact: RangeProcessed) -> None:
+        progress = self._of(fact.group, fact.topic, fact.partition)
+        for first, last in self.panel.logs.still_there(seen, fact):
+            progress.done.add(first, last)
+
+    def _trimmed(self, seen: Seen, fact: RangeTrimmed) -> None:
+        """Retention took them before they were read: said in the open, and the log does not have them."""
+        self._of(fact.group, fact.topic, fact.partition).done.add(fact.first, fact.last)
+
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         progress = self._of(fact.group, fact.topic, fact.partition)
         progress.sought.pop(seen.actor, None)
         progress.reached[seen.actor] = fact.offset
         if fact.why == SEEK:
             progress.sought[seen.actor] = fact.offset
-        if fact.why == TRUNCATED:
-            pass  # what it had read is not there any more
+        if fact.why in (TRUNCATED, JUMPED):
+            pass  # what it had read is not there any more; or the second consumer works off what lies between
         elif fact.why != COMMITTED:
             progress.done.add(progress.committed or 0, fact.offset)
         elif progress.committed is None and not progress.began:  # committed before this run began
@@ -214,15 +230,21 @@ class NoLostRecord(Checker):
     def finish(self, at_us: int) -> None:
         """Every committed offset must stand on work that was done."""
         for (group, (topic, partition)), progress in self._progress.items():
-            end = progress.committed or 0
+            end = self._committed_of(group, (topic, partition), progress)
             log = self._logs.get((topic, partition))
             if log is not None and self.panel.logs.of((topic, partition)).leader:
                 end = min(end, log.end)  # behind it there is nothing yet
             for first, last in progress.done.gaps(0, end):
                 name = f"{topic}-{partition}"
                 text = (
-                    f"group {group} committed {progress.committed} of {name}, "
+                    f"group {group} committed {self._committed_of(group, (topic, partition), progress)} of {name}, "
                     f"but nobody processed records {first} to {last - 1}"
                 )
                 assert progress.last_commit is not None
                 self.violation(progress.last_commit, "committed-unprocessed", (group, name), text)
+
+    def _committed_of(self, group: str, at: TopicPartition, progress: _Progress) -> int:
+        """Up to where the group says that all is done: with two commit logs, what ``committed()`` makes of them."""
+        if self.panel.ranges.uses(group):
+            return self.panel.ranges.of(group, at).committed or 0
+        return progress.committed or 0

@@ -31,6 +31,7 @@ from kemu.emulator.facts import (
 )
 from kemu.emulator.findings import EMPTY_DISK, LEADER_ONLY, LOST_TAIL, UNCLEAN, UNFLUSHED, Loss
 from kemu.emulator.watching.epoch_log import EpochLog
+from kemu.emulator.watching.logs import reader_of
 from kemu.protocol.dynamic_configs import UNCLEAN_ELECTION_ENABLE
 from kemu.protocol.names import TopicPartition, broker_host
 from kemu.protocol.nodes import BROKER_DEFAULTS, TOPIC_CONFIGS, PartitionState, read_config
@@ -40,6 +41,7 @@ from kemu.protocol.notes.groups import (
     RecordsAcknowledged,
     RecordsAppended,
 )
+from kemu.protocol.notes.ranges import RangeProcessed
 from kemu.protocol.notes.replication import (
     BecameFollower,
     BecameLeader,
@@ -97,6 +99,7 @@ class Replicas(Checker):
             UncleanElectionAsked: self._asked_uncleanly,
             ProducerStarted: self._produces,
             Processed: self._processed,
+            RangeProcessed: self._processed,
         }
 
     def _topic(self, seen: Seen, fact: TopicReplicated) -> None:
@@ -288,13 +291,13 @@ class Replicas(Checker):
 
     # --- readers -----------------------------------------------------------------------------------------------
 
-    def _processed(self, seen: Seen, fact: Processed) -> None:
+    def _processed(self, seen: Seen, fact: Processed | RangeProcessed) -> None:
         at = (fact.topic, fact.partition)
         truth = self._partitions.get(at)
         if truth is None or not truth.copies:
             return
         committed = truth.committed
-        for first, last, epoch in self.panel.logs.reads.pieces(seen.actor, at, fact.first, fact.last):
+        for first, last, epoch in self.panel.logs.reads.pieces(reader_of(seen), at, fact.first, fact.last):
             upto = min(last, truth.excused_from(epoch))
             if first >= upto or committed.holds(first, upto, epoch):
                 continue

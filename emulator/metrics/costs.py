@@ -62,6 +62,11 @@ class Bill:
     delay_p99: int | None
     delay_max: int | None
     lag_max: int
+    newest_age: int
+    newest_age_max: int
+    fresh_after: int
+    gap: int
+    reorder_max: int
     reprocessed: int
     lost: int
     expected_losses: int
@@ -115,6 +120,15 @@ FIGURES: Mapping[str, FigureKind] = {
     "delay_p99": FigureKind(Unit.SECONDS, "the same, 99 % of the records took no longer"),
     "delay_max": FigureKind(Unit.SECONDS, "the same, of the record that took longest"),
     "lag_max": FigureKind(Unit.SECONDS, "age of the oldest record that waited, at its worst on any partition"),
+    "newest_age": FigureKind(
+        Unit.SECONDS, "age of the newest processed record while a newer one waits, mean over time"
+    ),
+    "newest_age_max": FigureKind(Unit.SECONDS, "the same, at its worst on any partition"),
+    "fresh_after": FigureKind(
+        Unit.SECONDS, "longest time from a member's coming to a partition until it processed something newer than that"
+    ),
+    "gap": FigureKind(Unit.SECONDS, "longest time from there until all that had waited was processed"),
+    "reorder_max": FigureKind(Unit.COUNT, "most offsets by which a record came after a higher one, the first time"),
     "reprocessed": FigureKind(Unit.COUNT, "records processed once more, each time"),
     "lost": FigureKind(Unit.COUNT, "records committed and never processed, or acknowledged and in no log"),
     "expected_losses": FigureKind(
@@ -222,6 +236,11 @@ class Costs:
             delay_p99=figures.delay.p99_us,
             delay_max=figures.delay.max_us,
             lag_max=longest_lag_us(figures),
+            newest_age=figures.freshness.newest_age_mean_us,
+            newest_age_max=figures.freshness.newest_age_max_us,
+            fresh_after=figures.freshness.fresh_after_max_us,
+            gap=figures.freshness.gap_max_us,
+            reorder_max=figures.freshness.reorder_max,
             reprocessed=figures.reprocessed,
             lost=figures.lost,
             expected_losses=figures.expected_losses,

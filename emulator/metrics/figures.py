@@ -81,6 +81,23 @@ class DelayFigures:
 
 
 @frozen
+class FreshnessFigures:
+    """How old what is processed is, and in which order it comes (``emulator.metrics.freshness``)."""
+
+    newest_age_mean_us: int
+    """Age of the newest processed record while a newer one waits, over all the time."""
+    newest_age_max_us: int
+    fresh_after_max_us: int
+    """From a member's coming until something newer than that was processed."""
+    gap_max_us: int
+    """From there until all that had waited was processed."""
+    reordered: int
+    """Records processed for the first time after one with a higher offset."""
+    reorder_max: int
+    """By how many offsets at the most."""
+
+
+@frozen
 class RecordFigures:
     """Counts of records; ``failed``: given up by their producers."""
 
@@ -191,6 +208,7 @@ class GroupFigures:
     commits_failed: int
     lag: int
     delay: DelayFigures
+    freshness: FreshnessFigures
 
 
 @frozen
@@ -209,6 +227,8 @@ class Figures:
     """By group."""
     delay: DelayFigures
     """Of the records of all groups."""
+    freshness: FreshnessFigures
+    """Of all groups: sums and worst cases; of ages the mean over the groups."""
     reprocessed: int
     """Records that a group processed once more, each time."""
     lost: int

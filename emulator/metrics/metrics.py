@@ -2,13 +2,14 @@
 
 An observer as checkers are: live, over a trace, or inside Spark. What each figure means is said where it is counted:
 ``emulator.metrics.rebalances``, ``emulator.metrics.serving`` (downtime), ``emulator.metrics.service`` (service lost,
-stops), ``emulator.metrics.waiting`` (record delay, lag in seconds), ``emulator.metrics.progress`` (records),
-``emulator.metrics.leading`` (controllers, leaders, ISRs), ``emulator.metrics.reassigning``. All times are microseconds
-of the world's clock.
+stops), ``emulator.metrics.waiting`` (record delay, lag in seconds), ``emulator.metrics.freshness`` (ages, gaps, order),
+``emulator.metrics.progress`` (records), ``emulator.metrics.leading`` (controllers, leaders, ISRs),
+``emulator.metrics.reassigning``. All times are microseconds of the world's clock.
 """
 
 from kemu.emulator.facts import Handler, Seen
 from kemu.emulator.metrics.figures import DelayFigures, Figures, GroupFigures, RecordFigures
+from kemu.emulator.metrics.freshness import freshness_of, freshness_together
 from kemu.emulator.metrics.leading import Leaders
 from kemu.emulator.metrics.progress import Progress
 from kemu.emulator.metrics.reassigning import Reassigning
@@ -79,6 +80,7 @@ class Metrics:
         progress, delays = self._progress, self._waiting.delays
         lost, skipped, lag = progress.lost(), progress.skipped(), progress.lag()
         first_stable_us = self._rebalances.first_stable_us()
+        fresh = self._waiting.freshness(self._ended_us)
         rebalanced: dict[str, int] = {}
         for rebalance in self._rebalances.all:
             rebalanced[rebalance.group] = rebalanced.get(rebalance.group, 0) + 1
@@ -95,6 +97,7 @@ class Metrics:
                 commits_failed=progress.commits_failed.get(group, 0),
                 lag=lag.get(group, 0),
                 delay=_delays(delays.get(group, WeightedSpread())),
+                freshness=fresh.get(group) or freshness_of(()),
             )
             for group in sorted(first_stable_us.keys() | lag.keys())
         }
@@ -105,6 +108,7 @@ class Metrics:
             downtime=tuple(self._serving.intervals),
             service={group: lost.figures for group, lost in self._lost.items()},
             delay=_delays(WeightedSpread().merge(delays.values())),
+            freshness=freshness_together(fresh.values()),
             reprocessed=sum(progress.reprocessed.values()),
             lost=sum(lost.values()) + progress.acknowledged_lost,
             expected_losses=expected_losses,

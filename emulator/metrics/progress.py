@@ -13,6 +13,8 @@ the group's start among them).
 Where brokers replicate, a log is what its latest leader has (``Panel.logs``). What the log loses, because a leader
 without it was elected or a disk lost its end, was never processed: what comes at these offsets again is other records.
 
+Of a group with two commit logs (KIP-333) the committed offset is what ``committed()`` makes of them.
+
 *Lag* of a partition: its log's end minus the group's committed offset, or minus where the group began to read while
 nothing is committed.
 """
@@ -29,6 +31,7 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import NO_GENERATION, TopicPartition
 from kemu.protocol.notes.groups import (
     COMMITTED,
+    JUMPED,
     TRUNCATED,
     AssignmentReceived,
     CommitAnswered,
@@ -41,6 +44,7 @@ from kemu.protocol.notes.groups import (
     RecordsAcknowledged,
     RecordsAppended,
 )
+from kemu.protocol.notes.ranges import RangeCommitted, RangeOpened, RangeProcessed, RangesRemoved, RangeTrimmed
 from kemu.protocol.notes.replication import BecameLeader, NodeWritten
 
 
@@ -122,6 +126,11 @@ class Progress:
             NodeWritten: self._written,
             PositionSet: self._positioned,
             Processed: self._processed,
+            RangeProcessed: self._processed,
+            RangeTrimmed: self._trimmed,
+            RangeOpened: self._range_written,
+            RangeCommitted: self._range_written,
+            RangesRemoved: self._range_written,
             OffsetCommitted: self._committed,
             OffsetRemoved: self._removed,
             CommitAnswered: self._answered,
@@ -234,8 +243,8 @@ class Progress:
 
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         reading = self._reading(fact.group, (fact.topic, fact.partition))
-        if fact.why == TRUNCATED:
-            pass  # what it had read is not there any more
+        if fact.why in (TRUNCATED, JUMPED):
+            pass  # what it had read is not there any more; or the second consumer works off what lies between
         elif fact.why != COMMITTED:
             reading.skipped.add(reading.committed or 0, fact.offset)
         elif reading.committed is None:  # committed before this run began
@@ -244,7 +253,17 @@ class Progress:
             reading.start = fact.offset
         reading.look()
 
-    def _processed(self, seen: Seen, fact: Processed) -> None:
+    def _trimmed(self, seen: Seen, fact: RangeTrimmed) -> None:
+        """Retention took them before the second consumer read them."""
+        self._reading(fact.group, (fact.topic, fact.partition)).skipped.add(fact.first, fact.last)
+
+    def _range_written(self, seen: Seen, fact: RangeOpened | RangeCommitted | RangesRemoved) -> None:
+        at = (fact.topic, fact.partition)
+        reading = self._reading(fact.group, at)
+        reading.committed = self._panel.ranges.of(fact.group, at).committed
+        reading.look()
+
+    def _processed(self, seen: Seen, fact: Processed | RangeProcessed) -> None:
         group, count = fact.group, fact.last - fact.first
         reading = self._reading(group, (fact.topic, fact.partition))
         self.processed[group] = self.processed.get(group, 0) + count
@@ -260,6 +279,8 @@ class Progress:
         if fact.generation == NO_GENERATION:  # an operator's: what it skips is skipped in the open
             reading.skipped.add(reading.committed or 0, fact.offset)
         reading.committed = fact.offset
+        if self._panel.ranges.uses(fact.group):
+            reading.committed = self._panel.ranges.of(fact.group, (fact.topic, fact.partition)).committed
         reading.look()
         self.commits[fact.group] = self.commits.get(fact.group, 0) + 1
 

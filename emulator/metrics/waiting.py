@@ -1,8 +1,9 @@
 """Which records wait for a group, and for how long (a part of the metrics).
 
 Of each partition: when its records were appended. Of each group on it: the *frontier*, the offset up to which it has
-got on; records from there on wait. A position that is set further on leaves out what lies between (``progress`` counts
-that as skipped or lost); one that is set back moves nothing: what is processed again has had its first time.
+got on; records from there on wait, and so do those that a jump left behind for a second consumer (KIP-333). A position
+that is set further on otherwise leaves out what lies between (``progress`` counts that as skipped or lost); one that is
+set back moves nothing: what is processed again has had its first time.
 
 *Delay* of a record: from its append to the moment the application reports its part of a poll as done, for the first
 time. *Lag in seconds* of a partition: the age of the oldest record that waits. Both are of records that were appended
@@ -15,10 +16,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kemu.emulator.facts import Seen
+from kemu.emulator.metrics.figures import FreshnessFigures
+from kemu.emulator.metrics.freshness import Freshness, freshness_of
 from kemu.emulator.metrics.spread import WeightedSpread
 from kemu.emulator.watching.panel import Panel
+from kemu.emulator.watching.ranges import Ranges
 from kemu.protocol.names import GroupId, TopicPartition
-from kemu.protocol.notes.groups import PartitionHosted, PositionSet, Processed, RecordsAppended
+from kemu.protocol.notes.groups import JUMPED, PartitionHosted, PositionSet, Processed, RecordsAppended
+from kemu.protocol.notes.ranges import RangeProcessed, RangeTrimmed
 from kemu.protocol.notes.replication import BecameLeader, NodeWritten
 
 _FORGET = 4096
@@ -46,10 +51,12 @@ class _Log:
         for queue in self.queues:
             queue.frontier = min(queue.frontier, end)
             queue.index = bisect_left(self.ends, queue.frontier + 1)
+            if queue.behind is not None:
+                queue.behind.cut(end)
 
     def forget(self) -> None:
         """Every group has these behind it."""
-        behind = min(queue.index for queue in self.queues)
+        behind = min(queue.first_index() for queue in self.queues)
         del self.firsts[:behind], self.ends[:behind], self.times[:behind]
         for queue in self.queues:
             queue.index -= behind
@@ -58,7 +65,7 @@ class _Log:
 class Queue:
     """What waits for one group on one partition."""
 
-    __slots__ = ("frontier", "index", "largest_us", "last_us", "log", "since_us")
+    __slots__ = ("behind", "fresh", "frontier", "index", "largest_us", "last_us", "log", "since_us")
 
     def __init__(self, log: _Log) -> None:
         self.log = log
@@ -71,6 +78,29 @@ class Queue:
         """When records were last reported as processed; -1: never."""
         self.largest_us = 0
         """The lag in seconds at its worst so far."""
+        self.behind: Ranges | None = None
+        """What jumps left behind below the frontier and nobody processed yet; None: nobody ever jumped here."""
+        self.fresh = Freshness()
+
+    def first_index(self) -> int:
+        """No batch before this one is waited for."""
+        first = next(iter(self.behind or ()), None)
+        return self.index if first is None else bisect_left(self.log.ends, first[0] + 1)
+
+    def time_of(self, offset: int) -> int | None:
+        """When this record, or the first one behind it that is known, was appended; None: it is not there yet."""
+        index = bisect_left(self.log.ends, offset + 1)
+        return self.log.times[index] if index < len(self.log.ends) else None
+
+    def oldest_behind_us(self) -> int | None:
+        """When the oldest record was appended that a jump left behind; None: there is none."""
+        first = next(iter(self.behind or ()), None)
+        return None if first is None else self.time_of(first[0])
+
+    def oldest_of_all_us(self) -> int | None:
+        """When the oldest record was appended that waits, left behind or not."""
+        behind, oldest = self.oldest_behind_us(), self.oldest_us()
+        return oldest if behind is None else behind if oldest is None else min(behind, oldest)
 
     def oldest_us(self, offset: int = 0) -> int | None:
         """When the oldest record was appended that waits at or above this offset; None: none does."""
@@ -100,6 +130,8 @@ class Waiting:
             NodeWritten: self._written,
             PositionSet: self._positioned,
             Processed: self._processed,
+            RangeProcessed: self._range_processed,
+            RangeTrimmed: self._trimmed,
         }
 
     def queue(self, group: GroupId, partition: TopicPartition) -> Queue:
@@ -111,10 +143,19 @@ class Waiting:
             log.queues.append(queue)
         return queue
 
+    def freshness(self, at_us: int) -> dict[GroupId, FreshnessFigures]:
+        """By group, until this time."""
+        parts: dict[GroupId, list[tuple[Freshness, int]]] = {}
+        for (group, _), queue in sorted(self._queues.items(), key=lambda item: item[0]):
+            if queue.since_us >= 0:
+                queue.fresh.finish(at_us, queue.time_of(queue.fresh.highest))
+                parts.setdefault(group, []).append((queue.fresh, at_us - queue.since_us))
+        return {group: freshness_of(found) for group, found in parts.items()}
+
     def lag_us(self, group: GroupId, partition: TopicPartition, at_us: int) -> tuple[int, int]:
         """(now, at its worst until now); what waits for a group that never came counts from its append."""
         queue = self.queue(group, partition)
-        oldest = queue.oldest_us()
+        oldest = queue.oldest_of_all_us()
         now_us = 0 if oldest is None else at_us - oldest
         return now_us, max(queue.largest_us, now_us)
 
@@ -154,11 +195,25 @@ class Waiting:
 
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         queue = self.queue(fact.group, (fact.topic, fact.partition))
+        oldest_us = queue.oldest_us()
         if queue.since_us < 0:
             queue.since_us = seen.at_us
+        elif oldest_us is not None:
+            queue.fresh.came(seen.at_us, queue.log.end)
         if fact.offset > queue.frontier:
-            self._aged(queue, seen.at_us)
+            if fact.why == JUMPED:
+                behind = queue.behind = queue.behind or Ranges()
+                behind.add(queue.frontier, fact.offset)
+            else:
+                self._aged(queue, seen.at_us)
             queue.frontier = fact.offset
+            self._freshened(queue, seen.at_us)
+
+    @staticmethod
+    def _freshened(queue: Queue, at_us: int) -> None:
+        """More than before is processed, or left out."""
+        if queue.fresh.waits:
+            queue.fresh.looked(at_us, queue.frontier, queue.log.end, next(iter(queue.behind or ()), None))
 
     def _aged(self, queue: Queue, at_us: int) -> None:
         """The oldest that waits does not any longer."""
@@ -176,6 +231,46 @@ class Waiting:
             if last > queue.frontier:
                 self._got_on(group, queue, max(first, queue.frontier), last, now_us)
 
+    def _range_processed(self, seen: Seen, fact: RangeProcessed) -> None:
+        """What a jump left behind, in part perhaps for the second time."""
+        queue = self.queue(fact.group, (fact.topic, fact.partition))
+        behind = queue.behind
+        if behind is None:
+            return
+        highest = queue.fresh.highest
+        for first, last in self._panel.logs.still_there(seen, fact):
+            for piece in behind.take(first, last):
+                self._delayed(fact.group, queue, *piece, seen.at_us)
+                if piece[0] < highest:
+                    queue.fresh.reordered(highest - 1 - piece[0], piece[1] - piece[0])
+                else:
+                    newest_us = queue.time_of(piece[1] - 1)
+                    queue.fresh.got_on(
+                        seen.at_us, -1 if newest_us is None else newest_us, queue.time_of(piece[0]), piece[1]
+                    )
+        self._freshened(queue, seen.at_us)
+
+    def _trimmed(self, seen: Seen, fact: RangeTrimmed) -> None:
+        queue = self.queue(fact.group, (fact.topic, fact.partition))
+        if queue.behind is not None:
+            queue.behind.take(fact.first, fact.last)
+            self._freshened(queue, seen.at_us)
+
+    def _delayed(self, group: GroupId, queue: Queue, first: int, last: int, now_us: int) -> None:
+        """These were left behind, and are processed now."""
+        delays = self.delays.get(group)
+        if delays is None:
+            delays = self.delays[group] = WeightedSpread()
+        log = queue.log
+        index = bisect_left(log.ends, first + 1)
+        while index < len(log.ends) and log.firsts[index] < last:
+            count = min(log.ends[index], last) - max(log.firsts[index], first)
+            if count > 0 and log.times[index] >= queue.since_us:
+                delay_us = now_us - log.times[index]
+                delays.add(delay_us, count)
+                queue.largest_us = max(queue.largest_us, delay_us)
+            index += 1
+
     def _got_on(self, group: GroupId, queue: Queue, first: int, last: int, now_us: int) -> None:
         """These are processed, for the first time."""
         delays = self.delays.get(group)
@@ -183,6 +278,9 @@ class Waiting:
             delays = self.delays[group] = WeightedSpread()
         log, index, since_us = queue.log, queue.index, queue.since_us
         firsts, ends, times = log.firsts, log.ends, log.times
+        newest_us = -1
+        fresh = queue.fresh
+        next_us = queue.oldest_us(first) if fresh.highest >= queue.frontier else queue.time_of(fresh.highest)
         while index < len(ends) and firsts[index] < last:
             end = ends[index]
             count = min(end, last) - max(firsts[index], first)
@@ -191,10 +289,14 @@ class Waiting:
                 delays.add(delay_us, count)
                 if delay_us > queue.largest_us:
                     queue.largest_us = delay_us
+            if count > 0:
+                newest_us = times[index]
             if end > last:
                 break
             index += 1
         queue.index = index
         queue.frontier = last
+        fresh.got_on(now_us, newest_us, next_us, last)
+        self._freshened(queue, now_us)
         if index > _FORGET:
             log.forget()

@@ -10,9 +10,18 @@ from typing import Any
 from kemu.emulator.facts import Seen
 from kemu.emulator.watching.epoch_log import EpochLog
 from kemu.emulator.watching.read_epochs import ReadEpochs
-from kemu.protocol.names import ActorName, TopicPartition
+from kemu.protocol.names import ActorName, TopicPartition, part_on
 from kemu.protocol.notes.groups import EpochRead, PartitionHosted, PositionSet, Processed, RecordsAppended
+from kemu.protocol.notes.ranges import RangeEpochRead, RangePositionSet, RangeProcessed
 from kemu.protocol.notes.replication import BecameLeader, LogStartMoved
+
+SECOND = "catch-up"
+"""What a member's second consumer (KIP-333) reads is its own: its positions are others."""
+
+
+def reader_of(seen: Seen) -> ActorName:
+    """Who read what a fact says was processed."""
+    return part_on(seen.actor, SECOND) if type(seen.fact) is RangeProcessed else seen.actor
 
 
 class WatchedLog:
@@ -63,6 +72,8 @@ class WatchedLogs:
             LogStartMoved: self._start_moved,
             PositionSet: self._positioned,
             EpochRead: self._read_epoch,
+            RangePositionSet: self._positioned_in_range,
+            RangeEpochRead: self._read_epoch_in_range,
         }
 
     def of(self, at: TopicPartition) -> WatchedLog:
@@ -118,20 +129,27 @@ class WatchedLogs:
     def _read_epoch(self, seen: Seen, fact: EpochRead) -> None:
         self.reads.told(seen.actor, (fact.topic, fact.partition), fact.offset, fact.leader_epoch)
 
-    def still_there(self, seen: Seen, fact: Processed) -> list[tuple[int, int]]:
+    def _positioned_in_range(self, seen: Seen, fact: RangePositionSet) -> None:
+        self.reads.positioned(part_on(seen.actor, SECOND), (fact.topic, fact.partition), fact.offset)
+
+    def _read_epoch_in_range(self, seen: Seen, fact: RangeEpochRead) -> None:
+        at = (fact.topic, fact.partition)
+        self.reads.told(part_on(seen.actor, SECOND), at, fact.offset, fact.leader_epoch)
+
+    def still_there(self, seen: Seen, fact: Processed | RangeProcessed) -> list[tuple[int, int]]:
         """What a member processed, (first, last + 1), without what the log has lost meanwhile."""
         if self._last[0] is not seen:
             self._last = seen, self._still_there(seen, fact)
         return self._last[1]
 
-    def _still_there(self, seen: Seen, fact: Processed) -> list[tuple[int, int]]:
+    def _still_there(self, seen: Seen, fact: Processed | RangeProcessed) -> list[tuple[int, int]]:
         at = (fact.topic, fact.partition)
         log = self._logs.get(at)
         if log is None or not log.leader:
             return [(fact.first, fact.last)]
         found = []
         begin = fact.first
-        for first, last, epoch in self.reads.pieces(seen.actor, at, fact.first, fact.last):
+        for first, last, epoch in self.reads.pieces(reader_of(seen), at, fact.first, fact.last):
             upto = log.still_has(first, last, epoch)
             if upto < last:
                 found.append((begin, upto))

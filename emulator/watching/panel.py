@@ -26,6 +26,7 @@ from kemu.emulator.facts import (
     TopicGrown,
 )
 from kemu.emulator.watching.logs import WatchedLogs
+from kemu.emulator.watching.ranges_of_groups import WatchedRanges
 from kemu.protocol.names import (
     OFFSETS_TOPIC,
     ActorName,
@@ -146,6 +147,8 @@ class Panel:
         """Who leads: it took the office that the store gave it, and was neither deposed nor down since."""
         self.logs = WatchedLogs()
         """What is in the logs, and what members read of it."""
+        self.ranges = WatchedRanges(self.logs, self.is_current, self.log_of)
+        """Both commit logs of groups in KIP-333's mode."""
 
         # What the last fact changed; empty again with the next.
         self.gained: list[TopicPartition] = []
@@ -179,7 +182,10 @@ class Panel:
         self._spoke: dict[ActorName, None] = {}
         """Members that ever said anything."""
         self._gone: dict[ActorName, None] = {}
-        self._on: dict[type, Callable[[Seen, Any], None]] = {
+        self._on = self._handlers()
+
+    def _handlers(self) -> dict[type, Callable[[Seen, Any], None]]:
+        return {
             RunStarted: self._run_started,
             MemberHostAdded: self._member_added,
             TopicGrown: self._grown,
@@ -205,12 +211,12 @@ class Panel:
 
     def wants(self, kind: type) -> bool:
         """Facts that change something here."""
-        return kind in self._on or kind in self.logs.on
+        return kind in self._on or kind in self.logs.on or kind in self.ranges.on
 
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
         """What takes facts of a type (``facts.handlers_of``)."""
-        of_logs = self.logs.on.get(kind)
-        handlers: tuple[Handler, ...] = () if of_logs is None else (of_logs,)
+        parts = (self.logs.on.get(kind), self.ranges.on.get(kind))
+        handlers = tuple([handler for handler in parts if handler is not None])
         return (*handlers, self._take) if kind in self._on else handlers
 
     def see(self, seen: Seen) -> None:

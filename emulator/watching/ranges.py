@@ -56,6 +56,20 @@ class Ranges:
             self._lasts[-1] = end
         return taken
 
+    def take(self, first: int, last: int) -> list[tuple[int, int]]:
+        """Take ``first .. last - 1`` out; the parts that were in."""
+        taken, kept = [], []
+        for start, end in self:
+            low, high = max(start, first), min(end, last)
+            if low >= high:
+                kept.append((start, end))
+                continue
+            taken.append((low, high))
+            kept += [piece for piece in ((start, low), (high, end)) if piece[0] < piece[1]]
+        self._firsts = [start for start, _ in kept]
+        self._lasts = [end for _, end in kept]
+        return taken
+
     def gaps(self, first: int, last: int) -> list[tuple[int, int]]:
         """The parts of ``[first, last)`` that are not in the set."""
         missing = []

@@ -10,10 +10,19 @@ offset, 2 the metadata of a group; a null value (tombstone) removes. Layouts of 
                         client_host, v1+ rebalance_timeout int32, session_timeout int32, subscription bytes,
                         assignment bytes)>
 
-Version 4 of both is flexible (compact lengths, tagged fields). Version 3 is written, as by Kafka since 2.3.
+KIP-333's second commit log has kinds of its own, which Kafka's coordinators skip as unknown::
+
+    RangeKey            group string, topic string, partition int32, start int64
+    RangeValue          end int64, commit_timestamp int64
+    RangeProgressKey    group string, topic string, partition int32
+    RangeProgressValue  offset int64, commit_timestamp int64
+
+Version 4 of Kafka's two is flexible (compact lengths, tagged fields). Version 3 is written, as by Kafka since 2.3.
 
 Source: OffsetCommitKey/Value and GroupMetadataKey/Value, Kafka 3.9.
 """
+
+from typing import TypeAlias
 
 from attrs import frozen
 
@@ -22,6 +31,8 @@ from kemu.protocol.wire.codec import UnsupportedVersion
 
 OFFSET_KEY_VERSIONS = (0, 1)
 GROUP_KEY_VERSION = 2
+RANGE_KEY_VERSION = 3330
+RANGE_PROGRESS_KEY_VERSION = 3331
 WRITTEN_VERSION = 3
 """Of both values; an offset with an explicit expiry is written as version 1, the only one that can say it."""
 HIGHEST_VERSION = 4
@@ -96,6 +107,38 @@ class OffsetRecord:
     value: StoredOffset | None
 
 
+@frozen
+class StoredRange:
+    """A range token: offsets from its key's start up to, not including, ``end``."""
+
+    end: int
+    commit_timestamp_ms: int
+
+
+@frozen
+class RangeRecord:
+    """A token of the second commit log (KIP-333), or None: the range that began there is closed."""
+
+    group: str
+    topic: str
+    partition: int
+    start: int
+    value: StoredRange | None
+
+
+@frozen
+class RangeProgressRecord:
+    """The second consumer's commit, or None: it is gone."""
+
+    group: str
+    topic: str
+    partition: int
+    value: StoredOffset | None
+
+
+StoredRecord: TypeAlias = GroupRecord | OffsetRecord | RangeRecord | RangeProgressRecord
+
+
 def group_record(metadata: GroupMetadata, version: int = WRITTEN_VERSION) -> tuple[bytes, bytes]:
     """Key and value of a group's metadata; what the version lacks is left out (ignorable in Kafka's schema).
 
@@ -157,7 +200,35 @@ def offset_tombstone(group: str, topic: str, partition: int) -> tuple[bytes, Non
     return _offset_key(group, topic, partition), None
 
 
-def decode_record(key: bytes, value: bytes | None) -> GroupRecord | OffsetRecord | None:
+def range_record(group: str, topic: str, partition: int, start: int, value: StoredRange) -> tuple[bytes, bytes]:
+    """Key and value of a range token."""
+    out = Writer("RangeValue")
+    out.int16(0)
+    out.int64(value.end)
+    out.int64(value.commit_timestamp_ms)
+    return _range_key(group, topic, partition, start), out.data()
+
+
+def range_tombstone(group: str, topic: str, partition: int, start: int) -> tuple[bytes, None]:
+    """The record that closes a range."""
+    return _range_key(group, topic, partition, start), None
+
+
+def range_progress_record(group: str, topic: str, partition: int, value: StoredOffset) -> tuple[bytes, bytes]:
+    """Key and value of the second consumer's commit; it has no leader epoch and no metadata."""
+    out = Writer("RangeProgressValue")
+    out.int16(0)
+    out.int64(value.offset)
+    out.int64(value.commit_timestamp_ms)
+    return _range_progress_key(group, topic, partition), out.data()
+
+
+def range_progress_tombstone(group: str, topic: str, partition: int) -> tuple[bytes, None]:
+    """The record that removes the second consumer's commit."""
+    return _range_progress_key(group, topic, partition), None
+
+
+def decode_record(key: bytes, value: bytes | None) -> StoredRecord | None:
     """What a record says; None for a key of a version we do not know, which a loading coordinator skips.
 
     Bytes after the known fields are ignored, as in Kafka.
@@ -176,6 +247,15 @@ def decode_record(key: bytes, value: bytes | None) -> GroupRecord | OffsetRecord
         source.what = f"OffsetCommitKey v{version}"
         group, topic, partition = source.string("group"), source.string("topic"), source.int32("partition")
         return OffsetRecord(group, topic, partition, None if value is None else _read_offset(value))
+    if version == RANGE_KEY_VERSION:
+        source.what = "RangeKey"
+        group, topic, partition = source.string("group"), source.string("topic"), source.int32("partition")
+        start = source.int64("start")
+        return RangeRecord(group, topic, partition, start, None if value is None else _read_range(value))
+    if version == RANGE_PROGRESS_KEY_VERSION:
+        source.what = "RangeProgressKey"
+        group, topic, partition = source.string("group"), source.string("topic"), source.int32("partition")
+        return RangeProgressRecord(group, topic, partition, None if value is None else _read_progress(value))
     return None
 
 
@@ -189,6 +269,25 @@ def _group_key(group: str) -> bytes:
 def _offset_key(group: str, topic: str, partition: int) -> bytes:
     out = Writer("OffsetCommitKey")
     out.int16(OFFSET_KEY_VERSIONS[-1])
+    out.string(group)
+    out.string(topic)
+    out.int32(partition)
+    return out.data()
+
+
+def _range_key(group: str, topic: str, partition: int, start: int) -> bytes:
+    out = Writer("RangeKey")
+    out.int16(RANGE_KEY_VERSION)
+    out.string(group)
+    out.string(topic)
+    out.int32(partition)
+    out.int64(start)
+    return out.data()
+
+
+def _range_progress_key(group: str, topic: str, partition: int) -> bytes:
+    out = Writer("RangeProgressKey")
+    out.int16(RANGE_PROGRESS_KEY_VERSION)
     out.string(group)
     out.string(topic)
     out.int32(partition)
@@ -267,3 +366,13 @@ def _read_offset(data: bytes) -> StoredOffset:
     expiry = source.int64("expire_timestamp") if version == _EXPIRY_VERSION else -1
     source.end_struct("offset")
     return StoredOffset(offset, leader_epoch, metadata, commit_timestamp_ms, None if expiry == -1 else expiry)
+
+
+def _read_range(data: bytes) -> StoredRange:
+    source, _ = _open("RangeValue", data)
+    return StoredRange(source.int64("end"), source.int64("commit_timestamp"))
+
+
+def _read_progress(data: bytes) -> StoredOffset:
+    source, _ = _open("RangeProgressValue", data)
+    return StoredOffset(source.int64("offset"), -1, "", source.int64("commit_timestamp"))

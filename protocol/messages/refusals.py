@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages import control, group
+from kemu.protocol.messages import control, group, ranges
 from kemu.protocol.names import MemberId
 
 _PROTOCOL_NULLABLE_SINCE = 7
@@ -55,6 +55,10 @@ def _fetch(request: group.OffsetFetch, error: ErrorCode, version: int) -> group.
         return group.OffsetFetchReply(offsets=(), error=error)
     rows = [no_offset(row.topic, partition, error) for row in request.topics or () for partition in row.partitions]
     return group.OffsetFetchReply(offsets=tuple(rows))
+
+
+def _range_commit(request: ranges.RangeCommit, error: ErrorCode, _version: int) -> ranges.RangeCommitReply:
+    return ranges.outcome_of_all(request, error)
 
 
 def _describe(request: group.DescribeGroups, error: ErrorCode, _version: int) -> group.DescribeGroupsReply:
@@ -121,6 +125,8 @@ REFUSALS: Mapping[type, Refusal] = {
     group.LeaveGroup: lambda _, error, __: group.LeaveGroupReply(error=error),
     group.OffsetCommit: _commit,
     group.OffsetFetch: _fetch,
+    ranges.RangeCommit: _range_commit,
+    ranges.RangeFetch: lambda _, error, __: ranges.RangeFetchReply(error=error),
     group.OffsetDelete: lambda _, error, __: group.OffsetDeleteReply(error=error),
     group.DescribeGroups: _describe,
     group.ListGroups: lambda _, error, __: group.ListGroupsReply(error=error),

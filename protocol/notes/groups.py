@@ -264,11 +264,13 @@ COMMITTED = "committed"
 """``PositionSet.why`` of a position that came from the committed offset; any other is a reset."""
 TRUNCATED = "truncated"
 """``PositionSet.why`` of a position behind the end of what its leader has: it goes on from that end (KIP-320)."""
+JUMPED = "jumped"
+"""``PositionSet.why`` of a position at the end of a range that the second consumer works off (KIP-333)."""
 
 
 @value
 class PositionSet:
-    """Where a member starts to read a partition (why: committed, reset, seek, truncated)."""
+    """Where a member starts to read a partition (why: committed, reset, seek, truncated, jumped)."""
 
     group: str
     member_id: str

@@ -14,7 +14,7 @@ import msgpack
 
 from kemu.emulator.facts import FaultApplied, FaultEnded, Seen
 from kemu.emulator.findings import Violation
-from kemu.emulator.metrics.figures import Figures, RecordFigures, longest_lag_us
+from kemu.emulator.metrics.figures import Figures, FreshnessFigures, RecordFigures, longest_lag_us
 from kemu.emulator.runner import RunResult
 from kemu.emulator.trace.traces import Footer
 from kemu.protocol.notes.groups import Processed, RecordsAcknowledged, RecordsAppended
@@ -184,6 +184,7 @@ def figure_columns(figures: Figures) -> dict[str, int | float | None]:
         "delay_p99_us": figures.delay.p99_us,
         "delay_max_us": figures.delay.max_us,
         "lag_max_us": longest_lag_us(figures),
+        **attrs.asdict(figures.freshness),
         **{key: getattr(figures, key) for key in _OF_RUNS},
         **attrs.asdict(figures.records),
         "first_stable_us": max(known, default=None) if len(known) == len(stable) else None,
@@ -196,6 +197,7 @@ def figure_columns(figures: Figures) -> dict[str, int | float | None]:
 FIGURE_COLUMNS = (
     *("rebalances", "stop_the_world_us", "downtime_us", "downtime_max_us", "moved"),
     *("service_lost_us", "service_lost_max_percent", "delay_p50_us", "delay_p99_us", "delay_max_us", "lag_max_us"),
+    *(field.name for field in attrs.fields(FreshnessFigures)),
     *_OF_RUNS,
     *(field.name for field in attrs.fields(RecordFigures)),
     *("first_stable_us", "max_lag", "leader_changes"),

@@ -237,6 +237,15 @@ def _costs(figures: Figures) -> Iterable[str]:
             f"  record delay (append to processed): p50 {span_text(delay.p50_us)}, p99 {span_text(delay.p99_us)}, "
             f"max {span_text(delay.max_us)}"
         )
+    fresh = figures.freshness
+    if fresh.gap_max_us:
+        yield (
+            f"  freshness: the newest processed record is {span_text(fresh.newest_age_mean_us)} old on average while a "
+            f"newer one waits, at most {span_text(fresh.newest_age_max_us)}; members that came were fresh after "
+            f"{span_text(fresh.fresh_after_max_us)}, what had waited was done after {span_text(fresh.gap_max_us)}"
+        )
+    if fresh.reordered:
+        yield f"  records processed after higher offsets: {fresh.reordered:,}, by up to {fresh.reorder_max:,} offsets"
     if figures.zombie_records:
         yield f"  records processed by a member that had lost the partition: {figures.zombie_records:,}"
     if figures.skipped:

@@ -25,6 +25,7 @@ from kemu.emulator.plan.actions.admin import (
 )
 from kemu.emulator.plan.actions.consumers import (
     ChangeSubscription,
+    ChildFailure,
     ListenerFailure,
     PartitionsPause,
     PartitionsResumption,
@@ -115,6 +116,7 @@ _ALL: tuple[type[Action], ...] = (
     RebalanceRequest,
     SlowDisk,
     BandwidthLimit,
+    ChildFailure,
 )
 """In the order in which they are listed and drawn; another place moves what random plans draw from a seed."""
 
@@ -127,6 +129,7 @@ __all__ = [
     "AddMembers",
     "BandwidthLimit",
     "ChangeSubscription",
+    "ChildFailure",
     "ClockDrift",
     "CloseHost",
     "ConfigsAlteration",

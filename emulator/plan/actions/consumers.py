@@ -9,6 +9,7 @@ from kemu.emulator.text.tables import Table
 from kemu.emulator.text.units import duration_text
 from kemu.protocol.commands import (
     EnforceRebalance,
+    FailChild,
     PausePartitions,
     RaiseInListener,
     ResumePartitions,
@@ -221,3 +222,24 @@ class RebalanceRequest:
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
         return _tell(stage, self.host, EnforceRebalance())
+
+
+@action("fail-child-consumer", "a member's second consumer dies for a while (KIP-333)", drawn=NEVER)
+class ChildFailure:
+    """The second consumer that ``enable.parallel.rebalance`` gave a member dies, and is back after so long.
+
+    It goes on from its last commit. Without one, or without the mode, nothing happens.
+    """
+
+    host: MemberHost
+    for_us: int
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"the second consumer of {self.host} dies for {duration_text(self.for_us)}"
+
+    check = nothing_more
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        return _tell(stage, self.host, FailChild(for_us=self.for_us))

@@ -2,7 +2,8 @@
 
 import pytest
 
-from kemu.actors.consumer.commits import Commit, Result
+from kemu.actors.consumer.commits import Commit
+from kemu.actors.consumer.state import Result
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import FindCoordinator, JoinGroup, OffsetCommit
 from kemu.protocol.notes.groups import CommitAnswered, MemberFailed, PartitionsLost, PartitionsRevoked, Processed

@@ -18,7 +18,9 @@ from kemu.tools.intervals import median_ranks, p95_rank
 
 FIGURES = (
     "downtime_us", "downtime_max_us", "service_lost_us", "service_lost_max_percent", "stop_the_world_us",
-    "delay_p50_us", "delay_p99_us", "delay_max_us", "lag_max_us", "rebalances", "moved", "reprocessed", "lost",
+    "delay_p50_us", "delay_p99_us", "delay_max_us", "lag_max_us",
+    "newest_age_mean_us", "newest_age_max_us", "fresh_after_max_us", "gap_max_us", "reordered", "reorder_max",
+    "rebalances", "moved", "reprocessed", "lost",
     "expected_losses", "max_lag",
     "first_stable_us", "leader_changes", "leaderless_us", "under_replicated_us", "under_min_isr_us", "messages",
     "virtual_us",
@@ -136,9 +138,9 @@ def headline(tables: Mapping[str, DataFrame]) -> DataFrame:
     In:  runs, violations
     Out: (campaign, cell, runs, failed, did_not_work, why, torn, rebalances, moved, downtime_partition_s,
         service_lost_s, service_lost_max_percent, stopped_s, delay_p50_s, delay_p99_s, delay_max_s, lag_max_s,
-        reprocessed, lost, expected_losses, leaderless_partition_s): medians over the runs; ``delay_max_s`` and
-        ``lag_max_s`` the worst of all, records lost and expected losses summed. Null where runs did not work.
-        Intervals are in ``quantiles``
+        newest_age_s, fresh_after_s, gap_s, reorder_max, reprocessed, lost, expected_losses,
+        leaderless_partition_s): medians over the runs; ``delay_max_s`` and ``lag_max_s`` the worst of all, records
+        lost and expected losses summed. Null where runs did not work. Intervals are in ``quantiles``
     """
     ok = F.col("verdict") == "holds"
     seconds = F.lit(1e6)
@@ -162,6 +164,10 @@ def headline(tables: Mapping[str, DataFrame]) -> DataFrame:
             (F.median("delay_p99_us") / seconds).alias("delay_p99_s"),
             (F.max("delay_max_us") / seconds).alias("delay_max_s"),
             (F.max("lag_max_us") / seconds).alias("lag_max_s"),
+            (F.median("newest_age_mean_us") / seconds).alias("newest_age_s"),
+            (F.median("fresh_after_max_us") / seconds).alias("fresh_after_s"),
+            (F.median("gap_max_us") / seconds).alias("gap_s"),
+            F.median("reorder_max").alias("reorder_max"),
             F.median("reprocessed").alias("reprocessed"),
             F.sum("lost").alias("lost"),
             F.sum("expected_losses").alias("expected_losses"),

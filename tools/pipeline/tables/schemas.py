@@ -84,6 +84,8 @@ RUNS = _schema(
     rebalances long?, stop_the_world_us long?, downtime_us long?, downtime_max_us long?, moved long?
     service_lost_us long?, service_lost_max_percent double?
     delay_p50_us long?, delay_p99_us long?, delay_max_us long?, lag_max_us long?
+    newest_age_mean_us long?, newest_age_max_us long?, fresh_after_max_us long?, gap_max_us long?
+    reordered long?, reorder_max long?
     reprocessed long?, lost long?, expected_losses long?, acknowledged_lost long?, skipped long?, zombie_records long?
     appended long?, acknowledged long?, failed long?, processed long?, first_stable_us long?, max_lag long?
     leader_changes long?, leaderless_us long?, under_replicated_us long?, under_min_isr_us long?
@@ -96,7 +98,8 @@ RUNS = _schema(
 replicas (``leader_changes`` and what follows; null where no broker replicates) over partitions.
 ``downtime_max_us`` is the worst partition's, ``first_stable_us`` the last group's. ``service_lost_us`` is an integral
 of shares, ``service_lost_max_percent`` the largest share, ``stop_the_world_us`` the time at 100 %; delays are over
-records (null without any), ``lag_max_us`` is an age, ``max_lag`` a number of records. ``emulator.metrics`` defines
+records (null without any), ``lag_max_us`` is an age, ``max_lag`` a number of records. The six columns from
+``newest_age_mean_us`` on say how fresh what groups see is, and in which order it comes. ``emulator.metrics`` defines
 them."""
 
 STEPS = _schema(

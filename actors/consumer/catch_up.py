@@ -1,0 +1,450 @@
+"""KIP-333's mode (``enable.parallel.rebalance``) in a member: jump to the end, have a second consumer work off the gap.
+
+A part of the consumer. Whoever owns a partition anew, with a commit in the group and records behind it, reads both
+commit logs and then the log's end, once; writes a token for what lies between, durably; commits the end; and only then
+goes there. So a crash at any moment leaves something that the next owner repairs. What tokens leave open a second
+consumer (``actors.consumer.child``) works off: created once, when there first is something, and kept on standby.
+
+| method | what this mode makes of it |
+|---|---|
+| ``poll`` | records of the first consumer, then of the second; half of ``max.poll.records`` each if both have some |
+| ``position``, ``seek``, ``subscribe``, ``assign``, ``unsubscribe`` | the first consumer's alone; ranges stay |
+| ``committed`` | how far the first open range is worked off; without one, the first consumer's commit |
+| ``commitSync``, ``commitAsync`` | each commits its own; a given offset is the second's if it is in an open range |
+| ``beginningOffsets``, ``endOffsets``, ``offsetsForTimes`` | as ever: what the log has |
+| ``pause``, ``resume``, ``close`` | both |
+| auto-commit | each at its own interval, what polls before took |
+
+Partitions assigned by hand know no mode: without membership there is no fence, so the second consumer has nothing.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from attrs import evolve
+
+from kemu.actors.consumer.application import IllegalState
+from kemu.actors.consumer.child import (
+    ChildConsumer,
+    Clip,
+    CommitNow,
+    Leave,
+    PauseChild,
+    Serve,
+    Take,
+    Worked,
+    WorkOff,
+)
+from kemu.actors.consumer.commits import CommitSplit, to_commit
+from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer
+from kemu.actors.consumer.partition import Partition, Returned, Seeking
+from kemu.actors.consumer.questions import logs_of
+from kemu.actors.consumer.state import Generation, MemberState, Result
+from kemu.actors.machine import Machine
+from kemu.protocol.catch_up import (
+    CommitLogs,
+    CommitPrimary,
+    CommitSecondary,
+    LogWrite,
+    OpenRange,
+    Route,
+    recover,
+    route_commit,
+)
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.group import OffsetCommit, OffsetCommitReply, OffsetToCommit
+from kemu.protocol.messages.ranges import RANGES_VERSION, FetchedLogs, RangeCommit, RangeCommitReply, RangeToOpen
+from kemu.protocol.names import ActorName, TopicPartition, part_on
+from kemu.protocol.notes.groups import COMMITTED, JUMPED
+from kemu.protocol.notes.ranges import ChildConsumerDied, ChildConsumerStarted
+
+PART = "catch-up"
+"""The second consumer's name within the member: ``c1/catch-up`` to its peers."""
+
+
+class HostOfChild(ConsumerMachine, Protocol):
+    """The member's machine, which hosts the second consumer's."""
+
+    @property
+    def bootstrap(self) -> tuple[ActorName, ...]:
+        """Brokers to ask first."""
+        ...
+
+    def admit(self, part: str, machine: Machine) -> None:
+        """Take a machine in."""
+        ...
+
+    def dismiss(self, part: str) -> None:
+        """Let it go."""
+        ...
+
+    def tell_part(self, part: str, command: object) -> None:
+        """Tell it something, within this step."""
+        ...
+
+
+class PositionsToSet(Protocol):
+    """The first consumer's positions, as this part sets them."""
+
+    @property
+    def partitions(self) -> Mapping[TopicPartition, Partition]:
+        """What is owned."""
+        ...
+
+    def begin(self, one: Partition, offset: int, why: str, epoch: int) -> None:
+        """Read from this offset on."""
+        ...
+
+    def reset(self, one: Partition, why: str) -> None:
+        """Read from where ``auto.offset.reset`` says."""
+        ...
+
+    def try_later(self) -> None:
+        """Something that positions need failed."""
+        ...
+
+    def drain(self, at_most: int) -> list[Returned]:
+        """What a poll returns of the first consumer."""
+        ...
+
+    def has_records(self) -> bool:
+        """Whether a poll would return some."""
+        ...
+
+
+class _Jump:
+    """A partition on its way to the end: what is still to be written, in order, and where it goes then."""
+
+    __slots__ = ("asked", "epoch", "one", "position", "writes")
+
+    def __init__(self, one: Partition, writes: Sequence[LogWrite], position: int, epoch: int) -> None:
+        self.one = one
+        self.writes = list(writes)
+        self.position = position
+        self.epoch = epoch
+        self.asked = False
+        """The next write is under way."""
+
+
+class CatchUp:
+    """See the module."""
+
+    def __init__(self, machine: HostOfChild, positions: PositionsToSet) -> None:
+        self.logs: dict[TopicPartition, CommitLogs] = {}
+        """Both commit logs of what is owned, as far as this member knows them."""
+        self._machine = machine
+        self._positions = positions
+        self._epochs: dict[TopicPartition, int] = {}
+        """The leader epoch of the first log's commit, as it was read."""
+        self._jumps: dict[TopicPartition, _Jump] = {}
+        self._child: ChildConsumer | None = None
+        self._dead = False
+        """The second consumer died and is not back."""
+        self._waiting: list[Callable[[Result], None]] = []
+        """Whoever waits for the second consumer's commit."""
+        self._first_takes_more = True
+        """Who gets the odd record when a poll is shared."""
+
+    # --- a partition is owned anew -----------------------------------------------------------------------------
+
+    def logs_known(self, one: Partition, row: FetchedLogs) -> None:
+        """Both commit logs, as the group stores them. Nothing ever committed: ``auto.offset.reset`` decides."""
+        logs = self.logs[one.at] = logs_of(row)
+        if logs.primary is None and not logs.tokens:
+            self._positions.reset(one, "no committed offset")
+        else:
+            self._epochs[one.at] = row.leader_epoch
+            one.seeking = Seeking.END
+            self._machine.wake()
+
+    def end_known(self, one: Partition, log_end: int, epoch: int) -> None:
+        """The log's end, read once: is there something to jump over?"""
+        found = recover(self.logs[one.at], log_end)
+        assert found is not None, f"{one.at}: nothing was committed"
+        if found.writes:
+            self._jumps[one.at] = _Jump(one, found.writes, found.position, epoch)
+            one.seeking = Seeking.JUMPING
+            self._machine.wake()
+        else:
+            self._begin(one, found.position, COMMITTED, self._epochs[one.at])
+
+    def write(self, jumping: Sequence[Partition]) -> None:
+        """The next write of each: tokens in one request, commits in another."""
+        machine = self._machine
+        coordinator = machine.discovery.coordinator
+        if coordinator is None or machine.membership.state is not MemberState.STABLE:
+            return
+        jumps = [self._jumps[one.at] for one in jumping if not self._jumps[one.at].asked]
+        opening = [jump for jump in jumps if isinstance(jump.writes[0], OpenRange)]
+        committing = [jump for jump in jumps if isinstance(jump.writes[0], CommitPrimary)]
+        generation, group = machine.membership.generation, machine.config.group_id
+        if opening:
+            request = RangeCommit(
+                group=group,
+                generation=generation.id,
+                member_id=generation.member_id,
+                instance_id=machine.config.group_instance_id,
+                tokens=tuple(_token(jump.one, jump.writes[0]) for jump in opening),
+            )
+            self._ask(coordinator, request, RANGES_VERSION, opening, generation)
+        if committing:
+            commit = OffsetCommit(
+                group=group,
+                generation=generation.id,
+                member_id=generation.member_id,
+                instance_id=machine.config.group_instance_id,
+                offsets=tuple(_offset(jump) for jump in committing),
+            )
+            self._ask(coordinator, commit, machine.versions["OffsetCommit"], committing, generation)
+
+    def _ask(
+        self, coordinator: ActorName, request: object, version: int, jumps: list[_Jump], generation: Generation
+    ) -> None:
+        for jump in jumps:
+            jump.asked = True
+        self._machine.client.call(coordinator, request, version, self._written, self._broke, (jumps, generation))
+
+    def _broke(self, why: str, context: tuple[list[_Jump], Generation]) -> None:
+        self._again(context[0])
+
+    def _again(self, jumps: list[_Jump]) -> None:
+        for jump in jumps:
+            jump.asked = False
+        self._positions.try_later()
+
+    def _written(self, reply: RangeCommitReply | OffsetCommitReply, context: tuple[list[_Jump], Generation]) -> None:
+        jumps, sent = context
+        self._machine.wake()
+        error = next((row.error for row in reply.outcomes if row.error is not ErrorCode.NONE), ErrorCode.NONE)
+        if error is ErrorCode.NONE:
+            for jump in jumps:
+                self._wrote(jump)
+        elif error is ErrorCode.INVALID_REQUEST:  # the logs say something else by now
+            for jump in jumps:
+                if self._jumps.get(jump.one.at) is jump:
+                    del self._jumps[jump.one.at]
+                    jump.one.seeking = Seeking.COMMITTED
+            self._positions.try_later()
+        else:
+            self._machine.commit_refused(type(reply).__name__.removesuffix("Reply"), error, sent)
+            self._again(jumps)
+
+    def _wrote(self, jump: _Jump) -> None:
+        at = jump.one.at
+        if self._jumps.get(at) is not jump:
+            return  # the partition is somebody else's
+        jump.asked = False
+        self.logs[at] = self.logs[at].after(jump.writes.pop(0))
+        if not jump.writes:
+            del self._jumps[at]
+            self._begin(jump.one, jump.position, JUMPED, jump.epoch)
+
+    def _begin(self, one: Partition, position: int, why: str, epoch: int) -> None:
+        self._positions.begin(one, position, why, epoch)
+        self._work_off(one.at)
+
+    # --- what is owned -----------------------------------------------------------------------------------------
+
+    def assigned(self, generation: Generation) -> None:
+        """An assignment was taken: what was kept is served on."""
+        partitions = self._positions.partitions
+        self._jumps = {at: jump for at, jump in self._jumps.items() if partitions.get(at) is jump.one}
+        for at in [at for at in self.logs if at not in partitions]:
+            del self.logs[at]
+        if self._child is not None:
+            begun = [at for at in self.logs if partitions[at].seeking in (Seeking.FETCHING, Seeking.VALIDATING)]
+            self._tell(Serve(generation, tuple(begun)))
+
+    def gave_up(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """These are not ours any more. Where the second consumer was it remembers, should they come back."""
+        for at in partitions:
+            self.logs.pop(at, None)
+            self._jumps.pop(at, None)
+        self.stop_serving(partitions)
+
+    def stop_serving(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """The second consumer returns nothing more of these either."""
+        if self._child is not None:
+            self._tell(Leave(partitions))
+
+    def truncated(self, at: TopicPartition, end: int) -> None:
+        """The log was cut under the first consumer: what either log says of offsets from here on is void."""
+        logs = self.logs.get(at)
+        if logs is None:
+            return
+        logs = logs.clipped(end)
+        primary = None if logs.primary is None else min(logs.primary, end)
+        secondary = None if logs.secondary is None else min(logs.secondary, end)
+        self.logs[at] = evolve(logs, primary=primary, secondary=secondary)
+        if self._child is not None:
+            self._tell(Clip(at, end))
+
+    # --- the second consumer -----------------------------------------------------------------------------------
+
+    @property
+    def child_is_alive(self) -> bool:
+        """From its creation until it dies or the member ends; on standby, too."""
+        return self._child is not None
+
+    def _work_off(self, at: TopicPartition) -> None:
+        ranges = self.logs[at].open_ranges
+        if not ranges or self._dead:
+            return
+        machine = self._machine
+        if self._child is None:
+            self._child = ChildConsumer(
+                part_on(machine.name, PART),
+                machine.config,
+                bootstrap=machine.bootstrap,
+                chance=machine.chance,
+                versions=machine.versions,
+            )
+            machine.admit(PART, self._child)
+            machine.note(ChildConsumerStarted(group=machine.config.group_id))
+        self._tell(Serve(machine.membership.generation))
+        self._tell(WorkOff(at, ranges))
+        if self._positions.partitions[at].paused:
+            self._tell(PauseChild((at,), True))
+
+    def fail_child(self, for_us: int) -> None:
+        """The second consumer dies, if there is one, and is back after so long."""
+        if self._child is None:
+            return
+        self.end()
+        self._dead = True
+        self._machine.note(ChildConsumerDied(group=self._machine.config.group_id, why="it was told to"))
+        self._machine.start_timer((ConsumerTimer.CHILD,), for_us)
+
+    def child_is_back(self) -> None:
+        """CHILD fired: another one goes on from the last commit."""
+        self._dead = False
+        for at, one in self._positions.partitions.items():
+            if at in self.logs and one.seeking in (Seeking.FETCHING, Seeking.VALIDATING):
+                self._work_off(at)
+
+    def end(self) -> None:
+        """The second consumer is gone."""
+        if self._child is not None:
+            self._child = None
+            self._machine.dismiss(PART)
+            self._outcome(Result.FAILED)
+
+    def _tell(self, command: object) -> None:
+        self._machine.tell_part(PART, command)
+        self.child_stepped()
+
+    def child_stepped(self) -> None:
+        """See what became of the second consumer's step."""
+        child = self._child
+        if child is None:
+            return
+        committed, child.committed = child.committed, []
+        for at, offset in committed:
+            logs = self.logs.get(at)
+            if logs is not None and (logs.secondary is None or offset > logs.secondary):
+                self.logs[at] = logs.after(CommitSecondary(offset))
+        if child.fatal is not None:
+            self._machine.fail_later(*child.fatal)
+        if child.outcome is not None:
+            outcome, child.outcome = child.outcome, None
+            self._outcome(outcome)
+        if child.has_records:
+            self._machine.wake()
+
+    def _outcome(self, result: Result) -> None:
+        waiting, self._waiting = self._waiting, []
+        for then in waiting:
+            then(result)
+
+    # --- polls -------------------------------------------------------------------------------------------------
+
+    def poll(self, most: int) -> list[Returned]:
+        """What a poll returns: the first consumer's records, then the second's; they share if both have some."""
+        positions, child = self._positions, self._child
+        if child is None or not child.has_records:
+            return positions.drain(most)
+        if not positions.has_records():
+            return self._take(most)
+        first = (most + self._first_takes_more) // 2
+        self._first_takes_more = not self._first_takes_more
+        returned = positions.drain(first) if first else []
+        return [*returned, *self._take(most - first)] if most > first else returned
+
+    def _take(self, most: int) -> list[Returned]:
+        self._tell(Take(most))
+        assert self._child is not None
+        return [*self._child.taken]
+
+    def application_is_back(self) -> None:
+        """What polls took is worked through."""
+        if self._child is not None and self._child.unfinished:
+            self._tell(Worked())
+
+    def pause(self, at: TopicPartition, paused: bool) -> None:
+        """Both stop, or go on."""
+        if self._child is not None:
+            self._tell(PauseChild((at,), paused))
+
+    # --- commits -----------------------------------------------------------------------------------------------
+
+    def news_of(self, offsets: tuple[OffsetToCommit, ...]) -> tuple[OffsetToCommit, ...]:
+        """Of the first consumer's positions, those that its log does not have: it only rises."""
+        return tuple(row for row in offsets if row.offset > self._primary((row.topic, row.partition)))
+
+    def _primary(self, at: TopicPartition) -> int:
+        logs = self.logs.get(at)
+        return -1 if logs is None or logs.primary is None else logs.primary
+
+    def committed_first(self, offsets: tuple[OffsetToCommit, ...]) -> None:
+        """The first consumer's commits are in the log."""
+        for row in offsets:
+            at = (row.topic, row.partition)
+            if at in self.logs and row.offset > self._primary(at):
+                self.logs[at] = self.logs[at].after(CommitPrimary(row.offset))
+
+    def commit_second(
+        self,
+        generation: Generation,
+        then: Callable[[Result], None],
+        only: Sequence[tuple[TopicPartition, int]] | None = None,
+    ) -> bool:
+        """Have the second consumer commit, too (these, or all of its); False: it has nothing to."""
+        if self._child is None or not (self._child.to_commit() if only is None else only):
+            return False
+        self._waiting.append(then)
+        self._tell(CommitNow(generation, None if only is None else dict(only)))
+        return True
+
+    def split(self, offsets: Mapping[TopicPartition, int]) -> CommitSplit:
+        """Given offsets by who commits them; what is committed already nobody does.
+
+        Raises:
+            IllegalState: a poll has not returned what lies before one of them.
+        """
+        first, second = [], []
+        for at, offset in offsets.items():
+            match self._route(at, offset):
+                case Route.PRIMARY:
+                    first.append(to_commit(at, offset))
+                case Route.SECONDARY:
+                    second.append((at, offset))
+                case Route.REFUSED:
+                    raise IllegalState(f"{at[0]}-{at[1]}: {offset} cannot be committed: it was not reached yet")
+        return CommitSplit(tuple(first), tuple(second))
+
+    def _route(self, at: TopicPartition, offset: int) -> Route:
+        child = self._child
+        second = -1 if child is None else child.position(at)
+        logs, first = self.logs.get(at, CommitLogs()), self._positions.partitions[at].position
+        return route_commit(logs, offset, first, second)
+
+
+def _token(one: Partition, write: LogWrite) -> RangeToOpen:
+    assert isinstance(write, OpenRange)
+    return RangeToOpen(topic=one.topic, partition=one.number, start=write.range.start, end=write.range.end)
+
+
+def _offset(jump: _Jump) -> OffsetToCommit:
+    write, one = jump.writes[0], jump.one
+    assert isinstance(write, CommitPrimary)
+    return OffsetToCommit(topic=one.topic, partition=one.number, offset=write.offset, leader_epoch=jump.epoch)

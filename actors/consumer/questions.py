@@ -1,0 +1,187 @@
+"""What an application asks, and waits for: committed(), beginningOffsets(), endOffsets() and offsetsForTimes().
+
+A part of the machine. One question at a time, since the polling thread asks; it is asked again while that may help, for
+``default.api.timeout.ms``. What is not known then is answered with None, where Kafka raises a TimeoutException.
+
+With two commit logs (KIP-333) ``committed()`` is how far the first open range is worked off, and without one the first
+log's commit: everything below it is committed in one of the logs.
+
+Source: Kafka's ``ConsumerCoordinator.fetchCommittedOffsets``, ``OffsetFetcher.fetchOffsetsByTimes``.
+"""
+
+from collections.abc import Callable
+
+from kemu.actors.client import Backoff
+from kemu.actors.consumer.application import Answers
+from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer
+from kemu.protocol.catch_up import CommitLogs, OffsetRange
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.data import ListOffsets, ListOffsetsReply, OffsetQuestion
+from kemu.protocol.messages.group import OffsetFetch, OffsetFetchReply, TopicPartitions
+from kemu.protocol.messages.ranges import RANGES_VERSION, FetchedLogs, RangeFetch, RangeFetchReply
+from kemu.protocol.names import ActorName, TopicPartition
+
+
+class _Question:
+    """What is being asked, and what is known already."""
+
+    __slots__ = ("answers", "ask", "failures", "missing", "then", "until_us", "waits")
+
+    def __init__(self, partitions: tuple[TopicPartition, ...], until_us: int, then: Answers) -> None:
+        self.answers: dict[TopicPartition, int | None] = dict.fromkeys(partitions)
+        self.missing = dict.fromkeys(partitions)
+        self.until_us = until_us
+        self.then = then
+        self.ask: Callable[[], None] = lambda: None
+        self.waits = 0
+        """Requests under way."""
+        self.failures = 0
+
+
+class Questions:
+    """See the module."""
+
+    def __init__(self, machine: ConsumerMachine) -> None:
+        config = machine.config
+        self.asked_ever = False
+        self._machine = machine
+        self._group = config.group_id
+        self._timeout_us = config.default_api_timeout_ms * 1000
+        self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
+        self._question: _Question | None = None
+
+    def committed(self, partitions: tuple[TopicPartition, ...], then: Answers) -> None:
+        """The group's committed offsets."""
+        question = self._begin(partitions, then)
+        question.ask = self._ask_coordinator
+        self._ask(question)
+
+    def offsets(self, times_ms: dict[TopicPartition, int], then: Answers) -> None:
+        """Offsets by time; the times of ``ListOffsets`` for the beginning and the end are among them."""
+        question = self._begin(tuple(times_ms), then)
+        question.ask = lambda: self._ask_leaders(times_ms)
+        self._ask(question)
+
+    def timer_fired(self) -> None:
+        """QUESTION fired."""
+        if self._question is not None:
+            self._ask(self._question)
+
+    def _begin(self, partitions: tuple[TopicPartition, ...], then: Answers) -> _Question:
+        assert self._question is None, "the polling thread asks one thing at a time"
+        self.asked_ever = True
+        self._question = _Question(partitions, self._machine.now_us + self._timeout_us, then)
+        return self._question
+
+    def _ask(self, question: _Question) -> None:
+        if not question.missing or self._machine.now_us >= question.until_us:
+            self._question = None
+            question.then(question.answers)
+            return
+        question.ask()
+        if not question.waits:
+            self._ask_later(question)
+
+    def _ask_later(self, question: _Question) -> None:
+        question.failures += 1
+        wait_us = self._retry.after(question.failures, self._machine.chance)
+        left_us = question.until_us - self._machine.now_us
+        self._machine.start_timer((ConsumerTimer.QUESTION,), min(wait_us, left_us))
+
+    def _answered(self, question: _Question) -> None:
+        """A request is over, whatever it brought."""
+        if question is not self._question:
+            return
+        question.waits -= 1
+        if question.waits:
+            return
+        if question.missing:
+            self._ask_later(question)
+        else:
+            self._ask(question)
+
+    def _known(self, question: _Question, at: TopicPartition, offset: int | None) -> None:
+        if at in question.missing:
+            del question.missing[at]
+            question.answers[at] = offset
+
+    # --- committed() -------------------------------------------------------------------------------------------
+
+    def _ask_coordinator(self) -> None:
+        machine, question = self._machine, self._question
+        assert question is not None
+        if not machine.discovery.ready():
+            return
+        coordinator = machine.discovery.coordinator
+        assert coordinator is not None
+        numbers: dict[str, list[int]] = {}
+        for topic, number in question.missing:
+            numbers.setdefault(topic, []).append(number)
+        topics = tuple(TopicPartitions(topic=topic, partitions=tuple(which)) for topic, which in numbers.items())
+        question.waits += 1
+        if machine.catch_up is not None and not machine.by_hand:
+            logs = RangeFetch(group=self._group, topics=topics)
+            machine.client.call(coordinator, logs, RANGES_VERSION, self._logs_told, self._not_told, question)
+        else:
+            request, version = OffsetFetch(group=self._group, topics=topics), machine.versions["OffsetFetch"]
+            machine.client.call(coordinator, request, version, self._offsets_told, self._not_told, question)
+
+    def _not_told(self, why: str, question: _Question) -> None:
+        self._answered(question)
+
+    def _refused(self, api: str, error: ErrorCode) -> None:
+        if error in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
+            self._machine.discovery.lose_coordinator(f"{api}: {error.name}")
+
+    def _offsets_told(self, reply: OffsetFetchReply, question: _Question) -> None:
+        self._refused("OffsetFetch", reply.error)
+        for row in reply.offsets:
+            if row.error is ErrorCode.NONE:
+                self._known(question, (row.topic, row.partition), row.offset if row.offset >= 0 else None)
+        self._answered(question)
+
+    def _logs_told(self, reply: RangeFetchReply, question: _Question) -> None:
+        self._refused("RangeFetch", reply.error)
+        for row in reply.logs:
+            self._known(question, (row.topic, row.partition), logs_of(row).committed)
+        self._answered(question)
+
+    # --- offsets by time ---------------------------------------------------------------------------------------
+
+    def _ask_leaders(self, times_ms: dict[TopicPartition, int]) -> None:
+        machine, question = self._machine, self._question
+        assert question is not None
+        by_leader: dict[ActorName, list[OffsetQuestion]] = {}
+        for topic, number in question.missing:
+            leader, epoch = machine.metadata.cluster.leader_of(topic, number)
+            if leader is None:
+                machine.metadata.refresh()
+            elif machine.client.available_at(leader) <= machine.now_us:
+                row = OffsetQuestion(
+                    topic=topic,
+                    partition=number,
+                    current_leader_epoch=epoch,
+                    timestamp_ms=times_ms[topic, number],
+                )
+                by_leader.setdefault(leader, []).append(row)
+        for leader, rows in by_leader.items():
+            question.waits += 1
+            request, version = ListOffsets(questions=tuple(rows)), machine.versions["ListOffsets"]
+            machine.client.call(leader, request, version, self._listed, self._not_told, question)
+
+    def _listed(self, reply: ListOffsetsReply, question: _Question) -> None:
+        for row in reply.answers:
+            if row.error is ErrorCode.NONE:
+                self._known(question, (row.topic, row.partition), row.offset if row.offset >= 0 else None)
+            else:
+                self._machine.metadata.refresh()
+        self._answered(question)
+
+
+def logs_of(row: FetchedLogs) -> CommitLogs:
+    """Both commit logs of a partition, as a coordinator tells them."""
+    return CommitLogs(
+        primary=row.offset if row.offset >= 0 else None,
+        tokens=tuple(OffsetRange(start, end) for start, end in row.tokens),
+        secondary=row.second_offset if row.second_offset >= 0 else None,
+    )

@@ -1,0 +1,241 @@
+"""The second commit logs at a coordinator (KIP-333): tokens and commits are written, both logs are read, removed.
+
+As with offsets, nothing is told as done or shown before its record is in the log, and a member's generation decides
+whether it may write. What ranges mean is the members' business: a token or a commit is kept as it comes, unless it is
+a repetition of one that counts already.
+"""
+
+from collections.abc import Iterable
+from functools import partial
+
+from attrs import frozen
+
+from kemu.actors.coordinator.books import GroupMachine
+from kemu.actors.coordinator.group import Group
+from kemu.actors.coordinator.groups import Groups
+from kemu.actors.coordinator.log import Write
+from kemu.actors.coordinator.offsets import Kept
+from kemu.actors.coordinator.second_log import KeptRange
+from kemu.actors.machine import Caller, Received, Record, caller_of
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.ranges import (
+    FetchedLogs,
+    RangeCommit,
+    RangeFetch,
+    RangeFetchReply,
+    RangeProgress,
+    RangeToOpen,
+    outcome_of_all,
+)
+from kemu.protocol.messages.records import (
+    StoredOffset,
+    StoredRange,
+    range_progress_record,
+    range_progress_tombstone,
+    range_record,
+    range_tombstone,
+)
+from kemu.protocol.messages.refusals import refusal
+from kemu.protocol.names import TopicPartition
+from kemu.protocol.notes.groups import RequestRefused
+from kemu.protocol.notes.ranges import RangeCommitted, RangeOpened, RangesRemoved
+
+_NONE = ErrorCode.NONE
+
+
+@frozen
+class _RangeWrite:
+    """What is being written for a RangeCommit: in this order, then the tombstones of what that closes."""
+
+    group: Group
+    caller: Caller
+    request: RangeCommit
+    tokens: tuple[RangeToOpen, ...]
+    offsets: tuple[RangeProgress, ...]
+    closed: tuple[tuple[TopicPartition, int], ...]
+    now_ms: int
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """What is being written of."""
+        tokens = [(each.topic, each.partition) for each in self.tokens]
+        return tokens + [(each.topic, each.partition) for each in self.offsets]
+
+
+class RangeRequests:
+    """The part of a coordinator that keeps second commit logs."""
+
+    def __init__(self, machine: GroupMachine, groups: Groups) -> None:
+        self._machine = machine
+        self._groups = groups
+
+    # --- writing -----------------------------------------------------------------------------------------------
+
+    def commit(self, event: Received, request: RangeCommit) -> None:
+        """Tokens and commits of a member; a group that is not known has none."""
+        group = self._groups.by_name.get(request.group)
+        error = ErrorCode.ILLEGAL_GENERATION
+        if group is not None:
+            error = group.why_no_commit(request.generation, request.member_id, request.instance_id)
+        if group is None or error is not _NONE:
+            self._refuse(event, request, error)
+            return
+        group.committed_by(request.member_id)
+        self._write(event, request, group)
+
+    def _write(self, event: Received, request: RangeCommit, group: Group) -> None:
+        now_ms = self._machine.now_ms
+        tokens: list[RangeToOpen] = []
+        offsets: list[RangeProgress] = []
+        closed: list[tuple[TopicPartition, int]] = []
+        for token in request.tokens:
+            at = (token.topic, token.partition)
+            log = group.second.of(at)
+            if log.says_already(token.start, token.end):
+                continue
+            if token.start < self._primary(group, at):  # an old request, delivered again
+                self._refuse(event, request, ErrorCode.INVALID_REQUEST)
+                return
+            if log.progress > token.start:  # the partition's log was cut below it (an unclean election)
+                offsets.append(RangeProgress(topic=token.topic, partition=token.partition, offset=token.start))
+            tokens.append(token)
+        for row in request.offsets:
+            at = (row.topic, row.partition)
+            log = group.second.of(at)
+            if row.offset > log.progress:
+                offsets.append(row)
+                closed += [(at, start) for start in log.closed_by(row.offset, self._primary(group, at))]
+        write = _RangeWrite(group, caller_of(event), request, tuple(tokens), tuple(offsets), tuple(closed), now_ms)
+        records: list[Record] = [
+            range_record(group.name, each.topic, each.partition, each.start, StoredRange(each.end, now_ms))
+            for each in tokens
+        ]
+        records += [
+            range_progress_record(group.name, each.topic, each.partition, StoredOffset(each.offset, -1, "", now_ms))
+            for each in offsets
+        ]
+        records += [range_tombstone(group.name, *at, start) for at, start in closed]
+        if not records:
+            self._answer(write, _NONE)
+            return
+        group.offsets.begin(write.partitions)
+        abandoned = partial(self._written, write, ErrorCode.NOT_COORDINATOR, -1)
+        self._machine.writes.begin(group.partition, tuple(records), Write(partial(self._written, write), abandoned))
+
+    @staticmethod
+    def _primary(group: Group, at: TopicPartition) -> int:
+        kept = group.offsets.committed.get(at)
+        return -1 if kept is None else kept.value.offset
+
+    def _written(self, write: _RangeWrite, error: ErrorCode, base_offset: int) -> None:
+        """They are in the log (or not): keep them, say so, answer."""
+        group, request = write.group, write.request
+        group.offsets.end(write.partitions)
+        if error is not _NONE:
+            self._answer(write, self._machine.rules.offset_append_errors.get(error, error))
+            return
+        position = base_offset
+        for token in write.tokens:
+            kept = KeptRange(StoredRange(token.end, write.now_ms), position)
+            group.second.open((token.topic, token.partition), token.start, kept)
+            self._machine.note(
+                RangeOpened(
+                    group=group.name,
+                    topic=token.topic,
+                    partition=token.partition,
+                    start=token.start,
+                    end=token.end,
+                    generation=request.generation,
+                    member_id=request.member_id,
+                    position=position,
+                )
+            )
+            position += 1
+        for row in write.offsets:
+            value = StoredOffset(row.offset, -1, "", write.now_ms)
+            group.second.commit((row.topic, row.partition), Kept(value, position))
+            self._machine.note(
+                RangeCommitted(
+                    group=group.name,
+                    topic=row.topic,
+                    partition=row.partition,
+                    offset=row.offset,
+                    generation=request.generation,
+                    member_id=request.member_id,
+                    position=position,
+                )
+            )
+            position += 1
+        for at, start in write.closed:
+            group.second.close(at, start, position)
+            position += 1
+        self._answer(write, _NONE)
+
+    def _answer(self, write: _RangeWrite, error: ErrorCode) -> None:
+        request = write.request
+        if error is not _NONE:
+            refused = RequestRefused(group=request.group, api="RangeCommit", member_id=request.member_id, error=error)
+            self._machine.note(refused)
+        self._machine.reply(write.caller, outcome_of_all(request, error))
+
+    # --- reading -----------------------------------------------------------------------------------------------
+
+    def fetch(self, event: Received, request: RangeFetch) -> None:
+        """Both commit logs of these partitions; not while one of them is being written to."""
+        group = self._groups.by_name.get(request.group)
+        wanted = [(row.topic, partition) for row in request.topics for partition in row.partitions]
+        if group is not None and any(at in group.offsets.being_written for at in wanted):
+            self._refuse(event, request, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+            return
+        self._machine.reply(event, RangeFetchReply(logs=tuple([_fetched(group, at) for at in wanted])))
+
+    # --- removing ----------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def tombstones(group: Group, partitions: Iterable[TopicPartition]) -> list[Record]:
+        """What removes the second logs of these partitions."""
+        records: list[Record] = []
+        for at in partitions:
+            log = group.second.of(at)
+            records += [range_tombstone(group.name, *at, start) for start in log.tokens]
+            if log.committed is not None:
+                records.append(range_progress_tombstone(group.name, *at))
+        return records
+
+    def removed(self, group: Group, partitions: Iterable[TopicPartition], position: int, why: str) -> None:
+        """Their tombstones are in the log, from this position on: what was written before is gone."""
+        for at in partitions:
+            log = group.second.by_partition.get(at)
+            if log is None:
+                continue
+            for start in tuple(log.tokens):
+                group.second.close(at, start, position)
+            group.second.remove_commit(at, position)
+            if at not in group.second.by_partition:
+                self._machine.note(RangesRemoved(group=group.name, topic=at[0], partition=at[1], why=why))
+
+    # --- small things ------------------------------------------------------------------------------------------
+
+    def _refuse(self, event: Received, request: RangeCommit | RangeFetch, error: ErrorCode) -> None:
+        self._machine.refuse(
+            event,
+            refusal(request, error, event.version),
+            group=request.group,
+            api=type(request).__name__,
+            member_id=request.member_id if isinstance(request, RangeCommit) else "",
+            error=error,
+        )
+
+
+def _fetched(group: Group | None, at: TopicPartition) -> FetchedLogs:
+    if group is None:
+        return FetchedLogs(topic=at[0], partition=at[1])
+    kept, second = group.offsets.committed.get(at), group.second.of(at)
+    return FetchedLogs(
+        topic=at[0],
+        partition=at[1],
+        offset=-1 if kept is None else kept.value.offset,
+        leader_epoch=-1 if kept is None else kept.value.leader_epoch,
+        tokens=tuple((start, token.value.end) for start, token in sorted(second.tokens.items())),
+        second_offset=second.progress,
+    )
