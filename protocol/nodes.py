@@ -21,7 +21,7 @@ Source: Kafka 2.8 ``ZkData``.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from attrs import evolve, frozen
@@ -276,6 +276,23 @@ def partitions_data(partitions: Iterable[TopicPartition]) -> bytes:
 def read_partitions(data: bytes) -> tuple[TopicPartition, ...]:
     """The partitions listed; raises BadNode."""
     return tuple((row["topic"], row["partition"]) for row in _load(data, "partitions"))
+
+
+def reassignments_data(targets: Mapping[TopicPartition, tuple[int, ...]]) -> bytes:
+    """Partitions that the old tool wants elsewhere: partition -> replicas."""
+    rows = [{"topic": topic, "partition": number, "replicas": to} for (topic, number), to in targets.items()]
+    return _dump({"version": 1, "partitions": rows})
+
+
+def read_reassignments(data: bytes) -> dict[TopicPartition, tuple[int, ...]]:
+    """Partition -> replicas; raises BadNode."""
+    try:
+        return {
+            (str(row["topic"]), int(row["partition"])): tuple(int(broker) for broker in row["replicas"])
+            for row in _load(data, "partitions")
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadNode(f"not a list of partitions with replicas: {data[:80]!r}: {error!r}") from None
 
 
 def config_data(settings: Iterable[tuple[str, str]]) -> bytes:

@@ -15,7 +15,7 @@ from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
 from kemu.protocol.messages.versions import KAFKA_2_3, KAFKA_2_4, KAFKA_3_0, KAFKA_3_4, LATEST, ApiVersions
 from kemu.protocol.rebalancing.kip_429 import page_rules
 from kemu.protocol.rebalancing.rules import MemberRules, RulesOf, by_assignors
-from kemu.protocol.replication import IsrPath
+from kemu.protocol.replication import IsrPath, ReassignmentAlgorithm
 
 
 @frozen
@@ -31,6 +31,8 @@ class Profile:
     assignors: Mapping[str, Assignor] = field(factory=lambda: ASSIGNORS)
     rules_of: RulesOf = by_assignors
     """How a member's rebalance rules follow from its configuration."""
+    reassignment: ReassignmentAlgorithm = ReassignmentAlgorithm.KIP_435
+    """How controllers move partitions: KIP-435 never shipped, and is KIP-455 as shipped while nothing is limited."""
     isr_path: IsrPath = IsrPath.CONTROLLER
     """Who decides a new ISR: the controller since inter.broker.protocol.version 2.7."""
 
@@ -51,6 +53,7 @@ _KIP_429_PAGE = Profile(
     producer=ProducerConfig(acks=1, enable_idempotence=False),
     rules_of=page_rules,
     isr_path=IsrPath.STORE,
+    reassignment=ReassignmentAlgorithm.ALL_AT_ONCE,
 )
 
 _KAFKA_2_4 = Profile(

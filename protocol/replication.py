@@ -20,3 +20,17 @@ class IsrPath(StrEnum):
 
     KIP-497, inter.broker.protocol.version 2.7. While the controller does not answer, the ISR stays as it is.
     """
+
+
+class ReassignmentAlgorithm(StrEnum):
+    """How a controller moves a partition to other brokers."""
+
+    ALL_AT_ONCE = "all-at-once"
+    """To Kafka 2.3: the node /admin/reassign_partitions asks for it; all new replicas beside all old ones, at once.
+
+    Until the node is gone no other can be asked for; nothing is cancelled; the target stands in that node alone.
+    """
+    KIP_455 = "kip-455"
+    """Since 2.4: any time, cancelled and overridden by requests; what comes and goes stands in the topic's node."""
+    KIP_435 = "kip-435"
+    """As KIP-455, in batches where reassignment.max.concurrent.*.movements limit it; without limits it is KIP-455."""

@@ -1,8 +1,11 @@
 """How a leader has the controller change its ISRs (a part of the replicated broker).
 
 One AlterIsr is in flight at a time; it has all the changes that waited when it was sent. It is sent again, as it is,
-until a controller answers it: to the one we know then. Source: KIP-497; Kafka 3.4's ``AlterPartitionManager``,
-``BrokerToControllerChannelManager``, ``Partition.handleAlterPartitionError``.
+until a controller answers it: to the one we know then. One that is in flight to a controller whose host lost power is
+overdue after ``replica.socket.timeout.ms`` only; so long no ISR of this leader changes.
+
+Source: KIP-497; Kafka 3.4's ``AlterPartitionManager``, ``BrokerToControllerChannelManager``,
+``Partition.handleAlterPartitionError``.
 """
 
 from collections.abc import Callable, Mapping

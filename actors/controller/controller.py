@@ -16,6 +16,7 @@ from collections import deque
 from typing import Any, TypeVar
 
 from kemu.actors.controller.admin_waits import AdminWaits, Later
+from kemu.actors.controller.all_at_once import AllAtOnceReassignment
 from kemu.actors.controller.batch import BatchNotEmpty, BatchUnderWay, ControlBatch
 from kemu.actors.controller.brokers import BrokerChanges
 from kemu.actors.controller.channels import ControllerChannels
@@ -94,6 +95,7 @@ from kemu.protocol.notes.replication import (
     ControllerWriteRefused,
     StateChangeRefused,
 )
+from kemu.protocol.replication import ReassignmentAlgorithm
 
 NOBODY = -1
 AnyPart = TypeVar("AnyPart", bound=Part)
@@ -168,7 +170,8 @@ class Controller(Machine):
         self.topics = self.add(TopicChanges(self))
         self.reports = self.add(BrokerReports(self))
         self.isr_alterations = self.add(IsrAlterations(self))
-        self.reassignment = self.add(Reassignment(self))
+        at_once = rules.reassignment is ReassignmentAlgorithm.ALL_AT_ONCE
+        self.reassignment = self.add(AllAtOnceReassignment(self) if at_once else Reassignment(self))
         self.add(self)
         self._queue: deque[Task] = deque()
         self._task: Task | None = None

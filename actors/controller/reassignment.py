@@ -23,16 +23,17 @@ queued partitions were asked for is not in the store: they queue by topic and nu
 Source: Kafka 2.8 ``KafkaController.onPartitionReassignment``, KIP-455; KIP-435.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from attrs import evolve
 
-from kemu.actors.controller.context import Leadership, PartitionPhase, ReplicaPhase
+from kemu.actors.controller.context import PartitionPhase, ReplicaPhase
 from kemu.actors.controller.dispatch import Dispatch, Job, Moment
 from kemu.actors.controller.elections import Strategy
 from kemu.actors.controller.machine import ControllerMachine
-from kemu.actors.controller.transactions import StoreRefused, Work, ask_one, expect, get, set_data
+from kemu.actors.controller.reassignment_work import ReassignmentWork
+from kemu.actors.controller.transactions import StoreRefused, Work
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
     NO_LEADER,
@@ -45,11 +46,10 @@ from kemu.protocol.messages.control import (
     OngoingReassignment,
     ReassignmentOutcome,
 )
-from kemu.protocol.messages.store import StoreCode, WatchEventKind
+from kemu.protocol.messages.store import WatchEventKind
 from kemu.protocol.names import TopicPartition
-from kemu.protocol.nodes import ReplicaAssignment, read_state, state_path, topic_data, topic_path
+from kemu.protocol.nodes import REASSIGN_PARTITIONS, ReplicaAssignment
 from kemu.protocol.notes.replication import (
-    LeaderEpochBumped,
     ReassignmentBlocked,
     ReassignmentFinished,
     ReassignmentStarted,
@@ -70,6 +70,7 @@ from kemu.protocol.reassign.moves import (
     without,
 )
 from kemu.protocol.reassign.requests import refusal
+from kemu.protocol.replication import ReassignmentAlgorithm
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 STATE_OF_ANY = "/brokers/topics/*/partitions/*/state"
@@ -87,6 +88,7 @@ class Reassignment:
 
     def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
+        self._work = ReassignmentWork(machine)
         self._forget()
 
     def _forget(self) -> None:
@@ -102,6 +104,7 @@ class Reassignment:
         """Admins ask; ISRs, brokers and limits change; controllers fail."""
         to.on_request(AlterPartitionReassignments, Job("admin", self.alter))
         to.on_request(ListPartitionReassignments, Job("admin", self.list_ongoing))
+        to.on_watch(REASSIGN_PARTITIONS, Job("reassign-partitions", self._asked_in_store), WatchEventKind.NODE_CREATED)
         to.on_watch(STATE_OF_ANY, Job("reassignment-isr", self._state_changed), WatchEventKind.NODE_DATA_CHANGED)
         to.on_moment(Moment.TOOK_OVER, self._take_over)
         to.on_moment(Moment.BROKERS_STARTED, self._brokers_started)
@@ -113,10 +116,8 @@ class Reassignment:
 
     def alter(self, request: AlterPartitionReassignments) -> Work[AlterPartitionReassignmentsReply]:
         """Partitions are to go elsewhere, or back. Answered when what can begin at once has begun."""
-        machine, context = self._machine, self._machine.context
         outcomes: list[ReassignmentOutcome] = []
-        changed: dict[TopicPartition, None] = {}
-        limits = self._limits()
+        wanted: dict[TopicPartition, tuple[int, ...] | None] = {}
         for row in request.partitions:
             at = (row.topic_name, row.partition_index)
             error, why = self._refusal(row)
@@ -125,7 +126,20 @@ class Reassignment:
                     topic_name=at[0], partition_index=at[1], error_code=error, error_message=why or None
                 )
             )
-            if error is ErrorCode.NONE and self._retarget(at, row.replicas, limits):
+            if error is ErrorCode.NONE:
+                wanted[at] = row.replicas
+        yield from self._set_out(wanted)
+        if wanted:  # the newest word counts, however it was given (KAFKA-9089)
+            yield from self._strike_out(lambda at, _: at in wanted)
+        return AlterPartitionReassignmentsReply(responses=tuple(outcomes))
+
+    def _set_out(self, wanted: Mapping[TopicPartition, tuple[int, ...] | None]) -> Work[None]:
+        """These go elsewhere from now on, or (None) back."""
+        machine, context = self._machine, self._machine.context
+        changed: dict[TopicPartition, None] = {}
+        limits = self._limits()
+        for at, target in wanted.items():
+            if self._retarget(at, target, limits):
                 changed[at] = None
                 move = self._moving[at].move
                 machine.note(
@@ -144,7 +158,23 @@ class Reassignment:
         begun = self._batches.start()
         yield from self._put_down([at for at in changed if at not in dict(begun)])
         yield from self._carry_out(begun)
-        return AlterPartitionReassignmentsReply(responses=tuple(outcomes))
+
+    def _asked_in_store(self) -> Work[None]:
+        """The old tool asks, by the node. What cannot be done is struck out; the rest when it is done.
+
+        Source: ``KafkaController.processZkPartitionReassignment``, which asks nothing about the brokers of a list.
+        """
+        rows = yield from self._work.asked_in_store()
+        context = self._machine.context
+        failed = {at: None for at in rows if context.assignment(at) is None or context.is_queued_for_deletion(at[0])}
+        yield from self._set_out({at: target for at, target in rows.items() if at not in failed})
+        if failed:
+            yield from self._strike_out(lambda at, _: at in failed)
+
+    def _strike_out(self, over: Callable[[TopicPartition, tuple[int, ...]], bool]) -> Work[None]:
+        gone = yield from self._work.strike_out(over)
+        if gone:
+            self._machine.right_after(Job("reassign-partitions", self._asked_in_store))
 
     def _refusal(self, row: NewReplicas) -> tuple[ErrorCode, str]:
         context = self._machine.context
@@ -238,8 +268,10 @@ class Reassignment:
         for at in self._moving:
             if at not in self._batches:
                 self._batches.submit(at)
+        yield from self._asked_in_store()  # it goes first: a list there overrides what was asked for by requests
         for at, step in running:
-            yield from self._try(at, step)
+            if self._batches.running.get(at) is step:
+                yield from self._try(at, step)
         yield from self._schedule()
 
     def _brokers_started(self, brokers: list[int]) -> Work[None]:
@@ -267,7 +299,7 @@ class Reassignment:
     def _commit_if_due(self, at: TopicPartition) -> Work[None]:
         if at not in self._batches.running:
             return
-        isr = yield from self._read_isr(at)
+        isr = yield from self._work.read_isr(at)
         step = self._batches.running[at]
         if not self._waits_for(at, step, isr):
             yield from self._commit(at, step)
@@ -282,6 +314,8 @@ class Reassignment:
     # --- choosing ----------------------------------------------------------------------------------------------
 
     def _limits(self) -> Limits:
+        if self._machine.rules.reassignment is ReassignmentAlgorithm.KIP_455:
+            return Limits()
         told, config = self._machine.configs.of_brokers, self._machine.config
         started_with = Limits(
             config.reassignment_max_concurrent_replica_movements,
@@ -364,9 +398,9 @@ class Reassignment:
         for at in partitions:
             before[at] = context.replicas(at)
             context.assign(at, self._node(at, self._moving[at].move, None))
-        yield from self._write(dict.fromkeys(topic for topic, _ in partitions))
+        yield from self._work.write(dict.fromkeys(topic for topic, _ in partitions))
         for at in partitions:
-            yield from self._stop(at, without(before[at], context.replicas(at)))
+            yield from self._work.stop(at, without(before[at], context.replicas(at)))
             yield from self._lead_again(at)
 
     def _begin(self, at: TopicPartition, step: ReassignmentStep) -> Work[None]:
@@ -377,14 +411,14 @@ class Reassignment:
         wanted = self._node(at, moving.move, None if moving.move.done else step)
         if current != wanted:
             context.assign(at, wanted)
-            yield from self._write((at[0],))
-            yield from self._stop(at, without(current.replicas, wanted.replicas))
+            yield from self._work.write((at[0],))
+            yield from self._work.stop(at, without(current.replicas, wanted.replicas))
         yield from self._try(at, step)
 
     def _try(self, at: TopicPartition, step: ReassignmentStep) -> Work[None]:
         """Commit the step if all is in sync; else (again) tell everybody about it. May be repeated at any time."""
-        machine, context = self._machine, self._machine.context
-        isr = yield from self._read_isr(at)
+        machine = self._machine
+        isr = yield from self._work.read_isr(at)
         why = self._waits_for(at, step, isr)
         machine.note(
             ReassignmentStepStarted(
@@ -401,11 +435,8 @@ class Reassignment:
             yield from self._commit(at, step)
             return
         yield from self._lead_again(at)
-        yield from self._raise_epoch(at, "replicas are added" if step.add else "replicas must be in sync")
-        new = [(*at, broker) for broker in step.add]
-        fresh = [replica for replica in new if context.replica_phase(replica) is ReplicaPhase.NON_EXISTENT]
-        for replica in fresh:  # each in a batch of its own
-            yield from machine.replicas.move([replica], ReplicaPhase.NEW)
+        yield from self._work.raise_epoch(at, "replicas are added" if step.add else "replicas must be in sync")
+        yield from self._work.start_new(at, step.add)
 
     def _commit(self, at: TopicPartition, step: ReassignmentStep) -> Work[None]:
         """B1 to B8."""
@@ -416,8 +447,8 @@ class Reassignment:
         self._moving[at] = moving._replace(move=move)
         context.assign(at, self._node(at, move, None))
         yield from self._settle_leader(at, step, move)
-        yield from self._stop(at, step.drop)
-        yield from self._write((at[0],))
+        yield from self._work.stop(at, step.drop)
+        yield from self._work.write((at[0],))
         known = context.leadership[at].state
         machine.note(
             ReassignmentStepCommitted(
@@ -431,6 +462,7 @@ class Reassignment:
         )
         if move.done:
             self._drop(at)
+            yield from self._strike_out(lambda one, target: one == at and target == move.replicas)
             machine.note(ReassignmentFinished(topic=at[0], partition=at[1], replicas=move.replicas))
         else:
             self._batches.committed(at)
@@ -443,7 +475,7 @@ class Reassignment:
         leader = context.leadership[at].state.leader
         stays = leader in step.replicas and context.is_replica_online(leader, at)
         if stays and (step.kind is not StepKind.LEADER or leader == move.target[0]):
-            yield from self._raise_epoch(at, "a step is committed")
+            yield from self._work.raise_epoch(at, "a step is committed")
         else:
             yield from self._machine.partitions.move((at,), PartitionPhase.ONLINE, Strategy.REASSIGN)
 
@@ -452,64 +484,6 @@ class Reassignment:
         known = self._machine.context.leadership.get(at)
         if known is not None and known.state.leader == NO_LEADER:
             yield from self._machine.partitions.move((at,), PartitionPhase.ONLINE, Strategy.REASSIGN)
-
-    # --- one thing at a time -----------------------------------------------------------------------------------
-
-    def _write(self, topics: Iterable[str]) -> Work[None]:
-        """Assignments as they are in memory into the store."""
-        context = self._machine.context
-        ops = [set_data(topic_path(topic), topic_data(context.topics[topic])) for topic in topics]
-        for result in (yield from self._machine.store.write(ops)):
-            expect(result)
-
-    def _stop(self, at: TopicPartition, brokers: Iterable[int]) -> Work[None]:
-        """These replicas leave the ISR, stop, and are deleted; their answers are not waited for."""
-        replicas = [(*at, broker) for broker in sorted(brokers)]
-        known = [
-            each for each in replicas if self._machine.context.replica_phase(each) is not ReplicaPhase.NON_EXISTENT
-        ]
-        for phase in (
-            ReplicaPhase.OFFLINE,
-            ReplicaPhase.DELETION_STARTED,
-            ReplicaPhase.DELETION_SUCCESSFUL,
-            ReplicaPhase.NON_EXISTENT,
-        ):
-            yield from self._machine.replicas.move(known, phase)
-
-    def _read_isr(self, at: TopicPartition) -> Work[tuple[int, ...]]:
-        """The partition's ISR as it is now, with a watch on its state. What the controller knows is not renewed by it.
-
-        Source: ``KafkaController.isReassignmentComplete``.
-        """
-        found = yield from ask_one(get(state_path(*at), watch=True))
-        expect(found, StoreCode.NO_NODE)
-        return read_state(found.data).isr if found.code is StoreCode.OK else ()
-
-    def _raise_epoch(self, at: TopicPartition, why: str) -> Work[None]:
-        """Raise the leader epoch, so that all obey, and tell them. Source: ``updateLeaderEpochAndSendRequest``."""
-        machine, context = self._machine, self._machine.context
-        while True:
-            stored = yield from machine.store.read_states((at,))
-            if at not in stored or stored[at].state.controller_epoch > context.epoch:
-                name = f"{at[0]}-{at[1]}"
-                machine.note(StateChangeRefused(what=name, old="", new="epoch raised", why="its state is not ours"))
-                return
-            state = stored[at].state
-            raised = evolve(state, leader_epoch=state.leader_epoch + 1, controller_epoch=context.epoch)
-            update = {at: Leadership(raised, stored[at].zk_version)}
-            written, again, refused = yield from machine.store.update_states(update)
-            if refused:
-                raise StoreRefused(f"the state of {at[0]}-{at[1]} could not be written: {refused[at].name}")
-            if not again:
-                break
-        context.leadership.update(written)
-        machine.note(LeaderEpochBumped(topic=at[0], partition=at[1], leader_epoch=state.leader_epoch + 1, why=why))
-        assignment = context.assignment(at)
-        assert assignment is not None
-        machine.batch.begin()
-        machine.batch.add_leader_and_isr(assignment.origin, at, written[at], is_new=False)
-        machine.batch.add_leader_and_isr(assignment.adding, at, written[at], is_new=True)
-        machine.batch.send()
 
 
 def _found(assignment: ReplicaAssignment) -> Move:

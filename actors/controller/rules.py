@@ -11,6 +11,7 @@ from attrs import evolve, frozen
 
 from kemu.protocol.messages.store import StoreOp, StoreOpKind
 from kemu.protocol.nodes import CONTROLLER_EPOCH
+from kemu.protocol.replication import ReassignmentAlgorithm
 
 Fence = Callable[[tuple[StoreOp, ...], int], tuple[StoreOp, ...]]
 """(operations, version of /controller_epoch at our election) -> the transaction to send."""
@@ -52,6 +53,8 @@ class ControllerRules:
     """Whether admin requests that wait when the controller resigns are answered (KAFKA-10193)."""
     deleted_topics_take_no_partitions: bool = True
     """Whether partitions added to a topic that is being deleted are refused (KAFKA-6612)."""
+    reassignment: ReassignmentAlgorithm = ReassignmentAlgorithm.KIP_435
+    """How partitions are moved to other brokers."""
     isrs_of_serving_only: bool = True
     """Whether a leader's new ISR is refused when a broker in it is down or in controlled shutdown (KAFKA-14140)."""
 

@@ -205,6 +205,17 @@ class ArrangedCluster(Cluster):
         """Ask for a topic to be deleted; None, or why not."""
         return NO_STORE
 
+    @property
+    def reassigns_by_store(self) -> bool:
+        """Nothing is reassigned here."""
+        return False
+
+    def reassign_in_store(
+        self, topic: str, targets: tuple[tuple[int, tuple[int, ...]], ...], brokers: tuple[int, ...]
+    ) -> str | None:
+        """There are no replicas to move."""
+        return NO_STORE
+
     def elect_preferred_leaders(self, topics: tuple[str, ...], *, in_store: bool) -> str | None:
         """Ask for preferred leaders of these topics (none = of all); None, or why not."""
         return NO_STORE

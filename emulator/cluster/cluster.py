@@ -486,6 +486,17 @@ class Cluster(ABC):
     def delete_topic(self, topic: str) -> str | None:
         """Ask for a topic to be deleted."""
 
+    @property
+    @abstractmethod
+    def reassigns_by_store(self) -> bool:
+        """Whether the brokers' release knows reassignments by a list in the store only."""
+
+    @abstractmethod
+    def reassign_in_store(
+        self, topic: str, targets: tuple[tuple[int, tuple[int, ...]], ...], brokers: tuple[int, ...]
+    ) -> str | None:
+        """Leave the controller a list of partitions in the store: (partition, replicas), or all to these brokers."""
+
     @abstractmethod
     def elect_preferred_leaders(self, topics: tuple[str, ...], *, in_store: bool) -> str | None:
         """Ask for preferred leaders of these topics (none = of all): the controller, or by a list in the store."""

@@ -31,17 +31,20 @@ from kemu.protocol.messages.data import ReplicaBatch
 from kemu.protocol.names import OFFSETS_TOPIC, STORE, TopicPartition, controller_on, coordinator_on, host_of
 from kemu.protocol.nodes import (
     PREFERRED_ELECTION,
+    REASSIGN_PARTITIONS,
     TOPICS,
     ReplicaAssignment,
     config_data,
     partitions_data,
     read_topic,
+    reassignments_data,
     topic_config_path,
     topic_data,
     topic_path,
 )
 from kemu.protocol.notes.replication import BecameController, BecameLeader, NodeWritten
 from kemu.protocol.placement import place
+from kemu.protocol.replication import ReassignmentAlgorithm
 
 
 class ReplicatedCluster(Cluster):
@@ -70,6 +73,8 @@ class ReplicatedCluster(Cluster):
         """Topic -> records per second, as soon as it is there."""
         self._election_asked = False
         """Whether the store holds an election that no controller has done yet."""
+        self._reassignment_asked = False
+        """Whether the store holds a list of partitions to move that is not done."""
         self._leaders: dict[TopicPartition, tuple[int, str]] = {}
         """Partition -> (leader epoch, host) of the last broker that said it leads."""
         self._controller = ""
@@ -137,7 +142,7 @@ class ReplicatedCluster(Cluster):
     def _broker_factories(self, node: int, name: str) -> dict[str, MachineFactory]:
         config, spec = self.broker_config, self.replication
         replication, control = spec.replica_config(), spec.controller_config()
-        replica_rules, controller_rules = spec.replica_rules(self.profile), spec.controller_rules()
+        replica_rules, controller_rules = spec.replica_rules(self.profile), spec.controller_rules(self.profile)
         rack = self.scenario.brokers.rack_of(node) or None
         settings = self._settings
 
@@ -228,6 +233,9 @@ class ReplicatedCluster(Cluster):
         if fact.path == PREFERRED_ELECTION:
             self._election_asked = fact.what != "deleted"
             return
+        if fact.path == REASSIGN_PARTITIONS:
+            self._reassignment_asked = fact.what != "deleted"
+            return
         folder, _, topic = fact.path.rpartition("/")
         if folder != TOPICS:
             return
@@ -308,6 +316,27 @@ class ReplicatedCluster(Cluster):
             if named == topic and self.world.hosts[host].running:
                 self.set_rate(topic, 0)
         return self.ask_admin(RemoveTopic(topic=topic))
+
+    @property
+    def reassigns_by_store(self) -> bool:
+        """Whether the brokers' release knows reassignments by a list in the store only."""
+        return self.replication.reassigns(self.profile) is ReassignmentAlgorithm.ALL_AT_ONCE
+
+    def reassign_in_store(
+        self, topic: str, targets: tuple[tuple[int, tuple[int, ...]], ...], brokers: tuple[int, ...]
+    ) -> str | None:
+        """Leave the controller a list in the store, as the tool did before Kafka 2.4; None, or why not."""
+        if self._reassignment_asked:
+            return "the last such reassignment is not done yet"
+        count = len(self.assignments.get(topic, ()))
+        if not count:
+            return f"there is no topic {topic} now"
+        rows = targets
+        if brokers:
+            turns = [(number, number % len(brokers)) for number in range(count)]
+            rows = tuple((number, brokers[turn:] + brokers[:turn]) for number, turn in turns)
+        data = reassignments_data({(topic, number): replicas for number, replicas in rows})
+        return self.tell_store(SeedNodes(nodes=((REASSIGN_PARTITIONS, data),)))
 
     def elect_preferred_leaders(self, topics: tuple[str, ...], *, in_store: bool) -> str | None:
         """Ask the controller, or leave it the list in the store that the old tool wrote; None, or why not."""

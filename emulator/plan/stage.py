@@ -73,6 +73,17 @@ class Operators(Protocol):
     def delete_topic(self, topic: str) -> Outcome:
         """Ask for a topic to be deleted."""
 
+    @property
+    def reassigns_by_store(self) -> bool:
+        """Whether the brokers' release knows reassignments by a list in the store only."""
+        ...
+
+    def reassign_in_store(
+        self, topic: str, targets: tuple[tuple[int, tuple[int, ...]], ...], brokers: tuple[int, ...]
+    ) -> Outcome:
+        """Leave the controller a list of partitions in the store: (partition, replicas), or all to these brokers."""
+        ...
+
     def elect_preferred_leaders(self, topics: tuple[str, ...], *, in_store: bool) -> Outcome:
         """Ask for preferred leaders of these topics (none = of all): the controller, or by a list in the store."""
 

@@ -14,7 +14,7 @@ from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import microseconds, words
 from kemu.protocol.config import ControllerConfig, ReplicaConfig
 from kemu.protocol.profiles import Profile
-from kemu.protocol.replication import IsrPath
+from kemu.protocol.replication import IsrPath, ReassignmentAlgorithm
 
 DEFAULTS = ReplicaConfig()
 CONTROL = ControllerConfig()
@@ -35,7 +35,8 @@ class ReplicationSpec:
 
     ``min_isr``, ``unclean``: of every topic that does not say otherwise. ``session_us``: after how much silence the
     store takes a broker for dead. ``lag_us``: after how much of it a leader takes a follower out of the ISR.
-    ``isr_path``: see ``IsrPath``. ``bugs``: past bugs (issues) that these brokers and controllers have.
+    ``isr_path``, ``reassignment``: see ``IsrPath``, ``ReassignmentAlgorithm``. ``bugs``: past bugs (issues) that these
+    brokers and controllers have.
 
     Raises:
         ScenarioError: everything that is wrong with it.
@@ -89,6 +90,15 @@ class ReplicationSpec:
             short=True,
         ),
     )
+    reassignment: str = field(
+        default="",
+        metadata=key(
+            'how partitions are moved: "all-at-once" (to 2.3), "kip-455" (2.4), "kip-435" (in batches, if limited)',
+            choices=lambda: ("", *ReassignmentAlgorithm),
+            shown="as the profile's release does",
+            short=True,
+        ),
+    )
     bugs: tuple[str, ...] = field(
         default=(),
         converter=words,
@@ -138,13 +148,17 @@ class ReplicationSpec:
                 rules = _with(rules, REPLICA_BUGS[bug].rules, TODAY)
         return rules
 
-    def controller_rules(self) -> ControllerRules:
-        """Today's, with the decisions of the past bugs."""
-        rules = RULES
+    def controller_rules(self, profile: Profile) -> ControllerRules:
+        """The release's, with what is set here and the decisions of the past bugs."""
+        rules = evolve(RULES, reassignment=self.reassigns(profile))
         for bug in self.bugs:
             if bug in _OF_CONTROLLERS:
                 rules = _with(rules, _OF_CONTROLLERS[bug].rules, RULES)
         return rules
+
+    def reassigns(self, profile: Profile) -> ReassignmentAlgorithm:
+        """How controllers move partitions."""
+        return ReassignmentAlgorithm(self.reassignment) if self.reassignment else profile.reassignment
 
 
 def _with(rules: Any, past: Any, today: Any) -> Any:

@@ -223,7 +223,7 @@ def waits_for(move: Move, step: ReassignmentStep, isr: Collection[int], min_isr:
     needed = move.target if step.kind is StepKind.LAST else step.add
     late = without(needed, isr)
     if late:
-        return f"{', '.join(map(str, late))} not in sync"
+        return not_in_sync(late)
     left = without(isr, step.drop)
     if not left:
         return "no replica would be left in sync"
@@ -232,6 +232,11 @@ def waits_for(move: Move, step: ReassignmentStep, isr: Collection[int], min_isr:
     if step.kind is not StepKind.LAST and loses and len(left) < least:
         return f"{len(left)} in sync would be left, min.insync.replicas asks for {least}"
     return ""
+
+
+def not_in_sync(replicas: Iterable[int]) -> str:
+    """The reason why a step waits for these."""
+    return f"{', '.join(map(str, replicas))} not in sync"
 
 
 def leader_after(move: Move, step: ReassignmentStep, standing: Standing, isr: Collection[int]) -> int:

@@ -210,4 +210,4 @@ def test_bugs_are_named_by_issue():
     spec, newest = ReplicationSpec(bugs=("KAFKA-1211", "KAFKA-7235")), PROFILES[DEFAULT_PROFILE]
 
     assert attrs.evolve(spec, bugs=()).replica_rules(newest) != spec.replica_rules(newest)
-    assert attrs.evolve(spec, bugs=()).controller_rules() != spec.controller_rules()
+    assert attrs.evolve(spec, bugs=()).controller_rules(newest) != spec.controller_rules(newest)

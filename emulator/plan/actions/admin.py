@@ -245,11 +245,14 @@ class PartitionsReassignment:
     ``to``: broker ids; all partitions of the topic go there, each beginning with the next of them. ``assignment``: or
     one line per partition, "0: 3 4 5", its preferred leader first. In which steps they go is up to
     ``reassignment.max.concurrent.*.movements`` of all brokers (``alter-configs``; KIP-435): without, in one.
+    ``through``: an admin client asks the "controller" (since 2.4), or the tool of before leaves a list in the "store",
+    which must be done before the next; "" is what the brokers' release has.
     """
 
     topic: TopicName
     to: tuple[str, ...] = ()
     assignment: tuple[str, ...] = ()
+    through: Annotated[str, OneOf("", "controller", "store")] = ""
 
     def words(self) -> str:
         """See ``Action``."""
@@ -286,6 +289,8 @@ class PartitionsReassignment:
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
         targets, brokers = _lists(self.assignment), _ids(self.to)
+        if stage.cluster.reassigns_by_store if not self.through else self.through == "store":
+            return stage.cluster.reassign_in_store(self.topic, targets, brokers)
         return stage.cluster.ask_admin(ReassignPartitions(topic=self.topic, targets=targets, brokers=brokers))
 
 

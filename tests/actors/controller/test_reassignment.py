@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kemu.actors.controller.rules import RULES, ControllerRules
 from kemu.protocol.dynamic_configs import ConfigResource
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
@@ -16,7 +17,17 @@ from kemu.protocol.messages.control import (
     NewReplicas,
 )
 from kemu.protocol.names import TopicPartition
-from kemu.protocol.nodes import PartitionState, ReplicaAssignment, read_topic, state_data, state_path, topic_path
+from kemu.protocol.nodes import (
+    REASSIGN_PARTITIONS,
+    PartitionState,
+    ReplicaAssignment,
+    read_reassignments,
+    read_topic,
+    reassignments_data,
+    state_data,
+    state_path,
+    topic_path,
+)
 from kemu.protocol.notes.replication import (
     NodeWritten,
     ReassignmentBlocked,
@@ -34,8 +45,11 @@ TO_BE_MOVED: TopicPartition = ("t", 0)
 class Moves:
     """A control world whose partitions are reassigned; the test plays their leaders: ``sync`` makes ISRs grow."""
 
-    def __init__(self, brokers: int, *rows: tuple[int, ...], min_isr: int = 1, **limits: int) -> None:
-        self.world = ControlWorld(brokers, {"t": rows}, settings={"t": {"min.insync.replicas": str(min_isr)}})
+    def __init__(
+        self, brokers: int, *rows: tuple[int, ...], min_isr: int = 1, rules: ControllerRules = RULES, **limits: int
+    ) -> None:
+        settings = {"t": {"min.insync.replicas": str(min_isr)}}
+        self.world = ControlWorld(brokers, {"t": rows}, rules=rules, settings=settings)
         self.limit(**limits)
         self.began = len(self.world.notes)
 
@@ -68,6 +82,16 @@ class Moves:
         assert reply.error_code is ErrorCode.NONE
         self.world.run(200)
         return {row.partition_index: row.error_code for row in reply.responses}
+
+    def leave_in_store(self, targets: Mapping[int, tuple[int, ...]]) -> None:
+        """Ask as the tool did before Kafka 2.4: by a node."""
+        self.world.put(REASSIGN_PARTITIONS, reassignments_data({("t", n): to for n, to in targets.items()}))
+        self.world.run(400)
+
+    def left_in_store(self) -> dict[TopicPartition, tuple[int, ...]] | None:
+        """What the node still asks for; None: it is gone."""
+        data = self.world.node(REASSIGN_PARTITIONS)
+        return read_reassignments(data) if data is not None else None
 
     def ongoing(self) -> Any:
         """What is on its way."""
@@ -120,10 +144,7 @@ class Moves:
 
 FILE = load("reassignment.json")
 NOT_HERE = {
-    "offline_target_then_online": "an admin cannot name a broker that is down (INVALID_REPLICA_ASSIGNMENT)",
-    "offline_preferred_target": "the same",
-    "noop": "nothing is asked for",
-    "config_raised_mid_flight": "its event comes between two steps that are one task of the controller",
+    "config_raised_mid_flight": "step 2 only drops: the task that commits it chooses step 3, too",
 }
 VECTORS = [pytest.param(case, id=case["name"]) for case in FILE["vectors"] if case["name"] not in NOT_HERE]
 
@@ -168,7 +189,10 @@ class VectorRun:
 
     def play(self) -> None:
         """Ask, and sync until nothing is left to do."""
-        assert set(self.moves.alter(dict(enumerate(self.targets))).values()) == {ErrorCode.NONE}
+        if any(broker in self.down for target in self.targets for broker in target):
+            self.moves.leave_in_store(dict(enumerate(self.targets)))  # requests may not name brokers that are down
+        else:
+            assert set(self.moves.alter(dict(enumerate(self.targets))).values()) == {ErrorCode.NONE}
         for _ in range(30):
             self._events()
             if not self.moves.sync() and not self._events():
@@ -210,7 +234,7 @@ class VectorRun:
 
 @pytest.mark.parametrize("vector", VECTORS)
 def test_the_lists_in_the_store_are_those_of_the_vector(vector: dict[str, Any]) -> None:
-    """KIP-435's example and 33 others, as the store has them one after the other while no step runs."""
+    """KIP-435's example and 36 others, as the store has them one after the other while no step runs."""
     played = VectorRun(vector)
 
     played.play()
@@ -221,10 +245,11 @@ def test_the_lists_in_the_store_are_those_of_the_vector(vector: dict[str, Any]) 
         if lists[:1] == [start]:
             lists = lists[1:]  # it had to wait for its turn
         assert lists == (wanted or (lists and [start]))
-        left = played.moves.assignments[number]
-        assert left == ReplicaAssignment(tuple(wanted[-1] if wanted else start)), (
-            "nothing of the reassignment is left over"
-        )
+        left, last = played.moves.assignments[number], tuple(wanted[-1] if wanted else start)
+        if vector["ends"] == "waiting":
+            assert (left.replicas, left.target_replicas) == (last, played.targets[number])
+        else:
+            assert left == ReplicaAssignment(last), "nothing of the reassignment is left over"
     assert not played.events
     for broker in played.moves.world.ids:
         if played.moves.world.is_up(broker):

@@ -34,14 +34,14 @@ def limit(what: str, value: int) -> Entry:
 class Moved:
     """A run that holds, and what its store had."""
 
-    def __init__(self, *plan: Entry, seed: int = 1, partitions: int = 1) -> None:
+    def __init__(self, *plan: Entry, seed: int = 1, partitions: int = 1, reassignment: str = "") -> None:
         rows = tuple(" ".join(map(str, row)) for row in START[:partitions])
         made = Scenario(
             name="reassignments",
             duration_us=60 * S,
             brokers=BrokersSpec(
                 count=10,
-                replication=ReplicationSpec(session_us=6 * S, lag_us=6 * S),
+                replication=ReplicationSpec(session_us=6 * S, lag_us=6 * S, reassignment=reassignment),
                 config={"offsets.topic.num.partitions": 1},
             ),
             topics={"t": TopicSpec(partitions=partitions, records_per_s=40, assignment=rows)},
@@ -195,3 +195,33 @@ def test_a_reassignment_that_cannot_be_asked_for_is_refused(action: PartitionsRe
     """Before anything runs."""
     with pytest.raises(ScenarioError, match=text):
         Moved(At(20 * S, action))
+
+
+# --- before KIP-455 --------------------------------------------------------------------------------------------------
+
+
+def test_before_kip_455_all_are_there_at_once_and_one_list_is_done_after_the_other() -> None:
+    """Kafka 2.3: the tool's node; no second one while it is there; the controller dies and the next one ends it."""
+    again = At(20 * S + 100_000, PartitionsReassignment(topic="t", to=OTHERS))
+    later = At(55 * S, PartitionsReassignment(topic="t", to=("0", "1")))
+    crash = When(Noted(note="ReassignmentStepStarted", nth=1), Crash(host="controller", for_us=10 * S))
+    moved = Moved(MOVE, crash, later, reassignment="all-at-once")
+
+    assert [node[0].replicas for node in moved.nodes[:1]] == [START[0]]
+    assert ReplicaAssignment((*(int(broker) for broker in OTHERS), *START[0])) in [node[0] for node in moved.nodes]
+    assert moved.nodes[-1][0] == ReplicaAssignment((0, 1))
+    assert moved.resumed
+    with pytest.raises(AssertionError):  # it had no effect, and the run says so
+        Moved(MOVE, again, reassignment="all-at-once")
+
+
+def test_the_old_tools_list_is_heeded_by_todays_controllers() -> None:
+    """KIP-455: the node goes on to count; what comes and goes stands in the topic's node then."""
+    moved = Moved(At(20 * S, PartitionsReassignment(topic="t", to=OTHERS, through="store")))
+
+    during = ReplicaAssignment((5, 6, 7, 8, 9, 0, 1, 2, 3, 4), (5, 6, 7, 8, 9), (0, 1, 2, 3, 4))
+    assert [node[0] for node in moved.nodes] == [
+        ReplicaAssignment(START[0]),
+        during,
+        ReplicaAssignment((5, 6, 7, 8, 9)),
+    ]

@@ -21,7 +21,7 @@ POM = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>kemu</groupId><artifactId>real-kafka</artifactId><version>1</version>
 <dependencies>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{release}</version></dependency>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_{scala}</artifactId><version>{release}</version></dependency>
 <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{release}</version></dependency>
 <dependency><groupId>{log4j}</groupId><artifactId>{log4j_name}</artifactId><version>{log4j_version}</version></dependency>
 <dependency><groupId>org.slf4j</groupId><artifactId>{slf4j}</artifactId><version>{slf4j_version}</version></dependency>
@@ -50,6 +50,7 @@ log4j.appender.out.target=System.err
 log4j.appender.out.layout=org.apache.log4j.PatternLayout
 log4j.appender.out.layout.ConversionPattern=%p %m%n
 """
+SCALA_2_13_SINCE = (2, 4)
 STARTED_S = 90
 """How long a process may take to start."""
 
@@ -72,6 +73,7 @@ def fetch_jars(release: str, folder: Path) -> Path:
     (folder / "pom.xml").write_text(
         POM.format(
             release=release,
+            scala="2.13" if tuple(map(int, release.split(".")[:2])) >= SCALA_2_13_SINCE else "2.12",
             log4j="ch.qos.reload4j",
             log4j_name="reload4j",
             log4j_version="1.2.25",
@@ -236,6 +238,7 @@ class RealCluster:
             "-XX:TieredStopAtLevel=1",
             f"-Dlog4j.configuration=file:{self.folder}/{log4j}.properties",
             f"-Dkafka.logs.dir={self.folder}/{logs}",
+            "-Dzookeeper.jmx.log4j.disable=true",
             "-cp",
             f"{self._libs}/*",
             main,

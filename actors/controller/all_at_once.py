@@ -1,0 +1,213 @@
+"""Partitions move to other brokers as they did to Kafka 2.3: all new replicas beside all old ones, then only the new.
+
+The old tool asks for it by a node of the store (``/admin/reassign_partitions``), which tells what is still to be done:
+nobody can ask for anything else until it is gone, and nobody can take it back. With OAR for the replicas that a
+partition has and RAR for those that it is to have:
+
+=====  =============================================================================================================
+1      not all of RAR in sync: OAR + RAR into the store and into memory (in which order is not defined; RAR first here)
+2 3    raise the leader epoch and tell OAR + RAR; start the replicas that are new, and wait for the ISR
+5      all of RAR in sync: they are online
+6 7    in memory only RAR is assigned; elect a leader out of it if the old one goes, else raise the leader epoch
+8 9    who is in OAR alone leaves the ISR, is stopped, and deleted
+10     the store has RAR
+11     the partition is struck out of the node, which goes with the last one
+12     all brokers are told; deletions of the topic may go on
+=====  =============================================================================================================
+
+OAR stands nowhere by itself: a new controller finds it within the list that step 1 wrote. Source: Kafka 2.3
+``KafkaController.onPartitionReassignment``; KIP-435, "Existing algorithm".
+"""
+
+from collections.abc import Mapping
+
+from kemu.actors.controller.context import PartitionPhase, ReplicaPhase
+from kemu.actors.controller.dispatch import Dispatch, Job, Moment
+from kemu.actors.controller.elections import Strategy
+from kemu.actors.controller.machine import ControllerMachine
+from kemu.actors.controller.reassignment_work import ReassignmentWork
+from kemu.actors.controller.transactions import StoreRefused, Work
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import (
+    AlterPartitionReassignments,
+    AlterPartitionReassignmentsReply,
+    ListPartitionReassignments,
+    ListPartitionReassignmentsReply,
+)
+from kemu.protocol.messages.store import WatchEventKind
+from kemu.protocol.names import TopicPartition
+from kemu.protocol.nodes import REASSIGN_PARTITIONS, ReplicaAssignment
+from kemu.protocol.notes.replication import (
+    ReassignmentFinished,
+    ReassignmentStarted,
+    ReassignmentStepCommitted,
+    ReassignmentStepStarted,
+    StateChangeRefused,
+)
+from kemu.protocol.reassign.moves import StepKind, not_in_sync, without
+
+STATE_OF_ANY = "/brokers/topics/*/partitions/*/state"
+
+
+class AllAtOnceReassignment:
+    """A part of the controller."""
+
+    def __init__(self, machine: ControllerMachine) -> None:
+        self._machine = machine
+        self._work = ReassignmentWork(machine)
+        self._targets: dict[TopicPartition, tuple[int, ...]] = {}
+        """What is under way, and where it goes."""
+
+    def subscribe(self, to: Dispatch) -> None:
+        """The tool asks; ISRs and brokers change; controllers fail. There are no requests for it yet."""
+        to.on_request(AlterPartitionReassignments, Job("admin", self._no_such_api))
+        to.on_request(ListPartitionReassignments, Job("admin", self._no_such_list))
+        to.on_watch(REASSIGN_PARTITIONS, Job("reassign-partitions", self._asked), WatchEventKind.NODE_CREATED)
+        to.on_watch(STATE_OF_ANY, Job("reassignment-isr", self._state_changed), WatchEventKind.NODE_DATA_CHANGED)
+        to.on_moment(Moment.TOOK_OVER, self._take_over)
+        to.on_moment(Moment.BROKERS_STARTED, self._brokers_started)
+        to.on_moment(Moment.ISRS_CHANGED, self._isrs_changed)
+        to.on_moment(Moment.ISRS_ALTERED, self._isrs_changed)
+
+    def _no_such_api(self, _: AlterPartitionReassignments) -> Work[AlterPartitionReassignmentsReply]:
+        yield from ()
+        return AlterPartitionReassignmentsReply(error_code=ErrorCode.UNSUPPORTED_VERSION, responses=())
+
+    def _no_such_list(self, _: ListPartitionReassignments) -> Work[ListPartitionReassignmentsReply]:
+        yield from ()
+        return ListPartitionReassignmentsReply(error_code=ErrorCode.UNSUPPORTED_VERSION, topics=())
+
+    # --- what wakes it -----------------------------------------------------------------------------------------
+
+    def _asked(self, *, resumed: bool = False) -> Work[None]:
+        """The node is there (again): begin what is not under way, strike out what cannot be done."""
+        rows = yield from self._work.asked_in_store()
+        failed: dict[TopicPartition, None] = {}
+        for at, target in rows.items():
+            why = self._refusal(at, target)
+            if why:
+                name = f"{at[0]}-{at[1]}"
+                self._machine.note(StateChangeRefused(what=name, old="", new="reassigned", why=why))
+                failed[at] = None
+        begun = {at: to for at, to in rows.items() if at not in failed and at not in self._targets}
+        yield from self._begin(begun, resumed=resumed)
+        if failed:
+            yield from self._strike_out(failed)
+
+    def _refusal(self, at: TopicPartition, target: tuple[int, ...]) -> str:
+        context = self._machine.context
+        assignment = context.assignment(at)
+        if assignment is None:
+            return "there is no such partition"
+        if context.is_queued_for_deletion(at[0]):
+            return "its topic is being deleted"
+        return "it is there already" if assignment.replicas == target and at not in self._targets else ""
+
+    def _begin(self, targets: Mapping[TopicPartition, tuple[int, ...]], *, resumed: bool) -> Work[None]:
+        machine, context = self._machine, self._machine.context
+        for at, target in targets.items():
+            self._targets[at] = target
+            context.reassigning[at] = None
+            machine.note(
+                ReassignmentStarted(
+                    topic=at[0], partition=at[1], replicas=context.replicas(at), target=target, resumed=resumed
+                )
+            )
+        machine.deletion.mark_ineligible(topic for topic, _ in targets)
+        for at in targets:
+            try:
+                yield from self._try(at)
+            except StoreRefused as error:
+                name = f"{at[0]}-{at[1]}"
+                machine.note(StateChangeRefused(what=name, old="", new="reassigned", why=str(error)))
+                self._targets.pop(at, None)
+                context.reassigning.pop(at, None)
+                yield from self._strike_out({at: None})
+
+    def _take_over(self) -> Work[None]:
+        """A new controller: the node tells what is to be done."""
+        self._targets = {}
+        yield from self._asked(resumed=True)
+
+    def _brokers_started(self, brokers: list[int]) -> Work[None]:
+        """What waits for one of these is begun again: it must be told."""
+        for at, target in list(self._targets.items()):
+            if any(broker in target for broker in brokers):
+                yield from self._try(at)
+
+    def _isrs_changed(self, partitions: list[TopicPartition]) -> Work[None]:
+        for at in partitions:
+            yield from self._commit_if_due(at)
+
+    def _state_changed(self, topic: str, partition: str) -> Work[None]:
+        yield from self._commit_if_due((topic, int(partition)))
+
+    def _commit_if_due(self, at: TopicPartition) -> Work[None]:
+        if at in self._targets:
+            isr = yield from self._work.read_isr(at)
+            if not without(self._targets[at], isr):
+                yield from self._commit(at)
+
+    # --- one partition -----------------------------------------------------------------------------------------
+
+    def _try(self, at: TopicPartition) -> Work[None]:
+        """Steps 1 to 3, or 5 to 12. May be repeated at any time."""
+        machine, context, target = self._machine, self._machine.context, self._targets[at]
+        isr = yield from self._work.read_isr(at)
+        missing = without(target, isr)
+        current = context.replicas(at)
+        new, old = without(target, current), without(current, target)
+        machine.note(
+            ReassignmentStepStarted(
+                topic=at[0],
+                partition=at[1],
+                kind=StepKind.LAST.value,
+                replicas=target,
+                adding=new,
+                removing=old,
+                waits_for=not_in_sync(missing) if missing else "",
+            )
+        )
+        if not missing:
+            yield from self._commit(at)
+            return
+        context.assign(at, ReplicaAssignment((*target, *old)))
+        yield from self._work.write((at[0],))
+        yield from self._work.raise_epoch(at, "replicas are added" if new else "replicas must be in sync")
+        yield from self._work.start_new(at, new)
+
+    def _commit(self, at: TopicPartition) -> Work[None]:
+        """Steps 5 to 12."""
+        machine, context, target = self._machine, self._machine.context, self._targets[at]
+        yield from machine.replicas.move([(*at, broker) for broker in target], ReplicaPhase.ONLINE)
+        old = without(context.replicas(at), target)
+        context.assign(at, ReplicaAssignment(target))
+        leader = context.leadership[at].state.leader
+        if leader in target and context.is_replica_online(leader, at):
+            yield from self._work.raise_epoch(at, "a step is committed", also_to=old)
+        else:
+            yield from machine.partitions.move((at,), PartitionPhase.ONLINE, Strategy.REASSIGN)
+        yield from self._work.stop(at, old)
+        yield from self._work.write((at[0],))
+        known = context.leadership[at].state
+        machine.note(
+            ReassignmentStepCommitted(
+                topic=at[0],
+                partition=at[1],
+                replicas=target,
+                leader=known.leader,
+                leader_epoch=known.leader_epoch,
+                isr=known.isr,
+            )
+        )
+        del self._targets[at]
+        context.reassigning.pop(at, None)
+        machine.note(ReassignmentFinished(topic=at[0], partition=at[1], replicas=target))
+        yield from self._strike_out({at: None})
+        machine.batch.send_metadata(context.live, (at,))
+        yield from machine.deletion.resume_for((at[0],))
+
+    def _strike_out(self, partitions: Mapping[TopicPartition, None]) -> Work[None]:
+        gone = yield from self._work.strike_out(lambda at, _: at in partitions)
+        if gone:
+            self._machine.right_after(Job("reassign-partitions", self._asked))

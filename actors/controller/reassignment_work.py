@@ -1,0 +1,132 @@
+"""What all ways to reassign a partition are made of: reading its ISR, writing lists, raising epochs, stopping replicas.
+
+And the node in which the old tool asks (``/admin/reassign_partitions``): every release with ZooKeeper heeds it.
+Source: Kafka 2.8 ``KafkaController``.
+"""
+
+from collections.abc import Callable, Iterable
+
+from attrs import evolve
+
+from kemu.actors.controller.context import Leadership, ReplicaPhase
+from kemu.actors.controller.machine import ControllerMachine
+from kemu.actors.controller.transactions import StoreRefused, Work, ask_one, delete, exists, expect, get, set_data
+from kemu.protocol.messages.store import StoreCode
+from kemu.protocol.names import TopicPartition
+from kemu.protocol.nodes import (
+    REASSIGN_PARTITIONS,
+    BadNode,
+    read_reassignments,
+    read_state,
+    reassignments_data,
+    state_path,
+    topic_data,
+    topic_path,
+)
+from kemu.protocol.notes.replication import LeaderEpochBumped, StateChangeRefused
+
+
+class ReassignmentWork:
+    """See the module."""
+
+    def __init__(self, machine: ControllerMachine) -> None:
+        self._machine = machine
+
+    def read_isr(self, at: TopicPartition) -> Work[tuple[int, ...]]:
+        """The partition's ISR as it is now, with a watch on its state. What the controller knows is not renewed by it.
+
+        Source: ``KafkaController.isReassignmentComplete``.
+        """
+        found = yield from ask_one(get(state_path(*at), watch=True))
+        expect(found, StoreCode.NO_NODE)
+        return read_state(found.data).isr if found.code is StoreCode.OK else ()
+
+    def write(self, topics: Iterable[str]) -> Work[None]:
+        """Assignments as they are in memory into the store."""
+        context = self._machine.context
+        ops = [set_data(topic_path(topic), topic_data(context.topics[topic])) for topic in topics]
+        for result in (yield from self._machine.store.write(ops)):
+            expect(result)
+
+    def start_new(self, at: TopicPartition, brokers: Iterable[int]) -> Work[None]:
+        """Replicas that there were none of begin to copy; each is told in a batch of its own."""
+        context = self._machine.context
+        fresh = [(*at, b) for b in brokers if context.replica_phase((*at, b)) is ReplicaPhase.NON_EXISTENT]
+        for replica in fresh:
+            yield from self._machine.replicas.move([replica], ReplicaPhase.NEW)
+
+    def stop(self, at: TopicPartition, brokers: Iterable[int]) -> Work[None]:
+        """These replicas leave the ISR, stop, and are deleted; their answers are not waited for."""
+        replicas = [(*at, broker) for broker in sorted(brokers)]
+        known = [
+            each for each in replicas if self._machine.context.replica_phase(each) is not ReplicaPhase.NON_EXISTENT
+        ]
+        for phase in (
+            ReplicaPhase.OFFLINE,
+            ReplicaPhase.DELETION_STARTED,
+            ReplicaPhase.DELETION_SUCCESSFUL,
+            ReplicaPhase.NON_EXISTENT,
+        ):
+            yield from self._machine.replicas.move(known, phase)
+
+    def raise_epoch(self, at: TopicPartition, why: str, also_to: Iterable[int] = ()) -> Work[None]:
+        """Raise the leader epoch, so that all obey, and tell them. Source: ``updateLeaderEpochAndSendRequest``.
+
+        Args:
+            also_to: brokers that are told, too, though they have no replica any more.
+        """
+        machine, context = self._machine, self._machine.context
+        while True:
+            stored = yield from machine.store.read_states((at,))
+            if at not in stored or stored[at].state.controller_epoch > context.epoch:
+                name = f"{at[0]}-{at[1]}"
+                machine.note(StateChangeRefused(what=name, old="", new="epoch raised", why="its state is not ours"))
+                return
+            state = stored[at].state
+            raised = evolve(state, leader_epoch=state.leader_epoch + 1, controller_epoch=context.epoch)
+            update = {at: Leadership(raised, stored[at].zk_version)}
+            written, again, refused = yield from machine.store.update_states(update)
+            if refused:
+                raise StoreRefused(f"the state of {at[0]}-{at[1]} could not be written: {refused[at].name}")
+            if not again:
+                break
+        context.leadership.update(written)
+        machine.note(LeaderEpochBumped(topic=at[0], partition=at[1], leader_epoch=state.leader_epoch + 1, why=why))
+        assignment = context.assignment(at)
+        assert assignment is not None
+        machine.batch.begin()
+        machine.batch.add_leader_and_isr((*assignment.origin, *also_to), at, written[at], is_new=False)
+        machine.batch.add_leader_and_isr(assignment.adding, at, written[at], is_new=True)
+        machine.batch.send()
+
+    # --- the node in which the old tool asks --------------------------------------------------------------------
+
+    def asked_in_store(self) -> Work[dict[TopicPartition, tuple[int, ...]]]:
+        """What the node asks for, with a watch on it: partition -> target. {} if there is none."""
+        found = yield from ask_one(exists(REASSIGN_PARTITIONS, watch=True))
+        if found.code is not StoreCode.OK:
+            return {}
+        return (yield from self._read_node())
+
+    def _read_node(self) -> Work[dict[TopicPartition, tuple[int, ...]]]:
+        found = yield from ask_one(get(REASSIGN_PARTITIONS))
+        if found.code is not StoreCode.OK:
+            return {}
+        try:
+            return read_reassignments(found.data)
+        except BadNode as error:
+            self._machine.note(StateChangeRefused(what=REASSIGN_PARTITIONS, old="", new="reassigned", why=str(error)))
+            return {}
+
+    def strike_out(self, over: Callable[[TopicPartition, tuple[int, ...]], bool]) -> Work[bool]:
+        """Take what is over out of the node; one in which nothing is left is deleted. Whether it was.
+
+        Source: ``KafkaController.removePartitionsFromZkReassignment``.
+        """
+        rows = yield from self._read_node()
+        left = {at: target for at, target in rows.items() if not over(at, target)}
+        if len(left) == len(rows):
+            return False
+        op = set_data(REASSIGN_PARTITIONS, reassignments_data(left)) if left else delete(REASSIGN_PARTITIONS)
+        yield from self._machine.store.write([op])
+        return not left
