@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 from kemu.emulator.chance import Seeded, Stream
+from kemu.emulator.draws import DrawSet
 from kemu.emulator.plan.actions import (
     Action,
     CloseHost,
@@ -20,8 +21,9 @@ from kemu.emulator.plan.actions import (
 from kemu.emulator.plan.entries import At, Plan
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.replication import ReplicationSpec
-from kemu.emulator.scenario.scenario import BrokersSpec, ChecksSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.scenario import DEFAULT_DRAWS, BrokersSpec, ChecksSpec, Scenario, TopicSpec
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
+from kemu.protocol.replication import IsrPath
 
 S = 1_000_000
 SEEDS = 1_000
@@ -29,9 +31,15 @@ SEEDS = 1_000
 
 
 def scenario(
-    plan: Plan, bugs: tuple[str, ...] = (), *, brokers: int = 3, unclean: bool = False, small_fetches: bool = False
+    plan: Plan,
+    bugs: tuple[str, ...] = (),
+    *,
+    brokers: int = 3,
+    unclean: bool = False,
+    small_fetches: bool = False,
+    calm: bool = False,
 ) -> Scenario:
-    """Two partitions on every broker, short sessions and lags, no group."""
+    """Two partitions on every broker, short sessions and lags, no group; ``calm`` for a plan of exact moments."""
     config = {"replica.fetch.backoff.ms": 200, "replica.high.watermark.checkpoint.interval.ms": 1_000}
     if small_fetches:
         config["replica.fetch.max.bytes"] = 2_000
@@ -40,6 +48,7 @@ def scenario(
         unclean=unclean,
         session_us=2 * S,
         lag_us=4 * S,
+        isr_path=IsrPath.STORE,  # as all brokers that had these bugs
         bugs=bugs,
         config=config,
     )
@@ -49,6 +58,7 @@ def scenario(
         brokers=BrokersSpec(count=brokers, replication=replication, config={"offsets.topic.num.partitions": 1}),
         topics={"orders": TopicSpec(partitions=2, records_per_s=40)},
         producers={"request.timeout.ms": 2_000},
+        draws=DrawSet("calm" if calm else DEFAULT_DRAWS),
         checks=ChecksSpec(stable_within_us=30 * S),
         plan=plan,
     )
@@ -169,9 +179,9 @@ CASES: tuple[tuple[str, str, Callable[[Stream], Plan], dict[str, bool | int]], .
     ("KAFKA-1382", "recovery", lost_answers, {}),
     ("KAFKA-1382", "recovery", lost_store_answers, {}),
     ("KAFKA-7786", "recovery", stale_answers, {"brokers": 4}),
-    ("KAFKA-7128", "replicas", late_joiner, {"brokers": 4, "small_fetches": True}),
+    ("KAFKA-7128", "replicas", late_joiner, {"brokers": 4, "small_fetches": True, "calm": True}),
     ("KAFKA-8836", "leadership", undecided_expand, {}),
-    ("KAFKA-8836", "replicas", undecided_expand, {}),
+    ("KAFKA-8836", "replicas", undecided_expand, {"calm": True}),
     ("KAFKA-7235", "recovery", quick_return, {}),
     ("KAFKA-4443", "recovery", controller_and_broker, {}),
     ("KAFKA-7165", "recovery", expiry_with_lingering_nodes, {}),
