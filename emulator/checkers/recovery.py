@@ -7,21 +7,25 @@ assigned (Q3). A broker that restarts takes no more for committed than any leade
 below its high watermark a moment later (an acks=all request ends), and what a producer sent is decided for it:
 acknowledged, or given up.
 
-A replica that a reassignment takes from a broker that is down stays on its disk for good: StopReplica goes to live
-brokers only, and nothing of the assignment reminds the controller of it (so in Kafka 2.8). That is no violation here,
-as long as the broker takes no part in the partition again.
+A replica that a reassignment takes from a broker stays on its disk for good when the order to delete it never comes:
+its broker is down then (StopReplica goes to live brokers only), or the controller dies or resigns with the request
+still queued, for it does not wait for the answer and nothing in the store reminds the next one (so in Kafka 2.8). That
+is no violation here, as long as the broker takes no part in the partition again; any other log left over is one.
 
 What the last ISR member took with it when it lost its disk, or never came back with, is not waited for here: after the
 plan every broker runs.
 """
 
+from collections.abc import Callable
+
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import Healed, HostDown, HostStarted, Seen, TopicFilled
-from kemu.protocol.names import TopicPartition, broker_host, broker_of
+from kemu.protocol.names import ActorName, TopicPartition, broker_host, broker_of, host_of
 from kemu.protocol.notes.groups import ProduceFailed, ProducerStarted, RecordsAcknowledged, RecordsAppended
 from kemu.protocol.notes.replication import (
     BecameFollower,
     BecameLeader,
+    ControllerResigned,
     HighWatermarkAdvanced,
     NodeWritten,
     ReplicaRestored,
@@ -45,6 +49,8 @@ class ClusterRecovery(Checker):
         """Who has a log of what."""
         self._left_behind: dict[tuple[str, TopicPartition], None] = {}
         """Logs of partitions that were moved away while their broker could not be told."""
+        self._to_go: dict[tuple[str, TopicPartition], ActorName] = {}
+        """Logs of partitions that were moved away -> the controller that is to see to their end."""
         self._uncovered: dict[TopicPartition, tuple[int, int]] = {}
         """(log end, since when) of an append that is not below its leader's high watermark yet."""
         self._undecided: dict[TopicPartition, int] = {}
@@ -67,6 +73,7 @@ class ClusterRecovery(Checker):
             ProducerStarted: self._produces,
             RecordsAcknowledged: self._decided,
             ProduceFailed: self._decided,
+            ControllerResigned: self._resigned,
             HostDown: self._down,
             HostStarted: self._up,
             NodeWritten: self._written,
@@ -92,11 +99,14 @@ class ClusterRecovery(Checker):
         """It takes part in the partition (again): if it is taken from it once more, it can be told."""
         self._logs[host, at] = None
         self._left_behind.pop((host, at), None)
+        self._to_go.pop((host, at), None)
 
     def _stopped(self, seen: Seen, fact: ReplicaStopped) -> None:
         if fact.deleted:
-            self._logs.pop((seen.actor, (fact.topic, fact.partition)), None)
-            self._left_behind.pop((seen.actor, (fact.topic, fact.partition)), None)
+            key = (seen.actor, (fact.topic, fact.partition))
+            self._logs.pop(key, None)
+            self._left_behind.pop(key, None)
+            self._to_go.pop(key, None)
 
     def _restored(self, seen: Seen, fact: ReplicaRestored) -> None:
         at = (fact.topic, fact.partition)
@@ -116,10 +126,24 @@ class ClusterRecovery(Checker):
             for host, _ in [key for key in self._logs if key[1] == at]:
                 if there is not None and broker_of(host) in there.replicas:
                     self._left_behind.pop((host, at), None)
+                    self._to_go.pop((host, at), None)
                 elif there is not None and broker_of(host) not in self.panel.registered:
                     self._left_behind[host, at] = None
+                elif there is not None:
+                    self._to_go.setdefault((host, at), fact.client)
+
+    def _resigned(self, seen: Seen, fact: ControllerResigned) -> None:
+        self._give_up(lambda host, controller: controller == seen.actor)
+
+    def _give_up(self, concerns: Callable[[str, ActorName], bool]) -> None:
+        """Orders to delete are lost: with who was to send them, or with who was to get them."""
+        for key, controller in list(self._to_go.items()):
+            if concerns(key[0], controller):
+                del self._to_go[key]
+                self._left_behind[key] = None
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
+        self._give_up(lambda host, controller: fact.host in (host, host_of(controller)))
         topic = self._producers.pop(fact.host, None)
         if topic is not None:
             self._undecided = {at: since_us for at, since_us in self._undecided.items() if at[0] != topic}

@@ -149,7 +149,7 @@ FIGURES: Mapping[str, FigureKind] = {
 }
 """Every figure of a ``Bill``, in the order of columns."""
 
-OF_REASSIGNMENTS = tuple(FIGURES)[-6:]
+OF_REASSIGNMENTS = ("reassigning", "moved_bytes", "peak_extra", "most_replicas", "isr_changes", "under_replicated")
 """Those that only a run with reassignments has; None without."""
 TIMES = tuple(name for name, kind in FIGURES.items() if kind.unit in (Unit.SECONDS, Unit.PARTITION_SECONDS))
 """Those that are kept in microseconds and shown in seconds."""

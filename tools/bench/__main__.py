@@ -11,6 +11,7 @@ AREAS: Mapping[str, str] = {
     "engine": "steps of both drives against raw Trio and a bare heap; cost by group size",
     "assign": "the assignors against those of other Python clients, and their growth",
     "replication": "failovers of 20 brokers with 2,000 partitions, cost per step against a small cluster",
+    "reassign": "planning reassignments of up to 10,000 partitions, and its growth",
     "pipeline": "campaigns against a loop in one process, the trace source against Parquet, cost by number of events",
 }
 """Area -> what it measures. Each is a module of this package with ``measure(say) -> dict``."""

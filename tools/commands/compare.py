@@ -41,6 +41,8 @@ class Contender:
         return with_values(scenario, settings)
 
 
+WIDEST = 60
+"""A longer name of a contender is no head of a column."""
 DEFAULT_CONTENDERS = (
     Contender("kafka-2.4", "range"),
     Contender("kafka-2.4", "sticky"),
@@ -198,7 +200,12 @@ def table(scenario: Scenario, seeds: Sequence[int], rows: Sequence[dict[str, Any
     yield f"{scenario.name}: {scenario.summary}"
     yield f"seeds {seeds[0]} to {seeds[-1]}; median{interval} / {high} over the runs"
     yield ""
-    lines = [["", "", *(row["contender"] for row in rows)]]
+    names = [row["contender"] for row in rows]
+    if max(map(len, names)) > WIDEST:  # long ones stand above the table
+        yield from (f"({number}) {name}" for number, name in enumerate(names, start=1))
+        yield ""
+        names = [f"({number})" for number in range(1, len(names) + 1)]
+    lines = [["", "", *names]]
     lines += [[name.replace("_", " "), kind.unit.value, *(_cell(row, name) for row in rows)]
               for name, kind in FIGURES.items() if name not in OF_REASSIGNMENTS or _is_known(rows, name)]  # fmt: skip
     lines.append(["verdicts", "", *(_verdicts(row) for row in rows)])

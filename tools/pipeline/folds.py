@@ -20,7 +20,7 @@ from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.protocol.wire.values import from_row
 from kemu.tools.pipeline.rows import FIGURE_COLUMNS, figure_columns
 from kemu.tools.pipeline.tables.common import of
-from kemu.tools.pipeline.tables.schemas import DOWNTIME, REBALANCES, RUNS, VIOLATIONS, Schema
+from kemu.tools.pipeline.tables.schemas import DOWNTIME, REASSIGNMENT_STEPS, REBALANCES, RUNS, VIOLATIONS, Schema
 
 JUDGED = Schema(
     "judged",
@@ -104,14 +104,26 @@ def downtime_of(verdicts: DataFrame) -> DataFrame:
     In:  JUDGED
     Out: DOWNTIME
     """
-    own = (name for name in DOWNTIME.names[1:] if name != "partition")
-    fields = ",".join(f"{name}:{DOWNTIME.spark()[name].dataType.simpleString()}" for name in own)
-    shape = f"array<struct<{fields},topic:string,partition:int>>"
-    listed = F.from_json(F.get_json_object("metrics", "$.downtime"), shape)
+    return _by_partition(verdicts, DOWNTIME, "$.downtime")
+
+
+def reassignment_steps_of(verdicts: DataFrame) -> DataFrame:
+    """The steps of reassignments that the metrics counted.
+
+    In:  JUDGED
+    Out: REASSIGNMENT_STEPS
+    """
+    return _by_partition(verdicts, REASSIGNMENT_STEPS, "$.reassignment.steps")
+
+
+def _by_partition(verdicts: DataFrame, schema: Schema, path: str) -> DataFrame:
+    """A list of the metrics as rows; its topics and partitions are "topic-0" in the table."""
+    own = (name for name in schema.names[1:] if name not in ("topic", "partition"))
+    fields = ",".join(f"{name}:{schema.spark()[name].dataType.simpleString()}" for name in own)
+    listed = F.from_json(F.get_json_object("metrics", path), f"array<struct<{fields},topic:string,partition:int>>")
     rows = verdicts.select("run_id", F.explode(listed).alias("d")).select("run_id", "d.*")
-    return rows.withColumn("partition", F.concat_ws("-", "topic", F.col("partition").cast("string"))).select(
-        *of(DOWNTIME)
-    )
+    named = rows.withColumn("partition", F.concat_ws("-", "topic", F.col("partition").cast("string")))
+    return named.select(*of(schema))
 
 
 def with_figures(runs: DataFrame, verdicts: DataFrame) -> DataFrame:

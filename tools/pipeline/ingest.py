@@ -29,7 +29,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from kemu.tools.pipeline.campaign import SPEC, Campaign, CampaignError, load
 from kemu.tools.pipeline.decode import Span
-from kemu.tools.pipeline.folds import downtime_of, judged, rebalances_of, with_figures
+from kemu.tools.pipeline.folds import downtime_of, judged, reassignment_steps_of, rebalances_of, with_figures
 from kemu.tools.pipeline.source import KemuSource, batches, run_prefix, spans_of, trace_files
 from kemu.tools.pipeline.tables import DERIVED
 from kemu.tools.pipeline.tables.schemas import (
@@ -39,6 +39,7 @@ from kemu.tools.pipeline.tables.schemas import (
     NOTES,
     OF_TRACES,
     PACKETS,
+    REASSIGNMENT_STEPS,
     REBALANCES,
     RECORDED,
     RUNS,
@@ -49,7 +50,7 @@ from kemu.tools.pipeline.tables.schemas import (
 from kemu.tools.pipeline.worker import TRACES
 
 PARTS = "parts.json"
-OF_CHUNKS = (RUNS, NOTES, FAULTS, VIOLATIONS, REBALANCES, DOWNTIME)
+OF_CHUNKS = (RUNS, NOTES, FAULTS, VIOLATIONS, REBALANCES, DOWNTIME, REASSIGNMENT_STEPS)
 OF_CAMPAIGN_TRACES = frozenset(schema.name for schema in (STEPS, PACKETS, NOTES, BAD_RECORDS))
 """The rest stands in the chunk's own tables."""
 OF_LONE_TRACES = frozenset(schema.name for schema in OF_TRACES if schema is not RUNS)
@@ -195,6 +196,7 @@ class Tables:
         self.write(name, RUNS, with_figures(told, verdicts).select("*", campaign))
         self.write(name, REBALANCES, rebalances_of(verdicts).select("*", campaign))
         self.write(name, DOWNTIME, downtime_of(verdicts).select("*", campaign))
+        self.write(name, REASSIGNMENT_STEPS, reassignment_steps_of(verdicts).select("*", campaign))
         verdicts.unpersist()
         told.unpersist()
 

@@ -100,6 +100,13 @@ _DOWNTIME_MAX = """
     where r.downtime_max_us is not null and r.downtime_max_us <> coalesce(t.longest, 0)
 """
 
+_NOT_COMMITTED = """
+    select s.run_id, s.partition, s.number from reassignment_steps s left anti join notes n
+    on n.run_id = s.run_id and n.fact = 'ReassignmentStepCommitted' and n.at_us = s.committed_us
+    and concat(n.topic, '-', n.partition) = s.partition and get_json_object(n.rest, '$.replicas') = to_json(s.replicas)
+    where s.committed_us is not null
+"""
+
 ALL = (*schemas.RECORDED.values(), *DERIVED.values())
 
 CONSTRAINTS: tuple[Constraint, ...] = (
@@ -140,6 +147,11 @@ CONSTRAINTS: tuple[Constraint, ...] = (
     _row("leaderless", "ends after it began", "until_us > from_us"),
     _row("leaderless", "its parts add up", "elect_us + take_over_us = until_us - from_us"),
     _row("leaderless", "no part is negative", "elect_us >= 0 and take_over_us >= 0"),
+    _unique("reassignment_steps", "run_id", "partition", "number"),
+    _row("reassignment_steps", "ends after it began", "committed_us is null or committed_us >= started_us"),
+    Constraint("the controller said so", "reassignment_steps", breaks=_NOT_COMMITTED),
+    _sums("reassignment_steps", "reassignment_steps", "count(*)"),
+    _sums("reassignment_steps", "moved_bytes", "sum(moved_bytes)"),
     _sums("rebalances", "rebalances", "count(*)"),
     _sums("rebalances", "moved", "sum(moved)"),
     _sums("downtime", "downtime_us", "sum(until_us - from_us)"),

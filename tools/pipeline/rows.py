@@ -14,7 +14,7 @@ import msgpack
 
 from kemu.emulator.facts import FaultApplied, FaultEnded, Seen
 from kemu.emulator.findings import Violation
-from kemu.emulator.metrics.figures import Figures, FreshnessFigures, RecordFigures, longest_lag_us
+from kemu.emulator.metrics.figures import Figures, FreshnessFigures, RecordFigures, longest_lag_us, peak_extra
 from kemu.emulator.runner import RunResult
 from kemu.emulator.trace.traces import Footer
 from kemu.protocol.notes.groups import Processed, RecordsAcknowledged, RecordsAppended
@@ -169,7 +169,7 @@ _OF_REPLICAS = ("leaderless_us", "under_replicated_us", "under_min_isr_us")
 def figure_columns(figures: Figures) -> dict[str, int | float | None]:
     """The columns of ``RUNS`` that a run's figures fill."""
     downtime, services = figures.downtime_us.values(), figures.service.values()
-    replication = figures.replication
+    replication, moves = figures.replication, figures.reassignment
     stable = [group.first_stable_us for group in figures.groups.values()]
     known = [us for us in stable if us is not None]
     return {
@@ -191,6 +191,10 @@ def figure_columns(figures: Figures) -> dict[str, int | float | None]:
         "max_lag": max((row.max_lag for row in figures.lag), default=0),
         "leader_changes": None if replication is None else replication.leader_changes,
         **{key: None if replication is None else sum(getattr(replication, key).values()) for key in _OF_REPLICAS},
+        "reassigning_us": None if moves is None else moves.took_us,
+        "reassignment_steps": None if moves is None else len(moves.steps),
+        "moved_bytes": None if moves is None else moves.moved_bytes,
+        "peak_extra_bytes_per_s": peak_extra(figures),
     }
 
 
@@ -202,6 +206,7 @@ FIGURE_COLUMNS = (
     *(field.name for field in attrs.fields(RecordFigures)),
     *("first_stable_us", "max_lag", "leader_changes"),
     *_OF_REPLICAS,
+    *("reassigning_us", "reassignment_steps", "moved_bytes", "peak_extra_bytes_per_s"),
 )
 """The keys of ``figure_columns``."""
 
@@ -221,6 +226,15 @@ def downtime_rows(run_id: str, figures: Figures) -> list[tuple[Any, ...]]:
         (run_id, row.group, partition_name((row.topic, row.partition)), row.member, row.cause,
          row.from_us, row.until_us, row.detect_us, row.barrier_us, row.callbacks_us, row.hand_over_us)
         for row in figures.downtime
+    ]  # fmt: skip
+
+
+def reassignment_step_rows(run_id: str, figures: Figures) -> list[tuple[Any, ...]]:
+    """Rows of ``REASSIGNMENT_STEPS``."""
+    return [
+        (run_id, row.topic, partition_name((row.topic, row.partition)), row.number, row.kind, list(row.replicas),
+         list(row.adding), list(row.removing), row.started_us, row.committed_us, row.moved_records, row.moved_bytes)
+        for row in (figures.reassignment.steps if figures.reassignment is not None else ())
     ]  # fmt: skip
 
 

@@ -28,12 +28,22 @@ from kemu.tools.pipeline.rows import (
     downtime_rows,
     fault_row,
     measured_columns,
+    reassignment_step_rows,
     rebalance_rows,
     run_row,
     violation_row,
 )
 from kemu.tools.pipeline.shipping import fingerprint
-from kemu.tools.pipeline.tables.schemas import DOWNTIME, FAULTS, NOTES, REBALANCES, RUNS, VIOLATIONS, Schema
+from kemu.tools.pipeline.tables.schemas import (
+    DOWNTIME,
+    FAULTS,
+    NOTES,
+    REASSIGNMENT_STEPS,
+    REBALANCES,
+    RUNS,
+    VIOLATIONS,
+    Schema,
+)
 from kemu.tools.report.run_report import as_dict
 
 SUMMARY = "summary.json"
@@ -131,7 +141,7 @@ class ChunkRows:
         self._cell = cell
         self._scenario_json = json.dumps(cell.scenario)
         self._rows: dict[Schema, list[tuple[Any, ...]]] = {
-            schema: [] for schema in (RUNS, NOTES, FAULTS, VIOLATIONS, REBALANCES, DOWNTIME)
+            schema: [] for schema in (RUNS, NOTES, FAULTS, VIOLATIONS, REBALANCES, DOWNTIME, REASSIGNMENT_STEPS)
         }
 
     def run(self, scenario: Scenario, seed: int, trace: Path | None, keep_traces: str) -> RunResult:
@@ -174,6 +184,7 @@ class ChunkRows:
         self._rows[VIOLATIONS] += [violation_row(run_id, each) for each in result.violations]
         self._rows[REBALANCES] += rebalance_rows(run_id, result.figures)
         self._rows[DOWNTIME] += downtime_rows(run_id, result.figures)
+        self._rows[REASSIGNMENT_STEPS] += reassignment_step_rows(run_id, result.figures)
         return result
 
     def write(self, folder: Path) -> None:

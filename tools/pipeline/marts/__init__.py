@@ -8,7 +8,7 @@ from kemu.tools.pipeline.marts.comparison import differences, headline, quantile
 from kemu.tools.pipeline.marts.coverage import first_violations, refusals, transitions
 from kemu.tools.pipeline.marts.faults import fault_effects
 from kemu.tools.pipeline.marts.rebalancing import balance, downtime_by_cause, moves, rebalance_reasons
-from kemu.tools.pipeline.marts.replication import isr_health, leader_changes, leaderless_by_cause
+from kemu.tools.pipeline.marts.replication import isr_health, leader_changes, leaderless_by_cause, reassignments
 
 Tables = Mapping[str, DataFrame]
 
@@ -23,6 +23,7 @@ MARTS: Mapping[str, Callable[[Tables], DataFrame]] = {
     "isr_health": isr_health,
     "leader_changes": leader_changes,
     "leaderless_by_cause": leaderless_by_cause,
+    "reassignments": reassignments,
     "fault_effects": fault_effects,
     "first_violations": first_violations,
     "transitions": transitions,

@@ -1,4 +1,4 @@
-"""Replicas: how long partitions lacked some, who led them and why that changed, and how long nobody did."""
+"""Replicas: how long partitions lacked some, who led them and why that changed, how long nobody did; moving."""
 
 from collections.abc import Mapping
 
@@ -99,4 +99,53 @@ def leaderless_by_cause(tables: Mapping[str, DataFrame]) -> DataFrame:
             *shares,
         )
         .orderBy(*CELL, "partition", "cause")
+    )
+
+
+def reassignments(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """What moving partitions to other brokers took, and the load it was.
+
+    In:  runs, reassignment_steps
+    Out: (campaign, cell, runs, unfinished, steps, given_up, step_median_s, step_max_s, moved_mb, took_median_s,
+        took_max_s, peak_extra_mb_per_s): of runs that reassigned anything; ``unfinished``: runs in which a partition
+        was on its way still; ``steps``, ``given_up`` (never committed) and ``moved_mb`` per run on average; ``took``:
+        from the first begin to the last end; ``peak_extra``: of the busiest broker in its worst second, in any run
+    """
+    seconds, million = F.lit(1e6), F.lit(1e6)
+    lasted = (F.col("committed_us") - F.col("started_us")) / seconds
+    steps = (
+        with_cell(tables["reassignment_steps"], tables["runs"])
+        .groupBy(*CELL)
+        .agg(
+            F.count("*").alias("steps"),
+            F.count(F.when(F.col("committed_us").isNull(), 1)).alias("given_up"),
+            F.median(lasted).alias("step_median_s"),
+            F.max(lasted).alias("step_max_s"),
+            F.sum("moved_bytes").alias("moved"),
+        )
+    )
+    took = F.col("reassigning_us") / seconds
+    runs = (
+        tables["runs"]
+        .where(F.col("reassignment_steps").isNotNull())
+        .groupBy(*CELL)
+        .agg(
+            F.count("*").alias("runs"),
+            F.count(F.when(F.col("reassigning_us").isNull(), 1)).alias("unfinished"),
+            F.median(took).alias("took_median_s"),
+            F.max(took).alias("took_max_s"),
+            (F.max("peak_extra_bytes_per_s") / million).alias("peak_extra_mb_per_s"),
+        )
+    )
+    per_run = [(F.col(name) / F.col("runs")).alias(name) for name in ("steps", "given_up")]
+    return (
+        runs.join(steps, list(CELL), how="inner")
+        .select(
+            *(*CELL, "runs", "unfinished"),
+            *per_run,
+            *("step_median_s", "step_max_s"),
+            (F.col("moved") / F.col("runs") / million).alias("moved_mb"),
+            *("took_median_s", "took_max_s", "peak_extra_mb_per_s"),
+        )
+        .orderBy(*CELL)
     )

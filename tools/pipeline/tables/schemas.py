@@ -89,18 +89,20 @@ RUNS = _schema(
     reprocessed long?, lost long?, expected_losses long?, acknowledged_lost long?, skipped long?, zombie_records long?
     appended long?, acknowledged long?, failed long?, processed long?, first_stable_us long?, max_lag long?
     leader_changes long?, leaderless_us long?, under_replicated_us long?, under_min_isr_us long?
+    reassigning_us long?, reassignment_steps long?, moved_bytes long?, peak_extra_bytes_per_s long?
     scenario_json string, result_json string?, command string?
     """,
 )
 """One row per run. ``traced``: its trace was ingested, so its facts are complete and its steps and packets are there.
 ``settings`` and ``actions``: as a campaign's grid and --do set them. ``verdict`` null: its record is torn.
 ``result_json``: what ``kemu run --format json`` prints, on one line. The sums are over groups and partitions, those of
-replicas (``leader_changes`` and what follows; null where no broker replicates) over partitions.
-``downtime_max_us`` is the worst partition's, ``first_stable_us`` the last group's. ``service_lost_us`` is an integral
-of shares, ``service_lost_max_percent`` the largest share, ``stop_the_world_us`` the time at 100 %; delays are over
-records (null without any), ``lag_max_us`` is an age, ``max_lag`` a number of records. The six columns from
-``newest_age_mean_us`` on say how fresh what groups see is, and in which order it comes. ``emulator.metrics`` defines
-them."""
+replicas (``leader_changes`` and what follows; null where no broker replicates) over partitions. ``reassigning_us`` is
+from the first reassignment's begin to the last one's end, ``peak_extra_bytes_per_s`` of the moved bytes what the
+busiest broker had in its worst second (null where nothing was reassigned). ``downtime_max_us`` is the worst
+partition's, ``first_stable_us`` the last group's. ``service_lost_us`` is an integral of shares,
+``service_lost_max_percent`` the largest share, ``stop_the_world_us`` the time at 100 %; delays are over records (null
+without any), ``lag_max_us`` is an age, ``max_lag`` a number of records. The six columns from ``newest_age_mean_us`` on
+say how fresh what groups see is, and in which order it comes. ``emulator.metrics`` defines them."""
 
 STEPS = _schema(
     "steps",
@@ -170,12 +172,35 @@ DOWNTIME = _schema(
 of old and new owner, and without these until the group prepared for a rebalance, until its last new generation began,
 until there was service again."""
 
+REASSIGNMENT_STEPS = _schema(
+    "reassignment_steps",
+    """
+    run_id string, topic string, partition string, number int, kind string, replicas ints, adding ints, removing ints
+    started_us long, committed_us long?, moved_records long, moved_bytes long
+    """,
+)
+"""One row per step of a partition that goes to other brokers, as the metrics of a run count them
+(``metrics.reassigning``). ``number``: of this partition, from 1; ``replicas``: what it is to have then;
+``committed_us`` null: given up, or not over when the run was; ``moved``: copied by replicas being added, until they
+were in sync."""
+
 BAD_RECORDS = _schema("bad_records", "path string, at_byte long, unread_bytes long, why string")
 """What could not be read in a trace directory: files that are no traces, and where the good part of others ends."""
 
 RECORDED = {
     schema.name: schema
-    for schema in (RUNS, STEPS, PACKETS, NOTES, FAULTS, VIOLATIONS, REBALANCES, DOWNTIME, BAD_RECORDS)
+    for schema in (
+        RUNS,
+        STEPS,
+        PACKETS,
+        NOTES,
+        FAULTS,
+        VIOLATIONS,
+        REBALANCES,
+        DOWNTIME,
+        REASSIGNMENT_STEPS,
+        BAD_RECORDS,
+    )
 }
 
 # --- derived: what follows from them -------------------------------------------------------------------------------

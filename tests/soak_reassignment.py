@@ -1,0 +1,97 @@
+"""Every preset that moves partitions, with controllers and brokers that die in the midst of its steps, many seeds each.
+
+``python -m tests.soak_reassignment --seeds 1:300`` prints one line per preset, and one for every run that is not as it
+should be: all checkers on (no committed record lost, no replica left where it does not belong), and in the end every
+partition has arrived, or waits for what the controller named (nobody to go to, a replica that is not in sync).
+``tests/emulator/cluster/test_reassignment_soak.py`` runs the same over a few seeds.
+"""
+
+import argparse
+from functools import partial
+
+import attrs
+
+from kemu.emulator.chance import Seeded
+from kemu.emulator.facts import Seen
+from kemu.emulator.plan.actions import Crash, PartitionsReassignment
+from kemu.emulator.plan.entries import Noted, When
+from kemu.emulator.runner import run
+from kemu.emulator.scenario.files import load_scenario, presets
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.protocol.notes.replication import (
+    ReassignmentBlocked,
+    ReassignmentFinished,
+    ReassignmentStarted,
+    ReassignmentStepStarted,
+)
+from tests.soaking import report, said, seeds_of, sweep
+
+
+def _moves(name: str) -> bool:
+    return any(isinstance(entry.action, PartitionsReassignment) for entry in load_scenario(name).plan)
+
+
+PRESETS = tuple(each.name for each in presets() if _moves(each.name))
+MOMENTS = ("ReassignmentStepStarted", "ReassignmentStepCommitted")
+MOST_CRASHES = 3
+
+
+class Waiting:
+    """An observer: which partitions are on their way, and what the controller last said they wait for."""
+
+    def __init__(self) -> None:
+        self.for_what: dict[tuple[str, int], str] = {}
+
+    def wants(self, kind: type) -> bool:
+        """What the controller says of reassignments."""
+        return kind in (ReassignmentStarted, ReassignmentStepStarted, ReassignmentBlocked, ReassignmentFinished)
+
+    def see(self, seen: Seen) -> None:
+        """Take one fact."""
+        fact = seen.fact
+        at = (fact.topic, fact.partition)
+        if type(fact) is ReassignmentFinished:
+            self.for_what.pop(at, None)
+        elif type(fact) is ReassignmentStepStarted:
+            self.for_what[at] = fact.waits_for
+        else:
+            self.for_what[at] = "no broker to go to" if type(fact) is ReassignmentBlocked else ""
+
+
+def drawn(name: str, seed: int) -> Scenario:
+    """A preset in which, 1 to 3 times, the controller or a broker dies when a step begins or is committed."""
+    scenario = load_scenario(name)
+    chance = Seeded(seed).stream("crashes mid-step")
+    entries = []
+    for _ in range(1 + chance.below(MOST_CRASHES)):
+        host = "controller" if chance.below(2) else f"b{chance.below(scenario.brokers.count)}"
+        moment = Noted(note=MOMENTS[chance.below(2)], nth=1 + chance.below(8))
+        crash = Crash(host=host, mode=("power", "process")[chance.below(2)], for_us=chance.between(1, 15) * 1_000_000)
+        entries.append(When(moment, crash, after_us=chance.below(3) * chance.below(1_000_000)))
+    return attrs.evolve(scenario, plan=(*scenario.plan, *entries))
+
+
+def one_seed(name: str, seed: int) -> tuple[str, str]:
+    """The verdict, and what is wrong with the run."""
+    waiting = Waiting()
+    result = run(drawn(name, seed), seed=seed, drive="bare", observers=(waiting,))
+    if result.verdict != "holds":
+        return result.verdict, said(result)
+    stuck = [f"{topic}-{number}" for (topic, number), why in waiting.for_what.items() if not why]
+    if stuck:
+        return "stuck", f"{', '.join(stuck)} did not arrive, and nobody says why"
+    return ("waits" if waiting.for_what else "arrived"), ""
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", default="1:300")
+    parser.add_argument("--presets", default=",".join(PRESETS))
+    chosen = parser.parse_args()
+    cases = [(name, partial(one_seed, name)) for name in chosen.presets.split(",")]
+    report(sweep(cases, seeds_of(chosen.seeds)))
+
+
+if __name__ == "__main__":
+    main()
