@@ -125,7 +125,7 @@ FIGURES: Mapping[str, FigureKind] = {
     ),
     "newest_age_max": FigureKind(Unit.SECONDS, "the same, at its worst on any partition"),
     "fresh_after": FigureKind(
-        Unit.SECONDS, "longest time from a member's coming to a partition until it processed something newer than that"
+        Unit.SECONDS, "longest time from a member's coming where records wait until something newer is processed"
     ),
     "gap": FigureKind(Unit.SECONDS, "longest time from there until all that had waited was processed"),
     "reorder_max": FigureKind(Unit.COUNT, "most offsets by which a record came after a higher one, the first time"),
