@@ -3,7 +3,7 @@
 One step of the outer machine is as many steps of inner ones as it takes. Each inner machine (a *part*) has timers,
 logs, request ids and connections of its own and knows nothing of the others: what it wants done goes out under its
 part's name, what comes in under that name is its own again. Its peers know it as ``c1/main``; in a trace its timers,
-logs and connections read ``main>...``, and its notes are the outer machine's. Parts may themselves be made of parts.
+logs and connections read ``main>...``, and its notes are those of ``c1/main``. Parts may themselves be made of parts.
 
 Only clients: a part asks others and is answered, nobody can address it with a request.
 """
@@ -177,8 +177,8 @@ class HostingMachine(Machine):
                 return WriteOnly(through(part, log), records, self._last_token)
             case Flush(log=log):
                 return Flush(through(part, log))
-            case Note():
-                return effect
+            case Note(fact=fact, part=of):
+                return Note(fact, part_on(part, of))
             case _:
                 raise AssertionError(f"{effect!r} is no effect")
 

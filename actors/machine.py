@@ -134,9 +134,10 @@ class Flush(NamedTuple):
 
 
 class Note(NamedTuple):
-    """A fact for those who watch (``protocol.notes.groups``)."""
+    """A fact for those who watch (``protocol.notes``); ``part``: of which machine inside this one, "" = its own."""
 
     fact: Any
+    part: str = ""
 
 
 Effect: TypeAlias = Send | Hangup | StartTimer | StopTimer | Append | Note | WriteOnly | Flush
@@ -249,7 +250,7 @@ class Machine:
 
     def note(self, fact: object) -> None:
         """Report a fact."""
-        self._effects.append(_new(Note, (fact,)))
+        self._effects.append(_new(Note, (fact, "")))
 
 
 def caller_of(event: Received) -> Caller:

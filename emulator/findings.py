@@ -74,6 +74,16 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "unclean-forbidden",
             "watermark-back",
         ),
+        "tasks": (
+            "learner-misplaced",
+            "marks-differ",
+            "moved-while-running",
+            "owned-twice",
+            "ready-passed-over",
+            "runs-twice",
+            "shut-down-early",
+            "task-lost",
+        ),
         "leadership": (
             "controller-epoch",
             "deposed-controller-writes",

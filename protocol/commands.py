@@ -61,6 +61,31 @@ class EnforceRebalance:
 
 
 @value
+class ReadPartitions:
+    """Consumer without a subscription: ``assign()`` exactly these (topic, partition, offset to read from).
+
+    One that is read already and has this offset before it goes on where it is; others ``seek()`` there. Its poll()
+    returns, with nothing.
+    """
+
+    partitions: tuple[tuple[str, int, int], ...]
+
+
+@value
+class ProduceRecords:
+    """Producer: its application sends so many records to these partitions: (partition, count)."""
+
+    counts: tuple[tuple[int, int], ...]
+
+
+@value
+class LeaveGradually:
+    """Streams instance: hand all tasks over to others, then close; or (``leaving`` false) stay after all."""
+
+    leaving: bool
+
+
+@value
 class StopPolling:
     """Consumer: its application is busy elsewhere and does not call poll() for so long; heartbeats go on."""
 

@@ -56,6 +56,7 @@ class ConsumerConfig:
     auto_offset_reset: str = key("latest", "Kafka 3.9: latest, earliest or none")
     partition_assignment_strategy: tuple[str, ...] = key(("range",), "Kafka 3.9: range, cooperative-sticky")
     default_api_timeout_ms: int = key(60_000, "Kafka 3.9; bounds close()")
+    internal_leave_group_on_close: bool = key(True, "Kafka 3.9: internal; Streams sets it to false")
     rebalance_protocol: str = key("eager", "KIP-429 page v99: eager or cooperative; never shipped, Kafka ignores it")
     enable_parallel_rebalance: bool = key(
         False, "KIP-333 page: a second consumer works off what was missed; not shipped"
@@ -117,6 +118,34 @@ class ProducerConfig:
     metadata_max_age_ms: int = key(300_000, "Kafka 3.9")
     emulated_records_per_s: int = key(100, "emulated: records appended per second, over all partitions")
     emulated_batch_interval_ms: int = key(100, "emulated: how often a batch is sent")
+
+
+@attrs.frozen(kw_only=True)
+class StreamsConfig:
+    """One instance of a Kafka Streams application; what its threads' consumers are told stands in ``ConsumerConfig``.
+
+    Keys of KIP-429's page that never shipped are named as the page names them.
+    """
+
+    num_stream_threads: int = key(1, "Kafka 2.3")
+    num_standby_replicas: int = key(0, "Kafka 2.3")
+    max_warmup_replicas: int = key(2, "KIP-441, Kafka 2.6")
+    acceptable_recovery_lag: int = key(10_000, "KIP-441, Kafka 2.6; records")
+    probing_rebalance_interval_ms: int = key(600_000, "KIP-441, Kafka 2.6")
+    commit_interval_ms: int = key(30_000, "Kafka 2.3, at least once; exactly once: 100")
+    processing_guarantee: str = key("at_least_once", "Kafka 2.3: at_least_once or exactly_once")
+    application_server: str = key("", "Kafka 2.3: host:port of interactive queries; told to everybody")
+    scale_down_timeout_ms: int = key(-1, "KIP-429 page: infinity, here -1; 0 = at once")
+    learner_partial_rebalance: bool = key(True, "KIP-429 page: rejoin for each task that is ready, not for all")
+    stream_imbalance_percentage: str = key("0.2", "KIP-429 page: a fraction, stage 4; empty = as even as can be")
+    emulated_task_assignor: str = key("learner", "emulated: learner, sticky, ha, prior, or module:Class")
+    emulated_assignor_stage: int = key(4, "emulated: the stage of KIP-429's page, 1 to 4")
+    emulated_learner_pick: str = key("lowest", "emulated: lowest or highest, which task of the fullest is learned")
+    emulated_learner_ready_lag: int = key(0, "emulated: records behind the end at which a learner is ready")
+    emulated_prefer_caught_up: bool = key(False, "emulated: a task without owner goes to the copy least behind")
+    emulated_weight: int = key(0, "emulated: an instance's capacity; 0 = its number of threads")
+    emulated_restore_us_per_record: int = key(20, "emulated: how long a thread applies a record of a changelog")
+    emulated_changelog_per_record: int = key(1, "emulated: changelog records written for a record processed")
 
 
 @attrs.frozen(kw_only=True)

@@ -82,6 +82,11 @@ def consumer_host(number: int) -> HostName:
     return HostName(f"c{number}")
 
 
+def number_of(host: ActorName) -> int:
+    """The number in the name of a client's host."""
+    return int(host[1:])
+
+
 def producer_host(number: int) -> HostName:
     """The host of a producer: numbers begin with 1, one producer per topic."""
     return HostName(f"p{number}")

@@ -21,7 +21,7 @@ from kemu.actors.clients.brokers import BrokersToAsk
 from kemu.actors.clients.metadata import METADATA, MetadataRefresh
 from kemu.actors.clients.produce_queue import Batch, ProduceQueue
 from kemu.actors.machine import Chance, Draws, Event, LinkDown, Machine, Received, TimerFired, Told
-from kemu.protocol.commands import Close, SetRate, Start
+from kemu.protocol.commands import Close, ProduceRecords, SetRate, Start
 from kemu.protocol.config import ProducerConfig
 from kemu.protocol.draws import CALM, DrawName
 from kemu.protocol.errors import ErrorCode
@@ -132,6 +132,8 @@ class Producer(Machine):
         """Records that came into being and are in no batch yet, in millionths."""
         self._credited_us = 0
         self._next_partition = 0
+        self._unplaced: list[tuple[int, int]] = []
+        """(partition, records) to be sent as soon as the topic's partitions are known."""
         self._pending = 0
         """Batches that are not decided."""
         self._timeouts_at_us: int | None = None
@@ -161,6 +163,8 @@ class Producer(Machine):
                 self._metadata.want((self.topic,))
             case Told(command=SetRate(records_per_s=rate)):
                 self._set_rate(rate)
+            case Told(command=ProduceRecords(counts=counts)):
+                self._produce(counts)
             case Told(command=Close()):
                 self._close()
             case _:
@@ -206,10 +210,21 @@ class Producer(Machine):
         everybody, rest = divmod(count, len(queues))
         first = self._next_partition
         self._next_partition = (first + count) % len(queues)
+        turns = range(min(count, len(queues)))
+        self._add([(queues[(first + turn) % len(queues)], everybody + (turn < rest)) for turn in turns])
+
+    def _produce(self, counts: tuple[tuple[int, int], ...]) -> None:
+        """send() of an application that decides itself; before the first metadata it blocks, so records wait."""
+        if not self.queues:
+            self._unplaced.extend(counts)
+        elif not self._closing:
+            self._add([(self.queues[number], count) for number, count in counts])
+
+    def _add(self, counts: list[tuple[ProduceQueue, int]]) -> None:
+        """Put records into batches, and send what may go."""
         touched: dict[int, None] = {}
-        for turn in range(min(count, len(queues))):
-            queue = queues[(first + turn) % len(queues)]
-            if queue.add(everybody + (turn < rest), self.now_us):
+        for queue, count in counts:
+            if queue.add(count, self.now_us):
                 self._pending += 1
             self._offer(queue)
             touched[queue.leader] = None
@@ -386,6 +401,9 @@ class Producer(Machine):
             if self._rate > 0 and not self._closing:
                 every_us = self.config.emulated_batch_interval_ms * 1000
                 self.start_timer((ProducerTimer.BATCH,), self._draws.us(DrawName.PRODUCER_PHASE, every_us, every_us))
+            waiting, self._unplaced = tuple(self._unplaced), []
+            if waiting:
+                self._produce(waiting)
         self._send_all()
 
     def fail_later(self, error: ErrorCode, why: str) -> None:

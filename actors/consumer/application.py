@@ -130,6 +130,10 @@ class Calls(Protocol):
         """Whether there is a second consumer, at work or on standby (KIP-333); False without the mode."""
         ...
 
+    def current_lag(self, partition: TopicPartition) -> int | None:
+        """Records between the position and the end that came with the last records; None before any (KIP-695)."""
+        ...
+
     def enforce_rebalance(self) -> None:
         """Join again at the next poll. Raises ``IllegalState`` without a subscription."""
         ...

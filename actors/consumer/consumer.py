@@ -43,6 +43,7 @@ from kemu.protocol.commands import (
     HoursPass,
     PausePartitions,
     RaiseInListener,
+    ReadPartitions,
     ResumePartitions,
     Seek,
     Start,
@@ -65,6 +66,7 @@ APPLICATION_COMMANDS = (
     Close,
     EnforceRebalance,
     PausePartitions,
+    ReadPartitions,
     ResumePartitions,
     Seek,
     StopPolling,
@@ -194,8 +196,7 @@ class Consumer(HostingMachine):
         self._poll_by_us = 0
         """When the application must have polled again, while it does not poll."""
         self._poll_timer_runs = False
-        self._closing = False
-        self._waits_for_leave = False
+        self._closing = self._waits_for_leave = False
         self._max_poll_us = config.max_poll_interval_ms * 1000
         self._timers = self._timer_table()
 
@@ -350,7 +351,7 @@ class Consumer(HostingMachine):
                 self._poll_once()
 
     def _poll_once(self) -> None:
-        if self.discovery.ready() if self.by_hand else self.membership.poll():
+        if self._may_read():
             self.commits.poll()
             self.positions.poll()
         if self.doing is not _POLLING or self.rebalancing.is_leading:
@@ -360,6 +361,12 @@ class Consumer(HostingMachine):
         fetching.send()
         if records:
             self._return(records)
+
+    def _may_read(self) -> bool:
+        """As a member, or by hand; then only who commits needs a coordinator."""
+        if self.topics:
+            return self.membership.poll()
+        return self.by_hand and (not self.config.group_id or self.discovery.ready())
 
     def _return(self, records: list[Returned]) -> None:
         """poll() returns."""
@@ -527,6 +534,15 @@ class Consumer(HostingMachine):
         self.positions.assign(tuple(dict.fromkeys(partitions)), NO_GENERATION, UNKNOWN_MEMBER)
         self.metadata.want(_sorted(tuple(topic for topic, _ in partitions)))
 
+    def _read(self, partitions: tuple[tuple[str, int, int], ...]) -> None:
+        """Assign exactly these, and seek where an offset differs from what was said before."""
+        before = {at: one.position for at, one in self.positions.partitions.items()}
+        self.assign(tuple((topic, number) for topic, number, _ in partitions))
+        for topic, number, offset in partitions:
+            if before.get((topic, number), -1) < offset:
+                self.seek((topic, number), offset)
+        self._return([])
+
     def assignment(self) -> tuple[TopicPartition, ...]:
         """See ``Calls``."""
         return self.positions.owned()
@@ -566,6 +582,11 @@ class Consumer(HostingMachine):
         """The application calls again: it is done with what polls returned."""
         if self.catch_up is not None:
             self.catch_up.application_is_back()
+
+    def current_lag(self, partition: TopicPartition) -> int | None:
+        """See ``Calls``."""
+        one = self._assigned(partition)
+        return max(one.end - one.position, 0) if one.end >= 0 and one.position >= 0 else None
 
     def enforce_rebalance(self) -> None:
         """See ``Calls``."""
@@ -652,6 +673,8 @@ class Consumer(HostingMachine):
             case EnforceRebalance():
                 if self.topics:
                     self.enforce_rebalance()
+            case ReadPartitions(partitions=partitions):
+                self._read(partitions)
             case StopPolling(for_us=for_us):
                 self._stop_polling(for_us)
             case _:

@@ -81,6 +81,7 @@ class Fetching:
         self._min_bytes = config.fetch_min_bytes
         self._max_bytes = config.fetch_max_bytes
         self._retry_us = config.retry_backoff_ms * 1000
+        self._tells_epochs = bool(config.group_id)
         self._max_partition_bytes = config.max_partition_fetch_bytes
 
     # --- who is fetched from whom ------------------------------------------------------------------------------
@@ -203,8 +204,13 @@ class Fetching:
             position = one.position
             buffer = one.buffer
             batches = row.batches
+            one.end = row.high_watermark
             assert not buffer, f"{one.at} was fetched with something buffered"
-            if batches and not batches[0].leader_epoch == one.epoch_read == batches[-1].leader_epoch:
+            if (
+                batches
+                and self._tells_epochs
+                and not batches[0].leader_epoch == one.epoch_read == batches[-1].leader_epoch
+            ):
                 self._note_epochs(one, batches)
             for batch in batches:
                 first, last = max(batch.base_offset, position), batch.base_offset + batch.count

@@ -301,6 +301,7 @@ class Membership:
         coordinator, member_id = self._discovery.coordinator, self.generation.member_id
         sends = (
             self._instance_id is None
+            and self._machine.config.internal_leave_group_on_close
             and coordinator is not None
             and self.state is not MemberState.UNJOINED
             and member_id != UNKNOWN_MEMBER

@@ -26,6 +26,7 @@ class Partition:
         "at",
         "buffer",
         "checked",
+        "end",
         "epoch_read",
         "leader",
         "leader_epoch",
@@ -57,6 +58,8 @@ class Partition:
         """Leader epoch of the last records fetched since the position was set."""
         self.buffer: list[tuple[int, int, int]] = []
         """Fetched and not returned yet: (first, last + 1, leader epoch), in order."""
+        self.end = -1
+        """The high watermark that came with the last records; -1: none came yet."""
         self.row: FetchPartition | None = None
         """Its row in a Fetch from this position; another object whenever the position or the leader changed."""
         self.serving = True

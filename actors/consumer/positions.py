@@ -177,16 +177,17 @@ class Positions:
         one.buffer = []
         self._seeking.pop(one.at, None)
         self._failures = 0
-        self._machine.note(
-            PositionSet(
-                group=self._group,
-                member_id=self.member_id,
-                topic=one.topic,
-                partition=one.number,
-                offset=offset,
-                why=why,
+        if self._group:  # who reads for no group has a position that nobody follows
+            self._machine.note(
+                PositionSet(
+                    group=self._group,
+                    member_id=self.member_id,
+                    topic=one.topic,
+                    partition=one.number,
+                    offset=offset,
+                    why=why,
+                )
             )
-        )
         if why != TRUNCATED:
             one.checked = None
             self._validate(one)

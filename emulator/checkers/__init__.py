@@ -48,6 +48,7 @@ from kemu.emulator.checkers.one_owner import OneOwner
 from kemu.emulator.checkers.processing import Processing
 from kemu.emulator.checkers.recovery import ClusterRecovery
 from kemu.emulator.checkers.replicas import Replicas
+from kemu.emulator.checkers.tasks import Tasks
 from kemu.emulator.plan.action import lasts
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ CHECKERS: Mapping[str, type[Checker]] = {
     "isr": Isr,
     "handover": Handover,
     "idempotence": Idempotence,
+    "tasks": Tasks,
     "catch-up": CatchUpChecker,
 }
 """Name -> how to make one with its defaults."""

@@ -16,8 +16,10 @@ from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.consumer import Consumer
 from kemu.actors.consumer.listener import Listener
 from kemu.actors.machine import Machine, Record
+from kemu.actors.streams.instance import Instance
 from kemu.emulator import facts
 from kemu.emulator.cluster.member_draws import member_draws
+from kemu.emulator.cluster.task_counts import TaskCounts
 from kemu.emulator.cluster.warm_up import WarmUp
 from kemu.emulator.cluster.weights import Weights
 from kemu.emulator.draws import Drawn
@@ -28,15 +30,20 @@ from kemu.emulator.plan.actions import PartitionsReassignment, RollingUpgrade
 from kemu.emulator.plan.known import role_of
 from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, upgraded_to
 from kemu.emulator.scenario.scenario import EARLIEST, GroupSpec, Scenario
-from kemu.emulator.text.custom_assignors import is_custom, load_assignor
+from kemu.emulator.scenario.streams import StreamsSpec
+from kemu.emulator.text.custom_assignors import find_task_assignor, is_custom, load_assignor
 from kemu.emulator.text.kafka_keys import configured, texts_of
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.protocol.assign.base import Assignor
-from kemu.protocol.commands import Close, HoursPass, SetRate
+from kemu.protocol.commands import Close, HoursPass, LeaveGradually, SetRate
 from kemu.protocol.draws import DrawName
-from kemu.protocol.names import ADMIN, STORE, consumer_host, coordinator_on, host_of, offsets_partition_of
+from kemu.protocol.names import ADMIN, STORE, consumer_host, coordinator_on, host_of, number_of, offsets_partition_of
 from kemu.protocol.notes.groups import LeaderElected, MemberAdded
+from kemu.protocol.notes.streams import TaskBecame
 from kemu.protocol.profiles import PROFILES, Profile
+from kemu.protocol.streams.balance import leaving_count
+from kemu.protocol.streams.metadata import PROCESS_ID_BYTES, Layout
+from kemu.protocol.streams.registry import LAYOUTS, LEARNER
 
 BYTES_PER_MB = 1_000_000
 CLOSE_POLL_US = 100_000
@@ -95,6 +102,7 @@ class Cluster(ABC):
         """Host -> what that member has other than its group, from its next life on."""
         self._groups: dict[str, _Group] = {}
         self._client_of: dict[str, str] = {}
+        self._tasks = TaskCounts()
         world.started = self._started
         world.went_down = self._host_down
 
@@ -198,7 +206,11 @@ class Cluster(ABC):
 
     def _add_member(self, host: str, group_name: str, number: int) -> None:
         def make(life: int) -> Machine:
-            return self._consumer(host, group_name, number, self._members.get(host, AS_ITS_GROUP), life)
+            member = self._members.get(host, AS_ITS_GROUP)
+            streams = self._groups[group_name].spec.streams
+            if streams is not None:
+                return self._instance(host, group_name, number, streams, member, life)
+            return self._consumer(host, group_name, number, member, life)
 
         self.world.add_host(host, {host: make})
         self._groups[group_name].members.append(host)
@@ -221,6 +233,32 @@ class Cluster(ABC):
             draws=member_draws(self.world.choices, self.scenario, group, f"{host}/life {life}", said),
             listener=self._listeners.get(host),
             application=None if application is None else application(config),
+            versions=profile.versions,
+            rules_of=profile.rules_of,
+        )
+
+    def _instance(
+        self, host: str, group: str, number: int, streams: StreamsSpec, member: MemberSpec, life: int
+    ) -> Instance:
+        """A Streams instance; its process id is that of its host, as one that lies on the host's disk (KAFKA-10716)."""
+        spec = self._groups[group].spec
+        profile = PROFILES[member.profile] if member.profile else self.profile
+        settings = streams.settings
+        kind = settings.emulated_task_assignor
+        said = frozenset(name for name, _ in (*spec.config, *member.config))
+        return Instance(
+            host,
+            group,
+            streams.topology,
+            settings,
+            consumer=spec.consumer(group, host, number, profile.consumer, member),
+            producer=configured(profile.producer, self.scenario.producers),
+            process_id=number_of(host).to_bytes(PROCESS_ID_BYTES, "big"),
+            bootstrap=self.brokers,
+            chances=lambda part: self.world.choices.stream(f"{host}/{part}/life {life}"),
+            draws=member_draws(self.world.choices, self.scenario, group, f"{host}/life {life}", said),
+            custom=None if kind == LEARNER else find_task_assignor(kind),
+            layout=LAYOUTS.get(kind, Layout.HIGH_AVAILABILITY),
             versions=profile.versions,
             rules_of=profile.rules_of,
         )
@@ -256,7 +294,7 @@ class Cluster(ABC):
 
     def wants(self, kind: type) -> bool:
         """Facts that tell who leads a group, and when a start has settled."""
-        return kind in (MemberAdded, LeaderElected) or self._settling.wants(kind)
+        return kind in (MemberAdded, LeaderElected, TaskBecame) or self._settling.wants(kind)
 
     def see(self, seen: Seen) -> None:
         """Keep track of who leads which group."""
@@ -265,7 +303,9 @@ class Cluster(ABC):
         if type(fact) is MemberAdded:
             self._client_of[fact.member_id] = fact.client_id
         elif type(fact) is LeaderElected and fact.group in self._groups:
-            self._groups[fact.group].leader = self._client_of.get(fact.member_id, "")
+            self._groups[fact.group].leader = host_of(self._client_of.get(fact.member_id, ""))
+        elif type(fact) is TaskBecame:
+            self._tasks.see(fact)
 
     def resolve(self, name: str) -> str:
         """The host a name or a role ("leader of g") means now; "" if there is none."""
@@ -407,6 +447,22 @@ class Cluster(ABC):
         for name in leaving:
             self.close(name)
         return len(leaving)
+
+    def scale_down(self, group: str, percent: int, hosts: tuple[str, ...]) -> str | None:
+        """Tell Streams instances to leave; None, or why not one of them was told."""
+        running = [name for name in self._groups[group].members if self.world.hosts[name].running]
+        missing = [host for host in hosts if host not in running]
+        if missing:
+            return f"{missing[0]} is no running instance of {group}: nobody was told"
+        leader = self._groups[group].leader
+        leaving = hosts or tuple(self._tasks.fewest_first(running, leader)[: leaving_count(len(running), percent)])
+        for host in leaving:
+            self.world.tell(host, LeaveGradually(leaving=True))
+        return None if leaving else f"{percent} % of {len(running)} instances are all of them"
+
+    def keep_instance(self, host: str) -> str | None:
+        """Tell a Streams instance that was to leave to stay; None, or why not."""
+        return None if self.world.tell(host, LeaveGradually(leaving=False)) else f"{host} does not run"
 
     def ask_admin(self, command: object) -> str | None:
         """Tell the admin client; what comes of it is a note. None, or why not."""

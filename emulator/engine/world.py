@@ -60,7 +60,7 @@ from kemu.emulator.trace.traces import PacketRow
 from kemu.protocol.commands import Start
 from kemu.protocol.draws import Distribution
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.names import host_of
+from kemu.protocol.names import host_of, part_on
 from kemu.protocol.wire.values import to_row
 
 
@@ -168,7 +168,7 @@ class World:
             self.recorder.broken((seq, now_us, actor.name, actor.life, local_us, event_made, text))
             raise MachineBroke(f"{actor.name} at {now_us} us, step {seq}: {text}") from error
         rows: list[tuple[Any, ...]] = []
-        noted: list[Any] | None = None
+        noted: list[tuple[Any, str]] | None = None
         sent: list[PacketRow] | None = None
         for effect in effects:
             kind = type(effect)
@@ -198,12 +198,12 @@ class World:
                 rows.append((START_TIMER, *effect))
                 self._start_timer(actor, effect[0], effect[1])
             elif kind is Note:
-                fact = effect[0]
-                rows.append((NOTE, to_row(fact)))
+                fact, part = effect
+                rows.append((NOTE, to_row(fact), part) if part else (NOTE, to_row(fact)))
                 if noted is None:
-                    noted = [fact]
+                    noted = [(fact, part)]
                 else:
-                    noted.append(fact)
+                    noted.append((fact, part))
             elif kind is StopTimer:
                 rows.append((STOP_TIMER, *effect))
                 timer = actor.timers.get(effect[0])
@@ -221,12 +221,14 @@ class World:
             for record in sent:
                 self.recorder.packet(record)
         if noted is not None:
-            for fact in noted:
+            for fact, part in noted:
                 watchers = self._watching.get(type(fact))
                 if watchers is None:
                     watchers = self._watchers_of(type(fact))
                 if watchers:
-                    seen = _new(Seen, (seq, now_us, actor.name, actor.life, fact))
+                    seen = _new(
+                        Seen, (seq, now_us, part_on(actor.name, part) if part else actor.name, actor.life, fact)
+                    )
                     for take in watchers:
                         take(seen, fact)
         if actor.machine.finished and host.running:

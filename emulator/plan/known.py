@@ -29,6 +29,8 @@ class Known:
     """Topics that the plan creates, once for each time."""
     subscribed: tuple[str, ...] = ()
     """Topics that groups subscribe to."""
+    streams: tuple[str, ...] = ()
+    """Groups whose members are Streams instances."""
     deleted: tuple[str, ...] = ()
     """Topics that the plan deletes."""
 

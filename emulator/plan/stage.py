@@ -52,6 +52,12 @@ class Operators(Protocol):
     def remove_members(self, group: str, count: int) -> int:
         """Close the youngest running members; how many."""
 
+    def scale_down(self, group: str, percent: int, hosts: tuple[str, ...]) -> Outcome:
+        """Tell these Streams instances, or (``percent``) so many that this share of those that run stays, to leave."""
+
+    def keep_instance(self, host: str) -> Outcome:
+        """Tell a Streams instance that was to leave to stay."""
+
     def coordinator_of(self, group: str) -> str:
         """The host that coordinates a group; "" when nobody does at the moment."""
 

@@ -18,7 +18,14 @@ from kemu.emulator.text.kafka_keys import fields_of
 from kemu.emulator.text.tables import Path as KeyPath
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.emulator.text.toml_lines import key_lines, line_of
-from kemu.protocol.config import BrokerConfig, ConsumerConfig, ControllerConfig, ProducerConfig, ReplicaConfig
+from kemu.protocol.config import (
+    BrokerConfig,
+    ConsumerConfig,
+    ControllerConfig,
+    ProducerConfig,
+    ReplicaConfig,
+    StreamsConfig,
+)
 from kemu.protocol.wire.schema import STRUCTS
 
 
@@ -185,7 +192,7 @@ def _checked(data: Mapping[str, Any], source: str) -> Scenario:
 
 
 def _all_keys() -> list[str]:
-    classes = (ConsumerConfig, BrokerConfig, ProducerConfig, *_REPLICATION_TABLES.values())
+    classes = (ConsumerConfig, StreamsConfig, BrokerConfig, ProducerConfig, *_REPLICATION_TABLES.values())
     kafka = [key for cls in classes for key in fields_of(cls)]
     return [*_TOP_KEYS, *_GROUP_KEYS, *_TOPIC_KEYS, *_REPLICATION_KEYS, *_KAFKAS_NAME, *kafka]
 
@@ -207,6 +214,10 @@ def _paths(key: str, data: Mapping[str, Any]) -> list[KeyPath]:
         if key == "partition.assignment.strategy":
             return [("groups", group, "assignors") for group in data["groups"]]
         return [("groups", group, "config", key) for group in data["groups"]]
+    if key in fields_of(StreamsConfig):
+        return [
+            ("groups", name, "streams", "config", key) for name, group in data["groups"].items() if "streams" in group
+        ]
     if key in fields_of(BrokerConfig):
         return [("brokers", "config", key)]
     if key in fields_of(ProducerConfig):
@@ -240,6 +251,8 @@ def _full(head: str, rest: str, data: Mapping[str, Any]) -> KeyPath:
         names = sorted(data[head], key=len, reverse=True)
         name = next((name for name in names if rest.startswith(f"{name}.")), rest.partition(".")[0])
         path, rest = (*path, name), rest[len(name) + 1 :]
+    if head == "groups" and rest.startswith("streams."):
+        path, rest = (*path, "streams"), rest.removeprefix("streams.")
     if rest.startswith("overrides."):
         _, host, rest = (*rest.split(".", 2), "")[:3]
         path = (*path, "overrides", host)

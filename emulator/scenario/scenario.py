@@ -23,6 +23,7 @@ from kemu.emulator.scenario.kinds import DrawsKey
 from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, consumer_settings, name_assignors_once
 from kemu.emulator.scenario.plan_reading import plan_from_tables
 from kemu.emulator.scenario.replication import ReplicationSpec
+from kemu.emulator.scenario.streams import StreamsSpec, topics_of_streams
 from kemu.emulator.text.kafka_keys import Settings, assignor_names, configured, lenient_settings
 from kemu.emulator.text.tables import Problem, ScenarioError, Table, nearest, said_of
 from kemu.emulator.text.units import microseconds, rate_per_s, throughput, words
@@ -218,6 +219,9 @@ class GroupSpec:
         factory=dict,
         metadata=key("tables by member (overrides.c2): its own profile, assignors, config", shown="none"),
     )
+    streams: StreamsSpec | None = field(
+        default=None, metadata=key("its members are instances of a Kafka Streams application")
+    )
 
     def __attrs_post_init__(self) -> None:
         name_assignors_once(self, ("range",))
@@ -243,6 +247,9 @@ class GroupSpec:
         if self.racks:
             named["client_rack"] = self.racks[number % len(self.racks)]
         return configured(defaults, (*self.config, *member.config, *named.items()))
+
+
+fill_in(GroupSpec, topics_of_streams)
 
 
 @frozen(kw_only=True)
@@ -600,6 +607,7 @@ def known_names(scenario: Scenario) -> Known:
         groups=tuple(scenario.groups),
         topics=tuple((name, topic.partitions) for name, topic in scenario.topics.items()),
         replicated=scenario.brokers.replication is not None,
+        streams=tuple(name for name, group in scenario.groups.items() if group.streams is not None),
         subscribed=tuple(topic for group in scenario.groups.values() for topic in group.topics),
     )
 
@@ -625,6 +633,7 @@ def _contradictions(scenario: Scenario) -> Iterator[Problem]:
     for name, group in scenario.groups.items():
         for topic in group.topics:
             yield from _unknown(("groups", name, "topics"), topic, topics, "topic")
+        yield from _of_streams(("groups", name), group, scenario.topics)
         hosts = [host for host, of, _ in scenario.member_names() if of == name]
         for host in group.overrides:
             yield from _unknown(("groups", name, "overrides", host), host, hosts, f"member of {name}")
@@ -668,6 +677,27 @@ def _unknown(path: tuple[str | int, ...], name: str, known: Iterable[str], what:
     names = list(known)
     if name not in names:
         yield Problem(path, f'"{name}" is no {what}{nearest(name, names)}')
+
+
+def _of_streams(path: tuple[str | int, ...], group: GroupSpec, topics: Mapping[str, TopicSpec]) -> Iterator[Problem]:
+    """A topology's topics are the group's, and each changelog has a partition for each task."""
+    if group.streams is None:
+        return
+    where = (*path, "streams", "subtopologies")
+    topology = group.streams.topology
+    if set(topology.topics) != set(group.topics):
+        yield Problem((*path, "topics"), f"must be those of the topology, {', '.join(topology.topics)}; leave it out")
+    for index, each in enumerate(topology.subtopologies):
+        needed = max((topics[topic].partitions for topic in each.topics if topic in topics), default=0)
+        if each.changelog and each.changelog not in topics:
+            yield Problem(
+                (*where, index), f'the changelog "{each.changelog}" is no topic: add [topics.{each.changelog}]'
+            )
+        elif each.changelog and topics[each.changelog].partitions != needed:
+            has = topics[each.changelog].partitions
+            yield Problem(
+                (*where, index), f"the changelog {each.changelog} has {has} partitions, its tasks are {needed}"
+            )
 
 
 def _of_replicas(path: tuple[str | int, ...], topic: TopicSpec, brokers: BrokersSpec) -> Iterator[Problem]:

@@ -3,8 +3,11 @@
 import importlib
 import os
 import sys
+from typing import Any
 
+from kemu.emulator.text.tables import nearest
 from kemu.protocol.assign.checked import CheckedAssignor, NotAnAssignor, checked
+from kemu.protocol.streams.registry import TASK_ASSIGNORS, TaskAssignor
 
 
 def is_custom(name: str) -> bool:
@@ -19,6 +22,32 @@ def load_assignor(place: str) -> CheckedAssignor:
         NotAnAssignor: as ``load_made``; or it is no assignor.
     """
     return checked(load_made(place), place)
+
+
+def load_task_assignor(place: str) -> TaskAssignor:
+    """Load a task assignor of Streams by its place.
+
+    Raises:
+        NotAnAssignor: as ``load_made``; or it has no ``assign``.
+    """
+    made: Any = load_made(place)
+    if not callable(getattr(made, "assign", None)):
+        raise NotAnAssignor(f"{place} has no method assign")
+    own: TaskAssignor = made
+    return own
+
+
+def find_task_assignor(name: str) -> TaskAssignor:
+    """A task assignor by name, or a user's own by its place.
+
+    Raises:
+        NotAnAssignor: there is no such assignor.
+    """
+    if is_custom(name):
+        return load_task_assignor(name)
+    if name not in TASK_ASSIGNORS:
+        raise NotAnAssignor(f'"{name}" is no task assignor{nearest(name, TASK_ASSIGNORS)}')
+    return TASK_ASSIGNORS[name]
 
 
 def load_made(place: str) -> object:

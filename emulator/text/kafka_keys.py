@@ -15,12 +15,21 @@ from kemu.emulator.text.tables import Path, Problem, ScenarioError, Table, flatt
 from kemu.emulator.text.units import words
 from kemu.protocol.assign.checked import NotAnAssignor
 from kemu.protocol.assign.registry import ASSIGNORS
-from kemu.protocol.config import BrokerConfig, ConsumerConfig, ControllerConfig, ProducerConfig, ReplicaConfig, key_of
+from kemu.protocol.config import (
+    BrokerConfig,
+    ConsumerConfig,
+    ControllerConfig,
+    ProducerConfig,
+    ReplicaConfig,
+    StreamsConfig,
+    key_of,
+)
 from kemu.protocol.rebalancing import kip_429
+from kemu.protocol.streams.learner import PICKS
 
 Scalar: TypeAlias = str | int | bool | tuple[str, ...] | None
 Settings: TypeAlias = tuple[tuple[str, Scalar], ...]
-Config = TypeVar("Config", ConsumerConfig, BrokerConfig, ProducerConfig, ReplicaConfig, ControllerConfig)
+Config = TypeVar("Config", ConsumerConfig, BrokerConfig, ProducerConfig, ReplicaConfig, ControllerConfig, StreamsConfig)
 
 JAVA_ASSIGNORS: Mapping[str, str] = {
     "RangeAssignor": "range",
@@ -37,6 +46,8 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "emulated.bytecode": kip_429.BYTECODES,
     "emulated.mixed.policy": kip_429.MIXED_POLICIES,
     "emulated.incompatible.rejoin": kip_429.INCOMPATIBLE_REJOINS,
+    "processing.guarantee": ("at_least_once", "exactly_once"),
+    "emulated.learner.pick": PICKS,
 }
 
 SET_BY_SCENARIO: Mapping[str, str] = {

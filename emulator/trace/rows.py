@@ -32,7 +32,7 @@ from kemu.protocol import commands as _commands  # noqa: F401 - importing regist
 from kemu.protocol import messages as _messages  # noqa: F401
 from kemu.protocol import notes as _notes  # noqa: F401
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.names import part_on, path_and_peer
+from kemu.protocol.names import ActorName, part_on, path_and_peer
 from kemu.protocol.wire.codec import Malformed, seal, unseal
 from kemu.protocol.wire.values import from_row, to_row
 
@@ -139,6 +139,16 @@ def event_from_row(row: Row, packets: Packets) -> Event:
             raise Malformed(f"{row!r:.80} is no row of an event")
 
 
+def note_row(fact: object, part: str) -> Row:
+    """The row of a note; who made none of its own says for which of its parts."""
+    return (NOTE, to_row(fact), part) if part else (NOTE, to_row(fact))
+
+
+def noted_by(actor: ActorName, row: Row) -> ActorName:
+    """Whose note a row of one is: the actor of its step, or a part of it."""
+    return part_on(actor, row[2]) if len(row) > 2 else actor
+
+
 def effect_row(effect: Effect, packet_id: int = 0, sealed: bytes | None = None) -> Row:
     """The row of an effect.
 
@@ -151,8 +161,8 @@ def effect_row(effect: Effect, packet_id: int = 0, sealed: bytes | None = None) 
         case Send(to, connection, request_id, version, message):
             data = seal(message, version) if sealed is None else sealed
             return (SEND, packet_id, to, connection, request_id, data)
-        case Note(fact):
-            return (NOTE, to_row(fact))
+        case Note(fact, part):
+            return note_row(fact, part)
         case StartTimer(key, after_us):
             return (START_TIMER, key, after_us)
         case StopTimer(key):
@@ -191,8 +201,8 @@ def effect_from_row(row: Row) -> Effect:
             return WriteOnly(log, records, token)
         case (7, str(log)):
             return Flush(log)
-        case (5, tuple(fact)):
-            return Note(from_row(fact))
+        case (5, tuple(fact), *part):
+            return Note(from_row(fact), *part)
         case _:
             raise Malformed(f"{row!r:.80} is no row of an effect")
 

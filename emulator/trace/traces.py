@@ -20,7 +20,7 @@ from attrs import Factory, asdict, frozen
 from kemu.emulator.facts import Seen
 from kemu.emulator.findings import Violation
 from kemu.emulator.trace.blocks import TRACE_VERSION, TraceError, blocks_of, first_block, write_block, write_magic
-from kemu.emulator.trace.rows import NOTE, Row
+from kemu.emulator.trace.rows import NOTE, Row, noted_by
 from kemu.protocol.wire.values import from_row, to_row
 
 BLOCK_BYTES = 64 * 1024
@@ -288,7 +288,7 @@ def facts_of_records(records: Iterable[Record]) -> Iterator[Seen]:
             seq, at_us, actor, life, _, _, effects = record
             for row in effects:
                 if row[0] == NOTE:
-                    yield Seen(seq, at_us, actor, life, from_row(row[1]))
+                    yield Seen(seq, at_us, noted_by(actor, row), life, from_row(row[1]))
         elif isinstance(record, WorldFact):
             yield Seen(record.seq, record.at_us, "", 0, record.fact)
 

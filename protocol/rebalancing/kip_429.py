@@ -169,7 +169,9 @@ def _read_v0_only(data: bytes) -> ToldByMember:
 
 def _write(given: Given, told_version: int, own_version: int) -> bytes:
     """In the version of the member it is for."""
-    return encode_page_assignment(PageAssignment(given.assigned, given.revoked, given.error), told_version)
+    return encode_page_assignment(
+        PageAssignment(given.assigned, given.revoked, given.error, given.user_data), told_version
+    )
 
 
 PAGE_LEADER = LeaderRules(_read, segment, _write)
@@ -220,11 +222,12 @@ def always(before: Known | None, now: Known) -> bool:
 
 def _read_assignment(data: bytes) -> Given:
     page = decode_page_assignment(data)
-    return Given(page.assigned, page.revoked, page.error)
+    return Given(page.assigned, page.revoked, page.error, page.info)
 
 
 def _read_assignment_v0_only(data: bytes) -> Given:
-    return Given(decode_page_assignment(data, at_most=V0).assigned)
+    page = decode_page_assignment(data, at_most=V0)
+    return Given(page.assigned, user_data=page.info)
 
 
 def _write_v0(subscription: Subscription, version: int) -> bytes:

@@ -26,7 +26,7 @@ class Given:
     """What an assignment says to one member.
 
     ``revoked``: what is taken from it, None when the layout has no such field. ``error``: 0, or a number of the layout.
-    ``user_data``: the leader's assignor's bytes for it, if any (the shipped layout carries them, the page's does not).
+    ``user_data``: the leader's assignor's bytes for it, if any.
     """
 
     assigned: Partitions

@@ -9,6 +9,7 @@ from attrs import field, frozen
 
 from kemu.protocol.streams.high_availability import assign_high_availability
 from kemu.protocol.streams.learner import LearnerConfig, StreamsMember, assign_learners
+from kemu.protocol.streams.metadata import Layout
 from kemu.protocol.streams.sticky import assign_sticky
 from kemu.protocol.streams.tasks import (
     LATEST_OFFSET,
@@ -123,13 +124,18 @@ def client_of(member: StreamsMember) -> ClientState:
     )
 
 
+LEARNER = "learner"
+
 TASK_ASSIGNORS: Mapping[str, TaskAssignor] = {
-    "learner": Learners(),
+    LEARNER: Learners(),
     "sticky": KafkasTaskAssignor(assign_sticky),
     "ha": KafkasTaskAssignor(assign_high_availability),
     "prior": KafkasTaskAssignor(assign_prior_tasks),
 }
 """Beside KIP-429's learners ``StickyTaskAssignor``, ``HighAvailabilityTaskAssignor``, ``FallbackPriorTaskAssignor``."""
+
+LAYOUTS: Mapping[str, Layout] = {LEARNER: Layout.LEARNER, "sticky": Layout.STICKY}
+"""The metadata that members of a running application write for a task assignor; others want offset sums."""
 
 
 class AssignmentError(Enum):

@@ -25,6 +25,7 @@ from kemu.protocol.wire.codec import Malformed, TooLarge
 MAX_STRING_BYTES = 32_767
 """The plain length of a string is an int16; the flexible form is held to the same limit, as in Kafka."""
 
+_INT8 = struct.Struct(">b")
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
@@ -47,8 +48,12 @@ class Reader:
         self.at = 0
         self.flexible = False
 
+    def int8(self, field: str) -> int:
+        """A byte. Source: Kafka's protocol guide, "protocol types"; so for all below."""
+        return self._number(_INT8, field)
+
     def int16(self, field: str) -> int:
-        """Two bytes. Source: Kafka's protocol guide, "protocol types"; so for all below."""
+        """Two bytes."""
         return self._number(_INT16, field)
 
     def int32(self, field: str) -> int:
@@ -112,6 +117,12 @@ class Reader:
         if count > len(self.data) - self.at:
             self._ends(field, count)
         return count
+
+    def raw(self, size: int, field: str) -> bytes:
+        """So many bytes, without a length before them."""
+        data = self._take(size, field, size)
+        assert data is not None
+        return data
 
     def int32_array(self, field: str) -> tuple[int, ...]:
         """An array of four-byte integers."""
@@ -188,6 +199,10 @@ class Writer:
         """Everything written so far."""
         return bytes(self._out)
 
+    def int8(self, value: int) -> None:
+        """A byte."""
+        self._number(_INT8, value)
+
     def int16(self, value: int) -> None:
         """Two bytes."""
         self._number(_INT16, value)
@@ -228,6 +243,10 @@ class Writer:
             self._length(_INT32, -1)
             return
         self._length(_INT32, len(value))
+        self._out += value
+
+    def raw(self, value: bytes) -> None:
+        """Bytes as they are, without a length before them."""
         self._out += value
 
     def count(self, value: int) -> None:

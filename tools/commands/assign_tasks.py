@@ -7,7 +7,7 @@ from typing import Any, TextIO
 
 import click
 
-from kemu.emulator.text.custom_assignors import is_custom, load_made
+from kemu.emulator.text.custom_assignors import find_task_assignor
 from kemu.emulator.text.tables import nearest
 from kemu.protocol.assign.checked import NotAnAssignor
 from kemu.protocol.streams.learner import StreamsAssignment, assign_learners
@@ -29,7 +29,7 @@ def assign_tasks(name: str | None, form: str, file: TextIO) -> None:
     says which, else it is "learner". A bad line gives {"line": its number, "error": why}; the rest goes on, and the
     exit code is 2.
     """
-    chosen = None if name is None else find_task_assignor(name)
+    chosen = None if name is None else _found(name)
     failed = False
     for number, text in enumerate(file, start=1):
         if not text.strip():
@@ -44,26 +44,11 @@ def assign_tasks(name: str | None, form: str, file: TextIO) -> None:
         sys.exit(BAD_INPUT)
 
 
-def find_task_assignor(name: str) -> TaskAssignor:
-    """By name, or a user's own by its place.
-
-    Raises:
-        click.BadParameter: there is no such assignor.
-    """
-    if is_custom(name):
-        try:
-            made: Any = load_made(name)
-        except NotAnAssignor as error:
-            raise click.BadParameter(str(error), param_hint="--assignor") from None
-        if not callable(getattr(made, "assign", None)):
-            raise click.BadParameter(f"{name} has no method assign", param_hint="--assignor")
-        own: TaskAssignor = made
-        return own
-    if name not in TASK_ASSIGNORS:
-        raise click.BadParameter(
-            f'"{name}" is no task assignor{nearest(name, TASK_ASSIGNORS)}', param_hint="--assignor"
-        )
-    return TASK_ASSIGNORS[name]
+def _found(name: str) -> TaskAssignor:
+    try:
+        return find_task_assignor(name)
+    except NotAnAssignor as error:
+        raise click.BadParameter(str(error), param_hint="--assignor") from None
 
 
 def _answer(case: Case, name: str | None, chosen: TaskAssignor | None) -> dict[str, Any]:

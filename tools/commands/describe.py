@@ -24,6 +24,7 @@ from kemu.protocol.config import (
     ControllerConfig,
     ProducerConfig,
     ReplicaConfig,
+    StreamsConfig,
     source_of,
 )
 from kemu.protocol.draws import DRAWS, HOW, SETS
@@ -33,6 +34,7 @@ from kemu.tools.exits import MEANING
 CONFIGS: Mapping[str, tuple[str, type]] = {
     "consumer": ("[groups.NAME.config]", ConsumerConfig),
     "broker": ("[brokers.config]", BrokerConfig),
+    "streams": ("[groups.NAME.streams.config]", StreamsConfig),
     "producer": ("[producers.config]", ProducerConfig),
     "replica": ("[brokers.replication.config]", ReplicaConfig),
     "controller": ("[brokers.replication.controller]", ControllerConfig),

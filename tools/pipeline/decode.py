@@ -19,7 +19,7 @@ from kemu.emulator.plan.action import kind_of
 from kemu.emulator.plan.words import describe_entry
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.trace.blocks import TraceError, blocks_of, first_block
-from kemu.emulator.trace.rows import EVENT_NAMES, NOTE, RECEIVED, TOLD
+from kemu.emulator.trace.rows import EVENT_NAMES, NOTE, RECEIVED, TOLD, noted_by
 from kemu.emulator.trace.traces import BROKEN, FACT, FOOTER, HEADER, PACKET, STEP, VIOLATION, Footer, Header
 from kemu.protocol.wire.values import from_row
 from kemu.tools.pipeline.rows import FaultTimes, fault_row, note_row, run_row, violation_row
@@ -155,7 +155,8 @@ class Decoder:
                     n = base + (index << PLACE_BITS)
                     for place, effect in enumerate(row[7]):
                         if effect[0] == NOTE:
-                            self._fact(run, n + place, row[1], row[2], row[3], row[4], effect[1])
+                            who = noted_by(row[3], effect)
+                            self._fact(run, n + place, row[1], row[2], who, row[4], effect[1])
             elif kind == PACKET:
                 if self._packets:
                     self._emit("packets", (run.run_id, *row[1:]))

@@ -137,9 +137,10 @@ def _effect(row: Row, fates: dict[int, PacketRecord], at_us: int) -> tuple[str, 
     match row:
         case (rows.SEND, packet_id, *_):
             return _sent(row, fates.get(packet_id, _NO_FATE), at_us)
-        case (rows.NOTE, fact):
+        case (rows.NOTE, fact, *part):
             value = from_row(fact)
-            return f"# {brief(value)}", data | {"fact": plain(value)}
+            by = f"{part[0]}: " if part else ""
+            return f"# {by}{brief(value)}", data | {"fact": plain(value)} | ({"part": part[0]} if part else {})
         case (rows.START_TIMER, key, after_us):
             return f"*+ {' '.join(key)} {duration_text(after_us)}", data | {"key": list(key), "after_us": after_us}
         case (rows.STOP_TIMER, key):

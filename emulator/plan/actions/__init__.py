@@ -62,6 +62,7 @@ from kemu.emulator.plan.actions.operators import (
 )
 from kemu.emulator.plan.actions.replies import Duplicate, ErrorReply
 from kemu.emulator.plan.actions.store import ExpiredSession, FrozenSession, LateWatches, LostStoreAnswer
+from kemu.emulator.plan.actions.streams import KeepInstance, ScaleDown
 
 _ALL: tuple[type[Action], ...] = (
     Crash,
@@ -90,6 +91,8 @@ _ALL: tuple[type[Action], ...] = (
     RollingUpgrade,
     AddMembers,
     RemoveMembers,
+    ScaleDown,
+    KeepInstance,
     GrowTopic,
     SetRateOf,
     CreateTopic,
@@ -149,6 +152,7 @@ __all__ = [
     "Heal",
     "Hold",
     "Isolate",
+    "KeepInstance",
     "KillCoordinator",
     "LateWatches",
     "LeadersElection",
@@ -173,6 +177,7 @@ __all__ = [
     "Restart",
     "RollingRestart",
     "RollingUpgrade",
+    "ScaleDown",
     "SetRateOf",
     "Slow",
     "SlowDisk",

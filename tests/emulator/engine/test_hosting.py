@@ -265,8 +265,9 @@ def _held(recorder: MemoryRecorder) -> dict[str, int]:
     held: dict[str, int] = {}
     for seen in recorder.facts():
         if isinstance(seen.fact, AssignmentReceived):
-            assert seen.actor == "c1"
-            held[next(part for part in THREADS if part in seen.fact.member_id)] = len(seen.fact.partitions)
+            host, _, thread = seen.actor.partition("/")
+            assert host == "c1" and thread in seen.fact.member_id
+            held[thread] = len(seen.fact.partitions)
     return held
 
 

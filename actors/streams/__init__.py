@@ -1,0 +1,1 @@
+"""Kafka Streams: an instance, its threads, their tasks."""

@@ -1,0 +1,293 @@
+"""A thread's tasks through assignments, revocations and losses, and what is restored for them.
+
+What the thread's reader of changelogs is to read follows from the tasks alone (``to_read``). Position and checkpoint of
+an active task follow what its producer was acknowledged; those of other copies what was applied.
+
+Source: Kafka's ``TaskManager``, ``StoreChangelogReader``; KIP-429 (page version 99) for learners.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from kemu.actors.streams.tasks import StateDirectory, TaskCopy, TaskRole, TaskState
+from kemu.protocol.names import TopicPartition
+from kemu.protocol.notes.streams import LearnerReady, TaskBecame, TaskRestored
+from kemu.protocol.streams.metadata import Learning, StreamsGiven
+from kemu.protocol.streams.tasks import TaskId, in_order
+from kemu.protocol.streams.topology import Topology
+
+
+class TaskHost(Protocol):
+    """The thread, as its tasks see it."""
+
+    @property
+    def name(self) -> str:
+        """Of the thread, within its instance."""
+        ...
+
+    @property
+    def application(self) -> str:
+        """The group."""
+        ...
+
+    @property
+    def instance(self) -> str:
+        """The instance's name."""
+        ...
+
+    @property
+    def member_id(self) -> str:
+        """The thread's member id."""
+        ...
+
+    def note(self, fact: object) -> None:
+        """Report a fact."""
+        ...
+
+    def checkpoint(self, task: TaskId, offset: int | None) -> None:
+        """Write a checkpoint to the disk; None takes it away."""
+        ...
+
+
+class TaskManager:
+    """See the module.
+
+    Args:
+        host: the thread.
+        topology: the application.
+        directory: the instance's disk.
+        ready_lag: records behind its end at which a learner is ready.
+        exactly_once: whether state that was not closed cleanly is of no use.
+    """
+
+    def __init__(
+        self, host: TaskHost, topology: Topology, directory: StateDirectory, *, ready_lag: int, exactly_once: bool
+    ) -> None:
+        self._host = host
+        self._topology = topology
+        self._directory = directory
+        self._ready_lag = ready_lag
+        self._exactly_once = exactly_once
+        self.copies: dict[TaskId, TaskCopy] = {}
+        """In order of their numbers within each assignment."""
+        self.being_learned: frozenset[TaskId] = frozenset()
+        """Of the active ones, those that others learn."""
+        self.paused: tuple[TaskId, ...] = ()
+        """Active ones that were given up for the join under way because others learn them."""
+
+    # --- what there is ---------------------------------------------------------------------------------------------
+
+    def of_role(self, role: TaskRole) -> list[TaskCopy]:
+        """Copies of this role, in order."""
+        return [self.copies[task] for task in sorted(self.copies) if self.copies[task].role is role]
+
+    def active(self) -> tuple[TaskId, ...]:
+        """Active tasks that are still owned: not paused for the join."""
+        return tuple(one.task for one in self.of_role(TaskRole.ACTIVE) if one.state is not TaskState.SUSPENDED)
+
+    def learning(self) -> dict[TaskId, Learning]:
+        """Tasks that are being learned here, with how far that is."""
+        return {one.task: Learning(self._lag(one), one.ready) for one in self.of_role(TaskRole.LEARNER)}
+
+    def standbys(self) -> dict[TaskId, int]:
+        """Standbys with their lags."""
+        return {one.task: self._lag(one) for one in self.of_role(TaskRole.STANDBY)}
+
+    def partitions_to_pause(self) -> tuple[TopicPartition, ...]:
+        """Source partitions of active tasks whose state is not there yet."""
+        return tuple(
+            at for one in self.of_role(TaskRole.ACTIVE) if one.state is not TaskState.RUNNING for at in one.sources
+        )
+
+    def to_read(self) -> tuple[tuple[str, int, int], ...]:
+        """(changelog, partition, offset to read from) of every copy that reads one, active ones first."""
+        reading = [one for one in self.of_role(TaskRole.ACTIVE) if one.state is TaskState.RESTORING]
+        reading += [one for role in (TaskRole.LEARNER, TaskRole.STANDBY) for one in self.of_role(role)]
+        return tuple(
+            (*one.changelog, one.position)
+            for one in reading
+            if one.changelog is not None and one.state in (TaskState.RESTORING, TaskState.RUNNING)
+        )
+
+    def ends_to_ask(self) -> tuple[TopicPartition, ...]:
+        """Changelogs whose end has to be known: of active tasks that are being restored, and of unready learners."""
+        asked = [one for one in self.of_role(TaskRole.ACTIVE) if one.state is TaskState.RESTORING and one.end is None]
+        asked += [one for one in self.of_role(TaskRole.LEARNER) if not one.ready and one.end is None]
+        return tuple(one.changelog for one in asked if one.changelog is not None)
+
+    @staticmethod
+    def _lag(one: TaskCopy) -> int:
+        return max((one.end or 0) - one.position, 0)
+
+    # --- assignments -----------------------------------------------------------------------------------------------
+
+    def suspend(self, partitions: Iterable[TopicPartition]) -> None:
+        """These are revoked, their offsets are committed: write checkpoints, and wait for what comes."""
+        gone = frozenset(partitions)
+        for one in self.of_role(TaskRole.ACTIVE):
+            if gone.intersection(one.sources) and one.state is not TaskState.SUSPENDED:
+                if one.state is TaskState.RUNNING:
+                    self._checkpoint(one)
+                self._become(one, TaskState.SUSPENDED)
+
+    def lose(self) -> None:
+        """This thread is no member any more: everything is somebody else's, and nothing is written."""
+        for one in self.of_role(TaskRole.ACTIVE):
+            self._close(one, clean=False)
+        self.paused = ()
+        self.being_learned = frozenset()
+
+    def take(self, given: StreamsGiven) -> None:
+        """What the leader gave: close what is not in it, recycle what has another role, create what is new."""
+        wanted = dict.fromkeys(in_order(given.active), TaskRole.ACTIVE)
+        wanted.update(dict.fromkeys(in_order(given.learning), TaskRole.LEARNER))
+        wanted.update({task: TaskRole.STANDBY for task in in_order(given.standby) if self._topology.is_stateful(task)})
+        self.being_learned = frozenset(given.being_learned)
+        self.paused = ()
+        for task in [task for task in self.copies if task not in wanted]:
+            self._close(self.copies[task], clean=True)
+        for task, role in wanted.items():
+            one = self.copies.get(task)
+            if one is None:
+                topics = self._topology.subtopologies[task.subtopology].topics
+                sources = tuple((topic, task.partition) for topic in topics)
+                self.copies[task] = TaskCopy(task, role, sources, self._topology.changelog_of(task))
+                self._tell(self.copies[task], "")
+            elif one.role is not role:
+                self._recycle(one, role)
+            elif one.state is TaskState.SUSPENDED:
+                self._become(one, TaskState.RESTORING)
+                one.end = one.position
+            one = self.copies[task]
+            if role is TaskRole.LEARNER and not one.ready:
+                one.end = None
+        self.advance()
+
+    def _recycle(self, one: TaskCopy, role: TaskRole) -> None:
+        """Another role, the same state: nothing is read again."""
+        was_active = one.role is TaskRole.ACTIVE
+        if was_active and one.state is TaskState.RUNNING:
+            self._checkpoint(one)  # KAFKA-10166
+        before = one.state
+        if one.state is TaskState.RUNNING:
+            one.become(TaskState.SUSPENDED)
+        if one.state is TaskState.SUSPENDED:
+            one.become(TaskState.RESTORING)
+        one.role = role
+        one.ready = False
+        one.end = None
+        self._tell(one, before.value)
+
+    def advance(self) -> None:
+        """What can go on does: directories that were locked, tasks without state, what is restored."""
+        for one in [self.copies[task] for task in sorted(self.copies)]:
+            if one.state is TaskState.CREATED and self._directory.lock(one.task, self._host.name):
+                one.position = self._directory.checkpoints.get(one.task, 0)
+                self._become(one, TaskState.RESTORING)
+            if one.state is not TaskState.RESTORING:
+                continue
+            if (
+                one.role is not TaskRole.ACTIVE
+                or one.changelog is None
+                or (one.end is not None and one.position >= one.end)
+            ):
+                self._become(one, TaskState.RUNNING)
+
+    # --- restoring -------------------------------------------------------------------------------------------------
+
+    def ends_known(self, end_of: Callable[[TopicPartition], int | None]) -> None:
+        """Leaders said where changelogs end."""
+        for one in self.copies.values():
+            end = end_of(one.changelog) if one.changelog is not None else None
+            if end is not None and one.end is None:
+                one.end = end
+        self._look_at_learners()
+        self.advance()
+
+    def restored(self, changelog: TopicPartition, first: int, last: int, end: int | None) -> None:
+        """Records were applied. ``end``: the high watermark that came with them."""
+        for one in self.copies.values():
+            if one.changelog != changelog or last <= one.position:
+                continue
+            host = self._host
+            note = TaskRestored(
+                application=host.application,
+                instance=host.instance,
+                task=str(one.task),
+                role=one.role.value,
+                first=max(first, one.position),
+                last=last,
+            )
+            host.note(note)
+            one.position = last
+            if one.role is not TaskRole.ACTIVE and end is not None:
+                one.end = max(end, last)
+        self._look_at_learners()
+        self.advance()
+
+    def _look_at_learners(self) -> None:
+        for one in self.of_role(TaskRole.LEARNER):
+            if not one.ready and one.end is not None and self._lag(one) <= self._ready_lag:
+                one.ready = True
+                host = self._host
+                host.note(
+                    LearnerReady(
+                        application=host.application, instance=host.instance, task=str(one.task), lag=self._lag(one)
+                    )
+                )
+
+    def acknowledged(self, changelog: TopicPartition, end: int) -> None:
+        """What an active task wrote is in its changelog."""
+        for one in self.of_role(TaskRole.ACTIVE):
+            if one.changelog == changelog and one.state is TaskState.RUNNING:
+                one.position = max(one.position, end)
+
+    def commit(self) -> None:
+        """Write checkpoints of all that runs; exactly-once state has none while it is open."""
+        if not self._exactly_once:
+            for one in self.copies.values():
+                if one.state is TaskState.RUNNING:
+                    self._checkpoint(one)
+
+    # --- the end of a copy -----------------------------------------------------------------------------------------
+
+    def close_all(self) -> None:
+        """The thread ends cleanly."""
+        for task in list(self.copies):
+            self._close(self.copies[task], clean=True)
+
+    def _close(self, one: TaskCopy, *, clean: bool) -> None:
+        if one.state is not TaskState.CREATED:
+            if clean and one.state is TaskState.RUNNING:
+                self._checkpoint(one)
+            elif not clean and self._exactly_once and one.changelog is not None:
+                self._directory.checkpoints.pop(one.task, None)
+                self._host.checkpoint(one.task, None)
+        if one.state is not TaskState.SUSPENDED:
+            self._become(one, TaskState.SUSPENDED)
+        self._become(one, TaskState.CLOSED)
+        self._directory.unlock(one.task, self._host.name)
+        del self.copies[one.task]
+
+    def _checkpoint(self, one: TaskCopy) -> None:
+        if one.changelog is not None and self._directory.checkpoints.get(one.task) != one.position:
+            self._directory.checkpoints[one.task] = one.position
+            self._host.checkpoint(one.task, one.position)
+
+    def _become(self, one: TaskCopy, state: TaskState) -> None:
+        self._tell(one, one.become(state).value)
+
+    def _tell(self, one: TaskCopy, before: str) -> None:
+        host = self._host
+        host.note(
+            TaskBecame(
+                application=host.application,
+                instance=host.instance,
+                member_id=host.member_id,
+                task=str(one.task),
+                role=one.role.value,
+                before=before,
+                state=one.state.value,
+                position=one.position,
+            )
+        )

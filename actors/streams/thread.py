@@ -1,0 +1,511 @@
+"""A stream thread: the application, the rebalance listener and the assignor of its consumer; it also restores.
+
+One thread polls its consumer, works through what came, and restores: what it does for one it cannot do for the other
+meanwhile (``busy``). Records of a task whose state is not there yet are not polled (its partitions are paused).
+
+The thread tells the machines of its instance what to do by ``send``: they act on it when the step under way is over.
+
+Source: Kafka's ``StreamThread``, ``StreamsRebalanceListener``, ``StreamsPartitionAssignor``.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from attrs import evolve
+
+from kemu.actors.consumer.application import Calls
+from kemu.actors.consumer.listener import Outcome, Took
+from kemu.actors.consumer.partition import Returned
+from kemu.actors.machine import US_PER_MS
+from kemu.actors.streams.task_manager import TaskManager
+from kemu.actors.streams.tasks import StateDirectory, TaskRole, TaskState
+from kemu.protocol.assign.base import Assignor, GroupAssignment, RebalanceProtocol, Subscriber, Topics
+from kemu.protocol.commands import Close, EnforceRebalance, ProduceRecords, ReadPartitions, ResumePartitions
+from kemu.protocol.config import ConsumerConfig, StreamsConfig
+from kemu.protocol.names import UNKNOWN_MEMBER, MemberId, TopicPartition
+from kemu.protocol.notes.streams import StreamsJoined, TasksDecided, TasksGiven, TasksSaid
+from kemu.protocol.rebalancing.rules import MemberRules, Partitions, RulesOf
+from kemu.protocol.streams.leading import Decided, TaskLeader
+from kemu.protocol.streams.metadata import (
+    NO_FOLLOW_UP,
+    NOT_LEAVING,
+    Layout,
+    StreamsGiven,
+    StreamsSubscription,
+    decode_streams_assignment,
+    encode_streams_subscription,
+)
+from kemu.protocol.streams.registry import TaskAssignor
+from kemu.protocol.streams.tasks import LATEST_OFFSET, TaskId
+from kemu.protocol.streams.topology import Topology
+
+STREAMS_ASSIGNOR = "stream"
+"""The name that members vote for. Source: ``StreamsPartitionAssignor.name``."""
+_NONCES = 128
+SLICE_US = 100_000
+"""A thread that restores polls its consumer this often. Source: ``poll.ms``."""
+
+
+class ThreadHost(Protocol):
+    """The instance, as its threads see it."""
+
+    @property
+    def name(self) -> str:
+        """The instance."""
+        ...
+
+    @property
+    def now_us(self) -> int:
+        """The time of this step."""
+        ...
+
+    @property
+    def leaving_since_us(self) -> int | None:
+        """When it was told to hand everything over and go; None: it was not."""
+        ...
+
+    def note(self, fact: object) -> None:
+        """Report a fact."""
+        ...
+
+    def send(self, part: str, command: object) -> None:
+        """Tell a machine of the instance, once the step under way is over."""
+        ...
+
+    def checkpoint(self, task: TaskId, offset: int | None) -> None:
+        """Write a checkpoint to the disk; None takes it away."""
+        ...
+
+    def rebalance_in(self, thread: str, after_us: int) -> None:
+        """Let this thread ask for a rebalance this much later."""
+        ...
+
+    def released(self) -> None:
+        """A leader said that nothing is left to hand over."""
+        ...
+
+
+class StreamThread:
+    """See the module. It is what the consumer's machine calls ``Application``, ``Listener`` and ``MemberAssignor``.
+
+    Args:
+        host: the instance.
+        number: from 1.
+        layout: how it writes its metadata.
+        custom: a task assignor in place of KIP-429's learners.
+    """
+
+    name = STREAMS_ASSIGNOR
+
+    def __init__(
+        self,
+        host: ThreadHost,
+        number: int,
+        *,
+        application: str,
+        topology: Topology,
+        config: StreamsConfig,
+        layout: Layout,
+        process_id: bytes,
+        directory: StateDirectory,
+        process_us_per_record: int,
+        custom: TaskAssignor | None,
+    ) -> None:
+        self.host = host
+        self.part = f"t{number}"
+        self.reader_part = f"{self.part}-restore"
+        self.application = application
+        self.topology = topology
+        self.config = config
+        self.tasks = TaskManager(
+            _HostOfTasks(self),
+            topology,
+            directory,
+            ready_lag=config.emulated_learner_ready_lag,
+            exactly_once=config.processing_guarantee == "exactly_once",
+        )
+        self.leader = TaskLeader(topology, config, custom)
+        self.member_id: MemberId = UNKNOWN_MEMBER
+        self.closing = False
+        self._layout = layout
+        self._process_id = process_id
+        self._process_us_per_record = process_us_per_record
+        self._nonce = 0
+        self._busy_until_us = 0
+        """Until then the thread works, for its consumer or for its reader."""
+        self._calls: Calls
+        self._records: Sequence[Returned] = ()
+        self._started_us = 0
+        self._given: StreamsGiven | None = None
+        self._asked: frozenset[TopicPartition] = frozenset()
+        self._reads: tuple[tuple[str, int, int], ...] = ()
+        self._announced: frozenset[TaskId] = frozenset()
+        """Learners that a rebalance was asked for."""
+        self._expires_in_ms: int | None = None
+
+    # --- time ------------------------------------------------------------------------------------------------------
+
+    def busy(self, us: int) -> int:
+        """How long from now until this much work is done, after what the thread is at already."""
+        now_us = self.host.now_us
+        self._busy_until_us = max(self._busy_until_us, now_us) + us
+        return self._busy_until_us - now_us
+
+    # --- the application of the consumer ---------------------------------------------------------------------------
+
+    def started(self, calls: Calls) -> None:
+        """Poll."""
+        self._calls = calls
+        self._poll()
+
+    def _poll(self) -> None:
+        if self.closing:
+            self._calls.close()
+        else:
+            self._calls.poll()
+
+    def polled(self, records: Sequence[Returned]) -> None:
+        """Work through it, all of it before the next poll."""
+        count = sum(part.last - part.first for part in records)
+        if not count:
+            self._poll()
+            return
+        self._records, self._started_us = records, self.host.now_us
+        self._calls.work(max(self.busy(count * self._process_us_per_record), 1))
+
+    def worked(self) -> None:
+        """Done: what changed in the stores goes to their changelogs."""
+        records, self._records = self._records, ()
+        wrote: dict[str, dict[int, int]] = {}
+        for part in records:
+            self._calls.processed(part, self._started_us)
+            task = self.topology.task_of(part.at)
+            changelog = self.topology.changelog_of(task) if task is not None else None
+            if changelog is not None and self.config.emulated_changelog_per_record:
+                counts = wrote.setdefault(changelog[0], {})
+                count = (part.last - part.first) * self.config.emulated_changelog_per_record
+                counts[changelog[1]] = counts.get(changelog[1], 0) + count
+        for topic, counts in wrote.items():
+            self.host.send(self.producer_part(topic), ProduceRecords(counts=tuple(counts.items())))
+        self._poll()
+
+    def producer_part(self, changelog: str) -> str:
+        """The machine that writes a changelog for this thread."""
+        numbers = [n for n, each in enumerate(self.topology.subtopologies) if each.changelog == changelog]
+        return f"{self.part}-producer-{numbers[0]}"
+
+    def committed(self) -> None:
+        """It does not commit itself: the consumer does, by its interval and before it joins."""
+        self._poll()
+
+    def poll_raised(self, why: str) -> None:
+        """A callback never raises here; poll on."""
+        self._poll()
+
+    # --- the rebalance listener ------------------------------------------------------------------------------------
+
+    def on_revoked(self, partitions: tuple[TopicPartition, ...]) -> Outcome:
+        """Their tasks are suspended. Offsets were committed before."""
+        self.tasks.suspend(partitions)
+        if self.closing:
+            self.tasks.close_all()
+        self.look()
+        return Took()
+
+    def on_lost(self, partitions: tuple[TopicPartition, ...]) -> Outcome:
+        """Their tasks are closed as they are."""
+        self.tasks.lose()
+        self.look()
+        return Took()
+
+    def on_assigned(self, partitions: tuple[TopicPartition, ...]) -> Outcome:
+        """The tasks of this assignment: what has no state yet is not polled until it has."""
+        if self._given is not None:
+            given, self._given = self._given, None
+            self._announced = frozenset()
+            self.tasks.take(given)
+            self._follow_up(given)
+        assigned = frozenset(self._calls.assignment())
+        self._calls.pause(tuple(at for at in self.tasks.partitions_to_pause() if at in assigned))
+        self.look()
+        return Took()
+
+    def _follow_up(self, given: StreamsGiven) -> None:
+        host = self.host
+        if given.shutdown:
+            host.released()
+        if given.next_rebalance_ms != NO_FOLLOW_UP:
+            host.rebalance_in(self.part, max(given.next_rebalance_ms * US_PER_MS - host.now_us, 0))
+        if self._expires_in_ms is not None:
+            host.rebalance_in(self.part, self._expires_in_ms * US_PER_MS)
+            self._expires_in_ms = None
+
+    # --- what follows from the tasks -------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Let the reader read what the tasks need, and the group know what is ready."""
+        tasks, host = self.tasks, self.host
+        reads = tasks.to_read()
+        asked = frozenset(tasks.ends_to_ask())
+        if [row[:2] for row in reads] != [row[:2] for row in self._reads] or asked - self._asked:
+            host.send(self.reader_part, ReadPartitions(partitions=reads))
+        self._reads, self._asked = reads, asked
+        self._announce()
+
+    def _announce(self) -> None:
+        """KIP-429: a learner that is ready asks for the rebalance in which it becomes active; or all together do."""
+        learners = self.tasks.of_role(TaskRole.LEARNER)
+        ready = frozenset(one.task for one in learners if one.ready)
+        if not ready - self._announced:
+            return
+        config = self.config
+        eager = config.learner_partial_rebalance and config.emulated_assignor_stage >= 3
+        if eager or len(ready) == len(learners):
+            self._announced = ready
+            self.ask_for_rebalance()
+
+    def ask_for_rebalance(self) -> None:
+        """Join again. Other bytes than before, or the coordinator would answer with the generation there is."""
+        self._nonce = (self._nonce + 1) % _NONCES
+        self.host.send(self.part, EnforceRebalance())
+
+    def tell_to_close(self) -> None:
+        """Close the consumer at its next poll."""
+        self.closing = True
+        self.host.send(self.part, Close())
+
+    # --- the reader of changelogs ----------------------------------------------------------------------------------
+
+    def apply_us(self, count: int) -> int:
+        """How long until so many records of changelogs are applied."""
+        return max(self.busy(count * self.config.emulated_restore_us_per_record), 1)
+
+    @property
+    def slice_records(self) -> int:
+        """How many records are applied before the thread turns to its consumer again."""
+        return max(SLICE_US // max(self.config.emulated_restore_us_per_record, 1), 1)
+
+    def applied(self, part: Returned, end: int | None) -> None:
+        """They are. ``end``: the high watermark that came with them."""
+        running = self._running()
+        self.tasks.restored(part.at, part.first, part.last, end)
+        self._after_restoring(running)
+
+    def ends_wanted(self) -> tuple[TopicPartition, ...]:
+        """Changelogs whose ends are to be asked for."""
+        return self.tasks.ends_to_ask()
+
+    def reader_knows(self, ends: Mapping[TopicPartition, int | None]) -> None:
+        """Where changelogs end; None: that could not be found out in time."""
+        running = self._running()
+        self.tasks.ends_known(ends.get)
+        self._after_restoring(running)
+
+    def _running(self) -> frozenset[TopicPartition]:
+        return frozenset(
+            at for one in self.tasks.of_role(TaskRole.ACTIVE) if one.state is TaskState.RUNNING for at in one.sources
+        )
+
+    def _after_restoring(self, before: frozenset[TopicPartition]) -> None:
+        new = tuple(sorted(self._running() - before))
+        if new:
+            self.host.send(self.part, ResumePartitions(partitions=new))
+        self.look()
+
+    def directory_free(self) -> None:
+        """Another thread let a task's directory go."""
+        running = self._running()
+        self.tasks.advance()
+        self._after_restoring(running)
+
+    # --- the assignor ----------------------------------------------------------------------------------------------
+
+    def user_data(self, topics: tuple[str, ...]) -> bytes | None:
+        """What this thread says of its tasks."""
+        said = self._said()
+        data = encode_streams_subscription(said)
+        self.host.note(
+            StreamsJoined(
+                application=self.application,
+                instance=self.host.name,
+                assigned=_names(self.tasks.active()),
+                revoked=_names(self.tasks.paused),
+                learning=_names(sorted(said.learning)),
+                ready=_names(task for task in sorted(said.learning) if said.learning[task].ready),
+                leaving=said.leaving,
+                size=len(data),
+            )
+        )
+        return data
+
+    def _said(self) -> StreamsSubscription:
+        tasks, since_us = self.tasks, self.host.leaving_since_us
+        said = StreamsSubscription(
+            self._process_id, endpoint=self.config.application_server, nonce=self._nonce, layout=self._layout
+        )
+        if self._layout is Layout.HIGH_AVAILABILITY:
+            sums = {
+                task: LATEST_OFFSET if one.role is TaskRole.ACTIVE and one.state is TaskState.RUNNING else one.position
+                for task, one in tasks.copies.items()
+                if one.changelog is not None or one.role is TaskRole.ACTIVE
+            }
+            return evolve(said, offset_sums=sums)
+        said = evolve(said, active=tasks.active(), standby=tasks.standbys(), weight=self.config.emulated_weight)
+        if self._layout is Layout.STICKY:
+            return said
+        leaving_ms = NOT_LEAVING if since_us is None else (self.host.now_us - since_us) // US_PER_MS
+        return evolve(said, learning=tasks.learning(), revoked=tasks.paused, leaving_ms=leaving_ms)
+
+    def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> GroupAssignment:
+        """As the leader."""
+        fresh = self.leader.last_instances is None
+        decided = self.leader.assign(topics, members, ends={}, next_rebalance_ms=self._probing_ms)
+        self._expires_in_ms = decided.expires_in_ms
+        self.host.note(self._told_of(decided, fresh=fresh))
+        return decided.assignment
+
+    def _told_of(self, decided: Decided, *, fresh: bool) -> TasksDecided:
+        return TasksDecided(
+            application=self.application,
+            instance=self.host.name,
+            tasks=_names(decided.tasks),
+            stateful=_names(task for task in decided.tasks if self.topology.is_stateful(task)),
+            said=tuple(
+                TasksSaid(
+                    process=process,
+                    assigned=_names(said.assigned),
+                    revoked=_names(said.revoked),
+                    learning=_names(said.learning),
+                    ready=_names(sorted(said.ready)),
+                    leaving=said.leaving,
+                )
+                for process, said in decided.said.items()
+            ),
+            given=tuple(
+                TasksGiven(
+                    process=process,
+                    assigned=_names(given.assigned),
+                    revoked=_names(given.revoked),
+                    learning=_names(given.learning),
+                    being_learned=_names(given.being_learned),
+                    standby=_names(given.standby),
+                    shutdown=given.shutdown,
+                )
+                for process, given in decided.rows.items()
+            ),
+            size=sum(map(len, decided.assignment.user_data.values())),
+            fresh=fresh,
+            learners=self._layout is Layout.LEARNER,
+        )
+
+    def _probing_ms(self) -> int:
+        return self.host.now_us // US_PER_MS + self.config.probing_rebalance_interval_ms
+
+    def on_assignment(self, partitions: tuple[TopicPartition, ...], user_data: bytes | None, generation: int) -> None:
+        """Remember what is to be taken when the callback comes."""
+        self.leader.taken()
+        self._given = decode_streams_assignment(user_data or b"")
+
+    # --- its rules -------------------------------------------------------------------------------------------------
+
+    def rules_of(self, rules_of: RulesOf) -> RulesOf:
+        """A release's rules, with tasks that others learn given up before each join."""
+
+        def chosen(config: ConsumerConfig, assignors: Sequence[Assignor]) -> MemberRules:
+            rules = rules_of(config, assignors)
+            if rules.protocol is RebalanceProtocol.EAGER:
+                return rules
+
+            def give_up(owned: Partitions, topics: Sequence[str]) -> Partitions | None:
+                unwanted = rules.give_up_before_join(owned, topics) or ()
+                learned = self.tasks.being_learned
+                paused = tuple(at for at in owned if self.topology.task_of(at) in learned)
+                self.tasks.paused = tuple(sorted({task for at in paused if (task := self.topology.task_of(at))}))
+                return (*unwanted, *(at for at in paused if at not in unwanted)) or None
+
+            return evolve(rules, give_up_before_join=give_up)
+
+        return chosen
+
+
+def _names(tasks: Iterable[TaskId]) -> tuple[str, ...]:
+    return tuple([str(task) for task in tasks])
+
+
+class _HostOfTasks:
+    """What its tasks see of a thread."""
+
+    def __init__(self, thread: StreamThread) -> None:
+        self._thread = thread
+        self.name = thread.part
+        self.application = thread.application
+        self.instance = thread.host.name
+
+    @property
+    def member_id(self) -> MemberId:
+        return self._thread.member_id
+
+    def note(self, fact: object) -> None:
+        self._thread.host.note(fact)
+
+    def checkpoint(self, task: TaskId, offset: int | None) -> None:
+        self._thread.host.checkpoint(task, offset)
+
+
+class ReaderLoop:
+    """The application of a thread's reader of changelogs: poll, apply, poll."""
+
+    def __init__(self, thread: StreamThread) -> None:
+        self._thread = thread
+        self._calls: Calls
+        self._left: deque[Returned] = deque()
+        self._slice: Returned | None = None
+        """What is being applied."""
+
+    def started(self, calls: Calls) -> None:
+        """Poll; there is nothing to read yet."""
+        self._calls = calls
+        calls.poll()
+
+    def polled(self, records: Sequence[Returned]) -> None:
+        """Apply it, a slice at a time: between two slices the thread does its other work."""
+        self._left.extend(records)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        wanted = self._thread.ends_wanted()
+        if wanted:
+            self._calls.end_offsets(wanted, self._ends_told)
+            return
+        if not self._left:
+            self._calls.poll()
+            return
+        at, first, last = self._left.popleft()
+        until = min(last, first + self._thread.slice_records)
+        if until < last:
+            self._left.appendleft(Returned(at, until, last))
+        self._slice = Returned(at, first, until)
+        self._calls.work(self._thread.apply_us(until - first))
+
+    def _ends_told(self, ends: Mapping[TopicPartition, int | None]) -> None:
+        self._thread.reader_knows(ends)
+        self._go_on()
+
+    def worked(self) -> None:
+        """Applied. What is not read any more by now was applied in vain."""
+        part = self._slice
+        assert part is not None, "there is nothing to apply"
+        self._slice = None
+        if part.at in self._calls.assignment():
+            lag, position = self._calls.current_lag(part.at), self._calls.position(part.at)
+            self._thread.applied(part, None if lag is None or position is None else position + lag)
+        self._go_on()
+
+    def committed(self) -> None:
+        """It never commits."""
+        self._calls.poll()
+
+    def poll_raised(self, why: str) -> None:
+        """It has no listener."""
+        self._calls.poll()

@@ -1,0 +1,67 @@
+"""What an operator does to a Kafka Streams application: KIP-429's scaling tool."""
+
+from attrs import field
+
+from kemu.emulator.plan.action import NEVER, GroupName, MemberHost, action, nothing_more
+from kemu.emulator.plan.known import Known
+from kemu.emulator.plan.stage import Outcome, Stage
+from kemu.emulator.text.tables import Table
+
+
+@action("scale-down", "Streams instances hand their tasks over, then close", drawn=NEVER, workload=True)
+class ScaleDown:
+    """Instances are told to leave: others learn their tasks, then they close (KIP-429, page version 99).
+
+    Either ``hosts``, or ``to`` as a percentage of the instances that run: how many stay, rounded up. Then those with
+    the fewest tasks go, of equal ones the later named, and the leader's instance goes last. Growing is add-members.
+    """
+
+    group: GroupName
+    to: str = ""
+    hosts: tuple[str, ...] = field(default=())
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"scale {self.group} down to {self.to}" if self.to else f"{', '.join(self.hosts)} of {self.group} leave"
+
+    def check(self, table: Table, known: Known) -> None:
+        """See ``Action``."""
+        if bool(self.to) == bool(self.hosts):
+            table.problem("to", 'must be a percentage such as "80%", or give hosts instead')
+        elif self.to and percentage(self.to) is None:
+            table.problem("to", f'"{self.to}" must be a percentage from 1% to 100%, such as "80%"')
+        if self.group not in known.streams:
+            table.problem(
+                "group", f"{self.group} is no group of Streams instances: it needs [groups.{self.group}.streams]"
+            )
+        for host in self.hosts:
+            table.known("hosts", host, known.members, "member")
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        return stage.cluster.scale_down(self.group, percentage(self.to) or 0, self.hosts)
+
+
+@action("keep-instance", "a Streams instance that was told to leave stays", drawn=NEVER, workload=True)
+class KeepInstance:
+    """An instance that scale-down told to leave is told to stay: what others learn of its tasks is dropped."""
+
+    host: MemberHost
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"{self.host} stays"
+
+    check = nothing_more
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        return stage.cluster.keep_instance(self.host)
+
+
+def percentage(text: str) -> int | None:
+    """``80%`` as a number; None for anything else."""
+    number = text.strip().removesuffix("%").strip()
+    if not text.strip().endswith("%") or not number.isdecimal() or not 1 <= int(number) <= 100:
+        return None
+    return int(number)

@@ -1,0 +1,334 @@
+"""What the leader of a Streams application does with what its members said: tasks, to instances, to threads, as bytes.
+
+Members are threads; those with the same process id are one instance. What a leader remembers from one rebalance to the
+next (who took part, KIP-429's page) is written when its own assignment has come back to it, not when it was computed,
+and is gone when somebody else leads.
+
+Source: KIP-429 (page version 99); Kafka's ``StreamsPartitionAssignor``.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from fractions import Fraction
+
+from attrs import define, evolve, field, frozen
+
+from kemu.protocol.assign.base import Assignment, GroupAssignment, Subscriber, Topics
+from kemu.protocol.assign.checked import InvalidAssignment
+from kemu.protocol.config import StreamsConfig
+from kemu.protocol.names import MemberId, TopicPartition
+from kemu.protocol.streams.learner import LearnerConfig, StreamsAssignment, StreamsMember, assign_learners
+from kemu.protocol.streams.metadata import (
+    NO_FOLLOW_UP,
+    Host,
+    Layout,
+    StreamsGiven,
+    StreamsSubscription,
+    decode_streams_subscription,
+    encode_streams_assignment,
+)
+from kemu.protocol.streams.registry import TaskAssignor, problems
+from kemu.protocol.streams.tasks import (
+    LATEST_OFFSET,
+    ClientId,
+    ClientState,
+    TaskAssignment,
+    TaskConfig,
+    TaskId,
+    in_order,
+)
+from kemu.protocol.streams.threads import Threads
+from kemu.protocol.streams.topology import Topology
+
+NEVER = -1
+"""``scale.down.timeout.ms`` that is infinite."""
+
+
+@frozen
+class Decided:
+    """One rebalance, decided: bytes for everybody, and what the leader makes of it.
+
+    ``said``: what each instance said. ``rows``: what each was given, without what it is to get only when another thread
+    has given it up. ``expires_in_ms``: when the first of those that are leaving has used up its
+    time, None if nobody has a limit. ``moving``: whether a later rebalance is to look at warm-ups.
+    """
+
+    assignment: GroupAssignment
+    tasks: Mapping[TaskId, tuple[TopicPartition, ...]]
+    said: Mapping[ClientId, StreamsMember]
+    rows: Mapping[ClientId, StreamsAssignment]
+    expires_in_ms: int | None = None
+    moving: bool = False
+
+
+@define
+class _Instance:
+    """The threads of a process, and what they said together."""
+
+    said: dict[MemberId, StreamsSubscription] = field(factory=dict)
+    active: list[TaskId] = field(factory=list)
+    revoked: list[TaskId] = field(factory=list)
+
+    @property
+    def weight(self) -> int:
+        return max((one.weight for one in self.said.values()), default=0) or len(self.said)
+
+    @property
+    def layout(self) -> Layout:
+        return min(one.layout for one in self.said.values())
+
+    @property
+    def leaving_ms(self) -> int:
+        return max(one.leaving_ms for one in self.said.values())
+
+
+class TaskLeader:
+    """Computes assignments; one for each life of a member, that member leading or not.
+
+    Args:
+        topology: the application.
+        config: how it assigns.
+        custom: a task assignor in place of the one that the config names.
+    """
+
+    def __init__(self, topology: Topology, config: StreamsConfig, assignor: TaskAssignor | None) -> None:
+        self._topology = topology
+        self._config = config
+        self._assignor = assignor
+        """None: the page's learners."""
+        self._computed: tuple[ClientId, ...] | None = None
+        """Who takes part in the rebalance that was computed and has not come back."""
+        self.last_instances: tuple[ClientId, ...] | None = None
+        """Who took part in the last rebalance that this member led; None: it is a fresh leader."""
+        self._last_leaving: frozenset[ClientId] = frozenset()
+        """Who was leaving then."""
+
+    def taken(self) -> None:
+        """An assignment came: the one this leader made, or somebody else's, and then there is nothing to remember."""
+        self.last_instances, self._computed = self._computed, None
+        if self.last_instances is None:
+            self._last_leaving = frozenset()
+
+    def reads_ends(self) -> bool:
+        """Whether it compares offsets with the ends of changelogs."""
+        return self._assignor is not None and self._config.emulated_task_assignor != "sticky"
+
+    def assign(
+        self,
+        topics: Topics,
+        members: Mapping[MemberId, Subscriber],
+        *,
+        ends: Mapping[TopicPartition, int],
+        next_rebalance_ms: Callable[[], int],
+    ) -> Decided:
+        """Decide.
+
+        Args:
+            topics: the cluster.
+            members: the threads, with the bytes they sent.
+            ends: ends of changelogs, as far as they were asked for.
+            next_rebalance_ms: when to look again at what is being warmed up.
+
+        Raises:
+            CodecError: a member's bytes that this leader cannot read.
+            InvalidAssignment: what a task assignor returned breaks a rule (KIP-924).
+        """
+        tasks = self._topology.tasks(topics.partitions)
+        instances = _instances(members)
+        _settle_claims(instances, members, tasks)
+        self._computed = tuple(sorted(instances))
+        said = self._said(instances)
+        moving = False
+        if self._assignor is None:
+            rows = self._learners(said, tasks)
+        else:
+            rows, moving = self._by_task_assignor(self._assignor, instances, tasks, ends)
+        told = self._to_threads(instances, rows, members, tasks)
+        rows = {name: _as_told(row, [told[one] for one in instances[name].said]) for name, row in rows.items()}
+        if moving:
+            first = min(members)
+            told[first] = evolve(told[first], next_rebalance_ms=next_rebalance_ms())
+        return Decided(_as_bytes(told, tasks), tasks, said, rows, self._expires_in_ms(instances), moving)
+
+    # --- tasks to instances ----------------------------------------------------------------------------------------
+
+    def _said(self, instances: Mapping[ClientId, _Instance]) -> dict[ClientId, StreamsMember]:
+        """Each instance as KIP-429's algorithm sees it."""
+        limit_ms = self._config.scale_down_timeout_ms
+        members: dict[ClientId, StreamsMember] = {}
+        leaving = frozenset(name for name, each in instances.items() if each.leaving_ms >= 0)
+        staying = [instances[name] for name in self._last_leaving - leaving if name in instances]
+        unwanted = {task for each in staying for task in (*each.active, *each.revoked)}
+        """What is learned of those that were leaving and stay after all."""
+        self._last_leaving = leaving
+        for name, each in instances.items():
+            learning = {
+                task: one for said in each.said.values() for task, one in said.learning.items() if task not in unwanted
+            }
+            leaving_ms = each.leaving_ms
+            members[name] = StreamsMember(
+                weight=each.weight,
+                assigned=tuple(each.active),
+                revoked=tuple(each.revoked),
+                learning={task: one.lag for task, one in learning.items()},
+                ready=frozenset(task for task, one in learning.items() if one.ready),
+                standby={task: lag for said in each.said.values() for task, lag in said.standby.items()},
+                leaving=leaving_ms >= 0,
+                expired=limit_ms != NEVER and leaving_ms >= limit_ms,
+                learner_capable=each.layout is Layout.LEARNER,
+            )
+        return members
+
+    def _learners(
+        self, members: Mapping[ClientId, StreamsMember], tasks: Collection[TaskId]
+    ) -> dict[ClientId, StreamsAssignment]:
+        config = self._config
+        imbalance = config.stream_imbalance_percentage
+        return assign_learners(
+            members,
+            [task for task in tasks if self._topology.is_stateful(task)],
+            [task for task in tasks if not self._topology.is_stateful(task)],
+            last_instances=self.last_instances,
+            config=LearnerConfig(
+                config.emulated_assignor_stage,
+                config.emulated_learner_pick,
+                config.num_standby_replicas,
+                Fraction(imbalance) if imbalance else None,
+                config.emulated_prefer_caught_up,
+            ),
+        )
+
+    def _by_task_assignor(
+        self,
+        assignor: TaskAssignor,
+        instances: Mapping[ClientId, _Instance],
+        tasks: Collection[TaskId],
+        ends: Mapping[TopicPartition, int],
+    ) -> tuple[dict[ClientId, StreamsAssignment], bool]:
+        config, topology = self._config, self._topology
+        stateful = [task for task in tasks if topology.is_stateful(task)]
+        end_of = {task: ends.get(topology.changelog_of(task) or ("", 0), 0) for task in stateful}
+        clients: dict[ClientId, ClientState] = {}
+        for name, each in instances.items():
+            active = tuple(in_order((*each.active, *each.revoked)))
+            sums = {task: at for said in each.said.values() for task, at in said.offset_sums.items()}
+            standby = {task for said in each.said.values() for task in said.standby} | set(sums)
+            lags = {
+                task: LATEST_OFFSET if sums.get(task) == LATEST_OFFSET else max(end - sums.get(task, 0), 0)
+                for task, end in end_of.items()
+            }
+            copies = tuple(in_order(standby.difference(active).intersection(stateful)))
+            clients[name] = ClientState(each.weight, active, copies, lags)
+        limits = TaskConfig(config.num_standby_replicas, config.max_warmup_replicas, config.acceptable_recovery_lag)
+        given = assignor.assign(clients, list(tasks), stateful, limits)
+        wrong = problems(given, clients, tasks, stateful)
+        if wrong:
+            error, about = wrong[0]
+            raise InvalidAssignment(config.emulated_task_assignor, about, None, f"{error.name}: it {error.value}")
+        return _rows(given, instances), given.probing
+
+    # --- instances to threads --------------------------------------------------------------------------------------
+
+    def _to_threads(
+        self,
+        instances: Mapping[ClientId, _Instance],
+        rows: Mapping[ClientId, StreamsAssignment],
+        members: Mapping[MemberId, Subscriber],
+        tasks: Mapping[TaskId, tuple[TopicPartition, ...]],
+    ) -> dict[MemberId, StreamsGiven]:
+        """An active task that another thread still owns waits for the rebalance in which it does not any more."""
+        owner = {at: one for one, subscriber in members.items() for at in subscriber.owned}
+        hosts: dict[Host, tuple[TopicPartition, ...]] = {}
+        told: dict[MemberId, StreamsGiven] = {}
+        for name, each in instances.items():
+            row = rows[name]
+            threads = Threads(
+                {
+                    one: {*said.active, *said.revoked, *said.learning, *said.standby, *said.offset_sums}
+                    for one, said in each.said.items()
+                }
+            )
+            stateful = threads.deal([task for task in row.assigned if self._topology.is_stateful(task)])
+            copies = threads.deal((*row.learning, *row.standby))
+            stateless = threads.deal([task for task in row.assigned if not self._topology.is_stateful(task)])
+            learned = frozenset(row.being_learned)
+            for one, said in each.said.items():
+                active = [
+                    task
+                    for task in sorted((*stateful[one], *stateless[one]))
+                    if all(owner.get(at, one) == one for at in tasks[task])
+                ]
+                told[one] = StreamsGiven(
+                    active=tuple(active),
+                    standby={task: tasks[task] for task in copies[one] if task in row.standby},
+                    learning={task: tasks[task] for task in copies[one] if task in row.learning},
+                    being_learned=tuple(task for task in active if task in learned),
+                    shutdown=row.shutdown,
+                    layout=said.layout,
+                )
+                if said.endpoint:
+                    host, _, port = said.endpoint.rpartition(":")
+                    hosts[host, int(port)] = tuple(at for task in active for at in tasks[task])
+        return {one: evolve(given, hosts=hosts) for one, given in told.items()}
+
+    def _expires_in_ms(self, instances: Mapping[ClientId, _Instance]) -> int | None:
+        limit_ms = self._config.scale_down_timeout_ms
+        leaving = [each.leaving_ms for each in instances.values() if 0 <= each.leaving_ms < limit_ms]
+        return limit_ms - max(leaving) if leaving else None
+
+
+def _instances(members: Mapping[MemberId, Subscriber]) -> dict[ClientId, _Instance]:
+    found: dict[ClientId, _Instance] = {}
+    for one in sorted(members):
+        said = decode_streams_subscription(members[one].user_data or b"")
+        found.setdefault(said.process_id.hex(), _Instance()).said[one] = said
+    return {name: found[name] for name in sorted(found)}
+
+
+def _settle_claims(
+    instances: Mapping[ClientId, _Instance], members: Mapping[MemberId, Subscriber], tasks: Collection[TaskId]
+) -> None:
+    """Who had which task: of several that say so, the one of the latest generation; of equals, nobody."""
+    claims: dict[TaskId, list[tuple[int, ClientId, bool]]] = {}
+    for name, each in instances.items():
+        for one, said in each.said.items():
+            running = said.active or tuple(task for task, at in said.offset_sums.items() if at == LATEST_OFFSET)
+            for kept, listed in ((True, running), (False, said.revoked)):
+                for task in listed:
+                    claims.setdefault(task, []).append((members[one].generation, name, kept))
+    for task in in_order(tasks):
+        latest = max((generation for generation, _, _ in claims.get(task, ())), default=0)
+        best = [(name, kept) for generation, name, kept in claims.get(task, ()) if generation == latest]
+        if len(best) == 1:
+            name, kept = best[0]
+            (instances[name].active if kept else instances[name].revoked).append(task)
+
+
+def _rows(given: TaskAssignment, instances: Mapping[ClientId, _Instance]) -> dict[ClientId, StreamsAssignment]:
+    rows: dict[ClientId, StreamsAssignment] = {}
+    for name, each in instances.items():
+        active = given.active[name]
+        revoked = tuple(task for task in in_order((*each.active, *each.revoked)) if task not in active)
+        rows[name] = StreamsAssignment(active, revoked, standby=given.standby[name])
+    return rows
+
+
+def _as_told(row: StreamsAssignment, threads: Collection[StreamsGiven]) -> StreamsAssignment:
+    """What an instance's threads are told now: what another one has to give up first is not in it."""
+    assigned = tuple(sorted(task for given in threads for task in given.active))
+    return evolve(row, assigned=assigned, being_learned=tuple(t for t in row.being_learned if t in assigned))
+
+
+def _as_bytes(
+    told: Mapping[MemberId, StreamsGiven], tasks: Mapping[TaskId, tuple[TopicPartition, ...]]
+) -> GroupAssignment:
+    """The member's partitions, task after task, and beside each partition its task."""
+    partitions: Assignment = {}
+    data: dict[MemberId, bytes] = {}
+    for one, given in told.items():
+        partitions[one] = [at for task in given.active for at in tasks[task]]
+        per_partition = tuple(task for task in given.active for _ in tasks[task])
+        data[one] = encode_streams_assignment(evolve(given, active=per_partition))
+    return GroupAssignment(partitions, data)
+
+
+NOTHING_TO_COME = NO_FOLLOW_UP

@@ -1,0 +1,64 @@
+"""What a Streams application computes: its sub-topologies, and the tasks that follow from their topics' partitions."""
+
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from kemu.protocol.names import TopicPartition
+from kemu.protocol.streams.tasks import TaskId
+
+
+@frozen
+class Subtopology:
+    """Nodes that are connected: one task for each partition of its topics.
+
+    ``changelog``: the topic its state can be rebuilt from, "" without state.
+    """
+
+    topics: tuple[str, ...]
+    changelog: str = ""
+
+
+@frozen
+class Topology:
+    """All of an application, in order: the numbers of tasks are those of the sub-topologies.
+
+    Source: Kafka's ``InternalTopologyBuilder.subtopologyToTopicsInfo``, ``PartitionGrouper.partitionGroups``.
+    """
+
+    subtopologies: tuple[Subtopology, ...]
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """What its consumers subscribe to, each once, in order."""
+        return tuple(sorted({topic for each in self.subtopologies for topic in each.topics}))
+
+    def tasks(self, partitions: Mapping[str, int]) -> dict[TaskId, tuple[TopicPartition, ...]]:
+        """Every task with its source partitions, in order; ``partitions``: topic -> how many it has.
+
+        A sub-topology of which a topic is not there has no task: Kafka's leader waits for its topics.
+        """
+        found: dict[TaskId, tuple[TopicPartition, ...]] = {}
+        for number, each in enumerate(self.subtopologies):
+            if any(topic not in partitions for topic in each.topics):
+                continue
+            for partition in range(max(partitions[topic] for topic in each.topics)):
+                sources = tuple((topic, partition) for topic in sorted(each.topics) if partition < partitions[topic])
+                found[TaskId(number, partition, f"{number}_{partition}")] = sources
+        return found
+
+    def task_of(self, at: TopicPartition) -> TaskId | None:
+        """The task that reads a partition; None for a topic that the application does not read."""
+        for number, each in enumerate(self.subtopologies):
+            if at[0] in each.topics:
+                return TaskId(number, at[1], f"{number}_{at[1]}")
+        return None
+
+    def changelog_of(self, task: TaskId) -> TopicPartition | None:
+        """The partition from which a task's state is restored; None for a task without state."""
+        changelog = self.subtopologies[task.subtopology].changelog
+        return (changelog, task.partition) if changelog else None
+
+    def is_stateful(self, task: TaskId) -> bool:
+        """Whether it has state."""
+        return bool(self.subtopologies[task.subtopology].changelog)

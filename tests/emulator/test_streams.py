@@ -1,0 +1,222 @@
+"""Streams instances in whole clusters: the page's rows, restarts and crashes, and the same run in every drive."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+
+from kemu.emulator.engine.drive import drive_bare
+from kemu.emulator.runner import Run, run
+from kemu.emulator.scenario.files import load_scenario, scenario_from_dict
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.text.tables import ScenarioError
+from kemu.emulator.trace.recorder import MemoryRecorder
+from kemu.protocol.notes.streams import (
+    InstanceLeaving,
+    InstanceReleased,
+    StreamsJoined,
+    TaskBecame,
+    TaskRestored,
+    TasksDecided,
+)
+from tests.case_files import load
+
+CASES = {vector["name"]: vector for vector in load("streams_walkthroughs.json")["vectors"]}
+CHANGELOG = "app-store-changelog"
+
+
+def streams(*plan: Mapping[str, Any], members: int = 3, seconds: int = 60, **settings: object) -> Scenario:
+    """Five tasks with state; heartbeats in step, so that a run has one order of events."""
+    data: dict[str, Any] = {
+        "name": "streams",
+        "duration": f"{seconds}s",
+        "draws": "calm",
+        "profile": "kip-429-v99",
+        "brokers": {"config": {"group.initial.rebalance.delay.ms": 0}},
+        "topics": {"in": {"partitions": 5, "rate": "100/s"}, CHANGELOG: {"partitions": 5, "rate": "0/s"}},
+        "groups": {
+            "app": {
+                "members": members,
+                "config": {"rebalance.protocol": "cooperative"},
+                "streams": {
+                    "subtopologies": [f"in -> {CHANGELOG}"],
+                    "config": {key.replace("_", "."): value for key, value in settings.items()},
+                },
+            }
+        },
+        "plan": list(plan),
+    }
+    return scenario_from_dict(data)
+
+
+def facts(scenario: Scenario) -> tuple[Any, ...]:
+    """Everything that was noted, in order; the run holds."""
+    recorder = MemoryRecorder()
+    one = Run(scenario, seed=1, recorder=recorder)
+    assert one.drive(drive_bare) == ""
+    return tuple((seen.at_us, seen.actor, seen.fact) for seen in recorder.facts())
+
+
+def of(kind: type, found: Iterable[Any]) -> list[Any]:
+    return [fact for _, _, fact in found if type(fact) is kind]
+
+
+def test_the_page_s_scale_up_comes_out_row_by_row_in_a_cluster() -> None:
+    """KIP-429 v99, "Scale Up Running Application": its T1 to T5 are 0_0, 0_3, 0_1, 0_4 and 0_2 of three that start."""
+    named = dict(zip(("0_0", "0_3", "0_1", "0_4", "0_2"), ("T1", "T2", "T3", "T4", "T5"), strict=True))
+    joins = [{"at": f"{at}s", "do": "add-members", "group": "app"} for at in (20, 27)]
+    scenario = streams(*joins, emulated_assignor_stage=1, emulated_restore_us_per_record=20_000)
+    found = facts(scenario)
+    decided = [fact for fact in of(TasksDecided, found) if len(fact.given) > 3]
+
+    rows = [
+        {
+            f"S{int(row.process, 16)}": {
+                "assigned": sorted(named[task] for task in row.assigned),
+                "revoked": sorted(named[task] for task in row.revoked),
+                "learning": sorted(named[task] for task in row.learning),
+            }
+            for row in fact.given
+        }
+        for fact in decided
+    ]
+
+    assert rows == [rebalance["assigned"] for rebalance in CASES["scale_up"]["rebalances"]]
+    said = [fact for fact in of(StreamsJoined, found) if fact.instance == "c1" and fact.revoked]
+    assert {named[task] for fact in said for task in fact.revoked} == {"T1"}
+
+
+def test_an_instance_that_is_told_to_leave_hands_its_tasks_over_and_closes() -> None:
+    """KIP-429 v99, "Scale Down Running Application": others learn its tasks; empty, it is released and shuts down."""
+    plan = ({"at": "20s", "do": "scale-down", "group": "app", "hosts": ["c2"]},)
+    scenario = streams(*plan, emulated_assignor_stage=2, emulated_restore_us_per_record=2_000)
+    found = facts(scenario)
+    decided = [fact for fact in of(TasksDecided, found) if any(row.learning for row in fact.given)]
+    (released,) = [(at_us, fact.instance) for at_us, _, fact in found if type(fact) is InstanceReleased]
+    given = {row.process[-1]: row.assigned for row in of(TasksDecided, found)[-1].given if row.assigned}
+
+    assert {row.process[-1]: row.learning for row in decided[0].given} == {
+        "1": ("0_1",),
+        "2": (),
+        "3": ("0_4",),
+    }
+    assert released[1] == "c2" and released[0] > 20_000_000
+    assert given == {"1": ("0_0", "0_1", "0_3"), "3": ("0_2", "0_4")}
+    assert not [fact for fact in of(TaskRestored, found) if fact.role == "active" and fact.last - fact.first > 50]
+
+
+def test_a_percentage_is_what_stays_and_the_least_loaded_go_first() -> None:
+    """Of three with 2, 2 and 1 tasks c3 has the fewest, but it leads, so c2 goes."""
+    plan = ({"at": "20s", "do": "scale-down", "group": "app", "to": "60%"},)
+    leaving = [fact.instance for fact in of(InstanceLeaving, facts(streams(*plan, seconds=30)))]
+
+    assert leaving == ["c2"]
+
+
+def test_at_the_deadline_tasks_are_taken_from_who_is_leaving() -> None:
+    """scale.down.timeout.ms: the leader asks for the rebalance; learners restore the rest as owners."""
+    plan = ({"at": "20s", "do": "scale-down", "group": "app", "hosts": ["c2"]},)
+    scenario = streams(*plan, emulated_restore_us_per_record=40_000, scale_down_timeout_ms=10_000)
+    (released,) = [at_us for at_us, _, fact in facts(scenario) if type(fact) is InstanceReleased]
+
+    assert 30_000_000 <= released <= 40_000_000
+
+
+def test_who_is_told_to_stay_after_all_stays() -> None:
+    """The mark is taken back with the next rebalance, and what others learn of its tasks is dropped."""
+    plan = (
+        {"at": "20s", "do": "scale-down", "group": "app", "hosts": ["c2"]},
+        {"at": "26s", "do": "keep-instance", "host": "c2"},
+    )
+    found = facts(streams(*plan, emulated_restore_us_per_record=40_000))
+    last = of(TasksDecided, found)[-1]
+
+    assert not of(InstanceReleased, found)
+    assert len(last.given) == 3 and not any(row.learning for row in last.given)
+
+
+def test_a_learner_becomes_active_without_restoring_again() -> None:
+    """The learner's state is kept (recycled): after it became active only the tail of the changelog is read."""
+    scenario = streams({"at": "20s", "do": "add-members", "group": "app"}, emulated_assignor_stage=1)
+    found = facts(scenario)
+    restored = [fact for fact in of(TaskRestored, found) if fact.instance == "c4"]
+    as_learner = sum(fact.last - fact.first for fact in restored if fact.role == "learner")
+    as_active = sum(fact.last - fact.first for fact in restored if fact.role == "active")
+    states = [(fact.role, fact.state) for fact in of(TaskBecame, found) if fact.instance == "c4"]
+
+    assert as_learner > 300
+    assert as_active < 100
+    assert states[-1] == ("active", "RUNNING")
+    assert ("active", "CREATED") not in states
+
+
+@pytest.mark.parametrize(("guarantee", "least"), [("at_least_once", 400), ("exactly_once", 0)])
+def test_who_comes_back_from_a_crash_restores_from_its_checkpoint(guarantee: str, least: int) -> None:
+    """Written every commit.interval.ms; state that must be exact has none while it is open."""
+    crash = {"at": "45s", "do": "crash", "host": "c1", "for": "5s"}
+    found = facts(streams(crash, members=1, processing_guarantee=guarantee))
+    first = [fact.first for at_us, _, fact in found if type(fact) is TaskRestored and at_us > 45_000_000]
+
+    assert min(first) == 0 if least == 0 else least < min(first) < 700
+
+
+def test_who_closes_cleanly_and_comes_back_restores_nothing() -> None:
+    """A clean close writes checkpoints; the process id lies on the disk, too (KAFKA-10716)."""
+    plan = ({"at": "30s", "do": "rolling-restart", "group": "app", "every": "40s", "down": "5s"},)
+    found = facts(streams(*plan, members=1))
+    running = [at_us for at_us, _, fact in found if type(fact) is TaskBecame and fact.state == "RUNNING"]
+
+    assert not [fact for at_us, _, fact in found if type(fact) is TaskRestored and at_us > 30_000_000]
+    assert len([at_us for at_us in running if at_us > 30_000_000]) == 5
+
+
+def test_the_tasks_of_a_crashed_instance_are_restored_elsewhere_and_lose_nothing() -> None:
+    """Without copies elsewhere all of the changelog is read before the task goes on."""
+    found = facts(streams({"at": "20s", "do": "crash", "host": "c3"}, seconds=60))
+    restored = [fact for fact in of(TaskRestored, found) if fact.role == "active"]
+
+    assert {fact.task for fact in restored} == {"0_2"}
+    assert min(fact.first for fact in restored) == 0
+
+
+def test_a_standby_takes_over_where_it_is() -> None:
+    """num.standby.replicas = 1: what the standby has is not read again."""
+    found = facts(streams({"at": "20s", "do": "crash", "host": "c3"}, seconds=60, num_standby_replicas=1))
+    restored = [fact for fact in of(TaskRestored, found) if fact.role == "active"]
+
+    assert sum(fact.last - fact.first for fact in restored) < 50
+
+
+@pytest.mark.parametrize("assignor", ["learner", "sticky", "ha"])
+def test_both_drives_run_instances_alike(assignor: str) -> None:
+    """Same scenario and seed, same trace; threads of one instance are members of their own."""
+    plan = ({"at": "10s", "do": "add-members", "group": "app"}, {"at": "14s", "do": "crash", "host": "c1", "for": "8s"})
+    scenario = streams(*plan, seconds=30, num_stream_threads=2, emulated_task_assignor=assignor)
+
+    bare, trio = run(scenario, seed=3, drive="bare"), run(scenario, seed=3, drive="trio")
+
+    assert bare.verdict == "holds", bare.violations
+    assert bare.digest == trio.digest
+
+
+def test_the_preset_holds_on_life() -> None:
+    assert run(load_scenario("streams-scale-up"), seed=5, drive="bare").verdict == "holds"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"subtopologies": ["in -> gone"]}, 'the changelog "gone" is no topic'),
+        ({"subtopologies": ["-> x"]}, "names no topic"),
+        ({"subtopologies": ["in ->"]}, "names no changelog"),
+        ({"subtopologies": ["in"], "config": {"num.stream.thread": 2}}, "num.stream.threads"),
+        ({"subtopologies": ["in"], "config": {"emulated.task.assignor": "stiky"}}, 'did you mean "sticky"'),
+        ({"subtopologies": ["in"], "config": {"stream.imbalance.percentage": "20%"}}, "must be a fraction"),
+    ],
+)
+def test_what_is_wrong_with_an_application_is_named(change: Mapping[str, Any], said: str) -> None:
+    data = streams().to_dict()
+    data["groups"]["app"]["streams"] = change
+
+    with pytest.raises(ScenarioError, match=said):
+        scenario_from_dict(data)
