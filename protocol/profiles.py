@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from attrs import evolve, field, frozen
 
 from kemu.protocol.assign.base import Assignor
-from kemu.protocol.assign.cooperative import COOPERATIVE_STICKY_2_4
+from kemu.protocol.assign.cooperative import COOPERATIVE_STICKY_2_4, COOPERATIVE_STICKY_BEFORE_3_8
 from kemu.protocol.assign.registry import ASSIGNORS
+from kemu.protocol.assign.sticky import STICKY_BEFORE_3_8
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
 from kemu.protocol.messages.versions import KAFKA_2_3, KAFKA_2_4, KAFKA_3_0, KAFKA_3_4, LATEST, ApiVersions
 from kemu.protocol.rebalancing.kip_429 import page_rules
@@ -44,6 +45,13 @@ def _by_assignors_unprepared(config: ConsumerConfig, assignors: Sequence[Assigno
 
 DEFAULT_PROFILE = "kafka-3.4"
 
+_BEFORE_3_8: Mapping[str, Assignor] = {
+    **ASSIGNORS,
+    STICKY_BEFORE_3_8.name: STICKY_BEFORE_3_8,
+    COOPERATIVE_STICKY_BEFORE_3_8.name: COOPERATIVE_STICKY_BEFORE_3_8,
+}
+"""What a member keeps is what it names first (KAFKA-16277)."""
+
 _KIP_429_PAGE = Profile(
     "kip-429-v99",
     "KIP-429 as its page had it before it shipped: rebalance.protocol, V0 and V1 subscriptions, on Kafka 2.3",
@@ -72,6 +80,7 @@ _KAFKA_3_4 = Profile(
     "Kafka 3.4: with KIP-792 (subscription v3), the Scala coordinator",
     versions=KAFKA_3_4,
     broker=BrokerConfig(coordinator_kind="scala"),
+    assignors=_BEFORE_3_8,
 )
 
 PROFILES: Mapping[str, Profile] = {
@@ -90,6 +99,7 @@ PROFILES: Mapping[str, Profile] = {
             "Kafka 3.0: subscription v1; cooperative-sticky tells the generation in its user data",
             versions=KAFKA_3_0,
             broker=BrokerConfig(coordinator_kind="scala"),
+            assignors=_BEFORE_3_8,
         ),
         _KAFKA_3_4,
         evolve(

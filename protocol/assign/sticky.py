@@ -41,15 +41,20 @@ class StickyRules:
     """How the sticky algorithm decides.
 
     ``owners``: whose claim counts. ``keep_owned``: stickiness before balance. ``force_racks``: look at racks even where
-    every partition is on all of them.
+    every partition is on all of them. ``keep_spread``: a member that owns more than its share keeps some of each topic;
+    False: what it names first, so that all of one topic can move to a newcomer.
     """
 
     owners: ClaimRule = highest_generation_wins
     keep_owned: bool = False
     force_racks: bool = False
+    keep_spread: bool = True
 
 
 KAFKA_RULES = StickyRules()
+RULES_BEFORE_3_8 = StickyRules(keep_spread=False)
+"""Up to Kafka 3.7. Source: KAFKA-16277; 3.4.1, ``AbstractStickyAssignor.constrainedAssign``: ``assignOwnedPartitions``
+walks a member's owned partitions in the order of the list and keeps them up to its share."""
 
 
 @frozen
@@ -98,6 +103,7 @@ class FairAssignor:
 
 
 STICKY = StickyAssignor()
+STICKY_BEFORE_3_8 = StickyAssignor(rules=RULES_BEFORE_3_8)
 STICKY_FIRST = StickyAssignor(name="sticky-first", rules=StickyRules(keep_owned=True))
 FAIR = FairAssignor()
 
@@ -141,7 +147,7 @@ def share(
 
     def shared(held: Sequence[list[int]]) -> list[list[int]]:
         if alike:
-            return _share_equally(order, held, numbering, racks)
+            return _share_equally(order, held, numbering, racks, rules.keep_spread)
         return general.share_out(subscribed, held, numbering, racks, rules.keep_owned)
 
     results = shared(owners.held) if racks is None or rules.keep_owned else _nearest(shared, owners.held, racks)
@@ -185,15 +191,17 @@ def _nearest(
 
 
 def _share_equally(
-    members: Sequence[MemberId], held: Sequence[list[int]], numbering: Numbering, racks: Racks | None
+    members: Sequence[MemberId], held: Sequence[list[int]], numbering: Numbering, racks: Racks | None, spread: bool
 ) -> list[list[int]]:
     place = {member: place for place, member in enumerate(members)}
     order = [place[member] for member in hash_order(members)]
     kept = []
     for numbers in held:
-        # Two stable sorts: by partition number, then by topic, so that what is kept is spread over the topics.
-        mine = sorted(numbers)
-        mine.sort(key=lambda number: numbering.partitions[number][1])
+        mine = list(numbers)
+        if spread:
+            # Two stable sorts: by topic, then by partition number, so that what is kept is spread over the topics.
+            mine.sort()
+            mine.sort(key=lambda number: numbering.partitions[number][1])
         kept.append(mine)
     shares = constrained.share_out(kept, numbering.total, order, racks)
     return [mine + given for mine, given in zip(shares.kept, shares.given, strict=True)]

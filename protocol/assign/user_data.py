@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from attrs import frozen
 
+from kemu.protocol.assign.search.order import hash_order
 from kemu.protocol.names import NO_GENERATION, TopicPartition
 
 _INT32 = struct.Struct(">i")
@@ -27,16 +28,17 @@ class StickyData:
 
 
 def encode_sticky(partitions: Iterable[TopicPartition], generation: int | None) -> bytes:
-    """V1, or V0 when ``generation`` is None. Topics and numbers are written sorted.
+    """V1, or V0 when ``generation`` is None. Numbers are written as they are listed, topics as a hash map lists them.
 
-    Kafka writes topics in the order of a hash map, so equal content may have other bytes there.
+    Source: Kafka 3.4.1, ``StickyAssignor.serializeTopicPartitionAssignment``. Before 3.8 the leader keeps what a member
+    names first, so the order matters.
     """
     by_topic: dict[str, list[int]] = {}
-    for topic, number in sorted(partitions):
+    for topic, number in partitions:
         by_topic.setdefault(topic, []).append(number)
     parts = [_INT32.pack(len(by_topic))]
-    for topic, numbers in by_topic.items():
-        name = topic.encode()
+    for topic in hash_order(by_topic):
+        name, numbers = topic.encode(), by_topic[topic]
         parts += (_INT16.pack(len(name)), name, struct.pack(f">i{len(numbers)}i", len(numbers), *numbers))
     if generation is not None:
         parts.append(_INT32.pack(generation))
