@@ -23,13 +23,18 @@ DISCONNECTED = "disconnected"
 
 
 class Backoff(NamedTuple):
-    """Exponential waits with a jitter of 20 percent. Source: Kafka's ``ExponentialBackoff``, KIP-580."""
+    """Exponential waits with a jitter of 20 percent. Source: Kafka's ``ExponentialBackoff``, KIP-580.
+
+    ``most_us`` 0: all waits are ``first_us``, as before that (Kafka 3.7).
+    """
 
     first_us: int
     most_us: int
 
     def after(self, failures: int, chance: Chance | None) -> int:
         """How long to wait after this many failures in a row (1 = the first). No chance: without jitter."""
+        if not self.most_us:
+            return self.first_us
         wait_us = min(self.first_us << min(failures - 1, _MAX_EXPONENT), self.most_us)
         return wait_us if chance is None else wait_us * (80 + chance.below(41)) // 100
 

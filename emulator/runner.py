@@ -174,6 +174,7 @@ class Run:
         self.world.page_cache = PageCache(
             broker.emulated_dirty_expire_ms * US_PER_MS, broker.emulated_dirty_writeback_ms * US_PER_MS
         )
+        self.world.append_of = self.cluster.append_of()
         self.cluster.build()
         self.injector = Injector(self.world, self.cluster, scenario.plan, draws)
         self.judging = Judging(

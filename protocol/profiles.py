@@ -45,6 +45,8 @@ def _by_assignors_unprepared(config: ConsumerConfig, assignors: Sequence[Assigno
 
 DEFAULT_PROFILE = "kafka-3.4"
 
+_FLAT = 0
+"""``retry.backoff.max.ms`` before KIP-580 (3.7): there is none, and every wait is ``retry.backoff.ms``."""
 _BEFORE_3_8: Mapping[str, Assignor] = {
     **ASSIGNORS,
     STICKY_BEFORE_3_8.name: STICKY_BEFORE_3_8,
@@ -56,9 +58,9 @@ _KIP_429_PAGE = Profile(
     "kip-429-v99",
     "KIP-429 as its page had it before it shipped: rebalance.protocol, V0 and V1 subscriptions, on Kafka 2.3",
     versions=KAFKA_2_3,
-    consumer=ConsumerConfig(session_timeout_ms=10_000),
+    consumer=ConsumerConfig(session_timeout_ms=10_000, retry_backoff_max_ms=_FLAT),
     broker=BrokerConfig(coordinator_kind="scala"),
-    producer=ProducerConfig(acks=1, enable_idempotence=False),
+    producer=ProducerConfig(acks=1, enable_idempotence=False, retry_backoff_max_ms=_FLAT),
     rules_of=page_rules,
     isr_path=IsrPath.STORE,
     reassignment=ReassignmentAlgorithm.ALL_AT_ONCE,
@@ -68,9 +70,9 @@ _KAFKA_2_4 = Profile(
     "kafka-2.4",
     "Kafka 2.4: KIP-429 as it shipped; subscription v1, no generation anywhere; session.timeout.ms 10000",
     versions=KAFKA_2_4,
-    consumer=ConsumerConfig(session_timeout_ms=10_000),
+    consumer=ConsumerConfig(session_timeout_ms=10_000, retry_backoff_max_ms=_FLAT),
     broker=BrokerConfig(coordinator_kind="scala"),
-    producer=ProducerConfig(acks=1, enable_idempotence=False),
+    producer=ProducerConfig(acks=1, enable_idempotence=False, retry_backoff_max_ms=_FLAT),
     assignors={**ASSIGNORS, COOPERATIVE_STICKY_2_4.name: COOPERATIVE_STICKY_2_4},
     isr_path=IsrPath.STORE,
 )
@@ -79,7 +81,9 @@ _KAFKA_3_4 = Profile(
     "kafka-3.4",
     "Kafka 3.4: with KIP-792 (subscription v3), the Scala coordinator",
     versions=KAFKA_3_4,
+    consumer=ConsumerConfig(retry_backoff_max_ms=_FLAT),
     broker=BrokerConfig(coordinator_kind="scala"),
+    producer=ProducerConfig(retry_backoff_max_ms=_FLAT),
     assignors=_BEFORE_3_8,
 )
 
@@ -98,7 +102,9 @@ PROFILES: Mapping[str, Profile] = {
             "kafka-3.0",
             "Kafka 3.0: subscription v1; cooperative-sticky tells the generation in its user data",
             versions=KAFKA_3_0,
+            consumer=ConsumerConfig(retry_backoff_max_ms=_FLAT),
             broker=BrokerConfig(coordinator_kind="scala"),
+            producer=ProducerConfig(retry_backoff_max_ms=_FLAT),
             assignors=_BEFORE_3_8,
         ),
         _KAFKA_3_4,

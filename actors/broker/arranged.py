@@ -66,7 +66,7 @@ class Broker(Machine):
         self.partitions: dict[tuple[str, int], HostedPartition] = {}
         self.injections = Injections(self)
         self._answers = ClusterAnswers(self, self.injections)
-        self._fetches = ConsumerFetches(self, self.partitions, self.absent)
+        self._fetches = ConsumerFetches(self, self.partitions, self.absent, self.handle)
         self._calls = ProduceCalls(self)
         self._requests = ProduceRequests(
             self._calls, self.injections, self.partitions, fault=self._fault, append=self._queue
@@ -91,7 +91,8 @@ class Broker(Machine):
         """Requests, the disk's answers, and what the cluster tells."""
         match event:
             case Received():
-                self._asked[type(event.message)](event)
+                if not self._fetches.mutes(event):
+                    self._asked[type(event.message)](event)
             case Appended(token=token, error=error):
                 hosted = self._appends.pop(token, None)
                 if hosted is not None:  # else it said where a log starts

@@ -4,6 +4,7 @@ A fetch is answered at once when it brings ``min_bytes``, when a partition has a
 want to wait. Otherwise it is held back. Source: Kafka's ``ReplicaManager.fetchMessages``.
 """
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
@@ -61,13 +62,22 @@ class ConsumerFetch(DelayedFetch):
 
 
 class ConsumerFetches:
-    """Answers fetches of the partitions that are led here, now or later. ``absent``: why one is not among them."""
+    """Answers fetches of the partitions that are led here, now or later.
+
+    A connection whose fetch is held back is *muted*: what else comes on it is read when that fetch is answered. So a
+    consumer's Metadata waits behind its fetch. Source: Kafka's ``SocketServer``, ``Processor.processCompletedReceives``.
+
+    Args:
+        absent: why a partition is not among those that are led here.
+        handle: takes a request that was read late.
+    """
 
     def __init__(
         self,
         machine: Machine,
         partitions: Mapping[TopicPartition, Readable],
         absent: Callable[[str, int], ErrorCode],
+        handle: Callable[[Received], None],
     ) -> None:
         self._machine = machine
         self._partitions = partitions
@@ -76,6 +86,27 @@ class ConsumerFetches:
         self._standing: dict[ActorName, ConsumerFetch] = {}
         """Who was last told that there is no news -> its fetch, which stands where it waited: a client at rest asks the
         same again, and as long as nothing changed there (``look_again``) no row of it need be looked at."""
+        self._handle = handle
+        self._muted: dict[tuple[ActorName, int], deque[Received]] = {}
+        """(Client, connection) of each fetch that is held back -> what came after it."""
+
+    def mutes(self, event: Received) -> bool:
+        """Whether this is read later: the connection it came on is muted."""
+        waiting = self._muted.get((event.peer, event.connection))
+        if waiting is None:
+            return False
+        waiting.append(event)
+        return True
+
+    def _unmute(self, caller: Caller) -> None:
+        """The fetch is answered: read on, up to the next one that is held back."""
+        at = (caller.actor, caller.connection)
+        waiting = self._muted.pop(at, None)
+        while waiting:
+            self._handle(waiting.popleft())
+            if at in self._muted:
+                self._muted[at] = waiting
+                return
 
     def asked(self, event: Received) -> None:
         """Answer, or hold back until ``min_bytes`` are there or ``max_wait_ms`` are over."""
@@ -85,6 +116,7 @@ class ConsumerFetches:
             if standing.request is request:
                 standing.number, standing.caller = self._delayed.next_number(), caller_of(event)
                 self._delayed.hold_again(standing, request.max_wait_ms)
+                self._muted[event.peer, event.connection] = deque()
                 return
             unwatch(standing)
         fetch = ConsumerFetch(self._delayed.next_number(), caller_of(event), request)
@@ -107,6 +139,7 @@ class ConsumerFetches:
             return
         fetch.missing = request.min_bytes - available
         self._delayed.hold(fetch, watched, request.max_wait_ms)
+        self._muted[event.peer, event.connection] = deque()
 
     def refuse(self, event: Received, error: ErrorCode) -> None:
         """Answer every partition with this error."""
@@ -126,8 +159,10 @@ class ConsumerFetches:
         fetch = self._delayed.time_is_over(number)
         in_session = fetch.caller.version >= FETCH_SESSIONS_SINCE
         if in_session and not fetch.available:
-            self._machine.reply(fetch.caller, _NO_NEWS)
+            caller = fetch.caller
+            self._machine.reply(caller, _NO_NEWS)
             self._stand(fetch)
+            self._unmute(caller)
             return
         unwatch(fetch)
         if in_session:
@@ -185,6 +220,7 @@ class ConsumerFetches:
                 )
             )
         self._machine.reply(fetch.caller, _fetch_reply(partitions=tuple(rows)))
+        self._unmute(fetch.caller)
 
     def _partition_for(self, row: FetchPartition) -> tuple[Readable | None, ErrorCode]:
         partition = self._partitions.get((row.topic, row.partition))

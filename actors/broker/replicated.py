@@ -117,7 +117,7 @@ class ReplicatedBroker(Machine):
         self.injections = Injections(self)
         self.answers = ClusterAnswers(self, self.injections)
         calls = ProduceCalls(self)
-        self._fetches = ConsumerFetches(self, manager.led, self.absent)
+        self._fetches = ConsumerFetches(self, manager.led, self.absent, self.handle)
         watermarks = HighWatermarks(self, manager, calls, self._fetches)
         self._isr_changes = IsrChanges(self, manager, watermarks, draws)
         self._follower_fetches = FollowerFetches(self, manager, watermarks, self._isr_changes, self.absent)
@@ -164,6 +164,8 @@ class ReplicatedBroker(Machine):
     def handle(self, event: Event) -> None:
         """Requests, the disk's answers, and what the controller says."""
         match event:
+            case Received() if self._fetches.mutes(event):
+                pass
             case Received(message=Fetch(replica_id=replica_id)):
                 self._fetch(event, replica_id)
             case Received(message=FetchReply()):

@@ -52,7 +52,7 @@ from kemu.protocol.commands import (
     Unsubscribe,
 )
 from kemu.protocol.config import ConsumerConfig
-from kemu.protocol.draws import CALM
+from kemu.protocol.draws import CALM, DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from kemu.protocol.messages.versions import LATEST, ApiVersions
@@ -196,6 +196,8 @@ class Consumer(HostingMachine):
         self._poll_by_us = 0
         """When the application must have polled again, while it does not poll."""
         self._poll_timer_runs = False
+        self._closes_at_us = 0
+        """When the polling thread notices that it was told to close; 0: it was not."""
         self._closing = self._waits_for_leave = False
         self._max_poll_us = config.max_poll_interval_ms * 1000
         self._timers = self._timer_table()
@@ -273,6 +275,8 @@ class Consumer(HostingMachine):
             case FailChild(for_us=for_us):
                 if self.catch_up is not None:
                     self.catch_up.fail_child(for_us)
+            case Close() if notice_us := self.draws.us(DrawName.CLOSE_NOTICE, 0):
+                self._closes_at_us = self.now_us + notice_us
             case _ if isinstance(command, APPLICATION_COMMANDS):
                 assert self._started, f"{self.name}: {command} before Start"
                 self._commands.append(command)
@@ -342,6 +346,8 @@ class Consumer(HostingMachine):
             self.awake = False
             while self._completed:
                 self._completed.popleft()()
+            if self._closes_at_us:
+                self._notice_close()
             if self._commands:
                 self._obey(self._commands.popleft())
                 self.awake = True
@@ -349,6 +355,14 @@ class Consumer(HostingMachine):
                 self.fail(*self._fatal)
             elif self.topics or self.by_hand:
                 self._poll_once()
+
+    def _notice_close(self) -> None:
+        """The application looks, between two polls, whether it was told to close."""
+        if self.now_us < self._closes_at_us:
+            self.wake_at(self._closes_at_us)
+        else:
+            self._closes_at_us = 0
+            self._commands.append(Close())
 
     def _poll_once(self) -> None:
         if self._may_read():

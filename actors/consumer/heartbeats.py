@@ -116,7 +116,7 @@ class Heartbeats:
             case ErrorCode.REBALANCE_IN_PROGRESS:
                 self._session_until_us = self._machine.now_us + self._session_us
                 if membership.state is MemberState.STABLE:
-                    membership.request_rejoin("the group is rebalancing")
+                    membership.request_rejoin("the group is rebalancing", self._draws.us(DrawName.HAND_OVER, 0))
             case ErrorCode.ILLEGAL_GENERATION | ErrorCode.UNKNOWN_MEMBER_ID:
                 if unchanged:
                     membership.reset(why, forget_member_id=error is ErrorCode.UNKNOWN_MEMBER_ID)

@@ -23,6 +23,7 @@ from kemu.actors.consumer.state import (
     Outcome,
     Refused,
 )
+from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import (
     JoinGroup,
@@ -66,6 +67,10 @@ class Membership:
         self._rejoin_reason = ""
         self._unread: tuple[JoinGroupReply, Generation] | None = None
         """An answer to JoinGroup that came while the polling thread was busy."""
+        self._goes_on_at_us = 0
+        """When the polling thread, handed something to go on with, does."""
+        self._assigned_before = False
+        """This process has had an assignment."""
         self._failures = 0
         self._retry_at_us = 0
         self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
@@ -88,6 +93,9 @@ class Membership:
         """Join until it is done; False when that takes more than this poll (the coordinator, an answer, a callback)."""
         machine = self._machine
         while self._discovery.ready():
+            if machine.now_us < self._goes_on_at_us:
+                machine.wake_at(self._goes_on_at_us)
+                return False
             if self._unread is not None:
                 reply, sent = self._unread
                 self._unread = None
@@ -104,8 +112,10 @@ class Membership:
             elif machine.now_us < self._retry_at_us:
                 machine.wake_at(self._retry_at_us)
                 return False
-            elif self.needs_prepare and not machine.rebalancing.prepare():
-                return False
+            elif self.needs_prepare:
+                if not machine.rebalancing.prepare():
+                    return False
+                self._hand_over()
             else:
                 self._send_join()
         return False
@@ -132,9 +142,18 @@ class Membership:
             self._retry_at_us = self._machine.now_us + self._retry.after(self._failures, self._machine.chance)
         return True
 
+    def _hand_over(self, *, waits: bool = True, cold: bool = False) -> None:
+        """The polling thread has something to go on with, and does when it has its turn."""
+        draws = self._machine.draws
+        us = draws.us(DrawName.HAND_OVER, 0) if waits else 0
+        if cold:
+            us = draws.us(DrawName.FIRST_JOIN, us)
+        self._goes_on_at_us = self._machine.now_us + us
+
     def assignment_taken(self) -> None:
         """onJoinComplete is over without an exception."""
         self.outcome = None
+        self._assigned_before = True
         self.needs_prepare = True
 
     # --- join --------------------------------------------------------------------------------------------------
@@ -169,6 +188,9 @@ class Membership:
 
     def _join_answered(self, reply: JoinGroupReply, sent: Generation) -> None:
         self._unread = reply, sent
+        joined = reply.error is ErrorCode.NONE
+        follows = joined and reply.leader != reply.member_id
+        self._hand_over(waits=not follows, cold=joined and not self._assigned_before)
         self._machine.wake()
 
     def _join_broke(self, why: str, sent: Generation) -> None:
@@ -280,6 +302,7 @@ class Membership:
             self._rejoin_reason = ""
             self._become(MemberState.STABLE, "synced")
             self.outcome = Joined(reply.assignment)
+            self._hand_over(cold=not self._assigned_before)
             self._machine.wake()
 
     def assignment_received(self, partitions: tuple[tuple[str, int], ...]) -> None:

@@ -6,7 +6,7 @@ partition of ``__consumer_offsets`` is taken over with all that was durable when
 
 from collections.abc import Iterator, Sequence
 
-from attrs import define
+from attrs import define, evolve
 
 from kemu.actors.broker.arranged import Broker
 from kemu.actors.broker.partition_log import LoggedBatch, PartitionLog, log_name, to_record
@@ -45,6 +45,8 @@ class ArrangedCluster(Cluster):
         }
         self._live = [True] * count
         """By node id: whether the broker counts as alive."""
+        self._knows_nothing = [False] * count
+        """By node id: whether the broker answers and was not told of any topic yet."""
         partitions = self.broker_config.offsets_topic_num_partitions
         self._offsets_leaders = [number % count for number in range(partitions)]
         self._offsets_epochs = [0] * partitions
@@ -97,6 +99,31 @@ class ArrangedCluster(Cluster):
             return
         node = self.brokers.index(host.name)
         self._live[node] = True
+        window_us = self._window_us(host, node)
+        if not window_us:
+            self._take_up(node)
+            return
+        self._knows_nothing[node] = True
+        self._tell_view()
+        life = host.life
+
+        def told() -> None:
+            if host.running and host.life == life:
+                self._take_up(node)
+
+        self.world.at(self.world.now_us + window_us, told)
+
+    def _window_us(self, host: Host, node: int) -> int:
+        """How long a broker that is back knows nothing: while no other lives, it first has to become controller."""
+        others = [name for at, name in enumerate(self.brokers) if at != node and self._live[at]]
+        if host.life == 1 or any(self.world.hosts[name].running for name in others):
+            return 0
+        draws = Drawn(self.world.choices, self.draws, f"{host.name}/life {host.life}")
+        return draws.us(DrawName.BROKER_WINDOW, 0)
+
+    def _take_up(self, node: int) -> None:
+        """A broker is told what there is and leads what is its."""
+        self._knows_nothing[node] = False
         self._tell_view()
         for topic, state in self._topics.items():
             if settings := self.scenario.topics[topic].settings():
@@ -151,8 +178,9 @@ class ArrangedCluster(Cluster):
                 node if node != NO_LEADER and alive[node] else NO_LEADER for node in self._offsets_leaders
             ),
         )
-        for name in self.brokers:
-            self.world.tell(name, view)
+        nothing = evolve(view, topics=(), offsets_leaders=())
+        for node, name in enumerate(self.brokers):
+            self.world.tell(name, nothing if self._knows_nothing[node] else view)
 
     def _host_partition(self, topic: str, partition: int, node: int) -> None:
         state = self._topics[topic]

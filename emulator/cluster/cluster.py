@@ -37,7 +37,16 @@ from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.protocol.assign.base import Assignor
 from kemu.protocol.commands import Close, HoursPass, LeaveGradually, SetRate
 from kemu.protocol.draws import DrawName
-from kemu.protocol.names import ADMIN, STORE, consumer_host, coordinator_on, host_of, number_of, offsets_partition_of
+from kemu.protocol.names import (
+    ADMIN,
+    OFFSETS_TOPIC,
+    STORE,
+    consumer_host,
+    coordinator_on,
+    host_of,
+    number_of,
+    offsets_partition_of,
+)
 from kemu.protocol.notes.groups import LeaderElected, MemberAdded
 from kemu.protocol.notes.streams import TaskBecame
 from kemu.protocol.profiles import PROFILES, Profile
@@ -223,6 +232,7 @@ class Cluster(ABC):
         config = spec.consumer(group, host, number, defaults, member)
         application = self._applications.get(host) if life else None
         said = frozenset(name for name, _ in (*spec.config, *member.config))
+        warm = spec.one_process and (life > 1 or number >= spec.members)
         return Consumer(
             host,
             config,
@@ -230,7 +240,7 @@ class Cluster(ABC):
             bootstrap=self.brokers,
             assignors={**assignors, **self._custom},
             chance=self.world.choices.stream(f"{host}/life {life}"),
-            draws=member_draws(self.world.choices, self.scenario, group, f"{host}/life {life}", said),
+            draws=member_draws(self.world.choices, self.scenario, group, f"{host}/life {life}", said, warm=warm),
             listener=self._listeners.get(host),
             application=None if application is None else application(config),
             versions=profile.versions,
@@ -357,6 +367,20 @@ class Cluster(ABC):
             per_mb_us = draws.us(DrawName.BROKER_RECOVERY, 0)
             us += self._log_bytes(host) * per_mb_us // BYTES_PER_MB if per_mb_us else 0
         return us
+
+    def append_of(self) -> Callable[[str, str], int] | None:
+        """How long appends take: those of groups are drawn, unless ``emulated.append.us`` is set (None: all as that)."""
+        settings, draws = dict(self.scenario.brokers.config), self.draws
+        said = "emulated_append_us" in settings and not draws.is_set(DrawName.OFFSETS_APPEND)
+        if said or draws.of(DrawName.OFFSETS_APPEND) is None:
+            return None
+        append_us = self.broker_config.emulated_append_us
+        drawn = {name: Drawn(self.world.choices, draws, name) for name in self.brokers}
+
+        def took_us(host: str, log: str) -> int:
+            return drawn[host].us(DrawName.OFFSETS_APPEND, 0) if log.startswith(OFFSETS_TOPIC) else append_us
+
+        return took_us
 
     def _log_bytes(self, host: Host) -> int:
         """What the last segments of a host's logs hold: what was before was flushed when they began.

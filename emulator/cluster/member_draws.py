@@ -16,12 +16,19 @@ SAID_BY_SETTINGS: Mapping[DrawName, str] = {
 """Draws that a consumer's key decides where it is set."""
 
 
-def member_draws(choices: Choices, scenario: Scenario, group: str, owner: str, said: frozenset[str]) -> Drawn:
-    """The draws of a member's life. ``said``: the settings it has, which go before draws of the same thing."""
+def member_draws(
+    choices: Choices, scenario: Scenario, group: str, owner: str, said: frozenset[str], *, warm: bool = False
+) -> Drawn:
+    """The draws of a member's life.
+
+    ``said``: the settings it has, which go before draws of the same thing. ``warm``: its process has run others before.
+    """
     decided = [name for name, setting in SAID_BY_SETTINGS.items() if setting in said]
     if DrawName.RECORD_WORK in decided:
         decided.append(DrawName.POLL_WORK)
     without = frozenset(name for name in decided if not scenario.draws.is_set(name))
+    if warm:
+        without |= {DrawName.FIRST_JOIN}
     scaled = {} if scenario.draws.is_set(DrawName.POLL_WORK) else {DrawName.POLL_WORK: work_share(scenario, group)}
     return Drawn(choices, scenario.draws, owner, without=without, scaled=scaled)
 

@@ -117,6 +117,8 @@ class World:
         self.page_cache = PageCache()
         self.end_offset_of: Callable[[str, Sequence[Record]], int] = _no_offsets
         """What offset a log with these records ends at; -1: it is none that has offsets of its own."""
+        self.append_of: Callable[[str, str], int] | None = None
+        """(host, log) -> how long an append to it takes; None: all take ``append_us``."""
         self.stopped = ""
         """Why the run is over; "" while it is not."""
         self.watch_sends: Callable[[Packet, Any], None] | None = None
@@ -316,7 +318,8 @@ class World:
     def _append(self, actor: Actor, effect: Append | WriteOnly) -> None:
         disk = actor.host.disk
         write = disk.issue(actor, effect.log, effect.records, effect.token)
-        due_us = max(self.now_us + self.append_us, disk.due_us.get(effect.log, 0) + 1)
+        took_us = self.append_us if self.append_of is None else self.append_of(actor.host.name, effect.log)
+        due_us = max(self.now_us + took_us, disk.due_us.get(effect.log, 0) + 1)
         disk.due_us[effect.log] = due_us = max(due_us, self._written_us(actor, effect))
         self.agenda.push(due_us, self._append_done, write)
 

@@ -42,7 +42,8 @@ def name_assignors_once(spec: Any, default: tuple[str, ...]) -> None:
 class MemberSpec:
     """Differences of one member to its group; what is empty is as the group has it.
 
-    ``profile``: a name of ``PROFILES``. ``config`` is written with Kafka's keys. ``start_later``: it does not start
+    ``profile``: a name of ``PROFILES``. ``config`` is written with Kafka's keys. ``instance``: its
+    ``group.instance.id``; the coordinator fences whoever had it before (KIP-345). ``start_later``: it does not start
     with its group, but when the plan starts it ("start-host").
 
     Raises:
@@ -59,6 +60,9 @@ class MemberSpec:
     config: Settings = field(
         default=(), converter=consumer_settings, metadata=key("Kafka's keys of a consumer", config=ConsumerConfig)
     )
+    instance: str = field(
+        default="", metadata=key("its group.instance.id; two members may have the same", shown="its group's")
+    )
     start_later: bool = field(default=False, metadata=key("whether it starts only when the plan says start-host"))
 
     def __attrs_post_init__(self) -> None:
@@ -71,6 +75,7 @@ class MemberSpec:
             profile=later.profile or self.profile,
             assignors=later.assignors or self.assignors,
             config=tuple(sorted({**dict(self.config), **dict(later.config)}.items())),
+            instance=later.instance or self.instance,
             start_later=self.start_later,
         )
 

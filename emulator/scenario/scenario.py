@@ -180,7 +180,8 @@ def _latency(given: int | str | Iterable[int | str]) -> tuple[int, int]:
 class GroupSpec:
     """A consumer group: its members are configured alike.
 
-    ``static``: members have ``group.instance.id`` = their host's name. ``racks``: members take turns. The first member
+    ``static``: members have ``group.instance.id`` = their host's name. ``one_process``: what a new process draws
+    (``first.join``) those members draw that start with it, not who joins or comes back later. ``racks``: members take turns. The first member
     starts at ``start_us``, the last one ``start_spread_us`` later, the others evenly between. ``config`` is written
     with Kafka's keys. ``overrides``: host -> what that member has otherwise.
 
@@ -201,6 +202,9 @@ class GroupSpec:
         metadata=key("best first", at_least=1, what="assignor", always=True, short=True),
     )
     static: bool = field(default=False, metadata=key("whether members have a group.instance.id", short=True))
+    one_process: bool = field(
+        default=False, metadata=key("whether members are threads of one process: later ones have no first.join")
+    )
     racks: tuple[str, ...] = field(default=(), converter=words, metadata=key("members take turns"))
     start_us: int = field(
         default=0,
@@ -242,8 +246,8 @@ class GroupSpec:
         """The configuration of one member (number 0 = first); ``defaults`` are a release's, ``member`` its own."""
         assignors = member.assignors or self.assignors
         named: dict[str, Any] = {"group_id": group, "client_id": host, "partition_assignment_strategy": assignors}
-        if self.static:
-            named["group_instance_id"] = host
+        if self.static or member.instance:
+            named["group_instance_id"] = member.instance or host
         if self.racks:
             named["client_rack"] = self.racks[number % len(self.racks)]
         return configured(defaults, (*self.config, *member.config, *named.items()))

@@ -52,7 +52,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
 
 SET_BY_SCENARIO: Mapping[str, str] = {
     "group.id": "the group's name is its id",
-    "group.instance.id": "use static = true on the group",
+    "group.instance.id": "use static = true on the group, or instance on a member",
     "client.id": "members are named c1, c2, ...",
     "emulated.records.per.s": "it is set per topic, as its rate",
     "min.insync.replicas": "write min_isr in [brokers.replication] or in a topic",

@@ -4,6 +4,7 @@ Answers are counted when a broker sends them, as kafka.request.logger does. Memb
 called like the clients of the recordings (c1, c2, ...).
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -16,6 +17,7 @@ from kemu.emulator.trace.rows import SEND
 from kemu.emulator.trace.traces import BrokenRow, PacketRow, StepRow
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.group import SyncGroup
 from kemu.protocol.names import TopicPartition, host_of
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
@@ -58,7 +60,7 @@ def emulate(scenario: Scenario, *, seed: int, profile: str, until_ms: int) -> Co
     return Course(
         plan=scenario.name,
         until_ms=until_ms,
-        rebalances=watcher.rebalances(),
+        rebalances=watcher.rebalances(answers.brought_ms),
         downtime_ms=watcher.held.spans_ms(until_ms),
         errors=dict(sorted(answers.errors.items())),
         requests=dict(sorted(answers.requests.items())),
@@ -78,10 +80,18 @@ class CourseWatcher:
         self._client_of: dict[str, str] = {}
         self._owners: dict[int, dict[str, dict[str, tuple[int, ...]]]] = {}
 
-    def rebalances(self) -> tuple[RebalanceSeen, ...]:
-        """All generations that began, in their order."""
+    def rebalances(self, brought_ms: Mapping[int, int]) -> tuple[RebalanceSeen, ...]:
+        """All generations that began, in their order.
+
+        ``brought_ms``: generation -> when its leader's assignment came; one that became Stable was so then, as Kafka's
+        coordinator logs it, and not when it was written.
+        """
         return tuple(
-            attrs.evolve(seen, owners=dict(sorted(self._owners.get(seen.generation, {}).items())))
+            attrs.evolve(
+                seen,
+                owners=dict(sorted(self._owners.get(seen.generation, {}).items())),
+                stable_ms=None if seen.stable_ms is None else brought_ms.get(seen.generation, seen.stable_ms),
+            )
             for seen in self._seen
         )
 
@@ -131,12 +141,16 @@ class CourseWatcher:
 
 
 class AnswersToMembers:
-    """Records nothing but what brokers answer to members: how many by API, and the errors."""
+    """Records nothing but what brokers answer to members: how many by API, and the errors; and leaders' assignments.
+
+    ``brought_ms``: generation -> when the coordinator got what its leader assigned, the last time that it did.
+    """
 
     def __init__(self, panel: Panel, until_ms: int) -> None:
         self._panel = panel
         self.requests: dict[str, int] = {}
         self.errors: dict[str, int] = {}
+        self.brought_ms: dict[int, int] = {}
         self._until_us = until_ms * 1000
         self._sent: dict[int, bytes] = {}
 
@@ -151,6 +165,10 @@ class AnswersToMembers:
         if sealed is None or api not in COUNTED or at_us >= self._until_us:
             return
         if not any(host_of(to) in group.members for group in self._panel.groups.values()):
+            if api == "SyncGroup":
+                request, _ = unseal(sealed)
+                if isinstance(request, SyncGroup) and request.assignments:
+                    self.brought_ms[request.generation] = due_us // 1000
             return
         message, _ = unseal(sealed)
         if SPECS[type(message)].kind is not Kind.REPLY:

@@ -14,7 +14,7 @@ Group ids and topics of a recording carry the plan's name and a number; the grou
 import base64
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -120,7 +120,9 @@ class _Reading:
         self._until_ms = next((at for at, what in self._timeline if what.split(":")[0] == "end"), 0)
         if not self._until_ms:
             raise RecordingError(f'{folder / "plan.md"}: no row "end"')
-        self._clients = {match.group(1) for _, what in self._timeline if (match := re.match(r"start (\w+)", what))}
+        self._clients = _hosts(
+            [match.group(1) for _, what in self._timeline if (match := re.match(r"start (\w+)", what))]
+        )
         self._callbacks = sorted(self._read_callbacks(), key=lambda callback: callback[0])
         config = next(event["config"] for _, event in self._callbacks)
         found = re.search(r"group\.id=([^,}]+)", config)
@@ -165,7 +167,7 @@ class _Reading:
                     raise RecordingError(f"{path}:{number}: is not JSON: {error}") from None
                 if event["who"] not in self._clients:
                     continue
-                yield _utc_ms(event["ts"]) - self._zero_ms, event
+                yield _utc_ms(event["ts"]) - self._zero_ms, {**event, "who": self._clients[event["who"]]}
 
     def _recorded_topic(self) -> str:
         """What the first of the group's topics was called: the shortest name, as the others are that and "-b", "-c"."""
@@ -218,7 +220,8 @@ class _Reading:
             header = told["requestHeader"]
             api = APIS.get(header["requestApiKeyName"])
             if api is not None and header["clientId"] in self._clients:
-                yield _Answer(at_ms, header["clientId"], api, told["request"], told["response"])
+                client = self._clients[header["clientId"]]
+                yield _Answer(at_ms, client, api, told["request"], told["response"])
 
     def _logged(self, name: str) -> Iterator[tuple[int, str]]:
         """(time, text) of the lines of a log, of all brokers', in the order of time."""
@@ -286,6 +289,16 @@ class _Reading:
                     owned.setdefault(self._named(topic), []).append(number)
                 generation.owners[answer.client] = {topic: tuple(sorted(owned[topic])) for topic in sorted(owned)}
         return generations
+
+
+def _hosts(clients: Sequence[str]) -> dict[str, str]:
+    """Client id -> host of a scenario: c1, c2, ... are themselves, others ("dup") come after them."""
+    names = dict.fromkeys(clients)
+    numbered = [name for name in names if re.fullmatch(r"c\d+", name)]
+    others = [name for name in names if name not in numbered]
+    return {name: name for name in numbered} | {
+        name: f"c{len(numbered) + place}" for place, name in enumerate(others, 1)
+    }
 
 
 def _utc_ms(text: str) -> int:

@@ -16,11 +16,12 @@ import attrs
 from kemu.actors.consumer.application import Application
 from kemu.actors.consumer.consumer import Consumer
 from kemu.actors.consumer.listener import Listener
-from kemu.actors.machine import Event, Hangup, LinkDown, Note, Received, Send, StartTimer, StopTimer, TimerFired, Told
+from kemu.actors.machine import Draws, Event, Hangup, LinkDown, Note, Received, Send, StartTimer, StopTimer, TimerFired, Told
 from kemu.protocol.assign.base import Assignor
 from kemu.protocol.assign.registry import ASSIGNORS
 from kemu.protocol.commands import Close, Start
 from kemu.protocol.config import ConsumerConfig
+from kemu.protocol.draws import CALM
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
     EpochEnd,
@@ -134,6 +135,7 @@ class Harness:
         application: Application | None = None,
         assignors: dict[str, Assignor] | None = None,
         versions: ApiVersions = LATEST,
+        draws: Draws = CALM,
         start: bool = True,
         **config: Any,
     ) -> None:
@@ -148,6 +150,7 @@ class Harness:
             bootstrap=("b0", "b1"),
             assignors=assignors or dict(ASSIGNORS),
             chance=Middle(),
+            draws=draws,
             listener=listener,
             application=application,
             versions=versions,

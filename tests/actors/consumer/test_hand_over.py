@@ -1,0 +1,111 @@
+"""How long a member's polling thread takes to go on with what it was handed: draws of the set life."""
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+from kemu.protocol.commands import Close, Start
+from kemu.protocol.draws import DrawName
+from kemu.protocol.messages.group import Heartbeat, JoinGroup, LeaveGroup, OffsetCommit, SyncGroup
+from kemu.protocol.notes.groups import PartitionsAssigned, PartitionsRevoked
+from tests.actors.consumer.consumer_harness import LATENCY_US, Harness
+
+MS = 1_000
+REBALANCE_IN_PROGRESS = 27
+
+
+class Fixed:
+    """Draws that always come out the same; what is not named is not drawn."""
+
+    def __init__(self, spans_us: Mapping[DrawName, int]) -> None:
+        self._spans_us = spans_us
+
+    def us(self, name: DrawName, calm_us: int, of_us: int = 0) -> int:
+        return self._spans_us.get(name, calm_us)
+
+
+def member(spans_us: Mapping[DrawName, int], *, leader: str = "") -> Harness:
+    harness = Harness(draws=Fixed(spans_us), start=False)
+    harness.cluster.leader = leader
+    harness.cluster.given = (("t", 0),) if leader else None
+    harness.tell(Start())
+    return harness.stable()
+
+
+def rejoined(harness: Harness) -> Harness:
+    """It hears of a rebalance by its next heartbeat, and has its next assignment."""
+    harness.run(100 * MS)
+    harness.forget()
+    harness.answer_next("Heartbeat", REBALANCE_IN_PROGRESS)
+    return harness.run_until(lambda: bool(harness.facts(PartitionsAssigned)))
+
+
+def spans_of(harness: Harness) -> list[int]:
+    """From what it was answered to what it did next: commit, join, sync, callback."""
+    at = {type(message): at_us for at_us, _, message in harness.sent if not isinstance(message, Heartbeat)}
+    beats = [at_us for at_us, _, message in harness.sent if isinstance(message, Heartbeat)]
+    assigned = next(at_us for at_us, note in harness.noted_at if isinstance(note, PartitionsAssigned))
+    moments = [beats[0], at[OffsetCommit], at[JoinGroup], at[SyncGroup], assigned]
+    return [later - earlier - 2 * LATENCY_US for earlier, later in pairwise(moments)]
+
+
+def test_a_leader_goes_on_later_after_each_answer_and_after_the_callback() -> None:
+    """As recorded with kafka-clients 3.4.1: heartbeat to commit, callback to join, join to sync, sync to callback."""
+    harness = rejoined(member({DrawName.HAND_OVER: 7 * MS}))
+
+    assert spans_of(harness) == [7 * MS] * 4
+    assert harness.facts(PartitionsRevoked)
+
+
+def test_a_follower_syncs_at_once() -> None:
+    """As recorded: followers' SyncGroups came before their leader's, or within 12 ms of it."""
+    harness = rejoined(member({DrawName.HAND_OVER: 7 * MS}, leader="c0-1"))
+
+    assert spans_of(harness) == [7 * MS, 7 * MS, 0, 7 * MS]
+
+
+def test_without_the_draw_nothing_is_later() -> None:
+    """The set calm."""
+    assert spans_of(rejoined(member({}))) == [0] * 4
+
+
+def test_the_first_join_of_a_process_takes_longer_also_for_a_follower() -> None:
+    """As recorded: classes are loaded between the answer to JoinGroup and SyncGroup, and before the first callback."""
+    cold = {DrawName.HAND_OVER: 7 * MS, DrawName.FIRST_JOIN: 50 * MS}
+    for leader in ("", "c0-1"):
+        harness = member(cold, leader=leader)
+        at = {type(message): at_us for at_us, _, message in harness.sent}
+        assigned = next(at_us for at_us, note in harness.noted_at if isinstance(note, PartitionsAssigned))
+
+        assert at[SyncGroup] - at[JoinGroup] - 2 * LATENCY_US == 50 * MS
+        assert assigned - at[SyncGroup] - 2 * LATENCY_US == 50 * MS
+        assert spans_of(rejoined(harness)) == [7 * MS, 7 * MS, 0 if leader else 7 * MS, 7 * MS]
+
+
+def test_records_are_polled_while_a_hand_over_waits() -> None:
+    """The thread that comes late to the rebalance may still return from poll() with records."""
+    harness = member({DrawName.HAND_OVER: 500 * MS})
+    harness.run(100 * MS)
+    harness.forget()
+    harness.answer_next("Heartbeat", REBALANCE_IN_PROGRESS)
+    harness.run_until(lambda: bool(harness.requests(Heartbeat)))
+    harness.append(("t", 0), 4)
+    harness.run(100 * MS)
+
+    assert not harness.requests(JoinGroup)
+    harness.run(2_000 * MS)
+    assert harness.requests(JoinGroup)
+    assert harness.cluster.committed[("t", 0)] == 4
+
+
+def test_an_application_notices_between_two_polls_that_it_should_close() -> None:
+    """As recorded: a loop of poll(100 ms) that looks at a flag closed 6 to 156 ms after it was told."""
+    harness = member({DrawName.CLOSE_NOTICE: 60 * MS})
+    harness.run(100 * MS)
+    harness.forget()
+    told_us = harness.now_us
+    harness.tell(Close())
+    harness.run_until(lambda: harness.consumer.finished)
+
+    commit = next(at_us for at_us, _, message in harness.sent if isinstance(message, OffsetCommit))
+    assert commit - told_us == 60 * MS
+    assert harness.requests(LeaveGroup)
