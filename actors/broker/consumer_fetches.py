@@ -65,7 +65,7 @@ class ConsumerFetches:
     """Answers fetches of the partitions that are led here, now or later.
 
     A connection whose fetch is held back is *muted*: what else comes on it is read when that fetch is answered. So a
-    consumer's Metadata waits behind its fetch. Source: Kafka's ``SocketServer``, ``Processor.processCompletedReceives``.
+    consumer's Metadata waits behind its fetch. Source: Kafka's ``SocketServer.Processor.processCompletedReceives``.
 
     Args:
         absent: why a partition is not among those that are led here.

@@ -5,8 +5,9 @@ order to take groups up and to give them up. See ``actors.broker.group_log``.
 """
 
 from kemu.actors.coordinator.log import LogNews, OffsetsPartition
-from kemu.actors.machine import Machine, Received, Record
+from kemu.actors.machine import Draws, Machine, Received, Record
 from kemu.protocol.commands import LeadOffsets
+from kemu.protocol.draws import CALM, DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.offsets_log import (
     AppendGroups,
@@ -24,13 +25,14 @@ _VERSION = 0
 class BrokerLog:
     """Partitions that ``broker``, the other actor of the coordinator's process, keeps.
 
-    ``load_us``: how long it takes to read a log that is not empty.
+    ``load_us``: how long it takes to read a log that is not empty, where that is not drawn.
     """
 
-    def __init__(self, machine: Machine, broker: ActorName, load_us: int) -> None:
+    def __init__(self, machine: Machine, broker: ActorName, load_us: int, draws: Draws = CALM) -> None:
         self._machine = machine
         self._broker = broker
         self._load_us = load_us
+        self._draws = draws
         self._asked: dict[int, int] = {}
         """Request id of an append under way -> its token."""
 
@@ -46,7 +48,7 @@ class BrokerLog:
                 news.written(self._asked.pop(event.request_id), error, base_offset)
             case LeadGroups(partition=number, leader_epoch=leader_epoch, records=records):
                 self._machine.reply(event, LeadGroupsReply())
-                load_us = self._load_us if records else 0
+                load_us = self._draws.us(DrawName.OFFSETS_LOAD, self._load_us) if records else 0
                 news.lead(LeadOffsets(partition=number, leader_epoch=leader_epoch, records=records, load_us=load_us))
             case ResignGroups(partition=number, leader_epoch=leader_epoch):
                 self._machine.reply(event, ResignGroupsReply())

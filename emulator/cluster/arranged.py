@@ -6,7 +6,7 @@ partition of ``__consumer_offsets`` is taken over with all that was durable when
 
 from collections.abc import Iterator, Sequence
 
-from attrs import define, evolve
+from attrs import define
 
 from kemu.actors.broker.arranged import Broker
 from kemu.actors.broker.partition_log import LoggedBatch, PartitionLog, log_name, to_record
@@ -127,7 +127,7 @@ class ArrangedCluster(Cluster):
         self._tell_view()
         for topic, state in self._topics.items():
             if settings := self.scenario.topics[topic].settings():
-                self.world.tell(host.name, ConfigureTopic(topic=topic, settings=settings))
+                self.world.tell(self.brokers[node], ConfigureTopic(topic=topic, settings=settings))
             for partition, leader in enumerate(state.leaders):
                 if leader == node:
                     self._host_partition(topic, partition, leader)
@@ -168,17 +168,16 @@ class ArrangedCluster(Cluster):
     def _tell_view(self) -> None:
         """Tell every running broker what the cluster looks like."""
         alive = self._live
-        view = ClusterView(
-            brokers=tuple((node, self.scenario.brokers.rack_of(node)) for node in range(len(alive)) if alive[node]),
-            topics=tuple(
-                (name, tuple(node if alive[node] else NO_LEADER for node in topic.leaders))
-                for name, topic in self._topics.items()
-            ),
-            offsets_leaders=tuple(
-                node if node != NO_LEADER and alive[node] else NO_LEADER for node in self._offsets_leaders
-            ),
+        brokers = tuple((node, self.scenario.brokers.rack_of(node)) for node in range(len(alive)) if alive[node])
+        topics = tuple(
+            (name, tuple(node if alive[node] else NO_LEADER for node in topic.leaders))
+            for name, topic in self._topics.items()
         )
-        nothing = evolve(view, topics=(), offsets_leaders=())
+        offsets_leaders = tuple(
+            node if node != NO_LEADER and alive[node] else NO_LEADER for node in self._offsets_leaders
+        )
+        view = ClusterView(brokers=brokers, topics=topics, offsets_leaders=offsets_leaders)
+        nothing = ClusterView(brokers=brokers, topics=(), offsets_leaders=())
         for node, name in enumerate(self.brokers):
             self.world.tell(name, nothing if self._knows_nothing[node] else view)
 
@@ -275,6 +274,8 @@ class ArrangedCluster(Cluster):
 
     def _lead(self, partition: int, node: int) -> None:
         name = self.brokers[node]
+        life = self.world.hosts[name].life
+        draws = self.group_draws(f"{name}/life {life}/offsets {partition}/{self._offsets_epochs[partition]}")
         records = tuple(self.world.hosts[name].disk.logs.get(f"{OFFSETS_TOPIC}-{partition}", ()))
         self.world.tell(
             coordinator_on(name),
@@ -282,6 +283,6 @@ class ArrangedCluster(Cluster):
                 partition=partition,
                 leader_epoch=self._offsets_epochs[partition],
                 records=records,
-                load_us=self.broker_config.emulated_load_us if records else 0,
+                load_us=draws.us(DrawName.OFFSETS_LOAD, self.broker_config.emulated_load_us) if records else 0,
             ),
         )

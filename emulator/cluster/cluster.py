@@ -70,6 +70,13 @@ class _Group:
     """What a rolling upgrade of the whole group makes of its members; later ones start like that."""
 
 
+SAID_BY_BROKER_SETTINGS: Mapping[DrawName, str] = {
+    DrawName.OFFSETS_APPEND: "emulated_append_us",
+    DrawName.OFFSETS_LOAD: "emulated_load_us",
+}
+"""Draws that a broker's key decides where it is set."""
+
+
 class Cluster(ABC):
     """Builds the machines of any host and life (``factory``), starts them, and acts as their operators.
 
@@ -368,17 +375,22 @@ class Cluster(ABC):
             us += self._log_bytes(host) * per_mb_us // BYTES_PER_MB if per_mb_us else 0
         return us
 
-    def append_of(self) -> Callable[[str, str], int] | None:
-        """How long appends take: those of groups are drawn, unless ``emulated.append.us`` is set (None: all as that)."""
+    def group_draws(self, owner: str) -> Drawn:
+        """The draws of a coordinator's log; what ``emulated.append.us`` and ``emulated.load.us`` say is not drawn."""
         settings, draws = dict(self.scenario.brokers.config), self.draws
-        said = "emulated_append_us" in settings and not draws.is_set(DrawName.OFFSETS_APPEND)
-        if said or draws.of(DrawName.OFFSETS_APPEND) is None:
+        said = (name for name, setting in SAID_BY_BROKER_SETTINGS.items() if setting in settings)
+        without = frozenset(name for name in said if not draws.is_set(name))
+        return Drawn(self.world.choices, draws, owner, without=without)
+
+    def append_of(self) -> Callable[[str, str], int] | None:
+        """(host, log) -> how long an append takes; None: all ``emulated.append.us``."""
+        if self.draws.of(DrawName.OFFSETS_APPEND) is None:
             return None
         append_us = self.broker_config.emulated_append_us
-        drawn = {name: Drawn(self.world.choices, draws, name) for name in self.brokers}
+        drawn = {name: self.group_draws(name) for name in self.brokers}
 
         def took_us(host: str, log: str) -> int:
-            return drawn[host].us(DrawName.OFFSETS_APPEND, 0) if log.startswith(OFFSETS_TOPIC) else append_us
+            return drawn[host].us(DrawName.OFFSETS_APPEND, append_us) if log.startswith(OFFSETS_TOPIC) else append_us
 
         return took_us
 

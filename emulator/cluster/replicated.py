@@ -162,14 +162,18 @@ class ReplicatedCluster(Cluster):
                 max_in_flight=control.zookeeper_max_in_flight_requests,
             )
 
-        return {
-            name: broker,
-            coordinator_on(name): lambda life: Coordinator(
+        def coordinator(life: int) -> Coordinator:
+            draws = self.group_draws(f"{coordinator_on(name)}/life {life}")
+            return Coordinator(
                 coordinator_on(name),
                 node,
                 config,
-                lambda machine: BrokerLog(machine, name, config.emulated_load_us),
-            ),
+                lambda machine: BrokerLog(machine, name, config.emulated_load_us, draws),
+            )
+
+        return {
+            name: broker,
+            coordinator_on(name): coordinator,
             controller_on(name): lambda life: Controller(
                 controller_on(name),
                 node,

@@ -181,9 +181,9 @@ class GroupSpec:
     """A consumer group: its members are configured alike.
 
     ``static``: members have ``group.instance.id`` = their host's name. ``one_process``: what a new process draws
-    (``first.join``) those members draw that start with it, not who joins or comes back later. ``racks``: members take turns. The first member
-    starts at ``start_us``, the last one ``start_spread_us`` later, the others evenly between. ``config`` is written
-    with Kafka's keys. ``overrides``: host -> what that member has otherwise.
+    (``first.join``) those members draw that start with it, not who joins or comes back later. ``racks``: members take
+    turns. The first member starts at ``start_us``, the last one ``start_spread_us`` later, the others evenly between.
+    ``config`` is written with Kafka's keys. ``overrides``: host -> what that member has otherwise.
 
     Raises:
         ScenarioError: everything that is wrong with it.

@@ -19,7 +19,7 @@ from kemu.emulator.scenario.scenario import DEFAULT_DRAWS, Scenario
 from kemu.emulator.text.tables import ScenarioError
 from kemu.emulator.trace.traces import read_trace
 from kemu.protocol.draws import DrawName
-from kemu.protocol.notes.groups import GroupBecame
+from kemu.protocol.notes.groups import GroupBecame, MemberFailed, PartitionsAssigned
 from kemu.protocol.notes.replication import BecameLeader, SessionEnded, SessionOpened
 
 S = 1_000_000
@@ -330,3 +330,104 @@ def test_a_broker_takes_time_to_start_and_more_to_recover_its_logs() -> None:
     closed = with_actions(scenario, ["close-host host=b1 at=30s", "start-host host=b1 at=40s"])
     up_us = next(s.at_us for s in driven(closed, 1, HostStarted) if s.fact.host == "b1" and s.fact.life == 2)
     assert up_us == 43 * S
+
+
+# --- one broker comes back -----------------------------------------------------------------------------------------
+
+ONE_BROKER = """
+duration = "60s"
+draws = "calm"
+profile = "kafka-3.4"
+
+[brokers]
+count = 1
+
+[topics.orders]
+partitions = 6
+rate = "12/s"
+
+[groups.g]
+topics = ["orders"]
+members = 3
+
+[[plan]]
+at = "20s"
+do = "close-host"
+host = "b0"
+
+[[plan]]
+at = "30s"
+do = "start-host"
+host = "b0"
+"""
+
+
+def rebalances_after(scenario: Scenario, at_us: int) -> list[str]:
+    """Why the group prepared for a rebalance from then on."""
+    seen = driven(scenario, 1, GroupBecame)
+    return [one.fact.why for one in seen if one.fact.new == "PreparingRebalance" and one.at_us > at_us]
+
+
+def test_a_single_broker_that_comes_back_knows_nothing_for_a_while_and_its_groups_rebalance() -> None:
+    """As recorded with 3.4.1: topics vanish and return, so the leader joins again; else nothing happens."""
+    scenario = scenario_from_toml(ONE_BROKER)
+    back = with_values(scenario, ["draws.broker.window=3s"])
+
+    assert rebalances_after(scenario, 20 * S) == []
+    assert len(rebalances_after(back, 33 * S)) == 1
+    assert len(rebalances_after(back, 20 * S)) == 1
+
+
+def test_a_broker_that_comes_back_to_others_is_told_at_once() -> None:
+    """With another broker there is a controller already."""
+    scenario = with_values(scenario_from_toml(ONE_BROKER), ["brokers.count=3", "draws.broker.window=3s"])
+    without = with_values(scenario_from_toml(ONE_BROKER), ["brokers.count=3"])
+
+    assert rebalances_after(scenario, 20 * S) == rebalances_after(without, 20 * S)
+
+
+def test_a_write_of_a_group_takes_what_is_drawn_unless_a_setting_says_so() -> None:
+    """``emulated.append.us`` goes before the draw of the set; a draw that is written goes before both."""
+
+    def stable_after_join_us(*settings: str) -> int:
+        scenario = with_values(scenario_from_toml(ONE_BROKER), list(settings))
+        seen = [one for one in driven(scenario, 1, GroupBecame) if one.at_us < 19 * S]
+        moments = {one.fact.new: one.at_us for one in seen}
+        return moments["Stable"] - moments["CompletingRebalance"]
+
+    calm = stable_after_join_us()
+    assert stable_after_join_us("draws.offsets.append=200ms") - calm == 200_000 - 500
+    assert stable_after_join_us("draws.offsets.append=200ms", "brokers.config.emulated.append.us=90000") > 190_000
+    assert stable_after_join_us("brokers.config.emulated.append.us=90000") - calm == 90_000 - 500
+
+
+# --- members of one process, and of one instance -------------------------------------------------------------------
+
+
+def test_members_of_one_process_are_cold_only_when_they_start_with_it() -> None:
+    """``one_process``: who joins or comes back later has ``hand.over`` alone."""
+    scenario = with_actions(
+        scenario_from_toml(GROUP_OF_SIX.replace("members = 6", "members = 2\none_process = true")),
+        ["add-members group=g at=30s", "rolling-restart group=g every=10s down=2s at=45s"],
+    )
+    asked = Remembering(1)
+    driven(scenario, 1, choices=asked)
+    cold = sorted(purpose.split("/", 2)[2] for purpose in asked.asked if purpose.startswith("draw/first.join/"))
+    assert cold == ["c1/life 1", "c2/life 1"]
+
+
+def test_a_second_process_with_the_same_instance_id_fences_the_first() -> None:
+    """KIP-345, as recorded with 3.4.1: the new one has the old one's partitions at once, without a rebalance."""
+    text = ONE_BROKER[: ONE_BROKER.index("[[plan]]")].replace("members = 3", "members = 4\nstatic = true")
+    scenario = with_actions(
+        scenario_from_toml(text + '[groups.g.overrides.c4]\ninstance = "c2"\nstart_later = true\n'),
+        ["start-host host=c4 at=25s"],
+    )
+    seen = driven(scenario, 1, GroupBecame, MemberFailed, PartitionsAssigned)
+    failed = [one for one in seen if isinstance(one.fact, MemberFailed)]
+    assigned = {one.actor: one.fact.owned for one in seen if isinstance(one.fact, PartitionsAssigned)}
+
+    assert [(one.actor, one.fact.error.name) for one in failed] == [("c2", "FENCED_INSTANCE_ID")]
+    assert 25 * S < failed[0].at_us < 31 * S, "with its next commit or heartbeat"
+    assert assigned["c4"] == assigned["c2"]
+    assert len([one for one in seen if isinstance(one.fact, GroupBecame) and one.fact.new == "PreparingRebalance"]) == 1

@@ -160,7 +160,7 @@ class AnswersToMembers:
 
     def packet(self, row: PacketRow) -> None:
         """A packet leaves; later news of the same packet are of no interest."""
-        packet_id, at_us, _, to, _, api, *_ = row
+        packet_id, at_us, _, to, _, api, _, _, due_us = row
         sealed = self._sent.pop(packet_id, None)
         if sealed is None or api not in COUNTED or at_us >= self._until_us:
             return

@@ -320,6 +320,24 @@ def test_a_fetch_waits_for_its_records_and_an_append_wakes_only_those_who_want_t
     assert [send.to for send in _kind(bench.append(0, 9), Send)] == ["p1"]
 
 
+def test_a_connection_is_muted_while_its_fetch_is_held_back():
+    """SocketServer mutes a channel until its request is answered: Metadata waits behind a fetch that waits."""
+    bench = Bench()
+    bench.ask(_fetch(_from(0, 0)), sender="c1")
+
+    assert bench.ask(Metadata(topics=("t",)), sender="c1") == []
+    assert bench.ask(_fetch(_from(1, 0), min_bytes=1_000), sender="c1") == []
+    assert bench.ask(Metadata(topics=("u",)), sender="c1") == []
+    assert _kind(bench.ask(Metadata(topics=("t",)), sender="c2"), Send), "another connection is another matter"
+    woken = bench.append(0, 1)
+
+    kinds = [type(send.message).__name__ for send in _kind(woken, Send) if send.to == "c1"]
+    assert kinds == ["FetchReply", "MetadataReply"], "in their order, up to the next fetch that is held back"
+    last = _kind(bench.append(0, 20), Send)
+    assert [type(send.message).__name__ for send in last if send.to == "c1"] == ["FetchReply", "MetadataReply"]
+    assert _kind(bench.ask(Metadata(topics=("t",)), sender="c1"), Send)
+
+
 @pytest.mark.parametrize(("version", "silent"), [(6, [(0, NONE, [])]), (7, []), (17, [])])
 def test_a_fetch_whose_time_is_over_is_answered_with_what_there_is(version, silent):
     """KIP-227: from v7 on a partition without news is left out of the answer, before it has an empty row."""

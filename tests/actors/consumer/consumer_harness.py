@@ -16,7 +16,19 @@ import attrs
 from kemu.actors.consumer.application import Application
 from kemu.actors.consumer.consumer import Consumer
 from kemu.actors.consumer.listener import Listener
-from kemu.actors.machine import Draws, Event, Hangup, LinkDown, Note, Received, Send, StartTimer, StopTimer, TimerFired, Told
+from kemu.actors.machine import (
+    Draws,
+    Event,
+    Hangup,
+    LinkDown,
+    Note,
+    Received,
+    Send,
+    StartTimer,
+    StopTimer,
+    TimerFired,
+    Told,
+)
 from kemu.protocol.assign.base import Assignor
 from kemu.protocol.assign.registry import ASSIGNORS
 from kemu.protocol.commands import Close, Start
