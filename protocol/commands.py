@@ -123,6 +123,8 @@ class LeadOffsets:
     records: tuple[tuple[bytes, bytes | None], ...]
     load_us: int = since(0, default=0)
     """How long the load takes; requests meanwhile are answered COORDINATOR_LOAD_IN_PROGRESS."""
+    wait_us: int = since(0, default=0)
+    """How long it waits for the loads of other partitions before."""
 
 
 @value

@@ -124,6 +124,9 @@ class Consumer(HostingMachine):
         ValueError: an assignor nobody knows, assignors without a common protocol, an unknown reset policy.
     """
 
+    _closes_at_us = 0
+    """When the polling thread notices that it was told to close; 0: it was not."""
+
     def __init__(
         self,
         name: ActorName,

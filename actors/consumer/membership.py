@@ -187,10 +187,10 @@ class Membership:
         )
 
     def _join_answered(self, reply: JoinGroupReply, sent: Generation) -> None:
-        self._unread = reply, sent
         joined = reply.error is ErrorCode.NONE
         follows = joined and reply.leader != reply.member_id
         self._hand_over(waits=not follows, cold=joined and not self._assigned_before)
+        self._unread = reply, sent
         self._machine.wake()
 
     def _join_broke(self, why: str, sent: Generation) -> None:

@@ -110,7 +110,7 @@ class Coordinator(Machine):
             GroupTimer.SESSION: lambda group, member_id: self.groups[group].phase.session_timer_fired(member_id),
             GroupTimer.JOIN: lambda group: self.groups[group].phase.timer_fired(),
             GroupTimer.SYNC: lambda group: self.groups[group].sync_timer_fired(),
-            GroupTimer.LOAD: lambda number: self._table.load(int(number)),
+            GroupTimer.LOAD: lambda number: self._table.load_timer_fired(int(number)),
             GroupTimer.EXPIRE: self._expire,
         }
 

@@ -19,6 +19,9 @@ from kemu.protocol.notes.ranges import RangesRemoved
 from kemu.protocol.wire.codec import CodecError
 
 _NONE = ErrorCode.NONE
+_NOT_HERE = (OffsetsPartitionState.RESIGNED, OffsetsPartitionState.FAILED, OffsetsPartitionState.QUEUED)
+"""NOT_COORDINATOR."""
+_UNREAD = (OffsetsPartitionState.QUEUED, OffsetsPartitionState.LOADING)
 
 
 class Groups:
@@ -44,7 +47,7 @@ class Groups:
         if not self.started:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         partition = self.partitions.get(self._number_of(group))
-        if partition is None or partition.state in (OffsetsPartitionState.RESIGNED, OffsetsPartitionState.FAILED):
+        if partition is None or partition.state in _NOT_HERE:
             return ErrorCode.NOT_COORDINATOR
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if partition.state is OffsetsPartitionState.LOADING else _NONE
 
@@ -106,13 +109,31 @@ class Groups:
         if partition.state is OffsetsPartitionState.ACTIVE:
             return  # we lead on, and know all of it
         partition.records = command.records
-        if partition.state is OffsetsPartitionState.LOADING:
+        if partition.state in _UNREAD:
             return
-        partition.state = OffsetsPartitionState.LOADING
-        if command.load_us > 0:
-            self._machine.start_timer(_load_key(partition), command.load_us)
+        at_once = command.wait_us <= 0 or not self._machine.rules.unknown_until_loading
+        partition.load_us = command.load_us
+        if at_once:
+            partition.load_us += command.wait_us
+            self._read(partition)
         else:
-            self.load(command.partition)
+            partition.state = OffsetsPartitionState.QUEUED
+            self._machine.start_timer(_load_key(partition), command.wait_us)
+
+    def load_timer_fired(self, number: int) -> None:
+        """It is this partition's turn, or its log has been read."""
+        partition = self.partitions[number]
+        if partition.state is OffsetsPartitionState.QUEUED:
+            self._read(partition)
+        else:
+            self.load(number)
+
+    def _read(self, partition: OffsetsPartition) -> None:
+        partition.state = OffsetsPartitionState.LOADING
+        if partition.load_us > 0:
+            self._machine.start_timer(_load_key(partition), partition.load_us)
+        else:
+            self.load(partition.number)
 
     def load(self, number: int) -> None:
         """The log has been read."""
@@ -156,7 +177,7 @@ class Groups:
         return self.partitions.setdefault(number, OffsetsPartition(number))
 
     def _unload(self, partition: OffsetsPartition) -> None:
-        if partition.state is OffsetsPartitionState.LOADING:
+        if partition.state in _UNREAD:
             self._machine.stop_timer(_load_key(partition))
         partition.state = OffsetsPartitionState.RESIGNED
         partition.records = ()

@@ -17,6 +17,8 @@ from kemu.protocol.names import OFFSETS_TOPIC, ActorName
 class OffsetsPartitionState(Enum):
     """What a coordinator can say of a partition of the offsets topic."""
 
+    QUEUED = "queued"
+    """Its log is to be read after those of others: NOT_COORDINATOR, as nothing says yet that it is led here."""
     LOADING = "loading"
     """Its log is being read: COORDINATOR_LOAD_IN_PROGRESS."""
     ACTIVE = "active"
@@ -28,7 +30,7 @@ class OffsetsPartitionState(Enum):
 class OffsetsPartition:
     """A partition of ``__consumer_offsets``: whether, and under which leader epoch, it is led here."""
 
-    __slots__ = ("epoch", "log", "number", "records", "state")
+    __slots__ = ("epoch", "load_us", "log", "number", "records", "state")
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -36,7 +38,9 @@ class OffsetsPartition:
         self.epoch = -1
         self.state = OffsetsPartitionState.RESIGNED
         self.records: tuple[Record, ...] = ()
-        """Only while loading."""
+        """Only while queued or loading."""
+        self.load_us = 0
+        """How long its log takes to read."""
 
 
 class LogNews(Protocol):

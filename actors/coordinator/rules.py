@@ -33,6 +33,9 @@ class GroupRules:
     """The leave of an id that never joined rebalances a Stable or CompletingRebalance group."""
     leave_waits_for_record: bool
     """LeaveGroup by the last member is answered when the group's empty record is in the log."""
+    unknown_until_loading: bool
+    """A partition whose load waits for those of others is none of this broker's yet: NOT_COORDINATOR, and not
+    COORDINATOR_LOAD_IN_PROGRESS (GroupMetadataManager.loadGroupsAndOffsets marks it when its turn comes)."""
     sync_while_loading: ErrorCode
     sync_rearms_session: bool
     """A SyncGroup to a Stable group counts as a sign of life."""
@@ -79,6 +82,7 @@ JAVA = GroupRules(
     leave_acts_per_member=False,
     pending_leave_rebalances=True,
     leave_waits_for_record=True,
+    unknown_until_loading=False,
     sync_while_loading=_E.COORDINATOR_LOAD_IN_PROGRESS,
     sync_rearms_session=False,
     lists_while_loading=False,
@@ -98,6 +102,7 @@ SCALA = GroupRules(
     leave_acts_per_member=True,
     pending_leave_rebalances=False,
     leave_waits_for_record=False,
+    unknown_until_loading=True,
     sync_while_loading=_E.REBALANCE_IN_PROGRESS,
     sync_rearms_session=True,
     lists_while_loading=True,

@@ -16,7 +16,7 @@ class GroupTimer(StrEnum):
     SYNC = "sync"
     """(group): how long the members of a generation have to sync (KAFKA-12890)."""
     LOAD = "load"
-    """(partition): the log of a partition of the offsets topic has been read."""
+    """(partition): it is the turn of a partition of the offsets topic to be read, or its log has been read."""
     EXPIRE = "expire"
     """(): the next look for offsets that nobody needs."""
 

@@ -35,8 +35,11 @@ runs the same plan as a scenario with {seeds} seeds (profile `{profile}`, bare d
 - *owners N*, *members*: how many runs gave exactly what Kafka gave.
 - errors: how many answers to members carried this code, by request.
 
-The scenarios start members when the recording shows their first JoinGroup, and draw heartbeats and the network as life
-does; phases of old groups, callbacks that take time and work on records are left out, as in the recordings.
+The scenarios start members when the recording shows their first JoinGroup. What differs from time to time is drawn as
+measured over all recordings together, so that a range is that machine's, not the plan's own: how late heartbeats are,
+how long threads take to go on, cold processes, noticed closes, writes of groups. In the two plans in which brokers start
+(g, n) heartbeats, requests, writes and loads are those of these two. Phases of old groups, callbacks that take time and
+work on records are left out, as in the recordings.
 
 A figure agrees when Kafka's lies between the emulator's 5 % and 95 % quantile; generation counts must be equal. Kafka's
 side is a sample of one: where both are alike one duration in ten lies outside. *DIFFERS* with a reason: the reason is

@@ -219,7 +219,9 @@ class Bench:
 
     # --- commands ----------------------------------------------------------------------------------------------
 
-    def lead(self, group: str, *, load_us: int = 0, records: tuple[Record, ...] | None = None) -> None:
+    def lead(
+        self, group: str, *, load_us: int = 0, wait_us: int = 0, records: tuple[Record, ...] | None = None
+    ) -> None:
         """Lead the partition of a group, with what its log holds."""
         number = offsets_partition_of(group, self.config.offsets_topic_num_partitions)
         if records is None:
@@ -227,7 +229,10 @@ class Bench:
         else:
             self.logs[f"__consumer_offsets-{number}"] = list(records)
         self.epoch += 1
-        self.feed(Told(LeadOffsets(partition=number, leader_epoch=self.epoch, records=records, load_us=load_us)))
+        command = LeadOffsets(
+            partition=number, leader_epoch=self.epoch, records=records, load_us=load_us, wait_us=wait_us
+        )
+        self.feed(Told(command))
 
     def resign(self, group: str = GROUP) -> None:
         """Another broker leads the partition of a group; what was being written is in the log before that one reads."""

@@ -364,6 +364,31 @@ def test_a_coordinator_that_has_not_started_is_not_available() -> None:
     assert bench.ask("c1", ListGroups()).error is E.COORDINATOR_NOT_AVAILABLE
 
 
+@pytest.mark.parametrize(("kind", "waiting"), [("java", E.COORDINATOR_LOAD_IN_PROGRESS), ("scala", E.NOT_COORDINATOR)])
+def test_a_partition_whose_load_waits_its_turn(kind: str, waiting: E) -> None:
+    """As recorded with 3.4.1: GroupMetadataManager.loadGroupsAndOffsets says that it loads only when it does."""
+    bench = Bench(lead=False, coordinator_kind=kind)
+    bench.lead(GROUP, load_us=5_000, wait_us=10_000)
+
+    assert bench.join("c1").error is waiting
+    bench.advance(9)
+    assert bench.join("c1").error is waiting
+    bench.advance(2)
+    assert bench.join("c1").error is E.COORDINATOR_LOAD_IN_PROGRESS
+    bench.advance(5)
+    assert bench.join("c1").error is E.MEMBER_ID_REQUIRED
+
+
+def test_a_resignation_takes_a_waiting_load_out_of_the_queue() -> None:
+    """Another broker leads before its turn came: nothing is loaded."""
+    bench = Bench(lead=False, coordinator_kind="scala")
+    bench.lead(GROUP, load_us=5_000, wait_us=10_000)
+    bench.resign()
+    bench.advance(20)
+
+    assert bench.join("c1").error is E.NOT_COORDINATOR
+
+
 @pytest.mark.parametrize(("kind", "rules"), [("java", JAVA), ("scala", SCALA)])
 def test_while_a_partition_is_loading(kind: str, rules: object) -> None:
     """Section 1.3: 3. -> 14, except Heartbeat -> 0 and SyncGroup -> 27 (scala; java 14)."""

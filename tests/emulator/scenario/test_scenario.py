@@ -356,7 +356,7 @@ do = "crsh"
         ("config.group.id = 'x'", "groups.g.config.group.id: cannot be set: the group's name is its id"),
         (
             "config.group.instance.id = 'x'",
-            "groups.g.config.group.instance.id: cannot be set: use static = true on the group",
+            "groups.g.config.group.instance.id: cannot be set: use static = true on the group, or instance on a member",
         ),
         (
             "config.session.timeout.ms = 3000",
