@@ -50,7 +50,7 @@ class DrawName(StrEnum):
     BROKER_RECOVERY = "broker.recovery"
     BROKER_STOP = "broker.stop"
     OFFSETS_APPEND = "offsets.append"
-    OFFSETS_LOAD_WAIT = "offsets.load.wait"
+    OFFSETS_WAIT = "offsets.wait"
     OFFSETS_LOAD = "offsets.load"
     BROKER_BEAT = "broker.beat"
     DOWN_TIME = "down.time"
@@ -380,7 +380,7 @@ _ROWS = (
         source="401 OffsetCommits of Kafka 3.4.1 on a loaded machine with two cores, from arrival to answer",
     ),
     DrawRow(
-        name=DrawName.OFFSETS_LOAD_WAIT,
+        name=DrawName.OFFSETS_WAIT,
         life="quantiles 0=2ms 10=145ms 25=198ms 50=475ms 75=2564ms 90=3143ms 100=3145ms",
         calm="nothing",
         what="how long a partition of __consumer_offsets that a broker begins to lead, and that is not empty, waits for"

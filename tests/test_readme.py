@@ -72,7 +72,7 @@ def test_what_the_readme_quotes_is_what_a_run_prints(
 
 def rebalances(text: str) -> list[tuple[str, str]]:
     """(generation, members) of each row of a table of rebalances."""
-    row = re.compile(r"^ +billing +(\d+) +[\d:.]+ +[\d.]+ m?s +\d+ ms +(\d+) ", re.MULTILINE)
+    row = re.compile(r"^ +billing +(\d+) +[\d:.]+ +[\d.]+ m?s +[\d.]+ m?s +(\d+) ", re.MULTILINE)
     return row.findall(text)
 
 

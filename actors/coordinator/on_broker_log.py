@@ -49,7 +49,7 @@ class BrokerLog:
             case LeadGroups(partition=number, leader_epoch=leader_epoch, records=records):
                 self._machine.reply(event, LeadGroupsReply())
                 load_us = self._draws.us(DrawName.OFFSETS_LOAD, self._load_us) if records else 0
-                wait_us = self._draws.us(DrawName.OFFSETS_LOAD_WAIT, 0) if records else 0
+                wait_us = self._draws.us(DrawName.OFFSETS_WAIT, 0) if records else 0
                 news.lead(
                     LeadOffsets(
                         partition=number, leader_epoch=leader_epoch, records=records, load_us=load_us, wait_us=wait_us

@@ -284,6 +284,6 @@ class ArrangedCluster(Cluster):
                 leader_epoch=self._offsets_epochs[partition],
                 records=records,
                 load_us=draws.us(DrawName.OFFSETS_LOAD, self.broker_config.emulated_load_us) if records else 0,
-                wait_us=draws.us(DrawName.OFFSETS_LOAD_WAIT, 0) if records else 0,
+                wait_us=draws.us(DrawName.OFFSETS_WAIT, 0) if records else 0,
             ),
         )

@@ -73,7 +73,7 @@ class _Group:
 SAID_BY_BROKER_SETTINGS: Mapping[DrawName, str] = {
     DrawName.OFFSETS_APPEND: "emulated_append_us",
     DrawName.OFFSETS_LOAD: "emulated_load_us",
-    DrawName.OFFSETS_LOAD_WAIT: "emulated_load_us",
+    DrawName.OFFSETS_WAIT: "emulated_load_us",
 }
 """Draws that a broker's key decides where it is set."""
 

@@ -37,8 +37,8 @@ runs the same plan as a scenario with {seeds} seeds (profile `{profile}`, bare d
 
 The scenarios start members when the recording shows their first JoinGroup. What differs from time to time is drawn as
 measured over all recordings together, so that a range is that machine's, not the plan's own: how late heartbeats are,
-how long threads take to go on, cold processes, noticed closes, writes of groups. In the two plans in which brokers start
-(g, n) heartbeats, requests, writes and loads are those of these two. Phases of old groups, callbacks that take time and
+how long threads take to go on, cold processes, noticed closes, writes of groups. In the plans in which brokers start (g
+and n) heartbeats, requests, writes and loads are those of these two. Phases of old groups, callbacks that take time and
 work on records are left out, as in the recordings.
 
 A figure agrees when Kafka's lies between the emulator's 5 % and 95 % quantile; generation counts must be equal. Kafka's
