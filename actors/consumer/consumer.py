@@ -199,8 +199,6 @@ class Consumer(HostingMachine):
         self._poll_by_us = 0
         """When the application must have polled again, while it does not poll."""
         self._poll_timer_runs = False
-        self._closes_at_us = 0
-        """When the polling thread notices that it was told to close; 0: it was not."""
         self._closing = self._waits_for_leave = False
         self._max_poll_us = config.max_poll_interval_ms * 1000
         self._timers = self._timer_table()
