@@ -274,11 +274,15 @@ class ListReassignments:
 
 @value
 class AlterConfigs:
-    """Admin: set a setting of a topic, or (topic "") of all brokers; or remove it ("") (KIP-339)."""
+    """Admin: set a setting of a topic, or (topic "") of all brokers or one; or remove it ("") (KIP-339).
+
+    ``broker``: its id; -1: all.
+    """
 
     topic: str
     key: str
     value: str
+    broker: int = since(0, default=-1)
 
 
 @value

@@ -17,6 +17,10 @@ RETENTION_MS, RETENTION_BYTES = "retention.ms", "retention.bytes"
 SEGMENT_MS, SEGMENT_BYTES = "segment.ms", "segment.bytes"
 LOG_RETENTION_MS, LOG_RETENTION_BYTES = "log.retention.ms", "log.retention.bytes"
 LOG_ROLL_MS, LOG_SEGMENT_BYTES = "log.roll.ms", "log.segment.bytes"
+LEADER_THROTTLED_RATE = "leader.replication.throttled.rate"
+FOLLOWER_THROTTLED_RATE = "follower.replication.throttled.rate"
+LEADER_THROTTLED_REPLICAS = "leader.replication.throttled.replicas"
+FOLLOWER_THROTTLED_REPLICAS = "follower.replication.throttled.replicas"
 MOVEMENT_LIMITS = tuple(f"reassignment.max.concurrent.{what}.movements" for what in ("replica", "partition", "leader"))
 """Each a whole number of at least 1; without a value there is no limit."""
 
@@ -48,6 +52,12 @@ def _whole(least: int, kind: str) -> _Check:
     return check
 
 
+def _replica_list(text: str) -> str:
+    pairs = [pair.split(":") for pair in text.split(",")]
+    listed = all(len(pair) == 2 and all(part.isascii() and part.isdigit() for part in pair) for pair in pairs)
+    return "" if text == "*" or listed else 'must be "*" or pairs "partition:broker,partition:broker"'
+
+
 def _boolean(text: str) -> str:
     return "" if text in ("true", "false") else "must be true or false"
 
@@ -61,6 +71,8 @@ SETTINGS: Mapping[ConfigResource, Mapping[str, _Check]] = MappingProxyType(
             RETENTION_BYTES: _whole(-1, "long"),
             SEGMENT_MS: _whole(1, "long"),
             SEGMENT_BYTES: _whole(14, "int"),
+            LEADER_THROTTLED_REPLICAS: _replica_list,
+            FOLLOWER_THROTTLED_REPLICAS: _replica_list,
         },
         ConfigResource.BROKER: {
             MIN_INSYNC_REPLICAS: _whole(1, "int"),
@@ -77,10 +89,22 @@ SETTINGS: Mapping[ConfigResource, Mapping[str, _Check]] = MappingProxyType(
 )
 
 
-def bad_setting(resource: ConfigResource, name: str, value: str | None) -> str:
-    """What is wrong with a setting (None: it is removed) of a topic, or of all brokers; "" if nothing is."""
-    check = SETTINGS[resource].get(name)
+OF_ONE_BROKER: Mapping[str, _Check] = MappingProxyType(
+    {LEADER_THROTTLED_RATE: _whole(0, "long"), FOLLOWER_THROTTLED_RATE: _whole(0, "long")}
+)
+"""Settings of one broker by its id. Source: Kafka 2.8 ``DynamicConfig.Broker``; all brokers' are not heeded there."""
+
+
+def settings_of(resource: ConfigResource, *, one: bool = False) -> Mapping[str, _Check]:
+    """What can be changed of a topic, of all brokers, or (``one``) of a broker by its id."""
+    return OF_ONE_BROKER if one else SETTINGS[resource]
+
+
+def bad_setting(resource: ConfigResource, name: str, value: str | None, *, one: bool = False) -> str:
+    """What is wrong with a setting (None: it is removed) of a topic, all brokers, or one; "" if nothing is."""
+    check = settings_of(resource, one=one).get(name)
     if check is None:
-        return f"{name} is no setting of {resource.name.lower()}s that can be changed here"
+        whose = "one broker" if one else f"{resource.name.lower()}s"
+        return f"{name} is no setting of {whose} that can be changed here"
     must = check(value) if value is not None else ""
     return f"{name} {must}, not {value!r}" if must else ""

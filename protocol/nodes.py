@@ -98,6 +98,11 @@ def delete_path(topic: str) -> str:
     return f"{DELETE_TOPICS}/{topic}"
 
 
+def broker_config_path(broker: int) -> str:
+    """Where a broker's own settings stand."""
+    return f"{BROKER_CONFIGS}/{broker}"
+
+
 def topic_config_path(topic: str) -> str:
     """A topic's own settings."""
     return f"{TOPIC_CONFIGS}/{topic}"

@@ -6,6 +6,7 @@ log's end. Source: Kafka 2.8's ``ReplicaManager.fetchMessages``, ``Partition.upd
 """
 
 from collections.abc import Callable
+from typing import cast
 
 from kemu.actors.broker.delayed_fetches import DelayedFetch, DelayedFetches, unwatch
 from kemu.actors.broker.high_watermarks import HighWatermarks
@@ -81,7 +82,7 @@ class FollowerFetches:
                     served.append((replica, row))
                 continue
             there = replica.bytes_to_copy(row)
-            if there > 0:
+            if there > 0 and not self._held_back(replica, broker):
                 fetch.available[index] = there
                 available += there
             fetch.replicas.append(replica)
@@ -97,7 +98,21 @@ class FollowerFetches:
 
     def grown(self, replica: Replica) -> None:
         """Records were appended: answer the followers that have enough now."""
-        self._delayed.grown(replica.follower_waiters, replica.bytes_to_copy)
+        waiters = replica.follower_waiters
+        if self._manager.leader_quota.rate is not None:
+            waiters = {
+                fetch: index
+                for fetch, index in waiters.items()
+                if not self._held_back(replica, cast(FollowerFetch, fetch).broker)
+            }
+        self._delayed.grown(waiters, replica.bytes_to_copy)
+
+    def _held_back(self, replica: Replica, broker: int) -> bool:
+        """Whether a follower gets nothing of a partition now: it is not in sync, and our throttled rate is reached."""
+        quota = self._manager.leader_quota
+        if quota.rate is None or broker in replica.in_sync.members:
+            return False
+        return quota.holds_back(replica.at, self._machine.now_us)
 
     def time_is_over(self, number: int) -> None:
         """Answer with what there is."""
@@ -153,9 +168,12 @@ class FollowerFetches:
                 continue
             log, follower = replica.log, replica.followers[broker]
             batches: tuple[ReplicaBatch, ...] = ()
-            if left > 0 and row.fetch_offset < log.end_offset:
+            if left > 0 and row.fetch_offset < log.end_offset and not self._held_back(replica, broker):
                 batches = log.copy_from(row.fetch_offset, min(row.max_bytes, left), replica.record_bytes)
-                left -= replica.record_bytes * sum([batch.count for batch in batches])
+                copied = replica.record_bytes * sum([batch.count for batch in batches])
+                left -= copied
+                if self._manager.leader_quota.rate is not None:
+                    self._manager.leader_quota.record(replica.at, copied, self._machine.now_us)
             watermark = log.high_watermark
             if not batches and watermark == follower.told_watermark:
                 continue

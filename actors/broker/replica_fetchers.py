@@ -57,13 +57,15 @@ class Copying(Enum):
 class Followed:
     """A partition in a fetch loop. One that is followed again, under another epoch, is another object."""
 
-    __slots__ = ("asked", "at", "not_before_us", "replica", "row", "state")
+    __slots__ = ("asked", "at", "in_sync", "not_before_us", "replica", "row", "state")
 
     def __init__(self, replica: Replica, state: Copying) -> None:
         self.replica = replica
         self.at = replica.at
         self.state = state
         self.not_before_us = 0
+        self.in_sync = False
+        """When last heard of, nothing below the leader's high watermark was missing."""
         self.row: FetchPartition | None = None
         """How it was last fetched; as long as nothing comes the next fetch is the same."""
         self.asked = Asked(self, -1, -1)
@@ -287,6 +289,8 @@ class ReplicaFetcher:
     # --- fetching ----------------------------------------------------------------------------------------------
 
     def _fetch(self, which: list[Followed]) -> bool:
+        if self._manager.follower_quota.rate is not None:
+            which = self._not_held_back(which)
         if not which:
             return False
         config = self._manager.replication
@@ -317,6 +321,14 @@ class ReplicaFetcher:
         self._send(request, REPLICA_FETCH_VERSION, self._asked)
         return True
 
+    def _not_held_back(self, which: list[Followed]) -> list[Followed]:
+        """Those that may be fetched under the throttled rate; if there are none, time must pass."""
+        quota, now_us = self._manager.follower_quota, self._machine.now_us
+        free = [each for each in which if each.in_sync or not quota.holds_back(each.at, now_us)]
+        if which and not free:
+            self._machine.start_timer(self._timer, self._manager.replication.replica_fetch_backoff_ms * US_PER_MS)
+        return free
+
     def _fetch_answered(self, reply: FetchReply, asked: dict[TopicPartition, Asked]) -> None:
         for row in reply.partitions:
             ask = asked[row.topic, row.partition]
@@ -329,6 +341,7 @@ class ReplicaFetcher:
                 self._failed(each, row.error, ask)
             else:
                 self._copy(each.replica, row)
+                each.in_sync = each.replica.log.end_offset >= row.high_watermark
 
     def _copy(self, replica: Replica, row: FetchedPartition) -> None:
         log = replica.log
@@ -347,6 +360,9 @@ class ReplicaFetcher:
             )
         if entries:
             self._manager.write_journal(replica, tuple(entries))
+            if self._manager.follower_quota.rate is not None:
+                copied = replica.record_bytes * sum([batch.count for batch in row.replica_batches])
+                self._manager.follower_quota.record(replica.at, copied, self._machine.now_us)
         # It may go down: a new leader starts with its own, which can be behind ours.
         log.high_watermark = max(log.start_offset, min(row.high_watermark, log.end_offset))
         if row.log_start_offset > log.start_offset:

@@ -18,6 +18,7 @@ from attrs import frozen
 
 from kemu.actors.broker.delayed_fetches import look_again
 from kemu.actors.broker.partition_log import start_entry
+from kemu.actors.broker.quotas import ReplicationQuota
 from kemu.actors.broker.replica import Replica, Role
 from kemu.actors.broker.replica_log import JOURNALS, ReplicaLog, batch_entry, cut_entry, emptied_entry, restored
 from kemu.actors.broker.retention import Retention
@@ -28,6 +29,10 @@ from kemu.protocol.config import NEVER, BrokerConfig, ReplicaConfig
 from kemu.protocol.draws import CALM
 from kemu.protocol.dynamic_configs import (
     ALL_BROKERS,
+    FOLLOWER_THROTTLED_RATE,
+    FOLLOWER_THROTTLED_REPLICAS,
+    LEADER_THROTTLED_RATE,
+    LEADER_THROTTLED_REPLICAS,
     LOG_FLUSH_INTERVAL_MESSAGES,
     LOG_FLUSH_INTERVAL_MS,
     MIN_INSYNC_REPLICAS,
@@ -90,6 +95,8 @@ class ReplicaManager:
         self._told: dict[str, dict[str, str]] = {}
         """The settings in the store of all brokers (under "") and of topics: those that we were told of."""
         self.retention = Retention(machine, config, self._told, draws)
+        self.leader_quota = ReplicationQuota(node_id, LEADER_THROTTLED_REPLICAS, self._told)
+        self.follower_quota = ReplicationQuota(node_id, FOLLOWER_THROTTLED_REPLICAS, self._told)
         self._flush_messages = config.log_flush_interval_messages
         self._flush_ms = self._flush_interval_ms({})
         self.is_shutting_down = False
@@ -159,6 +166,11 @@ class ReplicaManager:
         given = config.log_flush_interval_ms
         default = config.log_flush_scheduler_interval_ms if given is None else given
         return int(settings.get(LOG_FLUSH_INTERVAL_MS, default))
+
+    def configure_own(self, settings: dict[str, str]) -> None:
+        """These are the settings of this broker alone now."""
+        self.leader_quota.configure(settings.get(LEADER_THROTTLED_RATE))
+        self.follower_quota.configure(settings.get(FOLLOWER_THROTTLED_RATE))
 
     # --- start -------------------------------------------------------------------------------------------------
 

@@ -64,7 +64,14 @@ from kemu.protocol.messages.control import (
 )
 from kemu.protocol.messages.data import Fetch, FetchReply, ListOffsets, Metadata, Produce
 from kemu.protocol.messages.group import FindCoordinator
-from kemu.protocol.messages.local import BrokerConfigs, BrokerConfigsReply, BrokerSession, BrokerSessionReply
+from kemu.protocol.messages.local import (
+    BrokerConfigs,
+    BrokerConfigsReply,
+    BrokerSession,
+    BrokerSessionReply,
+    OwnConfigs,
+    OwnConfigsReply,
+)
 from kemu.protocol.messages.offsets_log import AppendGroups
 from kemu.protocol.names import STORE, ActorName
 from kemu.protocol.replication import IsrPath
@@ -190,6 +197,9 @@ class ReplicatedBroker(Machine):
             case Received(message=BrokerConfigs(topic=topic, settings=settings)):
                 self.reply(event, BrokerConfigsReply())
                 self.manager.configure(topic, dict(settings))
+            case Received(message=OwnConfigs(settings=settings)):
+                self.reply(event, OwnConfigsReply())
+                self.manager.configure_own(dict(settings))
             case Received(message=Metadata()):
                 self.answers.metadata(event)
             case Received(message=FindCoordinator()):

@@ -78,7 +78,7 @@ from kemu.protocol.messages.group import (
     TopicPartitions,
 )
 from kemu.protocol.messages.versions import LATEST, ApiVersions
-from kemu.protocol.names import ActorName, controller_on, coordinator_on
+from kemu.protocol.names import ActorName, broker_host, controller_on, coordinator_on
 from kemu.protocol.notes.groups import AdminAnswered, GroupDescribed
 from kemu.protocol.wire.schema import SPECS
 
@@ -515,14 +515,14 @@ class Admin(Machine):
 
     def _alter(self, command: AlterConfigs) -> Steps:
         kind = ConfigResource.TOPIC if command.topic else ConfigResource.BROKER
-        change = ConfigChange(
-            resource_type=kind, resource_name=command.topic, name=command.key, value=command.value or None
-        )
+        name = command.topic or ("" if command.broker < 0 else str(command.broker))
+        change = ConfigChange(resource_type=kind, resource_name=name, name=command.key, value=command.value or None)
         reply: IncrementalAlterConfigsReply = yield Ask(Who.ANY_PART, IncrementalAlterConfigs(changes=(change,)))
         for row in reply.responses:
             expect(row.error_code, row.error_message or "")
         said = f"{command.key}={command.value}" if command.value else f"without {command.key}"
-        return f"{command.topic or 'all brokers'}: {said}"
+        whose = command.topic or ("all brokers" if command.broker < 0 else broker_host(command.broker))
+        return f"{whose}: {said}"
 
 
 Offsets: TypeAlias = dict[int, int]

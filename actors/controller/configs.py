@@ -6,8 +6,8 @@ broker that starts reads all there are.
 
 Source: Kafka 2.8 ``ZkAdminManager.incrementalAlterConfigs``, ``AdminZkClient.changeEntityConfig``,
 ``DynamicConfigManager``, ``TopicConfigHandler``, ``DynamicLogConfig``. Other than there notifications are not removed
-after 15 minutes (nobody reads one twice), and invalid values are INVALID_CONFIG, as from Kafka 3.4 on. Settings of one
-broker by its id are not emulated.
+after 15 minutes (nobody reads one twice), and invalid values are INVALID_CONFIG, as from Kafka 3.4 on. Of one broker
+by its id only replication's throttled rates can be changed.
 """
 
 from collections.abc import Iterable
@@ -23,13 +23,14 @@ from kemu.protocol.messages.control import (
     IncrementalAlterConfigs,
     IncrementalAlterConfigsReply,
 )
-from kemu.protocol.messages.local import BrokerConfigs
+from kemu.protocol.messages.local import BrokerConfigs, OwnConfigs
 from kemu.protocol.messages.store import CreateMode, StoreCode, WatchEventKind
 from kemu.protocol.nodes import (
     BROKER_DEFAULTS,
     CONFIG_CHANGE_PREFIX,
     CONFIG_CHANGES,
     TOPIC_CONFIGS,
+    broker_config_path,
     config_change_data,
     config_data,
     read_config,
@@ -71,7 +72,9 @@ class DynamicConfigs:
         listed = yield from ask_one(children(CONFIG_CHANGES, watch=True))
         self._seen = dict.fromkeys(listed.children)
         topics = yield from ask_one(children(TOPIC_CONFIGS))
-        yield from self._take([BROKER_DEFAULTS, *(topic_config_path(topic) for topic in topics.children)], ())
+        # Settings of one broker come by notifications: where there never was one, there is nothing of ours to read.
+        own = [broker_config_path(self._machine.broker_id)] if listed.children else []
+        yield from self._take([BROKER_DEFAULTS, *own, *(topic_config_path(topic) for topic in topics.children)], ())
 
     def _changed(self) -> Work[None]:
         listed = yield from ask_one(children(CONFIG_CHANGES, watch=True))
@@ -87,6 +90,11 @@ class DynamicConfigs:
         found = yield from ask([get(path) for path in names])
         for path, result in zip(names, found, strict=True):
             is_topic_s = path.startswith(f"{TOPIC_CONFIGS}/")
+            if path == broker_config_path(machine.broker_id):
+                expect(result, StoreCode.NO_NODE)
+                own = read_config(result.data) if result.code is StoreCode.OK else {}
+                machine.request(machine.broker, OwnConfigs(settings=tuple(own.items())), 0)
+                continue
             if not is_topic_s and path != BROKER_DEFAULTS:
                 continue  # Somebody else's settings, written by a tool.
             expect(result, StoreCode.NO_NODE)
@@ -126,6 +134,7 @@ class DynamicConfigs:
         keys = [change.name for change in changes]
         if len(dict.fromkeys(keys)) < len(keys):
             return ErrorCode.INVALID_REQUEST, "a key is named more than once"
+        one = False
         if kind == ConfigResource.TOPIC:
             there = yield from ask_one(exists(topic_path(name)))
             if there.code is not StoreCode.OK:
@@ -133,9 +142,11 @@ class DynamicConfigs:
             path = topic_config_path(name)
         elif kind == ConfigResource.BROKER and name == ALL_BROKERS:
             path = BROKER_DEFAULTS
+        elif kind == ConfigResource.BROKER and name.isdecimal():
+            path, one = broker_config_path(int(name)), True
         else:
-            return ErrorCode.INVALID_REQUEST, f"settings of topics and of all brokers can be changed, not of {name!r}"
-        bad = [bad_setting(ConfigResource(kind), change.name, change.value) for change in changes]
+            return ErrorCode.INVALID_REQUEST, f"settings of topics and of brokers can be changed, not of {name!r}"
+        bad = [bad_setting(ConfigResource(kind), change.name, change.value, one=one) for change in changes]
         if any(bad):
             return ErrorCode.INVALID_CONFIG, "; ".join(filter(None, bad))
         found = yield from ask_one(get(path))

@@ -49,3 +49,15 @@ class BrokerConfigs:
 @message(api_key=115, kind=REPLY, versions=range(0, 1))
 class BrokerConfigsReply:
     """Heard."""
+
+
+@message(api_key=118, kind=REQUEST, versions=range(0, 1))
+class OwnConfigs:
+    """Controller part -> broker: these are the settings now of this broker alone."""
+
+    settings: tuple[tuple[str, str], ...]
+
+
+@message(api_key=118, kind=REPLY, versions=range(0, 1))
+class OwnConfigsReply:
+    """Heard."""

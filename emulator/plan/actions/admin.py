@@ -22,8 +22,8 @@ from kemu.protocol.commands import (
     RemoveMember,
     ResetOffsets,
 )
-from kemu.protocol.dynamic_configs import SETTINGS, UNCLEAN_ELECTION_ENABLE, ConfigResource, bad_setting
-from kemu.protocol.names import broker_host
+from kemu.protocol.dynamic_configs import UNCLEAN_ELECTION_ENABLE, ConfigResource, bad_setting, settings_of
+from kemu.protocol.names import broker_host, broker_of
 from kemu.protocol.reassign.requests import list_error
 
 
@@ -186,32 +186,42 @@ class ConfigsAlteration:
     """A setting is set, or removed (""), as ``kafka-configs --alter`` asks any broker for (KIP-226, KIP-339).
 
     ``topic``: whose it is; "" = the setting of all brokers (``--entity-default``): topics with one of their own do
-    not heed. Brokers heed it when they are notified.
+    not heed. ``broker``: "b2", or whose it is alone (``leader.`` and ``follower.replication.throttled.rate``, KIP-73).
+    Brokers heed it when they are notified.
     """
 
     key: str
     topic: TopicName = ""
     value: str = ""
+    broker: str = ""
 
     def words(self) -> str:
         """See ``Action``."""
-        whose = self.topic or "all brokers"
+        whose = self.topic or self.broker or "all brokers"
         return f"set {self.key} of {whose} to {self.value}" if self.value else f"unset {self.key} of {whose}"
 
     def check(self, table: Table, known: Known) -> None:
         """See ``Action``."""
-        resource = ConfigResource.TOPIC if self.topic else ConfigResource.BROKER
-        keys = tuple(SETTINGS[resource])
-        if self.key not in keys:
-            table.problem(
-                "key", f'"{self.key}" is no setting of {resource.name.lower()}s here{nearest(self.key, keys)}'
+        resource, one = ConfigResource.TOPIC if self.topic else ConfigResource.BROKER, bool(self.broker)
+        keys = tuple(settings_of(resource, one=one))
+        whose = "one broker" if one else f"{resource.name.lower()}s"
+        if one and (self.topic or self.broker not in known.brokers):
+            text = (
+                "is for a setting of no topic" if self.topic else f"is no broker{nearest(self.broker, known.brokers)}"
             )
-        elif self.value and (bad := bad_setting(resource, self.key, self.value)):
+            table.problem("broker", text)
+        elif self.key not in keys:
+            table.problem("key", f'"{self.key}" is no setting of {whose} here{nearest(self.key, keys)}')
+        elif self.value and (bad := bad_setting(resource, self.key, self.value, one=one)):
             table.problem("value", bad.removeprefix(f"{self.key} "))
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-        return stage.cluster.ask_admin(AlterConfigs(topic=self.topic, key=self.key, value=self.value))
+        return stage.cluster.ask_admin(self._command())
+
+    def _command(self) -> AlterConfigs:
+        broker = broker_of(self.broker) if self.broker else -1
+        return AlterConfigs(topic=self.topic, key=self.key, value=self.value, broker=broker)
 
 
 # --- reassignments -------------------------------------------------------------------------------------------------
