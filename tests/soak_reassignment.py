@@ -19,6 +19,7 @@ from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario, presets
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.protocol.notes.replication import (
+    BecameController,
     ReassignmentBlocked,
     ReassignmentFinished,
     ReassignmentStarted,
@@ -44,11 +45,15 @@ class Waiting:
 
     def wants(self, kind: type) -> bool:
         """What the controller says of reassignments."""
-        return kind in (ReassignmentStarted, ReassignmentStepStarted, ReassignmentBlocked, ReassignmentFinished)
+        moves = (ReassignmentStarted, ReassignmentStepStarted, ReassignmentBlocked, ReassignmentFinished)
+        return kind is BecameController or kind in moves
 
     def see(self, seen: Seen) -> None:
         """Take one fact."""
         fact = seen.fact
+        if type(fact) is BecameController:
+            self.for_what = {}  # it will say what stands in the store; what does not was never accepted
+            return
         at = (fact.topic, fact.partition)
         if type(fact) is ReassignmentFinished:
             self.for_what.pop(at, None)
@@ -77,10 +82,12 @@ def one_seed(name: str, seed: int) -> tuple[str, str]:
     result = run(drawn(name, seed), seed=seed, drive="bare", observers=(waiting,))
     if result.verdict != "holds":
         return result.verdict, said(result)
-    stuck = [f"{topic}-{number}" for (topic, number), why in waiting.for_what.items() if not why]
-    if stuck:
-        return "stuck", f"{', '.join(stuck)} did not arrive, and nobody says why"
-    return ("waits" if waiting.for_what else "arrived"), ""
+    moves = result.figures.reassignment
+    named = sum(1 for why in waiting.for_what.values() if why)
+    left = moves.unfinished if moves is not None else 0
+    if left > named:
+        return "stuck", f"{left} partitions did not arrive, {named} of them wait for a named reason: {waiting.for_what}"
+    return ("waits" if left else "arrived"), ""
 
 
 def main() -> None:

@@ -18,6 +18,7 @@ from kemu.emulator.metrics.figures import ReassignmentFigures, ReassignmentStepF
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.names import TopicPartition, broker_host, broker_of
 from kemu.protocol.notes.replication import (
+    BecameController,
     NodeWritten,
     ReassignmentBlocked,
     ReassignmentFinished,
@@ -72,8 +73,8 @@ class Reassigning:
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
         self._sizes: dict[str, int] = {}
-        self._moving: dict[TopicPartition, None] = {}
-        """On their way now."""
+        self._moving: dict[TopicPartition, tuple[int, ...]] = {}
+        """On their way now -> where to."""
         self._steps: list[_Step] = []
         self._running: dict[TopicPartition, _Step] = {}
         self._numbers: dict[TopicPartition, int] = {}
@@ -87,6 +88,7 @@ class Reassigning:
         self._most_replicas = 0
         self.on: Mapping[type, Callable[[Seen, Any], None]] = {
             RecordSizes: self._sized,
+            BecameController: self._controls,
             ReassignmentStarted: self._started,
             ReassignmentStepStarted: self._step_started,
             ReassignmentStepCommitted: self._committed,
@@ -141,7 +143,7 @@ class Reassigning:
         if self._began_us is None:
             self._began_us = seen.at_us
         self._asked += at not in self._moving and not fact.resumed
-        self._moving[at] = None
+        self._moving[at] = fact.target
 
     def _step_started(self, seen: Seen, fact: ReassignmentStepStarted) -> None:
         at = (fact.topic, fact.partition)
@@ -161,12 +163,28 @@ class Reassigning:
         self._blocked += 1
 
     def _ended(self, seen: Seen, fact: ReassignmentFinished) -> None:
-        at = (fact.topic, fact.partition)
-        self._running.pop(at, None)
+        self._arrived((fact.topic, fact.partition), seen.at_us)
+
+    def _arrived(self, at: TopicPartition, at_us: int) -> None:
         if at in self._moving:
             del self._moving[at]
             self._finished += 1
-            self._ended_us = seen.at_us
+            self._ended_us = at_us
+
+    def _controls(self, seen: Seen, fact: BecameController) -> None:
+        """What the last controller began and did not live to tell the end of, the store tells."""
+        for at, target in list(self._moving.items()):
+            stored = self._panel.assigned.get(at)
+            if stored is None or stored.is_being_reassigned:
+                continue
+            step = self._running.pop(at, None)
+            if stored.replicas == target:
+                if step is not None and step.fact.replicas == target:
+                    step.committed_us = seen.at_us
+                self._arrived(at, seen.at_us)
+            else:  # it was never written down: whoever asked was not answered
+                del self._moving[at]
+                self._asked -= 1
 
     # --- what it does ------------------------------------------------------------------------------------------
 

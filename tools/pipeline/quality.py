@@ -100,10 +100,13 @@ _DOWNTIME_MAX = """
     where r.downtime_max_us is not null and r.downtime_max_us <> coalesce(t.longest, 0)
 """
 
+# A step whose controller died as the store had it is found by the next one.
 _NOT_COMMITTED = """
     select s.run_id, s.partition, s.number from reassignment_steps s left anti join notes n
-    on n.run_id = s.run_id and n.fact = 'ReassignmentStepCommitted' and n.at_us = s.committed_us
-    and concat(n.topic, '-', n.partition) = s.partition and get_json_object(n.rest, '$.replicas') = to_json(s.replicas)
+    on n.run_id = s.run_id and n.at_us = s.committed_us and (n.fact = 'BecameController' or (
+        n.fact = 'ReassignmentStepCommitted' and concat(n.topic, '-', n.partition) = s.partition
+        and get_json_object(n.rest, '$.replicas') = to_json(s.replicas)
+    ))
     where s.committed_us is not null
 """
 
