@@ -282,7 +282,7 @@ _ROWS = (
         name=DrawName.RECORD_WORK,
         life="1ms",
         calm="emulated.process.us.per.record",
-        what="what the application does for each record",
+        what="what the application does for each record; less where that alone would be more than group.load",
         source="chosen",
     ),
     DrawRow(
@@ -290,7 +290,7 @@ _ROWS = (
         life="40%",
         calm="poll.work is not drawn",
         what="how much of its time a member works at most, on average, when every member has its share of the load:"
-        " poll.work is scaled down to it (not where poll.work is set)",
+        " record.work and poll.work are scaled down to it (not where they are set)",
         source="chosen: a group sized with some reserve runs at 30 to 50 percent",
     ),
     DrawRow(

@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from kemu.emulator.draws import DrawSet
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario, with_values
 from kemu.emulator.scenario.scenario import DEFAULT_DRAWS, Scenario
@@ -24,7 +23,7 @@ from tests.soaking import report, said, seeds_of
 def on(name: str, draws: str) -> tuple[Scenario, str]:
     """A preset on a set of draws, and what one adds to ``kemu run`` for it; its own set if it says one."""
     scenario = load_scenario(name)
-    if draws == DEFAULT_DRAWS or scenario.draws != DrawSet(DEFAULT_DRAWS):
+    if draws == DEFAULT_DRAWS or scenario.draws.name != DEFAULT_DRAWS:
         return scenario, ""
     return with_values(scenario, [f"draws={draws}"]), f" --set draws={draws}"
 

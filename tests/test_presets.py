@@ -2,8 +2,15 @@
 
 from collections import Counter
 
+import attrs
 import pytest
 
+from kemu.emulator.engine.drive import drive_bare
+from kemu.emulator.facts import Seen
+from kemu.emulator.runner import Run
+from kemu.emulator.scenario.files import load_scenario
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.protocol.notes.groups import Processed
 from tests.preset_runs import PRESETS, by_preset, preset_run
 from tests.soak_presets import SETS, never_fired, sweep_seeds
 
@@ -31,3 +38,60 @@ def test_a_preset_holds_and_its_faults_fire(name: str) -> None:
 def test_a_preset_holds_for_two_hundred_seeds(name: str, draws: str) -> None:
     """On both sets of draws; ``python -m tests.soak_presets`` goes on from any seed."""
     assert [line for line in sweep_seeds((name,), draws, SOAK_SEEDS) if "FAILED" in line] == []
+
+
+# --- the load --------------------------------------------------------------------------------------------------------
+
+S = 1_000_000
+FROM_US, UNTIL_US = 10 * S, 40 * S
+OTHER_LOADS = {
+    "custom-assignor-with-generation": "calm: an application takes no time",
+    "custom-assignor-without-generation": "calm: an application takes no time",
+    "cooperative-scale-out-ten-at-once": "two members have what three brokers send at once: fewer polls",
+    "slow-consumer": "members that are overloaded are what it is about",
+    "thundering-herd-100": "a hundred members that rarely fetch, so that it runs in seconds",
+    "topic-created-and-deleted": "without its plan one of its topics does not exist",
+}
+"""Presets whose members work more or less of their time than most, and why."""
+
+
+class Work:
+    """How long members worked between two moments, over all of them."""
+
+    def __init__(self) -> None:
+        self.us = 0
+        self._until: dict[str, int] = {}
+
+    def wants(self, kind: type) -> bool:
+        """What applications finished, and when they began it."""
+        return kind is Processed
+
+    def see(self, seen: Seen) -> None:
+        """Count each moment of a member once."""
+        began_us = max(seen.fact.started_us, self._until.get(seen.actor, 0), FROM_US)
+        self._until[seen.actor] = seen.at_us
+        self.us += max(0, min(seen.at_us, UNTIL_US) - began_us)
+
+
+def load_of(scenario: Scenario) -> float:
+    """The share of their time that its members work, before anything happens to them."""
+    work = Work()
+    quiet = attrs.evolve(scenario, plan=(), duration_us=UNTIL_US)
+    one = Run(quiet, seed=1, drive="bare", checkers=[], observers=(work,))
+    assert not one.drive(lambda world, _: drive_bare(world, UNTIL_US))
+    return work.us / (UNTIL_US - FROM_US) / sum(group.members for group in scenario.groups.values())
+
+
+def different_loads() -> dict[str, str]:
+    """One preset's name for each load that presets have."""
+    found: dict[str, str] = {}
+    for name in PRESETS:
+        if name not in OTHER_LOADS and (scenario := load_scenario(name)).groups:
+            found.setdefault(repr((scenario.topics, scenario.groups, scenario.producers, scenario.brokers.count)), name)
+    return {name: name for name in found.values()}
+
+
+@pytest.mark.parametrize("name", different_loads())
+def test_members_work_a_third_to_a_half_of_their_time(name: str) -> None:
+    """A group sized with some reserve keeps up at 30 to 50 percent of what it could do."""
+    assert 0.28 <= load_of(load_scenario(name)) <= 0.5

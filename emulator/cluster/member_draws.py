@@ -29,32 +29,40 @@ def member_draws(
     without = frozenset(name for name in decided if not scenario.draws.is_set(name))
     if warm:
         without |= {DrawName.FIRST_JOIN}
-    scaled = {} if scenario.draws.is_set(DrawName.POLL_WORK) else {DrawName.POLL_WORK: work_share(scenario, group)}
+    shares = work_shares(scenario, group)
+    scaled = {name: share for name, share in shares.items() if not scenario.draws.is_set(name)}
     return Drawn(choices, scenario.draws, owner, without=without, scaled=scaled)
 
 
-def work_share(scenario: Scenario, group: str) -> int:
-    """How much of a poll's drawn work counts, in millionths, so that members work ``group.load`` of their time at most.
+def work_shares(scenario: Scenario, group: str) -> Mapping[DrawName, int]:
+    """How much of the drawn work counts, in millionths, so that members work ``group.load`` of their time at most.
 
-    When something new arrives for a member every G us on average, one that works W us for each poll that returned
-    something and then polls again works W of W + G us. Something arrives with each of a producer's ticks, or more
-    rarely if a member's part of the records does.
+    Records first, up to three quarters of that; what is left is for polls. Each time something arrives a member that
+    waits polls and works: at most once a record, and at most once for each broker of its partitions and each of a
+    producer's ticks. (What arrives while it works waits for the next poll, so that it works a little less than that.)
     """
     draws, spec = scenario.draws, scenario.groups[group]
     load, work, record = (draws.of(name) for name in (DrawName.GROUP_LOAD, DrawName.POLL_WORK, DrawName.RECORD_WORK))
-    if load is None or work is None or not work.mean or not spec.members:
-        return MILLION
-    arrivals = records = 0
-    for topic in spec.topics:
-        if topic not in scenario.topics or not scenario.topics[topic].records_per_s:
+    if load is None or not spec.members:
+        return {}
+    polls = records = 0  # in a million seconds, of one member
+    for name in spec.topics:
+        topic = scenario.topics.get(name)
+        if topic is None or not topic.records_per_s:
             continue
-        rate = scenario.topics[topic].records_per_s
-        tick_us = scenario.producer_config(topic).emulated_batch_interval_ms * 1_000
-        arrivals += min(rate * MILLION // spec.members, MILLION * MILLION // max(tick_us, 1))
-        records += rate * MILLION // spec.members
-    if not arrivals:
-        return MILLION
-    gap_us = MILLION * MILLION // arrivals
-    by_records = min(records * (record.mean if record is not None else 0) // MILLION, load.mean)
-    work_us = gap_us * (load.mean - by_records) // (MILLION - min(load.mean, MILLION - 1))
-    return min(MILLION, work_us * MILLION // work.mean)
+        mine = topic.records_per_s * MILLION // spec.members
+        tick_us = scenario.producer_config(name).emulated_batch_interval_ms * 1_000
+        answers = min(scenario.brokers.count, -(-topic.partitions // spec.members))
+        polls += min(mine, answers * MILLION * MILLION // max(tick_us, 1))
+        records += mine
+    if not records:
+        return {}
+    shares: dict[DrawName, int] = {}
+    by_records = records * (0 if record is None else record.mean) // MILLION
+    if by_records > (most := load.mean * 3 // 4):
+        shares[DrawName.RECORD_WORK] = MILLION * most // by_records
+        by_records = most
+    if work is not None and work.mean:
+        work_us = MILLION * (load.mean - by_records) // polls
+        shares[DrawName.POLL_WORK] = min(MILLION, work_us * MILLION // work.mean)
+    return shares

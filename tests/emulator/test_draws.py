@@ -8,7 +8,7 @@ from statistics import mean, pstdev
 import pytest
 
 from kemu.emulator.chance import Seeded, Stream
-from kemu.emulator.cluster.member_draws import work_share
+from kemu.emulator.cluster.member_draws import work_shares
 from kemu.emulator.draws import Drawn, DrawSet
 from kemu.emulator.engine.drive import drive_bare
 from kemu.emulator.facts import HostClosed, HostDown, HostStarted, Seen
@@ -190,9 +190,11 @@ def test_a_line_s_jitter_is_drawn_and_without_it_at_is_exact() -> None:
 
 def test_a_poll_s_work_is_scaled_to_the_load_that_fits() -> None:
     """Members work 30 to 50 percent of their time by default; what is written is not scaled."""
-    few = work_share(scenario_from_toml(GROUP_OF_SIX), "g")
-    many = work_share(with_values(scenario_from_toml(GROUP_OF_SIX), ["rate=600/s"]), "g")
-    assert many < few <= 1_000_000
+    few = work_shares(scenario_from_toml(GROUP_OF_SIX), "g")
+    many = work_shares(with_values(scenario_from_toml(GROUP_OF_SIX), ["rate=6000/s"]), "g")
+    assert many[DrawName.POLL_WORK] < few[DrawName.POLL_WORK] <= 1_000_000
+    assert many[DrawName.RECORD_WORK] == 300_000, "a thousand records a second of 0.3 ms each: 30 % of the time"
+    assert DrawName.RECORD_WORK not in few
 
 
 def test_settings_of_a_member_go_before_draws() -> None:
