@@ -70,7 +70,7 @@ class _Progress:
 
 
 class CommitsChecker(Checker):
-    """CommitsChecker come from members of the current generation, behind their work, and never go back."""
+    """Commits come from members of the current generation, behind their work, and never go back."""
 
     name = "commits"
 

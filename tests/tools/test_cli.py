@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from kemu.emulator import runner
 from kemu.emulator.checkers import CHECKERS
-from kemu.emulator.findings import Violation
+from kemu.emulator.findings import KINDS, Violation
 from kemu.emulator.plan.actions import ACTIONS
 from kemu.emulator.runner import RunResult
 from kemu.emulator.scenario.files import load_scenario, presets, with_values
@@ -492,6 +492,7 @@ def test_topics_can_be_described_alone(topic: str) -> None:
 
     assert result.exit_code == 0
     assert len(result.stdout.splitlines()) > 1
+    assert all(kind in result.stdout for kind in KINDS.get(topic, ()))
 
 
 # --- the command itself --------------------------------------------------------------------------------------------

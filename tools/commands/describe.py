@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 import attrs
 import click
 
+from kemu.emulator.findings import KINDS
 from kemu.emulator.plan.action import HostNames, Key, NameOf, OneOf, keys_of
 from kemu.emulator.plan.actions import ACTIONS
 from kemu.emulator.scenario.files import presets
@@ -264,6 +265,7 @@ def _checker_lines(name: str) -> Iterable[str]:
         yield f"{click.style(name, bold=True)}:"
         theory = inspect.getdoc(inspect.getmodule(CHECKERS[name])) or ""
         yield from (f"  {line}".rstrip() for line in theory.splitlines())
+        yield f"kinds of its violations, as expect takes them: {', '.join(KINDS[name])}"
 
 
 def _checkers() -> Iterable[str]:
