@@ -326,7 +326,7 @@ def test_a_broker_takes_time_to_start_and_more_to_recover_its_logs() -> None:
         scenario_from_toml(THREE_BROKERS),
         ["draws.broker.start=3s", "draws.broker.recovery=10s", "draws.down.time=100%"],
     )
-    crashed = with_actions(scenario, ["crash host=b1 at=30s for=10s"])
+    crashed = with_actions(scenario, ["crash host=b1 mode=process at=30s for=10s"])
     up_us = next(s.at_us for s in driven(crashed, 1, HostStarted) if s.fact.host == "b1" and s.fact.life == 2)
     assert up_us > 43.5 * S
     closed = with_actions(scenario, ["close-host host=b1 at=30s", "start-host host=b1 at=40s"])
