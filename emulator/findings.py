@@ -104,6 +104,17 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "isr": ("acknowledged-by-too-few", "joined-while-closing", "never-shrunk", "shrunk-in-sync"),
         "handover": ("leadership-kept", "preferred-leaders"),
         "idempotence": ("appended-twice",),
+        "reassignment": (
+            "deleted-assigned",
+            "dropped-in-sync",
+            "not-of-the-step",
+            "order-lost",
+            "step-from-elsewhere",
+            "too-many-leaders",
+            "too-many-partitions",
+            "too-many-replicas",
+            "unfinished",
+        ),
         "catch-up": (
             "behind-the-range",
             "commit-not-rising",

@@ -64,6 +64,7 @@ from kemu.protocol.reassign.moves import (
     ReassignmentStep,
     Standing,
     StepKind,
+    blocked_by,
     limits_by_key,
     next_step,
     waits_for,
@@ -370,8 +371,11 @@ class Reassignment:
         for at in self._batches.blocked:
             if at not in self._blocked:
                 move = self._moving[at].move
+                why = blocked_by(move, self._standing(at), self._least[at[0]])
                 self._machine.note(
-                    ReassignmentBlocked(topic=at[0], partition=at[1], replicas=move.replicas, target=move.target)
+                    ReassignmentBlocked(
+                        topic=at[0], partition=at[1], replicas=move.replicas, target=move.target, why=why
+                    )
                 )
         self._blocked = dict(self._batches.blocked)
 

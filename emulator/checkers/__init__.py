@@ -20,11 +20,13 @@ Q7           what is appended is committed, and what is sent is answered        
 ISR          who fell behind leaves it, who closes stays out, acks=all means min.isr      isr
 closing      a broker that closes hands on what it leads; preferred leaders come back     handover
 KIP-98       a batch of an idempotent producer is in a log once                           idempotence
+I11, I13,    steps change what they say, within the limits, and keep enough in sync; a cancel     reassignment
+I14, I15     restores the order
+Q5           reassignments end                                                            reassignment
 restart      a restarted replica takes no more for committed than ever was                recovery
 ===========  ===========================================================================  ==========================
 
-``catch-up`` holds the invariants of KIP-333's mode; its own file lists them. I11, I13 to I15 and Q5 are about
-reassignments: whole runs and the vectors of KIP-435 test them, no checker does. What may be lost is in
+``catch-up`` holds the invariants of KIP-333's mode; its own file lists them. What may be lost is in
 ``emulator.findings``.
 """
 
@@ -46,6 +48,7 @@ from kemu.emulator.checkers.liveness import DEFAULT_BOUND_US, Liveness
 from kemu.emulator.checkers.no_lost_record import NoLostRecord
 from kemu.emulator.checkers.one_owner import OneOwner
 from kemu.emulator.checkers.processing import Processing
+from kemu.emulator.checkers.reassignment import ReassignmentChecker
 from kemu.emulator.checkers.recovery import ClusterRecovery
 from kemu.emulator.checkers.replicas import Replicas
 from kemu.emulator.checkers.tasks import Tasks
@@ -70,6 +73,7 @@ CHECKERS: Mapping[str, type[Checker]] = {
     "isr": Isr,
     "handover": Handover,
     "idempotence": Idempotence,
+    "reassignment": ReassignmentChecker,
     "tasks": Tasks,
     "catch-up": CatchUpChecker,
 }
@@ -101,6 +105,11 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
     if replication is None:
         return made
     fitted: dict[str, Checker] = {
-        each.name: each for each in (Isr(lag_us=replication.lag_us), Handover(replication.controller_config()))
+        each.name: each
+        for each in (
+            Isr(lag_us=replication.lag_us),
+            Handover(replication.controller_config()),
+            ReassignmentChecker(limits=replication.limits()),
+        )
     }
     return tuple(fitted.get(checker.name, checker) for checker in made)

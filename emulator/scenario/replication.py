@@ -14,6 +14,7 @@ from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import microseconds, words
 from kemu.protocol.config import ControllerConfig, ReplicaConfig
 from kemu.protocol.profiles import Profile
+from kemu.protocol.reassign.moves import Limits
 from kemu.protocol.replication import IsrPath, ReassignmentAlgorithm
 
 DEFAULTS = ReplicaConfig()
@@ -155,6 +156,17 @@ class ReplicationSpec:
             if bug in _OF_CONTROLLERS:
                 rules = _with(rules, _OF_CONTROLLERS[bug].rules, RULES)
         return rules
+
+    def limits(self) -> Limits | None:
+        """What limits reassignments from the start; None: nothing ever does."""
+        if self.reassignment == ReassignmentAlgorithm.KIP_455:
+            return None
+        config = self.controller_config()
+        return Limits(
+            config.reassignment_max_concurrent_replica_movements,
+            config.reassignment_max_concurrent_partition_movements,
+            config.reassignment_max_concurrent_leader_movements,
+        )
 
     def reassigns(self, profile: Profile) -> ReassignmentAlgorithm:
         """How controllers move partitions."""

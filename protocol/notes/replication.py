@@ -236,12 +236,13 @@ class ReassignmentStepCommitted:
 
 @value
 class ReassignmentBlocked:
-    """No step can be taken: no broker that could get a replica is up."""
+    """No step can be taken; ``why`` says for what it waits."""
 
     topic: str
     partition: int
     replicas: tuple[int, ...]
     target: tuple[int, ...]
+    why: str = since(0, default="")
 
 
 @value

@@ -234,6 +234,16 @@ def waits_for(move: Move, step: ReassignmentStep, isr: Collection[int], min_isr:
     return ""
 
 
+def blocked_by(move: Move, standing: Standing, min_isr: int) -> str:
+    """Why ``next_step`` has none for a partition."""
+    down = [broker for broker in move.missing if broker not in standing.online]
+    if move.missing and len(down) == len(move.missing):
+        return f"{', '.join(map(str, down))} not up"
+    in_sync = [broker for broker in move.replicas if broker in standing.isr and broker in standing.online]
+    least = min(min_isr, len(move.target))
+    return f"{len(in_sync)} in sync, and {least} must be left; {', '.join(map(str, down)) or 'none'} not up"
+
+
 def not_in_sync(replicas: Iterable[int]) -> str:
     """The reason why a step waits for these."""
     return f"{', '.join(map(str, replicas))} not in sync"

@@ -43,7 +43,7 @@ MUTATIONS = [
         "        yield from self._machine.store.write([delete(path) for path in paths])\n",
         "",
         "agreement",  # announcements of ISR changes stay in the store
-        ("slow-follower:1",),
+        ("isrs_by_leaders.toml:1",),
     ),
     Mutation(
         "actors/broker/metadata_cache.py",

@@ -26,6 +26,8 @@ class ControlStory:
     def __init__(self, add: Add) -> None:
         self._add = add
         self._isrs: dict[TopicPartition, tuple[int, ...]] = {}
+        self._been: dict[TopicPartition, dict[int, None]] = {}
+        """Who was ever in which."""
         self._starts: dict[TopicPartition, int] = {}
 
     def tell(self, seen: Seen, sentence: str, host: str = "") -> None:
@@ -73,6 +75,7 @@ class ControlStory:
         """By election, not when a partition is new."""
         at = (fact.topic, fact.partition)
         self._isrs[at] = fact.isr
+        self._been.setdefault(at, {}).update(dict.fromkeys(fact.isr))
         if fact.strategy != NEW:
             who = "nobody" if fact.leader == NO_LEADER else broker_host(fact.leader)
             unclean = ", unclean" if fact.unclean else ""
@@ -88,7 +91,9 @@ class ControlStory:
                 self.tell_of(seen, f"{broker_host(broker)} is out of the ISR of {{}}", at)
         for broker in fact.isr:
             if broker not in before:
-                self.tell_of(seen, f"{broker_host(broker)} is in the ISR of {{}} again", at)
+                back = " again" if broker in self._been.get(at, ()) else ""
+                self.tell_of(seen, f"{broker_host(broker)} is in the ISR of {{}}{back}", at)
+        self._been.setdefault(at, {}).update(dict.fromkeys((*before, *fact.isr)))
 
     def truncated(self, seen: Seen, fact: control_notes.Truncated) -> None:
         """Records that a leader does not have."""
@@ -117,8 +122,9 @@ class ControlStory:
         self.tell_of(seen, f"{{}} is on {_list(fact.replicas)} now", (fact.topic, fact.partition))
 
     def reassignment_blocked(self, seen: Seen, fact: control_notes.ReassignmentBlocked) -> None:
-        """Nobody is there to go to."""
-        said = f"{{}} waits on its way to {_list(fact.target)}: no broker that could get a replica is up"
+        """Nobody is there to go to, or nobody can be spared."""
+        why = fact.why or "no broker that could get a replica is up"
+        said = f"{{}} waits on its way to {_list(fact.target)}: {why}"
         self.tell_of(seen, said, (fact.topic, fact.partition))
 
     def topic_deleted(self, seen: Seen, fact: control_notes.TopicDeleted) -> None:

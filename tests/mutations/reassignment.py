@@ -1,0 +1,62 @@
+"""Breaks of reassignments: each invariant of the checker ``reassignment`` has one."""
+
+from tests.mutations import Mutation
+
+MUTATIONS = [
+    Mutation(
+        "actors/controller/reassignment.py",
+        "        yield from self._work.stop(at, step.drop)\n",
+        "        yield from self._work.stop(at, (*step.drop, step.replicas[-1]))\n",
+        "reassignment",  # I11: a replica that is to stay is deleted, too
+        ("moved.toml:1",),
+    ),
+    Mutation(
+        "protocol/reassign/moves.py",
+        "        return (*self.replicas, *self.drop)\n",
+        "        return self.replicas\n",
+        "reassignment",  # I11: while a step runs the store does not have what it drops
+        ("moved.toml:1",),
+    ),
+    Mutation(
+        "protocol/reassign/moves.py",
+        "(leader, *others[: max(0, min(deficit, slots) - 1)])",
+        "(leader, *others[:1])",
+        "reassignment",  # I13: one replica more than allowed is copied
+        ("moved.toml:1",),
+    ),
+    Mutation(
+        "protocol/reassign/batches.py",
+        "        while len(self.running) + len(self._idle) < self.limits.partition_movements:\n",
+        "        while len(self.running) + len(self._idle) <= self.limits.partition_movements:\n",
+        "reassignment",  # I13: one partition more than allowed is under way
+        ("moved.toml:1",),
+    ),
+    Mutation(
+        "protocol/reassign/batches.py",
+        "        self._leaders_running += step.moves_leader\n        return at, step\n",
+        "        return at, step\n",
+        "reassignment",  # I13: leaders that are moved are not counted
+        ("moved.toml:1",),
+    ),
+    Mutation(
+        "protocol/reassign/moves.py",
+        "    late = without(needed, isr)\n",
+        "    late = ()\n",
+        "reassignment",  # I14: replicas go before those that come are in sync
+        ("called_back.toml:1",),
+    ),
+    Mutation(
+        "actors/controller/reassignment.py",
+        "            wanted = assignment.origin if target is None else target\n",
+        "            wanted = tuple(sorted(assignment.origin)) if target is None else target\n",
+        "reassignment",  # I15: what is called back is not in its order again
+        ("called_back.toml:1",),
+    ),
+    Mutation(
+        "actors/controller/reassignment.py",
+        "        if not self._waits_for(at, step, isr):\n            yield from self._commit(at, step)\n",
+        "        if not isr:\n            yield from self._commit(at, step)\n",
+        "reassignment",  # Q5: nobody notices that a step is over
+        ("moved.toml:1",),
+    ),
+]
