@@ -207,7 +207,9 @@ class ConfigsAlteration:
         whose = "one broker" if one else f"{resource.name.lower()}s"
         if one and (self.topic or self.broker not in known.brokers):
             text = (
-                "is for a setting of no topic" if self.topic else f"is no broker{nearest(self.broker, known.brokers)}"
+                "and topic exclude each other"
+                if self.topic
+                else f'"{self.broker}" is no broker{nearest(self.broker, known.brokers)}'
             )
             table.problem("broker", text)
         elif self.key not in keys:
