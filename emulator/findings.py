@@ -41,6 +41,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "commits": (
             "ahead-of-work",
             "no-member",
+            "not-kept",
             "old-generation",
             "position-not-committed",
             "went-back",

@@ -15,6 +15,7 @@ whose record is in the same log, every commit accepted under g had been reported
    less, nor that there is nothing. An application that seeks starts where it likes. A log that lost its tail
    (``DiskTailLost``) may forget. Where brokers replicate, a group's log may lose its end to an election; then what it
    held there is committed no more, and what it held before is what counts.
+5. *Kept.* A member that is told that its commit succeeded has one that a coordinator reported.
 
 A member in KIP-333's mode jumps: it commits the end of a range before it has done anything there, and goes there. It
 may do so if that range's token is in the log, and to that offset alone (rules 2 and 4). Tokens and the second
@@ -23,12 +24,14 @@ consumer's commits are fenced as commits are (rule 1); what they say is the busi
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import DiskTailLost, Seen
+from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, TopicPartition, offsets_partition_of
 from kemu.protocol.notes.groups import (
     COMMITTED,
     JUMPED,
     SEEK,
     AssignmentReceived,
+    CommitAnswered,
     GroupBecame,
     GroupLoaded,
     GroupUnloaded,
@@ -82,7 +85,10 @@ class CommitsChecker(Checker):
         """The same keys -> where in the group's log each commit is, and what it says, oldest first."""
         self._progress: dict[TopicPartition, dict[tuple[str, int], _Progress]] = {}
         """Partition -> (actor, life) -> how far it is there."""
+        self._kept: dict[tuple[str, str], dict[int, None]] = {}
+        """(group, member id) -> the steps in which commits of it were reported, while it has not heard of them."""
         self.on = {
+            CommitAnswered: self._answered,
             OffsetCommitted: self._commit,
             OffsetRemoved: self._removed,
             JoinPhaseCompleted: self._completed,
@@ -176,6 +182,7 @@ class CommitsChecker(Checker):
     # --- commits -----------------------------------------------------------------------------------------------
 
     def _commit(self, seen: Seen, fact: OffsetCommitted) -> None:
+        self._kept.setdefault((fact.group, fact.member_id), {})[seen.seq] = None
         if not self.panel.is_current(seen):
             return
         key = (fact.group, fact.topic, fact.partition)
@@ -189,8 +196,19 @@ class CommitsChecker(Checker):
             self._records.setdefault(key, []).append((fact.position, fact.offset))
 
     def _range_written(self, seen: Seen, fact: RangeOpened | RangeCommitted) -> None:
+        self._kept.setdefault((fact.group, fact.member_id), {})[seen.seq] = None
         if self.panel.is_current(seen):
             self._fenced(seen, fact)
+
+    def _answered(self, seen: Seen, fact: CommitAnswered) -> None:
+        if fact.error is not ErrorCode.NONE:
+            return
+        kept = self._kept.get((fact.group, fact.member_id))
+        if kept:
+            del kept[next(iter(kept))]
+        else:
+            text = f"{seen.actor} was told that a commit succeeded, and no coordinator reported one of it"
+            self.violation(seen, "not-kept", (fact.group, seen.actor), text)
 
     def _fenced(self, seen: Seen, fact: OffsetCommitted | RangeOpened | RangeCommitted) -> None:
         group = self._groups.get(fact.group)

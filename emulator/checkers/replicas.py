@@ -5,7 +5,8 @@ next leader comes from the in-sync replicas. So (Kafka's guarantees; numbers of 
 
 * I4: everybody in the ISR, as the store has it, has everything that is committed when it is written there, record by
   record, and everything below the high watermark that a leader moves to.
-* I5: a new leader's log begins with everything committed before; what a producer with acks=all was told is committed.
+* I5: a new leader's log begins with everything committed before; what a producer with acks=all was told is committed,
+  and so are the offsets that a coordinator takes for committed.
   A controller elects out of the ISR only where the topic allows it or an admin asked for it (KIP-460).
 * I6: a follower appends only behind records that are its leader's, too.
 * I7: a leader's high watermark does not go back within its epoch.
@@ -36,6 +37,7 @@ from kemu.protocol.dynamic_configs import UNCLEAN_ELECTION_ENABLE
 from kemu.protocol.names import TopicPartition, broker_host
 from kemu.protocol.nodes import BROKER_DEFAULTS, TOPIC_CONFIGS, PartitionState, read_config
 from kemu.protocol.notes.groups import (
+    OffsetCommitted,
     Processed,
     ProducerStarted,
     RecordsAcknowledged,
@@ -87,6 +89,7 @@ class Replicas(Checker):
             LogStartMoved: self._start_moved,
             HighWatermarkAdvanced: self._advanced,
             RecordsAcknowledged: self._acknowledged,
+            OffsetCommitted: self._offset_committed,
             ReplicaRestored: self._restored,
             ReplicaStopped: self._stopped,
             NodeWritten: self._written,
@@ -288,6 +291,20 @@ class Replicas(Checker):
         name = f"{fact.topic}-{fact.partition}"
         text = f"{seen.actor} was told that all have {name} to {end - 1}; committed is {truth.committed.end - 1} (I5)"
         self.violation(seen, "acknowledged-uncommitted", (name, seen.actor), text)
+
+    def _offset_committed(self, seen: Seen, fact: OffsetCommitted) -> None:
+        at = self.panel.log_of(fact.group) if fact.position >= 0 else None
+        truth = self._partitions.get(at) if at is not None else None
+        if truth is None or not truth.copies:
+            return
+        end = fact.position + 1
+        if end > truth.committed.end and not truth.may_have_been_told(end):
+            assert at is not None
+            name = f"{at[0]}-{at[1]}"
+            text = f"{seen.actor} takes record {fact.position} of {name} for written by all; committed is"
+            self.violation(
+                seen, "acknowledged-uncommitted", (name, seen.actor), f"{text} {truth.committed.end - 1} (I5)"
+            )
 
     # --- readers -----------------------------------------------------------------------------------------------
 

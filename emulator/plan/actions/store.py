@@ -23,12 +23,14 @@ def _tell(stage: Stage, for_us: int, command: object) -> Outcome:
 
 
 def _lost_answer(draw: Draw) -> "LostStoreAnswer":
-    return LostStoreAnswer(
-        host=draw.broker_or_controller(),
-        part=draw.one_of(("broker", "controller")),
-        nth=draw.chance.between(1, 3),
-        applied=draw.chance.below(2) == 0,
-    )
+    """Never one of a controller's writes that happen.
+
+    An ISR that it writes for a leader would leave it with an old version until the partition's next election: as
+    Kafka's ``processAlterPartition`` does, it gives up on a version that is not the one it knows.
+    """
+    host, part = draw.broker_or_controller(), draw.one_of(("broker", "controller"))
+    nth, applied = draw.chance.between(1, 3), draw.chance.below(2) == 0
+    return LostStoreAnswer(host=host, part=part, nth=nth, applied=applied and part == "broker")
 
 
 @action(
