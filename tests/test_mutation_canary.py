@@ -18,7 +18,7 @@ import pytest
 
 from kemu.emulator.checkers import CHECKERS
 from tests.emulator.test_past_replica_bugs import CASES as PAST_BUG_CASES
-from tests.mutations import Mutation
+from tests.mutations import Mutation, areas
 
 ROOT = Path(__file__).parent.parent
 HERE = Path(__file__).parent / "mutations"
@@ -36,6 +36,8 @@ def all_mutations() -> list[Mutation]:
 
 
 MUTATIONS = all_mutations()
+SWEPT = frozenset(mutation for number, mutation in enumerate(areas.MUTATIONS) if number % areas.ORDINARILY_ONE_OF)
+"""Those that only the sweep makes."""
 
 
 def name_of(mutation: Mutation) -> str:
@@ -107,7 +109,10 @@ def noticed(request, clean, tmp_path_factory) -> Iterator[Callable[[Mutation], O
 BROKEN_LINE = "test_a_broken_line_is_noticed"
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=name_of)
+@pytest.mark.parametrize(
+    "mutation",
+    [pytest.param(each, id=name_of(each), marks=[pytest.mark.soak] if each in SWEPT else []) for each in MUTATIONS],
+)
 def test_a_broken_line_is_noticed(mutation, noticed):
     """Issue 2, "What must show": every break is caught by a checker or a test."""
     outcome = noticed(mutation)

@@ -15,6 +15,7 @@ from kemu.emulator.plan.actions import (
     ExpiredSession,
     Hold,
     LostStoreAnswer,
+    SetRateOf,
     Split,
     StartHost,
 )
@@ -171,6 +172,26 @@ def two_controllers(chance: Stream) -> Plan:
     )
 
 
+def behind_an_old_word(chance: Stream) -> Plan:
+    """b0 and b1 lead in turns, one without the other's last records; b2 hears of it late, and follows b0 again."""
+    return _plan(
+        (6, Hold(sender="b1", api="Fetch", for_us=1_500_000)),
+        (7 + chance.between(0, 10) / 10, Crash(host="b0", mode="process", for_us=chance.between(2 * S, 3 * S))),
+        (7 + chance.between(0, 10) / 10, Hold(sender="controller", receiver="b2", for_us=chance.between(4 * S, 9 * S))),
+        (11, Crash(host="b1", mode="process", for_us=2 * S)),
+        (17, Crash(host="b0", mode="process", for_us=2 * S)),
+    )
+
+
+def idle_and_silent(chance: Stream) -> Plan:
+    """Nothing is produced, and b2, which has everything, asks for nothing."""
+    return _plan(
+        (10, SetRateOf(topic="orders", records_per_s=0)),
+        (12, Hold(sender="b2", api="Fetch", for_us=9 * S)),
+        (24, SetRateOf(topic="orders", records_per_s=40)),
+    )
+
+
 CASES: tuple[tuple[str, str, Callable[[Stream], Plan], dict[str, bool | int]], ...] = (
     ("KAFKA-1211", "replicas", crashes, {}),
     ("KAFKA-6361", "replicas", in_turns, {"unclean": True, "brokers": 2}),
@@ -178,6 +199,8 @@ CASES: tuple[tuple[str, str, Callable[[Stream], Plan], dict[str, bool | int]], .
     ("KAFKA-1367", "agreement", lost_answers, {}),
     ("KAFKA-1382", "recovery", lost_answers, {}),
     ("KAFKA-1382", "recovery", lost_store_answers, {}),
+    ("KAFKA-7152", "isr", idle_and_silent, {}),
+    ("KAFKA-7164", "replicas", behind_an_old_word, {}),
     ("KAFKA-7786", "recovery", stale_answers, {"brokers": 4}),
     ("KAFKA-7128", "replicas", late_joiner, {"brokers": 4, "small_fetches": True, "calm": True}),
     ("KAFKA-8836", "leadership", undecided_expand, {}),

@@ -6,6 +6,7 @@ from kemu.emulator.checkers.base import MAX_VIOLATIONS
 from kemu.emulator.checkers.liveness import Liveness
 from kemu.emulator.facts import FaultApplied, FaultEnded, HostPaused, HostResumed, HostStarted, TopicGrown
 from kemu.emulator.judging import judge
+from kemu.protocol.errors import ErrorCode
 from kemu.protocol.notes import groups as notes
 from tests.emulator.checkers.story import COORDINATOR, GROUP, SECOND, TOPIC, Story
 
@@ -216,7 +217,29 @@ def test_a_log_that_lost_other_commits_is_no_excuse(story):
 def test_a_start_where_the_groups_log_still_knows_of_is_right_after_a_loss(story):
     after_the_groups_log_was_cut(story, end=20, start=4)
 
-    assert "commits" not in {violation.checker for violation in story.judged()}
+    assert "commits" not in story.judged()
+
+
+def test_a_commit_that_is_answered_and_not_kept(story):
+    """One was reported and heard of; of the second success no coordinator knows anything."""
+    answered = notes.CommitAnswered(group="g", member_id=story.ids["c1"], generation=1, error=ErrorCode.NONE)
+    story.process("c1", 0, 0, 8)
+    story.committed("c1", 0, 8)
+    story.by("c1", answered)
+    assert "commits" not in story.judged()
+    story.by("c1", answered)
+
+    caught(story, "commits", "c1 was told that a commit succeeded, and no coordinator reported one of it")
+
+
+def test_a_commit_that_counts_before_all_have_its_record(story):
+    """GroupMetadataManager.storeOffsets: acks=all."""
+    story.groups_log("b0", 0, (0, 0), end=0)
+    story.by("b0", notes.RecordsAppended(topic="__consumer_offsets", partition=0, base_offset=0, count=21))
+    story.process("c1", 0, 0, 8)
+    story.committed("c1", 0, 8, position=20)
+
+    caught(story, "replicas", "takes record 20 of __consumer_offsets-0 for written by all; committed is -1 (I5)")
 
 
 # --- no-lost-record ------------------------------------------------------------------------------------------------

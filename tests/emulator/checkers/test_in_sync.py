@@ -194,6 +194,26 @@ def test_the_preferred_replica_leads_again_when_all_was_quiet_for_long(
     assert found(story, Handover(ControllerConfig(auto_leader_rebalance_enable=False))) == []
 
 
+# --- shrunk without need -------------------------------------------------------------------------------------------
+
+
+def test_a_member_that_has_everything_stays_in_the_isr() -> None:
+    """KAFKA-7152: the high watermark is at the log's end, so the leader knows."""
+    story = begun()
+    story.propose(0, (0, 1), counted=(0, 1, 2))
+
+    assert found(story) == ["shrunk-in-sync"]
+
+
+def test_a_member_that_may_lack_a_record_leaves_and_one_joins_as_ever() -> None:
+    story = begun()
+    story.append(0, 10, 1)
+    story.propose(0, (0, 1), counted=(0, 1, 2))
+    story.propose(0, (0, 1, 2), counted=(0, 1, 2))
+
+    assert found(story) == []
+
+
 # --- idempotence ---------------------------------------------------------------------------------------------------
 
 
