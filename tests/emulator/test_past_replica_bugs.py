@@ -183,6 +183,18 @@ def behind_an_old_word(chance: Stream) -> Plan:
     )
 
 
+def leaders_of_little(chance: Stream) -> Plan:
+    """Each of two brokers leads alone, several times, and writes little or nothing (unclean elections)."""
+    return _plan(
+        (6, SetRateOf(topic="orders", records_per_s=1)),
+        (7, Crash(host="b1", mode="process", for_us=6 * S)),
+        (12, Crash(host="b0", mode="process", for_us=8 * S)),
+        (15, Crash(host="b1", mode="process", for_us=S)),
+        (18, Crash(host="b1", mode="process", for_us=8 * S)),
+        (25, Crash(host="b0", mode="process", for_us=5 * S)),
+    )
+
+
 def idle_and_silent(chance: Stream) -> Plan:
     """Nothing is produced, and b2, which has everything, asks for nothing."""
     return _plan(
@@ -201,6 +213,7 @@ CASES: tuple[tuple[str, str, Callable[[Stream], Plan], dict[str, bool | int]], .
     ("KAFKA-1382", "recovery", lost_store_answers, {}),
     ("KAFKA-7152", "isr", idle_and_silent, {}),
     ("KAFKA-7164", "replicas", behind_an_old_word, {}),
+    ("KAFKA-7415", "replicas", leaders_of_little, {"unclean": True, "brokers": 2}),
     ("KAFKA-7786", "recovery", stale_answers, {"brokers": 4}),
     ("KAFKA-7128", "replicas", late_joiner, {"brokers": 4, "small_fetches": True, "calm": True}),
     ("KAFKA-8836", "leadership", undecided_expand, {}),
