@@ -1,9 +1,10 @@
 """KIP-333's mode (``enable.parallel.rebalance``) in a member: jump to the end, have a second consumer work off the gap.
 
 A part of the consumer. Whoever owns a partition anew, with a commit in the group and records behind it, reads both
-commit logs and then the log's end, once; writes a token for what lies between, durably; commits the end; and only then
-goes there. So a crash at any moment leaves something that the next owner repairs. What tokens leave open a second
-consumer (``actors.consumer.child``) works off: created once, when there first is something, and kept on standby.
+commit logs, sees whether the log still has what was committed (KIP-320), and reads the log's end, once; writes a token
+for what lies between, durably; commits the end; and only then goes there. So a crash at any moment leaves something
+that the next owner repairs. What tokens leave open a second consumer (``actors.consumer.child``) works off: created
+once, when there first is something, and kept on standby.
 
 | method | what this mode makes of it |
 |---|---|
@@ -99,6 +100,10 @@ class PositionsToSet(Protocol):
         """Read from where ``auto.offset.reset`` says."""
         ...
 
+    def check_before_jump(self, one: Partition, offset: int, epoch: int) -> None:
+        """See whether the log still has what was committed; then its end is asked for."""
+        ...
+
     def try_later(self) -> None:
         """Something that positions need failed."""
         ...
@@ -134,8 +139,8 @@ class CatchUp:
         """Both commit logs of what is owned, as far as this member knows them."""
         self._machine = machine
         self._positions = positions
-        self._epochs: dict[TopicPartition, int] = {}
-        """The leader epoch of the first log's commit, as it was read."""
+        self._stored: dict[TopicPartition, tuple[int, int]] = {}
+        """The first log's commit and its leader epoch, as they were read."""
         self._jumps: dict[TopicPartition, _Jump] = {}
         self._child: ChildConsumer | None = None
         self._dead = False
@@ -153,9 +158,8 @@ class CatchUp:
         if logs.primary is None and not logs.tokens:
             self._positions.reset(one, "no committed offset")
         else:
-            self._epochs[one.at] = row.leader_epoch
-            one.seeking = Seeking.END
-            self._machine.wake()
+            self._stored[one.at] = row.offset, row.leader_epoch
+            self._positions.check_before_jump(one, row.offset, row.leader_epoch)
 
     def end_known(self, one: Partition, log_end: int, epoch: int) -> None:
         """The log's end, read once: is there something to jump over?"""
@@ -166,7 +170,17 @@ class CatchUp:
             one.seeking = Seeking.JUMPING
             self._machine.wake()
         else:
-            self._begin(one, found.position, COMMITTED, self._epochs[one.at])
+            # Where the log was cut below the commit, that is validated, and found too far, as without the mode.
+            offset, epoch = self._stored[one.at]
+            self._begin(one, max(offset, found.position), COMMITTED, epoch)
+
+    def was_reset(self, one: Partition) -> None:
+        """``auto.offset.reset`` decided, though perhaps something was committed: what lies behind it is void."""
+        logs = self.logs.get(one.at)
+        if logs is not None:
+            if logs.primary is not None and one.position < logs.primary:
+                self.truncated(one.at, one.position)
+            self._work_off(one.at)
 
     def write(self, jumping: Sequence[Partition]) -> None:
         """The next write of each: tokens in one request, commits in another."""
@@ -219,12 +233,6 @@ class CatchUp:
         if error is ErrorCode.NONE:
             for jump in jumps:
                 self._wrote(jump)
-        elif error is ErrorCode.INVALID_REQUEST:  # the logs say something else by now
-            for jump in jumps:
-                if self._jumps.get(jump.one.at) is jump:
-                    del self._jumps[jump.one.at]
-                    jump.one.seeking = Seeking.COMMITTED
-            self._positions.try_later()
         else:
             self._machine.commit_refused(type(reply).__name__.removesuffix("Reply"), error, sent)
             self._again(jumps)

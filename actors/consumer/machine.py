@@ -168,6 +168,10 @@ class CatchUpView(Protocol):
         """So was the log's end."""
         ...
 
+    def was_reset(self, one: Partition) -> None:
+        """A partition's position was reset."""
+        ...
+
     def write(self, jumping: Sequence[Partition]) -> None:
         """Write what these have to write before they jump."""
         ...

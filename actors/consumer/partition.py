@@ -28,6 +28,7 @@ class Partition:
         "checked",
         "end",
         "epoch_read",
+        "jumps",
         "leader",
         "leader_epoch",
         "number",
@@ -56,6 +57,8 @@ class Partition:
         """The newest heard of; metadata that knows an older one only is not believed."""
         self.epoch_read = 0
         """Leader epoch of the last records fetched since the position was set."""
+        self.jumps = False
+        """What is validated is the commit that it jumps away from (KIP-333), not a position."""
         self.buffer: list[tuple[int, int, int]] = []
         """Fetched and not returned yet: (first, last + 1, leader epoch), in order."""
         self.end = -1

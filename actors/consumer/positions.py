@@ -221,6 +221,7 @@ class Positions:
             machine.fail_later(ErrorCode.OFFSET_OUT_OF_RANGE, f"{one.topic}-{one.number}: {why}, and no reset policy")
             return
         one.seeking = Seeking.RESET
+        one.jumps = False
         one.position = -1
         one.row = None
         one.buffer = []
@@ -343,6 +344,8 @@ class Positions:
                 failed = True
             elif one is not None and self._is_owned(one, Seeking.RESET):
                 self._set(one, row.offset, "reset", row.leader_epoch)
+                if machine.catch_up is not None:
+                    machine.catch_up.was_reset(one)
             elif one is not None and self._is_owned(one, Seeking.END) and machine.catch_up is not None:
                 machine.catch_up.end_known(one, row.offset, row.leader_epoch)
         if failed:
@@ -375,7 +378,20 @@ class Positions:
         elif one.seeking is Seeking.VALIDATING:
             self._found_good(one)
 
+    def check_before_jump(self, one: Partition, offset: int, epoch: int) -> None:
+        """KIP-333: does its leader still have what was committed? What it lost is no part of a range, nor done."""
+        if epoch >= 0 and self._epoch_version is not None:
+            one.position, one.offset_epoch, one.checked, one.jumps = offset, epoch, None, True
+            one.seeking = Seeking.VALIDATING
+        else:
+            one.seeking = Seeking.END
+        self._machine.wake()
+
     def _found_good(self, one: Partition) -> None:
+        if one.jumps:
+            one.jumps, one.position, one.seeking = False, -1, Seeking.END
+            self._machine.wake()
+            return
         one.seeking = Seeking.FETCHING
         self._seeking.pop(one.at, None)
         self.fetching.changed(one)
@@ -432,6 +448,7 @@ class Positions:
     def _epoch_ends(self, one: Partition, row: EpochEnd) -> None:
         """Source: ``SubscriptionState.maybeCompleteValidation``."""
         undefined = row.end_offset < 0 or row.leader_epoch < 0
+        catch_up = self._machine.catch_up
         if not undefined and row.end_offset >= one.position:
             self._found_good(one)
         elif self._machine.config.auto_offset_reset == "none":
@@ -440,5 +457,8 @@ class Positions:
             self._machine.fail_later(ErrorCode.OFFSET_OUT_OF_RANGE, f"{why}, and no reset policy")
         elif undefined:
             self.reset(one, "the leader does not know the epoch of what was read")
+        elif one.jumps and catch_up is not None:
+            catch_up.truncated(one.at, row.end_offset)
+            self._found_good(one)
         else:
             self._set(one, row.end_offset, TRUNCATED, row.leader_epoch)

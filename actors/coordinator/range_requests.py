@@ -93,9 +93,6 @@ class RangeRequests:
             log = group.second.of(at)
             if log.says_already(token.start, token.end):
                 continue
-            if token.start < self._primary(group, at):  # an old request, delivered again
-                self._refuse(event, request, ErrorCode.INVALID_REQUEST)
-                return
             if log.progress > token.start:  # the partition's log was cut below it (an unclean election)
                 offsets.append(RangeProgress(topic=token.topic, partition=token.partition, offset=token.start))
             tokens.append(token)
