@@ -32,3 +32,15 @@ def test_ranges_answer_as_a_set_of_numbers_would(steps, asked):
     first, length = asked
     missing = [number for low, high in ranges.gaps(first, first + length) for number in range(low, high)]
     assert missing == [number for number in range(first, first + length) if number not in model]
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=8), st.integers(0, 40), st.integers(0, 40))
+def test_ranges_give_what_is_taken_out_of_them(added: list[tuple[int, int]], first: int, last: int) -> None:
+    ranges, numbers = Ranges(), set()
+    for start, end in added:
+        ranges.add(start, end)
+        numbers |= set(range(start, end))
+    taken = {number for start, end in ranges.take(first, last) for number in range(start, end)}
+
+    assert taken == numbers & set(range(first, last))
+    assert {number for start, end in ranges for number in range(start, end)} == numbers - taken

@@ -1,0 +1,221 @@
+"""``catch-up``: each promise of KIP-333's mode, broken by hand, and what it lets pass."""
+
+from kemu.emulator.checkers.catch_up import CatchUpChecker
+from kemu.emulator.findings import KINDS, Violation
+from kemu.emulator.judging import judge
+from kemu.protocol.notes import groups as notes
+from kemu.protocol.notes import ranges as range_notes
+from tests.emulator.checkers.story import BROKER, COORDINATOR, GROUP, SECOND, TOPIC, Story
+
+BOUND_US = 60 * SECOND
+
+
+class Told(Story):
+    """A member with the mode on, one partition, and both commit logs."""
+
+    def __init__(self) -> None:
+        super().__init__("c1", count=1)
+        self.position = 0
+        self.by("c1", range_notes.ParallelRebalance(group=GROUP))
+        self.by(BROKER, notes.RecordsAppended(topic=TOPIC, partition=0, base_offset=0, count=200))
+        self.form("c1")
+        self.own("c1")
+
+    def form(self, member: str) -> None:
+        self.generation += 1
+        self.by(
+            COORDINATOR,
+            notes.JoinPhaseCompleted(
+                group=GROUP, generation=self.generation, protocol="range", leader=self.ids[member],
+                members=(self.ids[member],),
+            ),
+        )  # fmt: skip
+
+    def own(self, member: str) -> None:
+        at = ((TOPIC, 0),)
+        common = {"group": GROUP, "member_id": self.ids[member], "generation": self.generation}
+        self.by(member, notes.AssignmentReceived(**common, partitions=at))
+        self.by(member, notes.PartitionsAssigned(**common, added=at, owned=at))
+
+    def _record(self) -> int:
+        self.position += 1
+        return self.position
+
+    def starts(self, offset: int, why: str) -> None:
+        fact = notes.PositionSet(
+            group=GROUP, member_id=self.ids["c1"], topic=TOPIC, partition=0, offset=offset, why=why
+        )
+        self.by("c1", fact)
+
+    def did(self, kind: type, first: int, last: int) -> None:
+        self.by(
+            "c1",
+            kind(
+                group=GROUP, member_id=self.ids["c1"], generation=self.generation, topic=TOPIC, partition=0,
+                first=first, last=last, started_us=self.at_us,
+            ),
+        )  # fmt: skip
+
+    def commits(self, offset: int) -> None:
+        self._written(notes.OffsetCommitted, offset=offset)
+
+    def second_commits(self, offset: int) -> None:
+        self._written(range_notes.RangeCommitted, offset=offset)
+
+    def opens(self, start: int, end: int) -> None:
+        self._written(range_notes.RangeOpened, start=start, end=end)
+
+    def _written(self, kind: type, **what: int) -> None:
+        common = {"group": GROUP, "topic": TOPIC, "partition": 0, "generation": self.generation}
+        self.by(COORDINATOR, kind(**common, member_id=self.ids["c1"], position=self._record(), **what))
+
+    def recovered(self) -> "Told":
+        """0 to 100 done, 70 committed; then the page's recovery: 70 to 120 is open, the first consumer at 120."""
+        self.starts(0, "reset")
+        self.did(notes.Processed, 0, 100)
+        self.commits(70)
+        self.down("c1")
+        self.start("c1")
+        self.by("c1", range_notes.ParallelRebalance(group=GROUP))
+        self.form("c1")
+        self.own("c1")
+        self.opens(70, 120)
+        self.commits(120)
+        self.starts(120, notes.JUMPED)
+        self.by("c1", range_notes.ChildConsumerStarted(group=GROUP))
+        return self
+
+    def found(self) -> list[Violation]:
+        checker = CatchUpChecker(BOUND_US)
+        judged = judge(self.facts, ended_us=self.at_us, checkers=(checker,))
+        return list(judged.violations)
+
+
+def kinds(story: Told) -> list[str]:
+    return [violation.kind for violation in story.found()]
+
+
+def test_the_timeline_of_the_page_breaks_nothing() -> None:
+    story = Told().recovered()
+    story.did(range_notes.RangeProcessed, 70, 120)
+    story.did(notes.Processed, 120, 130)
+    story.second_commits(90)
+    story.second_commits(120)
+    story.commits(130)
+    story.heal()
+    story.wait(100)
+    story.world()
+
+    assert kinds(story) == []
+
+
+def test_ranges_that_overlap_or_hold_nothing() -> None:
+    overlapping, empty = Told().recovered(), Told().recovered()
+    overlapping.opens(110, 150)
+    empty.opens(130, 130)
+
+    assert kinds(overlapping) == kinds(empty) == ["ranges-overlap"]
+
+
+def test_commits_that_do_not_rise() -> None:
+    """J2; the same offset once more by the same member is a request that was repeated."""
+    story = Told().recovered()
+    story.did(range_notes.RangeProcessed, 70, 120)
+    story.second_commits(90)
+    story.second_commits(90)
+    story.second_commits(80)
+
+    assert kinds(story)[0] == "commit-not-rising"
+    assert len([kind for kind in kinds(story) if kind == "commit-not-rising"]) == 1
+
+
+def test_a_commit_of_what_nobody_processed() -> None:
+    story = Told().recovered()
+    story.did(range_notes.RangeProcessed, 70, 80)
+    story.second_commits(105)
+
+    (violation,) = story.found()
+    assert violation.kind == "committed-unprocessed" and "100 to 104" in violation.text, "0 to 99 were done before"
+
+
+def test_committed_goes_back() -> None:
+    story = Told().recovered()
+    story.did(range_notes.RangeProcessed, 70, 120)
+    story.second_commits(120)
+    story.opens(120, 150)  # committed() was 120
+    story.commits(110)
+
+    assert "commit-not-rising" in kinds(story)
+    story = Told()
+    story.starts(0, "reset")
+    story.did(notes.Processed, 0, 100)
+    story.commits(100)
+    story.opens(40, 60)
+    assert kinds(story) == ["committed-went-back"]
+
+
+def test_a_record_that_both_consumers_return() -> None:
+    story = Told().recovered()
+    story.did(range_notes.RangeProcessed, 70, 120)
+    story.starts(120, notes.JUMPED)
+    story.did(notes.Processed, 119, 125)
+
+    assert kinds(story) == ["delivered-twice"]
+
+
+def test_an_application_that_seeks_into_a_range_may_see_records_twice() -> None:
+    story = Told().recovered()
+    story.did(range_notes.RangeProcessed, 70, 120)
+    story.starts(100, notes.SEEK)
+    story.did(notes.Processed, 100, 125)
+
+    assert kinds(story) == []
+
+
+def test_work_outside_of_ranges_and_without_ownership() -> None:
+    outside, foreign = Told().recovered(), Told().recovered()
+    outside.did(range_notes.RangeProcessed, 115, 125)
+    foreign.by("c1", notes.PartitionsLost(group=GROUP, member_id=foreign.ids["c1"], lost=((TOPIC, 0),)))
+    foreign.did(range_notes.RangeProcessed, 70, 80)
+
+    assert kinds(outside) == kinds(foreign) == ["outside-range"]
+
+
+def test_a_first_consumer_that_begins_within_a_range() -> None:
+    story = Told().recovered()
+    story.starts(100, notes.COMMITTED)
+
+    assert kinds(story) == ["behind-the-range"]
+
+
+def test_a_second_second_consumer() -> None:
+    story = Told().recovered()
+    story.by("c1", range_notes.ChildConsumerStarted(group=GROUP))
+
+    assert kinds(story) == ["two-children"]
+    story = Told().recovered()
+    story.by("c1", range_notes.ChildConsumerDied(group=GROUP, why="told"))
+    story.by("c1", range_notes.ChildConsumerStarted(group=GROUP))
+    assert kinds(story) == []
+
+
+def test_a_range_that_nobody_works_off() -> None:
+    """J4, within the bound from when all is well; retention counts as work, and closes what it took."""
+    story = Told().recovered()
+    story.heal()
+    story.wait(61)
+    story.world()
+
+    assert kinds(story) == ["range-left-open"]
+
+
+def test_what_retention_took_counts_as_done() -> None:
+    story = Told().recovered()
+    story.by("c1", range_notes.RangeTrimmed(group=GROUP, topic=TOPIC, partition=0, first=70, last=120))
+    story.second_commits(120)
+
+    assert kinds(story) == []
+
+
+def test_every_kind_is_shown_here() -> None:
+    assert len(KINDS["catch-up"]) == 9
