@@ -380,7 +380,8 @@ class Positions:
 
     def check_before_jump(self, one: Partition, offset: int, epoch: int) -> None:
         """KIP-333: does its leader still have what was committed? What it lost is no part of a range, nor done."""
-        if epoch >= 0 and self._epoch_version is not None:
+        without_epochs = one.leader is not None and one.leader_epoch < 0
+        if epoch >= 0 and self._epoch_version is not None and not without_epochs:
             one.position, one.offset_epoch, one.checked, one.jumps = offset, epoch, None, True
             one.seeking = Seeking.VALIDATING
         else:
