@@ -21,7 +21,7 @@ from kemu.emulator.plan.actions import (
 )
 from kemu.emulator.plan.entries import At, Plan
 from kemu.emulator.runner import run
-from kemu.emulator.scenario.replication import ReplicationSpec
+from kemu.emulator.scenario.replication import PAST_BUGS, ReplicationSpec
 from kemu.emulator.scenario.scenario import DEFAULT_DRAWS, BrokersSpec, ChecksSpec, Scenario, TopicSpec
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 from kemu.protocol.replication import IsrPath
@@ -249,6 +249,11 @@ def test_nothing_is_found_without_past_bugs(plan, how):
     """The same faults, today's rules, many seeds."""
     for seed in range(1, 301):
         assert not violated("", plan, dict(how), seed), f"{plan.__name__} seed {seed}"
+
+
+def test_every_bug_that_can_be_switched_on_has_a_plan_that_shows_it():
+    """``kemu describe bugs`` promises nothing else."""
+    assert set(PAST_BUGS) == {case[0] for case in CASES}
 
 
 def test_bugs_are_named_by_issue():
