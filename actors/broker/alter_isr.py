@@ -36,7 +36,11 @@ AWAITS_CONTROLLER = (
     ErrorCode.INVALID_UPDATE_VERSION,
     ErrorCode.INVALID_REQUEST,
 )
-"""What the controller knows is not what we know: its LeaderAndIsr is on its way to us."""
+"""What the controller knows is not what we know: we wait for its LeaderAndIsr with another leader epoch.
+
+It is on its way to us, but for one case: the controller's own write made the version that it was refused for, and it
+does not know (``isr_alterations``). Then the next election, whenever it comes, ends the wait.
+"""
 
 
 class AlterIsrs:

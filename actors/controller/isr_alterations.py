@@ -1,6 +1,10 @@
 """Leaders ask the controller for other ISRs: it decides, writes, answers, and tells everybody (AlterIsr, KIP-497).
 
-Source: Kafka 3.4 ``KafkaController.processAlterPartition``.
+Brokers are told of every partition that was asked about, as the controller knows it, written or not. What the store
+refuses for its version is not read again: if an answer was lost with its connection, the retried write meets its own
+version, and the controller knows less than the store from then on, until something makes it read (an election does).
+
+Source: Kafka 3.4 ``KafkaController.processAlterPartition``, and so from 2.7 to 3.9.
 """
 
 from attrs import evolve
@@ -12,6 +16,8 @@ from kemu.actors.controller.transactions import Work
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import AlteredIsr, AlterIsr, AlterIsrReply, NewIsr
 from kemu.protocol.names import TopicPartition
+from kemu.protocol.nodes import PartitionState
+from kemu.protocol.notes.replication import IsrWriteRefused
 
 INELIGIBLE_SINCE = 2
 """The version of AlterIsr whose answers know INELIGIBLE_REPLICA."""
@@ -47,10 +53,11 @@ class IsrAlterations:
                 updates[at] = Leadership(changed, current.zk_version)
         written, again, refused = yield from self._machine.store.update_states(updates)
         context.leadership.update(written)
-        errors.update(dict.fromkeys(again, ErrorCode.INVALID_UPDATE_VERSION))
+        for at in again:
+            errors[at] = ErrorCode.INVALID_UPDATE_VERSION
+            self._note_refused(at, updates[at].state)
         errors.update(dict.fromkeys(refused, ErrorCode.UNKNOWN_SERVER_ERROR))
-        if updates:
-            self._machine.batch.send_metadata(context.live, list(written))
+        self._machine.batch.send_metadata(context.live, list(errors))
         if written:
             self._machine.right_after(Job("isrs-altered", self._altered), list(written))
         rows = tuple(self._row(at, error) for at, error in errors.items())
@@ -79,6 +86,21 @@ class IsrAlterations:
             knows = self._machine.asked_in_version >= INELIGIBLE_SINCE
             return ErrorCode.INELIGIBLE_REPLICA if knows else ErrorCode.OPERATION_NOT_ATTEMPTED, False
         return ErrorCode.NONE, False
+
+    def _note_refused(self, at: TopicPartition, asked: PartitionState) -> None:
+        known = self._machine.context.leadership[at]
+        self._machine.note(
+            IsrWriteRefused(
+                topic=at[0],
+                partition=at[1],
+                leader=asked.leader,
+                leader_epoch=asked.leader_epoch,
+                isr=asked.isr,
+                controller_epoch=asked.controller_epoch,
+                known_isr=known.state.isr,
+                zk_version=known.zk_version,
+            )
+        )
 
     def _row(self, at: TopicPartition, error: ErrorCode) -> AlteredIsr:
         known = self._machine.context.leadership.get(at)

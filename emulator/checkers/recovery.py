@@ -12,6 +12,9 @@ its broker is down then (StopReplica goes to live brokers only), or the controll
 still queued, for it does not wait for the answer and nothing in the store reminds the next one (so in Kafka 2.8). That
 is no violation here, as long as the broker takes no part in the partition again; any other log left over is one.
 
+A replica out of the ISR is no violation while its leader waits for another leader epoch, because the controller does
+not know of an ISR that it wrote itself (``UnheardIsrs``: Kafka's rule, and its source): such a leader asks for no ISR.
+
 What the last ISR member took with it when it lost its disk, or never came back with, is not waited for here: after the
 plan every broker runs.
 """
@@ -226,7 +229,8 @@ class ClusterRecovery(Checker):
                 text = f"is led by {leader} in epoch {state.leader_epoch}, which does not act so (Q1)"
                 found.append(("no-leader", name, text))
             out = [replica for replica in replicas if replica not in state.isr]
-            if out:
+            unheard = self.panel.unheard.of(at)
+            if out and not (unheard is not None and unheard.leader_waits):
                 found.append(("out-of-isr", name, f"has replicas {out} out of its ISR {state.isr} (Q4)"))
             for one in map(broker_host, replicas):
                 epoch, _ = self.panel.roles.get((one, at), (-1, False))

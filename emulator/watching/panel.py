@@ -27,6 +27,7 @@ from kemu.emulator.facts import (
 )
 from kemu.emulator.watching.logs import WatchedLogs
 from kemu.emulator.watching.ranges_of_groups import WatchedRanges
+from kemu.emulator.watching.unheard_isrs import UnheardIsrs
 from kemu.protocol.names import (
     OFFSETS_TOPIC,
     ActorName,
@@ -149,6 +150,8 @@ class Panel:
         """What is in the logs, and what members read of it."""
         self.ranges = WatchedRanges(self.logs, self.is_current, self.log_of)
         """Both commit logs of groups in KIP-333's mode."""
+        self.unheard = UnheardIsrs(self.states)
+        """ISRs in the store of which the controller that wrote them does not know."""
 
         # What the last fact changed; empty again with the next.
         self.gained: list[TopicPartition] = []
@@ -211,11 +214,11 @@ class Panel:
 
     def wants(self, kind: type) -> bool:
         """Facts that change something here."""
-        return kind in self._on or kind in self.logs.on or kind in self.ranges.on
+        return kind in self._on or kind in self.logs.on or kind in self.ranges.on or kind in self.unheard.on
 
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
         """What takes facts of a type (``facts.handlers_of``)."""
-        parts = (self.logs.on.get(kind), self.ranges.on.get(kind))
+        parts = (self.logs.on.get(kind), self.ranges.on.get(kind), self.unheard.on.get(kind))
         handlers = tuple([handler for handler in parts if handler is not None])
         return (*handlers, self._take) if kind in self._on else handlers
 

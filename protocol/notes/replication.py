@@ -426,13 +426,30 @@ class IsrProposed:
 
 @value
 class IsrChangePending:
-    """The controller refused a leader's ISR, and knows better: until its LeaderAndIsr comes, nothing changes."""
+    """The controller refused a leader's ISR for what it knows: until its LeaderAndIsr comes, nothing changes."""
 
     topic: str
     partition: int
     leader_epoch: int
     isr: tuple[int, ...]
     why: str
+
+
+@value
+class IsrWriteRefused:
+    """The store refused the ISR that a leader had asked a controller for: the state has another version than it knows.
+
+    ``known_isr``, ``zk_version``: what the controller knows of the state, and goes on with.
+    """
+
+    topic: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    controller_epoch: int
+    known_isr: tuple[int, ...]
+    zk_version: int
 
 
 @value

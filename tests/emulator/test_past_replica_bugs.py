@@ -23,6 +23,7 @@ from kemu.emulator.plan.entries import At, Plan
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.replication import PAST_BUGS, ReplicationSpec
 from kemu.emulator.scenario.scenario import DEFAULT_DRAWS, BrokersSpec, ChecksSpec, Scenario, TopicSpec
+from kemu.emulator.watching.panel import Panel
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 from kemu.protocol.replication import IsrPath
 
@@ -39,6 +40,7 @@ def scenario(
     unclean: bool = False,
     small_fetches: bool = False,
     calm: bool = False,
+    isr_path: IsrPath = IsrPath.STORE,  # as all brokers that had these bugs
 ) -> Scenario:
     """Two partitions on every broker, short sessions and lags, no group; ``calm`` for a plan of exact moments."""
     config = {"replica.fetch.backoff.ms": 200, "replica.high.watermark.checkpoint.interval.ms": 1_000}
@@ -49,7 +51,7 @@ def scenario(
         unclean=unclean,
         session_us=2 * S,
         lag_us=4 * S,
-        isr_path=IsrPath.STORE,  # as all brokers that had these bugs
+        isr_path=isr_path,
         bugs=bugs,
         config=config,
     )
@@ -241,6 +243,31 @@ def test_a_past_bug_is_found_when_it_is_on_and_not_when_it_is_off(issue, checker
             assert not violated("", plan, how, seed)
             return
     raise AssertionError(f"{issue} was not found in {SEEDS} seeds")
+
+
+@pytest.mark.parametrize(("plan", "calm"), [(lost_answers, True), (lost_answers, False), (undecided_expand, True)])
+def test_a_lost_answer_to_the_controllers_isr_write_is_kafkas_own_disagreement(plan, calm):
+    """AlterIsr: the controller does not know its write, the leader waits for another epoch (see ``UnheardIsrs``)."""
+    panel = Panel()
+    made = scenario(plan(Seeded(1).stream("plan")), calm=calm, isr_path=IsrPath.CONTROLLER)
+    result = run(made, seed=1, drive="bare", panel=panel)
+
+    assert not result.broke and not result.violations
+    unheard = panel.unheard.of(("orders", 0))
+    assert unheard is not None and unheard.leader_waits
+    assert unheard.told != panel.states["orders", 0].isr
+
+
+@pytest.mark.parametrize("plan", [lost_answers, undecided_expand])
+def test_a_lost_answer_is_forgotten_with_the_next_election(plan):
+    """A broker's process comes back: the controller reads the states that it writes, and all agree again."""
+    panel = Panel()
+    faults = (*plan(Seeded(1).stream("plan")), At(26 * S, Crash(host="b1", mode="process", for_us=4 * S)))
+    result = run(scenario(faults, calm=True, isr_path=IsrPath.CONTROLLER), seed=1, drive="bare", panel=panel)
+
+    assert not result.broke and not result.violations
+    assert panel.unheard.of(("orders", 0)) is None
+    assert sorted(panel.states["orders", 0].isr) == [0, 1, 2]
 
 
 @pytest.mark.soak

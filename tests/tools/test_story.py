@@ -9,12 +9,16 @@ from kemu.protocol.notes.replication import (
     ControllerResigned,
     ControllerWriteRefused,
     IsrChanged,
+    IsrWriteRefused,
     LeaderElectedForPartition,
     SessionEnded,
 )
 from kemu.tools.report.story import Story, clock_text, span_text
 
 SECOND = 1_000_000
+REFUSED = IsrWriteRefused(
+    topic="t", partition=0, leader=0, leader_epoch=1, isr=(0, 1), controller_epoch=2, known_isr=(0, 1, 2), zk_version=3
+)
 
 
 def became(old: str, new: str, generation: int, why: str) -> GroupBecame:
@@ -167,6 +171,7 @@ def test_a_zombie_controller_is_told_from_the_loss_of_its_session_to_its_resigna
         (8.5, "b1/controller", BrokersChanged(controller_epoch=2, new=(), dead=(0,), bounced=())),
         (9, "b0/controller", ControllerWriteRefused(broker_id=0, controller_epoch=1, path="/controller_epoch")),
         (9, "b0/controller", ControllerResigned(broker_id=0, controller_epoch=1, why="broker 1 controls")),
+        (10, "b1/controller", REFUSED),
         (99, "zk", SessionEnded(session_id=4, client="b1/controller", why="closed")),
     )
 
@@ -177,4 +182,6 @@ def test_a_zombie_controller_is_told_from_the_loss_of_its_session_to_its_resigna
         "00:08.500 the controller sees that b0 is gone",
         "00:09.000 the store refuses a write of b0: its controller epoch is not the newest",
         "00:09.000 b0 resigns as controller of epoch 1: broker 1 controls",
+        "00:10.000 the store refuses the controller's ISR (0, 1) of t-0 for its version: "
+        "it goes on with (0, 1, 2), and b0 waits for another leader epoch",
     ]

@@ -59,6 +59,12 @@ class ControlStory:
             seen, f"the store refuses a write of {broker_host(fact.broker_id)}: its controller epoch is not the newest"
         )
 
+    def isr_write_refused(self, seen: Seen, fact: control_notes.IsrWriteRefused) -> None:
+        """Often its own first write, of which it heard nothing."""
+        said = f"the store refuses the controller's ISR {_list(fact.isr)} of {{}} for its version: it goes on with "
+        said += f"{_list(fact.known_isr)}, and {broker_host(fact.leader)} waits for another leader epoch"
+        self.tell_of(seen, said, (fact.topic, fact.partition))
+
     def request_refused(self, seen: Seen, fact: control_notes.ControlRequestRefused) -> None:
         """A broker does not listen to a zombie."""
         self.tell(
@@ -141,6 +147,7 @@ TELLERS: dict[type, Callable[[ControlStory, Seen, Any], None]] = {
     control_notes.BecameController: ControlStory.became_controller,
     control_notes.ControllerResigned: ControlStory.resigned,
     control_notes.ControllerWriteRefused: ControlStory.write_refused,
+    control_notes.IsrWriteRefused: ControlStory.isr_write_refused,
     control_notes.ControlRequestRefused: ControlStory.request_refused,
     control_notes.BrokersChanged: ControlStory.brokers_changed,
     control_notes.LeaderElectedForPartition: ControlStory.elected,

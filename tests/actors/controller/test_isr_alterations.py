@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from kemu.actors.controller.context import PartitionPhase
 from kemu.actors.controller.dispatch import Task
+from kemu.actors.controller.elections import Strategy
 from kemu.actors.controller.rules import RULES
 from kemu.actors.machine import Caller
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import AlterIsr, AlterIsrReply, NewIsr, UpdateMetadata
 from kemu.protocol.nodes import PartitionState
+from kemu.protocol.notes.replication import IsrWriteRefused
 from tests.actors.controller.controller_bench import EPOCH, ControllerBench
 
 AT = ("t", 0)
@@ -76,14 +79,16 @@ def test_a_request_of_another_life_is_refused_as_a_whole(broker_epoch: int, erro
     ],
 )
 def test_what_is_wrong_with_one_partition_is_in_its_row(at: tuple[str, int], changes: dict[str, Any], error: ErrorCode):
-    """testAlterPartitionErrors: nothing is written, nobody is told."""
+    """testAlterPartitionErrors: nothing is written, everybody is told what the controller knows of it."""
     made = bench()
 
     reply = asked(made, (at, changes))
 
     assert reply.error_code is ErrorCode.NONE
     assert [row.error_code for row in reply.partitions] == [error]
-    assert made.state(AT).isr == (1, 2) and not made.sent
+    assert made.state(AT).isr == (1, 2)
+    told = [row.isr for _, request in made.sent for row in request.partition_states]
+    assert len(made.sent) == 3 and told == ([(1, 2)] * 3 if at == AT else [])
 
 
 @pytest.mark.parametrize("changes", [{"leader_epoch": LEADER_EPOCH + 1}, {"current_isr_version": 99}])
@@ -104,7 +109,8 @@ def test_what_is_so_already_is_answered_and_not_written_again():
     (row,) = asked(made, (AT, {"current_isr_version": version - 1})).partitions
 
     assert (row.error_code, row.current_isr_version) == (ErrorCode.NONE, version)
-    assert made.context.leadership[AT].zk_version == version and not made.sent
+    assert made.context.leadership[AT].zk_version == version
+    assert {rows[AT].isr for rows in made.metadata().values()} == {(1, 2, 0)}
 
 
 @pytest.mark.parametrize(
@@ -136,3 +142,22 @@ def test_a_state_that_somebody_wrote_meanwhile_is_not_overwritten():
     (row,) = asked(made, (AT, {})).partitions
     assert row.error_code is ErrorCode.INVALID_UPDATE_VERSION
     assert made.state(AT).isr == (1,)
+
+
+def test_a_write_whose_answer_was_lost_stays_unknown_until_an_election():
+    """Kafka 2.7 to 3.9: retryRequestsUntilConnected meets its own version; only what was written is read again."""
+    made = bench()
+    before = made.context.leadership[AT]
+    made.write_state(AT, PartitionState(1, LEADER_EPOCH, (1, 2, 0), EPOCH))
+
+    for _ in range(2):
+        (row,) = asked(made, (AT, {"current_isr_version": before.zk_version})).partitions
+        assert row.error_code is ErrorCode.INVALID_UPDATE_VERSION
+    assert made.context.leadership[AT] == before
+    assert {rows[AT].isr for rows in made.metadata().values()} == {(1, 2)}, "told as the controller knows it"
+    assert {(fact.isr, fact.known_isr, fact.zk_version) for fact in made.notes(IsrWriteRefused)} == {
+        ((1, 2, 0), (1, 2), before.zk_version)
+    }
+
+    made.do(made.controller.partitions.move([AT], PartitionPhase.ONLINE, Strategy.PREFERRED))
+    assert made.context.leadership[AT].state == PartitionState(1, LEADER_EPOCH + 1, (1, 2, 0), EPOCH)

@@ -198,6 +198,25 @@ class ClusterStory:
         fact = control_notes.IsrChangeFailed(topic=TOPIC, partition=0, leader_epoch=self.epoch, isr=isr, why="told")
         self.by(f"b{broker}", fact)
 
+    def refuse_write(self, isr: tuple[int, ...], known: tuple[int, ...]) -> None:
+        """The store refuses a controller's ISR for its version; the controller knows this one."""
+        fact = control_notes.IsrWriteRefused(
+            topic=TOPIC,
+            partition=0,
+            leader=self.leader,
+            leader_epoch=self.epoch,
+            isr=isr,
+            controller_epoch=self.controller_epoch,
+            known_isr=known,
+            zk_version=self.version - 1,
+        )
+        self.by(self.controller, fact)
+
+    def leave_pending(self, broker: int, isr: tuple[int, ...], why: str = "INVALID_UPDATE_VERSION") -> None:
+        """The controller refuses the leader's ISR for what it knows."""
+        fact = control_notes.IsrChangePending(topic=TOPIC, partition=0, leader_epoch=self.epoch, isr=isr, why=why)
+        self.by(f"b{broker}", fact)
+
     def obey(self, broker: int, controller_epoch: int, broker_epoch: int) -> None:
         fact = control_notes.ControlRequestTaken(
             api="LeaderAndIsr", controller_epoch=controller_epoch, broker_epoch=broker_epoch

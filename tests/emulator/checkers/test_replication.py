@@ -16,6 +16,7 @@ from kemu.protocol.nodes import (
     topic_data,
     topic_path,
 )
+from kemu.protocol.notes.replication import BecameController
 from tests.emulator.checkers.cluster_story import BROKERS, PRODUCER, TOPIC, ClusterStory
 
 
@@ -631,6 +632,105 @@ def test_a_change_of_a_moment_ago_is_not_judged_but_waited_for(story):
 
     assert not story.judged()[2]["agreement"]
     assert not [each for each in story.judged()[0] if each.checker == "agreement"]
+
+
+ALL, SHRUNK = (0, 1, 2), (0, 1)
+
+
+def unheard(story: ClusterStory, *, refused: bool = True) -> None:
+    """The answer to the ISR write is lost, the second write refused; the leader waits."""
+    story.propose(0, SHRUNK, ALL)
+    story.write_state(0, SHRUNK, client=story.controller)
+    if refused:
+        story.refuse_write(SHRUNK, known=ALL)
+        story.leave_pending(0, SHRUNK)
+
+
+def end(story: ClusterStory, **other: object) -> set[str]:
+    """All brokers are told this; long after the faults the run is over: who finds something."""
+    story.cache(0, 1, 2, **other)
+    story.heal()
+    story.wait(20)
+    story.world(HostPaused(host="c1"))
+    return {each.checker for each in story.judged()[0]}
+
+
+def test_a_controller_that_does_not_know_what_it_wrote_tells_what_it_knows(story):
+    """Kafka 2.7 to 3.9: processAlterIsr reads only what it wrote; a leader that waits shrinks and expands no more."""
+    unheard(story)
+
+    assert end(story, isr=ALL) == set()
+    assert story.judged()[2]["agreement"] and story.judged()[2]["recovery"]
+
+
+@pytest.mark.parametrize(
+    "other", [{"isr": (0, 2)}, {"leader": 1}, {"leader_epoch": 7}, {"replicas": (0, 1)}, {"gone": True}]
+)
+def test_a_lost_answer_excuses_nothing_but_the_isr_from_before(story, other):
+    unheard(story)
+
+    assert end(story, **{"isr": ALL, **other}) == {"agreement"}
+
+
+def test_without_a_refused_write_the_controller_knows(story):
+    unheard(story, refused=False)
+
+    assert end(story, isr=ALL) == {"agreement", "recovery"}
+
+
+def test_a_write_that_the_store_refused_for_somebody_elses_is_no_lost_answer(story):
+    story.write_state(0, SHRUNK, client="b0")
+    story.refuse_write((0, 2), known=ALL)
+    story.leave_pending(0, (0, 2))
+
+    assert end(story, isr=ALL) == {"agreement", "recovery"}
+
+
+def test_the_next_controller_reads_what_is_there(story):
+    """It has its time to tell; the leader waits on: LeaderAndIsr of the same leader epoch tells it nothing."""
+    unheard(story)
+    story.cache(0, 1, 2, isr=ALL)
+    story.heal()
+    story.wait(20)
+    story.new_controller(1)
+    story.by("b1/controller", BecameController(broker_id=1, controller_epoch=2))
+    story.wait(10)
+    story.world(HostPaused(host="c1"))
+    assert story.judged()[0] == [] and not story.judged()[2]["agreement"]
+
+    story.wait(10)
+    story.world(HostPaused(host="c1"))
+    assert {each.checker for each in story.judged()[0]} == {"agreement"}
+
+
+def test_what_a_zombie_controller_was_refused_excuses_nobody(story):
+    story.by("b1/controller", BecameController(broker_id=1, controller_epoch=2))
+    unheard(story)
+
+    assert end(story, isr=ALL) == {"agreement", "recovery"}
+
+
+@pytest.mark.parametrize("how", ["told by another controller", "leads again", "answered otherwise"])
+def test_a_leader_that_waits_no_more_lets_replicas_back_into_the_isr(story, how):
+    unheard(story)
+    if how == "told by another controller":
+        story.take_isr(0, SHRUNK)
+    elif how == "leads again":
+        story.lead(0, end=10, watermark=10)
+    else:
+        story.leave_pending(0, SHRUNK, why="FENCED_LEADER_EPOCH")
+
+    assert end(story, isr=ALL) == {"recovery"}
+
+
+def test_the_next_write_of_the_state_ends_all_excuses(story):
+    unheard(story)
+    story.write_state(0, SHRUNK)
+    story.lead(0, end=10, watermark=10)
+    story.follow(1, end=10)
+    story.follow(2, end=10)
+
+    assert end(story, isr=ALL) == {"agreement", "recovery"}
 
 
 def test_a_broker_that_runs_and_is_not_registered(story):
