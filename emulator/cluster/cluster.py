@@ -36,7 +36,7 @@ from kemu.emulator.text.kafka_keys import configured, texts_of
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.protocol.assign.base import Assignor
 from kemu.protocol.commands import Close, HoursPass, LeaveGradually, SetRate
-from kemu.protocol.draws import DrawName
+from kemu.protocol.draws import MILLION, DrawName
 from kemu.protocol.names import (
     ADMIN,
     OFFSETS_TOPIC,
@@ -117,6 +117,7 @@ class Cluster(ABC):
             host: member for spec in scenario.groups.values() for host, member in spec.overrides.items()
         }
         """Host -> what that member has other than its group, from its next life on."""
+        self._busy_of: dict[str, int] = {}
         self._groups: dict[str, _Group] = {}
         self._client_of: dict[str, str] = {}
         self._tasks = TaskCounts()
@@ -241,6 +242,8 @@ class Cluster(ABC):
         application = self._applications.get(host) if life else None
         said = frozenset(name for name, _ in (*spec.config, *member.config))
         warm = spec.one_process and (life > 1 or number >= spec.members)
+        busy = self._busy(group if spec.one_process else host)
+        owner = f"{host}/life {life}"
         return Consumer(
             host,
             config,
@@ -248,7 +251,7 @@ class Cluster(ABC):
             bootstrap=self.brokers,
             assignors={**assignors, **self._custom},
             chance=self.world.choices.stream(f"{host}/life {life}"),
-            draws=member_draws(self.world.choices, self.scenario, group, f"{host}/life {life}", said, warm=warm),
+            draws=member_draws(self.world.choices, self.scenario, group, owner, said, warm=warm, busy=busy),
             listener=self._listeners.get(host),
             application=None if application is None else application(config),
             versions=profile.versions,
@@ -274,12 +277,21 @@ class Cluster(ABC):
             process_id=number_of(host).to_bytes(PROCESS_ID_BYTES, "big"),
             bootstrap=self.brokers,
             chances=lambda part: self.world.choices.stream(f"{host}/{part}/life {life}"),
-            draws=member_draws(self.world.choices, self.scenario, group, f"{host}/life {life}", said),
+            draws=member_draws(
+                self.world.choices, self.scenario, group, f"{host}/life {life}", said, busy=self._busy(host)
+            ),
             custom=None if kind == LEARNER else find_task_assignor(kind),
             layout=LAYOUTS.get(kind, Layout.HIGH_AVAILABILITY),
             versions=profile.versions,
             rules_of=profile.rules_of,
         )
+
+    def _busy(self, machine: str) -> int:
+        """How busy a machine is, in millionths of what is usual; the same for all of a run."""
+        if machine not in self._busy_of:
+            drawn = Drawn(self.world.choices, self.draws, machine)
+            self._busy_of[machine] = drawn.us(DrawName.MACHINE_BUSY, MILLION, MILLION)
+        return self._busy_of[machine]
 
     def _check_members(self) -> None:
         """Whatever a member is at the start, or is to become, must be something a consumer can be.

@@ -17,11 +17,19 @@ SAID_BY_SETTINGS: Mapping[DrawName, str] = {
 
 
 def member_draws(
-    choices: Choices, scenario: Scenario, group: str, owner: str, said: frozenset[str], *, warm: bool = False
+    choices: Choices,
+    scenario: Scenario,
+    group: str,
+    owner: str,
+    said: frozenset[str],
+    *,
+    warm: bool = False,
+    busy: int = MILLION,
 ) -> Drawn:
     """The draws of a member's life.
 
     ``said``: the settings it has, which go before draws of the same thing. ``warm``: its process has run others before.
+    ``busy``: how much of a hand-over as drawn one takes on its machine, in millionths.
     """
     decided = [name for name, setting in SAID_BY_SETTINGS.items() if setting in said]
     if DrawName.RECORD_WORK in decided:
@@ -31,6 +39,7 @@ def member_draws(
         without |= {DrawName.FIRST_JOIN}
     shares = work_shares(scenario, group)
     scaled = {name: share for name, share in shares.items() if not scenario.draws.is_set(name)}
+    scaled[DrawName.HAND_OVER] = busy
     return Drawn(choices, scenario.draws, owner, without=without, scaled=scaled)
 
 
