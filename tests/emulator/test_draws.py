@@ -19,7 +19,15 @@ from kemu.emulator.scenario.scenario import DEFAULT_DRAWS, Scenario
 from kemu.emulator.text.tables import ScenarioError
 from kemu.emulator.trace.traces import read_trace
 from kemu.protocol.draws import DrawName
-from kemu.protocol.notes.groups import GroupBecame, MemberFailed, PartitionsAssigned
+from kemu.protocol.notes.groups import (
+    CallbackReturned,
+    GroupBecame,
+    GroupLoaded,
+    MemberFailed,
+    PartitionsAssigned,
+    Processed,
+    RecordsAppended,
+)
 from kemu.protocol.notes.replication import BecameLeader, SessionEnded, SessionOpened
 
 S = 1_000_000
@@ -455,3 +463,110 @@ def test_a_second_process_with_the_same_instance_id_fences_the_first() -> None:
     assert 25 * S < failed[0].at_us < 31 * S, "with its next commit or heartbeat"
     assert assigned["c4"] == assigned["c2"]
     assert len([one for one in seen if isinstance(one.fact, GroupBecame) and one.fact.new == "PreparingRebalance"]) == 1
+
+
+# --- one draw alone, everything else exact ---------------------------------------------------------------------------
+
+
+def alone(text: str, draws: list[str], plan: list[str], *kinds: type) -> list[Seen]:
+    """What is seen of a calm run with these draws alone."""
+    scenario = with_actions(with_values(scenario_from_toml(text), ["draws=calm", *draws]), plan)
+    return driven(scenario, 1, *kinds)
+
+
+def test_a_poll_s_and_a_record_s_work_take_as_long_as_drawn() -> None:
+    """poll.work once a poll, record.work for each record."""
+    seen = alone(GROUP_OF_SIX, ["draws.poll.work=40ms", "draws.record.work=7ms", "duration=20s"], [], Processed)
+    took = {(s.at_us - s.fact.started_us, s.fact.last - s.fact.first) for s in seen}
+    assert took and {us - count * 7_000 for us, count in took} <= {0, 40_000}, "of a poll the first partition's part"
+    assert any(us == 47_000 for us, _ in took)
+
+
+def test_callbacks_take_as_long_as_drawn_each_by_its_own_row() -> None:
+    """A member that stands still for longer than its session loses what it had; the others revoke and are assigned."""
+    seen = alone(
+        GROUP_OF_SIX.replace("members = 6", "members = 6\nconfig.session.timeout.ms = 6000"),
+        ["draws.callback.revoked=150ms", "draws.callback.assigned=250ms", "draws.callback.lost=350ms"],
+        ["pause host=c2 for=15s at=20s"],
+        CallbackReturned,
+    )
+    assert {(s.fact.callback, s.fact.took_us) for s in seen} == {
+        ("onPartitionsRevoked", 150_000),
+        ("onPartitionsAssigned", 250_000),
+        ("onPartitionsLost", 350_000),
+    }
+
+
+def test_a_producer_begins_at_its_phase() -> None:
+    """Of emulated.batch.interval.ms, after its metadata."""
+    early, late = (
+        alone(GROUP_OF_SIX, [f"draws.producer.phase={share}", "duration=5s", *SLOW_BATCHES], [], RecordsAppended)
+        for share in ("20%", "70%")
+    )
+    assert (late[0].at_us - early[0].at_us) / S == pytest.approx(0.5, abs=0.01)
+
+
+CUT = "kill-coordinator group=g at=30s"
+SLOW_BATCHES = ("emulated.batch.interval.ms=1000",)
+
+
+def test_a_plan_s_lines_come_later_by_the_jitter_of_all() -> None:
+    """Without ``jitter`` on the line."""
+    seen = alone(GROUP_OF_SIX, ["draws.plan.jitter=2s"], ["crash host=c1 at=30s"], HostDown)
+    assert [s.at_us for s in seen] == [32 * S]
+
+
+def test_a_host_is_down_for_the_share_that_is_drawn() -> None:
+    """Of what the plan says."""
+    seen = alone(GROUP_OF_SIX, ["draws.down.time=150%"], ["crash host=c1 for=10s at=30s"], HostStarted)
+    assert [s.at_us for s in seen if s.fact.life == 2] == [45 * S]
+
+
+def test_a_broker_s_end_takes_as_long_as_drawn_after_its_controlled_shutdown() -> None:
+    """Its logs are flushed and closed."""
+    quick, slow = (
+        next(
+            s.at_us for s in alone(THREE_BROKERS, [f"draws.broker.stop={us}"], ["close-host host=b1 at=30s"], HostDown)
+        )
+        for us in ("200ms", "1s")
+    )
+    assert slow - quick == 800_000
+
+
+def test_a_silent_broker_is_given_up_earlier_by_the_age_of_its_last_beat() -> None:
+    """broker.heartbeat.interval.ms: without replication the emulator arranges who leads next."""
+    fresh, old = (
+        next(s.at_us for s in alone(GROUP_OF_SIX, [f"draws.broker.beat={age}"], [CUT], GroupLoaded) if s.at_us > 30 * S)
+        for age in ("0s", "2s")
+    )
+    assert fresh - old == 2 * S
+
+
+def test_sessions_end_on_the_store_s_grid_and_the_grid_where_it_is_drawn() -> None:
+    """ZooKeeper's tickTime; the grid begins when the store did."""
+    for share, begins_us in (("0%", 0), ("25%", 500_000)):
+        draws = ["draws.store.tick=2s", f"draws.store.grid.phase={share}"]
+        ended = alone(THREE_BROKERS, draws, ["crash host=b2 at=30s"], SessionEnded)
+        assert [s.at_us % (2 * S) for s in ended[:1]] == [begins_us]
+
+
+def test_the_store_is_pinged_at_the_phase_that_is_drawn() -> None:
+    """A third of 6 s is 2 s: half of it later, half of it later given up."""
+    at_us = [
+        alone(THREE_BROKERS, [f"draws.store.ping.phase={share}"], ["crash host=b2 at=60s"], SessionEnded)[0].at_us
+        for share in ("10%", "60%")
+    ]
+    assert (at_us[1] - at_us[0]) % (2 * S) == pytest.approx(1 * S, abs=20_000)
+
+
+def test_packets_take_as_long_as_drawn() -> None:
+    """All of them: what a broker is asked and answers takes twice that, so a group forms later by it."""
+    quick, slow = (
+        next(
+            s.at_us
+            for s in alone(GROUP_OF_SIX, [f"draws.network.latency={us}"], [], GroupBecame)
+            if s.fact.new == "Stable"
+        )
+        for us in ("1ms", "101ms")
+    )
+    assert (slow - quick) % 100_000 == 0 and slow - quick >= 600_000
