@@ -19,7 +19,7 @@ from kemu.emulator.plan.action import kind_of
 from kemu.emulator.plan.words import describe_entry
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.trace.blocks import TraceError, blocks_of, first_block
-from kemu.emulator.trace.rows import EVENT_NAMES, NOTE, RECEIVED, TOLD, noted_by
+from kemu.emulator.trace.rows import APPEND, EFFECT_NAMES, EVENT_NAMES, NOTE, RECEIVED, TOLD, WRITE_ONLY, noted_by
 from kemu.emulator.trace.traces import BROKEN, FACT, FOOTER, HEADER, PACKET, STEP, VIOLATION, Footer, Header
 from kemu.protocol.wire.values import from_row
 from kemu.tools.pipeline.rows import FaultTimes, fault_row, note_row, run_row, violation_row
@@ -181,7 +181,7 @@ class Decoder:
 
     def _step(self, run: _Run, row: Row, broke: str | None) -> None:
         _, seq, at_us, actor, life, local_us, event, effects = row
-        counts = [0, 0, 0, 0, 0, 0]
+        counts = [0] * len(EFFECT_NAMES)
         for effect in effects:
             counts[effect[0]] += 1
         code = event[0]
@@ -192,6 +192,8 @@ class Decoder:
             said = about[0]
         else:
             said = "/".join(map(str, about)) if type(about) is tuple else str(about)
+        counts[APPEND] += counts[WRITE_ONLY]  # what waits in the page cache is an append, too; flushes have no column
+        del counts[WRITE_ONLY:]
         self._emit("steps", (run.run_id, seq, at_us, actor, life, local_us, EVENT_NAMES[code], said, *counts, broke))
 
     def _fact(self, run: _Run, n: int, seq: int, at_us: int, actor: str, life: int, row: Row) -> None:
