@@ -61,6 +61,11 @@ class EnforceRebalance:
 
 
 @value
+class AssignNow:
+    """Consumer: its assignor has what it waited for as leader; it is asked again, if it still leads."""
+
+
+@value
 class ReadPartitions:
     """Consumer without a subscription: ``assign()`` exactly these (topic, partition, offset to read from).
 

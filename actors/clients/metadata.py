@@ -119,6 +119,8 @@ class MetadataRefresh:
         self.behind = False
         """Some topics of interest were not asked for yet."""
         self.interest: tuple[str, ...] = ()
+        self._for_now: tuple[str, ...] = ()
+        """Topics beside these that a question under way is about. Source: ``Metadata.addTransientTopics``."""
         self._machine = machine
         self._client = client
         self._brokers = brokers
@@ -136,9 +138,22 @@ class MetadataRefresh:
 
     def want(self, topics: tuple[str, ...]) -> None:
         """Be interested in exactly these topics from now on; new ones are asked for."""
-        new = [topic for topic in topics if topic not in self.interest]
-        self.interest = topics
-        if new:
+        before, self.interest = self._topics, topics
+        self._ask_for_new(before)
+
+    def want_for_now(self, topics: tuple[str, ...]) -> None:
+        """Be interested in these, too, until this is said with others or none."""
+        before, self._for_now = self._topics, topics
+        self._ask_for_new(before)
+
+    @property
+    def _topics(self) -> tuple[str, ...]:
+        if not self._for_now:
+            return self.interest
+        return (*self.interest, *(topic for topic in self._for_now if topic not in self.interest))
+
+    def _ask_for_new(self, before: tuple[str, ...]) -> None:
+        if any(topic not in before for topic in self._topics):
             self.stale = self.behind = True
             self._not_before_us = 0
             self._ask()
@@ -162,14 +177,14 @@ class MetadataRefresh:
         self.refresh()
 
     def _ask(self) -> None:
-        if self._asked_for is not None or not (self.interest or self._without_topics):
+        if self._asked_for is not None or not (self._topics or self._without_topics):
             return
         if self._machine.now_us < self._not_before_us:
             self._ask_at(self._not_before_us)
             return
-        self._asked_for = self.interest
+        self._asked_for = self._topics
         host = self._brokers.pick()
-        self._client.call(host, Metadata(topics=self.interest), self._version, self._answered, self._failed, host)
+        self._client.call(host, Metadata(topics=self._asked_for), self._version, self._answered, self._failed, host)
 
     def _ask_at(self, at_us: int) -> None:
         if at_us < self._timer_us or not self._timer_us:
@@ -193,7 +208,8 @@ class MetadataRefresh:
         if changed:
             self.cluster = learned
             self._brokers.learned(tuple(learned.brokers.values()))
-        self.behind = asked_for != self.interest and not set(self.interest).issubset(asked_for or ())
+        topics = self._topics
+        self.behind = asked_for != topics and not set(topics).issubset(asked_for or ())
         self.stale = self.behind
         self._timer_us = 0
         self._ask_at(self._machine.now_us + self._max_age_us)

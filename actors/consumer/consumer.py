@@ -37,6 +37,7 @@ from kemu.actors.hosting import HostingMachine
 from kemu.actors.machine import Chance, Draws, Event, LinkDown, Received, TimerFired, Told
 from kemu.protocol.assign.base import Assignor
 from kemu.protocol.commands import (
+    AssignNow,
     Close,
     EnforceRebalance,
     FailChild,
@@ -63,6 +64,7 @@ from kemu.protocol.rebalancing.rules import RulesOf, by_assignors
 from kemu.protocol.wire.compile import maker
 
 APPLICATION_COMMANDS = (
+    AssignNow,
     Close,
     EnforceRebalance,
     PausePartitions,
@@ -688,6 +690,8 @@ class Consumer(HostingMachine):
             case EnforceRebalance():
                 if self.topics:
                     self.enforce_rebalance()
+            case AssignNow():
+                self.rebalancing.go_on_leading()
             case ReadPartitions(partitions=partitions):
                 self._read(partitions)
             case StopPolling(for_us=for_us):

@@ -59,6 +59,7 @@ class Questions:
     def offsets(self, times_ms: dict[TopicPartition, int], then: Answers) -> None:
         """Offsets by time; the times of ``ListOffsets`` for the beginning and the end are among them."""
         question = self._begin(tuple(times_ms), then)
+        self._machine.metadata.want_for_now(tuple(dict.fromkeys(topic for topic, _ in times_ms)))
         question.ask = lambda: self._ask_leaders(times_ms)
         self._ask(question)
 
@@ -76,6 +77,7 @@ class Questions:
     def _ask(self, question: _Question) -> None:
         if not question.missing or self._machine.now_us >= question.until_us:
             self._question = None
+            self._machine.metadata.want_for_now(())
             question.then(question.answers)
             return
         question.ask()

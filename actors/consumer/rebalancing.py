@@ -56,7 +56,7 @@ class Rebalancing:
         self._group = machine.config.group_id
         self._assignors: Mapping[str, MemberAssignor] = {one.name: for_member(one) for one in assignors}
         self._leading: tuple[JoinGroupReply, dict[MemberId, ToldByMember]] | None = None
-        """Leader: what each member said, while it waits for metadata of topics that others subscribed to."""
+        """Leader: what each member said, while it waits for metadata of their topics, or its assignor for an answer."""
         self._known: Known = ()
         """Who is in the generation, if this member led it."""
         self._incompatible: tuple[int, Known] | None = None
@@ -199,7 +199,7 @@ class Rebalancing:
 
     @property
     def is_leading(self) -> bool:
-        """Whether the polling thread waits, inside the leader's part of a join, for metadata."""
+        """Whether the polling thread waits inside the leader's part of a join."""
         return self._leading is not None
 
     def metadata_refreshed(self, changed: bool) -> None:
@@ -209,6 +209,11 @@ class Rebalancing:
                 self._assign()
         elif changed:
             self._check_metadata()
+
+    def go_on_leading(self) -> None:
+        """The assignor has what it waited for; metadata that is under way is waited for, too."""
+        if self._leading is not None and not self._machine.metadata.behind:
+            self._assign()
 
     def membership_reset(self) -> None:
         """The member is none any more; what the leader waited for is in vain."""
@@ -250,6 +255,9 @@ class Rebalancing:
             decided = assignor.assign(topics, members)
         except (InvalidAssignment, NotAnAssignor) as error:
             membership.leading_failed(str(error))
+            return
+        if decided is None:
+            self._leading = reply, told
             return
         too_early = self.rules.moved_too_early(assignor.name, members, decided.partitions)
         if too_early:

@@ -77,8 +77,9 @@ class StreamsProtocol:
         return None
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
-        """What the thread would decide."""
-        return self._thread.assign(topics, members).partitions
+        """What the thread would decide, if it knows enough by itself."""
+        decided = self._thread.assign(topics, members)
+        return {} if decided is None else decided.partitions
 
 
 class Instance(HostingMachine):
@@ -316,9 +317,12 @@ class Instance(HostingMachine):
         value = None if offset is None else str(offset).encode()
         self.append(CHECKPOINTS, ((str(task).encode(), value),), self._last_token)
 
-    def rebalance_in(self, thread: str, after_us: int) -> None:
+    def rebalance_in(self, thread: str, after_us: int | None) -> None:
         """See ``ThreadHost``."""
-        self.start_timer((InstanceTimer.REBALANCE, thread), after_us)
+        if after_us is None:
+            self.stop_timer((InstanceTimer.REBALANCE, thread))
+        else:
+            self.start_timer((InstanceTimer.REBALANCE, thread), after_us)
 
     def released(self) -> None:
         """See ``ThreadHost``."""

@@ -10,6 +10,7 @@ Source: Kafka's ``StreamThread``, ``StreamsRebalanceListener``, ``StreamsPartiti
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 from attrs import evolve
@@ -21,7 +22,7 @@ from kemu.actors.machine import US_PER_MS
 from kemu.actors.streams.task_manager import TaskManager
 from kemu.actors.streams.tasks import StateDirectory, TaskRole, TaskState
 from kemu.protocol.assign.base import Assignor, GroupAssignment, RebalanceProtocol, Subscriber, Topics
-from kemu.protocol.commands import Close, EnforceRebalance, ProduceRecords, ReadPartitions, ResumePartitions
+from kemu.protocol.commands import AssignNow, Close, EnforceRebalance, ProduceRecords, ReadPartitions, ResumePartitions
 from kemu.protocol.config import ConsumerConfig, StreamsConfig
 from kemu.protocol.names import UNKNOWN_MEMBER, MemberId, TopicPartition
 from kemu.protocol.notes.streams import StreamsJoined, TasksDecided, TasksGiven, TasksSaid
@@ -77,8 +78,8 @@ class ThreadHost(Protocol):
         """Write a checkpoint to the disk; None takes it away."""
         ...
 
-    def rebalance_in(self, thread: str, after_us: int) -> None:
-        """Let this thread ask for a rebalance this much later."""
+    def rebalance_in(self, thread: str, after_us: int | None) -> None:
+        """Let this thread ask for a rebalance this much later; None: not at all, unless it is told again."""
         ...
 
     def released(self) -> None:
@@ -118,6 +119,7 @@ class StreamThread:
         self.application = application
         self.topology = topology
         self.config = config
+        self.directory = directory
         self.tasks = TaskManager(
             _HostOfTasks(self),
             topology,
@@ -143,6 +145,8 @@ class StreamThread:
         self._announced: frozenset[TaskId] = frozenset()
         """Learners that a rebalance was asked for."""
         self._expires_in_ms: int | None = None
+        self._ends = EndsWanted(())
+        """As leader: the ends of changelogs it asks for, for the assignment under way."""
 
     # --- time ------------------------------------------------------------------------------------------------------
 
@@ -235,11 +239,13 @@ class StreamThread:
         host = self.host
         if given.shutdown:
             host.released()
+        due_us: list[int] = []
         if given.next_rebalance_ms != NO_FOLLOW_UP:
-            host.rebalance_in(self.part, max(given.next_rebalance_ms * US_PER_MS - host.now_us, 0))
+            due_us.append(max(given.next_rebalance_ms * US_PER_MS - host.now_us, 0))
         if self._expires_in_ms is not None:
-            host.rebalance_in(self.part, self._expires_in_ms * US_PER_MS)
+            due_us.append(self._expires_in_ms * US_PER_MS)
             self._expires_in_ms = None
+        host.rebalance_in(self.part, min(due_us, default=None))
 
     # --- what follows from the tasks -------------------------------------------------------------------------------
 
@@ -296,6 +302,18 @@ class StreamThread:
         """Changelogs whose ends are to be asked for."""
         return self.tasks.ends_to_ask()
 
+    def ends_for_leading(self) -> "EndsWanted | None":
+        """What it asks as leader and has not been told."""
+        return None if self._ends.told or not self._ends.partitions else self._ends
+
+    def leader_knows(self, asked: "EndsWanted", ends: Mapping[TopicPartition, int | None]) -> None:
+        """As leader: assign, if that is still what it waits for."""
+        if asked is self._ends:
+            asked.told = True
+            known = {at: end for at, end in ends.items() if end is not None}
+            asked.ends = known if len(known) == len(asked.partitions) else None
+            self.host.send(self.part, AssignNow())
+
     def reader_knows(self, ends: Mapping[TopicPartition, int | None]) -> None:
         """Where changelogs end; None: that could not be found out in time."""
         running = self._running()
@@ -322,7 +340,9 @@ class StreamThread:
     # --- the assignor ----------------------------------------------------------------------------------------------
 
     def user_data(self, topics: tuple[str, ...]) -> bytes | None:
-        """What this thread says of its tasks."""
+        """What this thread says of its tasks. A join begins: what was asked for an assignment before is in vain."""
+        self._ends = EndsWanted(())
+        self._expires_in_ms = None
         said = self._said()
         data = encode_streams_subscription(said)
         self.host.note(
@@ -350,6 +370,10 @@ class StreamThread:
                 for task, one in tasks.copies.items()
                 if one.changelog is not None or one.role is TaskRole.ACTIVE
             }
+            directory = self.directory
+            for task, offset in directory.checkpoints.items():
+                if task not in sums and directory.holder(task) is None:
+                    sums[task] = offset
             return evolve(said, offset_sums=sums)
         said = evolve(said, active=tasks.active(), standby=tasks.standbys(), weight=self.config.emulated_weight)
         if self._layout is Layout.STICKY:
@@ -357,10 +381,22 @@ class StreamThread:
         leaving_ms = NOT_LEAVING if since_us is None else (self.host.now_us - since_us) // US_PER_MS
         return evolve(said, learning=tasks.learning(), revoked=tasks.paused, leaving_ms=leaving_ms)
 
-    def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> GroupAssignment:
-        """As the leader."""
+    def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> GroupAssignment | None:
+        """As the leader; None while it does not know where the changelogs end."""
+        wanted = self.leader.changelogs(topics)
+        if wanted != self._ends.partitions:
+            self._ends = EndsWanted(wanted)
+            self.host.send(self.reader_part, ReadPartitions(partitions=self._reads))
+        if wanted and not self._ends.told:
+            return None
         fresh = self.leader.last_instances is None
-        decided = self.leader.assign(topics, members, ends={}, next_rebalance_ms=self._probing_ms)
+        decided = self.leader.assign(
+            topics,
+            members,
+            ends=self._ends.ends,
+            next_rebalance_ms=self._probing_ms,
+            process=self._process_id.hex(),
+        )
         self._expires_in_ms = decided.expires_in_ms
         self.host.note(self._told_of(decided, fresh=fresh))
         return decided.assignment
@@ -433,6 +469,18 @@ def _names(tasks: Iterable[TaskId]) -> tuple[str, ...]:
     return tuple([str(task) for task in tasks])
 
 
+class EndsWanted:
+    """Ends of changelogs that a leader asks for before it assigns."""
+
+    __slots__ = ("ends", "partitions", "told")
+
+    def __init__(self, partitions: tuple[TopicPartition, ...]) -> None:
+        self.partitions = partitions
+        self.told = False
+        self.ends: Mapping[TopicPartition, int] | None = {}
+        """None: not all of them were told in time."""
+
+
 class _HostOfTasks:
     """What its tasks see of a thread."""
 
@@ -474,6 +522,10 @@ class ReaderLoop:
         self._go_on()
 
     def _go_on(self) -> None:
+        leading = self._thread.ends_for_leading()
+        if leading is not None:
+            self._calls.end_offsets(leading.partitions, partial(self._ends_told_to_leader, leading))
+            return
         wanted = self._thread.ends_wanted()
         if wanted:
             self._calls.end_offsets(wanted, self._ends_told)
@@ -490,6 +542,10 @@ class ReaderLoop:
 
     def _ends_told(self, ends: Mapping[TopicPartition, int | None]) -> None:
         self._thread.reader_knows(ends)
+        self._go_on()
+
+    def _ends_told_to_leader(self, asked: EndsWanted, ends: Mapping[TopicPartition, int | None]) -> None:
+        self._thread.leader_knows(asked, ends)
         self._go_on()
 
     def worked(self) -> None:

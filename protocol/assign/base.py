@@ -121,8 +121,10 @@ class MemberAssignor(Protocol):
         """``subscriptionUserData``: the bytes this member adds to its subscription to these topics."""
         ...
 
-    def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> GroupAssignment:
+    def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> GroupAssignment | None:
         """Who gets what, when this member leads; other members' bytes are in ``Subscriber.user_data``.
+
+        None: not yet, it waits for an answer. It is asked again when the consumer is told ``AssignNow``.
 
         Raises:
             InvalidAssignment, NotAnAssignor: it could not; the member fails (``protocol.assign.checked``).

@@ -26,7 +26,7 @@ from kemu.protocol.streams.metadata import (
     decode_streams_subscription,
     encode_streams_assignment,
 )
-from kemu.protocol.streams.registry import TaskAssignor, problems
+from kemu.protocol.streams.registry import TASK_ASSIGNORS, TaskAssignor, problems
 from kemu.protocol.streams.tasks import (
     LATEST_OFFSET,
     ClientId,
@@ -41,6 +41,8 @@ from kemu.protocol.streams.topology import Topology
 
 NEVER = -1
 """``scale.down.timeout.ms`` that is infinite."""
+PRIOR = "prior"
+"""Who assigns when the ends of changelogs cannot be read. Source: ``StreamsPartitionAssignor.createTaskAssignor``."""
 
 
 @frozen
@@ -112,21 +114,31 @@ class TaskLeader:
         """Whether it compares offsets with the ends of changelogs."""
         return self._assignor is not None and self._config.emulated_task_assignor != "sticky"
 
+    def changelogs(self, topics: Topics) -> tuple[TopicPartition, ...]:
+        """Partitions whose ends it has to know before it assigns."""
+        if not self.reads_ends():
+            return ()
+        found = (self._topology.changelog_of(task) for task in self._topology.tasks(topics.partitions))
+        return tuple(dict.fromkeys(at for at in found if at is not None))
+
     def assign(
         self,
         topics: Topics,
         members: Mapping[MemberId, Subscriber],
         *,
-        ends: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int] | None,
         next_rebalance_ms: Callable[[], int],
+        process: ClientId = "",
     ) -> Decided:
         """Decide.
 
         Args:
             topics: the cluster.
             members: the threads, with the bytes they sent.
-            ends: ends of changelogs, as far as they were asked for.
+            ends: where the partitions of ``changelogs`` end; None: that could not be found out, and then tasks stay
+                with those that had them until the next look.
             next_rebalance_ms: when to look again at what is being warmed up.
+            process: the leader's own instance: a thread of it is told to look again, the time is by its clock.
 
         Raises:
             CodecError: a member's bytes that this leader cannot read.
@@ -141,11 +153,12 @@ class TaskLeader:
         if self._assignor is None:
             rows = self._learners(said, tasks)
         else:
-            rows, moving = self._by_task_assignor(self._assignor, instances, tasks, ends)
+            assignor = TASK_ASSIGNORS[PRIOR] if ends is None and self.reads_ends() else self._assignor
+            rows, moving = self._by_task_assignor(assignor, instances, tasks, ends or {})
         told = self._to_threads(instances, rows, members, tasks)
         rows = {name: _as_told(row, [told[one] for one in instances[name].said]) for name, row in rows.items()}
         if moving:
-            first = min(members)
+            first = min(instances[process].said if process in instances else members)
             told[first] = evolve(told[first], next_rebalance_ms=next_rebalance_ms())
         return Decided(_as_bytes(told, tasks), tasks, said, rows, self._expires_in_ms(instances), moving)
 
@@ -212,10 +225,7 @@ class TaskLeader:
             active = tuple(in_order((*each.active, *each.revoked)))
             sums = {task: at for said in each.said.values() for task, at in said.offset_sums.items()}
             standby = {task for said in each.said.values() for task in said.standby} | set(sums)
-            lags = {
-                task: LATEST_OFFSET if sums.get(task) == LATEST_OFFSET else max(end - sums.get(task, 0), 0)
-                for task, end in end_of.items()
-            }
+            lags = {task: _lag(sums.get(task, 0), end) for task, end in end_of.items()}
             copies = tuple(in_order(standby.difference(active).intersection(stateful)))
             clients[name] = ClientState(each.weight, active, copies, lags)
         limits = TaskConfig(config.num_standby_replicas, config.max_warmup_replicas, config.acceptable_recovery_lag)
@@ -257,9 +267,13 @@ class TaskLeader:
                     for task in sorted((*stateful[one], *stateless[one]))
                     if all(owner.get(at, one) == one for at in tasks[task])
                 ]
+                standby = [task for task in copies[one] if task in row.standby]
+                if self._assignor is not None:
+                    # Kafka: it goes on as a standby until its owner has given it up.
+                    standby += [task for task in stateful[one] if task not in active]
                 told[one] = StreamsGiven(
                     active=tuple(active),
-                    standby={task: tasks[task] for task in copies[one] if task in row.standby},
+                    standby={task: tasks[task] for task in standby},
                     learning={task: tasks[task] for task in copies[one] if task in row.learning},
                     being_learned=tuple(task for task in active if task in learned),
                     shutdown=row.shutdown,
@@ -303,6 +317,13 @@ def _settle_claims(
             (instances[name].active if kept else instances[name].revoked).append(task)
 
 
+def _lag(offset: int, end: int) -> int:
+    """What is ahead of a changelog's end is of another changelog: all is to be read. Source: ``ClientState``."""
+    if offset == LATEST_OFFSET:
+        return LATEST_OFFSET
+    return end - offset if offset <= end else end
+
+
 def _rows(given: TaskAssignment, instances: Mapping[ClientId, _Instance]) -> dict[ClientId, StreamsAssignment]:
     rows: dict[ClientId, StreamsAssignment] = {}
     for name, each in instances.items():
@@ -315,7 +336,9 @@ def _rows(given: TaskAssignment, instances: Mapping[ClientId, _Instance]) -> dic
 def _as_told(row: StreamsAssignment, threads: Collection[StreamsGiven]) -> StreamsAssignment:
     """What an instance's threads are told now: what another one has to give up first is not in it."""
     assigned = tuple(sorted(task for given in threads for task in given.active))
-    return evolve(row, assigned=assigned, being_learned=tuple(t for t in row.being_learned if t in assigned))
+    standby = tuple(sorted({task for given in threads for task in given.standby}))
+    learned = tuple(task for task in row.being_learned if task in assigned)
+    return evolve(row, assigned=assigned, being_learned=learned, standby=standby)
 
 
 def _as_bytes(

@@ -18,6 +18,8 @@ from kemu.protocol.notes.streams import (
     TaskBecame,
     TaskRestored,
     TasksDecided,
+    TasksGiven,
+    TasksSaid,
 )
 from tests.case_files import load
 
@@ -84,6 +86,45 @@ def test_the_page_s_scale_up_comes_out_row_by_row_in_a_cluster() -> None:
     assert rows == [rebalance["assigned"] for rebalance in CASES["scale_up"]["rebalances"]]
     said = [fact for fact in of(StreamsJoined, found) if fact.instance == "c1" and fact.revoked]
     assert {named[task] for fact in said for task in fact.revoked} == {"T1"}
+
+
+FIVE = {"0_0": "T1", "0_3": "T2", "0_1": "T3", "0_4": "T4", "0_2": "T5"}
+"""The page's names of tasks, so that its S1 to S3 begin with what three instances get that start together."""
+PRESETS = {
+    "streams-scale-up": ("scale_up", FIVE),
+    "streams-scale-up-from-ground": ("scale_up_from_ground", {f"0_{n}": f"T{n + 1}" for n in range(5)}),
+    "streams-scale-down": ("scale_down", FIVE),
+    "streams-online-swap": ("online_swap", {"0_0": "T1", "0_2": "T2", "0_1": "T3", "0_3": "T4"}),
+    "streams-leader-crash-during-scaling": ("leader_crash_during_scaling", FIVE),
+}
+
+
+def _row(row: TasksSaid | TasksGiven, named: Mapping[str, str]) -> dict[str, list[str]]:
+    lists = {"assigned": row.assigned, "revoked": row.revoked, "learning": row.learning}
+    return {key: sorted(named[task] for task in tasks) for key, tasks in lists.items()}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_s_rebalances_are_the_page_s_row_by_row(preset: str) -> None:
+    """KIP-429 v99: what every S-list says and gets, who is ready and who leaves, one rebalance after the other."""
+    vector, named = PRESETS[preset]
+    rebalances = CASES[vector]["rebalances"]
+    decided = of(TasksDecided, facts(load_scenario(preset)))
+    began = [bool(set(fact.tasks) & {task for row in fact.said for task in row.assigned}) for fact in decided]
+    first = began.index(True) - (not CASES[vector]["initial"].get("active"))
+    told = decided[first : first + len(rebalances)]
+    for fact, rebalance in zip(told, rebalances, strict=True):
+        said = {f"S{int(row.process, 16)}": row for row in fact.said}
+        given = {f"S{int(row.process, 16)}": _row(row, named) for row in fact.given}
+        assert given == {name: _lists(row) for name, row in rebalance["assigned"].items()}
+        for name, row in rebalance["joined"].items():
+            assert _row(said[name], named) == _lists(row)
+            assert {named[task] for task in said[name].ready} == set(row.get("ready", ()))
+            assert said[name].leaving is row.get("leaving", False)
+
+
+def _lists(row: Mapping[str, Any]) -> dict[str, list[str]]:
+    return {key: sorted(row[key]) for key in ("assigned", "revoked", "learning")}
 
 
 def test_an_instance_that_is_told_to_leave_hands_its_tasks_over_and_closes() -> None:
@@ -185,6 +226,56 @@ def test_a_standby_takes_over_where_it_is() -> None:
     restored = [fact for fact in of(TaskRestored, found) if fact.role == "active"]
 
     assert sum(fact.last - fact.first for fact in restored) < 50
+
+
+def test_warm_ups_get_their_tasks_once_they_are_within_the_acceptable_lag() -> None:
+    """KIP-441: a new instance restores standbys, and has a task only after a probing rebalance found it caught up."""
+    found = facts(
+        streams(
+            {"at": "30s", "do": "add-members", "group": "app"},
+            seconds=70,
+            emulated_task_assignor="ha",
+            acceptable_recovery_lag=100,
+            probing_rebalance_interval_ms=12_000,
+            emulated_restore_us_per_record=2_000,
+        )
+    )
+    decided = [(at_us, {row.process[-1]: row for row in fact.given}) for at_us, _, fact in found if _with_four(fact)]
+    first_us, first = decided[0]
+    states = [(fact.role, fact.state) for fact in of(TaskBecame, found) if fact.instance == "c4"]
+
+    assert [(rows["4"].assigned, rows["4"].standby) for _, rows in decided] == [
+        ((), ("0_3",)),
+        ((), ("0_3",)),  # c1 is to give it up first
+        (("0_3",), ()),
+    ]
+    assert first["1"].assigned == ("0_0", "0_3") and first["1"].standby == ("0_4",)
+    assert decided[1][0] - first_us >= 12_000_000
+    assert states[-1] == ("active", "RUNNING") and ("standby", "CLOSED") not in states
+
+
+def _with_four(fact: object) -> bool:
+    return type(fact) is TasksDecided and len(fact.given) == 4
+
+
+def test_with_every_copy_within_the_acceptable_lag_tasks_move_at_once() -> None:
+    """The lag is what is compared: 10,000 records (KIP-441's default) are more than there are after half a minute."""
+    plan = ({"at": "30s", "do": "add-members", "group": "app"},)
+    found = facts(streams(*plan, seconds=50, emulated_task_assignor="ha"))
+    last = [fact for fact in of(TasksDecided, found) if len(fact.given) == 4][-1]
+
+    assert [len(row.assigned) for row in last.given] == [2, 1, 1, 1]
+
+
+def test_who_comes_back_has_its_tasks_by_what_lies_on_its_disk() -> None:
+    """Kafka: checkpoints count among the offset sums, so a restart within the probing interval warms nothing up."""
+    plan = ({"at": "45s", "do": "crash", "host": "c1", "for": "25s"},)
+    settings = {"emulated_task_assignor": "ha", "acceptable_recovery_lag": 1_000, "commit_interval_ms": 5_000}
+    found = facts(streams(*plan, members=2, seconds=110, **settings))
+    back = [fact for at_us, _, fact in found if type(fact) is TaskRestored and at_us > 70_000_000]
+
+    assert {fact.instance for fact in back} == {"c1"}
+    assert min(fact.first for fact in back) > 700
 
 
 @pytest.mark.parametrize("assignor", ["learner", "sticky", "ha"])

@@ -10,6 +10,7 @@ from kemu.protocol.config import StreamsConfig
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.streams.leading import TaskLeader
 from kemu.protocol.streams.metadata import (
+    NO_FOLLOW_UP,
     Layout,
     Learning,
     StreamsGiven,
@@ -152,6 +153,50 @@ def test_warm_ups_ask_for_another_rebalance_on_one_thread() -> None:
     assert _threads(told) == {"p": ["0_0", "0_1"], "q": []}
     assert len(told["q"].standby) == 1
     assert [given.next_rebalance_ms for given in told.values()].count(7) == 1
+
+
+def test_who_looks_again_is_a_thread_of_the_leader_s_own_instance() -> None:
+    """KIP-441: a probing rebalance is scheduled on one consumer of the leader's client; the time is by its clock."""
+    told = _with_ends({("changelog", 0): 20_000, ("changelog", 1): 20_000}, process=_process("Q").hex())
+
+    assert [name for name, given in told.items() if given.next_rebalance_ms == 7] == ["q"]
+
+
+def test_without_the_ends_of_changelogs_tasks_stay_where_they_were_until_the_next_look() -> None:
+    """Kafka: FallbackPriorTaskAssignor, and a rebalance after probing.rebalance.interval.ms to try it again."""
+    told = _with_ends(None, process=_process("P").hex())
+
+    assert _threads(told) == {"p": ["0_0", "0_1"], "q": []}
+    assert [given.next_rebalance_ms for given in told.values()] == [7, NO_FOLLOW_UP]
+    assert not told["q"].standby
+
+
+def test_a_copy_that_is_not_far_behind_takes_over_in_two_rebalances() -> None:
+    """acceptable.recovery.lag: its owner gives it up in the first, meanwhile the copy goes on as a standby."""
+    told = _with_ends({("changelog", 0): 9_000, ("changelog", 1): 9_000}, process=_process("P").hex())
+
+    assert _threads(told) == {"p": ["0_0"], "q": []}
+    assert [str(task) for task in told["q"].standby] == ["0_1"]
+
+
+def test_only_assignors_that_look_at_lags_ask_for_ends() -> None:
+    """``StickyTaskAssignor`` and the page's learners need none; a task without state has no changelog."""
+    asked = {
+        name: TaskLeader(STATEFUL, StreamsConfig(emulated_task_assignor=name), assignor).changelogs(Topics({"in": 2}))
+        for name, assignor in (("learner", None), ("sticky", TASK_ASSIGNORS["sticky"]), ("ha", TASK_ASSIGNORS["ha"]))
+    }
+
+    assert asked == {"learner": (), "sticky": (), "ha": (("changelog", 0), ("changelog", 1))}
+
+
+def _with_ends(ends: dict[tuple[str, int], int] | None, process: str) -> dict[str, StreamsGiven]:
+    leader = TaskLeader(STATEFUL, StreamsConfig(emulated_task_assignor="ha"), TASK_ASSIGNORS["ha"])
+    members = {
+        "p": _joins("P", ["0_0", "0_1"], layout=Layout.HIGH_AVAILABILITY),
+        "q": _joins("Q", [], layout=Layout.HIGH_AVAILABILITY),
+    }
+    decided = leader.assign(Topics({"in": 2}), members, ends=ends, next_rebalance_ms=lambda: 7, process=process)
+    return {name: decode_streams_assignment(data) for name, data in decided.assignment.user_data.items()}
 
 
 def test_a_leader_forgets_who_took_part_when_somebody_else_led() -> None:

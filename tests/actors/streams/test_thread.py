@@ -1,0 +1,112 @@
+"""A stream thread as the leader: it asks where changelogs end before it assigns, and forgets that when it joins."""
+
+from typing import Any
+
+from kemu.actors.streams.tasks import StateDirectory
+from kemu.actors.streams.thread import StreamThread
+from kemu.protocol.assign.base import Subscriber, Topics
+from kemu.protocol.commands import AssignNow, ReadPartitions
+from kemu.protocol.config import StreamsConfig
+from kemu.protocol.streams.metadata import Layout
+from kemu.protocol.streams.registry import TASK_ASSIGNORS
+from kemu.protocol.streams.topology import Subtopology, Topology
+
+TOPICS = Topics({"in": 2})
+ENDS = {("changelog", 0): 5, ("changelog", 1): 5}
+
+
+class Host:
+    """An instance that keeps what it is told."""
+
+    name = "s1"
+    now_us = 0
+    leaving_since_us = None
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, object]] = []
+        self.noted: list[object] = []
+
+    def note(self, fact: object) -> None:
+        self.noted.append(fact)
+
+    def send(self, part: str, command: object) -> None:
+        self.sent.append((part, command))
+
+    def checkpoint(self, task: object, offset: int | None) -> None:
+        raise AssertionError("nothing runs")
+
+    def rebalance_in(self, thread: str, after_us: int | None) -> None:
+        raise AssertionError("nothing was assigned")
+
+    def released(self) -> None:
+        raise AssertionError("nobody leaves")
+
+
+def _thread() -> tuple[StreamThread, Host]:
+    host = Host()
+    thread = StreamThread(
+        host,
+        1,
+        application="app",
+        topology=Topology((Subtopology(("in",), "changelog"),)),
+        config=StreamsConfig(emulated_task_assignor="ha"),
+        layout=Layout.HIGH_AVAILABILITY,
+        process_id=bytes(16),
+        directory=StateDirectory(),
+        process_us_per_record=0,
+        custom=TASK_ASSIGNORS["ha"],
+    )
+    return thread, host
+
+
+def _members(thread: StreamThread) -> dict[str, Subscriber]:
+    return {"m": Subscriber(("in",), (), user_data=thread.user_data(("in",)))}
+
+
+def _asked(thread: StreamThread) -> Any:
+    asked = thread.ends_for_leading()
+    assert asked is not None
+    return asked
+
+
+def test_a_leader_asks_its_reader_for_the_ends_and_assigns_when_they_are_told() -> None:
+    """Kafka's leader calls listOffsets before it assigns; asked twice meanwhile (metadata came) it asks once."""
+    thread, host = _thread()
+    members = _members(thread)
+
+    assert thread.assign(TOPICS, members) is None
+    assert thread.assign(TOPICS, members) is None
+    assert host.sent == [("t1-restore", ReadPartitions(partitions=()))]
+
+    asked = _asked(thread)
+    assert asked.partitions == tuple(ENDS)
+    thread.leader_knows(asked, ENDS)
+    assert host.sent[-1] == ("t1", AssignNow())
+    assert thread.ends_for_leading() is None
+    decided = thread.assign(TOPICS, members)
+    assert decided is not None and decided.partitions == {"m": [("in", 0), ("in", 1)]}
+
+
+def test_who_joins_again_forgets_what_it_asked_as_leader() -> None:
+    """A reset while it waits: the answer that comes after all belongs to no assignment."""
+    thread, host = _thread()
+    assert thread.assign(TOPICS, _members(thread)) is None
+    before = _asked(thread)
+
+    members = _members(thread)
+    thread.leader_knows(before, ENDS)
+    assert ("t1", AssignNow()) not in host.sent
+    assert thread.ends_for_leading() is None
+    assert thread.assign(TOPICS, members) is None
+    assert _asked(thread) is not before
+
+
+def test_ends_are_asked_for_anew_for_every_assignment() -> None:
+    """What was told for the one before is old."""
+    thread, _ = _thread()
+    members = _members(thread)
+    thread.assign(TOPICS, members)
+    thread.leader_knows(_asked(thread), ENDS)
+    assert thread.assign(TOPICS, members) is not None
+
+    assert thread.assign(TOPICS, _members(thread)) is None
