@@ -100,7 +100,7 @@ MUTATIONS = [
         "        if manager.is_shutting_down:",
         "        if False:",
         "isr",  # a broker that closes comes back into ISRs
-        ("rolling-broker-restart:2",),
+        ("closing_by_leaders.toml:2",),
     ),
     Mutation(
         "actors/controller/topics.py",

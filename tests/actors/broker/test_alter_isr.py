@@ -4,6 +4,8 @@ Mirrors Kafka's AlterPartitionManagerTest and PartitionTest (3.4); KIP-497.
 """
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kemu.actors.machine import LinkDown
 from kemu.protocol.errors import ErrorCode
@@ -147,3 +149,63 @@ def test_an_answer_to_a_former_epoch_changes_nothing():
     assert isinstance(request, AlterIsr) and event.message == request and name == "b0"
     assert noted(bench, IsrChanged) == []
     assert bench.replica("b0").in_sync.zk_version == before
+
+
+ACTIONS = st.lists(
+    st.sampled_from(
+        [
+            ("answer", ErrorCode.NONE),
+            ("lose the answer", ErrorCode.NONE),
+            ("refuse", ErrorCode.NOT_CONTROLLER),
+            ("refuse", ErrorCode.STALE_BROKER_EPOCH),
+            ("refuse a row", ErrorCode.FENCED_LEADER_EPOCH),
+            ("refuse a row", ErrorCode.INVALID_UPDATE_VERSION),
+            ("refuse a row", ErrorCode.INELIGIBLE_REPLICA),
+            ("refuse a row", ErrorCode.UNKNOWN_SERVER_ERROR),
+            ("elect", ErrorCode.NONE),
+            ("return", ErrorCode.NONE),
+            ("crash", ErrorCode.NONE),
+            ("wait", ErrorCode.NONE),
+        ]
+    ),
+    max_size=14,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(ACTIONS)
+def test_whatever_is_answered_the_leader_counts_everybody_who_may_be_in_the_isr(actions: list[tuple[str, ErrorCode]]):
+    """I9, and one request in flight: answers, lost answers, refusals, elections and followers in any order."""
+    bench = shrinking()
+    for what, error in actions:
+        if what == "elect":
+            bench.elect(0, bench.isr)
+        elif what == "return" and "b2" not in bench.brokers:
+            bench.start("b2")
+            bench.tell_state("b2")
+        elif what == "crash" and "b2" in bench.brokers:
+            bench.crash("b2")
+        elif what == "wait":
+            bench.settle(6 * S)
+        elif bench.asked and what == "lose the answer":
+            name, event = bench.asked[0]
+            if event.message.partitions[0].current_isr_version == bench.version:
+                bench.version += 1
+                bench.isr = event.message.partitions[0].new_isr
+            bench.asked.popleft()
+            bench.step(name, LinkDown(f"b{CONTROLLER_ID}/controller"))
+        elif bench.asked and what == "refuse":
+            bench.alter(error)
+        elif bench.asked and what == "refuse a row":
+            bench.alter(row_error=error)
+        elif bench.asked and what == "answer":
+            row = bench.asked[0][1].message.partitions[0]
+            known = row.leader_epoch == bench.epoch and row.current_isr_version == bench.version
+            bench.alter(
+                row_error=ErrorCode.NONE if known or row.new_isr == bench.isr else ErrorCode.FENCED_LEADER_EPOCH
+            )
+        bench.settle(STEP_US)
+
+        in_sync = bench.replica("b0").in_sync
+        assert set(bench.isr) <= set(in_sync.maximal)
+        assert len(bench.asked) <= 1
