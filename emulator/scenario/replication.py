@@ -87,6 +87,7 @@ class ReplicationSpec:
         metadata=key(
             'who decides a new ISR: "store" (the leader writes it, to 2.6) or "controller" (AlterIsr, 2.7, KIP-497)',
             choices=lambda: ("", *IsrPath),
+            what="way to change an ISR",
             shown="as the profile's release does",
             short=True,
         ),
@@ -96,6 +97,7 @@ class ReplicationSpec:
         metadata=key(
             'how partitions are moved: "all-at-once" (to 2.3), "kip-455" (2.4), "kip-435" (in batches, if limited)',
             choices=lambda: ("", *ReassignmentAlgorithm),
+            what="way to reassign",
             shown="as the profile's release does",
             short=True,
         ),
@@ -184,6 +186,7 @@ _OF_MACHINES = frozenset(
 )
 """Decisions whose tests are those of one machine: no run of a whole cluster has shown what they break."""
 PAST_BUGS: Mapping[str, str] = {
-    issue: bug.story for issue, bug in (*REPLICA_BUGS.items(), *_OF_CONTROLLERS.items()) if issue not in _OF_MACHINES
+    **{issue: bug.story for issue, bug in REPLICA_BUGS.items() if issue not in _OF_MACHINES},
+    **{issue: bug.story for issue, bug in _OF_CONTROLLERS.items() if issue not in _OF_MACHINES},
 }
 """Issue -> what went wrong: those that a plan shows, and a checker catches (``tests/emulator``)."""
