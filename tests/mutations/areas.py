@@ -421,8 +421,8 @@ CONTROL = [
     ),
     Mutation(  # nobody is told of an ISR that a leader asked for
         "actors/controller/isr_alterations.py",
-        ("            self._machine.batch.send_metadata(context.live, list(written))\n        if written"),
-        ("            pass\n        if written"),
+        "        self._machine.batch.send_metadata(context.live, list(errors))\n",
+        "",
         "agreement",
         ("broker_away.toml:1",),
     ),
