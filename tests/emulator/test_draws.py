@@ -318,7 +318,7 @@ def test_when_a_broker_crashes_does_not_matter_and_the_wait_is_that_of_uniform_p
 
 
 def test_sessions_that_a_store_gave_up_while_it_was_out_of_reach_do_not_revive() -> None:
-    """cluster.md A7: 20 s out of reach with a session of 6 s; the sessions end, and others lead when it is back."""
+    """20 s out of reach with a session of 6 s; the sessions end, and others lead when it is back."""
     scenario = with_actions(scenario_from_toml(THREE_BROKERS), ["isolate host=zk at=40s for=20s"])
     seen = driven(scenario, 1, SessionEnded, SessionOpened, BecameLeader)
     ended = [s.at_us for s in seen if isinstance(s.fact, SessionEnded) and s.fact.why == "expired"]
