@@ -162,7 +162,7 @@ def test_a_run_with_draws_replays_exactly(tmp_path: Path) -> None:
 
 
 def test_members_start_over_two_seconds_and_added_ones_too() -> None:
-    """real-kafka.md 9: ten consumers started at once join one after the other."""
+    """Ten consumers started at once join one after the other."""
     scenario = with_actions(scenario_from_toml(GROUP_OF_SIX), ["add-members group=g count=10 at=30s"])
     starts = [
         seen.at_us for seen in driven(scenario, 1, HostStarted) if seen.fact.host in {f"c{n}" for n in range(7, 17)}
@@ -173,7 +173,7 @@ def test_members_start_over_two_seconds_and_added_ones_too() -> None:
 
 
 def test_a_rolling_restart_is_down_from_the_end_of_the_process() -> None:
-    """realism.md 8: a member that closes for long is not down for a moment only; how long it took is reported."""
+    """A member that closes for long is not down for a moment only; how long it took is reported."""
     scenario = with_values(
         with_actions(scenario_from_toml(GROUP_OF_SIX), ["rolling-restart group=g every=20s down=4s at=20s"]),
         ["draws.callback.revoked=6s", "draws.member.start=1s"],

@@ -35,7 +35,7 @@ def test_no_name_of_a_draw_is_the_table_of_another() -> None:
 
 
 def test_a_lognormal_has_the_median_and_the_p99_it_names() -> None:
-    """realism.md's default work of a poll: median 200 ms, p99 2 s."""
+    """The default work of a poll: median 200 ms, p99 2 s."""
     draws = drawn("lognormal median=200ms p99=2s")
     assert quantile(draws, 50) == pytest.approx(200 * MS, rel=0.03)
     assert quantile(draws, 99) == pytest.approx(2_000 * MS, rel=0.12)
@@ -43,7 +43,7 @@ def test_a_lognormal_has_the_median_and_the_p99_it_names() -> None:
 
 
 def test_quantiles_are_met_and_lines_are_straight_between_them() -> None:
-    """realism.md's default network: 0.3 to 1 ms, p99.9 20 ms."""
+    """The default network: 0.3 to 1 ms, p99.9 20 ms."""
     draws = drawn(DRAWS["network.latency"].life, 100_000)
     assert draws[0] >= 300 and draws[-1] <= 200 * MS
     assert quantile(draws, 49.5) == pytest.approx(650, rel=0.02)
