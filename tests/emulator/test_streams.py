@@ -21,6 +21,7 @@ from kemu.protocol.notes.streams import (
     TasksGiven,
     TasksSaid,
 )
+from kemu.tools.report.story import Story
 from tests.case_files import load
 
 CASES = {vector["name"]: vector for vector in load("streams_walkthroughs.json")["vectors"]}
@@ -144,6 +145,18 @@ def test_an_instance_that_is_told_to_leave_hands_its_tasks_over_and_closes() -> 
     assert released[1] == "c2" and released[0] > 20_000_000
     assert given == {"1": ("0_0", "0_1", "0_3"), "3": ("0_2", "0_4")}
     assert not [fact for fact in of(TaskRestored, found) if fact.role == "active" and fact.last - fact.first > 50]
+
+
+def test_the_story_says_who_leaves_what_is_learned_and_who_may_close() -> None:
+    """The turning points of a scale-down."""
+    story = Story()
+    run = Run(load_scenario("streams-online-swap"), seed=1, observers=(story,))
+    assert run.drive(drive_bare) == ""
+    lines = [line.text() for line in story.lines]
+
+    assert "c1, c2 told to hand tasks over and leave" in lines
+    assert "c3 has learned task 0_2 of app" in lines
+    assert "c1, c2 handed everything over, closes" in lines
 
 
 def test_a_percentage_is_what_stays_and_the_least_loaded_go_first() -> None:

@@ -12,6 +12,7 @@ from attrs import define
 from kemu.emulator import facts
 from kemu.emulator.facts import Seen
 from kemu.protocol.notes import groups as notes
+from kemu.protocol.notes import streams as streams_notes
 from kemu.tools.report import control_story
 from kemu.tools.report.control_story import PARTITIONS, ControlStory
 from kemu.tools.report.transcript import partitions_text
@@ -147,6 +148,21 @@ class Story:
         """A listener raised."""
         self.add(seen.at_us, "member", f"{fact.callback} of {{}} failed: {fact.why}", seen.actor)
 
+    # --- Streams instances -------------------------------------------------------------------------------------
+
+    def learner_ready(self, seen: Seen, fact: streams_notes.LearnerReady) -> None:
+        """A task may move."""
+        self.add(seen.at_us, "member", f"{fact.instance} has learned task {fact.task} of {fact.application}")
+
+    def instance_leaving(self, seen: Seen, fact: streams_notes.InstanceLeaving) -> None:
+        """The scaling tool spoke."""
+        what = "told to hand tasks over and leave" if fact.leaving else "told to stay after all"
+        self.add(seen.at_us, "member", f"{{}} {what}", fact.instance)
+
+    def instance_released(self, seen: Seen, fact: streams_notes.InstanceReleased) -> None:
+        """It closes now."""
+        self.add(seen.at_us, "member", "{} handed everything over, closes", fact.instance)
+
     # --- the admin client --------------------------------------------------------------------------------------
 
     def admin_answered(self, seen: Seen, fact: notes.AdminAnswered) -> None:
@@ -251,6 +267,9 @@ _TELLERS: dict[type, Callable[[Story, Seen, Any], None]] = {
     notes.MemberFailed: Story.member_failed,
     notes.PartitionsLost: Story.partitions_lost,
     notes.ListenerFailed: Story.listener_failed,
+    streams_notes.LearnerReady: Story.learner_ready,
+    streams_notes.InstanceLeaving: Story.instance_leaving,
+    streams_notes.InstanceReleased: Story.instance_released,
     notes.AdminAnswered: Story.admin_answered,
     notes.GroupDescribed: Story.group_described,
     facts.MemberReconfigured: Story.member_reconfigured,
