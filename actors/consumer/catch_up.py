@@ -56,7 +56,7 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import OffsetCommit, OffsetCommitReply, OffsetToCommit
 from kemu.protocol.messages.ranges import RANGES_VERSION, FetchedLogs, RangeCommit, RangeCommitReply, RangeToOpen
 from kemu.protocol.names import ActorName, TopicPartition, part_on
-from kemu.protocol.notes.groups import COMMITTED, JUMPED
+from kemu.protocol.notes.groups import COMMITTED, JUMPED, CommitAnswered
 from kemu.protocol.notes.ranges import ChildConsumerDied, ChildConsumerStarted
 
 PART = "catch-up"
@@ -230,6 +230,9 @@ class CatchUp:
         jumps, sent = context
         self._machine.wake()
         error = next((row.error for row in reply.outcomes if row.error is not ErrorCode.NONE), ErrorCode.NONE)
+        if isinstance(reply, OffsetCommitReply):
+            group = self._machine.config.group_id
+            self._machine.note(CommitAnswered(group=group, member_id=sent.member_id, generation=sent.id, error=error))
         if error is ErrorCode.NONE:
             for jump in jumps:
                 self._wrote(jump)

@@ -567,9 +567,12 @@ class ChildConsumer(Machine):
     def _answered(self, reply: RangeCommitReply, context: tuple[RangeCommit, Callable[[Result], None]]) -> None:
         request, settled = context
         error = next((row.error for row in reply.outcomes if row.error is not ErrorCode.NONE), ErrorCode.NONE)
-        self.note(
-            CommitAnswered(group=request.group, member_id=request.member_id, generation=request.generation, error=error)
-        )
+        if error is not ErrorCode.NONE:
+            self.note(
+                CommitAnswered(
+                    group=request.group, member_id=request.member_id, generation=request.generation, error=error
+                )
+            )
         if error is ErrorCode.NONE:
             for row in request.offsets:
                 at = (row.topic, row.partition)

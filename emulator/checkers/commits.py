@@ -196,7 +196,6 @@ class CommitsChecker(Checker):
             self._records.setdefault(key, []).append((fact.position, fact.offset))
 
     def _range_written(self, seen: Seen, fact: RangeOpened | RangeCommitted) -> None:
-        self._kept.setdefault((fact.group, fact.member_id), {})[seen.seq] = None
         if self.panel.is_current(seen):
             self._fenced(seen, fact)
 
