@@ -59,6 +59,7 @@ SENT_BY: dict[type, str] = {
     control.DeleteTopics: "delete-topic",
     control.ElectLeaders: "elect-preferred-leaders",
     control.IncrementalAlterConfigs: "alter-configs",
+    control.AlterIsr: "a leader whose ISR changes",
     control.AlterPartitionReassignments: "reassign-partitions",
     control.ListPartitionReassignments: "list-reassignments",
 }

@@ -408,7 +408,10 @@ def test_every_key_of_a_scenario_file_is_described_and_no_other() -> None:
     written = set()
     for key, given in tomllib.loads(WHOLE).items():
         if key in ("groups", "topics"):
-            written |= {f"{key}.NAME.{inner}" for table in given.values() for inner in table}
+            for table in given.values():
+                streams = table.pop("streams", {})
+                written |= {f"{key}.NAME.{inner}" for inner in table}
+                written |= {f"{key}.NAME.streams.{inner}" for inner in streams}
         elif isinstance(given, dict):
             replication = given.pop("replication", {})
             written |= {f"{key}.{inner}" for inner in given} | {f"{key}.replication.{inner}" for inner in replication}

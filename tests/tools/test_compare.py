@@ -131,7 +131,7 @@ def test_the_same_seed_draws_the_same_faults_whatever_runs_under_them() -> None:
 
 def test_the_figures_of_a_growing_eager_group() -> None:
     """Everything stops at each join, in one rebalance; the formation of the group is not counted."""
-    bill = bill_of("cooperative-scale-out-by-one", "assignors=sticky")
+    bill = bill_of("cooperative-scale-out-by-one", "assignors=sticky", "draws=calm")
 
     assert bill.rebalances == 1
     assert bill.moved == 2

@@ -11,6 +11,7 @@ from kemu.emulator.scenario.members import MemberSpec
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.emulator.scenario.scenario import (
+    BrokerSpec,
     BrokersSpec,
     ChecksSpec,
     GroupSpec,
@@ -19,6 +20,7 @@ from kemu.emulator.scenario.scenario import (
     Scenario,
     TopicSpec,
 )
+from kemu.emulator.scenario.streams import StreamsSpec
 from kemu.emulator.text.kafka_keys import fields_of
 from kemu.emulator.text.tables import ScenarioError
 from kemu.emulator.text.toml_lines import key_lines, line_of
@@ -36,6 +38,10 @@ expect = ["commits"]
 [brokers]
 count = 4
 racks = ["north", "south"]
+bandwidth = "100MB/s"
+disk = "50MB/s"
+[brokers.overrides.b2]
+disk = "1MB/s"
 [brokers.config]
 group.initial.rebalance.delay.ms = 0
 "group.max.size" = 10
@@ -46,6 +52,8 @@ unclean = true
 session = "9s"
 lag = "12s"
 bugs = ["KAFKA-1211"]
+isr_path = "store"
+reassignment = "kip-455"
 [brokers.replication.config]
 replica.fetch.max.bytes = 2000
 [brokers.replication.controller]
@@ -55,6 +63,11 @@ auto.leader.rebalance.enable = false
 partitions = 12
 rate = "100/s"
 record_bytes = 200
+initial_records = 50
+retention = "1h"
+retention_bytes = 1000000
+segment = "10m"
+segment_bytes = 5000
 replication_factor = 3
 min_isr = 1
 unclean = false
@@ -71,6 +84,7 @@ topics = ["orders", "with.dots"]
 members = 3
 assignors = ["roundrobin", "range"]
 static = true
+one_process = true
 racks = ["north", "south"]
 start = "1s"
 start_spread = "2s"
@@ -87,6 +101,13 @@ max.poll.records = 7
 [groups.h]
 topics = ["orders"]
 members = 2
+[groups.h.streams]
+subtopologies = ["orders -> orders-store"]
+[groups.h.streams.config]
+num.stream.threads = 2
+
+[topics.orders-store]
+partitions = 12
 
 [producers.config]
 acks = 1
@@ -126,6 +147,9 @@ IN_PYTHON = Scenario(
     brokers=BrokersSpec(
         count=4,
         racks=("north", "south"),
+        bandwidth_bytes_per_s=100_000_000,
+        disk_bytes_per_s=50_000_000,
+        overrides={"b2": BrokerSpec(disk_bytes_per_s="1MB/s")},
         config={"group.initial.rebalance.delay.ms": 0, "group.max.size": 10},
         replication=ReplicationSpec(
             factor=2,
@@ -134,6 +158,8 @@ IN_PYTHON = Scenario(
             session_us=9_000_000,
             lag_us=12_000_000,
             bugs=("KAFKA-1211",),
+            isr_path="store",
+            reassignment="kip-455",
             config={"replica.fetch.max.bytes": 2_000},
             controller={"auto.leader.rebalance.enable": False},
         ),
@@ -143,12 +169,18 @@ IN_PYTHON = Scenario(
             partitions=12,
             records_per_s=100,
             record_bytes=200,
+            initial_records=50,
+            retention_us=3_600_000_000,
+            retention_bytes=1_000_000,
+            segment_us=600_000_000,
+            segment_bytes=5_000,
             replication_factor=3,
             min_isr=1,
             unclean=False,
             assignment=("0 1 2",) * 12,
         ),
         "with.dots": TopicSpec(partitions=3),
+        "orders-store": TopicSpec(partitions=12),
     },
     groups={
         "g": GroupSpec(
@@ -156,6 +188,7 @@ IN_PYTHON = Scenario(
             members=3,
             assignors=("roundrobin", "range"),
             static=True,
+            one_process=True,
             racks=("north", "south"),
             start_us=1_000_000,
             start_spread_us=2_000_000,
@@ -164,7 +197,11 @@ IN_PYTHON = Scenario(
                 "c2": MemberSpec(profile="kafka-2.4", assignors=("range",), config={"max.poll.records": 7}),
             },
         ),
-        "h": GroupSpec(topics=("orders",), members=2),
+        "h": GroupSpec(
+            topics=("orders",),
+            members=2,
+            streams=StreamsSpec(subtopologies=("orders -> orders-store",), config={"num.stream.threads": 2}),
+        ),
     },
     producers={"acks": 1},
     network=NetworkSpec(
@@ -243,7 +280,7 @@ def test_members_are_numbered_over_all_groups() -> None:
     """c1 is the first member of the first group."""
     assert IN_PYTHON.member_names() == (("c1", "g", 0), ("c2", "g", 1), ("c3", "g", 2), ("c4", "h", 0), ("c5", "h", 1))
     assert IN_PYTHON.broker_names() == ("b0", "b1", "b2", "b3")
-    assert IN_PYTHON.producer_names() == (("p1", "orders"), ("p2", "with.dots"))
+    assert IN_PYTHON.producer_names() == (("p1", "orders"), ("p2", "with.dots"), ("p3", "orders-store"))
 
 
 def test_a_members_configuration_is_the_groups_with_its_own_names() -> None:
@@ -530,7 +567,7 @@ def test_a_short_key_changes_every_group_or_topic() -> None:
     assert [group.members for group in changed.groups.values()] == [5, 5]
     assert [dict(group.config)["session_timeout_ms"] for group in changed.groups.values()] == [9_000, 9_000]
     assert [group.assignors for group in changed.groups.values()] == [("range",), ("range",)]
-    assert [topic.records_per_s for topic in changed.topics.values()] == [1, 1]
+    assert [topic.records_per_s for topic in changed.topics.values()] == [1, 1, 1]
     assert (changed.duration_us, changed.seed) == (240_000_000, 3)
     assert dict(changed.brokers.config)["group_max_size"] == 4
     assert changed.producers == (("acks", -1),)
