@@ -40,9 +40,12 @@ def test_both_drives_give_the_same_digest_for_fifty_seeds(name: str) -> None:
         assert bare.digest == trio.digest, f"kemu run {name} --seed {seed} --drive bare, and --drive trio"
 
 
-@pytest.mark.parametrize("names", by_part())
+@pytest.mark.parametrize("names", by_part()[::2])
 def test_another_process_with_another_hash_seed_gives_the_same_digests(names: tuple[str, ...]) -> None:
-    """No set order, hash() or id() may reach a trace. This process has a hash seed of its own, usually a drawn one."""
+    """No set order, hash() or id() may reach a trace. This process has a hash seed of its own, usually a drawn one.
+
+    Every other part of the presets; the sweep below has all of them.
+    """
     another = next(seed for seed in HASH_SEEDS if seed != os.environ.get("PYTHONHASHSEED"))
 
     assert digests_under(another, names) == {name: preset_run(name, 1).digest for name in names}

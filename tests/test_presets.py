@@ -84,10 +84,17 @@ def load_of(scenario: Scenario) -> float:
 
 
 def different_loads() -> dict[str, str]:
-    """One preset's name for each load that presets have; those of KIP-333 are about members that are behind."""
+    """One preset's name for each load that presets have.
+
+    Those of KIP-333 are about members that are behind, those of Streams about tasks that are restored.
+    """
     found: dict[str, str] = {}
     for name in PRESETS:
-        if name not in OTHER_LOADS and not name.startswith("catch-up-") and (scenario := load_scenario(name)).groups:
+        if (
+            name not in OTHER_LOADS
+            and not name.startswith(("catch-up-", "streams-"))
+            and (scenario := load_scenario(name)).groups
+        ):
             found.setdefault(repr((scenario.topics, scenario.groups, scenario.producers, scenario.brokers.count)), name)
     return {name: name for name in found.values()}
 

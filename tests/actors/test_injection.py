@@ -20,7 +20,7 @@ def _tell(server: _Server, sender: str, nth: int, error: ErrorCode = ErrorCode.N
 
 
 def test_only_the_nth_request_of_that_sender_and_api_is_hit():
-    """Issue 2, item 6: "answer the 2nd SyncGroup of c3 with REBALANCE_IN_PROGRESS"."""
+    """A plan says "answer the 2nd SyncGroup of c3 with REBALANCE_IN_PROGRESS"."""
     server = _Server()
     _tell(server, "c3", 2, ErrorCode.REBALANCE_IN_PROGRESS)
 

@@ -230,6 +230,8 @@ NO_WORK = (
     "draws.record.work=0s",
     "draws.callback.revoked=0s",
     "draws.callback.assigned=0s",
+    "draws.hand.over=0s",
+    "draws.close.notice=0s",
 )
 """What is left of a rebalance is how members learn of it."""
 REMOVALS_US = [60 * S + S // 2 * step for step in range(6)]

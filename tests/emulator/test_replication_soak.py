@@ -9,10 +9,9 @@ from tests.soak_replication import DRIVES, MOST_FAULTS, PRESETS, drawn, one_seed
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_preset_holds_under_random_faults_in_both_drives(preset: str) -> None:
-    """Issue 5, "What must show": no violation."""
-    for seed in range(1, 4):
-        verdict, wrong = one_seed(preset, DRIVES, seed)
-        assert (verdict, wrong) == ("holds", ""), f"seed {seed}"
+    """One seed each; three hundred are a sweep."""
+    verdict, wrong = one_seed(preset, DRIVES, 1)
+    assert (verdict, wrong) == ("holds", "")
 
 
 @pytest.mark.soak

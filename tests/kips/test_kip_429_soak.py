@@ -16,7 +16,7 @@ def hold(preset: str, profile: str, seeds: range) -> None:
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_preset_holds_under_random_faults(preset: str, profile: str) -> None:
-    """Issue 4, "What must show": no checker violation, every group converges."""
+    """No checker violation, every group converges."""
     hold(preset, profile, range(1, 4))
 
 

@@ -29,7 +29,7 @@ def compare_json(*arguments: str) -> dict[str, Any]:
 
 
 def test_every_contender_has_every_figure_over_the_seeds() -> None:
-    """Issue 4, item 5."""
+    """None is left out, and none is empty."""
     data = compare_json(
         "cooperative-scale-out-by-one", "--profiles", "kafka-2.4,kafka-3.4", "--assignors", "range,cooperative-sticky",
         "--seeds", "1:2",
@@ -59,7 +59,7 @@ def test_a_profile_may_carry_settings() -> None:
 
 
 def test_without_options_eager_the_page_and_what_shipped_are_compared() -> None:
-    """Issue 4: "what eager, the page's protocol and the shipped protocol each cost"."""
+    """What eager, the page's protocol and the shipped one each cost."""
     assert contenders_of(None, None) == DEFAULT_CONTENDERS
     assert [each.profile for each in contenders_of(None, "range,sticky", "kafka-2.4")] == ["kafka-2.4", "kafka-2.4"]
     assert {contender.profile for contender in DEFAULT_CONTENDERS} == {"kafka-2.4", "kip-429-v99", "kafka-3.4"}

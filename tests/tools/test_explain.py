@@ -55,7 +55,7 @@ def test_the_facts_of_a_file_are_the_facts_of_the_run(recorded):
 
 
 def test_checkers_find_over_a_file_what_they_found_online(recorded):
-    """Issue 2, item 11: the same class, online and over a trace."""
+    """The same class, online and over a trace."""
     path, result, _ = recorded
     trace = read_trace(path)
     checkers = checkers_for(scenario_of(trace.header))
