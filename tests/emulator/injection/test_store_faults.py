@@ -52,7 +52,7 @@ def scenario(*plan: Entry, seconds: int = 45) -> Scenario:
         name="store",
         duration_us=seconds * S,
         brokers=BrokersSpec(
-            replication=ReplicationSpec(session_us=SESSION, lag_us=4 * S, config=config),
+            replication=ReplicationSpec(session_us=SESSION, lag_us=4 * S, isr_path="store", config=config),
             config={"offsets.topic.num.partitions": 1},
         ),
         topics={"orders": TopicSpec(partitions=2, records_per_s=40)},
