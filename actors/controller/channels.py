@@ -12,7 +12,11 @@ from typing import Any
 from kemu.actors.client import DISCONNECTED, Backoff, Client
 from kemu.actors.controller.dispatch import ControllerTimer
 from kemu.actors.machine import Event, LinkDown, Machine, Received, TimerFired
+from kemu.protocol.messages.control import LeaderAndIsrReply, StopReplicaReply, UpdateMetadataReply
 from kemu.protocol.names import ActorName
+
+REPLIES = (LeaderAndIsrReply, StopReplicaReply, UpdateMetadataReply)
+"""What brokers answer to what controllers send."""
 
 Answered = Callable[[int, object, Any], None]
 """(broker, request, reply)."""
@@ -80,8 +84,9 @@ class ControllerChannels:
     def handle(self, event: Event) -> bool:
         """Take an event of the channels; False if it is none."""
         match event:
-            case Received():
-                return self._client.reply_arrived(event)
+            case Received(message=message):
+                # Brokers number their requests by themselves: one may have the number of ours to its sender.
+                return isinstance(message, REPLIES) and self._client.reply_arrived(event)
             case LinkDown(peer=peer):
                 if all(channel.host != peer for channel in self._channels.values()):
                     return False
