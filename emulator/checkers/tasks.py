@@ -18,6 +18,7 @@ from collections import Counter
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, HostStarted, Seen
+from kemu.protocol.names import host_of
 from kemu.protocol.notes.streams import TaskBecame, TasksDecided, TasksGiven, TasksSaid
 
 At = tuple[str, str]
@@ -53,7 +54,7 @@ class Tasks(Checker):
         group = self.panel.groups.get(fact.application)
         known = () if group is None else group.members
         for host in holders:
-            members = [actor for actor in known if actor.partition("/")[0] == host]
+            members = [actor for actor in known if host_of(actor) == host]
             if host != fact.instance and members and not self.panel.hosts[host].paused:
                 text = f"{fact.task} of {fact.application} runs on {fact.instance} and on {host}"
                 self.violation(seen, "runs-twice", (fact.application, fact.task), text)

@@ -72,7 +72,7 @@ def test_a_name_declared_twice_is_our_mistake():
         (("AssignmentReceived", "g", "m", 1, ("t", 0)), "partitions cannot be an array of 2"),
         (("AssignmentReceived", "g", "m", 1, (("t", 0, 1),)), "partitions cannot be an array of 1"),
         (("AssignmentReceived", "g", "m", 1, (("t", "0"),)), "partitions cannot be an array of 1"),
-        (("LeadOffsets", 1, 1, ((None, b""),), 0), "records cannot be an array of 1"),
+        (("LeadOffsets", 1, 1, ((None, b""),), 0, 0), "records cannot be an array of 1"),
     ],
 )
 def test_a_row_that_is_no_value_says_so(row: Any, said: str):

@@ -15,7 +15,15 @@ from kemu.emulator.scenario.files import load_scenario, with_values
 from kemu.emulator.trace.traces import Step, TraceWriter, facts_of, read_trace
 from kemu.tools.commands.explain import explain
 
-SETTINGS = ("duration=25s", "plan.0.at=8s", "plan.0.for=8s", "members=2", "partitions=2", "session.timeout.ms=6000")
+SETTINGS = (
+    "duration=25s",
+    "plan.0.at=8s",
+    "plan.0.for=8s",
+    "members=2",
+    "partitions=2",
+    "rate=60/s",
+    "session.timeout.ms=6000",
+)
 
 
 class Recorder:

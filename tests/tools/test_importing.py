@@ -285,7 +285,7 @@ def test_broker_properties_become_the_brokers_settings(imported: Import):
     assert [line.partition("properties:")[2] for line in unread] == [
         "1: broker.id has no effect here",
         "2: listeners has no effect here",
-        "3: log.dirs has no effect here",
+        '3: log.dirs has no effect here; did you mean "log.roll.ms"?',
         "6: session.timeout.ms has no effect here; it is a consumer's",
     ]
 

@@ -24,6 +24,7 @@ from attrs import define, field, frozen
 
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.member import decode_assignment
+from kemu.protocol.names import consumer_host
 from kemu.tools.conformance.course import Course, HeldPartitions, RebalanceSeen
 
 TOPIC = "orders"
@@ -297,7 +298,7 @@ def _hosts(clients: Sequence[str]) -> dict[str, str]:
     numbered = [name for name in names if re.fullmatch(r"c\d+", name)]
     others = [name for name in names if name not in numbered]
     return {name: name for name in numbered} | {
-        name: f"c{len(numbered) + place}" for place, name in enumerate(others, 1)
+        name: consumer_host(len(numbered) + place) for place, name in enumerate(others, 1)
     }
 
 

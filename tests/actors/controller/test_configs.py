@@ -121,13 +121,13 @@ def test_what_is_no_setting_is_refused_and_nothing_is_written(name: str, value: 
 
 
 def test_a_key_named_twice_and_the_settings_of_one_broker_are_refused():
-    """ZkAdminManager: duplicate config keys. One broker's own settings are not emulated."""
+    """ZkAdminManager: duplicate config keys. Of one broker alone only its throttles can be changed here."""
     world = ControlWorld(1)
     twice = IncrementalAlterConfigs(changes=_change(UNCLEAN, "true").changes + _change(UNCLEAN, "false").changes)
     one = ConfigChange(resource_type=ConfigResource.BROKER, resource_name="0", name=UNCLEAN, value="true")
 
     assert _error(world.ask(twice, 1)) is ErrorCode.INVALID_REQUEST
-    assert _error(world.ask(IncrementalAlterConfigs(changes=(one,)), 1)) is ErrorCode.INVALID_REQUEST
+    assert _error(world.ask(IncrementalAlterConfigs(changes=(one,)), 1)) is ErrorCode.INVALID_CONFIG
 
 
 @pytest.mark.parametrize("limit", MOVEMENT_LIMITS)
@@ -144,6 +144,7 @@ def test_the_limits_of_reassignments_can_be_read_by_every_controller_part(limit:
 def test_values_that_are_all_right():
     """Each key takes its least value; None takes it away."""
     least = {"log.flush.interval.ms": "0", UNCLEAN: "false", "segment.bytes": "14", "log.segment.bytes": "14"}
+    least |= {f"{side}.replication.throttled.replicas": "*" for side in ("leader", "follower")}
     for resource, keys in SETTINGS.items():
         for key in keys:
             assert bad_setting(resource, key, least.get(key, "1")) == ""
