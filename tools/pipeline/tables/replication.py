@@ -91,12 +91,14 @@ def _reasons(notes: DataFrame) -> DataFrame:
 def _explained(states: DataFrame, reasons: DataFrame) -> DataFrame:
     """Each write with what its writer said of it afterwards, if it could.
 
-    Every write of a controller has a leader epoch of its own; a leader's writes keep the epoch and raise the version.
+    What a controller decides has a leader epoch of its own; what a leader wants, whoever writes it (AlterIsr), keeps
+    the epoch and raises the version.
 
     In:  of ``_states``; of ``_reasons``
     Out: of ``_states``, why
     """
-    own = F.when(~F.col("by").endswith(CONTROLLER_SUFFIX), F.col("version"))
+    before = F.lag("leader_epoch").over(Window.partitionBy(*_PARTITION).orderBy("n"))
+    own = F.when(F.col("leader_epoch") == before, F.col("version"))
     keyed = states.withColumn("epoch", F.col("leader_epoch")).withColumn("own", own)
     wanted = keyed.select(
         *_PARTITION, "n", "epoch", F.col("own").alias("version"), F.lit(None).cast("string").alias("why")
