@@ -183,6 +183,8 @@ class TaskManager:
         for one in [self.copies[task] for task in sorted(self.copies)]:
             if one.state is TaskState.CREATED and self._directory.lock(one.task, self._host.name):
                 one.position = self._directory.checkpoints.get(one.task, 0)
+                if self._exactly_once:
+                    self._forget_checkpoint(one)  # until it is closed cleanly: ``ProcessorStateManager``
                 self._become(one, TaskState.RESTORING)
             if one.state is not TaskState.RESTORING:
                 continue
@@ -260,9 +262,8 @@ class TaskManager:
         if one.state is not TaskState.CREATED:
             if clean and one.state is TaskState.RUNNING:
                 self._checkpoint(one)
-            elif not clean and self._exactly_once and one.changelog is not None:
-                self._directory.checkpoints.pop(one.task, None)
-                self._host.checkpoint(one.task, None)
+            elif not clean and self._exactly_once:
+                self._forget_checkpoint(one)
         if one.state is not TaskState.SUSPENDED:
             self._become(one, TaskState.SUSPENDED)
         self._become(one, TaskState.CLOSED)
@@ -273,6 +274,10 @@ class TaskManager:
         if one.changelog is not None and self._directory.checkpoints.get(one.task) != one.position:
             self._directory.checkpoints[one.task] = one.position
             self._host.checkpoint(one.task, one.position)
+
+    def _forget_checkpoint(self, one: TaskCopy) -> None:
+        if self._directory.checkpoints.pop(one.task, None) is not None:
+            self._host.checkpoint(one.task, None)
 
     def _become(self, one: TaskCopy, state: TaskState) -> None:
         self._tell(one, one.become(state).value)

@@ -1,6 +1,6 @@
 """A group whose members are instances of a Kafka Streams application: its topology and its settings."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -13,9 +13,13 @@ from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import words
 from kemu.protocol.assign.checked import NotAnAssignor
 from kemu.protocol.config import StreamsConfig
+from kemu.protocol.streams.learner import BALANCE, SCALE_UP
 from kemu.protocol.streams.topology import Subtopology, Topology
 
 _ARROW = "->"
+MOST_THREADS = 1_000
+LARGEST_INT = 2**31 - 1
+LARGEST_PORT = 65_535
 
 
 def _streams_settings(given: Mapping[str, Any] | Settings) -> Settings:
@@ -31,6 +35,36 @@ def _subtopology(text: str) -> Subtopology:
     if arrow and not changelog.strip():
         raise ValueError(f"names no changelog after {_ARROW}")
     return Subtopology(topics, changelog.strip())
+
+
+_BOUNDS: Mapping[str, tuple[int, int]] = {
+    "num.stream.threads": (1, MOST_THREADS),
+    "commit.interval.ms": (1, LARGEST_INT),
+    "probing.rebalance.interval.ms": (1, LARGEST_INT),
+    "emulated.assignor.stage": (SCALE_UP, BALANCE),
+}
+"""Whole numbers that 0, or a large one, makes no sense for."""
+
+
+def _wrong_settings(config: StreamsConfig) -> Iterator[tuple[str, str]]:
+    """(Kafka's key, what is wrong with its value) of each that an instance could not run with."""
+    for name, (least, most) in _BOUNDS.items():
+        value = getattr(config, name.replace(".", "_"))
+        if not least <= value <= most:
+            yield name, f"must be {least} to {most}, not {value}"
+    try:
+        find_task_assignor(config.emulated_task_assignor)
+    except NotAnAssignor as error:
+        yield "emulated.task.assignor", str(error)
+    try:
+        imbalance = Fraction(config.stream_imbalance_percentage or 0)
+    except (ValueError, ZeroDivisionError):
+        imbalance = Fraction(-1)
+    if not 0 <= imbalance < 1:
+        yield "stream.imbalance.percentage", "must be a fraction such as 0.2, or empty: as even as can be"
+    host, _, port = config.application_server.rpartition(":")
+    if config.application_server and not (host and port.isdecimal() and int(port) <= LARGEST_PORT):
+        yield "application.server", f'must be host:port, such as "app-1:8080", not "{config.application_server}"'
 
 
 @frozen(kw_only=True)
@@ -60,18 +94,7 @@ class StreamsSpec:
                     _subtopology(text)
                 except ValueError as error:
                     problems.append(Problem(("subtopologies", index), f'"{text}" {error}'))
-            kind = self.settings.emulated_task_assignor
-            try:
-                find_task_assignor(kind)
-            except NotAnAssignor as error:
-                problems.append(Problem(("config", "emulated.task.assignor"), str(error)))
-            try:
-                imbalance = Fraction(self.settings.stream_imbalance_percentage or 0)
-            except ValueError:
-                imbalance = Fraction(-1)
-            if not 0 <= imbalance < 1:
-                text = "must be a fraction such as 0.2, or empty: as even as can be"
-                problems.append(Problem(("config", "stream.imbalance.percentage"), text))
+            problems += [Problem(("config", name), text) for name, text in _wrong_settings(self.settings)]
         refuse(problems)
 
     @property

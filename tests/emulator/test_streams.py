@@ -224,6 +224,18 @@ def test_who_closes_cleanly_and_comes_back_restores_nothing() -> None:
     assert len([at_us for at_us in running if at_us > 30_000_000]) == 5
 
 
+def test_exact_state_that_was_closed_and_opened_again_has_no_checkpoint_either_when_it_crashes() -> None:
+    """The checkpoint of a clean close is used once: after the crash everything is read from the start."""
+    plan = (
+        {"at": "15s", "do": "rolling-restart", "group": "app", "every": "40s", "down": "2s"},
+        {"at": "80s", "do": "crash", "host": "c1", "for": "5s"},
+    )
+    found = facts(streams(*plan, members=1, seconds=150, processing_guarantee="exactly_once"))
+
+    assert not [fact for at_us, _, fact in found if type(fact) is TaskRestored and 15_000_000 < at_us < 80_000_000]
+    assert min(fact.first for at_us, _, fact in found if type(fact) is TaskRestored and at_us > 80_000_000) == 0
+
+
 def test_the_tasks_of_a_crashed_instance_are_restored_elsewhere_and_lose_nothing() -> None:
     """Without copies elsewhere all of the changelog is read before the task goes on."""
     found = facts(streams({"at": "20s", "do": "crash", "host": "c3"}, seconds=60))
@@ -316,6 +328,10 @@ def test_the_preset_holds_on_life() -> None:
         ({"subtopologies": ["in"], "config": {"num.stream.thread": 2}}, "num.stream.threads"),
         ({"subtopologies": ["in"], "config": {"emulated.task.assignor": "stiky"}}, 'did you mean "sticky"'),
         ({"subtopologies": ["in"], "config": {"stream.imbalance.percentage": "20%"}}, "must be a fraction"),
+        ({"subtopologies": ["in"], "config": {"application.server": "abc"}}, "must be host:port"),
+        ({"subtopologies": ["in"], "config": {"num.stream.threads": 0}}, "must be 1 to 1000, not 0"),
+        ({"subtopologies": ["in"], "config": {"commit.interval.ms": 0}}, "must be 1 to"),
+        ({"subtopologies": ["in"], "config": {"emulated.assignor.stage": 9}}, "must be 1 to 4, not 9"),
     ],
 )
 def test_what_is_wrong_with_an_application_is_named(change: Mapping[str, Any], said: str) -> None:
