@@ -155,6 +155,23 @@ def test_warm_ups_ask_for_another_rebalance_on_one_thread() -> None:
     assert [given.next_rebalance_ms for given in told.values()].count(7) == 1
 
 
+@pytest.mark.parametrize(("assignor", "layout"), [("sticky", Layout.STICKY), ("ha", Layout.HIGH_AVAILABILITY)])
+def test_an_instance_s_capacity_is_its_number_of_threads_where_metadata_say_no_weight(
+    assignor: str, layout: Layout
+) -> None:
+    """Kafka: ``ClientState.capacity``, one more for each consumer of a client."""
+    leader = TaskLeader(STATEFUL, StreamsConfig(emulated_task_assignor=assignor), TASK_ASSIGNORS[assignor])
+    members = {name: _joins(name[0].upper(), [], layout=layout) for name in ("p-1", "p-2", "q-1")}
+    decided = leader.assign(
+        Topics({"in": 6}), members, ends={("changelog", n): 0 for n in range(6)}, next_rebalance_ms=lambda: 7
+    )
+
+    assert {int(name, 16).to_bytes(1, "big"): len(row.assigned) for name, row in decided.rows.items()} == {
+        b"P": 4,
+        b"Q": 2,
+    }
+
+
 def test_who_looks_again_is_a_thread_of_the_leader_s_own_instance() -> None:
     """KIP-441: a probing rebalance is scheduled on one consumer of the leader's client; the time is by its clock."""
     told = _with_ends({("changelog", 0): 20_000, ("changelog", 1): 20_000}, process=_process("Q").hex())
