@@ -4,6 +4,8 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.wire.schema import since
 from kemu.protocol.wire.values import value
 
+ENFORCED = "rebalance enforced by user"
+"""What ``enforceRebalance()`` says when it is not told why. Source: ``KafkaConsumer``, KIP-800."""
 
 @value
 class Start:
@@ -57,7 +59,9 @@ class Seek:
 
 @value
 class EnforceRebalance:
-    """Consumer: ``enforceRebalance()``, if it is subscribed."""
+    """Consumer: ``enforceRebalance(reason)``, if it is subscribed (KIP-800); by default what Kafka says without one."""
+
+    reason: str = since(0, default=ENFORCED)
 
 
 @value

@@ -37,6 +37,7 @@ from kemu.actors.hosting import HostingMachine
 from kemu.actors.machine import Chance, Draws, Event, LinkDown, Received, TimerFired, Told
 from kemu.protocol.assign.base import Assignor
 from kemu.protocol.commands import (
+    ENFORCED,
     AssignNow,
     Close,
     EnforceRebalance,
@@ -605,11 +606,11 @@ class Consumer(HostingMachine):
         one = self._assigned(partition)
         return max(one.end - one.position, 0) if one.end >= 0 and one.position >= 0 else None
 
-    def enforce_rebalance(self) -> None:
+    def enforce_rebalance(self, reason: str = ENFORCED) -> None:
         """See ``Calls``."""
         if not self.topics:
             raise IllegalState("enforceRebalance() without a subscription")
-        self.membership.request_rejoin("rebalance enforced by user")
+        self.membership.request_rejoin(reason)
 
     def _assigned(self, at: TopicPartition) -> Partition:
         one = self.positions.partitions.get(at)
@@ -687,9 +688,9 @@ class Consumer(HostingMachine):
             case Seek(topic=topic, partition=partition, offset=offset):
                 for at in self._those_assigned(((topic, partition),)):
                     self.seek(at, offset)
-            case EnforceRebalance():
+            case EnforceRebalance(reason=reason):
                 if self.topics:
-                    self.enforce_rebalance()
+                    self.enforce_rebalance(reason)
             case AssignNow():
                 self.rebalancing.go_on_leading()
             case ReadPartitions(partitions=partitions):

@@ -33,9 +33,10 @@ from kemu.protocol.commands import Close, HoursPass, LeaveGradually, Start
 from kemu.protocol.config import ConsumerConfig, ProducerConfig, StreamsConfig
 from kemu.protocol.messages.versions import LATEST, ApiVersions
 from kemu.protocol.names import ActorName, MemberId, TopicPartition, part_on
-from kemu.protocol.notes.groups import PartitionsAssigned, RecordsAcknowledged
-from kemu.protocol.notes.streams import InstanceLeaving, InstanceReleased
+from kemu.protocol.notes.groups import PartitionsAssigned, RecordsAcknowledged, Rejoin
+from kemu.protocol.notes.streams import InstanceLeaving, InstanceReleased, InstanceStarted
 from kemu.protocol.rebalancing.rules import RulesOf, by_assignors
+from kemu.protocol.streams.learner import BALANCE
 from kemu.protocol.streams.metadata import Layout
 from kemu.protocol.streams.registry import TaskAssignor
 from kemu.protocol.streams.tasks import TaskId, task_id
@@ -127,6 +128,8 @@ class Instance(HostingMachine):
         self._protocols = protocols
         self._versions = versions
         self._rules_of = rules_of
+        self._layout = layout
+        self._process_id = process_id
         self._outbox: list[tuple[str, object]] = []
         self._released = False
         self._closing = False
@@ -181,13 +184,33 @@ class Instance(HostingMachine):
                 self.start_timer((InstanceTimer.COMMIT,), self.config.commit_interval_ms * US_PER_MS)
             case TimerFired(key=(InstanceTimer.REBALANCE, thread)):
                 if thread in self.threads:
-                    self.threads[thread].ask_for_rebalance()
+                    self.threads[thread].ask_for_rebalance(self.threads[thread].due)
             case Appended():
                 pass  # a checkpoint is on the disk
             case _:
                 raise AssertionError(f"{self.name}: {event}")
 
     def _start(self) -> None:
+        config, layout = self.config, self._layout
+        looks_again = layout is Layout.HIGH_AVAILABILITY
+        tolerates = layout is Layout.LEARNER and config.emulated_assignor_stage == BALANCE
+        lags = {Layout.LEARNER: config.emulated_learner_ready_lag, Layout.STICKY: 0}
+        self.note(
+            InstanceStarted(
+                application=self.application,
+                instance=self.name,
+                process=self._process_id.hex(),
+                assignor=config.emulated_task_assignor,
+                threads=len(self.threads),
+                weight=(config.emulated_weight if layout is Layout.LEARNER else 0) or len(self.threads),
+                standbys=config.num_standby_replicas,
+                warmups=config.max_warmup_replicas if looks_again else 0,
+                ready_lag=lags.get(layout, config.acceptable_recovery_lag),
+                imbalance=config.stream_imbalance_percentage if tolerates else "",
+                probing_us=config.probing_rebalance_interval_ms * US_PER_MS if looks_again else 0,
+                changelogs=tuple(each.changelog for each in self.topology.subtopologies),
+            )
+        )
         for part, thread in self.threads.items():
             self._admit(part, self._consumer_of(thread))
             self._admit(thread.reader_part, self._reader_of(thread))
@@ -205,7 +228,7 @@ class Instance(HostingMachine):
         self.leaving_since_us = self.now_us if leaving else None
         self.note(InstanceLeaving(application=self.application, instance=self.name, leaving=leaving))
         for thread in self.threads.values():
-            thread.ask_for_rebalance()
+            thread.ask_for_rebalance(Rejoin.LEAVING if leaving else Rejoin.STAYING)
 
     def _close(self) -> None:
         if not self._closing:

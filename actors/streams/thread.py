@@ -25,6 +25,7 @@ from kemu.protocol.assign.base import Assignor, GroupAssignment, RebalanceProtoc
 from kemu.protocol.commands import AssignNow, Close, EnforceRebalance, ProduceRecords, ReadPartitions, ResumePartitions
 from kemu.protocol.config import ConsumerConfig, StreamsConfig
 from kemu.protocol.names import UNKNOWN_MEMBER, MemberId, TopicPartition
+from kemu.protocol.notes.groups import Rejoin
 from kemu.protocol.notes.streams import StreamsJoined, TasksDecided, TasksGiven, TasksSaid
 from kemu.protocol.rebalancing.rules import MemberRules, Partitions, RulesOf
 from kemu.protocol.streams.leading import Decided, TaskLeader
@@ -130,6 +131,8 @@ class StreamThread:
         self.leader = TaskLeader(topology, config, custom)
         self.member_id: MemberId = UNKNOWN_MEMBER
         self.closing = False
+        self.due = ""
+        """Why it is to ask for a rebalance when its time has come."""
         self._layout = layout
         self._process_id = process_id
         self._process_us_per_record = process_us_per_record
@@ -239,13 +242,14 @@ class StreamThread:
         host = self.host
         if given.shutdown:
             host.released()
-        due_us: list[int] = []
+        due_us: dict[str, int] = {}
         if given.next_rebalance_ms != NO_FOLLOW_UP:
-            due_us.append(max(given.next_rebalance_ms * US_PER_MS - host.now_us, 0))
+            due_us[Rejoin.PROBING] = max(given.next_rebalance_ms * US_PER_MS - host.now_us, 0)
         if self._expires_in_ms is not None:
-            due_us.append(self._expires_in_ms * US_PER_MS)
+            due_us[Rejoin.EXPIRED] = self._expires_in_ms * US_PER_MS
             self._expires_in_ms = None
-        host.rebalance_in(self.part, min(due_us, default=None))
+        self.due = min(due_us, key=lambda why: due_us[why], default="")
+        host.rebalance_in(self.part, due_us.get(self.due))
 
     # --- what follows from the tasks -------------------------------------------------------------------------------
 
@@ -269,12 +273,12 @@ class StreamThread:
         eager = config.learner_partial_rebalance and config.emulated_assignor_stage >= 3
         if eager or len(ready) == len(learners):
             self._announced = ready
-            self.ask_for_rebalance()
+            self.ask_for_rebalance(Rejoin.READY)
 
-    def ask_for_rebalance(self) -> None:
+    def ask_for_rebalance(self, why: str) -> None:
         """Join again. Other bytes than before, or the coordinator would answer with the generation there is."""
         self._nonce = (self._nonce + 1) % _NONCES
-        self.host.send(self.part, EnforceRebalance())
+        self.host.send(self.part, EnforceRebalance(reason=why))
 
     def tell_to_close(self) -> None:
         """Close the consumer at its next poll."""

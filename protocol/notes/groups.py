@@ -151,9 +151,16 @@ class AdminAnswered:
 
 
 class Rejoin(StrEnum):
-    """Reasons of a member to join again (``MemberBecame.why``) that others act on."""
+    """Reasons of a member to join again (``MemberBecame.why``) that others act on, or that are counted."""
 
     REVOKED = "need to revoke partitions and re-join"
+    PROBING = "Scheduled probing rebalance"
+    """Streams, KIP-441; in the words of ``StreamThread``."""
+    READY = "a learner is ready"
+    """Streams, KIP-429's page, as all that follow."""
+    LEAVING = "the instance is to hand its tasks over and leave"
+    STAYING = "the instance is to stay after all"
+    EXPIRED = "scale.down.timeout.ms is over"
 
 
 @value

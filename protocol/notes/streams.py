@@ -7,6 +7,30 @@ from kemu.protocol.wire.values import value
 
 
 @value
+class InstanceStarted:
+    """An instance begins a life: who it is to leaders, how it is set, what its tasks are made of.
+
+    ``process``: its process id in hexadecimal digits. ``changelogs``: of each subtopology, in order; "" without state.
+    ``ready_lag``: how many records behind its end a copy counts as caught up, by its task assignor's own setting.
+    ``imbalance``: what load the assignor leaves as it is, as a fraction of a fair one ("0.2"); "" where it evens out
+    all it can. ``probing_us``: how long a leader that warms copies up waits until it looks again; 0 where none does.
+    """
+
+    application: str
+    instance: str
+    process: str
+    assignor: str
+    threads: int
+    weight: int
+    standbys: int
+    warmups: int
+    ready_lag: int
+    imbalance: str
+    probing_us: int
+    changelogs: tuple[str, ...]
+
+
+@value
 class TaskBecame:
     """A copy of a task changed its state (or its role, and then perhaps not its state).
 
