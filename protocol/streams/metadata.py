@@ -63,8 +63,8 @@ class StreamsSubscription:
 
     ``active``: tasks it owns and keeps running. ``standby``: task -> lag in records. ``revoked``: tasks that others
     learn and that it paused for this rebalance. ``offset_sums``: task -> end of its copy's state, ``LATEST_OFFSET``
-    for a running active task (v8 says nothing else of tasks). ``weight``: its instance's capacity, 0 = as many as it has
-    threads (what v4 and v8 mean, which do not say). ``leaving_ms``: since when it was told to leave.
+    for a running active task (v8 says nothing else of tasks). ``weight``: its instance's capacity, 0 = its number
+    of threads (what v4 and v8 mean, which do not say). ``leaving_ms``: since when it was told to leave.
     ``nonce`` makes the bytes differ where nothing else does, without which a follower's join is answered with the
     present generation (KAFKA-10455).
     """
