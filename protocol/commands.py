@@ -7,6 +7,7 @@ from kemu.protocol.wire.values import value
 ENFORCED = "rebalance enforced by user"
 """What ``enforceRebalance()`` says when it is not told why. Source: ``KafkaConsumer``, KIP-800."""
 
+
 @value
 class Start:
     """The process starts. First event of every life; ``Loaded`` events with what its disk holds came before it."""

@@ -219,6 +219,7 @@ class TaskManager:
                 role=one.role.value,
                 first=max(first, one.position),
                 last=last,
+                thread=host.name,
             )
             host.note(note)
             one.position = last
@@ -294,5 +295,6 @@ class TaskManager:
                 before=before,
                 state=one.state.value,
                 position=one.position,
+                thread=host.name,
             )
         )

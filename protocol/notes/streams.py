@@ -3,6 +3,7 @@
 ``application`` is the group; ``instance`` is the host; tasks are named "subtopology_partition".
 """
 
+from kemu.protocol.wire.schema import since
 from kemu.protocol.wire.values import value
 
 
@@ -35,7 +36,7 @@ class TaskBecame:
     """A copy of a task changed its state (or its role, and then perhaps not its state).
 
     ``role``: "active", "standby" or "learner". ``before``: "" for a copy that was not there. ``position``: the end of
-    its state, an offset of the changelog.
+    its state, an offset of the changelog. ``thread``: of the instance ("t1"), whose copy it is.
     """
 
     application: str
@@ -46,6 +47,7 @@ class TaskBecame:
     before: str
     state: str
     position: int
+    thread: str = since(0, default="")
 
 
 @value
@@ -58,6 +60,7 @@ class TaskRestored:
     role: str
     first: int
     last: int
+    thread: str = since(0, default="")
 
 
 @value
