@@ -4,8 +4,11 @@ First the layout that is wanted, from scratch and balanced; then every task whos
 that is, and the wanted client warms up a copy. Source: ``HighAvailabilityTaskAssignor``, 3.4.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+from attrs import frozen
+
+from kemu.protocol.streams.java_collections import IN_ORDER, LeastLoaded, PriorityQueue, Visits
 from kemu.protocol.streams.tasks import (
     LATEST_OFFSET,
     MAX_LAG,
@@ -21,16 +24,40 @@ from kemu.protocol.streams.tasks import (
 )
 
 
+@frozen
+class HighAvailabilityRules:
+    """What releases do differently.
+
+    ``to_the_furthest``: a task that nobody has caught up with goes to the client that is furthest (KAFKA-13600); before
+    3.2 the one that is wanted begins from nothing. ``in_turn``: movements are made in order, where releases before 3.3
+    made them as they lay in a heap.
+    """
+
+    to_the_furthest: bool = True
+    in_turn: bool = True
+    visits: Visits = IN_ORDER
+
+
+BEFORE_3_2 = HighAvailabilityRules(to_the_furthest=False, in_turn=False)
+"""2.6 to 3.1."""
+SINCE_3_3 = HighAvailabilityRules()
+
+
 def assign_high_availability(
-    clients: Mapping[ClientId, ClientState], tasks: Collection[TaskId], stateful: Collection[TaskId], config: TaskConfig
+    clients: Mapping[ClientId, ClientState],
+    tasks: Collection[TaskId],
+    stateful: Collection[TaskId],
+    config: TaskConfig,
+    rules: HighAvailabilityRules = SINCE_3_3,
 ) -> TaskAssignment:
     """Active tasks on caught-up clients, standbys, and at most ``max_warmup`` warm-ups beside them.
 
     Args:
-        clients: by id; at least one. A lag of a stateful task that is not given counts as unknown.
+        clients: by id; at least one. A lag of a stateful task that is not given counts as the largest there is.
         tasks: all of them.
         stateful: those with state.
         config: all of it.
+        rules: those of a release.
 
     Raises:
         ValueError: no client, or one without threads.
@@ -44,7 +71,7 @@ def assign_high_availability(
         loads[names[number % len(names)]].active.add(task)
     _balance(loads, lambda load: load.active)
     _give_standbys(loads, with_state, config.num_standby)
-    movements = _Movements(clients, loads, with_state, config)
+    movements = _Movements(clients, loads, with_state, config, rules)
     moved = movements.move_active() + movements.move_standby()
     for task in in_order(set(tasks) - set(with_state)):
         least = min(names, key=lambda name: (_load(loads[name], len(loads[name].active)), name))
@@ -110,10 +137,11 @@ class _Movements:
         loads: dict[ClientId, Load],
         tasks: list[TaskId],
         config: TaskConfig,
+        rules: HighAvailabilityRules,
     ) -> None:
         self._clients = clients
         self._loads = loads
-        self._tasks = tasks
+        self._rules = rules
         self._warmups_left = config.max_warmup
         self._warmups: set[tuple[ClientId, TaskId]] = set()
         self._caught_up = {
@@ -123,20 +151,36 @@ class _Movements:
 
     @staticmethod
     def _is_caught_up(lag: int, acceptable: int) -> bool:
-        return lag == LATEST_OFFSET or acceptable == MAX_LAG or lag <= acceptable
+        return lag == LATEST_OFFSET or acceptable == MAX_LAG or 0 <= lag <= acceptable
 
     def _by_lag(self, task: TaskId) -> list[ClientId]:
         return sorted(self._loads, key=lambda name: (self._clients[name].lag(task), name))
 
     def _must_move(self, task: TaskId, name: ClientId) -> bool:
-        """Its client is not caught up, and another one is further."""
+        """Its client is not caught up, and another one is, or is at least further."""
         if name in self._caught_up[task]:
             return False
+        if not self._rules.to_the_furthest:
+            return bool(self._caught_up[task])
         return self._clients[self._by_lag(task)[0]].lag(task) < self._clients[name].lag(task)
 
-    def _in_turn(self, found: list[tuple[TaskId, ClientId]]) -> list[tuple[TaskId, ClientId]]:
+    def _in_turn(self, found: Iterable[tuple[TaskId, ClientId]]) -> Iterator[tuple[TaskId, ClientId]]:
         """Those with the fewest caught-up clients first."""
-        return sorted(found, key=lambda pair: (len(self._caught_up[pair[0]]), pair[0], pair[1]))
+        queue: PriorityQueue[tuple[TaskId, ClientId]] = PriorityQueue(
+            lambda pair: (len(self._caught_up[pair[0]]), pair[0])
+        )
+        for pair in found:
+            queue.offer(pair)
+        if not self._rules.in_turn:
+            yield from queue
+            return
+        while queue:
+            yield queue.poll()
+
+    def _least_loaded(self) -> LeastLoaded:
+        clients = LeastLoaded(lambda name: _load(self._loads[name], self._loads[name].count), self._rules.visits)
+        clients.offer(self._loads)
+        return clients
 
     def move_active(self) -> int:
         """How many active tasks had to move."""
@@ -146,10 +190,14 @@ class _Movements:
             for task in in_order(load.active)
             if self._must_move(task, name)
         ]
+        clients = self._least_loaded()
         for task, wanted in self._in_turn(found):
-            caught_up = sorted(self._caught_up[task], key=lambda name: _by_load(self._loads, name))
-            swaps = [name for name in caught_up if task in self._loads[name].standby]
-            source = next(iter(swaps or caught_up), self._by_lag(task)[0])
+            caught_up = self._caught_up[task]
+            source = clients.poll([name for name in caught_up if task in self._loads[name].standby])
+            if source is None:
+                source = clients.poll(caught_up)
+            if source is None:
+                source = self._by_lag(task)[0]
             self._loads[wanted].active.remove(task)
             if task in self._loads[source].standby:
                 self._loads[source].standby.remove(task)
@@ -158,6 +206,7 @@ class _Movements:
                 self._loads[wanted].standby.add(task)
                 self._warmups.add((wanted, task))
             self._loads[source].active.add(task)
+            clients.offer((source, wanted))
         return len(found)
 
     def move_standby(self) -> int:
@@ -168,11 +217,11 @@ class _Movements:
             for task in in_order(load.standby)
             if (name, task) not in self._warmups and self._must_move(task, name)
         ]
+        clients = self._least_loaded()
         moved = 0
         for task, wanted in self._in_turn(found):
-            free = [name for name in self._caught_up[task] if not self._loads[name].has(task)]
-            source = min(free, key=lambda name: _by_load(self._loads, name), default=None)
-            if source is None:
+            source = clients.poll([name for name in self._caught_up[task] if not self._loads[name].has(task)])
+            if source is None and self._rules.to_the_furthest:
                 source = self._further_and_free(task, wanted)
             if source is None:
                 continue
@@ -180,6 +229,7 @@ class _Movements:
             self._loads[source].standby.add(task)
             if not self._take_warmup():
                 self._loads[wanted].standby.remove(task)
+            clients.offer((source, wanted))
         return moved
 
     def _further_and_free(self, task: TaskId, wanted: ClientId) -> ClientId | None:

@@ -26,7 +26,7 @@ from kemu.protocol.streams.metadata import (
     decode_streams_subscription,
     encode_streams_assignment,
 )
-from kemu.protocol.streams.registry import TASK_ASSIGNORS, TaskAssignor, problems
+from kemu.protocol.streams.registry import TASK_ASSIGNORS, KafkasTaskAssignor, TaskAssignor, problems
 from kemu.protocol.streams.tasks import (
     LATEST_OFFSET,
     ClientId,
@@ -153,7 +153,7 @@ class TaskLeader:
         if self._assignor is None:
             rows = self._learners(said, tasks)
         else:
-            assignor = TASK_ASSIGNORS[PRIOR] if ends is None and self.reads_ends() else self._assignor
+            assignor = self._in_its_place() if ends is None and self.reads_ends() else self._assignor
             rows, moving = self._by_task_assignor(assignor, instances, tasks, ends or {})
         told = self._to_threads(instances, rows, members, tasks)
         rows = {name: _as_told(row, [told[one] for one in instances[name].said]) for name, row in rows.items()}
@@ -210,6 +210,13 @@ class TaskLeader:
             ),
         )
 
+    def _in_its_place(self) -> TaskAssignor:
+        """Who assigns when the ends of changelogs cannot be read."""
+        own = self._assignor
+        return (
+            KafkasTaskAssignor(own.prior, own.prior) if isinstance(own, KafkasTaskAssignor) else TASK_ASSIGNORS[PRIOR]
+        )
+
     def _by_task_assignor(
         self,
         assignor: TaskAssignor,
@@ -230,7 +237,9 @@ class TaskLeader:
             clients[name] = ClientState(each.weight, active, copies, lags)
         limits = TaskConfig(config.num_standby_replicas, config.max_warmup_replicas, config.acceptable_recovery_lag)
         given = assignor.assign(clients, list(tasks), stateful, limits)
-        wrong = problems(given, clients, tasks, stateful)
+        # Kafka's own are not checked: 2.3's gives standbys to tasks without state, and threads pass them over.
+        own = isinstance(assignor, KafkasTaskAssignor)
+        wrong = [] if own else problems(given, clients, tasks, stateful)
         if wrong:
             error, about = wrong[0]
             raise InvalidAssignment(config.emulated_task_assignor, about, None, f"{error.name}: it {error.value}")

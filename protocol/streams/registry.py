@@ -3,14 +3,21 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum
+from functools import partial
 from typing import Protocol, TypeAlias
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
-from kemu.protocol.streams.high_availability import assign_high_availability
+from kemu.protocol.streams.high_availability import (
+    BEFORE_3_2,
+    SINCE_3_3,
+    HighAvailabilityRules,
+    assign_high_availability,
+)
+from kemu.protocol.streams.java_collections import HashOrder, task_hash, task_hash_before_3_0
 from kemu.protocol.streams.learner import LearnerConfig, StreamsMember, assign_learners
 from kemu.protocol.streams.metadata import Layout
-from kemu.protocol.streams.sticky import assign_sticky
+from kemu.protocol.streams.sticky import SINCE_2_6, StickyTaskRules, assign_sticky
 from kemu.protocol.streams.tasks import (
     LATEST_OFFSET,
     ClientId,
@@ -42,9 +49,13 @@ Rule: TypeAlias = Callable[
 
 @frozen
 class KafkasTaskAssignor:
-    """One of Kafka's own, which are functions: what they give depends on what they are asked alone."""
+    """One of Kafka's own, which are functions: what they give depends on what they are asked alone.
+
+    ``prior``: who assigns in its place when the ends of changelogs cannot be read.
+    """
 
     rule: Rule
+    prior: Rule
 
     def assign(
         self,
@@ -62,9 +73,10 @@ def assign_prior_tasks(
     tasks: Collection[TaskId],
     stateful: Collection[TaskId],
     config: TaskConfig,
+    rules: StickyTaskRules = SINCE_2_6,
 ) -> TaskAssignment:
     """Previous owners whatever the load, and a probing rebalance: when the lags cannot be fetched (2.6 and later)."""
-    given = assign_sticky(clients, tasks, stateful, config, must_preserve_active=True)
+    given = assign_sticky(clients, tasks, stateful, config, rules, must_preserve_active=True)
     return TaskAssignment(given.active, given.standby, probing=True)
 
 
@@ -126,13 +138,36 @@ def client_of(member: StreamsMember) -> ClientState:
 
 LEARNER = "learner"
 
-TASK_ASSIGNORS: Mapping[str, TaskAssignor] = {
-    LEARNER: Learners(),
-    "sticky": KafkasTaskAssignor(assign_sticky),
-    "ha": KafkasTaskAssignor(assign_high_availability),
-    "prior": KafkasTaskAssignor(assign_prior_tasks),
-}
-"""Beside KIP-429's learners ``StickyTaskAssignor``, ``HighAvailabilityTaskAssignor``, ``FallbackPriorTaskAssignor``."""
+
+def _task_assignors(
+    sticky: StickyTaskRules = SINCE_2_6, high_availability: HighAvailabilityRules = SINCE_3_3
+) -> Mapping[str, TaskAssignor]:
+    prior = partial(assign_prior_tasks, rules=sticky)
+    return {
+        LEARNER: Learners(),
+        "sticky": KafkasTaskAssignor(partial(assign_sticky, rules=sticky), prior),
+        "ha": KafkasTaskAssignor(partial(assign_high_availability, rules=high_availability), prior),
+        "prior": KafkasTaskAssignor(prior, prior),
+    }
+
+
+TASK_ASSIGNORS = _task_assignors()
+"""Beside KIP-429's learners ``StickyTaskAssignor``, ``HighAvailabilityTaskAssignor``, ``FallbackPriorTaskAssignor``.
+
+These visit tasks and clients in order. Those of a release visit them as its hash sets do.
+"""
+
+_BEFORE_3_0, _SINCE_3_0 = HashOrder(task_hash_before_3_0), HashOrder(task_hash)
+TASK_ASSIGNORS_2_3 = _task_assignors(StickyTaskRules(_BEFORE_3_0, standbys_without_state=True))
+"""2.3 to 2.5, which had the sticky one alone."""
+TASK_ASSIGNORS_2_6 = _task_assignors(StickyTaskRules(_BEFORE_3_0), evolve(BEFORE_3_2, visits=_BEFORE_3_0))
+"""2.6 to 2.8."""
+TASK_ASSIGNORS_3_0 = _task_assignors(StickyTaskRules(_SINCE_3_0), evolve(BEFORE_3_2, visits=_SINCE_3_0))
+"""3.0 and 3.1."""
+TASK_ASSIGNORS_3_2 = _task_assignors(StickyTaskRules(_SINCE_3_0), evolve(SINCE_3_3, in_turn=False, visits=_SINCE_3_0))
+"""3.2."""
+TASK_ASSIGNORS_3_4 = _task_assignors(StickyTaskRules(_SINCE_3_0), evolve(SINCE_3_3, visits=_SINCE_3_0))
+"""3.3 to 3.5; later ones as long as racks play no part."""
 
 LAYOUTS: Mapping[str, Layout] = {LEARNER: Layout.LEARNER, "sticky": Layout.STICKY}
 """The metadata that members of a running application write for a task assignor; others want offset sums."""

@@ -1,10 +1,15 @@
 """Kafka's sticky task assignor (Kafka Streams up to 2.5; since 2.6 only behind an internal setting).
 
-Java visits hash sets; here every visit is in order of tasks and clients. Source: ``StickyTaskAssignor``, 3.4.
+It visits hash sets: whom it favours among equals follows from hashes of tasks and of process ids. ``StickyTaskRules``
+says in which order sets are visited; by itself that is by number and by name. Source: ``StickyTaskAssignor``, 2.3 to
+3.5.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
+from attrs import frozen
+
+from kemu.protocol.streams.java_collections import IN_ORDER, Visits
 from kemu.protocol.streams.tasks import (
     ClientId,
     ClientState,
@@ -38,10 +43,23 @@ class _Pairs:
         return (one, other) if one < other else (other, one)
 
 
+@frozen
+class StickyTaskRules:
+    """What releases do differently. ``standbys_without_state``: tasks without state get standbys, too (up to 2.5)."""
+
+    visits: Visits = IN_ORDER
+    standbys_without_state: bool = False
+
+
+SINCE_2_6 = StickyTaskRules()
+
+
 class _Sticky:
-    def __init__(self, clients: Mapping[ClientId, ClientState], tasks: list[TaskId]) -> None:
-        self.loads = loads_of(clients)
-        self._tasks = tasks
+    def __init__(self, clients: Mapping[ClientId, ClientState], tasks: list[TaskId], visits: Visits) -> None:
+        loads = loads_of(clients)
+        self.loads = {name: loads[name] for name in visits.clients(loads)}
+        self._tasks = visits.tasks(tasks)
+        self._visits = visits
         self._pairs = _Pairs(len(tasks))
         self._owner: dict[TaskId, ClientId] = {}
         self._standbys: dict[TaskId, list[ClientId]] = {}
@@ -53,29 +71,29 @@ class _Sticky:
 
     def assign_active(self, must_preserve: bool) -> None:
         per_thread = len(self._tasks) // sum(load.capacity for load in self.loads.values())
-        left = dict.fromkeys(self._tasks)
+        left = dict.fromkeys(self._visits.tasks(self._tasks, copied=True))
 
         def below_quota(load: Load) -> bool:
             return len(load.active) < load.capacity * per_thread
 
-        for task in sorted(self._owner):
+        for task in self._visits.tasks(self._owner):
             load = self.loads[self._owner[task]]
             if task in left and (must_preserve or below_quota(load)):
                 self._give(task, load)
                 del left[task]
         for task in list(left):
-            for name in self._standbys.get(task, ()):
+            for name in self._visits.clients(self._standbys.get(task, ())):
                 if below_quota(self.loads[name]):
                     self._give(task, self.loads[name])
                     del left[task]
                     break
-        for task in left:
+        for task in sorted(left):
             self._give(task, self._find(task, tuple(self.loads)))
 
-    def assign_standby(self, stateful: list[TaskId], copies: int) -> None:
-        for task in stateful:
+    def assign_standby(self, tasks: list[TaskId], copies: int) -> None:
+        for task in self._visits.tasks(tasks):
             for _ in range(copies):
-                without = tuple(name for name, load in self.loads.items() if not load.has(task))
+                without = self._visits.clients([name for name, load in self.loads.items() if not load.has(task)])
                 if not without:
                     break
                 load = self._find(task, without)
@@ -86,10 +104,11 @@ class _Sticky:
         self._pairs.add(task, load)
         load.active.add(task)
 
-    def _find(self, task: TaskId, within: tuple[ClientId, ...]) -> Load:
+    def _find(self, task: TaskId, within: Sequence[ClientId]) -> Load:
         if len(within) == 1:
             return self.loads[within[0]]
-        standby = self._least_loaded(task, [name for name in self._standbys.get(task, ()) if name in within])
+        standbys = self._visits.clients(self._visits.clients(self._standbys.get(task, ())), copied=True)
+        standby = self._least_loaded(task, [name for name in standbys if name in within])
         owner = self._owner.get(task)
         previous = self.loads[owner] if owner in within and owner is not None else standby
         if previous is not None and not self._should_balance(previous):
@@ -126,6 +145,7 @@ def assign_sticky(
     tasks: Collection[TaskId],
     stateful: Collection[TaskId],
     config: TaskConfig,
+    rules: StickyTaskRules = SINCE_2_6,
     *,
     must_preserve_active: bool = False,
 ) -> TaskAssignment:
@@ -136,6 +156,7 @@ def assign_sticky(
         tasks: all of them.
         stateful: those that get standbys.
         config: only ``num_standby`` counts; lags do not.
+        rules: those of a release.
         must_preserve_active: previous owners keep their tasks, whatever the load (``FallbackPriorTaskAssignor``).
 
     Raises:
@@ -143,7 +164,7 @@ def assign_sticky(
     """
     if not clients:
         raise ValueError("there is no client")
-    sticky = _Sticky(clients, in_order(tasks))
+    sticky = _Sticky(clients, in_order(tasks), rules.visits)
     sticky.assign_active(must_preserve_active)
-    sticky.assign_standby(in_order(stateful), config.num_standby)
+    sticky.assign_standby(in_order(tasks if rules.standbys_without_state else stateful), config.num_standby)
     return assignment_of(sticky.loads)

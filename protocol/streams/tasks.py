@@ -10,6 +10,8 @@ MAX_LAG = 2**63 - 1
 """Long.MAX_VALUE: nothing is known of the state."""
 LATEST_OFFSET = -2
 """The lag of a running active task. Source: ``Task.LATEST_OFFSET``."""
+UNKNOWN_LAG = -3
+"""A member that writes a version of metadata to come: nothing can be said. Source: ``UNKNOWN_OFFSET_SUM``."""
 
 ClientId: TypeAlias = str
 """A process; ids are compared as text."""
@@ -98,8 +100,8 @@ class TaskAssignment:
 def assignment_of(loads: Mapping[ClientId, Load], probing: bool = False) -> TaskAssignment:
     """Freeze what was given out."""
     return TaskAssignment(
-        {client: tuple(sorted(load.active)) for client, load in loads.items()},
-        {client: tuple(sorted(load.standby)) for client, load in loads.items()},
+        {client: tuple(sorted(loads[client].active)) for client in sorted(loads)},
+        {client: tuple(sorted(loads[client].standby)) for client in sorted(loads)},
         probing,
     )
 

@@ -20,7 +20,7 @@ from attrs import frozen
 
 from kemu.protocol.streams.learner import PICKS, LearnerConfig, StreamsMember
 from kemu.protocol.streams.registry import client_of, member_of
-from kemu.protocol.streams.tasks import MAX_LAG, ClientId, ClientState, TaskConfig, TaskId, task_id
+from kemu.protocol.streams.tasks import MAX_LAG, UNKNOWN_LAG, ClientId, ClientState, TaskConfig, TaskId, task_id
 
 MOST_WEIGHT = 1_000_000
 
@@ -225,7 +225,7 @@ def _lags(where: str, raw: Any) -> dict[TaskId, int]:
 
 
 def _lag(where: str, raw: Any) -> int:
-    return MAX_LAG if raw == "MAX" else _whole(where, raw, least=-2, most=MAX_LAG)
+    return MAX_LAG if raw == "MAX" else _whole(where, raw, least=UNKNOWN_LAG, most=MAX_LAG)
 
 
 def _whole(where: str, raw: Any, least: int = 0, most: int = 2**31 - 1) -> int:

@@ -6,7 +6,6 @@ ends with the ``with`` block.
 """
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -16,17 +15,7 @@ from pathlib import Path
 from types import TracebackType
 
 from kemu.protocol.names import broker_host
-
-POM = """\
-<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>kemu</groupId><artifactId>real-kafka</artifactId><version>1</version>
-<dependencies>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_{scala}</artifactId><version>{release}</version></dependency>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{release}</version></dependency>
-<dependency><groupId>{log4j}</groupId><artifactId>{log4j_name}</artifactId><version>{log4j_version}</version></dependency>
-<dependency><groupId>org.slf4j</groupId><artifactId>{slf4j}</artifactId><version>{slf4j_version}</version></dependency>
-</dependencies></project>
-"""
+from kemu.tools.conformance.maven import RealKafkaError, bring_jars
 
 LOG4J = """\
 log4j.rootLogger=INFO, server
@@ -55,42 +44,21 @@ STARTED_S = 90
 """How long a process may take to start."""
 
 
-class RealKafkaError(Exception):
-    """Something that a real cluster needs is missing, or it did not do what was asked."""
-
-
 def fetch_jars(release: str, folder: Path) -> Path:
     """Have Maven bring a release and all it needs; the folder of the jars.
 
     Raises:
         RealKafkaError: there is no ``mvn`` or no ``java``, or Maven failed.
     """
-    for program in ("java", "mvn"):
-        if shutil.which(program) is None:
-            raise RealKafkaError(f"a real Kafka needs {program}, which is not on the path")
-    libs = folder / "libs"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "pom.xml").write_text(
-        POM.format(
-            release=release,
-            scala="2.13" if tuple(map(int, release.split(".")[:2])) >= SCALA_2_13_SINCE else "2.12",
-            log4j="ch.qos.reload4j",
-            log4j_name="reload4j",
-            log4j_version="1.2.25",
-            slf4j="slf4j-reload4j",
-            slf4j_version="1.7.36",
-        ),
-        encoding="utf-8",
+    scala = "2.13" if tuple(map(int, release.split(".")[:2])) >= SCALA_2_13_SINCE else "2.12"
+    libs = bring_jars(
+        release,
+        folder,
+        ("org.apache.kafka", f"kafka_{scala}", release),
+        ("org.apache.kafka", "kafka-tools", release),
+        ("ch.qos.reload4j", "reload4j", "1.2.25"),
+        ("org.slf4j", "slf4j-reload4j", "1.7.36"),
     )
-    done = subprocess.run(
-        ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={libs}"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise RealKafkaError(f"mvn could not bring Kafka {release}: {(done.stdout + done.stderr).strip()[-600:]}")
     for jar in libs.glob("log4j-1*.jar"):
         jar.unlink()
     for jar in libs.glob("slf4j-log4j12*.jar"):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from kemu.protocol.names import broker_host
 from kemu.protocol.nodes import ReplicaAssignment, read_state, read_topic
+from kemu.tools.conformance.maven import RealKafkaError
 from kemu.tools.conformance.reassigning.plan import (
     BROKERS,
     CANCEL,
@@ -29,7 +30,7 @@ from kemu.tools.conformance.reassigning.plan import (
     TOPICS,
     PlanStep,
 )
-from kemu.tools.conformance.reassigning.real_cluster import RealCluster, RealKafkaError
+from kemu.tools.conformance.reassigning.real_cluster import RealCluster
 from kemu.tools.conformance.reassigning.sequences import (
     STORE,
     Base,

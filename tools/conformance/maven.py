@@ -1,0 +1,43 @@
+"""Jars of a real Kafka, brought by Maven; nothing here runs unless somebody asks for a new recording."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+POM = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>kemu</groupId><artifactId>real-kafka</artifactId><version>1</version>
+<dependencies>
+{dependencies}
+</dependencies></project>
+"""
+DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+
+
+class RealKafkaError(Exception):
+    """Something that a real Kafka needs is missing, or it did not do what was asked."""
+
+
+def bring_jars(release: str, folder: Path, *artifacts: tuple[str, str, str]) -> Path:
+    """Have Maven bring (group, artifact, version) and all they need; the folder of the jars.
+
+    Raises:
+        RealKafkaError: there is no ``mvn`` or no ``java``, or Maven failed.
+    """
+    for program in ("java", "mvn"):
+        if shutil.which(program) is None:
+            raise RealKafkaError(f"a real Kafka needs {program}, which is not on the path")
+    libs = folder / "libs"
+    folder.mkdir(parents=True, exist_ok=True)
+    dependencies = "\n".join(DEPENDENCY.format(*artifact) for artifact in artifacts)
+    (folder / "pom.xml").write_text(POM.format(dependencies=dependencies), encoding="utf-8")
+    done = subprocess.run(
+        ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={libs}"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RealKafkaError(f"mvn could not bring Kafka {release}: {(done.stdout + done.stderr).strip()[-600:]}")
+    return libs

@@ -1,0 +1,1 @@
+"""Kafka Streams' own task assignors, called on random cases, beside the emulator's."""
