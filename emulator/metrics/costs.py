@@ -7,7 +7,7 @@ An observer beside the metrics. All times are microseconds of the world's clock;
 or resumes, a topic that grows) to the first instant of *balance* that is not followed by another rebalance before the
 next event. Events that come before that belong to the same episode. A group is balanced when it is Stable, every
 partition of its topics is owned, and no running member owns two more than another; or no member runs. What a group
-needs to form at first is no episode.
+needs to form at first is no episode. A Streams application has its own: ``emulator.metrics.task_moves``.
 
 All other figures are those of ``emulator.metrics.metrics``.
 """
@@ -31,7 +31,14 @@ from kemu.emulator.facts import (
     Seen,
     TopicGrown,
 )
-from kemu.emulator.metrics.figures import Figures, leaderless_us, longest_lag_us, peak_extra, under_replicated_us
+from kemu.emulator.metrics.figures import (
+    Figures,
+    leaderless_us,
+    longest_lag_us,
+    peak_extra,
+    streams_sums,
+    under_replicated_us,
+)
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.notes.groups import (
     GroupBecame,
@@ -78,6 +85,24 @@ class Bill:
     most_replicas: int | None
     isr_changes: int | None
     under_replicated: int | None
+    task_downtime: int | None
+    task_downtime_max: int | None
+    task_detect: int | None
+    task_barrier: int | None
+    task_restore: int | None
+    task_pause: int | None
+    tasks_moved: int | None
+    tasks_least: int | None
+    read_bytes: int | None
+    read_in_vain: int | None
+    rebalances_joined: int | None
+    rebalances_gone: int | None
+    rebalances_ready: int | None
+    rebalances_leaving: int | None
+    rebalances_follow_up: int | None
+    rebalances_probing: int | None
+    rebalances_other: int | None
+    rebalances_empty: int | None
 
 
 class Unit(StrEnum):
@@ -87,6 +112,8 @@ class Unit(StrEnum):
     """Kept in microseconds."""
     PARTITION_SECONDS = "partition-s"
     """Seconds summed over partitions; kept in microseconds."""
+    TASK_SECONDS = "task-s"
+    """Seconds summed over tasks; kept in microseconds."""
     PERCENT = "%"
     MEGABYTES = "MB"
     """Kept in bytes."""
@@ -115,7 +142,9 @@ FIGURES: Mapping[str, FigureKind] = {
     ),
     "service_lost_max": FigureKind(Unit.PERCENT, "the largest such share at any moment"),
     "stopped": FigureKind(Unit.SECONDS, "time in which it was 100 %: no partition of the group had service"),
-    "to_balance": FigureKind(Unit.SECONDS, "longest time from an event to Stable, everything owned, loads within 1"),
+    "to_balance": FigureKind(
+        Unit.SECONDS, "longest time from an event to Stable, everything owned, loads within 1 (Streams: in their band)"
+    ),
     "delay_p50": FigureKind(Unit.SECONDS, "from append to processed, the median over all records"),
     "delay_p99": FigureKind(Unit.SECONDS, "the same, 99 % of the records took no longer"),
     "delay_max": FigureKind(Unit.SECONDS, "the same, of the record that took longest"),
@@ -146,12 +175,35 @@ FIGURES: Mapping[str, FigureKind] = {
     "under_replicated": FigureKind(
         Unit.PARTITION_SECONDS, "partitions with fewer in-sync replicas than they are to have, summed"
     ),
+    "task_downtime": FigureKind(Unit.TASK_SECONDS, "Streams tasks that nobody could process, summed; in four parts:"),
+    "task_downtime_max": FigureKind(Unit.SECONDS, "the same, of the task that was down longest"),
+    "task_detect": FigureKind(Unit.TASK_SECONDS, "until the group prepared for a rebalance"),
+    "task_barrier": FigureKind(Unit.TASK_SECONDS, "from there until the new owner was told"),
+    "task_restore": FigureKind(Unit.TASK_SECONDS, "from there until it ran"),
+    "task_pause": FigureKind(Unit.TASK_SECONDS, "given up for a rebalance, and got back"),
+    "tasks_moved": FigureKind(Unit.COUNT, "tasks that went from one living instance to another"),
+    "tasks_least": FigureKind(Unit.COUNT, "how many had to, for loads that are even"),
+    "read_bytes": FigureKind(Unit.MEGABYTES, "read of changelogs, by owners, learners, warm-ups and standbys"),
+    "read_in_vain": FigureKind(Unit.MEGABYTES, "of it, by copies that were of no use, or though another copy had it"),
+    "rebalances_joined": FigureKind(Unit.COUNT, "generations of Streams groups by reason: a new member"),
+    "rebalances_gone": FigureKind(Unit.COUNT, "... a member left or its session expired"),
+    "rebalances_ready": FigureKind(Unit.COUNT, "... a learner has caught up"),
+    "rebalances_leaving": FigureKind(Unit.COUNT, "... an instance is to leave or stay, or its time is over"),
+    "rebalances_follow_up": FigureKind(Unit.COUNT, "... a member gave up what others are to get"),
+    "rebalances_probing": FigureKind(Unit.COUNT, "... a look at warm-ups"),
+    "rebalances_other": FigureKind(Unit.COUNT, "... anything else"),
+    "rebalances_empty": FigureKind(Unit.COUNT, "of all these, those that changed no task's place"),
 }
 """Every figure of a ``Bill``, in the order of columns."""
 
 OF_REASSIGNMENTS = ("reassigning", "moved_bytes", "peak_extra", "most_replicas", "isr_changes", "under_replicated")
 """Those that only a run with reassignments has; None without."""
-TIMES = tuple(name for name, kind in FIGURES.items() if kind.unit in (Unit.SECONDS, Unit.PARTITION_SECONDS))
+OF_STREAMS = tuple(FIGURES)[tuple(FIGURES).index("task_downtime") :]
+"""Those that only a run with Streams applications has; None without."""
+OF_SOME = (*OF_REASSIGNMENTS, *OF_STREAMS)
+"""Those that not every run has."""
+_OF_TIME = (Unit.SECONDS, Unit.PARTITION_SECONDS, Unit.TASK_SECONDS)
+TIMES = tuple(name for name, kind in FIGURES.items() if kind.unit in _OF_TIME)
 """Those that are kept in microseconds and shown in seconds."""
 
 
@@ -222,16 +274,19 @@ class Costs:
 
     def bill(self, figures: Figures) -> Bill:
         """The figures of costs, with those of the run's metrics."""
-        groups, services, moves = self._groups.values(), figures.service.values(), figures.reassignment
+        services, moves, streams = figures.service.values(), figures.reassignment, figures.streams.values()
+        groups = [group for name, group in self._groups.items() if name not in figures.streams]
         return Bill(
-            rebalances=sum(group.rounds for group in groups),
+            rebalances=sum(group.rounds for group in self._groups.values()),
             moved=sum(rebalance.moved for rebalance in figures.rebalances),
             downtime_sum=sum(figures.downtime_us.values()),
             downtime_max=max(figures.downtime_us.values(), default=0),
             service_lost=sum(service.lost_us for service in services),
             service_lost_max=max((service.lost_max_percent for service in services), default=0.0),
             stopped=sum(service.stopped_us for service in services),
-            to_balance=max((group.longest_us for group in groups), default=0),
+            to_balance=max(
+                (*(group.longest_us for group in groups), *(each.to_balance_us for each in streams)), default=0
+            ),
             delay_p50=figures.delay.p50_us,
             delay_p99=figures.delay.p99_us,
             delay_max=figures.delay.max_us,
@@ -245,13 +300,14 @@ class Costs:
             lost=figures.lost,
             expected_losses=figures.expected_losses,
             leaderless=leaderless_us(figures),
-            unfinished=sum(group.unfinished for group in groups),
+            unfinished=sum(group.unfinished for group in groups) + sum(each.unfinished for each in streams),
             reassigning=moves.took_us if moves is not None else None,
             moved_bytes=moves.moved_bytes if moves is not None else None,
             peak_extra=peak_extra(figures),
             most_replicas=moves.most_replicas if moves is not None else None,
             isr_changes=moves.isr_changes if moves is not None else None,
             under_replicated=under_replicated_us(figures) if moves is not None else None,
+            **_streams_figures(figures),
         )
 
     # --- events ------------------------------------------------------------------------------------------------
@@ -298,3 +354,9 @@ class Costs:
             group.longest_us = max(group.longest_us, group.balanced_us - group.began_us)
         group.formed = group.formed or group.served
         group.began_us = -1
+
+
+def _streams_figures(figures: Figures) -> dict[str, int | None]:
+    """Those of ``OF_STREAMS``, over all applications."""
+    told = streams_sums(figures)
+    return dict.fromkeys(OF_STREAMS) if told is None else {name: told[name] for name in OF_STREAMS}

@@ -194,6 +194,105 @@ class ReassignmentFigures:
 
 
 @frozen
+class TaskDowntimeFigures:
+    """One interval in which nobody could process a task (``emulator.metrics.task_downtime``); parts add up to it."""
+
+    task: str
+    instance: str
+    """Who had processed it last."""
+    taken_by: str
+    """Who processes it since; "" where nobody does."""
+    cause: str
+    from_us: int
+    until_us: int
+    detect_us: int
+    barrier_us: int
+    restore_us: int
+    pause_us: int
+
+
+@frozen
+class RestoreFigures:
+    """What one copy of a task read of its changelog in one role (``emulator.metrics.restoring``)."""
+
+    task: str
+    instance: str
+    role: str
+    """active, learner, warm-up or standby."""
+    from_us: int
+    until_us: int
+    """The last record."""
+    ready_us: int | None
+    """When a learner had caught up; None: it never did, or is none."""
+    first: int
+    last: int
+    """Offsets of the changelog, the last one exclusive."""
+    records: int
+    read_bytes: int
+    wasted_bytes: int
+    avoidable_bytes: int
+    """Of the wasted ones."""
+    outcome: str
+    """used, discarded, kept (as a standby), or unfinished."""
+
+
+@frozen
+class EpisodeFigures:
+    """What an event from outside brought about in an application (``emulator.metrics.task_moves``)."""
+
+    why: str
+    began_us: int
+    last_event_us: int
+    balanced_us: int | None
+    """None: it never was, for good."""
+    rested_us: int | None
+    """None: it did not come to rest before the run's end."""
+    rebalances: Mapping[str, int]
+    """Generations by reason."""
+    empty: int
+    """Of these, those that changed nobody's roles."""
+    moved: int
+    min_moves: int
+    back_and_forth: int
+
+
+@frozen
+class StreamsFigures:
+    """A Streams application: its tasks (``task_downtime``), what was restored (``restoring``), episodes
+    (``task_moves``). The sums are over tasks, or over episodes.
+    """
+
+    downtime_us: Mapping[str, int]
+    """By task, of those that ever ran."""
+    downtime_max_us: int
+    downtime_p99_us: int
+    """Over the tasks, by nearest rank."""
+    tasks_down: int
+    """How many were down at all."""
+    detect_us: int
+    barrier_us: int
+    restore_us: int
+    pause_us: int
+    moved: int
+    min_moves: int
+    back_and_forth: int
+    read_bytes: Mapping[str, int]
+    """By role."""
+    wasted_bytes: int
+    avoidable_bytes: int
+    rebalances: Mapping[str, int]
+    """Generations by reason, once the application had formed."""
+    empty_rebalances: int
+    to_balance_us: int
+    """The longest; the rest of the run where balance never came."""
+    unfinished: int
+    """Episodes that never came to balance."""
+    task_downtime: tuple[TaskDowntimeFigures, ...]
+    restores: tuple[RestoreFigures, ...]
+    episodes: tuple[EpisodeFigures, ...]
+
+
+@frozen
 class GroupFigures:
     """The counts of one group; ``commits``: durable ones, per partition."""
 
@@ -246,6 +345,8 @@ class Figures:
     reassignment: ReassignmentFigures | None
     """None where nothing was reassigned."""
     groups: Mapping[str, GroupFigures]
+    streams: Mapping[str, StreamsFigures]
+    """By application; empty where there is none."""
 
 
 def longest_lag_us(figures: Figures) -> int:
@@ -267,6 +368,37 @@ def peak_extra(figures: Figures) -> int | None:
     """Of bytes moved, what the busiest broker had in its worst second; None where nothing was reassigned."""
     moves = figures.reassignment
     return None if moves is None else max(moves.peak_extra_bytes_per_s.values(), default=0)
+
+
+def streams_sums(figures: Figures) -> dict[str, int] | None:
+    """What all Streams applications cost together, by name; times in microseconds. None where there is none."""
+    if not figures.streams:
+        return None
+    all_of_them = figures.streams.values()
+    reasons: dict[str, int] = {}
+    for each in all_of_them:
+        for reason, count in each.rebalances.items():
+            reasons[reason] = reasons.get(reason, 0) + count
+    return {
+        "task_downtime": sum(sum(each.downtime_us.values()) for each in all_of_them),
+        "task_downtime_max": max(each.downtime_max_us for each in all_of_them),
+        "task_detect": sum(each.detect_us for each in all_of_them),
+        "task_barrier": sum(each.barrier_us for each in all_of_them),
+        "task_restore": sum(each.restore_us for each in all_of_them),
+        "task_pause": sum(each.pause_us for each in all_of_them),
+        "tasks_moved": sum(each.moved for each in all_of_them),
+        "tasks_least": sum(each.min_moves for each in all_of_them),
+        "read_bytes": sum(sum(each.read_bytes.values()) for each in all_of_them),
+        "read_in_vain": sum(each.wasted_bytes for each in all_of_them),
+        "rebalances_joined": reasons.get("joined", 0),
+        "rebalances_gone": reasons.get("gone", 0),
+        "rebalances_ready": reasons.get("ready", 0),
+        "rebalances_leaving": reasons.get("leaving", 0) + reasons.get("expired", 0),
+        "rebalances_follow_up": reasons.get("follow-up", 0),
+        "rebalances_probing": reasons.get("probing", 0),
+        "rebalances_other": reasons.get("other", 0),
+        "rebalances_empty": sum(each.empty_rebalances for each in all_of_them),
+    }
 
 
 def plain(figures: Figures) -> dict[str, Any]:

@@ -4,7 +4,8 @@ An observer as checkers are: live, over a trace, or inside Spark. What each figu
 ``emulator.metrics.rebalances``, ``emulator.metrics.serving`` (downtime), ``emulator.metrics.service`` (service lost,
 stops), ``emulator.metrics.waiting`` (record delay, lag in seconds), ``emulator.metrics.freshness`` (ages, gaps, order),
 ``emulator.metrics.progress`` (records), ``emulator.metrics.leading`` (controllers, leaders, ISRs),
-``emulator.metrics.reassigning``. All times are microseconds of the world's clock.
+``emulator.metrics.reassigning``; of Streams applications ``emulator.metrics.streaming``. All times are microseconds of
+the world's clock.
 """
 
 from kemu.emulator.facts import Handler, Seen
@@ -17,6 +18,7 @@ from kemu.emulator.metrics.rebalances import Rebalances
 from kemu.emulator.metrics.service import ServiceLost, service_lost
 from kemu.emulator.metrics.serving import Serving
 from kemu.emulator.metrics.spread import WeightedSpread
+from kemu.emulator.metrics.streaming import Streaming
 from kemu.emulator.metrics.waiting import Waiting
 from kemu.emulator.watching.panel import Panel
 
@@ -31,6 +33,7 @@ class Metrics:
         self._progress = Progress(panel)
         self._leading = Leaders(panel)
         self._reassigning = Reassigning(panel)
+        self._streaming = Streaming(panel)
         self._on: dict[type, tuple[Handler, ...]] = {}
         # What interrupts service is judged by what waited before the fact in hand.
         parts = (
@@ -40,6 +43,7 @@ class Metrics:
             self._progress.on,
             self._leading.on,
             self._reassigning.on,
+            *self._streaming.parts,
         )
         for part in parts:
             for kind, handler in part.items():
@@ -74,6 +78,7 @@ class Metrics:
         self._rebalances.finish()
         self._progress.finish()
         self._leading.finish(at_us)
+        self._streaming.finish(at_us)
 
     def figures(self, expected_losses: int = 0) -> Figures:
         """What there is to say; each field says what it means. ``expected_losses``: what checkers know of those."""
@@ -125,6 +130,7 @@ class Metrics:
             replication=self._leading.figures(),
             reassignment=self._reassigning.figures(),
             groups=groups,
+            streams=self._streaming.figures(),
         )
 
 

@@ -20,13 +20,13 @@ rebalance (detect), until it had its last new generation in the interval (barrie
 without a generation is all detection.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, HostStarted, Seen
 from kemu.emulator.metrics.figures import DowntimeFigures
+from kemu.emulator.metrics.generations import Generations
 from kemu.emulator.metrics.waiting import Waiting
 from kemu.emulator.watching.panel import Panel, Service
 from kemu.protocol.names import ActorName, GroupId
@@ -103,22 +103,6 @@ class _Served:
         self.down_us = 0
 
 
-class _Generations:
-    """When a group prepared for its generations, and when these began."""
-
-    __slots__ = ("begun_us", "prepared_us", "preparing_us")
-
-    def __init__(self) -> None:
-        self.preparing_us = 0
-        self.prepared_us: list[int] = []
-        self.begun_us: list[int] = []
-
-    def within(self, from_us: int, until_us: int) -> tuple[int, int] | None:
-        """(when it prepared for the first that began in the interval, when the last one began); None: none did."""
-        low, high = bisect_right(self.begun_us, from_us), bisect_right(self.begun_us, until_us)
-        return None if low == high else (max(from_us, self.prepared_us[low]), self.begun_us[high - 1])
-
-
 class Serving:
     """Intervals of downtime. Feed it each fact before ``waiting``."""
 
@@ -128,7 +112,7 @@ class Serving:
         self.intervals: list[DowntimeFigures] = []
         """In the order in which service came back."""
         self._partitions: dict[Service, _Served] = {}
-        self._generations: dict[GroupId, _Generations] = {}
+        self._generations: dict[GroupId, Generations] = {}
         self._callbacks: dict[ActorName, list[tuple[int, int]]] = {}
         self._positions_told = False
         self.on: dict[type, Callable[[Seen, Any], None]] = {
@@ -311,10 +295,10 @@ class Serving:
                     served.busy_us = began_us
                 served.doubt_us = seen.at_us
 
-    def _group(self, name: GroupId) -> _Generations:
+    def _group(self, name: GroupId) -> Generations:
         group = self._generations.get(name)
         if group is None:
-            group = self._generations[name] = _Generations()
+            group = self._generations[name] = Generations()
         return group
 
     def _became(self, seen: Seen, fact: GroupBecame) -> None:
@@ -323,9 +307,7 @@ class Serving:
 
     def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
         if self._panel.is_current(seen):
-            group = self._group(fact.group)
-            group.prepared_us.append(group.preparing_us)
-            group.begun_us.append(seen.at_us)
+            self._group(fact.group).begin(seen.at_us)
 
     def _parts(self, name: GroupId, served: _Served, from_us: int, until_us: int) -> tuple[int, int, int, int]:
         """(callbacks, detect, barrier, hand-over) in microseconds; they add up to the interval."""

@@ -25,6 +25,7 @@ from kemu.emulator.facts import (
     Seen,
     TopicGrown,
 )
+from kemu.emulator.watching.applications import WatchedApplications
 from kemu.emulator.watching.logs import WatchedLogs
 from kemu.emulator.watching.ranges_of_groups import WatchedRanges
 from kemu.emulator.watching.unheard_isrs import UnheardIsrs
@@ -152,6 +153,8 @@ class Panel:
         """Both commit logs of groups in KIP-333's mode."""
         self.unheard = UnheardIsrs(self.states)
         """ISRs in the store of which the controller that wrote them does not know."""
+        self.applications = WatchedApplications()
+        """Streams applications: instances, and copies of tasks."""
 
         # What the last fact changed; empty again with the next.
         self.gained: list[TopicPartition] = []
@@ -214,12 +217,13 @@ class Panel:
 
     def wants(self, kind: type) -> bool:
         """Facts that change something here."""
-        return kind in self._on or kind in self.logs.on or kind in self.ranges.on or kind in self.unheard.on
+        parts = (self._on, self.logs.on, self.ranges.on, self.unheard.on, self.applications.on)
+        return any(kind in part for part in parts)
 
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
         """What takes facts of a type (``facts.handlers_of``)."""
-        parts = (self.logs.on.get(kind), self.ranges.on.get(kind), self.unheard.on.get(kind))
-        handlers = tuple([handler for handler in parts if handler is not None])
+        parts = (self.logs.on, self.ranges.on, self.unheard.on, self.applications.on)
+        handlers = tuple([part[kind] for part in parts if kind in part])
         return (*handlers, self._take) if kind in self._on else handlers
 
     def see(self, seen: Seen) -> None:

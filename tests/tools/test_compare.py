@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from kemu.emulator.metrics.costs import FIGURES, OF_REASSIGNMENTS, Bill, Costs
+from kemu.emulator.metrics.costs import FIGURES, OF_SOME, Bill, Costs
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario, with_values
 from kemu.emulator.scenario.random_faults import random_faults
@@ -72,10 +72,10 @@ def test_the_table_has_a_line_per_figure_and_the_help_says_what_they_mean() -> N
 
     assert "seeds 1 to 1" in text
     assert text.splitlines()[3].split() == ["kafka-3.4"]
-    assert len(text.splitlines()) == 4 + len(FIGURES) - len(OF_REASSIGNMENTS) + 1, "nothing was reassigned"
+    assert len(text.splitlines()) == 4 + len(FIGURES) - len(OF_SOME) + 1, "nothing was reassigned"
     for name, kind in FIGURES.items():
         assert " ".join(kind.meaning.split()) in " ".join(said.split())
-        assert (name.replace("_", " ") in text) == (name not in OF_REASSIGNMENTS)
+        assert (name.replace("_", " ") in text) == (name not in OF_SOME)
         assert name in said
 
 
@@ -100,7 +100,7 @@ def test_from_six_seeds_on_there_is_an_interval_and_without_scipy_a_hint(monkeyp
     result = call(*arguments, "--format", "json")
     without = json.loads(result.stdout)["contenders"][0]["figures"]
 
-    known = {name: figure for name, figure in with_it.items() if name not in OF_REASSIGNMENTS}
+    known = {name: figure for name, figure in with_it.items() if name not in OF_SOME}
     assert all(figure["low"] <= figure["median"] <= figure["high"] for figure in known.values())
     assert all(figure["low"] is None for figure in without.values())
     assert {name: figure["median"] for name, figure in without.items()} == {

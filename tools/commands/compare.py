@@ -9,7 +9,7 @@ import attrs
 import click
 from attrs import frozen
 
-from kemu.emulator.metrics.costs import FIGURES, OF_REASSIGNMENTS, TIMES, Unit
+from kemu.emulator.metrics.costs import FIGURES, OF_SOME, TIMES, Unit
 from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import nearest
@@ -207,7 +207,7 @@ def table(scenario: Scenario, seeds: Sequence[int], rows: Sequence[dict[str, Any
         names = [f"({number})" for number in range(1, len(names) + 1)]
     lines = [["", "", *names]]
     lines += [[name.replace("_", " "), kind.unit.value, *(_cell(row, name) for row in rows)]
-              for name, kind in FIGURES.items() if name not in OF_REASSIGNMENTS or _is_known(rows, name)]  # fmt: skip
+              for name, kind in FIGURES.items() if name not in OF_SOME or _is_known(rows, name)]  # fmt: skip
     lines.append(["verdicts", "", *(_verdicts(row) for row in rows)])
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     for line in lines:

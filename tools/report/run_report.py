@@ -16,9 +16,11 @@ from kemu.emulator.metrics.figures import (
     ReassignmentFigures,
     RebalanceFigures,
     ReplicationFigures,
+    StreamsFigures,
     leaderless_us,
     longest_lag_us,
     plain,
+    streams_sums,
 )
 from kemu.emulator.runner import RunResult
 from kemu.emulator.scenario.expectations import split
@@ -131,6 +133,32 @@ OF_SEEDS = (
 """What a run cost, in the order of columns."""
 
 
+def _of_streams(name: str) -> Callable[[Figures], float | None]:
+    def value(figures: Figures) -> float | None:
+        told = streams_sums(figures)
+        return None if told is None else told[name]
+
+    return value
+
+
+def _megabytes(value: float | None) -> str:
+    return "-" if value is None else f"{value / 1e6:,.1f}"
+
+
+OF_STREAMS_SEEDS = (
+    Column("task downtime", _of_streams("task_downtime"), _seconds),
+    Column("detect", _of_streams("task_detect"), _seconds),
+    Column("barrier", _of_streams("task_barrier"), _seconds),
+    Column("restore", _of_streams("task_restore"), _seconds),
+    Column("pause", _of_streams("task_pause"), _seconds),
+    Column("tasks moved", _of_streams("tasks_moved"), _count),
+    Column("least", _of_streams("tasks_least"), _count),
+    Column("MB read", _of_streams("read_bytes"), _megabytes),
+    Column("in vain", _of_streams("read_in_vain"), _megabytes),
+)
+"""Beside them, where Streams applications ran."""
+
+
 def _median(column: Column, values: Sequence[float | None]) -> str:
     known = [value for value in values if value is not None]
     return column.said(statistics.median(known) if known else None)
@@ -141,11 +169,13 @@ def table_of_seeds(results: Sequence[RunResult], command_for: Callable[[int], st
     first = results[0]
     yield f"{first.scenario}, profile {first.profile}, seeds {first.seed} to {results[-1].seed}"
     yield ""
-    heads = [column.head for column in OF_SEEDS]
-    cells = [[column.said(column.value(result.figures)) for column in OF_SEEDS] for result in results]
+    streams = any(result.figures.streams for result in results)
+    columns = (*OF_SEEDS, *OF_STREAMS_SEEDS) if streams else OF_SEEDS
+    heads = [column.head for column in columns]
+    cells = [[column.said(column.value(result.figures)) for column in columns] for result in results]
     if len(results) > 1:
-        known = [[column.value(each.figures) for each in results if not each.did_not_work] for column in OF_SEEDS]
-        cells.append([_median(column, values) for column, values in zip(OF_SEEDS, known, strict=True)])
+        known = [[column.value(each.figures) for each in results if not each.did_not_work] for column in columns]
+        cells.append([_median(column, values) for column, values in zip(columns, known, strict=True)])
     widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
 
     def line(texts: Iterable[str]) -> str:
@@ -225,6 +255,8 @@ def _costs(figures: Figures) -> Iterable[str]:
         yield from _control(figures.replication)
     if figures.reassignment is not None:
         yield from _reassignment(figures.reassignment)
+    for application, streams in figures.streams.items():
+        yield from _tasks(application, streams)
     records = figures.records
     expected = f", {figures.expected_losses:,} expected losses" if figures.expected_losses else ""
     yield (
@@ -279,6 +311,58 @@ def _reassignment(moves: ReassignmentFigures) -> Iterable[str]:
         yield f"    extra load of brokers by what is moved, in their worst seconds (MB/s): {said}"
 
 
+def _tasks(application: str, streams: StreamsFigures) -> Iterable[str]:
+    """What the tasks of a Streams application went through, event by event and task by task."""
+    yield f"  tasks of {application}: {len(streams.downtime_us)}, {streams.tasks_down} of them down for a time"
+    for episode in streams.episodes:
+        balanced = "never in balance"
+        if episode.balanced_us is not None:
+            balanced = f"in balance after {span_text(episode.balanced_us - episode.began_us)}"
+        rested = (
+            "" if episode.rested_us is None else f", at rest after {span_text(episode.rested_us - episode.began_us)}"
+        )
+        reasons = ", ".join(f"{count} {reason}" for reason, count in episode.rebalances.items()) or "none"
+        empty = f" ({episode.empty} of them changed nothing)" if episode.empty else ""
+        back = f", {episode.back_and_forth} of them back and forth" if episode.back_and_forth else ""
+        yield f"    {clock_text(episode.began_us)}  {episode.why}: {balanced}{rested}"
+        moved = f"tasks moved: {episode.moved}, at least {episode.min_moves} had to{back}"
+        yield f"      {moved}; rebalances: {reasons}{empty}"
+    if streams.task_downtime:
+        parts = {
+            "detection": streams.detect_us,
+            "waiting for the others to join": streams.barrier_us,
+            "restoring": streams.restore_us,
+            "paused for rebalances": streams.pause_us,
+        }
+        total, most = sum(streams.downtime_us.values()), span_text(streams.downtime_max_us)
+        yield f"    downtime of tasks: {total / 1e6:,.2f} task-seconds, at most {most} of one task"
+        yield f"      of that: {_shares(parts, 'task-seconds')}"
+        yield from _rows_of_tasks(streams)
+    if streams.read_bytes:
+        said = ", ".join(f"{role} {count / 1e6:,.1f}" for role, count in streams.read_bytes.items())
+        yield f"    read of changelogs (MB): {said}; of that in vain: {streams.wasted_bytes / 1e6:,.1f}"
+        if streams.avoidable_bytes:
+            yield f"      by owners though a copy elsewhere had it: {streams.avoidable_bytes / 1e6:,.1f}"
+
+
+def _rows_of_tasks(streams: StreamsFigures) -> Iterable[str]:
+    """Each time that a task was down; of many the longest."""
+    rows = streams.task_downtime
+    shown = rows
+    if len(rows) > MOST_REBALANCES:
+        longest = sorted(rows, key=lambda row: row.from_us - row.until_us)[:MOST_REBALANCES]
+        shown = tuple(row for row in rows if row in longest)
+        yield f"    {len(rows)} times; the longest:"
+    parts = "".join(f"{name:>9}" for name in ("down", "detect", "barrier", "restore", "pause"))
+    yield f"      {'task':<7} {'from':>10} {parts}  because, and who goes on"
+    for row in shown:
+        spent = (row.until_us - row.from_us, row.detect_us, row.barrier_us, row.restore_us, row.pause_us)
+        cells = "".join(f"{span_text(us) if us else '-':>9}" for us in spent)
+        taken = row.taken_by or "nobody"
+        way = f"{row.instance} goes on" if taken == row.instance else f"{row.instance}, then {taken}"
+        yield f"      {row.task:<7} {clock_text(row.from_us):>10} {cells}  {row.cause}: {way}"
+
+
 def _spans(what: str, spent_us: Mapping[str, int]) -> Iterable[str]:
     """How many partitions, how long in all, and which ones longest; nothing if none."""
     spans = {name: us for name, us in spent_us.items() if us}
@@ -313,9 +397,9 @@ def _downtime(figures: Figures) -> Iterable[str]:
         )
 
 
-def _shares(spent_us: Mapping[str, int]) -> str:
+def _shares(spent_us: Mapping[str, int], unit: str = "partition-seconds") -> str:
     rows = sorted(spent_us.items(), key=lambda row: (-row[1], row[0]))
-    return ", ".join(f"{name} {us / 1e6:,.2f}" for name, us in rows if us) + " partition-seconds"
+    return ", ".join(f"{name} {us / 1e6:,.2f}" for name, us in rows if us) + f" {unit}"
 
 
 def _control(figures: ReplicationFigures) -> Iterable[str]:

@@ -1,0 +1,86 @@
+"""All figures of Streams applications, put together (a part of the metrics).
+
+What each means is said where it is counted: ``emulator.metrics.task_downtime``, ``emulator.metrics.restoring``,
+``emulator.metrics.task_moves``.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kemu.emulator.facts import Seen
+from kemu.emulator.metrics.figures import EpisodeFigures, StreamsFigures
+from kemu.emulator.metrics.restoring import ROLES, Restoring
+from kemu.emulator.metrics.task_downtime import TaskDowntime
+from kemu.emulator.metrics.task_moves import Reason, TaskMoves
+from kemu.emulator.watching.panel import Panel
+from kemu.protocol.names import GroupId
+
+P99 = 99
+
+
+class Streaming:
+    """See the module."""
+
+    def __init__(self, panel: Panel) -> None:
+        self._panel = panel
+        self._downtime = TaskDowntime(panel)
+        self._restoring = Restoring(panel)
+        self._moves = TaskMoves(panel)
+        self._ended_us = 0
+
+    @property
+    def parts(self) -> tuple[Mapping[type, Callable[[Seen, Any], None]], ...]:
+        """Which facts each part takes, and how."""
+        return (self._downtime.on, self._restoring.on, self._moves.on)
+
+    def finish(self, at_us: int) -> None:
+        """The run is over."""
+        self._ended_us = at_us
+        self._downtime.finish(at_us)
+        self._restoring.finish()
+        self._moves.finish(at_us)
+
+    def figures(self) -> dict[GroupId, StreamsFigures]:
+        """By application."""
+        return {name: self._figures_of(name) for name in sorted(self._panel.applications.all)}
+
+    def _figures_of(self, name: GroupId) -> StreamsFigures:
+        down = tuple(self._downtime.intervals.get(name, ()))
+        restores = self._restoring.figures(name)
+        episodes = self._moves.episodes(name)
+        by_task = self._downtime.downtime_us(name)
+        reasons = sum((Counter(each.rebalances) for each in episodes), Counter[str]())
+        read = {role: sum(row.read_bytes for row in restores if row.role == role) for role in ROLES}
+        return StreamsFigures(
+            downtime_us=by_task,
+            downtime_max_us=max(by_task.values(), default=0),
+            downtime_p99_us=_nearest_rank(sorted(by_task.values()), P99),
+            tasks_down=sum(1 for us in by_task.values() if us),
+            detect_us=sum(row.detect_us for row in down),
+            barrier_us=sum(row.barrier_us for row in down),
+            restore_us=sum(row.restore_us for row in down),
+            pause_us=sum(row.pause_us for row in down),
+            moved=sum(each.moved for each in episodes),
+            min_moves=sum(each.min_moves for each in episodes),
+            back_and_forth=sum(each.back_and_forth for each in episodes),
+            read_bytes={role: count for role, count in read.items() if count},
+            wasted_bytes=sum(row.wasted_bytes for row in restores),
+            avoidable_bytes=sum(row.avoidable_bytes for row in restores),
+            rebalances={str(reason): reasons[reason] for reason in Reason if reasons[reason]},
+            empty_rebalances=sum(each.empty for each in episodes),
+            to_balance_us=max((self._to_balance_us(each) for each in episodes), default=0),
+            unfinished=sum(1 for each in episodes if each.balanced_us is None),
+            task_downtime=down,
+            restores=restores,
+            episodes=episodes,
+        )
+
+    def _to_balance_us(self, episode: EpisodeFigures) -> int:
+        until_us = self._ended_us if episode.balanced_us is None else episode.balanced_us
+        return until_us - episode.began_us
+
+
+def _nearest_rank(values: Sequence[int], percent: int) -> int:
+    """The smallest of sorted values that at least so many per cent are not above; 0 of none."""
+    return values[-(-percent * len(values) // 100) - 1] if values else 0

@@ -1,0 +1,460 @@
+"""What events bring about in Streams applications: moves, rebalances by reason, balance, rest (a part of the metrics).
+
+*Episode*: from an event from outside (a fault or an operator's action, a host that starts, goes down, pauses or
+resumes, a topic that grows) to *rest*: the group is Stable, every task runs, nothing is paused, restored, learned or
+warmed up, and no other rebalance follows before the next event. Events within a second of each other, and events that
+come before rest, belong to one episode. An event that nothing comes of begins none, and neither does an instance that
+closes because it has handed everything over. Before all that an application forms: until an event finds it Stable with
+every task running.
+
+*Balance*: the group is Stable, every task has an owner, instances that leave have none, and the others' loads are
+within the assignor's own band. With learners: tasks with state in the band of ``stream.imbalance.percentage`` (stage 4)
+or within rounding of a fair share, those without state within rounding. With others: active tasks per thread differ by
+one at most. *Time to balance*: from an episode's beginning to the first moment of balance that lasts until the next
+event (rebalances that leave it as it is do not end it).
+
+A task *moved* when a leader's decision that became the group's gave it to another instance than had it last, and that
+one took part in the rebalance, or in the one that took the task from it. A task whose owner was gone did not move: it
+found a new home. *Minimum*: over the instances that were there when the episode began and still are when it ends, the
+tasks they had beyond their quota, with quotas as even as weights allow and rounded in favour of who has more; 0 for who
+leaves. An assignor that tolerates imbalance may move fewer. *Back and forth*: a task went from x to y and back to x.
+
+A rebalance counts for each generation, under the reason that its coordinator prepared for it. *Empty*: a generation
+that gave everybody the roles it had.
+
+Source: Kafka's ``TaskAssignorConvergenceTest``, ``AssignmentTestUtils`` (what is balanced); KIP-429's page.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from fractions import Fraction
+from typing import Any
+
+from kemu.emulator.facts import (
+    FaultApplied,
+    FaultEnded,
+    Healed,
+    HostDown,
+    HostPaused,
+    HostResumed,
+    HostStarted,
+    Seen,
+    TopicGrown,
+)
+from kemu.emulator.metrics.figures import EpisodeFigures
+from kemu.emulator.watching.applications import (
+    ACTIVE,
+    CLOSED,
+    LEARNER,
+    RUNNING,
+    WARM_UP,
+    WatchedApplication,
+)
+from kemu.emulator.watching.panel import Panel
+from kemu.protocol.names import ActorName, GroupId, MemberId
+from kemu.protocol.notes.groups import GroupBecame, JoinPhaseCompleted, MemberAdded, MemberBecame, MemberRemoved, Rejoin
+from kemu.protocol.notes.streams import (
+    InstanceLeaving,
+    InstanceReleased,
+    InstanceStarted,
+    TaskBecame,
+    TasksDecided,
+)
+from kemu.protocol.streams.balance import bands, is_stable
+
+BURST_US = 1_000_000
+"""Events that are nearer to each other belong to one episode."""
+PREPARING, STABLE = "PreparingRebalance", "Stable"
+LEARNERS = "learner"
+"""The task assignor of KIP-429's page."""
+
+
+class Reason(StrEnum):
+    """Why a coordinator prepared for a rebalance."""
+
+    JOINED = "joined"
+    """A new member."""
+    GONE = "gone"
+    """A member left, or its session expired."""
+    READY = "ready"
+    """KIP-429's page: a learner has caught up."""
+    LEAVING = "leaving"
+    """An instance is to leave, or to stay after all."""
+    EXPIRED = "expired"
+    """``scale.down.timeout.ms`` is over."""
+    FOLLOW_UP = "follow-up"
+    """A member gave up partitions that others are to get."""
+    PROBING = "probing"
+    """KIP-441: a look at warm-ups."""
+    OTHER = "other"
+    """Topics changed, a leader came back, an assignment was not written, ..."""
+
+
+_REASONS: Mapping[str, Reason] = {
+    Rejoin.READY: Reason.READY,
+    Rejoin.LEAVING: Reason.LEAVING,
+    Rejoin.STAYING: Reason.LEAVING,
+    Rejoin.EXPIRED: Reason.EXPIRED,
+    Rejoin.REVOKED: Reason.FOLLOW_UP,
+    Rejoin.PROBING: Reason.PROBING,
+}
+
+
+class _Episode:
+    __slots__ = (
+        *("back_and_forth", "balanced_us", "began_us", "before", "empty", "event_us", "first", "min_moves", "moved"),
+        *("owners", "planned", "reasons", "rested_us"),
+    )
+
+    def __init__(self, at_us: int, before: Mapping[str, str]) -> None:
+        self.began_us = self.event_us = at_us
+        """When it began, and when its last event was."""
+        self.planned: dict[str, None] = {}
+        """What of the plan it was."""
+        self.first = ""
+        """Its first event, in words."""
+        self.before = dict(before)
+        """Task -> process that had it."""
+        self.balanced_us: int | None = None
+        self.rested_us: int | None = None
+        """Since when there has been rest."""
+        self.reasons: Counter[str] = Counter()
+        self.empty = 0
+        self.moved = 0
+        self.min_moves = 0
+        self.back_and_forth = 0
+        self.owners: dict[str, list[str]] = {task: [process] for task, process in before.items()}
+
+    def event(self, at_us: int, fact: object) -> None:
+        """Something happened; what was balanced and at rest has to show it again."""
+        self.event_us, self.balanced_us, self.rested_us = at_us, None, None
+        self.first = self.first or _in_words(fact)
+        if isinstance(fact, FaultApplied):
+            self.planned[fact.text] = None
+
+    @property
+    def why(self) -> str:
+        """What it was about."""
+        return "; ".join(self.planned) or self.first
+
+
+class _Application:
+    __slots__ = ("decided", "episode", "episodes", "formed", "last", "layout", "preparing", "taken")
+
+    def __init__(self) -> None:
+        self.formed = False
+        self.episode: _Episode | None = None
+        self.episodes: list[_Episode] = []
+        self.layout: dict[str, str] = {}
+        """Task -> the process that had it last."""
+        self.taken: dict[str, bool] = {}
+        """Tasks that nobody has: whether the one that had them took part when they were taken."""
+        self.decided: TasksDecided | None = None
+        """A decision that has not become the group's."""
+        self.last: TasksDecided | None = None
+        """The one that is."""
+        self.preparing = Reason.OTHER
+        """Why it prepared for the coming generation."""
+
+
+class TaskMoves:
+    """See the module."""
+
+    def __init__(self, panel: Panel) -> None:
+        self._panel = panel
+        self._of: dict[GroupId, _Application] = {}
+        self._why: dict[MemberId, str] = {}
+        """Why each member joined again last."""
+        self._arrived: tuple[int, ActorName] | None = None
+        """(step, coordinator) of the last news of a new member."""
+        self._removed: tuple[int, ActorName] | None = None
+        self.on: Mapping[type, Callable[[Seen, Any], None]] = {
+            HostStarted: self._event,
+            HostDown: self._host_down,
+            HostPaused: self._event,
+            HostResumed: self._event,
+            TopicGrown: self._event,
+            FaultApplied: self._event,
+            FaultEnded: self._event,
+            Healed: self._event,
+            MemberAdded: self._added,
+            MemberRemoved: self._gone,
+            MemberBecame: self._member_became,
+            GroupBecame: self._became,
+            JoinPhaseCompleted: self._completed,
+            TasksDecided: self._decided,
+            TaskBecame: self._task_became,
+            InstanceStarted: self._event,
+            InstanceLeaving: self._look,
+            InstanceReleased: self._look,
+        }
+
+    def finish(self, at_us: int) -> None:
+        """The run is over."""
+        for name, mine in self._of.items():
+            if mine.episode is not None:
+                self._close(name, mine)
+
+    def episodes(self, application: GroupId) -> tuple[EpisodeFigures, ...]:
+        """In order of time."""
+        mine = self._of.get(application)
+        return tuple(_told(episode) for episode in mine.episodes) if mine is not None else ()
+
+    # --- events ------------------------------------------------------------------------------------------------
+
+    def _host_down(self, seen: Seen, fact: HostDown) -> None:
+        for application in self._panel.applications.all.values():
+            instance = application.instances.get(fact.host)
+            if instance is not None and instance.released:
+                self._look(seen, fact)
+                return
+        self._event(seen, fact)
+
+    def _event(self, seen: Seen, fact: Any) -> None:
+        for name in self._panel.applications.all:
+            mine = self._application(name)
+            episode = mine.episode
+            if episode is not None and episode.rested_us is not None and seen.at_us - episode.event_us > BURST_US:
+                self._close(name, mine)
+            if mine.formed and mine.episode is None:
+                mine.episode = _Episode(seen.at_us, mine.layout)
+            if mine.episode is not None:
+                mine.episode.event(seen.at_us, fact)
+        self._look(seen, fact)
+
+    def _close(self, name: GroupId, mine: _Application) -> None:
+        episode, mine.episode = mine.episode, None
+        assert episode is not None
+        if not episode.reasons and episode.rested_us == episode.event_us:
+            return
+        episode.min_moves = self._min_moves(self._panel.applications.of(name), episode.before, mine.layout)
+        mine.episodes.append(episode)
+
+    def _application(self, name: GroupId) -> _Application:
+        mine = self._of.get(name)
+        if mine is None:
+            mine = self._of[name] = _Application()
+        return mine
+
+    # --- reasons -----------------------------------------------------------------------------------------------
+
+    def _added(self, seen: Seen, fact: MemberAdded) -> None:
+        self._arrived = (seen.seq, seen.actor)
+
+    def _gone(self, seen: Seen, fact: MemberRemoved) -> None:
+        self._removed = (seen.seq, seen.actor)
+
+    def _member_became(self, seen: Seen, fact: MemberBecame) -> None:
+        if fact.new == "PREPARING_REBALANCE":
+            self._why[fact.member_id] = fact.why
+
+    def _became(self, seen: Seen, fact: GroupBecame) -> None:
+        if fact.group not in self._panel.applications.all or not self._panel.is_current(seen):
+            return
+        mine, here = self._application(fact.group), (seen.seq, seen.actor)
+        if fact.new == PREPARING:
+            if self._arrived == here:
+                mine.preparing = Reason.JOINED
+            elif self._removed == here:
+                mine.preparing = Reason.GONE
+            else:  # the coordinator says whose join it is
+                mine.preparing = _REASONS.get(self._why.get(fact.why.partition(" ")[0], ""), Reason.OTHER)
+        elif fact.new == STABLE and mine.decided is not None:
+            decided, mine.decided = mine.decided, None
+            self._becomes_theirs(mine, decided)
+        self._look(seen, fact)
+
+    def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
+        if fact.group not in self._panel.applications.all or not self._panel.is_current(seen):
+            return
+        mine = self._application(fact.group)
+        mine.decided = None
+        if mine.episode is not None and fact.members:
+            mine.episode.reasons[mine.preparing] += 1
+        mine.preparing = Reason.OTHER
+        self._look(seen, fact)
+
+    # --- decisions ---------------------------------------------------------------------------------------------
+
+    def _decided(self, seen: Seen, fact: TasksDecided) -> None:
+        self._application(fact.application).decided = fact
+
+    @staticmethod
+    def _becomes_theirs(mine: _Application, decided: TasksDecided) -> None:
+        last, mine.last = mine.last, decided
+        said = {row.process for row in decided.said}
+        given = {task: row.process for row in decided.given for task in row.assigned}
+        for task in [task for task in mine.layout if task not in decided.tasks]:
+            del mine.layout[task]
+        episode = mine.episode
+        if episode is not None and last is not None and _roles(last) == _roles(decided):
+            episode.empty += 1
+        for task in decided.tasks:
+            before, new = mine.layout.get(task), given.get(task)
+            if new is None:
+                if before is not None:
+                    mine.taken.setdefault(task, before in said)
+                continue
+            took_part = mine.taken.pop(task, False) or before in said
+            if before not in (None, new) and episode is not None:
+                owners = episode.owners.setdefault(task, [])
+                if owners[-2:-1] == [new]:
+                    episode.back_and_forth += 1
+                owners.append(new)
+                episode.moved += took_part
+            mine.layout[task] = new
+
+    def _min_moves(self, application: WatchedApplication, before: Mapping[str, str], now: Mapping[str, str]) -> int:
+        there = {
+            instance.started.process: (0 if instance.leaving or instance.released else instance.started.weight)
+            for host, instance in application.instances.items()
+            if self._panel.runs(host) or instance.released
+        }
+        loads = Counter(process for task, process in before.items() if task in now)
+        weights = {process: weight for process, weight in there.items() if weight}
+        if not weights:
+            return 0
+        fair = {process: Fraction(len(now) * weight, sum(weights.values())) for process, weight in weights.items()}
+        quotas = {process: share.__floor__() for process, share in fair.items()}
+        more = [process for process, share in fair.items() if share.denominator > 1]
+        more.sort(key=lambda process: (loads[process] <= quotas[process], -fair[process] % 1, process))
+        for process in more[: len(now) - sum(quotas.values())]:
+            quotas[process] += 1
+        return sum(max(0, loads[process] - quotas.get(process, 0)) for process in there)
+
+    # --- balance and rest --------------------------------------------------------------------------------------
+
+    def _look(self, seen: Seen, fact: object) -> None:
+        for name, mine in self._of.items():
+            if mine.episode is not None:
+                self._look_at(seen, name, mine.episode, owners_too=True)
+            elif not mine.formed:
+                mine.formed = self._serves(name)
+
+    def _task_became(self, seen: Seen, fact: TaskBecame) -> None:
+        mine, watched = self._application(fact.application), self._panel.applications
+        if not mine.formed:
+            mine.formed = self._serves(fact.application)
+        elif mine.episode is not None:
+            changed = (fact.role == ACTIVE) != (watched.role_before == ACTIVE) or fact.state == CLOSED
+            self._look_at(seen, fact.application, mine.episode, owners_too=changed)
+
+    def _look_at(self, seen: Seen, name: GroupId, episode: _Episode, *, owners_too: bool) -> None:
+        application = self._panel.applications.of(name)
+        stable = self._is_stable(name)
+        if stable and owners_too:
+            if not is_balanced(self._panel, application):
+                episode.balanced_us = None
+            elif episode.balanced_us is None:
+                episode.balanced_us = seen.at_us
+        if not (stable and self._rests(application)):
+            episode.rested_us = None
+        elif episode.rested_us is None:
+            episode.rested_us = seen.at_us
+
+    def _is_stable(self, name: GroupId) -> bool:
+        group = self._panel.groups.get(name)
+        return group is not None and group.state == STABLE and group.loaded
+
+    def _serves(self, name: GroupId) -> bool:
+        """Whether every task runs."""
+        decided = self._panel.applications.of(name).decided
+        copies = self._panel.applications.of(name).copies
+        if decided is None or len(copies) < len(decided.tasks) or not self._is_stable(name):
+            return False
+        return bool(decided.tasks) and {copy.task for copy in copies.values() if copy.works}.issuperset(decided.tasks)
+
+    def _rests(self, application: WatchedApplication) -> bool:
+        return not application.unsettled and not at_work(application)
+
+
+def _roles(decided: TasksDecided) -> dict[str, tuple[tuple[str, ...], ...]]:
+    """Process -> what it has, of those that have anything."""
+    given = {row.process: (row.assigned, row.learning, row.standby) for row in decided.given}
+    return {process: roles for process, roles in given.items() if any(roles)}
+
+
+def at_work(application: WatchedApplication) -> str:
+    """What keeps an application from resting; "" if nothing does."""
+    tasks = () if application.decided is None else application.decided.tasks
+    running = set()
+    for copy in application.copies.values():
+        role = application.role_of(copy)
+        if role in (LEARNER, WARM_UP):
+            return f"{copy.instance} {'learns' if role == LEARNER else 'warms up'} {copy.task}"
+        if role == ACTIVE and copy.state != RUNNING:
+            return f"{copy.task} is {copy.state} on {copy.instance}"
+        if role == ACTIVE:
+            running.add(copy.task)
+    missing = [task for task in tasks if task not in running]
+    return f"nobody runs {', '.join(missing[:4])}" if missing else ""
+
+
+def is_balanced(panel: Panel, application: WatchedApplication) -> bool:
+    """Whether loads are within the assignor's own band; see the module."""
+    decided = application.decided
+    staying = {
+        host: instance.started
+        for host, instance in application.instances.items()
+        if not panel.is_out(host) and not instance.leaving and not instance.released
+    }
+    if decided is None or not staying:
+        return False
+    owner = {copy.task: copy.instance for copy in application.copies.values() if copy.role == ACTIVE}
+    if any(owner.get(task) not in staying for task in decided.tasks):
+        return False
+    weights = {host: started.weight for host, started in staying.items()}
+    first = next(iter(staying.values()))
+    if first.assignor != LEARNERS:
+        loads = Counter(owner[task] for task in decided.tasks)
+        shares = [Fraction(loads[host], weight) for host, weight in weights.items()]
+        return max(shares) - min(shares) <= 1
+    stateful = frozenset(decided.stateful)
+    imbalance = Fraction(first.imbalance) if first.imbalance else Fraction(0)
+    for tasks, tolerated in (
+        ([task for task in decided.tasks if task in stateful], imbalance),
+        ([task for task in decided.tasks if task not in stateful], Fraction(0)),
+    ):
+        loads = Counter(owner[task] for task in tasks)
+        if not is_stable({host: loads[host] for host in staying}, bands(len(tasks), weights, tolerated)):
+            return False
+    return True
+
+
+def _told(episode: _Episode) -> EpisodeFigures:
+    return EpisodeFigures(
+        why=episode.why,
+        began_us=episode.began_us,
+        last_event_us=episode.event_us,
+        balanced_us=episode.balanced_us,
+        rested_us=episode.rested_us,
+        rebalances={str(reason): episode.reasons[reason] for reason in Reason if episode.reasons[reason]},
+        empty=episode.empty,
+        moved=episode.moved,
+        min_moves=episode.min_moves,
+        back_and_forth=episode.back_and_forth,
+    )
+
+
+def _in_words(fact: Any) -> str:
+    """What an event was, in a few words."""
+    match fact:
+        case FaultApplied(text=text):
+            return str(text)
+        case FaultEnded(kind=kind):
+            return f"{kind} is over"
+        case HostStarted(host=host):
+            return f"{host} starts"
+        case HostDown(host=host):
+            return f"{host} goes down"
+        case HostPaused(host=host):
+            return f"{host} stands still"
+        case HostResumed(host=host):
+            return f"{host} goes on"
+        case TopicGrown(topic=topic):
+            return f"{topic} grows"
+        case InstanceStarted(instance=host):
+            return f"{host} starts"
+        case _:
+            return "all is healed"

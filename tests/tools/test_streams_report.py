@@ -1,0 +1,76 @@
+"""What a run says of Streams tasks: in the report, in the table of seeds, and beside other contenders."""
+
+import json
+import re
+
+from click.testing import CliRunner
+
+from kemu.emulator.metrics.costs import FIGURES, OF_STREAMS
+from kemu.tools.cli import kemu
+
+SCALE_DOWN = "streams-scale-down"
+
+
+def call(*arguments: str) -> str:
+    """What a command prints."""
+    result = CliRunner().invoke(kemu, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_the_report_tells_event_by_event_and_task_by_task_where_downtime_went() -> None:
+    """What moved and why, each time a task was down with its parts, what was read."""
+    lines = call("run", SCALE_DOWN, "--seed", "1").splitlines()
+    begins = lines.index("  tasks of app: 5, 2 of them down for a time")
+    told = lines[begins : begins + 12]
+
+    assert re.fullmatch(r"    00:20\.000  c2 of app leave: in balance after 19\.\d s, at rest after \d+\.\d s", told[1])
+    assert told[2] == (
+        "      tasks moved: 2, at least 2 had to; rebalances: 1 gone, 2 ready, 1 leaving (1 of them changed nothing)"
+    )
+    parts = r"restoring [\d.]+, waiting for the others to join [\d.]+, paused for rebalances [\d.]+ task-seconds"
+    assert re.fullmatch(f"      of that: {parts}", told[4])
+    rows = [re.split(r"  +", line.strip()) for line in told if line.startswith("      0_")]
+    assert [(row[0], [cell for cell in row[3:7] if cell == "-"], row[-1]) for row in rows] == [
+        ("0_1", ["-", "-", "-"], "paused: c2 goes on"),
+        ("0_4", ["-", "-"], "given up: c2, then c3"),
+        ("0_1", ["-", "-"], "given up: c2, then c1"),
+    ]
+    assert told[9] == "    read of changelogs (MB): active 0.0, learner 1.4; of that in vain: 0.0"
+
+
+def test_many_seeds_have_columns_of_tasks_where_streams_run_and_nowhere_else() -> None:
+    """The same figures as in the comparison."""
+    (head,) = [line for line in call("run", SCALE_DOWN, "--seeds", "1:2").splitlines() if "verdict" in line]
+    (plain,) = [line for line in call("run", "steady-group", "--seeds", "1:2").splitlines() if "verdict" in line]
+
+    for name in (
+        "task downtime",
+        "detect",
+        "barrier",
+        "restore",
+        "pause",
+        "tasks moved",
+        "least",
+        "MB read",
+        "in vain",
+    ):
+        assert name in head and name not in plain
+
+
+def test_figures_of_tasks_are_compared_and_are_the_run_s_own() -> None:
+    """One door: what a contender costs is what its run says; null where nothing streams."""
+    arguments = ("--profiles", "kip-429-v99", "--seeds", "1:1", "--format", "json")
+    (row,) = json.loads(call("compare", SCALE_DOWN, *arguments))["contenders"]
+    run = json.loads(call("run", SCALE_DOWN, "--seed", "1", "--format", "json"))
+    tasks, figures = run["streams"]["app"], row["figures"]
+
+    assert figures["task_downtime"]["median"] == sum(tasks["downtime_us"].values()) > 1_000_000
+    parts = ("task_detect", "task_barrier", "task_restore", "task_pause")
+    assert sum(figures[name]["median"] for name in parts) == figures["task_downtime"]["median"]
+    assert figures["tasks_moved"]["median"] == tasks["moved"] == 2
+    assert figures["read_bytes"]["median"] == sum(tasks["read_bytes"].values())
+    assert figures["to_balance"]["median"] == tasks["to_balance_us"]
+    assert figures["rebalances"]["median"] == sum(tasks["rebalances"].values()) == 4
+    (steady,) = json.loads(call("compare", "steady-group", *arguments))["contenders"]
+    assert {name for name in FIGURES if steady["figures"][name]["median"] is None} >= set(OF_STREAMS)
