@@ -4,7 +4,9 @@ Theory. Kafka promises at least once. A committed offset says that everything be
 end every record below it was processed by some member of the group, or was skipped in the open: before the group's
 first position (a group that starts at the end of the log), or by a reset of the position. Nobody processes a record
 that is not in the log. A record a producer got acknowledged stays in the log; only a disk that lost its tail may take
-it (``DiskTailLost``), which is an expected loss and not a violation.
+it (``DiskTailLost``), which is an expected loss and not a violation. What comes at those offsets again is other
+records: where brokers do not replicate, a member that had read further goes on behind them, and no leader epoch tells
+it; they are an expected loss, too.
 
 Where brokers replicate, a log is what its latest leader has (``Panel.logs``): what an election may lose, and what not,
 is the business of ``replicas``. A deposed leader that does not know it yet appends to a log of its own. What the log
@@ -20,7 +22,7 @@ Work cut off by a crash is not reported as processed, and is not committed eithe
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import DiskTailLost, Seen
-from kemu.emulator.findings import LOST_TAIL, Loss
+from kemu.emulator.findings import LOST_TAIL, READ_PAST, Loss
 from kemu.emulator.watching.ranges import Ranges
 from kemu.protocol.names import NO_GENERATION, TopicPartition, host_of
 from kemu.protocol.notes.groups import (
@@ -65,6 +67,8 @@ class _Log:
         """The highest end it ever had."""
         self.acknowledged = 0
         """Behind the last record a producer got acknowledged."""
+        self.again = Ranges()
+        """Offsets that came twice, because a disk had lost them."""
 
 
 class NoLostRecord(Checker):
@@ -185,11 +189,14 @@ class NoLostRecord(Checker):
         log.end = fact.end_offset
         log.longest = max(log.longest, log.end)
         if self.panel.logs.cut is not None:
-            end = self.panel.logs.cut
-            for progress in [one for (_, where), one in self._progress.items() if where == at]:
-                progress.done.cut(end)
-                for offset in progress.sought.values():
-                    progress.done.add(end, offset)
+            self._not_done_from(self.panel.logs.cut, at)
+
+    def _not_done_from(self, end: int, at: TopicPartition) -> None:
+        """The log ends here now: what was done behind it was other records, but for what an application left out."""
+        for progress in [one for (_, where), one in self._progress.items() if where == at]:
+            progress.done.cut(end)
+            for offset in progress.sought.values():
+                progress.done.add(end, offset)
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
         """A partition is deleted; if its topic is created again its log begins anew.
@@ -206,6 +213,10 @@ class NoLostRecord(Checker):
 
     def _hosted(self, seen: Seen, fact: PartitionHosted) -> None:
         log = self._log(fact.topic, fact.partition)
+        if fact.end_offset < log.end:
+            self._not_done_from(fact.end_offset, (fact.topic, fact.partition))
+            if host_of(seen.actor) in self._tail_lost:
+                log.again.add(fact.end_offset, log.end)
         log.end = fact.end_offset
         log.longest = max(log.longest, log.end)
         if fact.end_offset < log.acknowledged:
@@ -234,8 +245,14 @@ class NoLostRecord(Checker):
             log = self._logs.get((topic, partition))
             if log is not None and self.panel.logs.of((topic, partition)).leader:
                 end = min(end, log.end)  # behind it there is nothing yet
+            name = f"{topic}-{partition}"
+            if log is not None and progress.last_commit is not None:
+                for first, last in [
+                    gap for again in log.again for gap in progress.done.gaps(again[0], min(again[1], end))
+                ]:
+                    self.losses.append(Loss(progress.last_commit.at_us, name, first, last - 1, READ_PAST))
+                    progress.done.add(first, last)
             for first, last in progress.done.gaps(0, end):
-                name = f"{topic}-{partition}"
                 text = (
                     f"group {group} committed {self._committed_of(group, (topic, partition), progress)} of {name}, "
                     f"but nobody processed records {first} to {last - 1}"

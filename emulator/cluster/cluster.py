@@ -388,19 +388,22 @@ class Cluster(ABC):
             us += self._log_bytes(host) * per_mb_us // BYTES_PER_MB if per_mb_us else 0
         return us
 
-    def group_draws(self, owner: str) -> Drawn:
-        """The draws of a coordinator's log; what ``emulated.append.us`` and ``emulated.load.us`` say is not drawn."""
+    def group_draws(self, owner: str, busy: int = MILLION) -> Drawn:
+        """The draws of a coordinator's log; what ``emulated.append.us`` and ``emulated.load.us`` say is not drawn.
+
+        ``busy``: how much of what is drawn its machine takes to append, in millionths.
+        """
         settings, draws = dict(self.scenario.brokers.config), self.draws
         said = (name for name, setting in SAID_BY_BROKER_SETTINGS.items() if setting in settings)
         without = frozenset(name for name in said if not draws.is_set(name))
-        return Drawn(self.world.choices, draws, owner, without=without)
+        return Drawn(self.world.choices, draws, owner, without=without, scaled={DrawName.OFFSETS_APPEND: busy})
 
     def append_of(self) -> Callable[[str, str], int] | None:
         """(host, log) -> how long an append takes; None: all ``emulated.append.us``."""
         if self.draws.of(DrawName.OFFSETS_APPEND) is None:
             return None
         append_us = self.broker_config.emulated_append_us
-        drawn = {name: self.group_draws(name) for name in self.brokers}
+        drawn = {name: self.group_draws(name, self._busy(name)) for name in self.brokers}
 
         def took_us(host: str, log: str) -> int:
             return drawn[host].us(DrawName.OFFSETS_APPEND, append_us) if log.startswith(OFFSETS_TOPIC) else append_us

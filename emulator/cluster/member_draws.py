@@ -29,7 +29,7 @@ def member_draws(
     """The draws of a member's life.
 
     ``said``: the settings it has, which go before draws of the same thing. ``warm``: its process has run others before.
-    ``busy``: how much of a hand-over as drawn one takes on its machine, in millionths.
+    ``busy``: how much of what is drawn its machine takes to go on with something, in millionths.
     """
     decided = [name for name, setting in SAID_BY_SETTINGS.items() if setting in said]
     if DrawName.RECORD_WORK in decided:
@@ -39,7 +39,7 @@ def member_draws(
         without |= {DrawName.FIRST_JOIN}
     shares = work_shares(scenario, group)
     scaled = {name: share for name, share in shares.items() if not scenario.draws.is_set(name)}
-    scaled[DrawName.HAND_OVER] = busy
+    scaled |= {DrawName.HAND_OVER: busy, DrawName.FIRST_JOIN: busy}
     return Drawn(choices, scenario.draws, owner, without=without, scaled=scaled)
 
 

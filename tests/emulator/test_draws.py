@@ -17,18 +17,26 @@ from kemu.emulator.runner import Run, run
 from kemu.emulator.scenario.files import load_scenario, scenario_from_toml, with_actions, with_values
 from kemu.emulator.scenario.scenario import DEFAULT_DRAWS, Scenario
 from kemu.emulator.text.tables import ScenarioError
-from kemu.emulator.trace.traces import read_trace
+from kemu.emulator.trace.traces import BrokenRow, PacketRow, StepRow, read_trace
 from kemu.protocol.draws import DrawName
 from kemu.protocol.notes.groups import (
     CallbackReturned,
     GroupBecame,
     GroupLoaded,
     MemberFailed,
+    OffsetCommitted,
     PartitionsAssigned,
     Processed,
     RecordsAppended,
 )
-from kemu.protocol.notes.replication import BecameLeader, SessionEnded, SessionOpened
+from kemu.protocol.notes.replication import (
+    BecameLeader,
+    IsrChanged,
+    LeaderElectedForPartition,
+    LogStartMoved,
+    SessionEnded,
+    SessionOpened,
+)
 
 S = 1_000_000
 
@@ -444,10 +452,22 @@ def test_a_machine_is_as_busy_for_all_of_a_run_and_members_of_one_process_share_
     text = GROUP_OF_SIX.replace("members = 6", "members = 6\none_process = true")
     asked = Remembering(1)
     driven(scenario_from_toml(text), 1, choices=asked)
-    assert [purpose for purpose in asked.asked if "machine.busy" in purpose] == ["draw/machine.busy/g"]
+    machines = [purpose.removeprefix("draw/machine.busy/") for purpose in asked.asked if "machine.busy" in purpose]
+    assert machines == ["b0", "b1", "b2", "g"], "three brokers and the group's process"
     asked = Remembering(1)
     driven(scenario_from_toml(GROUP_OF_SIX), 1, choices=asked)
-    assert len([purpose for purpose in asked.asked if "machine.busy" in purpose]) == 6
+    assert len([purpose for purpose in asked.asked if "machine.busy" in purpose]) == 3 + 6
+
+
+def test_a_busy_machine_appends_commits_more_slowly() -> None:
+    """As recorded with 3.4.1: the median of a recording's OffsetCommits was 0.57 to 1.7 times that of all."""
+
+    def commits_after_us(*settings: str) -> list[int]:
+        draws = ["draws.offsets.append=10ms", "duration=20s", *settings]
+        return [seen.at_us for seen in alone(GROUP_OF_SIX, draws, [], OffsetCommitted)]
+
+    usual, busy = commits_after_us(), commits_after_us("draws.machine.busy=300%")
+    assert busy[0] - usual[0] == 2 * 20_000, "the generation's record, then the commit's"
 
 
 def test_a_second_process_with_the_same_instance_id_fences_the_first() -> None:
@@ -572,3 +592,131 @@ def test_packets_take_as_long_as_drawn() -> None:
         for us in ("1ms", "101ms")
     )
     assert (slow - quick) % 100_000 == 0 and slow - quick >= 600_000
+
+
+def test_a_heartbeat_thread_looks_after_each_wait_as_long_as_drawn() -> None:
+    """Waits of 2 s find a beat that is due after 3 s only after 4 s: a dead member's last one was earlier."""
+    text = GROUP_OF_SIX.replace("members = 6", "members = 6\nconfig.session.timeout.ms = 10000")
+    exact, late = (
+        [
+            s.at_us
+            for s in alone(text, [f"draws.heartbeat.wait={wait}"], ["crash host=c2 at=41s"], GroupBecame)
+            if s.fact.new == "PreparingRebalance"
+        ][1]
+        for wait in ("0s", "1900ms")
+    )
+    stable_us = 6 * S
+    assert (exact - stable_us) // S == 3 * 11 + 10, "the last beat before 41 s is the eleventh"
+    assert (late - stable_us) // S == 4 * 8 + 10, "the eighth"
+
+
+def test_members_commit_at_the_phase_that_is_drawn() -> None:
+    """Of auto.commit.interval.ms, once the group has settled."""
+    early, late = (
+        alone(GROUP_OF_SIX, [f"draws.commit.phase={share}", "duration=20s"], [], OffsetCommitted)[0].at_us
+        for share in ("10%", "60%")
+    )
+    assert (late - early) / S == pytest.approx(2.5, abs=0.01)
+
+
+def test_leaders_look_who_fell_behind_at_the_phase_that_is_drawn() -> None:
+    """Of half of replica.lag.time.max.ms: here 2.5 s."""
+    text = THREE_BROKERS.replace('session = "6s"', 'session = "6s"\nlag = "5s"')
+    early, late = (
+        next(
+            s.at_us
+            for s in alone(text, [f"draws.isr.check.phase={share}"], ["split side=b2 other=b0,b1 at=40s"], IsrChanged)
+            if s.at_us > 40 * S
+        )
+        for share in ("10%", "60%")
+    )
+    assert (late - early) / S == pytest.approx(1.25, abs=0.01)
+
+
+def test_brokers_delete_what_has_expired_at_the_phase_that_is_drawn() -> None:
+    """Of log.retention.check.interval.ms: here 5 s."""
+    text = """
+        duration = "40s"
+        [brokers.config]
+        "log.retention.check.interval.ms" = 5000
+        [topics.events]
+        partitions = 1
+        rate = "2/s"
+        retention = "20s"
+        segment = "5s"
+    """
+    early, late = (
+        alone(text, [f"draws.retention.check.phase={share}"], [], LogStartMoved)[0].at_us for share in ("60%", "10%")
+    )
+    assert (late - early) / S == pytest.approx(2.5, abs=0.01)
+
+
+def test_the_controller_looks_for_leaders_out_of_place_at_the_phase_that_is_drawn() -> None:
+    """Of leader.imbalance.check.interval.seconds: here 10 s."""
+    text = THREE_BROKERS.replace(
+        'session = "6s"', 'session = "6s"\ncontroller.leader.imbalance.check.interval.seconds = 10'
+    )
+    early, late = (
+        alone(
+            text, [f"draws.leader.imbalance.phase={share}"], ["crash host=b1 at=20s for=8s"], LeaderElectedForPartition
+        )[-1].at_us
+        for share in ("60%", "10%")
+    )
+    assert (late - early) / S % 10 == pytest.approx(5, abs=0.02)
+
+
+@pytest.mark.parametrize("share", [60, 90])
+def test_a_follower_s_next_fetch_is_at_the_share_that_is_drawn(share: int) -> None:
+    """Of replica.fetch.wait.max.ms (500 ms) after all has settled, at 10 s here, if it has its answer by then."""
+    text = THREE_BROKERS.replace('rate = "6/s"', 'rate = "0/s"').replace("75s", "15s")
+    sent = sent_alone(text, [f"draws.follower.fetch.phase={share}%"], [])
+    assert 10 * S + share * 5_000 in [row[1] for row in sent if row[2:4] == ("b2", "b0") and row[5] == "Fetch"]
+
+
+def test_a_client_of_the_store_connects_again_after_what_is_drawn() -> None:
+    """ClientCnxn sleeps for up to a second before it tries again."""
+    for wait_us in (200_000, 900_000):
+        sent = sent_alone(THREE_BROKERS, [f"draws.store.reconnect={wait_us}us"], ["disconnect a=b1 b=zk at=40s"])
+        again = next(row for row in sent if row[3] == "zk" and row[5] == "OpenSession" and row[1] > 40 * S)
+        assert again[1] - 40 * S == pytest.approx(wait_us, abs=1_000)
+
+
+@pytest.mark.parametrize("load", [20, 40])
+def test_members_work_for_the_share_of_their_time_that_is_drawn(load: int) -> None:
+    """group.load, on average over the group, at most: what comes while one works waits for the next poll."""
+    scenario = with_values(scenario_from_toml(GROUP_OF_SIX), [f"draws.group.load={load}%", "duration=3m"])
+    worked: dict[str, int] = {}
+    counted_to: dict[str, int] = {}
+    for seen in driven(scenario, 1, Processed):
+        begun_us = max(seen.fact.started_us, 20 * S, counted_to.get(seen.actor, 0))
+        counted_to[seen.actor] = seen.at_us
+        worked[seen.actor] = worked.get(seen.actor, 0) + max(0, seen.at_us - begun_us)
+    assert load * 0.6 <= mean(worked.values()) / (160 * S) * 100 <= load
+
+
+class _Packets:
+    """Records packets, and nothing else."""
+
+    def __init__(self) -> None:
+        self.rows: list[PacketRow] = []
+
+    def packet(self, row: PacketRow) -> None:
+        self.rows.append(row)
+
+    def step(self, row: StepRow) -> None:
+        pass
+
+    def fact(self, seq: int, at_us: int, fact: object) -> None:
+        pass
+
+    def broken(self, row: BrokenRow) -> None:
+        pass
+
+
+def sent_alone(text: str, draws: list[str], plan: list[str]) -> list[PacketRow]:
+    """As ``alone``, but what is sent."""
+    scenario = with_actions(with_values(scenario_from_toml(text), ["draws=calm", *draws]), plan)
+    packets = _Packets()
+    one = Run(scenario, seed=1, drive="bare", checkers=[], recorder=packets)
+    assert not one.drive(drive_bare)
+    return packets.rows

@@ -4,7 +4,7 @@ import pytest
 
 from kemu.emulator.checkers.base import MAX_VIOLATIONS
 from kemu.emulator.checkers.liveness import Liveness
-from kemu.emulator.facts import FaultApplied, FaultEnded, HostPaused, HostResumed, HostStarted, TopicGrown
+from kemu.emulator.facts import DiskTailLost, FaultApplied, FaultEnded, HostPaused, HostResumed, HostStarted, TopicGrown
 from kemu.emulator.judging import judge
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.notes import groups as notes
@@ -252,6 +252,39 @@ def test_a_commit_over_records_nobody_processed(story):
     story.committed("c1", 0, 8)
 
     caught(story, "no-lost-record", "group g committed 8 of t-0, but nobody processed records 3 to 5")
+
+
+def test_reading_on_behind_a_cut_is_excused_for_the_records_that_came_again_and_for_no_other(story):
+    """Records 6 to 9 were lost by the disk and written anew; 10 and 11 were not."""
+    story.process("c1", 0, 0, 10)
+    story.down("b0")
+    story.world(DiskTailLost(host="b0", log="t-0", records=4, end_offset=-1))
+    story.start("b0")
+    story.by("b0", notes.PartitionHosted(topic=TOPIC, partition=0, end_offset=6))
+    story.append(0, 6, 8)
+    story.position("c1", 0, 12)
+    story.process("c1", 0, 12, 14)
+    story.committed("c1", 0, 14)
+
+    caught(story, "no-lost-record", "group g committed 14 of t-0, but nobody processed records 10 to 11")
+    assert [(loss.why, loss.first, loss.last) for loss in judge(story.facts, ended_us=story.at_us).losses] == [
+        ("lost-tail", 6, 9),
+        ("read-past", 6, 9),
+    ]
+
+
+def test_reading_on_behind_a_cut_that_no_disk_explains(story):
+    story.process("c1", 0, 0, 10)
+    story.down("b0", "process")
+    story.start("b0")
+    story.by("b0", notes.PartitionHosted(topic=TOPIC, partition=0, end_offset=6))
+    story.append(0, 6, 6)
+    story.process("c1", 0, 10, 12)
+    story.committed("c1", 0, 12)
+
+    assert "group g committed 12 of t-0, but nobody processed records 6 to 9" in "".join(
+        story.judged()["no-lost-record"]
+    )
 
 
 def test_an_acknowledged_record_that_is_gone_after_a_restart(story):
