@@ -53,6 +53,7 @@ from kemu.emulator.plan.actions import (
     Slow,
     Split,
     StartHost,
+    StoreElection,
 )
 from kemu.emulator.plan.entries import At, Noted, Receives, Sends, When
 from kemu.emulator.replay import Difference, Replayed
@@ -154,6 +155,7 @@ __all__ = [
     "Slow",
     "Split",
     "StartHost",
+    "StoreElection",
     "Subscriber",
     "Took",
     "TopicSpec",

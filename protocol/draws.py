@@ -59,6 +59,7 @@ class DrawName(StrEnum):
     STORE_PING_PHASE = "store.ping.phase"
     STORE_TICK = "store.tick"
     STORE_GRID_PHASE = "store.grid.phase"
+    STORE_ELECTION = "store.election"
     STORE_RECONNECT = "store.reconnect"
     FOLLOWER_FETCH_PHASE = "follower.fetch.phase"
     ISR_CHECK_PHASE = "isr.check.phase"
@@ -451,6 +452,14 @@ _ROWS = (
         calm="there is no grid",
         what="where that grid begins",
         source="the store started when it started",
+    ),
+    DrawRow(
+        name=DrawName.STORE_ELECTION,
+        life="uniform 1s 4s",
+        calm="2s",
+        what="how long the metadata store serves nobody while it elects a leader, where the plan does not say",
+        source="chosen: FastLeaderElection waits 200 ms for better votes, then a quorum copies what it lacks; a leader"
+        " that dies silently is noticed after syncLimit ticks only (10 s): say for = there",
     ),
     DrawRow(
         name=DrawName.STORE_RECONNECT,

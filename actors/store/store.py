@@ -1,4 +1,4 @@
-"""The metadata store: a ZooKeeper ensemble as one actor (``zk``) that keeps what it has said and is never down.
+"""The metadata store: a ZooKeeper ensemble as one actor (``zk``) that keeps what it has said.
 
 One actor executes everything in the order it arrives, so writes are linearizable and a read is never staler than its
 way back; faults that make a client's view older (a frozen session, delayed watches) keep the order that a session is
@@ -7,13 +7,21 @@ promised: every event and reply of a session arrives in the order of the changes
 Sessions: each request of a client keeps its session alive; one that is silent for its timeout expires, its ephemeral
 nodes go, and whoever watched them is told. The client learns of it when it speaks to the store again.
 
+While its host is down nobody is served: no server is up, or those that are elect a leader. Its next life is that of
+the new leader: it has all nodes and sessions (``disk``), no connection and no watch; each session has its whole timeout
+from then on, however long the store was away, so that a client expires only if it does not come back in time. Clients
+set their watches again as they connect.
+
 Faults are told as commands: ``LoseStoreAnswer`` (executed or not, then the connection goes dead), ``FreezeSession``,
 ``DelayWatches``, ``ExpireSession``; ``EndStoreFault`` ends one. Each that takes effect says so (``StoreFaultHit``).
 
-Source: ZooKeeper 3.5 programmer's guide, "ZooKeeper Sessions", "ZooKeeper Watches"; spec section 0.
+Source: ZooKeeper 3.5 programmer's guide, "ZooKeeper Sessions", "ZooKeeper Watches"; ``SessionTrackerImpl`` (tracks
+every session anew when a leader begins), ``ZooKeeperServer.loadData`` (what dead sessions left goes then); spec section
+0.
 """
 
-from kemu.actors.machine import Caller, Event, LinkDown, Machine, Received, TimerFired, Told, caller_of
+from kemu.actors.machine import Caller, Event, LinkDown, Loaded, Machine, Received, Record, TimerFired, Told, caller_of
+from kemu.actors.store.disk import SavedSession, loaded, saved
 from kemu.actors.store.tree import Change, Tree, Watches
 from kemu.protocol.commands import (
     DelayWatches,
@@ -44,7 +52,7 @@ from kemu.protocol.messages.store import (
     WatchEvent,
 )
 from kemu.protocol.names import STORE, ActorName
-from kemu.protocol.notes.replication import NodeWritten, SessionEnded, SessionOpened, StoreFaultHit
+from kemu.protocol.notes.replication import NodeWritten, SessionEnded, SessionOpened, StoreFaultHit, StoreTookOver
 
 READS = (StoreOpKind.EXISTS, StoreOpKind.GET_DATA, StoreOpKind.GET_CHILDREN)
 
@@ -86,7 +94,7 @@ class _Channel:
 
 
 class Store(Machine):
-    """The store. Give it no rule that crashes its host: an ensemble's state outlives any of its servers.
+    """The store. An ensemble's state outlives its servers: whoever ends its life keeps ``on_disk`` for the next one.
 
     ``tick_us``: sessions expire on this grid (ZooKeeper's tickTime), which begins at ``tick_phase_us``; 0: on none.
     """
@@ -136,6 +144,8 @@ class Store(Machine):
                 self._changed(self.tree.write(NO_SESSION, (removal,))[1], "")
             case Told(command=Start()):
                 pass
+            case Loaded(records=records):
+                self._take_over(records)
             case Told(command=command):
                 self._fault(command)
             case _:
@@ -203,6 +213,21 @@ class Store(Machine):
         fired = self.watches.reset(event.peer, request.watches, request.last_zxid, self.tree)
         if fired:
             self._say_events(channel, fired)
+
+    def on_disk(self) -> tuple[Record, ...]:
+        """What a next life must be told: nodes and sessions."""
+        sessions = [SavedSession(each.id, each.timeout_us, each.client) for each in self.sessions.values()]
+        return saved(self.tree, sessions, self._last_session)
+
+    def _take_over(self, records: tuple[Record, ...]) -> None:
+        """A new leader: all that was answered is there; sessions begin their timeouts; what dead ones left goes."""
+        self.tree, sessions, self._last_session = loaded(records)
+        self.note(StoreTookOver(zxid=self.tree.zxid, nodes=len(self.tree.nodes), sessions=len(sessions)))
+        for each in sessions:
+            session = self.sessions[each.id] = _Session(each.id, each.client, each.timeout_us)
+            self._keep_alive(session)
+        for session_id in [each for each in self.tree.ephemerals if each not in self.sessions]:
+            self._remove_ephemerals(session_id, "")
 
     def _keep_alive(self, session: _Session) -> None:
         """It was heard: it expires after its timeout, or at the first point of the grid after that."""

@@ -224,6 +224,10 @@ class ArrangedCluster(Cluster):
         """Tell the metadata store something; None, or why not."""
         return NO_STORE
 
+    def store_election_us(self, said_us: int) -> int:
+        """Nobody elects a leader where there is no store."""
+        return said_us
+
     def create_topic(self, topic: str, partitions: int, replication_factor: int, records_per_s: int) -> str | None:
         """Have a topic created, and appended to once it is there; None, or why not."""
         return NO_STORE

@@ -16,6 +16,7 @@ from kemu.actors.controller.controller import Controller
 from kemu.actors.coordinator.coordinator import Coordinator
 from kemu.actors.coordinator.on_broker_log import BrokerLog
 from kemu.actors.machine import Record
+from kemu.actors.store.disk import TRANSACTIONS
 from kemu.actors.store.store import Store
 from kemu.emulator import facts
 from kemu.emulator.cluster.cluster import Cluster
@@ -45,6 +46,9 @@ from kemu.protocol.nodes import (
 from kemu.protocol.notes.replication import BecameController, BecameLeader, NodeWritten
 from kemu.protocol.placement import place
 from kemu.protocol.replication import ReassignmentAlgorithm
+
+STORE_ELECTION_US = 2_000_000
+"""How long the metadata store elects a leader, where that is not drawn."""
 
 
 class ReplicatedCluster(Cluster):
@@ -210,7 +214,9 @@ class ReplicatedCluster(Cluster):
     def _store(self, life: int) -> Store:
         draws = Drawn(self.world.choices, self.draws, f"{STORE}/life {life}")
         tick_us = draws.us(DrawName.STORE_TICK, 0)
-        return Store(STORE, tick_us=tick_us, tick_phase_us=draws.us(DrawName.STORE_GRID_PHASE, 0, tick_us))
+        phase_us = draws.us(DrawName.STORE_GRID_PHASE, 0, tick_us)
+        self._store_now = Store(STORE, tick_us=tick_us, tick_phase_us=phase_us)
+        return self._store_now
 
     # --- what is where -----------------------------------------------------------------------------------------
 
@@ -302,6 +308,11 @@ class ReplicatedCluster(Cluster):
         """Tell the metadata store something; None, or why not."""
         return None if self.world.tell(STORE, command) else "the store does not run"
 
+    def store_election_us(self, said_us: int) -> int:
+        """How long the metadata store elects a leader when the plan says so long; 0: it does not say."""
+        drawn = Drawn(self.world.choices, self.draws, f"{STORE}/life {self.world.hosts[STORE].life}")
+        return said_us or drawn.us(DrawName.STORE_ELECTION, STORE_ELECTION_US)
+
     def create_topic(self, topic: str, partitions: int, replication_factor: int, records_per_s: int) -> str | None:
         """Ask the controller for a new topic; its producer starts when it is there. None, or why not."""
         self._rates[topic] = records_per_s
@@ -365,7 +376,9 @@ class ReplicatedCluster(Cluster):
         """Nobody tells a broker its part but the controller."""
 
     def _went_down(self, host: Host) -> None:
-        """Nobody notices but the store."""
+        """Nobody notices but the store; what the store itself has answered stays on its disks."""
+        if host.name == STORE:
+            host.disk.logs[TRANSACTIONS] = list(self._store_now.on_disk())
 
 
 class _Appearance:

@@ -102,6 +102,10 @@ class Operators(Protocol):
     def tell_store(self, command: object) -> Outcome:
         """Tell the metadata store something."""
 
+    def store_election_us(self, said_us: int) -> int:
+        """How long the metadata store elects a leader when the plan says so long; 0: it does not say."""
+        ...
+
     def revive(self) -> None:
         """Start what must run for the cluster to be whole, such as every broker."""
 

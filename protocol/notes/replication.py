@@ -27,6 +27,15 @@ class SessionEnded:
 
 
 @value
+class StoreTookOver:
+    """A leader of the store's ensemble serves: with so many nodes, and sessions whose timeouts begin anew."""
+
+    zxid: int
+    nodes: int
+    sessions: int
+
+
+@value
 class NodeWritten:
     """The store changed a node: the truth of this moment. ``what``: created, set or deleted; ``client`` may be ""."""
 

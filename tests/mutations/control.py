@@ -123,4 +123,26 @@ MUTATIONS = [
         "recovery",  # all that a restarted broker finds counts as committed
         ("tail_at_a_crash.toml:1",),
     ),
+    Mutation(
+        "actors/store/disk.py",
+        "    node.mzxid, node.pzxid, node.version, node.created = mzxid, pzxid, version, created\n",
+        "    node.mzxid, node.pzxid, node.version, node.created = mzxid, pzxid, 0, created\n",
+        "recovery",  # a store that was away has forgotten the versions of its nodes
+        ("store-away-for-long:2",),
+    ),
+    Mutation(
+        "actors/store/store.py",
+        "            session = self.sessions[each.id] = _Session(each.id, each.client, each.timeout_us)\n"
+        "            self._keep_alive(session)\n",
+        "            self.sessions[each.id] = _Session(each.id, each.client, each.timeout_us)\n",
+        "liveness",  # who died while the store was away is never missed
+        ("store-away-for-long:2",),
+    ),
+    Mutation(
+        "actors/store/store.py",
+        "        fired = self.watches.reset(event.peer, request.watches, request.last_zxid, self.tree)\n",
+        "        fired = self.watches.reset(event.peer, (), request.last_zxid, self.tree)\n",
+        "no-lost-record",  # clients that come back have no watches any more
+        ("store-away-for-long:2",),
+    ),
 ]

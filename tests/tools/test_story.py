@@ -12,6 +12,7 @@ from kemu.protocol.notes.replication import (
     IsrWriteRefused,
     LeaderElectedForPartition,
     SessionEnded,
+    StoreTookOver,
 )
 from kemu.tools.report.story import Story, clock_text, span_text
 
@@ -172,6 +173,7 @@ def test_a_zombie_controller_is_told_from_the_loss_of_its_session_to_its_resigna
         (9, "b0/controller", ControllerWriteRefused(broker_id=0, controller_epoch=1, path="/controller_epoch")),
         (9, "b0/controller", ControllerResigned(broker_id=0, controller_epoch=1, why="broker 1 controls")),
         (10, "b1/controller", REFUSED),
+        (20, "zk", StoreTookOver(zxid=1 << 32, nodes=40, sessions=3)),
         (99, "zk", SessionEnded(session_id=4, client="b1/controller", why="closed")),
     )
 
@@ -184,4 +186,5 @@ def test_a_zombie_controller_is_told_from_the_loss_of_its_session_to_its_resigna
         "00:09.000 b0 resigns as controller of epoch 1: broker 1 controls",
         "00:10.000 the store refuses the controller's ISR (0, 1) of t-0 for its version: "
         "it goes on with (0, 1, 2), and b0 waits for another leader epoch",
+        "00:20.000 the store serves again: 3 sessions have their whole timeout from now on",
     ]

@@ -43,6 +43,10 @@ class ControlStory:
         if fact.why != "closed":
             self.tell(seen, f"the store ends the session of {fact.client}: {fact.why}")
 
+    def store_took_over(self, seen: Seen, fact: control_notes.StoreTookOver) -> None:
+        """The store is back, and who could not be missed while it was away will be."""
+        self.tell(seen, f"the store serves again: {fact.sessions} sessions have their whole timeout from now on")
+
     def became_controller(self, seen: Seen, fact: control_notes.BecameController) -> None:
         """An election won."""
         self.tell(seen, f"{broker_host(fact.broker_id)} is the controller, epoch {fact.controller_epoch}")
@@ -144,6 +148,7 @@ def _list(brokers: tuple[int, ...]) -> str:
 
 TELLERS: dict[type, Callable[[ControlStory, Seen, Any], None]] = {
     control_notes.SessionEnded: ControlStory.session_ended,
+    control_notes.StoreTookOver: ControlStory.store_took_over,
     control_notes.BecameController: ControlStory.became_controller,
     control_notes.ControllerResigned: ControlStory.resigned,
     control_notes.ControllerWriteRefused: ControlStory.write_refused,

@@ -61,7 +61,13 @@ from kemu.emulator.plan.actions.operators import (
     StartHost,
 )
 from kemu.emulator.plan.actions.replies import Duplicate, ErrorReply
-from kemu.emulator.plan.actions.store import ExpiredSession, FrozenSession, LateWatches, LostStoreAnswer
+from kemu.emulator.plan.actions.store import (
+    ExpiredSession,
+    FrozenSession,
+    LateWatches,
+    LostStoreAnswer,
+    StoreElection,
+)
 from kemu.emulator.plan.actions.streams import KeepInstance, ScaleDown
 
 _ALL: tuple[type[Action], ...] = (
@@ -120,6 +126,7 @@ _ALL: tuple[type[Action], ...] = (
     SlowDisk,
     BandwidthLimit,
     ChildFailure,
+    StoreElection,
 )
 """In the order in which they are listed and drawn; another place moves what random plans draw from a seed."""
 
@@ -183,5 +190,6 @@ __all__ = [
     "SlowDisk",
     "Split",
     "StartHost",
+    "StoreElection",
     "Unsubscription",
 ]

@@ -22,12 +22,6 @@ from kemu.emulator.text.units import bytes_per_second
 from kemu.protocol.names import STORE
 
 
-def never_the_store(table: Table, host: str) -> None:
-    """The store's host can neither die nor be started."""
-    if host == STORE:
-        table.problem("host", f'"{STORE}" is never down; "pause" and "isolate" make it silent')
-
-
 @action(
     "crash",
     "a host loses power or its process dies; it may come back",
@@ -39,12 +33,14 @@ def never_the_store(table: Table, host: str) -> None:
         lambda draw: Crash(host=draw.broker(), mode="power", for_us=draw.span()),
         lambda draw: Crash(host=draw.broker(), mode="process", for_us=draw.span(100_000, 3 * SECOND)),
         lambda draw: Crash(host="controller", mode="power", for_us=draw.span()),
+        lambda draw: Crash(host=STORE, mode=draw.one_of(("power", "process")), for_us=draw.span()),
     ),
 )
 class Crash:
     """A host dies. ``power``: silently, unflushed disk writes lost; ``process``: its connections are reset at once.
 
-    Neither says goodbye: no LeaveGroup, no commit. After ``for_us`` it starts again from its disk.
+    Neither says goodbye: no LeaveGroup, no commit. After ``for_us`` it starts again from its disk. "zk" is all servers
+    of the metadata store at once: what it has answered is on its disks.
     """
 
     host: AnyHost
@@ -55,9 +51,7 @@ class Crash:
         """See ``Action``."""
         return f"crash {self.host} ({self.mode}){for_words(self.for_us, '')}"
 
-    def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
-        never_the_store(table, self.host)
+    check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
@@ -87,7 +81,8 @@ class Restart:
 
     def check(self, table: Table, known: Known) -> None:
         """See ``Action``."""
-        never_the_store(table, self.host)
+        if self.host == STORE and not self.keep_disk:
+            table.problem("keep_disk", f'the disks of "{STORE}" hold the cluster: it starts again with them only')
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""

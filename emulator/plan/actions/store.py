@@ -1,17 +1,50 @@
 """Faults of the metadata store, where brokers replicate.
 
-The store itself never fails; what fails is how one broker hears it and is heard. A fault of the store counts when the
-store says that it hit, not when it was asked for.
+The store as a whole is away while it elects a leader, or is crashed (``crash`` of "zk"). The other faults are of how
+one broker hears it and is heard: such a fault counts when the store says that it hit, not when it was asked for.
 """
 
 from typing import Annotated
 
-from kemu.emulator.plan.action import BrokerHost, OneOf, action, for_words, nothing_more
+from kemu.emulator.engine.hosts import Condition
+from kemu.emulator.plan.action import NEVER, BrokerHost, OneOf, action, for_words, nothing_more
 from kemu.emulator.plan.draw import SECOND, Draw
 from kemu.emulator.plan.stage import Outcome, Stage
 from kemu.emulator.text.units import duration_text
 from kemu.protocol.commands import DelayWatches, EndStoreFault, ExpireSession, FreezeSession, LoseStoreAnswer
-from kemu.protocol.names import controller_on
+from kemu.protocol.names import STORE, controller_on
+
+
+@action(
+    "elect-store-leader",
+    "the metadata store loses its leader and elects another; it serves nobody meanwhile",
+    drawn=NEVER,
+    drawn_replicated=(lambda draw: StoreElection(),),
+    replicated=True,
+)
+class StoreElection:
+    """The leader of the store's ensemble dies: its servers drop their clients, refuse new ones, and elect another.
+
+    What was written stays. Every session has its whole timeout again when the new leader begins, so that nobody's
+    expires who comes back in time; watches are set again as clients connect. ``for_us`` 0: as ``store.election`` is
+    drawn.
+    """
+
+    for_us: int = 0
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"the store's leader dies, another is elected{for_words(self.for_us, '')}"
+
+    check = nothing_more
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        host = stage.take_down(STORE, Condition.CRASHED)
+        if isinstance(host, str):
+            return host
+        stage.lasts(stage.cluster.store_election_us(self.for_us), lambda: stage.cluster.start(STORE))
+        return None
 
 
 def _tell(stage: Stage, for_us: int, command: object) -> Outcome:

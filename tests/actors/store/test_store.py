@@ -6,6 +6,7 @@ import pytest
 
 from kemu.actors.controller.transactions import children, create, delete, exists, get, set_data
 from kemu.actors.machine import Event, Hangup, LinkDown, Machine, Received, Send, StartTimer, TimerFired, Told
+from kemu.actors.store.disk import TRANSACTIONS
 from kemu.actors.store.session import SessionState, StoreSession
 from kemu.actors.store.store import Store
 from kemu.protocol.commands import (
@@ -31,7 +32,7 @@ from kemu.protocol.messages.store import (
     WatchEvent,
     WatchEventKind,
 )
-from kemu.protocol.notes.replication import NodeWritten, SessionEnded, StoreFaultHit
+from kemu.protocol.notes.replication import NodeWritten, SessionEnded, StoreFaultHit, StoreTookOver
 from tests.actors.broker.data_world import DataWorld
 
 OK, NO_NODE, BAD_VERSION, NODE_EXISTS = StoreCode.OK, StoreCode.NO_NODE, StoreCode.BAD_VERSION, StoreCode.NODE_EXISTS
@@ -115,6 +116,13 @@ class Stores(DataWorld):
         machine = self.machines["zk"]
         assert isinstance(machine, Store)
         return {path: node.data for path, node in machine.tree.nodes.items()}
+
+    def store_dies(self) -> None:
+        """All its servers at once, or its leader: what it has answered is on its disks."""
+        store = self.machines["zk"]
+        assert isinstance(store, Store)
+        self.disks["zk"][TRANSACTIONS] = list(store.on_disk())
+        self.crash("zk")
 
     def changes(self) -> list[tuple[str, str]]:
         return [(fact.what, fact.path) for fact in self.facts(NodeWritten)]
@@ -216,6 +224,81 @@ def test_an_ephemeral_node_lives_as_long_as_its_session():
     world.run(2_600)
     assert "/e" not in world.nodes
     assert [fact.why for fact in world.facts(SessionEnded)] == ["expired"]
+
+
+def test_a_store_that_was_away_has_everything_and_each_session_its_whole_timeout():
+    """``SessionTrackerImpl``: a leader tracks all sessions anew; who is dead is missed a timeout after it is back."""
+    world = Stores()
+    for name in ("c1", "c2"):
+        world.ask(name, create(f"/{name}", b"", EPHEMERAL), create("/a/s", b"", SEQUENTIAL))
+    before = world.nodes
+    last = world.ask("c1", set_data("/a", b"1", 0))[0].results[0]
+
+    world.store_dies()
+    world.crash("c2")
+    world.run(10 * TIMEOUT_MS)
+    world.start("zk")
+    world.run(TIMEOUT_MS - 10)
+
+    assert world.nodes == {**before, "/a": b"1"}
+    assert [fact.sessions for fact in world.facts(StoreTookOver)] == [2]
+    world.run(20)
+    assert "/c2" not in world.nodes
+    assert [fact.client for fact in world.facts(SessionEnded)] == ["c2"]
+    (again,) = world.ask("c1", set_data("/a", b"2", last.version))
+    assert (again.code, again.results[0].version) == (OK, 2)
+    (made,) = world.ask("c1", create("/a/s", b"", SEQUENTIAL))
+    assert made.results[0].path == "/a/s0000000002", "numbers of sequential nodes go on"
+    assert made.results[0].czxid >> 32 == 1 > last.czxid >> 32, "a leader's zxids are above all before"
+
+
+def test_a_new_session_has_an_id_that_none_before_had():
+    """Also none that expired before the store died."""
+    world = Stores()
+    world.crash("c2")
+    world.run(2 * TIMEOUT_MS)
+    old = world.client("c1").session.id
+
+    world.store_dies()
+    world.start("zk")
+    world.start("c2")
+    world.run(2_000)
+
+    assert (old, world.client("c1").session.id, world.client("c2").session.id) == (1, 1, 3)
+
+
+def test_a_client_submits_on_while_the_store_is_away_and_has_its_watches_again():
+    """``ClientCnxn``: what it asks waits; with the connection it sets its watches again, and hears what it missed."""
+    world = Stores()
+    world.ask("c1", get("/a", watch=True), exists("/b", watch=True), children("/", watch=True))
+
+    world.store_dies()
+    world.tell("c1", [create("/c1")])
+    world.run(2 * TIMEOUT_MS)
+    assert world.take("c1") == []
+    world.start("zk")
+    world.ask("c2", set_data("/a", b"1"), for_ms=2_000)
+
+    story = world.take("c1")
+    assert [item.code for item in story if isinstance(item, TransactionResult)] == [OK]
+    assert _changed("/a") in story, "c2 may have written before c1 was back"
+    assert _changed("/", WatchEventKind.NODE_CHILDREN_CHANGED) in story
+    world.ask("c2", create("/b"))
+    assert world.take("c1") == [_changed("/b", WatchEventKind.NODE_CREATED)]
+
+
+def test_nodes_that_lingered_go_when_the_store_is_back():
+    """``ZooKeeperServer.loadData`` ends what dead sessions left."""
+    world = Stores()
+    world.ask("c1", create("/e", b"", EPHEMERAL))
+    world.tell("zk", ExpireSession(client="c1", linger_us=60_000_000))
+    world.run(10)
+
+    world.store_dies()
+    world.start("zk")
+
+    assert "/e" not in world.nodes
+    assert world.changes()[-1] == ("deleted", "/e")
 
 
 def test_a_closed_session_takes_its_nodes_with_it_at_once():

@@ -179,6 +179,17 @@ class AnyOrder(RuleBasedStateMachine):
         self._settle()
         self.world.tell("zk", DelayWatches(client=name, for_us=50_000))
 
+    @rule(away_ms=st.sampled_from([0, 1_000, 30_000]))
+    def the_store_dies(self, away_ms: int) -> None:
+        """It comes back with all that the model has, and with every session."""
+        self._settle()
+        sessions = [self.world.client(name).session.id for name in ("c1", "c2")]
+        self.world.store_dies()
+        self.world.run(away_ms)
+        self.world.start("zk")
+        self.world.run(3_000)
+        assert [self.world.client(name).session.id for name in ("c1", "c2")] == sessions
+
     def _drop(self, session: int) -> None:
         for path in [path for path, node in self.model.items() if node.owner == session]:
             del self.model[path]

@@ -17,6 +17,7 @@ from kemu.emulator.plan.actions import (
     Hold,
     LateWatches,
     LostStoreAnswer,
+    StoreElection,
 )
 from kemu.emulator.plan.entries import At, Entry
 from kemu.emulator.replay import replay
@@ -37,6 +38,7 @@ from kemu.protocol.notes.replication import (
     NodeWritten,
     SessionEnded,
     StoreFaultHit,
+    StoreTookOver,
 )
 from tests.emulator.engine.toys import Watcher
 
@@ -271,6 +273,63 @@ def test_an_office_that_lingers_is_nobodys_until_it_goes(healed: bool) -> None:
     assert [at_s for at_s, _ in watched.seen(BecameController)][1] > gone[0]
 
 
+# --- the store itself ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("away", [StoreElection(), StoreElection(for_us=4 * S), Crash(host="zk", for_us=30 * S)])
+def test_nobody_expires_who_comes_back_to_the_store_in_time(away: Action) -> None:
+    """``SessionTrackerImpl``: a new leader gives every session its whole timeout, however long the store was away."""
+    watched = Watched(At(10 * S, away), seconds=60)
+
+    assert watched.fired == [1]
+    ((back_s, took_over),) = watched.seen(StoreTookOver)
+    ended_s = watched.seen(facts.FaultEnded)[0][0]
+    assert (took_over.sessions, back_s) == (3, ended_s)
+    assert watched.seen(SessionEnded) == []
+    assert len(watched.seen(BecameController)) == 1
+    assert watched.seen(BrokersChanged)[1:] == []
+
+
+def test_who_dies_while_the_store_is_away_is_missed_a_timeout_after_it_is_back() -> None:
+    """Nothing expires, nothing is elected and no ISR changes without the store; then all of it does."""
+    watched = Watched(
+        At(10 * S, Crash(host="zk", mode="process", for_us=25 * S)),
+        At(15 * S, Crash(host="b1", for_us=40 * S)),
+        seconds=80,
+    )
+
+    away_s, back_s = 10, watched.seen(StoreTookOver)[0][0]
+    assert [at_s for at_s, _ in watched.seen(NodeWritten) if away_s < at_s < back_s] == []
+    ((gone_s, ended),) = watched.seen(SessionEnded)
+    assert ended.client == "b1/controller"
+    assert back_s + SESSION / S <= gone_s <= back_s + SESSION / S + 2, "the store's tick is 2 s"
+    shrinks = [at_s for at_s, fact in watched.seen(IsrChanged) if 1 not in fact.isr]
+    assert shrinks
+    assert shrinks[0] >= back_s
+
+
+def test_a_controller_that_dies_with_the_store_is_followed_by_another() -> None:
+    """Its node goes with its session; those who watched it have set their watches again."""
+    first = controller()
+    watched = Watched(At(10 * S, StoreElection(for_us=3 * S)), At(11 * S, Crash(host=first, for_us=40 * S)), seconds=70)
+
+    second_s = [at_s for at_s, _ in watched.seen(BecameController)][1]
+    assert 13 + SESSION / S <= second_s <= 13 + SESSION / S + 2.5
+
+
+def test_a_broker_starts_while_the_store_is_away_and_registers_when_it_is_back() -> None:
+    """It waits for the store as one that a supervisor starts again and again does."""
+    watched = Watched(
+        At(10 * S, Crash(host="b1", mode="process", for_us=2 * S)),
+        At(11 * S, Crash(host="zk", for_us=20 * S)),
+        seconds=80,
+    )
+
+    back_s = watched.seen(StoreTookOver)[0][0]
+    registered_s, _ = watched.seen(BrokerRegistered, "b1/controller")[-1]
+    assert registered_s > back_s
+
+
 # --- all of them ---------------------------------------------------------------------------------------------------
 
 
@@ -307,6 +366,8 @@ def test_both_drives_agree_and_the_trace_replays(tmp_path: Path) -> None:
         At(10 * S, FrozenSession(host="controller", for_us=10 * S)),
         At(22 * S, LateWatches(host="controller", for_us=S)),
         At(25 * S, ExpiredSession(host="b1", linger_us=3 * S)),
+        At(26 * S, StoreElection()),
+        At(35 * S, Crash(host="zk", for_us=5 * S)),
     )
     path = tmp_path / "store.kemu"
     results = [run(scenario(*plan), seed=2, drive=drive, trace=path) for drive in ("trio", "bare")]
@@ -323,6 +384,7 @@ def test_the_swarm_draws_them_where_brokers_replicate_and_only_there() -> None:
     drawn_without = {type(entry.action).__name__ for seed in range(200) for entry in random_faults(plain, seed, 4)}
 
     ours = {"LostStoreAnswer", "FrozenSession", "LateWatches", "ExpiredSession", "ElectPreferredLeaders"}
+    ours |= {"StoreElection"}
     assert ours <= drawn
     assert not ours & drawn_without
     assert "MoveCoordinator" not in drawn

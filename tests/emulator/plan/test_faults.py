@@ -18,6 +18,7 @@ from kemu.emulator.plan.actions import (
     FrozenSession,
     LateWatches,
     LostStoreAnswer,
+    StoreElection,
 )
 from kemu.emulator.plan.known import role_of
 from kemu.protocol.errors import ErrorCode
@@ -116,6 +117,8 @@ def test_different_actions_read_differently(one: Action, other: Action) -> None:
             ExpiredSession(host="b1", linger_us=5_000_000),
             "expire the session of b1, whose nodes linger for 5s",
         ),
+        (StoreElection(), "the store's leader dies, another is elected"),
+        (StoreElection(for_us=3_000_000), "the store's leader dies, another is elected for 3s"),
         (
             CreateTopic(topic="t", partitions=4, replication_factor=2, records_per_s=9),
             "create topic t with 4 partitions, 2 replicas each, 9 records/s",

@@ -22,6 +22,7 @@ from kemu.emulator.plan.actions import (
     LostStoreAnswer,
     MoveCoordinator,
     Split,
+    StoreElection,
 )
 from kemu.emulator.plan.entries import At, Entry, Noted, Receives, Sends, When, entry_to_dict, plan_to_dicts
 from kemu.emulator.plan.known import Known
@@ -218,6 +219,9 @@ def test_faults_of_the_store_are_written_like_all_others() -> None:
         {"at": "3s", "do": "freeze-session", "host": "controller", "for": "15s"},
         {"at": "4s", "do": "delay-watches", "host": "b1"},
         {"at": "5s", "do": "expire-session", "host": "partition leader of orders-0", "linger": "5s"},
+        {"at": "6s", "do": "elect-store-leader"},
+        {"at": "7s", "do": "elect-store-leader", "for": "3s"},
+        {"at": "8s", "do": "crash", "host": "zk", "for": "40s"},
     ]
 
     plan = plan_from_dicts(rows, REPLICATED)
@@ -228,6 +232,9 @@ def test_faults_of_the_store_are_written_like_all_others() -> None:
         FrozenSession(host="controller", for_us=15_000_000),
         LateWatches(host="b1"),
         ExpiredSession(host="partition leader of orders-0", linger_us=5_000_000),
+        StoreElection(),
+        StoreElection(for_us=3_000_000),
+        Crash(host="zk", for_us=40_000_000),
     ]
     assert plan_to_dicts(plan) == rows
 
@@ -248,8 +255,11 @@ def test_faults_of_the_store_are_written_like_all_others() -> None:
             'plan[0].part: "coordinator" is no value of "part"; ',
         ),
         ({"do": "lose-store-answer", "host": "b0", "nth": 0}, "plan[0].nth: must be at least 1, not 0"),
-        ({"do": "crash", "host": "zk"}, 'plan[0].host: "zk" is never down; "pause" and "isolate" make it silent'),
-        ({"do": "close-host", "host": "zk"}, 'plan[0].host: "zk" is never down; '),
+        (
+            {"do": "restart", "host": "zk", "keep_disk": False},
+            'plan[0].keep_disk: the disks of "zk" hold the cluster: it starts again with them only',
+        ),
+        ({"do": "close-host", "host": "zk"}, 'plan[0].host: "zk" is not closed while brokers use it; "crash" takes it'),
         ({"do": "create-topic", "topic": "spare"}, 'plan[0].topic: "spare" is there already; "delete-topic" must come'),
         ({"do": "create-topic", "topic": "__consumer_offsets"}, "plan[0].topic: is there from the start"),
         ({"do": "create-topic", "topic": "a b"}, "plan[0].topic: must be 1 to 249 letters, digits, dots, underscores"),
