@@ -113,7 +113,7 @@ class AllAtOnceReassignment:
                     topic=at[0], partition=at[1], replicas=context.replicas(at), target=target, resumed=resumed
                 )
             )
-        machine.deletion.mark_ineligible(topic for topic, _ in targets)
+        machine.deletion.wait_for_reassignment(topic for topic, _ in targets)
         for at in targets:
             try:
                 yield from self._try(at)

@@ -79,8 +79,8 @@ class ControllerContext:
         """Broker -> replicas on its failed log directories."""
         self.reassigning: dict[TopicPartition, None] = {}
         self.to_be_deleted: dict[str, None] = {}
-        self.ineligible: dict[str, None] = {}
-        """Topics queued for deletion that cannot be deleted now."""
+        self.ineligible: dict[str, str] = {}
+        """Topics queued for deletion that cannot be deleted now -> why not."""
         self.deletion_started: dict[str, None] = {}
         self.offline_partitions = 0
         self.unclean_elections = 0
@@ -180,8 +180,9 @@ class ControllerContext:
             self.reassigning.pop(at, None)
             self.partition_phases.pop(at, None)
         self.topics.pop(topic, None)
-        for table in (self.to_be_deleted, self.ineligible, self.deletion_started):
+        for table in (self.to_be_deleted, self.deletion_started):
             table.pop(topic, None)
+        self.ineligible.pop(topic, None)
 
     # --- phases ------------------------------------------------------------------------------------------------
 

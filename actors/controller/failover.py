@@ -68,7 +68,4 @@ class Failover:
         context = self._machine.context
         queued = yield from ask_one(children(DELETE_TOPICS, watch=True))
         _, offline = context.online_and_offline_replicas()
-        waiting = dict.fromkeys(
-            [*(topic for topic, _, _ in offline), *(topic for topic, _ in context.reassigning_partitions())]
-        )
-        yield from self._machine.deletion.begin(queued.children, waiting)
+        yield from self._machine.deletion.begin(queued.children, offline)

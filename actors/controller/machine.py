@@ -67,8 +67,8 @@ class ReplicaMoves(Protocol):
 class Deletions(Protocol):
     """The deletion of topics, as other parts see it."""
 
-    def begin(self, queued: Iterable[str], ineligible: Iterable[str]) -> Work[None]:
-        """After a failover: these topics are queued, of which some cannot be deleted now."""
+    def begin(self, queued: Iterable[str], offline: Iterable[PartitionReplica]) -> Work[None]:
+        """After a failover: these topics are queued; some have a replica that is offline, some are being reassigned."""
         ...
 
     def enqueue(self, topics: Iterable[str]) -> Work[None]:
@@ -79,8 +79,8 @@ class Deletions(Protocol):
         """What stood against the deletion of these is over."""
         ...
 
-    def mark_ineligible(self, topics: Iterable[str]) -> None:
-        """Do not delete these now."""
+    def wait_for_reassignment(self, topics: Iterable[str]) -> None:
+        """Partitions of these are on their way: do not delete them now."""
         ...
 
     def failed(self, replicas: Iterable[PartitionReplica]) -> Work[None]:

@@ -149,7 +149,7 @@ class Reassignment:
                     )
                 )
         context.reassigning.update(changed)
-        machine.deletion.mark_ineligible(topic for topic, _ in changed)
+        machine.deletion.wait_for_reassignment(topic for topic, _ in changed)
         yield from self._look()
         for at in changed:
             if at in self._batches:

@@ -4,7 +4,19 @@ Enqueued topics wait until they are eligible: no replica's deletion is under way
 replica, a running reassignment). Then: partitions Offline -> NonExistent; metadata with leader -2; dead replicas become
 ineligible, and the topic with them; live ones Offline -> DeletionStarted. What the brokers answer moves each replica to
 Successful or Ineligible; when all are Successful, the nodes and all memory of the topic go. A broker's return makes its
-topics eligible again.
+topics eligible again, and so does the end of a reassignment.
+
+A new controller knows by the node of the request alone what is to be deleted: it begins again, and a replica that is
+gone already is one whose deletion a broker confirms at once. As long as the topic's node stands there can be no other
+of its name (TOPIC_ALREADY_EXISTS). An admin may hear earlier that it is done: whatever brokers are told of a queued
+topic is that it goes, and DeleteTopics is answered when our broker knows no partition of it.
+
+A topic that is being reassigned: releases 1.0 to 3.4 mean to wait (``KafkaController.processTopicDeletion``), but they
+mark the topic before it is queued, and ``markTopicIneligibleForDeletion`` passes over what is not: the deletion begins
+at once, beside the reassignment, and waits only if the reassignment takes another step before all answers are there.
+We do what is meant; nothing is cancelled, the deletion waits for the end. The other way round all of them agree: what
+is queued for deletion is not reassigned (2.3 strikes it out of the list in the store; since 2.4 a request for it is
+answered UNKNOWN_TOPIC_OR_PARTITION, too).
 
 Source: Kafka 2.8 ``TopicDeletionManager``.
 """
@@ -16,8 +28,9 @@ from kemu.actors.controller.dispatch import Dispatch, Moment
 from kemu.actors.controller.machine import ControllerMachine
 from kemu.actors.controller.transactions import Work, ask, children, delete, expect
 from kemu.protocol.messages.store import StoreCode
+from kemu.protocol.names import broker_host
 from kemu.protocol.nodes import delete_path, topic_config_path, topic_path
-from kemu.protocol.notes.replication import TopicDeleted
+from kemu.protocol.notes.replication import TopicDeleted, TopicDeletionHalted, TopicDeletionQueued
 
 STARTED, SUCCESSFUL, INELIGIBLE = (
     ReplicaPhase.DELETION_STARTED,
@@ -40,26 +53,27 @@ class TopicDeletion:
     def _started(self, brokers: list[int]) -> Work[None]:
         yield from self.resume_for(topic for topic, _, _ in self._machine.context.replicas_on(brokers))
 
-    def begin(self, queued: Iterable[str], ineligible: Iterable[str]) -> Work[None]:
-        """After a failover: these topics are queued, of which some cannot be deleted now."""
-        context = self._machine.context
+    def begin(self, queued: Iterable[str], offline: Iterable[PartitionReplica]) -> Work[None]:
+        """After a failover: these topics are queued; some have a replica that is offline, some are being reassigned."""
         if self._machine.config.delete_topic_enable:
-            for topic in queued:
-                context.queue_for_deletion(topic)
-            self.mark_ineligible(ineligible)
+            self._queue(queued)
+            self._wait_for_brokers(offline)
+            self.wait_for_reassignment(topic for topic, _ in self._machine.context.reassigning_partitions())
         else:
             yield from self._machine.store.write([delete(delete_path(topic)) for topic in queued])
 
     def enqueue(self, topics: Iterable[str]) -> Work[None]:
-        """These are to be deleted; those that are being reassigned when that has ended.
+        """These are to be deleted; those that are being reassigned when that has ended."""
+        self._queue(topics)
+        self.wait_for_reassignment(topic for topic, _ in self._machine.context.reassigning_partitions())
+        yield from self.resume()
 
-        Kafka 2.8 marks those before they are queued, which marks nothing.
-        """
+    def _queue(self, topics: Iterable[str]) -> None:
         context = self._machine.context
         for topic in topics:
-            context.queue_for_deletion(topic)
-        self.mark_ineligible(topic for topic, _ in context.reassigning_partitions())
-        yield from self.resume()
+            if not context.is_queued_for_deletion(topic):
+                context.queue_for_deletion(topic)
+                self._machine.note(TopicDeletionQueued(topic=topic))
 
     def resume_for(self, topics: Iterable[str]) -> Work[None]:
         """What stood against the deletion of these is over: a broker is back, a reassignment has ended."""
@@ -73,19 +87,31 @@ class TopicDeletion:
                 context.ineligible.pop(topic, None)
             yield from self.resume()
 
-    def mark_ineligible(self, topics: Iterable[str]) -> None:
-        """Do not delete these now."""
-        context = self._machine.context
+    def wait_for_reassignment(self, topics: Iterable[str]) -> None:
+        """Partitions of these are on their way: do not delete them now."""
         for topic in topics:
-            if context.is_queued_for_deletion(topic):
-                context.ineligible[topic] = None
+            self._halt(topic, "it is being reassigned")
+
+    def _wait_for_brokers(self, replicas: Iterable[PartitionReplica]) -> None:
+        """These replicas cannot be deleted now: their topics are not."""
+        brokers: dict[str, dict[int, None]] = {}
+        for topic, _, broker in replicas:
+            brokers.setdefault(topic, {})[broker] = None
+        for topic, theirs in brokers.items():
+            self._halt(topic, f"replicas on {', '.join(map(broker_host, sorted(theirs)))} cannot be deleted")
+
+    def _halt(self, topic: str, why: str) -> None:
+        context = self._machine.context
+        if context.is_queued_for_deletion(topic) and context.ineligible.get(topic) != why:
+            context.ineligible[topic] = why
+            self._machine.note(TopicDeletionHalted(topic=topic, why=why))
 
     def failed(self, replicas: Iterable[PartitionReplica]) -> Work[None]:
         """The deletion of these replicas failed, or their brokers went down."""
         queued = [each for each in replicas if self._machine.context.is_queued_for_deletion(each[0])]
         if queued:
             yield from self._machine.replicas.move(queued, INELIGIBLE)
-            self.mark_ineligible(topic for topic, _, _ in queued)
+            self._wait_for_brokers(queued)
             yield from self.resume()
 
     def done(self, replicas: Iterable[PartitionReplica]) -> Work[None]:
@@ -136,7 +162,7 @@ class TopicDeletion:
                     dead.append(replica)
                 elif context.replica_phase(replica) is not SUCCESSFUL:
                     to_delete.append(replica)
-        self.mark_ineligible(topic for topic, _, _ in dead)
+        self._wait_for_brokers(dead)
         yield from self._machine.replicas.move(dead, INELIGIBLE)
         yield from self._machine.replicas.move(to_delete, ReplicaPhase.OFFLINE)
         yield from self._machine.replicas.move(to_delete, STARTED)

@@ -4,7 +4,8 @@ Theory (numbers of the table in ``emulator.checkers``; what is committed is the 
 runs):
 
 * I11: while a step runs the store has the committed replicas and those that it adds; when it ends, what the step keeps,
-  or, called back, the committed ones. A replica's log is deleted only when the replica goes, or its topic.
+  or, called back, the committed ones. A replica's log is deleted only when the replica goes, or its topic, which
+  does not before all of its partitions have arrived.
 * I13: a step adds at most ``reassignment.max.concurrent.replica.movements`` replicas (or as many as are missing to
   ``min.insync.replicas``, in the first step); a partition begins, and a leader is moved, only while at most the
   allowed number of others is under way. A limit that changes counts for steps that begin a moment later.
@@ -116,6 +117,7 @@ class ReassignmentChecker(Checker):
         if self.panel.written is not None:
             self._state_written(seen, self.panel.written)
         elif topic and fact.what == "deleted":
+            self._to_be_deleted.pop(topic, None)
             for at in [at for at in self._nodes if at[0] == topic]:
                 self._forget(at)
         elif topic:
@@ -249,7 +251,7 @@ class ReassignmentChecker(Checker):
         """I11: whose log is deleted."""
         at, broker = (fact.topic, fact.partition), broker_of(seen.actor)
         node = self._nodes.get(at)
-        if not fact.deleted or node is None or fact.topic in self._to_be_deleted:
+        if not fact.deleted or node is None or self._may_be_deleted(fact.topic):
             return
         stays = node.target
         if not _runs(node) and at in self._targets and set(self._targets[at]) < set(node.replicas):
@@ -258,6 +260,11 @@ class ReassignmentChecker(Checker):
             name = f"{at[0]}-{at[1]}"
             text = f"{seen.actor} deletes its log of {name}, which has {node.replicas}, and {stays} are to stay (I11)"
             self.violation(seen, "deleted-assigned", (name, seen.actor), text)
+
+    def _may_be_deleted(self, topic: str) -> bool:
+        """Whether a whole topic goes: it is asked for, and nothing of it is on its way."""
+        moves = (node.is_being_reassigned for at, node in self._nodes.items() if at[0] == topic)
+        return topic in self._to_be_deleted and not any(moves)
 
     # --- the end -----------------------------------------------------------------------------------------------
 

@@ -587,6 +587,10 @@ class Cluster(ABC):
         """Tell the metadata store something."""
 
     @abstractmethod
+    def store_election_us(self, said_us: int) -> int:
+        """How long the metadata store elects a leader when the plan says so long; 0: it does not say."""
+
+    @abstractmethod
     def create_topic(self, topic: str, partitions: int, replication_factor: int, records_per_s: int) -> str | None:
         """Have a topic created (factor 0: as the brokers have it), and appended to once it is there."""
 

@@ -281,6 +281,21 @@ class PartitionsAdded:
 
 
 @value
+class TopicDeletionQueued:
+    """The controller is to delete a topic: it was asked to, or found that its predecessor was."""
+
+    topic: str
+
+
+@value
+class TopicDeletionHalted:
+    """A topic's deletion waits, and for what."""
+
+    topic: str
+    why: str
+
+
+@value
 class TopicDeleted:
     """Every replica of a topic is deleted and its nodes are gone."""
 

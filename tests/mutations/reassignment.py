@@ -59,4 +59,12 @@ MUTATIONS = [
         "reassignment",  # Q5: nobody notices that a step is over
         ("moved.toml:1",),
     ),
+    Mutation(
+        "actors/controller/topic_deletion.py",
+        "        self._queue(topics)\n"
+        "        self.wait_for_reassignment(topic for topic, _ in self._machine.context.reassigning_partitions())\n",
+        "        self._queue(topics)\n",
+        "reassignment",  # a topic is deleted while its partitions are on their way
+        ("delete-while-reassigning:1",),
+    ),
 ]

@@ -13,6 +13,9 @@ from kemu.protocol.notes.replication import (
     LeaderElectedForPartition,
     SessionEnded,
     StoreTookOver,
+    TopicDeleted,
+    TopicDeletionHalted,
+    TopicDeletionQueued,
 )
 from kemu.tools.report.story import Story, clock_text, span_text
 
@@ -187,4 +190,19 @@ def test_a_zombie_controller_is_told_from_the_loss_of_its_session_to_its_resigna
         "00:10.000 the store refuses the controller's ISR (0, 1) of t-0 for its version: "
         "it goes on with (0, 1, 2), and b0 waits for another leader epoch",
         "00:20.000 the store serves again: 3 sessions have their whole timeout from now on",
+    ]
+
+
+def test_a_deletion_is_told_with_what_it_waits_for() -> None:
+    """From the wish to the end."""
+    lines = told(
+        (1, "b0/controller", TopicDeletionQueued(topic="t")),
+        (1, "b0/controller", TopicDeletionHalted(topic="t", why="it is being reassigned")),
+        (9, "b0/controller", TopicDeleted(topic="t")),
+    )
+
+    assert lines == [
+        "00:01.000 topic t is to be deleted",
+        "00:01.000 the deletion of t waits: it is being reassigned",
+        "00:09.000 topic t is deleted",
     ]

@@ -137,6 +137,14 @@ class ControlStory:
         said = f"{{}} waits on its way to {_list(fact.target)}: {why}"
         self.tell_of(seen, said, (fact.topic, fact.partition))
 
+    def deletion_queued(self, seen: Seen, fact: control_notes.TopicDeletionQueued) -> None:
+        """By an admin, or found by a new controller."""
+        self.tell(seen, f"topic {fact.topic} is to be deleted")
+
+    def deletion_halted(self, seen: Seen, fact: control_notes.TopicDeletionHalted) -> None:
+        """Something stands against it."""
+        self.tell(seen, f"the deletion of {fact.topic} waits: {fact.why}")
+
     def topic_deleted(self, seen: Seen, fact: control_notes.TopicDeleted) -> None:
         """Every replica is gone."""
         self.tell(seen, f"topic {fact.topic} is deleted")
@@ -160,6 +168,8 @@ TELLERS: dict[type, Callable[[ControlStory, Seen, Any], None]] = {
     control_notes.Truncated: ControlStory.truncated,
     control_notes.LogStartMoved: ControlStory.start_moved,
     control_notes.TopicCreated: ControlStory.topic_created,
+    control_notes.TopicDeletionQueued: ControlStory.deletion_queued,
+    control_notes.TopicDeletionHalted: ControlStory.deletion_halted,
     control_notes.TopicDeleted: ControlStory.topic_deleted,
     control_notes.ReassignmentStarted: ControlStory.reassigned,
     control_notes.ReassignmentStepCommitted: ControlStory.step_committed,

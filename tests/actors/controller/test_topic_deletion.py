@@ -2,7 +2,7 @@
 
 from kemu.actors.controller.context import PartitionPhase, ReplicaPhase
 from kemu.protocol.nodes import delete_path, topic_path
-from kemu.protocol.notes.replication import TopicDeleted
+from kemu.protocol.notes.replication import TopicDeleted, TopicDeletionHalted, TopicDeletionQueued
 from tests.actors.controller.controller_bench import ControllerBench
 
 STARTED, SUCCESSFUL, INELIGIBLE, OFFLINE = (
@@ -118,3 +118,62 @@ def test_a_broker_that_cannot_delete_is_asked_again_when_something_stands_agains
     assert deletes(bench) == {2: 2}
     bench.do(bench.controller.deletion.done(ON[2]))
     assert topic_path("t") not in bench.tree.nodes
+
+
+def test_what_a_deletion_waits_for_is_told_once_for_each_reason():
+    """ "Halted deletion of topics": a dead broker first, then another with it; nothing more when that is unchanged."""
+    bench = queued(1, 3)
+    assert [note.topic for note in bench.notes(TopicDeletionQueued)] == ["t"]
+
+    bench.do(bench.controller.deletion.enqueue(["t"]))
+    bench.context.remove_brokers([3])
+    bench.do(bench.controller.brokers.died([3]))
+
+    assert [note.why for note in bench.notes(TopicDeletionHalted)] == [
+        "replicas on b2 cannot be deleted",
+        "replicas on b3 cannot be deleted",
+    ]
+    assert len(bench.notes(TopicDeletionQueued)) == 1
+
+
+def test_a_reassignment_holds_a_deletion_up_until_its_last_partition_has_arrived():
+    """``processTopicDeletion`` as meant: no replica is touched; and the topic is resumed by the end, not by brokers."""
+    bench = ControllerBench(1, 2, 3)
+    bench.topic("t", (1, 2, 3), (2, 3, 1))
+    bench.led(("t", 0), 1, (1, 2, 3))
+    bench.led(("t", 1), 2, (2, 3, 1))
+    bench.tree.make(delete_path("t"), b"")
+    bench.context.reassigning[("t", 0)] = bench.context.reassigning[("t", 1)] = None
+    bench.sent.clear()
+
+    bench.do(bench.controller.deletion.enqueue(["t"]))
+    del bench.context.reassigning[("t", 0)]
+    bench.do(bench.controller.deletion.resume_for(["t"]))
+    bench.do(bench.controller.deletion.resume())
+
+    assert [note.why for note in bench.notes(TopicDeletionHalted)] == ["it is being reassigned"]
+    assert deletes(bench) == {}
+    del bench.context.reassigning[("t", 1)]
+    bench.do(bench.controller.deletion.resume_for(["t"]))
+    assert deletes(bench) == {1: 2, 2: 2, 3: 2}
+
+
+def test_a_new_controller_finds_deletions_and_what_they_wait_for():
+    """``fetchTopicDeletionsInProgress``: only the request stands in the store; offline replicas and moves are read."""
+    bench = ControllerBench(1, 3)
+    for topic in ("dead", "moves", "free"):
+        bench.topic(topic, (1, 2) if topic == "dead" else (1, 3))
+        bench.led((topic, 0), 1, bench.context.replicas((topic, 0)))
+    bench.context.reassigning[("moves", 0)] = None
+
+    bench.do(bench.controller.deletion.begin(("dead", "moves", "free"), [("dead", 0, 2), ("other", 0, 2)]))
+
+    assert bench.context.ineligible == {
+        "dead": "replicas on b2 cannot be deleted",
+        "moves": "it is being reassigned",
+    }
+    assert [note.topic for note in bench.notes(TopicDeletionQueued)] == ["dead", "moves", "free"]
+    bench.sent.clear()
+    bench.do(bench.controller.replicas.startup())
+    bench.do(bench.controller.deletion.resume())
+    assert set(bench.context.deletion_started) == {"free"}
