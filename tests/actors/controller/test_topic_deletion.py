@@ -121,7 +121,7 @@ def test_a_broker_that_cannot_delete_is_asked_again_when_something_stands_agains
 
 
 def test_what_a_deletion_waits_for_is_told_once_for_each_reason():
-    """ "Halted deletion of topics": a dead broker first, then another with it; nothing more when that is unchanged."""
+    """As "Halted deletion of topics" is logged: a dead broker first, then another; nothing when that is unchanged."""
     bench = queued(1, 3)
     assert [note.topic for note in bench.notes(TopicDeletionQueued)] == ["t"]
 
