@@ -90,7 +90,7 @@ def make_checkers(
         topics: by group, the topics it is subscribed to (otherwise read off its assignments).
     """
     bounded: Mapping[str, Checker] = {
-        each.name: each for each in (Liveness(bound_us, topics), CatchUpChecker(bound_us))
+        each.name: each for each in (Liveness(bound_us, topics), CatchUpChecker(bound_us), Tasks(bound_us))
     }
     return tuple(bounded[name] if name in bounded else make() for name, make in CHECKERS.items())
 
@@ -100,7 +100,8 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
     topics = {name: group.topics for name, group in scenario.groups.items()}
     lasting = [index for index, entry in enumerate(scenario.plan) if lasts(entry.action)]
     liveness = Liveness(scenario.stable_within_us, topics, still_us=scenario.timeouts_us, lasting=lasting)
-    made = tuple(liveness if checker.name == liveness.name else checker for checker in make_checkers())
+    bounded: Mapping[str, Checker] = {each.name: each for each in (liveness, Tasks(scenario.stable_within_us))}
+    made = tuple(bounded.get(checker.name, checker) for checker in make_checkers())
     replication = scenario.brokers.replication
     if replication is None:
         return made

@@ -8,39 +8,83 @@ Theory (KIP-429, page version 99, and what any task assignor must keep):
 * I3: if a learner of a paused task is ready and stays, a ready learner of it becomes its owner.
 * I4: nobody learns what it owns, nobody is leaving that learns, a task has one learner at most, an instance one role.
 * I5: every task has an owner, or is taken from the one that had it for the rebalance that follows.
+* I6: an application that is left alone comes to rest: nobody learns, warms up, restores or is paused, every task runs;
+  and where its leader keeps loads in a band (stage 4), they are in it. Judged like liveness: there must be such a
+  moment within the bound after everything is healed (or after the last disturbance since), and where a leader looks at
+  warm-ups by the clock, within as many of its intervals as all tasks would take.
 * I7: who is told to shut down is leaving and has nothing left.
 * I8: what owners are told is being learned is what others learn.
-
-I6 (a group left alone comes to rest) is liveness's, I9 (committed offsets never go back) is commits'.
+* I9: the committed offset of a source partition does not go back, and nobody begins behind it: what lies between would
+  be read by nobody (an application resets to the earliest offset, never to the latest). Where an operator, a lost log
+  or its retention moved one of the two, what was known of it does not count.
 """
 
 from collections import Counter
 
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import HostDown, HostPaused, HostResumed, HostStarted, Seen
-from kemu.protocol.names import host_of
+from kemu.emulator.checkers.liveness import DEFAULT_BOUND_US
+from kemu.emulator.facts import (
+    DiskTailLost,
+    FaultApplied,
+    FaultEnded,
+    Healed,
+    HostDown,
+    HostPaused,
+    HostResumed,
+    HostStarted,
+    Seen,
+    TopicGrown,
+)
+from kemu.emulator.watching.applications import WatchedApplication
+from kemu.emulator.watching.balance import at_work, is_balanced
+from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, GroupId, TopicPartition, host_of
+from kemu.protocol.notes.groups import COMMITTED, SEEK, GroupBecame, OffsetCommitted, OffsetRemoved, PositionSet
+from kemu.protocol.notes.replication import BecameLeader
 from kemu.protocol.notes.streams import TaskBecame, TasksDecided, TasksGiven, TasksSaid
 
 At = tuple[str, str]
 """(application, task)"""
 
 
+_UNKNOWN = -1
+
+
 class Tasks(Checker):
-    """See the module."""
+    """See the module. ``bound_us``: how long after the faults end applications may take to come to rest."""
 
     name = "tasks"
 
-    def __init__(self) -> None:
+    def __init__(self, bound_us: int = DEFAULT_BOUND_US) -> None:
         super().__init__()
+        self._bound_us = bound_us
         self._running: dict[At, dict[str, str]] = {}
         """Active and running: host -> member id."""
+        self._healed_us: int | None = None
+        """When everything was healed, or disturbed last since; None before."""
+        self._wrong: dict[GroupId, str] = {}
+        """By application what kept it from resting when it was looked at last; "" once it rested."""
+        self._late: dict[GroupId, str] = {}
+        """The same at the end of the bound."""
+        self._seq = 0
+        self._committed: dict[tuple[GroupId, TopicPartition], int] = {}
+        """What is committed for a partition; ``_UNKNOWN`` where that is not certain."""
         self.on = {
             TaskBecame: self._became,
             TasksDecided: self._decided,
+            GroupBecame: self._group_became,
             HostDown: self._gone,
             HostStarted: self._gone,
             HostPaused: self._gone,
             HostResumed: self._gone,
+            FaultApplied: self._disturbed,
+            FaultEnded: self._disturbed,
+            TopicGrown: self._disturbed,
+            Healed: self._healed,
+            OffsetCommitted: self._offset_committed,
+            OffsetRemoved: self._offset_removed,
+            PositionSet: self._positioned,
+            DiskTailLost: self._lost_tail,
+            BecameLeader: self._leads,
         }
 
     # --- I1 --------------------------------------------------------------------------------------------------------
@@ -48,6 +92,7 @@ class Tasks(Checker):
     def _became(self, seen: Seen, fact: TaskBecame) -> None:
         at = fact.application, fact.task
         holders = self._running.setdefault(at, {})
+        self._look(seen, fact.application)
         if fact.role != "active" or fact.state != "RUNNING":
             holders.pop(fact.instance, None)
             return
@@ -64,6 +109,135 @@ class Tasks(Checker):
         """A host that stands still or stood still may be thrown out without knowing it yet."""
         for holders in self._running.values():
             holders.pop(fact.host, None)
+        if not (isinstance(fact, HostDown) and self._was_released(fact.host)):  # then it closes by itself
+            self._disturbed(seen, fact)
+
+    def _was_released(self, host: str) -> bool:
+        found = (application.instances.get(host) for application in self.panel.applications.all.values())
+        return any(instance is not None and instance.released for instance in found)
+
+    # --- I6 --------------------------------------------------------------------------------------------------------
+
+    def _healed(self, seen: Seen, fact: Healed) -> None:
+        self._healed_us = seen.at_us
+        self._disturbed(seen, fact)
+
+    def _disturbed(self, seen: Seen, fact: object) -> None:
+        """Whatever it is, an application has to come to rest anew."""
+        if self._healed_us is None:
+            return
+        self._healed_us = seen.at_us
+        self._late.clear()
+        for name in self.panel.applications.all:
+            self._wrong[name] = "it"
+            self._look(seen, name)
+
+    def _group_became(self, seen: Seen, fact: GroupBecame) -> None:
+        if fact.group in self.panel.applications.all:
+            self._look(seen, fact.group)
+
+    def _look(self, seen: Seen, name: GroupId) -> None:
+        """Does it rest now?"""
+        if self._healed_us is None or not self._wrong.get(name, "it"):
+            return
+        self._seq = seen.seq
+        application = self.panel.applications.of(name)
+        if seen.at_us > self._healed_us + self._bound_of(application):
+            self._late.setdefault(name, self._wrong.get(name, "it"))
+        self._wrong[name] = self._restless(name, application)
+
+    def _restless(self, name: GroupId, application: WatchedApplication) -> str:
+        """What keeps it from resting; "" if nothing does, or nobody is there."""
+        group = self.panel.groups.get(name)
+        staying = [host for host in application.instances if not self.panel.is_out(host)]
+        if not staying or application.decided is None:
+            return ""
+        if group is None or group.state != "Stable":
+            return f"the group is {'unknown' if group is None else group.state}"
+        if application.unsettled or application.warmups:
+            return at_work(application) or "a warm-up is missing"
+        wrong = at_work(application)
+        tolerant = any(application.instances[host].started.imbalance for host in staying)
+        if not wrong and tolerant and not is_balanced(self.panel, application):
+            return "loads are outside the band of stream.imbalance.percentage"
+        return wrong
+
+    def _bound_of(self, application: WatchedApplication) -> int:
+        """Warm-ups wait for the leader's next look, and as many at a time as there may be."""
+        started = [each.started for each in application.instances.values()]
+        looks_us = max((each.probing_us for each in started), default=0)
+        tasks = 0 if application.decided is None else len(application.decided.stateful)
+        at_a_time = max([1, *(each.warmups for each in started)])
+        return self._bound_us + looks_us * (1 + -(-tasks // at_a_time))
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether all applications rested since they were disturbed last; never before ``Healed``, if there are any."""
+        applications = self.panel.applications.all
+        return not applications or (self._healed_us is not None and not any(self._wrong.values()))
+
+    @property
+    def judges_at_us(self) -> int | None:
+        """The longest bound of those that still have to come to rest."""
+        if self._healed_us is None or self.satisfied:
+            return None
+        return self._healed_us + max(
+            self._bound_of(each) for name, each in self.panel.applications.all.items() if self._wrong.get(name)
+        )
+
+    def finish(self, at_us: int) -> None:
+        """Who did not come to rest in time did not; a run that ended before says nothing."""
+        if self._healed_us is None:
+            return
+        for name, application in self.panel.applications.all.items():
+            bound_us = self._bound_of(application)
+            wrong = self._late.get(name) or (self._wrong.get(name) if at_us >= self._healed_us + bound_us else "")
+            if wrong:
+                text = f"application {name} did not come to rest within {bound_us / 1e6:g} s: {wrong}"
+                self.violation(Seen(self._seq, at_us, "", 0, None), "not-at-rest", (name,), text, liveness=True)
+
+    # --- I9 --------------------------------------------------------------------------------------------------------
+
+    def _offset_committed(self, seen: Seen, fact: OffsetCommitted) -> None:
+        if fact.group not in self.panel.applications.all or not self.panel.is_current(seen):
+            return
+        key = fact.group, (fact.topic, fact.partition)
+        before = self._committed.get(key, _UNKNOWN)
+        if fact.generation != NO_GENERATION and fact.offset < before:
+            name = f"{fact.topic}-{fact.partition}"
+            text = f"{fact.member_id} committed {fact.offset} of {name} of {fact.group}, where {before} was committed"
+            self.violation(seen, "committed-back", (fact.group, name), text)
+        self._committed[key] = fact.offset
+
+    def _offset_removed(self, seen: Seen, fact: OffsetRemoved) -> None:
+        self._forget(fact.group, (fact.topic, fact.partition))
+
+    def _positioned(self, seen: Seen, fact: PositionSet) -> None:
+        if fact.group not in self.panel.applications.all:
+            return
+        at = fact.topic, fact.partition
+        key = fact.group, at
+        start, committed = self.panel.logs.of(at).records.start, self._committed.get(key)
+        if fact.why == SEEK or (fact.why != COMMITTED and committed is not None):
+            self._forget(*key)
+        elif committed != _UNKNOWN and fact.offset > max(committed or 0, start):
+            name = f"{fact.topic}-{fact.partition}"
+            known = "nothing was committed" if committed is None else f"{committed} was committed"
+            text = f"{seen.actor} begins {name} of {fact.group} at {fact.offset} ({fact.why}); {known}"
+            self.violation(seen, "records-skipped", (fact.group, name), text)
+
+    def _forget(self, group: GroupId, at: TopicPartition) -> None:
+        if (group, at) in self._committed:
+            self._committed[group, at] = _UNKNOWN
+
+    def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
+        if fact.log.startswith(OFFSETS_TOPIC):
+            self._committed = dict.fromkeys(self._committed, _UNKNOWN)
+
+    def _leads(self, seen: Seen, fact: BecameLeader) -> None:
+        """A partition of the groups' log may have lost its end, and commits with it."""
+        if fact.topic == OFFSETS_TOPIC and self.panel.logs.cut is not None:
+            self._committed = dict.fromkeys(self._committed, _UNKNOWN)
 
     # --- a leader's decision ---------------------------------------------------------------------------------------
 

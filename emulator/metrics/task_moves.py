@@ -43,14 +43,8 @@ from kemu.emulator.facts import (
     TopicGrown,
 )
 from kemu.emulator.metrics.figures import EpisodeFigures
-from kemu.emulator.watching.applications import (
-    ACTIVE,
-    CLOSED,
-    LEARNER,
-    RUNNING,
-    WARM_UP,
-    WatchedApplication,
-)
+from kemu.emulator.watching.applications import ACTIVE, CLOSED, WatchedApplication
+from kemu.emulator.watching.balance import at_work, is_balanced
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.names import ActorName, GroupId, MemberId
 from kemu.protocol.notes.groups import GroupBecame, JoinPhaseCompleted, MemberAdded, MemberBecame, MemberRemoved, Rejoin
@@ -61,13 +55,10 @@ from kemu.protocol.notes.streams import (
     TaskBecame,
     TasksDecided,
 )
-from kemu.protocol.streams.balance import bands, is_stable
 
 BURST_US = 1_000_000
 """Events that are nearer to each other belong to one episode."""
 PREPARING, STABLE = "PreparingRebalance", "Stable"
-LEARNERS = "learner"
-"""The task assignor of KIP-429's page."""
 
 
 class Reason(StrEnum):
@@ -373,53 +364,6 @@ def _roles(decided: TasksDecided) -> dict[str, tuple[tuple[str, ...], ...]]:
     """Process -> what it has, of those that have anything."""
     given = {row.process: (row.assigned, row.learning, row.standby) for row in decided.given}
     return {process: roles for process, roles in given.items() if any(roles)}
-
-
-def at_work(application: WatchedApplication) -> str:
-    """What keeps an application from resting; "" if nothing does."""
-    tasks = () if application.decided is None else application.decided.tasks
-    running = set()
-    for copy in application.copies.values():
-        role = application.role_of(copy)
-        if role in (LEARNER, WARM_UP):
-            return f"{copy.instance} {'learns' if role == LEARNER else 'warms up'} {copy.task}"
-        if role == ACTIVE and copy.state != RUNNING:
-            return f"{copy.task} is {copy.state} on {copy.instance}"
-        if role == ACTIVE:
-            running.add(copy.task)
-    missing = [task for task in tasks if task not in running]
-    return f"nobody runs {', '.join(missing[:4])}" if missing else ""
-
-
-def is_balanced(panel: Panel, application: WatchedApplication) -> bool:
-    """Whether loads are within the assignor's own band; see the module."""
-    decided = application.decided
-    staying = {
-        host: instance.started
-        for host, instance in application.instances.items()
-        if not panel.is_out(host) and not instance.leaving and not instance.released
-    }
-    if decided is None or not staying:
-        return False
-    owner = {copy.task: copy.instance for copy in application.copies.values() if copy.role == ACTIVE}
-    if any(owner.get(task) not in staying for task in decided.tasks):
-        return False
-    weights = {host: started.weight for host, started in staying.items()}
-    first = next(iter(staying.values()))
-    if first.assignor != LEARNERS:
-        loads = Counter(owner[task] for task in decided.tasks)
-        shares = [Fraction(loads[host], weight) for host, weight in weights.items()]
-        return max(shares) - min(shares) <= 1
-    stateful = frozenset(decided.stateful)
-    imbalance = Fraction(first.imbalance) if first.imbalance else Fraction(0)
-    for tasks, tolerated in (
-        ([task for task in decided.tasks if task in stateful], imbalance),
-        ([task for task in decided.tasks if task not in stateful], Fraction(0)),
-    ):
-        loads = Counter(owner[task] for task in tasks)
-        if not is_stable({host: loads[host] for host in staying}, bands(len(tasks), weights, tolerated)):
-            return False
-    return True
 
 
 def _told(episode: _Episode) -> EpisodeFigures:

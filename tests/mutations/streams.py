@@ -31,4 +31,25 @@ MUTATIONS = [
         "tasks",
         ("streams_sticky.toml:1",),
     ),
+    Mutation(  # a learner that has caught up never asks for the rebalance in which it becomes active
+        "actors/streams/thread.py",
+        "            self.ask_for_rebalance(Rejoin.READY)\n",
+        "            pass\n",
+        "tasks",
+        ("streams_learned.toml:1",),
+    ),
+    Mutation(  # an application begins at the ends of partitions that nothing is committed of
+        "actors/streams/instance.py",
+        '            auto_offset_reset="earliest",\n            internal_leave_group_on_close=False,\n',
+        '            auto_offset_reset="latest",\n            internal_leave_group_on_close=False,\n',
+        "tasks",
+        ("streams_learned.toml:1",),
+    ),
+    Mutation(  # what is committed goes back now and then
+        "actors/consumer/positions.py",
+        "            OffsetToCommit(topic=one.topic, partition=one.number, offset=one.position, leader_epoch",
+        "            OffsetToCommit(topic=one.topic, partition=one.number, offset=one.position % 100, leader_epoch",
+        "tasks",
+        ("streams_learned.toml:1",),
+    ),
 ]

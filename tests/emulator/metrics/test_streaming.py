@@ -1,216 +1,27 @@
 """Figures of Streams applications, against small runs told by hand, and of whole runs."""
 
-from collections.abc import Mapping
-
 import pytest
 
-from kemu.emulator.facts import FaultApplied, HostDown, HostPaused, HostResumed, HostStarted, RecordSizes, Seen
+from kemu.emulator.facts import HostDown, HostPaused, HostResumed
 from kemu.emulator.metrics.figures import StreamsFigures
 from kemu.emulator.metrics.metrics import Metrics
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.watching.panel import Panel
-from kemu.protocol.notes.groups import (
-    GroupBecame,
-    JoinPhaseCompleted,
-    MemberAdded,
-    MemberBecame,
-    MemberRemoved,
-    Rejoin,
-)
-from kemu.protocol.notes.streams import (
-    InstanceLeaving,
-    InstanceStarted,
-    LearnerReady,
-    TaskBecame,
-    TaskRestored,
-    TasksDecided,
-    TasksGiven,
-    TasksSaid,
-)
-
-S = 1_000_000
-APP, COORDINATOR = "app", "b0/coordinator"
-Told = tuple[int, str, object]
+from kemu.protocol.notes.groups import MemberAdded, MemberRemoved, Rejoin
+from kemu.protocol.notes.streams import InstanceLeaving, LearnerReady
+from tests.emulator.streams_story import APP, S, StreamsStory, formed
 
 
-class Run:
-    """Facts of an application with one sub-topology, told in seconds."""
-
-    def __init__(
-        self, *, assignor: str = "learner", standbys: int = 0, imbalance: str = "", ready_lag: int = 0
-    ) -> None:
-        self.told: list[Told] = [(0, "", RecordSizes(topics=(("log", 100),)))]
-        self.generation = 0
-        self.state = "Empty"
-        self._settings = (assignor, standbys, imbalance, ready_lag)
-        self._states: dict[tuple[str, str, str], tuple[str, str]] = {}
-
-    def say(self, at_s: float, actor: str, *facts: object) -> None:
-        """An actor reports."""
-        self.told += [(round(at_s * S), actor, fact) for fact in facts]
-
-    def start(self, at_s: float, *hosts: str, weight: int = 1) -> None:
-        """Hosts start, and their instances."""
-        assignor, standbys, imbalance, ready_lag = self._settings
-        for host in hosts:
-            self.say(at_s, "", HostStarted(host=host, life=1, kept_disk=True))
-            started = InstanceStarted(
-                application=APP,
-                instance=host,
-                process=host.upper(),
-                assignor=assignor,
-                threads=1,
-                weight=weight,
-                standbys=standbys,
-                warmups=2,
-                ready_lag=ready_lag,
-                imbalance=imbalance,
-                probing_us=0,
-                changelogs=("log",),
-            )
-            self.say(at_s, host, started)
-
-    def prepare(self, at_s: float, why: str, *facts: object) -> None:
-        """The coordinator prepares for a rebalance."""
-        became = GroupBecame(group=APP, old=self.state, new="PreparingRebalance", generation=self.generation, why=why)
-        self.say(at_s, COORDINATOR, *facts, became)
-        self.state = "PreparingRebalance"
-
-    def rejoin(self, at_s: float, host: str, why: str) -> None:
-        """A member joins again for a reason of its own, and the coordinator hears of it 0.1 s later."""
-        rejoins = MemberBecame(
-            group=APP, member_id=f"{host}-id", old="STABLE", new="PREPARING_REBALANCE", generation=1, why=why
-        )
-        self.say(at_s, f"{host}/t1", rejoins)
-        self.prepare(at_s + 0.1, f"{host}-id changed its metadata")
-
-    def decide(self, at_s: float, rows: Mapping[str, str], tasks: str = "0 1 2 3", leaving: str = "") -> None:
-        """A generation begins; its leader gives tasks ("0 1 | learn 2 | standby 3"), and the group is Stable."""
-        self.generation += 1
-        completed = JoinPhaseCompleted(
-            group=APP, generation=self.generation, protocol="stream", leader="x", members=tuple(rows)
-        )
-        self.say(at_s, COORDINATOR, completed)
-        said, given = [], []
-        for host, text in rows.items():
-            parts = {"active": (), "learn": (), "standby": ()} | dict(_parts(text))
-            said.append(
-                TasksSaid(
-                    process=host.upper(),
-                    assigned=(),
-                    revoked=(),
-                    learning=(),
-                    ready=(),
-                    leaving=host in leaving.split(),
-                )
-            )
-            given.append(
-                TasksGiven(
-                    process=host.upper(),
-                    assigned=parts["active"],
-                    revoked=(),
-                    learning=parts["learn"],
-                    being_learned=(),
-                    standby=parts["standby"],
-                    shutdown=False,
-                )
-            )
-        names = _names(tasks)
-        decided = TasksDecided(
-            application=APP,
-            instance=next(iter(rows)),
-            tasks=names,
-            stateful=names,
-            said=tuple(said),
-            given=tuple(given),
-            size=0,
-            fresh=False,
-            learners=True,
-        )
-        self.say(at_s, next(iter(rows)), decided)
-        stable = GroupBecame(group=APP, old="CompletingRebalance", new="Stable", generation=self.generation, why="done")
-        self.say(at_s, COORDINATOR, stable)
-        self.state = "Stable"
-
-    def sync(self, at_s: float, host: str) -> None:
-        """A thread has its answer to SyncGroup."""
-        synced = MemberBecame(
-            group=APP, member_id=f"{host}-id", old="COMPLETING_REBALANCE", new="STABLE", generation=1, why="synced"
-        )
-        self.say(at_s, f"{host}/t1", synced)
-
-    def copy(self, at_s: float, host: str, task: str, role: str, *states: str, position: int = 0) -> None:
-        """A copy of a task becomes this."""
-        for state in states:
-            key = (host, task, "t1")
-            before = self._states.get(key, ("", ""))[1]
-            became = TaskBecame(
-                application=APP,
-                instance=host,
-                member_id=f"{host}-id",
-                task=f"0_{task}",
-                role=role,
-                before=before,
-                state=state,
-                position=position,
-                thread="t1",
-            )
-            self.say(at_s, host, became)
-            self._states[key] = (role, "" if state == "CLOSED" else state)
-
-    def runs(self, at_s: float, **owners: str) -> None:
-        """Tasks run, on these, for the first time."""
-        for host, tasks in owners.items():
-            for task in tasks.split():
-                self.copy(at_s, host, task, "active", "CREATED", "RESTORING", "RUNNING")
-
-    def read(self, at_s: float, host: str, task: str, role: str, first: int, last: int) -> None:
-        """A copy applies records of its changelog."""
-        restored = TaskRestored(
-            application=APP, instance=host, task=f"0_{task}", role=role, first=first, last=last, thread="t1"
-        )
-        self.say(at_s, host, restored)
-
-    def plan(self, at_s: float, text: str) -> None:
-        """An entry of the plan."""
-        self.say(at_s, "", FaultApplied(index=0, kind="x", text=text))
-
-    def figures(self, until_s: float = 100) -> StreamsFigures:
-        """What the metrics make of it."""
-        panel = Panel()
-        metrics = Metrics(panel)
-        step, before = 0, (0, "")
-        for at_us, actor, fact in sorted(self.told, key=lambda row: row[0]):
-            step, before = step + ((at_us, actor) != before), (at_us, actor)
-            seen = Seen(step, at_us, actor, 1, fact)
-            panel.see(seen)
-            metrics.see(seen)
-        metrics.finish(round(until_s * S))
-        return metrics.figures().streams[APP]
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(f"0_{task}" for task in text.split())
-
-
-def _parts(text: str) -> list[tuple[str, tuple[str, ...]]]:
-    found = []
-    for part in text.split("|"):
-        words = part.split()
-        kind = words.pop(0) if words and words[0] in ("learn", "standby") else "active"
-        found.append((kind, _names(" ".join(words))))
-    return found
-
-
-def formed(**settings: object) -> Run:
-    """Two instances with two tasks each, running since second 2."""
-    told = Run(**settings)  # type: ignore[arg-type]
-    told.start(0, "a", "b")
-    told.prepare(0.5, "a-id joined")
-    told.decide(1, {"a": "0 1", "b": "2 3"})
-    told.runs(2, a="0 1", b="2 3")
-    return told
+def figures_of(told: StreamsStory, until_s: float = 100) -> StreamsFigures:
+    """What the metrics make of it."""
+    panel = Panel()
+    metrics = Metrics(panel)
+    for seen in told.seen():
+        panel.see(seen)
+        metrics.see(seen)
+    metrics.finish(round(until_s * S))
+    return metrics.figures().streams[APP]
 
 
 def test_a_task_that_its_owner_pauses_and_gets_back_was_paused_all_the_time() -> None:
@@ -221,7 +32,7 @@ def test_a_task_that_its_owner_pauses_and_gets_back_was_paused_all_the_time() ->
     told.decide(12, {"a": "0 1", "b": "2 3"})
     told.sync(12.25, "a")
     told.copy(12.5, "a", "0", "active", "RESTORING", "RUNNING")
-    found = told.figures()
+    found = figures_of(told)
 
     (row,) = found.task_downtime
     assert (row.task, row.instance, row.taken_by, row.cause) == ("0_0", "a", "a", "paused")
@@ -242,7 +53,7 @@ def test_the_task_of_a_crashed_instance_is_down_until_it_is_noticed_given_and_re
     told.copy(33, "b", "0", "active", "CREATED", "RESTORING")
     told.copy(33, "b", "1", "active", "CREATED", "RESTORING")
     told.copy(38, "b", "0", "active", "RUNNING")
-    found = told.figures(until_s=50)
+    found = figures_of(told, until_s=50)
 
     first, second = found.task_downtime
     assert (first.task, first.cause, first.instance, first.taken_by) == ("0_0", "down", "a", "b")
@@ -258,7 +69,7 @@ def test_an_owner_that_stands_still_processes_nothing_until_it_goes_on() -> None
     told = formed()
     told.say(20, "", HostPaused(host="a"))
     told.say(23, "", HostResumed(host="a"))
-    found = told.figures()
+    found = figures_of(told)
 
     assert {(row.task, row.cause, row.pause_us) for row in found.task_downtime} == {
         ("0_0", "stands still", 3 * S),
@@ -266,7 +77,7 @@ def test_an_owner_that_stands_still_processes_nothing_until_it_goes_on() -> None
     }
 
 
-def scaled_out() -> Run:
+def scaled_out() -> StreamsStory:
     """c joins at 20, learns 0_0 from 21 on, is ready at 25 and owns it from 27 on; 500 records, then 20 more."""
     told = formed()
     told.start(20, "c")
@@ -288,7 +99,7 @@ def scaled_out() -> Run:
 
 def test_a_learner_s_task_moves_with_the_least_moves_and_what_it_read_is_used() -> None:
     """Four tasks on two, then three instances: one has to move, and does; the barrier is 1 s, the tail another."""
-    found = scaled_out().figures()
+    found = figures_of(scaled_out())
 
     assert (found.moved, found.min_moves, found.back_and_forth) == (1, 1, 0)
     assert found.rebalances == {"joined": 1, "ready": 1} and found.empty_rebalances == 0
@@ -303,7 +114,7 @@ def test_a_learner_s_task_moves_with_the_least_moves_and_what_it_read_is_used() 
 
 def test_balance_comes_with_the_last_move_and_rest_when_the_task_runs() -> None:
     """From c's coming at 20 to 27; everything runs at 28."""
-    (episode,) = scaled_out().figures().episodes
+    (episode,) = figures_of(scaled_out()).episodes
 
     assert (episode.began_us, episode.balanced_us, episode.rested_us) == (20 * S, 27 * S, 28 * S)
     assert episode.why == "c starts"
@@ -317,7 +128,7 @@ def test_what_a_learner_read_that_is_dropped_was_for_nothing() -> None:
     told.copy(21, "c", "0", "learner", "CREATED", "RESTORING", "RUNNING")
     told.read(24, "c", "0", "learner", 0, 300)
     told.copy(25, "c", "0", "learner", "SUSPENDED", "CLOSED")
-    found = told.figures()
+    found = figures_of(told)
 
     (row,) = found.restores
     assert (row.outcome, row.wasted_bytes) == ("discarded", 30_000)
@@ -331,7 +142,7 @@ def test_what_is_being_learned_at_the_end_of_the_run_has_not_been_of_use() -> No
     told.decide(21, {"a": "0 1", "b": "2 3", "c": "| learn 0"})
     told.copy(21, "c", "0", "learner", "CREATED", "RESTORING", "RUNNING")
     told.read(24, "c", "0", "learner", 0, 300)
-    (row,) = told.figures().restores
+    (row,) = figures_of(told).restores
 
     assert (row.outcome, row.wasted_bytes) == ("unfinished", 30_000)
 
@@ -347,7 +158,7 @@ def test_a_standby_is_never_wasted_and_one_more_than_there_are_to_be_is_a_warm_u
     for host in "bc":
         told.read(24, host, "0", "standby", 0, 100)
         told.copy(30, host, "0", "standby", "SUSPENDED", "CLOSED")
-    found = told.figures()
+    found = figures_of(told)
 
     assert [(row.instance, row.role, row.wasted_bytes) for row in found.restores] == [
         ("b", "standby", 0),
@@ -370,7 +181,7 @@ def test_an_owner_that_restores_what_a_copy_elsewhere_had_within_the_ready_lag_c
     told.copy(32, "c", "0", "active", "CREATED", "RESTORING")
     told.read(33, "c", "0", "active", 0, 100)
     told.copy(33, "c", "0", "active", "RUNNING", position=100)
-    found = told.figures()
+    found = figures_of(told)
 
     assert (found.avoidable_bytes, found.wasted_bytes) == (avoidable, avoidable)
     assert found.read_bytes == {"active": 10_000, "standby": 9_600}
@@ -388,7 +199,7 @@ def test_a_task_goes_back_and_forth_and_every_move_beyond_the_least_is_one_too_m
     told.decide(25, {"a": "0 1", "b": "2 3"})
     told.rejoin(26, "b", "the subscription changed")
     told.decide(27, {"a": "0 1", "b": "2 3"})
-    found = told.figures()
+    found = figures_of(told)
 
     assert (found.moved, found.min_moves, found.back_and_forth) == (2, 0, 1)
     assert found.rebalances == {"follow-up": 2, "probing": 1, "other": 1}
@@ -398,7 +209,7 @@ def test_a_task_goes_back_and_forth_and_every_move_beyond_the_least_is_one_too_m
 
 def test_who_leaves_has_to_hand_over_all_it_has_and_who_is_heavier_takes_more() -> None:
     """Weights 1 and 3: fair are 1 and 3 tasks, so one of two must move from a; of c, that leaves, all."""
-    told = Run()
+    told = StreamsStory()
     told.start(0, "a", "c")
     told.start(0, "b", weight=3)
     told.decide(1, {"a": "0 1", "b": "2", "c": "3"})
@@ -407,7 +218,7 @@ def test_who_leaves_has_to_hand_over_all_it_has_and_who_is_heavier_takes_more() 
     told.say(20, "c", InstanceLeaving(application=APP, instance="c", leaving=True))
     told.rejoin(20, "c", Rejoin.LEAVING)
     told.decide(21, {"a": "0 1", "b": "2", "c": "3"}, leaving="c")
-    (episode,) = told.figures().episodes
+    (episode,) = figures_of(told).episodes
 
     assert (episode.min_moves, episode.moved, episode.balanced_us) == (2, 0, None)
     assert episode.rebalances == {"leaving": 1}
@@ -416,20 +227,20 @@ def test_who_leaves_has_to_hand_over_all_it_has_and_who_is_heavier_takes_more() 
 @pytest.mark.parametrize(("imbalance", "balanced"), [("", False), ("0.5", True)])
 def test_a_load_within_the_tolerated_band_is_balance(imbalance: str, balanced: bool) -> None:
     """3 and 1 of 4 tasks: a fair share is 2, half of it is tolerated (KIP-429's page, stage 4)."""
-    told = Run(imbalance=imbalance)
+    told = StreamsStory(imbalance=imbalance)
     told.start(0, "a", "b")
     told.decide(1, {"a": "0 1 2", "b": "3"})
     told.runs(2, a="0 1 2", b="3")
     told.plan(20, "nothing much")
     told.rejoin(20, "a", "the subscription changed")
     told.decide(21, {"a": "0 1 2", "b": "3"})
-    (episode,) = told.figures().episodes
+    (episode,) = figures_of(told).episodes
 
     assert (episode.balanced_us is not None) is balanced
 
 
 def test_events_before_the_application_runs_and_events_without_effect_are_no_episodes() -> None:
-    told = Run()
+    told = StreamsStory()
     told.start(0, "a")
     told.plan(0.5, "too early")
     told.start(0.7, "b")
@@ -437,7 +248,7 @@ def test_events_before_the_application_runs_and_events_without_effect_are_no_epi
     told.runs(2, a="0 1", b="2 3")
     told.plan(20, "a fault that hits nobody")
 
-    assert told.figures().episodes == ()
+    assert figures_of(told).episodes == ()
 
 
 def test_the_page_s_scale_down_costs_what_its_facts_say() -> None:

@@ -1,0 +1,62 @@
+"""Whether a Streams application rests, and whether its loads are balanced, from what the panel knows of it."""
+
+from collections import Counter
+from fractions import Fraction
+
+from kemu.emulator.watching.applications import ACTIVE, LEARNER, RUNNING, WARM_UP, WatchedApplication
+from kemu.emulator.watching.panel import Panel
+from kemu.protocol.streams.balance import bands, is_stable
+
+LEARNERS = "learner"
+"""The task assignor of KIP-429's page."""
+
+
+def at_work(application: WatchedApplication) -> str:
+    """What keeps an application from resting; "" if nothing does."""
+    tasks = () if application.decided is None else application.decided.tasks
+    running = set()
+    for copy in application.copies.values():
+        role = application.role_of(copy)
+        if role in (LEARNER, WARM_UP):
+            return f"{copy.instance} {'learns' if role == LEARNER else 'warms up'} {copy.task}"
+        if role == ACTIVE and copy.state != RUNNING:
+            return f"{copy.task} is {copy.state} on {copy.instance}"
+        if role == ACTIVE:
+            running.add(copy.task)
+    missing = [task for task in tasks if task not in running]
+    return f"nobody runs {', '.join(missing[:4])}" if missing else ""
+
+
+def is_balanced(panel: Panel, application: WatchedApplication) -> bool:
+    """Whether every task has an owner that stays, and loads are within the assignor's own band.
+
+    With learners: tasks with state in the band of ``stream.imbalance.percentage`` (stage 4) or within rounding of a
+    fair share, those without within rounding. With others: active tasks per thread differ by one at most.
+    """
+    decided = application.decided
+    staying = {
+        host: instance.started
+        for host, instance in application.instances.items()
+        if not panel.is_out(host) and not instance.leaving and not instance.released
+    }
+    if decided is None or not staying:
+        return False
+    owner = {copy.task: copy.instance for copy in application.copies.values() if copy.role == ACTIVE}
+    if any(owner.get(task) not in staying for task in decided.tasks):
+        return False
+    weights = {host: started.weight for host, started in staying.items()}
+    first = next(iter(staying.values()))
+    if first.assignor != LEARNERS:
+        loads = Counter(owner[task] for task in decided.tasks)
+        shares = [Fraction(loads[host], weight) for host, weight in weights.items()]
+        return max(shares) - min(shares) <= 1
+    stateful = frozenset(decided.stateful)
+    imbalance = Fraction(first.imbalance) if first.imbalance else Fraction(0)
+    for tasks, tolerated in (
+        ([task for task in decided.tasks if task in stateful], imbalance),
+        ([task for task in decided.tasks if task not in stateful], Fraction(0)),
+    ):
+        loads = Counter(owner[task] for task in tasks)
+        if not is_stable({host: loads[host] for host in staying}, bands(len(tasks), weights, tolerated)):
+            return False
+    return True
