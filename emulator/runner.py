@@ -115,7 +115,7 @@ class Run:
         scenario: Scenario,
         *,
         seed: int,
-        profile: str = DEFAULT_PROFILE,
+        profile: str | None = None,
         drive: str = "trio",
         sink: BinaryIO | None = None,
         live: bool = False,
@@ -134,6 +134,7 @@ class Run:
             choices: instead of those drawn from the seed; the trace says so, and is not replayed nor run again.
             recorder: told all that the trace is told.
         """
+        profile = profile or scenario.profile or DEFAULT_PROFILE
         header = Header(
             scenario=scenario.to_dict(),
             plan=plan_to_dicts(scenario.plan),

@@ -8,15 +8,24 @@ from collections.abc import Mapping, Sequence
 
 from attrs import evolve, field, frozen
 
-from kemu.protocol.assign.base import Assignor
+from kemu.protocol.assign.base import Assignor, RebalanceProtocol
 from kemu.protocol.assign.cooperative import COOPERATIVE_STICKY_2_4, COOPERATIVE_STICKY_BEFORE_3_8
 from kemu.protocol.assign.registry import ASSIGNORS
 from kemu.protocol.assign.sticky import STICKY_BEFORE_3_8
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
-from kemu.protocol.messages.versions import KAFKA_2_3, KAFKA_2_4, KAFKA_3_0, KAFKA_3_4, LATEST, ApiVersions
+from kemu.protocol.messages.versions import KAFKA_2_3, KAFKA_2_4, KAFKA_2_6, KAFKA_3_0, KAFKA_3_4, LATEST, ApiVersions
 from kemu.protocol.rebalancing.kip_429 import page_rules
 from kemu.protocol.rebalancing.rules import MemberRules, RulesOf, by_assignors
 from kemu.protocol.replication import IsrPath, ReassignmentAlgorithm
+from kemu.protocol.streams.releases import (
+    STREAMS_2_3,
+    STREAMS_2_4,
+    STREAMS_2_6,
+    STREAMS_3_0,
+    STREAMS_3_4,
+    STREAMS_OF_PAGE,
+    StreamsRelease,
+)
 
 
 @frozen
@@ -36,6 +45,8 @@ class Profile:
     """How controllers move partitions: KIP-435 never shipped, and is KIP-455 as shipped while nothing is limited."""
     isr_path: IsrPath = IsrPath.CONTROLLER
     """Who decides a new ISR: the controller since inter.broker.protocol.version 2.7."""
+    streams: StreamsRelease = STREAMS_3_4
+    """What instances of Kafka Streams are like."""
 
 
 def _by_assignors_unprepared(config: ConsumerConfig, assignors: Sequence[Assignor]) -> MemberRules:
@@ -56,7 +67,8 @@ _BEFORE_3_8: Mapping[str, Assignor] = {
 
 _KIP_429_PAGE = Profile(
     "kip-429-v99",
-    "KIP-429 as its page had it before it shipped: rebalance.protocol, V0 and V1 subscriptions, on Kafka 2.3",
+    "KIP-429 as its page had it before it shipped: rebalance.protocol, V0 and V1 subscriptions, Streams with "
+    "learners, on Kafka 2.3",
     versions=KAFKA_2_3,
     consumer=ConsumerConfig(session_timeout_ms=10_000, retry_backoff_max_ms=_FLAT),
     broker=BrokerConfig(coordinator_kind="scala"),
@@ -64,17 +76,33 @@ _KIP_429_PAGE = Profile(
     rules_of=page_rules,
     isr_path=IsrPath.STORE,
     reassignment=ReassignmentAlgorithm.ALL_AT_ONCE,
+    streams=STREAMS_OF_PAGE,
+)
+
+_EAGER_ASSIGNORS: Mapping[str, Assignor] = {
+    name: assignor for name, assignor in ASSIGNORS.items() if RebalanceProtocol.COOPERATIVE not in assignor.protocols
+}
+
+_KAFKA_2_3 = evolve(
+    _KIP_429_PAGE,
+    name="kafka-2.3",
+    summary="Kafka 2.3: eager alone, subscription v0; Streams with the sticky task assignor",
+    assignors=_EAGER_ASSIGNORS,
+    rules_of=by_assignors,
+    streams=STREAMS_2_3,
 )
 
 _KAFKA_2_4 = Profile(
     "kafka-2.4",
-    "Kafka 2.4: KIP-429 as it shipped; subscription v1, no generation anywhere; session.timeout.ms 10000",
+    "Kafka 2.4: KIP-429 as it shipped; subscription v1, no generation anywhere; session.timeout.ms 10000; "
+    "Streams with the sticky task assignor, cooperatively",
     versions=KAFKA_2_4,
     consumer=ConsumerConfig(session_timeout_ms=10_000, retry_backoff_max_ms=_FLAT),
     broker=BrokerConfig(coordinator_kind="scala"),
     producer=ProducerConfig(acks=1, enable_idempotence=False, retry_backoff_max_ms=_FLAT),
     assignors={**ASSIGNORS, COOPERATIVE_STICKY_2_4.name: COOPERATIVE_STICKY_2_4},
     isr_path=IsrPath.STORE,
+    streams=STREAMS_2_4,
 )
 
 _KAFKA_3_4 = Profile(
@@ -91,12 +119,20 @@ PROFILES: Mapping[str, Profile] = {
     profile.name: profile
     for profile in (
         _KIP_429_PAGE,
+        _KAFKA_2_3,
         _KAFKA_2_4,
         evolve(
             _KAFKA_2_4,
             name="kafka-2.4-unfixed",
             summary="kafka-2.4 with its bug KAFKA-12983: members thrown out while they join keep what they owned",
             rules_of=_by_assignors_unprepared,
+        ),
+        evolve(
+            _KAFKA_2_4,
+            name="kafka-2.6",
+            summary="Kafka 2.6: as 2.4 with JoinGroup v7; Streams with KIP-441's high-availability task assignor",
+            versions=KAFKA_2_6,
+            streams=STREAMS_2_6,
         ),
         Profile(
             "kafka-3.0",
@@ -106,6 +142,7 @@ PROFILES: Mapping[str, Profile] = {
             broker=BrokerConfig(coordinator_kind="scala"),
             producer=ProducerConfig(retry_backoff_max_ms=_FLAT),
             assignors=_BEFORE_3_8,
+            streams=STREAMS_3_0,
         ),
         _KAFKA_3_4,
         evolve(

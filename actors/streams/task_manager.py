@@ -72,8 +72,6 @@ class TaskManager:
         """In order of their numbers within each assignment."""
         self.being_learned: frozenset[TaskId] = frozenset()
         """Of the active ones, those that others learn."""
-        self.paused: tuple[TaskId, ...] = ()
-        """Active ones that were given up for the join under way because others learn them."""
 
     # --- what there is ---------------------------------------------------------------------------------------------
 
@@ -82,8 +80,12 @@ class TaskManager:
         return [self.copies[task] for task in sorted(self.copies) if self.copies[task].role is role]
 
     def active(self) -> tuple[TaskId, ...]:
-        """Active tasks that are still owned: not paused for the join."""
+        """Active tasks that are still owned: not given up for the join."""
         return tuple(one.task for one in self.of_role(TaskRole.ACTIVE) if one.state is not TaskState.SUSPENDED)
+
+    def given_up(self) -> tuple[TaskId, ...]:
+        """Active tasks that are suspended: given up for the join under way."""
+        return tuple(one.task for one in self.of_role(TaskRole.ACTIVE) if one.state is TaskState.SUSPENDED)
 
     def learning(self) -> dict[TaskId, Learning]:
         """Tasks that are being learned here, with how far that is."""
@@ -134,7 +136,6 @@ class TaskManager:
         """This thread is no member any more: everything is somebody else's, and nothing is written."""
         for one in self.of_role(TaskRole.ACTIVE):
             self._close(one, clean=False)
-        self.paused = ()
         self.being_learned = frozenset()
 
     def take(self, given: StreamsGiven) -> None:
@@ -143,7 +144,6 @@ class TaskManager:
         wanted.update(dict.fromkeys(in_order(given.learning), TaskRole.LEARNER))
         wanted.update({task: TaskRole.STANDBY for task in in_order(given.standby) if self._topology.is_stateful(task)})
         self.being_learned = frozenset(given.being_learned)
-        self.paused = ()
         for task in [task for task in self.copies if task not in wanted]:
             self._close(self.copies[task], clean=True)
         for task, role in wanted.items():

@@ -354,7 +354,7 @@ class StreamThread:
                 application=self.application,
                 instance=self.host.name,
                 assigned=_names(self.tasks.active()),
-                revoked=_names(self.tasks.paused),
+                revoked=_names(self.tasks.given_up()),
                 learning=_names(sorted(said.learning)),
                 ready=_names(task for task in sorted(said.learning) if said.learning[task].ready),
                 leaving=said.leaving,
@@ -379,11 +379,14 @@ class StreamThread:
                 if task not in sums and directory.holder(task) is None:
                     sums[task] = offset
             return evolve(said, offset_sums=sums)
-        said = evolve(said, active=tasks.active(), standby=tasks.standbys(), weight=self.config.emulated_weight)
         if self._layout is Layout.STICKY:
-            return said
+            # Those it gave up to join eagerly are previous ones, too; state on the disk counts as a standby.
+            active = tuple(sorted((*tasks.active(), *tasks.given_up())))
+            on_disk = {task: 0 for task in self.directory.checkpoints if self.directory.holder(task) is None}
+            return evolve(said, active=active, standby={**on_disk, **tasks.standbys()})
+        said = evolve(said, active=tasks.active(), standby=tasks.standbys(), weight=self.config.emulated_weight)
         leaving_ms = NOT_LEAVING if since_us is None else (self.host.now_us - since_us) // US_PER_MS
-        return evolve(said, learning=tasks.learning(), revoked=tasks.paused, leaving_ms=leaving_ms)
+        return evolve(said, learning=tasks.learning(), revoked=tasks.given_up(), leaving_ms=leaving_ms)
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> GroupAssignment | None:
         """As the leader; None while it does not know where the changelogs end."""
@@ -461,7 +464,6 @@ class StreamThread:
                 unwanted = rules.give_up_before_join(owned, topics) or ()
                 learned = self.tasks.being_learned
                 paused = tuple(at for at in owned if self.topology.task_of(at) in learned)
-                self.tasks.paused = tuple(sorted({task for at in paused if (task := self.topology.task_of(at))}))
                 return (*unwanted, *(at for at in paused if at not in unwanted)) or None
 
             return evolve(rules, give_up_before_join=give_up)

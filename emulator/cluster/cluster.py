@@ -51,11 +51,13 @@ from kemu.protocol.notes.groups import LeaderElected, MemberAdded
 from kemu.protocol.notes.streams import TaskBecame
 from kemu.protocol.profiles import PROFILES, Profile
 from kemu.protocol.streams.balance import leaving_count
-from kemu.protocol.streams.metadata import PROCESS_ID_BYTES, Layout
-from kemu.protocol.streams.registry import LAYOUTS, LEARNER
+from kemu.protocol.streams.metadata import PROCESS_ID_BYTES
+from kemu.protocol.streams.registry import LEARNER
 
 BYTES_PER_MB = 1_000_000
 CLOSE_POLL_US = 100_000
+EARLIER_LIVES = 64
+"""The bit of a process id from which on an instance's earlier lives are counted."""
 """How often an operator looks whether a closing host has ended."""
 
 
@@ -261,11 +263,13 @@ class Cluster(ABC):
     def _instance(
         self, host: str, group: str, number: int, streams: StreamsSpec, member: MemberSpec, life: int
     ) -> Instance:
-        """A Streams instance; its process id is that of its host, as one that lies on the host's disk (KAFKA-10716)."""
+        """A Streams instance. Its process id is that of its host, as one that lies on its disk, or the one of its life."""
         spec = self._groups[group].spec
         profile = PROFILES[member.profile] if member.profile else self.profile
-        settings = streams.settings
+        release = profile.streams
+        settings = streams.settings_on(release.config)
         kind = settings.emulated_task_assignor
+        earlier = 0 if release.process_id_on_disk else life - 1
         said = frozenset(name for name, _ in (*spec.config, *member.config))
         return Instance(
             host,
@@ -274,14 +278,15 @@ class Cluster(ABC):
             settings,
             consumer=spec.consumer(group, host, number, profile.consumer, member),
             producer=configured(profile.producer, self.scenario.producers),
-            process_id=number_of(host).to_bytes(PROCESS_ID_BYTES, "big"),
+            process_id=(earlier << EARLIER_LIVES | number_of(host)).to_bytes(PROCESS_ID_BYTES, "big"),
             bootstrap=self.brokers,
             chances=lambda part: self.world.choices.stream(f"{host}/{part}/life {life}"),
             draws=member_draws(
                 self.world.choices, self.scenario, group, f"{host}/life {life}", said, busy=self._busy(host)
             ),
-            custom=None if kind == LEARNER else find_task_assignor(kind),
-            layout=LAYOUTS.get(kind, Layout.HIGH_AVAILABILITY),
+            custom=None if kind == LEARNER else release.task_assignors.get(kind) or find_task_assignor(kind),
+            layout=release.layout_of(kind),
+            protocols=release.protocols,
             versions=profile.versions,
             rules_of=profile.rules_of,
         )

@@ -104,8 +104,12 @@ class StreamsSpec:
 
     @property
     def settings(self) -> StreamsConfig:
-        """The configuration of every instance."""
-        return configured(StreamsConfig(), self.config)
+        """What is configured, on top of what KIP-429's page has."""
+        return self.settings_on(StreamsConfig())
+
+    def settings_on(self, defaults: StreamsConfig) -> StreamsConfig:
+        """The configuration of every instance; ``defaults`` are a release's."""
+        return configured(defaults, self.config)
 
 
 def topics_of_streams(given: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -84,6 +84,9 @@ KAFKA_2_4 = LATEST.but(
 )
 """What Kafka 2.4 clients send: subscription v1 (KIP-429's owned partitions, no generation)."""
 
+KAFKA_2_6 = KAFKA_2_4.but(OffsetFetch=7, JoinGroup=7, SyncGroup=5)
+"""What Kafka 2.6 clients send: still subscription v1."""
+
 KAFKA_2_3 = KAFKA_2_4.but(
     Produce=7,
     Metadata=8,

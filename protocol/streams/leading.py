@@ -308,14 +308,24 @@ def _instances(members: Mapping[MemberId, Subscriber]) -> dict[ClientId, _Instan
 
 
 def _settle_claims(
-    instances: Mapping[ClientId, _Instance], members: Mapping[MemberId, Subscriber], tasks: Collection[TaskId]
+    instances: Mapping[ClientId, _Instance],
+    members: Mapping[MemberId, Subscriber],
+    tasks: Mapping[TaskId, tuple[TopicPartition, ...]],
 ) -> None:
-    """Who had which task: of several that say so, the one of the latest generation; of equals, nobody."""
+    """Who had which task: of several that say so, the one of the latest generation; of equals, nobody.
+
+    v4 and v5 name what a thread had before: it still has what its consumer owns, and nothing if it joins eagerly.
+    """
     claims: dict[TaskId, list[tuple[int, ClientId, bool]]] = {}
     for name, each in instances.items():
         for one, said in each.said.items():
             running = said.active or tuple(task for task, at in said.offset_sums.items() if at == LATEST_OFFSET)
-            for kept, listed in ((True, running), (False, said.revoked)):
+            revoked = said.revoked
+            if said.layout is Layout.STICKY:
+                owned = frozenset(members[one].owned)
+                revoked = tuple(task for task in running if owned.isdisjoint(tasks.get(task, ())))
+                running = tuple(task for task in running if task not in revoked)
+            for kept, listed in ((True, running), (False, revoked)):
                 for task in listed:
                     claims.setdefault(task, []).append((members[one].generation, name, kept))
     for task in in_order(tasks):

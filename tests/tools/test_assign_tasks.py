@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kemu.tools.cli import kemu
+from kemu.tools.conformance.task_assignors.recordings import KEPT, read_all
 from tests.case_files import load
 
 CASES = load("task_assignors.json")["cases"]
@@ -45,6 +46,25 @@ def test_every_assignor_takes_both_forms(name: str) -> None:
 
     assert result.exit_code == 0
     assert all(json.loads(line)["assignor"] == name for line in result.stdout.splitlines())
+
+
+def test_a_profile_has_its_release_s_task_assignors() -> None:
+    """As ``kafka-streams`` 2.3.1 answered: hash sets decide among equals, and every task gets standbys."""
+    for release, profile in (("2.3.1", "kafka-2.3"), ("2.6.3", "kafka-2.6"), ("3.4.1", "kafka-3.4")):
+        (kept,) = (each for each in read_all(KEPT) if each.release == release)
+
+        result = run("--profile", profile, lines=list(kept.cases))
+
+        answers = [json.loads(line) for line in result.stdout.splitlines()]
+        assert result.exit_code == 0
+        assert [each["assignment"] for each in answers] == [case["answer"]["assignment"] for case in kept.cases]
+
+
+def test_a_profile_nobody_knows_is_named() -> None:
+    result = run("--profile", "kafka-2.7", lines=[CASES[0]])
+
+    assert result.exit_code == 2
+    assert '"kafka-2.7" is no profile; did you mean' in result.output
 
 
 def test_text_is_for_people() -> None:

@@ -1,0 +1,67 @@
+"""What each release of Kafka Streams does by itself: its task assignor, its metadata, how it rebalances.
+
+=========  ===========  =============  ======================================================================
+release    task assignor  rebalances   source
+=========  ===========  =============  ======================================================================
+2.3        sticky       eager          ``StreamsPartitionAssignor``, ``StickyTaskAssignor``
+2.4, 2.5   sticky       cooperatively  KIP-429 as it shipped (its part about Streams did not)
+2.6 on     ha           cooperatively  KIP-441: ``HighAvailabilityTaskAssignor``; ``acceptable.recovery.lag`` 10000,
+                                       ``max.warmup.replicas`` 2, ``probing.rebalance.interval.ms`` 600000
+=========  ===========  =============  ======================================================================
+
+``num.standby.replicas`` is 0 and ``commit.interval.ms`` 30000 in all of them (``StreamsConfig``).
+"""
+
+from collections.abc import Mapping
+
+from attrs import field, frozen
+
+from kemu.protocol.assign.base import RebalanceProtocol
+from kemu.protocol.config import StreamsConfig
+from kemu.protocol.streams.metadata import Layout
+from kemu.protocol.streams.registry import (
+    LAYOUTS,
+    LEARNER,
+    TASK_ASSIGNORS,
+    TASK_ASSIGNORS_2_3,
+    TASK_ASSIGNORS_2_6,
+    TASK_ASSIGNORS_3_0,
+    TASK_ASSIGNORS_3_4,
+    TaskAssignor,
+)
+
+EAGER_ONLY = (RebalanceProtocol.EAGER,)
+BOTH = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
+
+
+@frozen
+class StreamsRelease:
+    """What instances of a release are like, unless they are told otherwise.
+
+    ``layout``: the metadata that members write, but for learners, which have their own; None: what the task assignor
+    needs. ``process_id_on_disk``: whether an instance that comes back is the same process (KAFKA-10716).
+    """
+
+    config: StreamsConfig = field(factory=StreamsConfig)
+    task_assignors: Mapping[str, TaskAssignor] = field(factory=lambda: TASK_ASSIGNORS)
+    protocols: tuple[RebalanceProtocol, ...] = BOTH
+    layout: Layout | None = None
+    process_id_on_disk: bool = True
+
+    def layout_of(self, task_assignor: str) -> Layout:
+        """The metadata that members write for a task assignor."""
+        if self.layout is None or task_assignor == LEARNER:
+            return LAYOUTS.get(task_assignor, Layout.HIGH_AVAILABILITY)
+        return self.layout
+
+
+_STICKY = StreamsConfig(emulated_task_assignor="sticky")
+_HIGH_AVAILABILITY = StreamsConfig(emulated_task_assignor="ha")
+
+STREAMS_OF_PAGE = StreamsRelease()
+"""KIP-429's page: learners, which never shipped."""
+STREAMS_2_3 = StreamsRelease(_STICKY, TASK_ASSIGNORS_2_3, EAGER_ONLY, Layout.STICKY, process_id_on_disk=False)
+STREAMS_2_4 = StreamsRelease(_STICKY, TASK_ASSIGNORS_2_3, BOTH, Layout.STICKY, process_id_on_disk=False)
+STREAMS_2_6 = StreamsRelease(_HIGH_AVAILABILITY, TASK_ASSIGNORS_2_6, BOTH, Layout.HIGH_AVAILABILITY)
+STREAMS_3_0 = StreamsRelease(_HIGH_AVAILABILITY, TASK_ASSIGNORS_3_0, BOTH, Layout.HIGH_AVAILABILITY)
+STREAMS_3_4 = StreamsRelease(_HIGH_AVAILABILITY, TASK_ASSIGNORS_3_4, BOTH, Layout.HIGH_AVAILABILITY)
