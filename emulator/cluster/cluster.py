@@ -263,7 +263,7 @@ class Cluster(ABC):
     def _instance(
         self, host: str, group: str, number: int, streams: StreamsSpec, member: MemberSpec, life: int
     ) -> Instance:
-        """A Streams instance. Its process id is that of its host, as one that lies on its disk, or the one of its life."""
+        """A Streams instance. Its process id is its host's, as one that lies on the disk, or that of its life."""
         spec = self._groups[group].spec
         profile = PROFILES[member.profile] if member.profile else self.profile
         release = profile.streams
