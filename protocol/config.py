@@ -138,9 +138,7 @@ class StreamsConfig:
     scale_down_timeout_ms: int = key(-1, "KIP-429 page: infinity, here -1; 0 = at once")
     learner_partial_rebalance: bool = key(True, "KIP-429 page: rejoin for each task that is ready, not for all")
     stream_imbalance_percentage: str = key("0.2", "KIP-429 page: a fraction, stage 4; empty = as even as can be")
-    emulated_task_assignor: str = key(
-        "learner", "emulated: learner, sticky, ha, prior, module:Class; by profile"
-    )
+    emulated_task_assignor: str = key("learner", "emulated: learner, sticky, ha, prior, module:Class; by profile")
     emulated_assignor_stage: int = key(4, "emulated: the stage of KIP-429's page, 1 to 4")
     emulated_learner_pick: str = key("lowest", "emulated: lowest or highest, which task of the fullest is learned")
     emulated_learner_ready_lag: int = key(0, "emulated: records behind the end at which a learner is ready")
