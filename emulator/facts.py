@@ -69,6 +69,13 @@ class MemberHostAdded:
 
 
 @value
+class BrokerHostAdded:
+    """The cluster gets a broker that was not there at the start: this host, with an empty disk."""
+
+    host: str
+
+
+@value
 class MemberReconfigured:
     """From its next life on a member is another release ("" = its group's), or is set otherwise ("KEY=VALUE")."""
 

@@ -18,7 +18,7 @@ from kemu.actors.machine import Effect, Event, Machine
 from kemu.emulator.chance import Seeded
 from kemu.emulator.cluster.kinds import cluster_class
 from kemu.emulator.engine.world import World
-from kemu.emulator.facts import MemberHostAdded, MemberReconfigured
+from kemu.emulator.facts import BrokerHostAdded, MemberHostAdded, MemberReconfigured
 from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.members import upgraded_to
 from kemu.emulator.scenario.reading import scenario_from_dict
@@ -200,6 +200,8 @@ class _Player:
                     self._packets.lost(packet_id)
             case WorldFact(fact=MemberHostAdded(host=host, group=group)):
                 self._cluster.adopt(host, group)
+            case WorldFact(fact=BrokerHostAdded(host=host)):
+                self._cluster.adopt_broker(host)
             case WorldFact(fact=MemberReconfigured(host=host, profile=profile, assignors=assignors, settings=settings)):
                 member = upgraded_to(profile, assignors, settings)
                 self._cluster.reconfigure(host, member)

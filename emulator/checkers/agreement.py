@@ -20,7 +20,7 @@ another leader, epoch, ISR or other replicas disagrees, and so does one that a l
 from collections.abc import Iterator
 
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import Healed, HostDown, HostResumed, HostStarted, RunStarted, Seen
+from kemu.emulator.facts import BrokerHostAdded, Healed, HostDown, HostResumed, HostStarted, RunStarted, Seen
 from kemu.protocol.messages.data import PartitionMetadata
 from kemu.protocol.names import TopicPartition, broker_of
 from kemu.protocol.nodes import (
@@ -64,6 +64,7 @@ class Agreement(Checker):
         self._healed: Seen | None = None
         self.on = {
             RunStarted: self._run_started,
+            BrokerHostAdded: self._broker_added,
             NodeWritten: self._written,
             MetadataCached: self._cached,
             HostDown: self._down,
@@ -74,6 +75,10 @@ class Agreement(Checker):
 
     def _run_started(self, seen: Seen, fact: RunStarted) -> None:
         self._brokers = fact.brokers
+
+    def _broker_added(self, seen: Seen, fact: BrokerHostAdded) -> None:
+        self._brokers = (*self._brokers, fact.host)
+        self._changed_us[fact.host] = seen.at_us
 
     def _heal(self, seen: Seen, fact: Healed) -> None:
         self._healed = seen

@@ -26,6 +26,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import (
+    BrokerHostAdded,
     FaultApplied,
     FaultEnded,
     Healed,
@@ -146,6 +147,7 @@ class Liveness(Checker):
         self.on = {
             RunStarted: self._run_started,
             MemberHostAdded: self._member_added,
+            BrokerHostAdded: self._broker_added,
             HostStarted: self._started,
             HostDown: self._down,
             HostPaused: self._disturbed,
@@ -215,6 +217,9 @@ class Liveness(Checker):
 
     def _member_added(self, seen: Seen, fact: MemberHostAdded) -> None:
         self._group(fact.group)
+
+    def _broker_added(self, seen: Seen, fact: BrokerHostAdded) -> None:
+        self._brokers |= {fact.host}
 
     def _started(self, seen: Seen, fact: HostStarted) -> None:
         self._away.pop(fact.host, None)

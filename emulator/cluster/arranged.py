@@ -220,6 +220,10 @@ class ArrangedCluster(Cluster):
         self._tell_view()
         return None
 
+    def add_brokers(self, count: int) -> str | None:
+        """Who leads what is arranged once, among those that are there."""
+        return NO_STORE
+
     def tell_store(self, command: object) -> str | None:
         """Tell the metadata store something; None, or why not."""
         return NO_STORE

@@ -21,7 +21,7 @@ from kemu.emulator import facts
 from kemu.emulator.cluster.member_draws import member_draws
 from kemu.emulator.cluster.task_counts import TaskCounts
 from kemu.emulator.cluster.warm_up import WarmUp
-from kemu.emulator.cluster.weights import Weights
+from kemu.emulator.cluster.weights import DEFAULT_RECORD_BYTES, Weights
 from kemu.emulator.draws import Drawn
 from kemu.emulator.engine.hosts import Condition, Host, MachineFactory
 from kemu.emulator.engine.world import World
@@ -110,6 +110,11 @@ class Cluster(ABC):
         self._settling = WarmUp(world, scenario, self.hours_pass)
         self.broker_config = configured(profile.broker, scenario.brokers.config)
         self.brokers = scenario.broker_names()
+        """Those that were added, too."""
+        self._joined: dict[str, None] = {}
+        """Brokers that were not there at the start."""
+        self._append_draws: dict[str, Drawn] = {}
+        """Broker -> what its writes of a group's log take from; {} where nothing is drawn."""
         self._listeners = dict(listeners or {})
         self._applications = dict(applications or {})
         self._assignors = dict(profile.assignors if assignors is None else assignors)
@@ -146,14 +151,19 @@ class Cluster(ABC):
 
     def _weigh(self) -> None:
         """Where machines are limited, the world must know what goes through them."""
-        spec, world = self.scenario.brokers, self.world
+        world = self.world
         topics = {**self.scenario.created_topics(), **self.scenario.topics}
         weights = Weights({name: topic.record_bytes for name, topic in topics.items()})
         world.network.weigh, world.weigh_write = weights.of_message, weights.of_write
         for name in self.brokers:
-            world.hosts[name].disk_bytes_per_s = spec.disk_of(name)
-            if spec.bandwidth_of(name):
-                world.network.limit_bandwidth(name, spec.bandwidth_of(name))
+            self._limit(name)
+
+    def _limit(self, broker: str) -> None:
+        """What a broker's disk and network card bear."""
+        spec, world = self.scenario.brokers, self.world
+        world.hosts[broker].disk_bytes_per_s = spec.disk_of(broker)
+        if spec.bandwidth_of(broker):
+            world.network.limit_bandwidth(broker, spec.bandwidth_of(broker))
 
     def begin(self) -> None:
         """Say what there is, and put the first starts on the agenda: brokers, then producers, members at their time."""
@@ -165,9 +175,12 @@ class Cluster(ABC):
                 topics=tuple((name, topic.partitions) for name, topic in self.scenario.topics.items()),
             )
         )
-        if any(isinstance(entry.action, PartitionsReassignment) for entry in self.scenario.plan):
-            sizes = tuple((name, topic.record_bytes) for name, topic in self.scenario.topics.items())
-            self.world.report(facts.RecordSizes(topics=sizes))
+        moves = [each.action for each in self.scenario.plan if isinstance(each.action, PartitionsReassignment)]
+        if moves:
+            sizes = [(name, topic.record_bytes) for name, topic in self.scenario.topics.items()]
+            if any(each.topic == OFFSETS_TOPIC for each in moves):
+                sizes.append((OFFSETS_TOPIC, DEFAULT_RECORD_BYTES))
+            self.world.report(facts.RecordSizes(topics=tuple(sizes)))
         for name, spec in self.scenario.topics.items():
             if spec.initial_records:
                 self.world.report(
@@ -385,7 +398,7 @@ class Cluster(ABC):
         draws = Drawn(self.world.choices, self.draws, f"{host.name}/life {host.life + 1}")
         if host.name not in self.brokers:
             return draws.us(DrawName.MEMBER_START, 0)
-        if not host.life:
+        if not host.life and host.name not in self._joined:
             return 0  # the cluster runs when a scenario begins
         us = draws.us(DrawName.BROKER_START, 0)
         if host.condition is not Condition.CLOSED:
@@ -408,7 +421,8 @@ class Cluster(ABC):
         if self.draws.of(DrawName.OFFSETS_APPEND) is None:
             return None
         append_us = self.broker_config.emulated_append_us
-        drawn = {name: self.group_draws(name, self._busy(name)) for name in self.brokers}
+        drawn = self._append_draws
+        drawn.update((name, self.group_draws(name, self._busy(name))) for name in self.brokers)
 
         def took_us(host: str, log: str) -> int:
             return drawn[host].us(DrawName.OFFSETS_APPEND, append_us) if log.startswith(OFFSETS_TOPIC) else append_us
@@ -493,6 +507,15 @@ class Cluster(ABC):
                 self.change_member(name, self._groups[group].upgraded)
             self.start(name)
 
+    def adopt_broker(self, host: str) -> None:
+        """A broker that joins: its host exists from now on. Also for replay, one that a recorded run added."""
+        self.world.add_host(host, self._broker_factories(len(self.brokers), host))
+        self.brokers = (*self.brokers, host)
+        self._joined[host] = None
+        self._limit(host)
+        if self._append_draws:
+            self._append_draws[host] = self.group_draws(host, self._busy(host))
+
     def adopt(self, host: str, group: str) -> None:
         """A member that a recorded run added (for replay): its host exists from now on."""
         self._add_member(host, group, len(self._groups[group].members))
@@ -574,6 +597,10 @@ class Cluster(ABC):
     def _not_started_after_all(self, name: str) -> bool:
         """A process that is starting and has done nothing yet ends; False if there is none."""
         return self._starting.pop(name, False)
+
+    @abstractmethod
+    def add_brokers(self, count: int) -> str | None:
+        """Start so many brokers that were not there before; None, or why not."""
 
     @abstractmethod
     def grow_topic(self, topic: str, partitions: int) -> str | None:

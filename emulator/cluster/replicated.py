@@ -29,7 +29,15 @@ from kemu.protocol.commands import AddPartitions, ElectLeadersOf, HoursPass, Mak
 from kemu.protocol.draws import DrawName
 from kemu.protocol.messages.control import NO_LEADER
 from kemu.protocol.messages.data import ReplicaBatch
-from kemu.protocol.names import OFFSETS_TOPIC, STORE, TopicPartition, controller_on, coordinator_on, host_of
+from kemu.protocol.names import (
+    OFFSETS_TOPIC,
+    STORE,
+    TopicPartition,
+    broker_host,
+    controller_on,
+    coordinator_on,
+    host_of,
+)
 from kemu.protocol.nodes import (
     PREFERRED_ELECTION,
     REASSIGN_PARTITIONS,
@@ -299,6 +307,15 @@ class ReplicatedCluster(Cluster):
         super().tell_servers(command)
         for name in self.brokers:
             self.world.tell(controller_on(name), command)
+
+    def add_brokers(self, count: int) -> str | None:
+        """Start so many brokers that were not there before; the store and the controller learn of them as ever."""
+        for _ in range(count):
+            name = broker_host(len(self.brokers))
+            self.adopt_broker(name)
+            self.world.report(facts.BrokerHostAdded(host=name))
+            self.start(name)
+        return None
 
     def grow_topic(self, topic: str, partitions: int) -> str | None:
         """Ask the controller for this many partitions of a topic. None, or why not."""

@@ -190,6 +190,9 @@ class ReassignmentFigures:
     isr_changes: int
     most_replicas: int
     """The most that any partition had at a time, those being added included."""
+    emptied: Mapping[str, int]
+    """Brokers from which replicas were moved and that no partition is assigned to at the end: how many logs they have
+    left on their disks, as one that was down when its replica went does."""
     steps: tuple[ReassignmentStepFigures, ...]
 
 

@@ -13,12 +13,14 @@ more. *Extra load* of a broker in a second of the run: what it received and sent
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kemu.emulator.facts import RecordSizes, Seen
+from kemu.emulator.facts import HostStarted, RecordSizes, Seen
 from kemu.emulator.metrics.figures import ReassignmentFigures, ReassignmentStepFigures
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.names import TopicPartition, broker_host, broker_of
 from kemu.protocol.notes.replication import (
     BecameController,
+    BecameFollower,
+    BecameLeader,
     NodeWritten,
     ReassignmentBlocked,
     ReassignmentFinished,
@@ -26,6 +28,7 @@ from kemu.protocol.notes.replication import (
     ReassignmentStepCommitted,
     ReassignmentStepStarted,
     RecordsReplicated,
+    ReplicaStopped,
 )
 
 SECOND_US = 1_000_000
@@ -86,6 +89,10 @@ class Reassigning:
         self._ended_us: int | None = None
         self._churn = 0
         self._most_replicas = 0
+        self._left: dict[int, None] = {}
+        """Brokers that steps took replicas from."""
+        self._logs: dict[str, dict[TopicPartition, None]] = {}
+        """Broker -> partitions that it has a log of."""
         self.on: Mapping[type, Callable[[Seen, Any], None]] = {
             RecordSizes: self._sized,
             BecameController: self._controls,
@@ -96,6 +103,10 @@ class Reassigning:
             ReassignmentFinished: self._ended,
             RecordsReplicated: self._replicated,
             NodeWritten: self._written,
+            BecameLeader: self._hosts,
+            BecameFollower: self._hosts,
+            ReplicaStopped: self._stopped,
+            HostStarted: self._host_started,
         }
 
     def figures(self) -> ReassignmentFigures | None:
@@ -130,8 +141,14 @@ class Reassigning:
             peak_extra_bytes_per_s={broker_host(node): self._loads[node].most for node in sorted(self._loads)},
             isr_changes=self._churn,
             most_replicas=self._most_replicas,
+            emptied=self._emptied(),
             steps=tuple(steps),
         )
+
+    def _emptied(self) -> dict[str, int]:
+        assigned = {broker for each in self._panel.assigned.values() for broker in each.replicas}
+        names = [broker_host(broker) for broker in sorted(self._left) if broker not in assigned]
+        return {name: len(self._logs.get(name, ())) for name in names}
 
     def _sized(self, seen: Seen, fact: RecordSizes) -> None:
         self._sizes.update(fact.topics)
@@ -158,6 +175,7 @@ class Reassigning:
         step = self._running.pop((fact.topic, fact.partition), None)
         if step is not None and step.fact.replicas == fact.replicas:
             step.committed_us = seen.at_us
+            self._left.update(dict.fromkeys(step.fact.removing))
 
     def _is_blocked(self, seen: Seen, fact: ReassignmentBlocked) -> None:
         self._blocked += 1
@@ -181,10 +199,24 @@ class Reassigning:
             if stored.replicas == target:
                 if step is not None and step.fact.replicas == target:
                     step.committed_us = seen.at_us
+                    self._left.update(dict.fromkeys(step.fact.removing))
                 self._arrived(at, seen.at_us)
             else:  # it was never written down: whoever asked was not answered
                 del self._moving[at]
                 self._asked -= 1
+
+    # --- disks -------------------------------------------------------------------------------------------------
+
+    def _hosts(self, seen: Seen, fact: BecameLeader | BecameFollower) -> None:
+        self._logs.setdefault(seen.actor, {})[fact.topic, fact.partition] = None
+
+    def _host_started(self, seen: Seen, fact: HostStarted) -> None:
+        if not fact.kept_disk:
+            self._logs.pop(fact.host, None)
+
+    def _stopped(self, seen: Seen, fact: ReplicaStopped) -> None:
+        if fact.deleted:
+            self._logs.get(seen.actor, {}).pop((fact.topic, fact.partition), None)
 
     # --- what it does ------------------------------------------------------------------------------------------
 

@@ -136,9 +136,10 @@ class HostNames:
 
 @frozen
 class NameOf:
-    """A name the scenario has; ``what``: "group", "topic", "profile" or "API"."""
+    """A name the scenario has; ``what``: "group", "topic", "profile" or "API". ``internal``: also the brokers' own."""
 
     what: str
+    internal: bool = False
 
 
 @frozen(init=False)
@@ -168,6 +169,8 @@ MemberHosts = Annotated[tuple[str, ...], HostNames("member")]
 BrokerHost = Annotated[str, HostNames("broker")]
 GroupName = Annotated[str, NameOf("group")]
 TopicName = Annotated[str, NameOf("topic")]
+AnyTopicName = Annotated[str, NameOf("topic", internal=True)]
+"""Also ``__consumer_offsets``."""
 ProfileName = Annotated[str, NameOf("profile")]
 Api = Annotated[str, NameOf("API")]
 Count = Annotated[int, Bounds()]

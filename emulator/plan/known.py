@@ -7,6 +7,9 @@ from kemu.protocol.names import STORE
 ROLES = ("coordinator", "leader")
 """What "... of <group>" may begin with."""
 
+MOST_BROKERS = 1_000
+"""More would not end in any reasonable time; a slip of the keyboard is told, not run."""
+
 REPLICATED_ROLES = ("controller", "partition leader")
 """Where brokers replicate: "controller", and "partition leader of t-0"."""
 
@@ -21,6 +24,8 @@ class Known:
     groups: tuple[str, ...] = ()
     topics: tuple[tuple[str, int], ...] = ()
     """(name, partitions)"""
+    internal: tuple[tuple[str, int], ...] = ()
+    """Topics of the brokers themselves that can be moved: (name, partitions)."""
     replicated: bool = False
     """Whether there is a metadata store and an elected controller."""
     declared: tuple[str, ...] = ()
@@ -33,6 +38,10 @@ class Known:
     """Groups whose members are Streams instances."""
     deleted: tuple[str, ...] = ()
     """Topics that the plan deletes."""
+
+    def partitions_of(self, topic: str) -> int:
+        """How many partitions a topic has, by this plan; 0 if there is none."""
+        return dict((*self.topics, *self.internal)).get(topic, 0)
 
     def hosts(self, kind: str = "any") -> tuple[str, ...]:
         """The hosts of a kind: "any", "member" or "broker"."""

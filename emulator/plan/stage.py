@@ -46,6 +46,9 @@ class Operators(Protocol):
     ) -> int:
         """As ``rolling_restart``, but members come back as something else; without ``hosts`` the whole group does."""
 
+    def add_brokers(self, count: int) -> Outcome:
+        """Start brokers that were not there before, on empty disks."""
+
     def add_members(self, group: str, count: int) -> None:
         """Start more members, configured as the others."""
 

@@ -171,8 +171,7 @@ def _read_key(table: Table, spec: Key, known: Known) -> Any:
     if isinstance(spec.accepts, OneOf):
         return table.one_of(key, spec.accepts.words, f'value of "{key}"', default)
     if isinstance(spec.accepts, NameOf):
-        what = spec.accepts.what
-        return table.one_of(key, _names(what, known), what, default)
+        return table.one_of(key, _names(spec.accepts, known), spec.accepts.what, default)
     if spec.duration:
         return table.duration(key, default, least_us=1 if spec.required else 0)
     if spec.rate:
@@ -190,11 +189,13 @@ def _read_key(table: Table, spec: Key, known: Known) -> Any:
     return table.text(key, default)
 
 
-def _names(what: str, known: Known) -> Iterable[str]:
+def _names(accepts: NameOf, known: Known) -> Iterable[str]:
     """What a name of this kind may be."""
+    what = accepts.what
     if what in NAMES_OF_ALL:
         return NAMES_OF_ALL[what]()
-    return {"group": known.groups, "topic": tuple(name for name, _ in known.topics)}[what]
+    topics = (*known.topics, *known.internal) if accepts.internal else known.topics
+    return {"group": known.groups, "topic": tuple(name for name, _ in topics)}[what]
 
 
 NAMES_OF_ALL: Mapping[str, Callable[[], Sequence[str]]] = {"profile": lambda: tuple(PROFILES), "API": request_names}

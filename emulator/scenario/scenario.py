@@ -13,9 +13,9 @@ from attrs.converters import optional
 
 from kemu.emulator.draws import DrawSet
 from kemu.emulator.findings import KINDS
-from kemu.emulator.plan.actions import AddMembers, CreateTopic, RollingRestart, RollingUpgrade
+from kemu.emulator.plan.actions import AddBroker, AddMembers, CreateTopic, RollingRestart, RollingUpgrade
 from kemu.emulator.plan.entries import At, Entry, Plan, When, entry_to_dict
-from kemu.emulator.plan.known import Known
+from kemu.emulator.plan.known import MOST_BROKERS, Known
 from kemu.emulator.scenario.expectations import Expectation, expectations
 from kemu.emulator.scenario.forms import fill_in, plain_form
 from kemu.emulator.scenario.keys import key, problems_of, refuse
@@ -30,7 +30,7 @@ from kemu.emulator.text.units import microseconds, rate_per_s, throughput, words
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
 from kemu.protocol.draws import DrawName
 from kemu.protocol.dynamic_configs import RETENTION_BYTES, RETENTION_MS, SEGMENT_BYTES, SEGMENT_MS
-from kemu.protocol.names import broker_host, consumer_host, producer_host
+from kemu.protocol.names import OFFSETS_TOPIC, broker_host, consumer_host, producer_host
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 from kemu.protocol.reassign.requests import list_error
 
@@ -39,10 +39,9 @@ EARLIEST = ConsumerConfig(auto_offset_reset="earliest")
 starts after the producers passes over what they appended before its first commit, and no checker could tell these
 records from lost ones. A scenario about that very trap sets ``auto.offset.reset = "latest"``."""
 
-MOST_BROKERS = 1_000
 MOST_MEMBERS = 10_000
 MOST_PARTITIONS = 100_000
-"""More would not end in any reasonable time; a slip of the keyboard is told, not run."""
+"""More, as of ``MOST_BROKERS``, would not end in any reasonable time; a slip of the keyboard is told, not run."""
 JOIN_US = 10_000_000
 """How long after the last restart of a plan a run lasts at least: until that member has joined, as a rule."""
 MINUTE_US = 60_000_000
@@ -564,8 +563,14 @@ class Scenario:
         return max(self.runs_us, self.heal_at_us + self.stable_within_us)
 
     def broker_names(self) -> tuple[str, ...]:
-        """b0, b1, ... (the number is the node id)."""
+        """b0, b1, ... (the number is the node id): those that are there at the start."""
         return tuple(broker_host(number) for number in range(self.brokers.count))
+
+    def added_broker_names(self) -> tuple[str, ...]:
+        """Brokers that the plan adds."""
+        actions = (entry.action for entry in self.plan if isinstance(entry, At | When))
+        count = sum(action.count for action in actions if isinstance(action, AddBroker))
+        return tuple(broker_host(self.brokers.count + number) for number in range(count))
 
     def member_names(self) -> tuple[tuple[str, str, int], ...]:
         """(host, group, number within the group) of every member there is at the start; c1 is the first."""
@@ -604,12 +609,15 @@ def _members_of(group: GroupSpec) -> Iterable[MemberSpec]:
 
 def known_names(scenario: Scenario) -> Known:
     """What a plan may speak of in this scenario."""
+    profile = PROFILES.get(scenario.profile, PROFILES[DEFAULT_PROFILE])
+    offsets = configured(profile.broker, scenario.brokers.config).offsets_topic_num_partitions
     return Known(
         brokers=scenario.broker_names(),
         members=tuple(host for host, _, _ in scenario.member_names()),
         producers=tuple(producer_host(number) for number in range(1, len(scenario.topics) + 1)),
         groups=tuple(scenario.groups),
         topics=tuple((name, topic.partitions) for name, topic in scenario.topics.items()),
+        internal=((OFFSETS_TOPIC, offsets),) if scenario.brokers.replication is not None else (),
         replicated=scenario.brokers.replication is not None,
         streams=tuple(name for name, group in scenario.groups.items() if group.streams is not None),
         subscribed=tuple(topic for group in scenario.groups.values() for topic in group.topics),
@@ -641,8 +649,11 @@ def _contradictions(scenario: Scenario) -> Iterator[Problem]:
         hosts = [host for host, of, _ in scenario.member_names() if of == name]
         for host in group.overrides:
             yield from _unknown(("groups", name, "overrides", host), host, hosts, f"member of {name}")
+    counts = [row.get("count", 1) for row in rows if row.get("do") == "add-broker"]
+    more = sum(count for count in counts if type(count) is int and 0 < count <= MOST_BROKERS)
+    added = (*scenario.added_broker_names(), *(broker_host(scenario.brokers.count + at) for at in range(more)))
     for host in scenario.brokers.overrides:
-        yield from _unknown(("brokers", "overrides", host), host, scenario.broker_names(), "broker")
+        yield from _unknown(("brokers", "overrides", host), host, (*scenario.broker_names(), *added), "broker")
     known = known_names(scenario)
     for index, link in enumerate(scenario.network.links):
         for side, host in (("a", link.a), ("b", link.b)):

@@ -47,6 +47,7 @@ from kemu.emulator.plan.actions.hosts import (
 )
 from kemu.emulator.plan.actions.network import Disconnect, Hold, Isolate, Lossy, Slow, Split
 from kemu.emulator.plan.actions.operators import (
+    AddBroker,
     AddMembers,
     CloseHost,
     CreateTopic,
@@ -127,6 +128,7 @@ _ALL: tuple[type[Action], ...] = (
     BandwidthLimit,
     ChildFailure,
     StoreElection,
+    AddBroker,
 )
 """In the order in which they are listed and drawn; another place moves what random plans draw from a seed."""
 
@@ -136,6 +138,7 @@ ACTIONS: dict[str, ActionKind] = {KINDS[cls].kind: KINDS[cls] for cls in _ALL}
 __all__ = [
     "ACTIONS",
     "Action",
+    "AddBroker",
     "AddMembers",
     "BandwidthLimit",
     "ChangeSubscription",

@@ -6,7 +6,7 @@ The request goes over the emulated network to whom it concerns, and its answer i
 
 from typing import Annotated
 
-from kemu.emulator.plan.action import NEVER, Bounds, GroupName, OneOf, TopicName, action, nothing_more
+from kemu.emulator.plan.action import NEVER, AnyTopicName, Bounds, GroupName, OneOf, TopicName, action, nothing_more
 from kemu.emulator.plan.known import Known
 from kemu.emulator.plan.stage import Outcome, Stage
 from kemu.emulator.text.tables import Table, nearest
@@ -254,6 +254,7 @@ def _ids(given: tuple[str, ...]) -> tuple[int, ...]:
 class PartitionsReassignment:
     """A topic's partitions move to other brokers, as ``kafka-reassign-partitions --execute`` asks for (KIP-455).
 
+    ``topic``: ``__consumer_offsets``, too: who takes a broker away must move what it has of it.
     ``to``: broker ids; all partitions of the topic go there, each beginning with the next of them. ``assignment``: or
     one line per partition, "0: 3 4 5", its preferred leader first. In which steps they go is up to
     ``reassignment.max.concurrent.*.movements`` of all brokers (``alter-configs``; KIP-435): without, in one.
@@ -261,7 +262,7 @@ class PartitionsReassignment:
     which must be done before the next; "" is what the brokers' release has.
     """
 
-    topic: TopicName
+    topic: AnyTopicName
     to: tuple[str, ...] = ()
     assignment: tuple[str, ...] = ()
     through: Annotated[str, OneOf("", "controller", "store")] = ""
@@ -288,7 +289,7 @@ class PartitionsReassignment:
         except ValueError as error:
             table.problem(key, str(error))
             return
-        partitions = dict(known.topics).get(self.topic, 0)
+        partitions = known.partitions_of(self.topic)
         for number, brokers in rows:
             unknown = [broker for broker in brokers if broker_host(broker) not in known.brokers]
             if number >= partitions:
@@ -310,7 +311,7 @@ class PartitionsReassignment:
 class ReassignmentCancellation:
     """What of a topic is on its way goes back, as ``kafka-reassign-partitions --cancel`` asks for (KIP-455)."""
 
-    topic: TopicName
+    topic: AnyTopicName
 
     def words(self) -> str:
         """See ``Action``."""

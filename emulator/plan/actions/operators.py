@@ -20,12 +20,12 @@ from kemu.emulator.plan.action import (
     for_words,
     nothing_more,
 )
-from kemu.emulator.plan.known import Known
+from kemu.emulator.plan.known import MOST_BROKERS, Known
 from kemu.emulator.plan.stage import Outcome, Stage
 from kemu.emulator.text.kafka_keys import check_assignors, settings_of
 from kemu.emulator.text.tables import ScenarioError, Table
 from kemu.emulator.text.units import duration_text
-from kemu.protocol.names import OFFSETS_TOPIC, STORE, consumer_host, producer_host
+from kemu.protocol.names import OFFSETS_TOPIC, STORE, broker_host, consumer_host, producer_host
 
 MOST_MEMBERS = 100_000
 
@@ -199,6 +199,48 @@ class AddMembers:
         """See ``Action``."""
         stage.cluster.add_members(self.group, self.count)
         return None
+
+
+def _joined(known: Known, given: Given) -> Known:
+    count = given.get("count", 1)
+    if type(count) is not int or not 0 < count <= MOST_BROKERS:
+        return known
+    there = len(known.brokers)
+    return attrs.evolve(known, brokers=(*known.brokers, *(broker_host(there + number) for number in range(count))))
+
+
+@action(
+    "add-broker",
+    "a broker joins that was not there at the start",
+    drawn=(),
+    drawn_replicated=(lambda draw: AddBroker(),),
+    workload=True,
+    replicated=True,
+    brings=_joined,
+)
+class AddBroker:
+    """So many new brokers start, with empty disks: they are b3, b4, ... where there were three.
+
+    A new broker registers in the store, the controller tells everybody of it, clients learn it when they refresh their
+    metadata. It gets nothing by itself, as in Kafka: only topics that are created later, and what is moved to it
+    (reassign-partitions; a broker that is not registered yet is refused). ``[brokers.overrides.b3]`` may say what it
+    has otherwise.
+    """
+
+    count: int = 1
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return "add a broker" if self.count == 1 else f"add {self.count} brokers"
+
+    def check(self, table: Table, known: Known) -> None:
+        """See ``Action``."""
+        if self.count > MOST_BROKERS or len(known.brokers) > MOST_BROKERS:
+            table.problem("count", f"makes more than {MOST_BROKERS} brokers")
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        return stage.cluster.add_brokers(self.count)
 
 
 @action("remove-members", "members close and do not come back", drawn=NEVER, workload=True)
