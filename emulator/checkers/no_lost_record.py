@@ -49,6 +49,8 @@ class _Progress:
         self.done = Ranges()
         """Processed, or skipped in the open."""
         self.committed: int | None = None
+        self.cut: int | None = None
+        """Where the log ended if it was shorter than the last commit says, then or since; None: it never was."""
         self.last_commit: Seen | None = None
         self.began = False
         """A position was set in this run."""
@@ -56,6 +58,12 @@ class _Progress:
         """Members whose application chose this position, while they have processed nothing from there."""
         self.reached: dict[str, int] = {}
         """Where each member that ever read it would go on."""
+
+    @property
+    def rests_on(self) -> int:
+        """Up to where the last commit is about records that are there: a reset skips from here on."""
+        committed = self.committed or 0
+        return committed if self.cut is None else min(committed, self.cut)
 
 
 class _Log:
@@ -136,7 +144,7 @@ class NoLostRecord(Checker):
         if fact.why in (TRUNCATED, JUMPED):
             pass  # what it had read is not there any more; or the second consumer works off what lies between
         elif fact.why != COMMITTED:
-            progress.done.add(progress.committed or 0, fact.offset)
+            progress.done.add(progress.rests_on, fact.offset)
         elif progress.committed is None and not progress.began:  # committed before this run began
             progress.done.add(0, fact.offset)
         progress.began = True
@@ -144,8 +152,10 @@ class NoLostRecord(Checker):
     def _committed(self, seen: Seen, fact: OffsetCommitted) -> None:
         progress = self._of(fact.group, fact.topic, fact.partition)
         if fact.generation == NO_GENERATION:  # an operator's: what it skips is skipped in the open
-            progress.done.add(progress.committed or 0, fact.offset)
+            progress.done.add(progress.rests_on, fact.offset)
+        log = self._logs.get((fact.topic, fact.partition))
         progress.committed, progress.last_commit = fact.offset, seen
+        progress.cut = log.end if log is not None and fact.offset > log.end else None
 
     def _removed(self, seen: Seen, fact: OffsetRemoved) -> None:
         self._of(fact.group, fact.topic, fact.partition).committed = None
@@ -195,6 +205,7 @@ class NoLostRecord(Checker):
         """The log ends here now: what was done behind it was other records, but for what an application left out."""
         for progress in [one for (_, where), one in self._progress.items() if where == at]:
             progress.done.cut(end)
+            progress.cut = end if progress.cut is None else min(progress.cut, end)
             for offset in progress.sought.values():
                 progress.done.add(end, offset)
 

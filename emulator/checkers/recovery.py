@@ -8,9 +8,12 @@ below its high watermark a moment later (an acks=all request ends), and what a p
 acknowledged, or given up.
 
 A replica that a reassignment takes from a broker stays on its disk for good when the order to delete it never comes:
-its broker is down then (StopReplica goes to live brokers only), or the controller dies or resigns with the request
-still queued, for it does not wait for the answer and nothing in the store reminds the next one (so in Kafka 2.8). That
-is no violation here, as long as the broker takes no part in the partition again; any other log left over is one.
+its broker is down then (StopReplica goes to live brokers only); or the broker's registration ends with the request
+still queued, which goes with its channel (the broker may be up already, in a life that is not registered yet); or the
+controller dies or resigns with it. No controller waits for the answer, and nothing in the store reminds the next one
+(so in Kafka 2.8, ``ControllerChannelManager.removeBroker``). That is no violation here, as long as the broker takes no
+part in the partition again; any other log left over is one. Old orders may still arrive after the store has the
+partition elsewhere: of no newer leader epoch than there was then.
 
 A replica out of the ISR is no violation while its leader waits for another leader epoch, because the controller does
 not know of an ISR that it wrote itself (``UnheardIsrs``: Kafka's rule, and its source): such a leader asks for no ISR.
@@ -24,6 +27,7 @@ from collections.abc import Callable
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import Healed, HostDown, HostStarted, Seen, TopicFilled
 from kemu.protocol.names import ActorName, TopicPartition, broker_host, broker_of, host_of
+from kemu.protocol.nodes import BROKER_IDS
 from kemu.protocol.notes.groups import ProduceFailed, ProducerStarted, RecordsAcknowledged, RecordsAppended
 from kemu.protocol.notes.replication import (
     BecameFollower,
@@ -54,6 +58,8 @@ class ClusterRecovery(Checker):
         """Logs of partitions that were moved away while their broker could not be told."""
         self._to_go: dict[tuple[str, TopicPartition], ActorName] = {}
         """Logs of partitions that were moved away -> the controller that is to see to their end."""
+        self._went_in: dict[tuple[str, TopicPartition], int] = {}
+        """Logs of partitions that were moved away -> the leader epoch then."""
         self._uncovered: dict[TopicPartition, tuple[int, int]] = {}
         """(log end, since when) of an append that is not below its leader's high watermark yet."""
         self._undecided: dict[TopicPartition, int] = {}
@@ -88,7 +94,7 @@ class ClusterRecovery(Checker):
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         at = (fact.topic, fact.partition)
-        self._has_log(seen.actor, at)
+        self._has_log(seen.actor, at, fact.leader_epoch)
         self._committed[at] = max(self._committed.get(at, 0), fact.high_watermark)
         self._uncovered.pop(at, None)
         self._undecided.pop(at, None)  # what came of it is for its former leader's producers to find out
@@ -96,13 +102,14 @@ class ClusterRecovery(Checker):
             self._uncovered[at] = (fact.end_offset, seen.at_us)
 
     def _followed(self, seen: Seen, fact: BecameFollower) -> None:
-        self._has_log(seen.actor, (fact.topic, fact.partition))
+        self._has_log(seen.actor, (fact.topic, fact.partition), fact.leader_epoch)
 
-    def _has_log(self, host: str, at: TopicPartition) -> None:
+    def _has_log(self, host: str, at: TopicPartition, leader_epoch: int) -> None:
         """It takes part in the partition (again): if it is taken from it once more, it can be told."""
         self._logs[host, at] = None
-        self._left_behind.pop((host, at), None)
-        self._to_go.pop((host, at), None)
+        if leader_epoch > self._went_in.get((host, at), -1):
+            self._left_behind.pop((host, at), None)
+            self._to_go.pop((host, at), None)
 
     def _stopped(self, seen: Seen, fact: ReplicaStopped) -> None:
         if fact.deleted:
@@ -110,6 +117,7 @@ class ClusterRecovery(Checker):
             self._logs.pop(key, None)
             self._left_behind.pop(key, None)
             self._to_go.pop(key, None)
+            self._went_in.pop(key, None)
 
     def _restored(self, seen: Seen, fact: ReplicaRestored) -> None:
         at = (fact.topic, fact.partition)
@@ -124,9 +132,17 @@ class ClusterRecovery(Checker):
             self._left_behind[seen.actor, at] = None  # it went down before it could be told
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
+        if fact.what == "deleted" and fact.path.startswith(f"{BROKER_IDS}/"):
+            gone = broker_host(int(fact.path.rpartition("/")[2]))
+            self._give_up(lambda host, controller: host == gone)
         for at in self.panel.replicas_changed:
             there = self.panel.assigned.get(at)
+            state = self.panel.states.get(at)
             for host, _ in [key for key in self._logs if key[1] == at]:
+                if there is not None and state is not None and broker_of(host) not in there.replicas:
+                    self._went_in.setdefault((host, at), state.leader_epoch)
+                else:
+                    self._went_in.pop((host, at), None)
                 if there is not None and broker_of(host) in there.replicas:
                     self._left_behind.pop((host, at), None)
                     self._to_go.pop((host, at), None)

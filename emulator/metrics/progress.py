@@ -51,18 +51,26 @@ from kemu.protocol.notes.replication import BecameLeader, NodeWritten
 class _Reading:
     """One group on one partition."""
 
-    __slots__ = ("committed", "log", "max_lag", "newest", "processed", "skipped", "start")
+    __slots__ = ("committed", "cut", "log", "max_lag", "newest", "processed", "skipped", "start")
 
     def __init__(self, log: "_Log") -> None:
         self.log = log
         self.processed = Ranges()
         self.skipped = Ranges()
         self.committed: int | None = None
+        self.cut: int | None = None
+        """Where the log ended if it was shorter than the last commit says, then or since; None: it never was."""
         self.start: int | None = None
         """The group's first position."""
         self.max_lag = 0
         self.newest: tuple[int, str] = (NO_GENERATION, "")
         """The latest generation in which somebody received the partition, and who."""
+
+    @property
+    def rests_on(self) -> int:
+        """Up to where the last commit is about records that are there: a reset skips from here on."""
+        committed = self.committed or 0
+        return committed if self.cut is None else min(committed, self.cut)
 
     @property
     def lag(self) -> int:
@@ -213,6 +221,7 @@ class Progress:
             for reading in log.readings:
                 reading.processed.cut(end)
                 reading.skipped.cut(end)
+                reading.cut = end if reading.cut is None else min(reading.cut, end)
         log.end = self._panel.logs.of(at).records.end
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
@@ -246,7 +255,7 @@ class Progress:
         if fact.why in (TRUNCATED, JUMPED):
             pass  # what it had read is not there any more; or the second consumer works off what lies between
         elif fact.why != COMMITTED:
-            reading.skipped.add(reading.committed or 0, fact.offset)
+            reading.skipped.add(reading.rests_on, fact.offset)
         elif reading.committed is None:  # committed before this run began
             reading.skipped.add(0, fact.offset)
         if reading.start is None:
@@ -277,8 +286,9 @@ class Progress:
     def _committed(self, seen: Seen, fact: OffsetCommitted) -> None:
         reading = self._reading(fact.group, (fact.topic, fact.partition))
         if fact.generation == NO_GENERATION:  # an operator's: what it skips is skipped in the open
-            reading.skipped.add(reading.committed or 0, fact.offset)
+            reading.skipped.add(reading.rests_on, fact.offset)
         reading.committed = fact.offset
+        reading.cut = reading.log.end if fact.offset > reading.log.end else None
         if self._panel.ranges.uses(fact.group):
             reading.committed = self._panel.ranges.of(fact.group, (fact.topic, fact.partition)).committed
         reading.look()

@@ -275,11 +275,18 @@ class ClusterStory:
         )
         self.by(READER, fact)
 
+    def commit_offset(self, offset: int) -> None:
+        """The reader's group commits."""
+        fact = notes.OffsetCommitted(
+            group="g", topic=TOPIC, partition=0, offset=offset, generation=1, member_id="m", position=-1
+        )
+        self.by("b0/coordinator", fact)
+
     # --- judging -----------------------------------------------------------------------------------------------
 
-    def judged(self) -> tuple[list[Violation], list[Loss], dict[str, bool]]:
-        """What the checkers of replication say: violations, losses, and who was satisfied at the end."""
-        checkers: list[Checker] = [Replicas(), LeadershipChecker(), ClusterRecovery(), Agreement()]
+    def judged(self, *more: Checker) -> tuple[list[Violation], list[Loss], dict[str, bool]]:
+        """What the checkers of replication, and these, say: violations, losses, and who was satisfied at the end."""
+        checkers: list[Checker] = [Replicas(), LeadershipChecker(), ClusterRecovery(), Agreement(), *more]
         judging = Judging(checkers)
         for seen in self.facts:
             judging.see(seen)

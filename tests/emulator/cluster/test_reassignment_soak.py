@@ -4,13 +4,26 @@ import pytest
 
 from tests.soak_reassignment import PRESETS, one_seed
 
+FOUND = (
+    ("reassign-target-dies", 55, "a group whose log was lost resets on a partition that lost everything"),
+    ("reassign-limits-lowered", 27, "an order to delete waits for a broker whose old registration ends"),
+    ("reassign-limits-lowered", 48, "an old LeaderAndIsr arrives after the partition was moved away"),
+)
+"""Seeds that were once not as they should be, and what was the matter: a checker did not know Kafka's rule."""
+
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_partitions_arrive_or_wait_for_a_named_reason_whoever_dies_mid_step(name: str) -> None:
     """No orphan replica, no committed record lost (all checkers), nothing forgotten on its way."""
-    for seed in (1, 2):
-        verdict, wrong = one_seed(name, seed)
-        assert wrong == "", f"{name}, seed {seed}: {verdict}: {wrong}"
+    verdict, wrong = one_seed(name, 1)
+    assert wrong == "", f"{name}: {verdict}: {wrong}"
+
+
+@pytest.mark.parametrize(("name", "seed"), [(name, seed) for name, seed, _ in FOUND], ids=[why for *_, why in FOUND])
+def test_what_a_sweep_has_found_stays_well(name: str, seed: int) -> None:
+    """Once a run that was not as it should be, always a test."""
+    verdict, wrong = one_seed(name, seed)
+    assert wrong == "", f"{name}, seed {seed}: {verdict}: {wrong}"
 
 
 @pytest.mark.soak
