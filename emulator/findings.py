@@ -118,6 +118,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "too-many-partitions",
             "too-many-replicas",
             "unfinished",
+            "unnamed",
         ),
         "catch-up": (
             "behind-the-range",

@@ -20,10 +20,10 @@ from kemu.emulator.scenario.files import load_scenario, presets
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.protocol.notes.replication import (
     BecameController,
-    ReassignmentBlocked,
     ReassignmentFinished,
     ReassignmentStarted,
     ReassignmentStepStarted,
+    ReassignmentWaits,
 )
 from tests.soaking import report, said, seeds_of, sweep
 
@@ -45,7 +45,7 @@ class Waiting:
 
     def wants(self, kind: type) -> bool:
         """What the controller says of reassignments."""
-        moves = (ReassignmentStarted, ReassignmentStepStarted, ReassignmentBlocked, ReassignmentFinished)
+        moves = (ReassignmentStarted, ReassignmentStepStarted, ReassignmentWaits, ReassignmentFinished)
         return kind is BecameController or kind in moves
 
     def see(self, seen: Seen) -> None:
@@ -60,7 +60,7 @@ class Waiting:
         elif type(fact) is ReassignmentStepStarted:
             self.for_what[at] = fact.waits_for
         else:
-            self.for_what[at] = "no broker to go to" if type(fact) is ReassignmentBlocked else ""
+            self.for_what[at] = fact.why if type(fact) is ReassignmentWaits else ""
 
 
 def drawn(name: str, seed: int) -> Scenario:

@@ -55,13 +55,17 @@ def _ongoing() -> Generator[Ask, Any, ListPartitionReassignmentsReply]:
 
 
 def list_reassignments() -> Steps:
-    """What is on its way, and which step of it runs."""
+    """What is on its way, which step of it runs, and what it waits for."""
     reply = yield from _ongoing()
+    waits = {(row.topic_name, row.partition_index): row.why for row in reply.waiting}
     steps = {(row.topic_name, row.partition_index): row for row in reply.current_batch}
     said = []
     for row in reply.topics:
-        step = steps.get((row.topic_name, row.partition_index))
+        at = (row.topic_name, row.partition_index)
+        step, why = steps.get(at), waits.get(at)
         now = f"now {step.current_brokers} -> {step.target_brokers}" if step is not None else "waiting"
+        if why is not None:
+            now = f"{now}: {why}" if step is None else f"{now}, waits: {why}"
         coming, going = row.adding_replicas, row.removing_replicas
         said.append(f"{row.topic_name}-{row.partition_index} {row.replicas} +{coming} -{going}, {now}")
     return "; ".join(said) or "none"

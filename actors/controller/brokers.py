@@ -106,6 +106,7 @@ class BrokerChanges:
             context.offline_dirs.pop(broker, None)
             context.shutting_down.pop(broker, None)
         yield from self.replicas_went_offline(context.replicas_on(brokers))
+        yield from self._machine.dispatch.reach(Moment.BROKERS_GONE, brokers)
 
     def replicas_went_offline(self, replicas: list[PartitionReplica]) -> Work[None]:
         """Elect new leaders where they led, then take them out of the ISRs."""

@@ -44,6 +44,8 @@ class Moment(Enum):
     """()"""
     BROKERS_STARTED = "brokers have started, their replicas are online"
     """(broker ids)"""
+    BROKERS_GONE = "brokers are gone, others lead what they led"
+    """(broker ids)"""
     ISRS_CHANGED = "leaders announced ISRs, whose states have been read again"
     """(partitions)"""
     ISRS_ALTERED = "leaders had their ISRs altered, and have their answer"

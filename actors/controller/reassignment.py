@@ -23,7 +23,7 @@ queued partitions were asked for is not in the store: they queue by topic and nu
 Source: Kafka 2.8 ``KafkaController.onPartitionReassignment``, KIP-455; KIP-435.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from attrs import evolve
@@ -45,6 +45,7 @@ from kemu.protocol.messages.control import (
     NewReplicas,
     OngoingReassignment,
     ReassignmentOutcome,
+    WaitingReassignment,
 )
 from kemu.protocol.messages.store import WatchEventKind
 from kemu.protocol.names import TopicPartition
@@ -55,6 +56,7 @@ from kemu.protocol.notes.replication import (
     ReassignmentStarted,
     ReassignmentStepCommitted,
     ReassignmentStepStarted,
+    ReassignmentWaits,
     StateChangeRefused,
 )
 from kemu.protocol.reassign.batches import Batches
@@ -71,6 +73,7 @@ from kemu.protocol.reassign.moves import (
     without,
 )
 from kemu.protocol.reassign.requests import refusal
+from kemu.protocol.reassign.waiting import Wait, of_blocked, of_limit, of_step
 from kemu.protocol.replication import ReassignmentAlgorithm
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
@@ -100,6 +103,10 @@ class Reassignment:
         self._chosen_under: object = None
         """What the next steps depend on besides their partitions, as it was when they were chosen."""
         self._blocked: dict[TopicPartition, None] = {}
+        self._isrs: dict[TopicPartition, tuple[int, ...]] = {}
+        """ISRs of partitions whose steps run, as they were read last."""
+        self._waits: dict[TopicPartition, Wait] = {}
+        """What partitions wait for, as it was told last."""
 
     def subscribe(self, to: Dispatch) -> None:
         """Admins ask; ISRs, brokers and limits change; controllers fail."""
@@ -109,6 +116,7 @@ class Reassignment:
         to.on_watch(STATE_OF_ANY, Job("reassignment-isr", self._state_changed), WatchEventKind.NODE_DATA_CHANGED)
         to.on_moment(Moment.TOOK_OVER, self._take_over)
         to.on_moment(Moment.BROKERS_STARTED, self._brokers_started)
+        to.on_moment(Moment.BROKERS_GONE, self._brokers_gone)
         to.on_moment(Moment.ISRS_CHANGED, self._isrs_changed)
         to.on_moment(Moment.ISRS_ALTERED, self._isrs_changed)
         to.on_moment(Moment.BROKER_CONFIGS_CHANGED, self._go_on)
@@ -214,10 +222,11 @@ class Reassignment:
         return True
 
     def list_ongoing(self, request: ListPartitionReassignments) -> Work[ListPartitionReassignmentsReply]:
-        """What is on its way, and which steps run."""
+        """What is on its way, which steps run, and what they wait for."""
         asked = request.topic_partitions
         rows: list[OngoingReassignment] = []
         steps: list[CurrentBatch] = []
+        waiting: list[WaitingReassignment] = []
         for at, moving in self._moving.items():
             assignment = self._machine.context.assignment(at)
             if assignment is None or not assignment.is_being_reassigned or (asked is not None and at not in asked):
@@ -241,8 +250,13 @@ class Reassignment:
                         target_brokers=step.replicas,
                     )
                 )
+            wait = self._waits.get(at)
+            if wait is not None:
+                waiting.append(
+                    WaitingReassignment(topic_name=at[0], partition_index=at[1], reason=wait.reason.value, why=wait.why)
+                )
         yield from ()
-        return ListPartitionReassignmentsReply(topics=tuple(rows), current_batch=tuple(steps))
+        return ListPartitionReassignmentsReply(topics=tuple(rows), current_batch=tuple(steps), waiting=tuple(waiting))
 
     # --- what wakes it -----------------------------------------------------------------------------------------
 
@@ -283,6 +297,11 @@ class Reassignment:
         self._chosen_under = None  # one that went and came back changes nothing there, but steps may be blocked by it
         yield from self._go_on()
 
+    def _brokers_gone(self, brokers: list[int]) -> Work[None]:
+        """Steps that run go on as they are; but some of them wait for somebody else now."""
+        self._tell_waits(self._moving)
+        yield from ()
+
     def _isrs_changed(self, partitions: list[TopicPartition]) -> Work[None]:
         """Leaders announced ISRs: steps may be over, and replicas that could not be spared may be now."""
         for at in partitions:
@@ -300,11 +319,12 @@ class Reassignment:
     def _commit_if_due(self, at: TopicPartition) -> Work[None]:
         if at not in self._batches.running:
             return
-        isr = yield from self._work.read_isr(at)
+        isr = self._isrs[at] = yield from self._work.read_isr(at)
         step = self._batches.running[at]
         if not self._waits_for(at, step, isr):
             yield from self._commit(at, step)
             yield from self._go_on()
+        self._tell_waits([at])
 
     def _go_on(self) -> Work[None]:
         """Limits or brokers have changed: it matters for steps that have not begun."""
@@ -378,10 +398,38 @@ class Reassignment:
                     )
                 )
         self._blocked = dict(self._batches.blocked)
+        self._tell_waits(self._moving)
+
+    def _tell_waits(self, partitions: Iterable[TopicPartition]) -> None:
+        """Say what these wait for, if it is something else than it was."""
+        for at in partitions:
+            wait = self._wait_of(at)
+            if wait is not None and wait != self._waits.get(at):
+                self._waits[at] = wait
+                self._machine.note(
+                    ReassignmentWaits(
+                        topic=at[0], partition=at[1], reason=wait.reason.value, brokers=wait.brokers, why=wait.why
+                    )
+                )
+
+    def _wait_of(self, at: TopicPartition) -> Wait | None:
+        """None: it goes on at once, or is there."""
+        batches, moving = self._batches, self._moving.get(at)
+        if moving is None or at not in batches:
+            return None
+        step, least = batches.running.get(at), self._least[at[0]]
+        if step is not None:
+            standing = self._standing(at)
+            return of_step(moving.move, step, standing, self._isrs.get(at, standing.isr), least)
+        if at in batches.blocked:
+            return of_blocked(moving.move, self._standing(at), least)
+        return of_limit(batches.limits, of_leaders=batches.waits_for_leaders(at))
 
     def _drop(self, at: TopicPartition) -> None:
         self._batches.remove(at)
         self._moving.pop(at, None)
+        self._isrs.pop(at, None)
+        self._waits.pop(at, None)
         self._machine.context.reassigning.pop(at, None)
 
     # --- a step ------------------------------------------------------------------------------------------------
@@ -422,7 +470,7 @@ class Reassignment:
     def _try(self, at: TopicPartition, step: ReassignmentStep) -> Work[None]:
         """Commit the step if all is in sync; else (again) tell everybody about it. May be repeated at any time."""
         machine = self._machine
-        isr = yield from self._work.read_isr(at)
+        isr = self._isrs[at] = yield from self._work.read_isr(at)
         why = self._waits_for(at, step, isr)
         machine.note(
             ReassignmentStepStarted(
@@ -470,6 +518,7 @@ class Reassignment:
             machine.note(ReassignmentFinished(topic=at[0], partition=at[1], replicas=move.replicas))
         else:
             self._batches.committed(at)
+            self._waits.pop(at, None)
         machine.batch.send_metadata(context.live, (at,))
         yield from machine.deletion.resume_for((at[0],))
 

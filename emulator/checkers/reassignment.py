@@ -11,7 +11,8 @@ runs):
   allowed number of others is under way. A limit that changes counts for steps that begin a moment later.
 * I14: dropping replicas that are in sync leaves ``min.insync.replicas`` of them, or as many as the target has.
 * I15: a reassignment that is called back before anything was committed leaves the original list in its order.
-* Q5: when all brokers of their targets are up, reassignments come to an end.
+* Q5: when all brokers of their targets are up, reassignments come to an end; until then their controller names what
+  they wait for (a controller that goes on writing to the store and says nothing of a partition has forgotten it).
 
 Before KIP-455 the store does not tell what comes and goes: the target is the one that the controller took up.
 """
@@ -32,10 +33,14 @@ from kemu.protocol.nodes import (
     read_topic,
 )
 from kemu.protocol.notes.replication import (
+    BecameController,
     NodeWritten,
     ReassignmentBlocked,
+    ReassignmentFinished,
     ReassignmentStarted,
+    ReassignmentStepCommitted,
     ReassignmentStepStarted,
+    ReassignmentWaits,
     ReplicaStopped,
 )
 from kemu.protocol.reassign.moves import Limits, limits_by_key, without
@@ -43,6 +48,8 @@ from kemu.protocol.reassign.moves import Limits, limits_by_key, without
 NO_LIMITS = Limits()
 HEARD_OF_US = 2_000_000
 """How long a controller may go on by limits that were changed."""
+NAMED_WITHIN_US = 10_000_000
+"""How long a controller that is at work may leave unsaid what a partition waits for."""
 
 
 class ReassignmentChecker(Checker):
@@ -71,6 +78,9 @@ class ReassignmentChecker(Checker):
         self._to_be_deleted: dict[str, None] = {}
         self._waits: dict[TopicPartition, str] = {}
         """Why a step is not over, as its controller said last."""
+        self._silent: dict[TopicPartition, int] = {}
+        """Partitions on their way, and since when nobody names what they wait for."""
+        self._controller = ""
         self._under_way: dict[TopicPartition, bool] = {}
         """Partitions that have a place; whether their last step moves the leader."""
         self._dropped: dict[TopicPartition, ReplicaAssignment] = {}
@@ -82,6 +92,10 @@ class ReassignmentChecker(Checker):
             ReassignmentStarted: self._started,
             ReassignmentStepStarted: self._step_started,
             ReassignmentBlocked: self._blocked,
+            ReassignmentWaits: self._waits_now,
+            ReassignmentStepCommitted: self._committed_step,
+            ReassignmentFinished: self._finished,
+            BecameController: self._controls,
             ReplicaStopped: self._stopped,
             Healed: self._heal,
         }
@@ -99,21 +113,44 @@ class ReassignmentChecker(Checker):
         if not fact.resumed or at not in self._began_with:
             self._began_with[at] = frozenset(self._committed.get(at, fact.replicas))
         self._targets[at] = fact.target
+        self._silent[at] = seen.at_us
         node = self._nodes.get(at)
         if fact.resumed and node is not None and not _runs(node):
             self._under_way.pop(at, None)  # a new controller knows no places but those of steps that run
 
     def _step_started(self, seen: Seen, fact: ReassignmentStepStarted) -> None:
         self._waits[fact.topic, fact.partition] = fact.waits_for
+        if fact.waits_for:
+            self._silent.pop((fact.topic, fact.partition), None)
+
+    def _waits_now(self, seen: Seen, fact: ReassignmentWaits) -> None:
+        self._waits[fact.topic, fact.partition] = fact.why
+        self._silent.pop((fact.topic, fact.partition), None)
+
+    def _committed_step(self, seen: Seen, fact: ReassignmentStepCommitted) -> None:
+        self._waits.pop((fact.topic, fact.partition), None)
+        self._silent[fact.topic, fact.partition] = seen.at_us
+
+    def _finished(self, seen: Seen, fact: ReassignmentFinished) -> None:
+        self._silent.pop((fact.topic, fact.partition), None)
+
+    def _controls(self, seen: Seen, fact: BecameController) -> None:
+        """A new controller has everything to say anew; what never reached the store it does not know."""
+        self._controller = seen.actor
+        self._waits = {}
+        self._silent = {at: seen.at_us for at, node in self._nodes.items() if node.is_being_reassigned}
 
     def _blocked(self, seen: Seen, fact: ReassignmentBlocked) -> None:
         self._under_way.pop((fact.topic, fact.partition), None)
         self._waits[fact.topic, fact.partition] = fact.why or "no broker that could get a replica is up"
+        self._silent.pop((fact.topic, fact.partition), None)
 
     # --- the store ---------------------------------------------------------------------------------------------
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
         topic = self.panel.written_topic
+        if self._silent and fact.client == self._controller:
+            self._check_named(seen)
         if self.panel.written is not None:
             self._state_written(seen, self.panel.written)
         elif topic and fact.what == "deleted":
@@ -131,11 +168,21 @@ class ReassignmentChecker(Checker):
             if least is not None:
                 self._least[fact.path.rpartition("/")[2]] = int(least)
 
+    def _check_named(self, seen: Seen) -> None:
+        for at, since_us in list(self._silent.items()):
+            if seen.at_us - since_us > NAMED_WITHIN_US:
+                del self._silent[at]
+                name = f"{at[0]}-{at[1]}"
+                text = f"{name} is on its way, and {self._controller} has not"
+                text += f" named for {NAMED_WITHIN_US // 1_000_000} s what it waits for (Q5)"
+                self.violation(seen, "unnamed", (name,), text)
+
     def _forget(self, at: TopicPartition) -> None:
         del self._nodes[at], self._committed[at]
         self._targets.pop(at, None)
         self._began_with.pop(at, None)
         self._waits.pop(at, None)
+        self._silent.pop(at, None)
         self._under_way.pop(at, None)
         self._dropped.pop(at, None)
 

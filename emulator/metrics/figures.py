@@ -179,6 +179,8 @@ class ReassignmentFigures:
     finished: int
     unfinished: int
     """Still on their way at the end."""
+    waiting: Mapping[str, str]
+    """Those, and what their controller said last that they wait for ("": nothing)."""
     blocked: int
     """How often one found no broker to go to."""
     began_us: int

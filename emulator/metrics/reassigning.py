@@ -27,6 +27,7 @@ from kemu.protocol.notes.replication import (
     ReassignmentStarted,
     ReassignmentStepCommitted,
     ReassignmentStepStarted,
+    ReassignmentWaits,
     RecordsReplicated,
     ReplicaStopped,
 )
@@ -89,6 +90,8 @@ class Reassigning:
         self._ended_us: int | None = None
         self._churn = 0
         self._most_replicas = 0
+        self._waits: dict[TopicPartition, str] = {}
+        """What partitions wait for, as their controller said last."""
         self._left: dict[int, None] = {}
         """Brokers that steps took replicas from."""
         self._logs: dict[str, dict[TopicPartition, None]] = {}
@@ -100,6 +103,7 @@ class Reassigning:
             ReassignmentStepStarted: self._step_started,
             ReassignmentStepCommitted: self._committed,
             ReassignmentBlocked: self._is_blocked,
+            ReassignmentWaits: self._waits_now,
             ReassignmentFinished: self._ended,
             RecordsReplicated: self._replicated,
             NodeWritten: self._written,
@@ -134,6 +138,7 @@ class Reassigning:
             partitions=self._asked,
             finished=self._finished,
             unfinished=len(self._moving),
+            waiting={f"{at[0]}-{at[1]}": self._waits.get(at, "") for at in self._moving},
             blocked=self._blocked,
             began_us=self._began_us,
             took_us=self._ended_us - self._began_us if done and self._ended_us is not None else None,
@@ -164,6 +169,7 @@ class Reassigning:
 
     def _step_started(self, seen: Seen, fact: ReassignmentStepStarted) -> None:
         at = (fact.topic, fact.partition)
+        self._waits[at] = fact.waits_for
         running = self._running.get(at)
         if running is not None and running.is_about(fact):
             return
@@ -172,6 +178,7 @@ class Reassigning:
         self._steps.append(step)
 
     def _committed(self, seen: Seen, fact: ReassignmentStepCommitted) -> None:
+        self._waits.pop((fact.topic, fact.partition), None)
         step = self._running.pop((fact.topic, fact.partition), None)
         if step is not None and step.fact.replicas == fact.replicas:
             step.committed_us = seen.at_us
@@ -179,6 +186,9 @@ class Reassigning:
 
     def _is_blocked(self, seen: Seen, fact: ReassignmentBlocked) -> None:
         self._blocked += 1
+
+    def _waits_now(self, seen: Seen, fact: ReassignmentWaits) -> None:
+        self._waits[fact.topic, fact.partition] = fact.why
 
     def _ended(self, seen: Seen, fact: ReassignmentFinished) -> None:
         self._arrived((fact.topic, fact.partition), seen.at_us)
@@ -191,6 +201,7 @@ class Reassigning:
 
     def _controls(self, seen: Seen, fact: BecameController) -> None:
         """What the last controller began and did not live to tell the end of, the store tells."""
+        self._waits = {}
         for at, target in list(self._moving.items()):
             stored = self._panel.assigned.get(at)
             if stored is None or stored.is_being_reassigned:

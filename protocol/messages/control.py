@@ -472,18 +472,29 @@ class CurrentBatch:
     target_brokers: tuple[int, ...]
 
 
+@struct
+class WaitingReassignment:
+    """Why a partition on its way is not there yet: a ``WaitReason``, and in words."""
+
+    topic_name: str
+    partition_index: int
+    reason: str
+    why: str
+
+
 @message(api_key=46, kind=REPLY, versions=range(0, 2))
 class ListPartitionReassignmentsReply:
     """Version 0 is KIP-455's as shipped.
 
     KIP-435 meant to come with it, and so to add ``current_batch`` without a version of its own (its page calls two
-    fields ``Topics``); here version 1 has it.
+    fields ``Topics``); here version 1 has it, and, which no page has, what each partition waits for.
     """
 
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
     topics: tuple[OngoingReassignment, ...]
     current_batch: tuple[CurrentBatch, ...] = since(1, default=(), ignorable=True)
+    waiting: tuple[WaitingReassignment, ...] = since(1, default=(), ignorable=True)
 
 
 @struct

@@ -244,6 +244,20 @@ class ReassignmentStepCommitted:
 
 
 @value
+class ReassignmentWaits:
+    """What a partition on its way waits for now; told when that changes.
+
+    ``reason``: a ``WaitReason`` of ``protocol.reassign.waiting``; ``brokers``: whom it is about, perhaps nobody.
+    """
+
+    topic: str
+    partition: int
+    reason: str
+    brokers: tuple[int, ...]
+    why: str
+
+
+@value
 class ReassignmentBlocked:
     """No step can be taken; ``why`` says for what it waits."""
 

@@ -85,6 +85,10 @@ class Batches(Generic[At]):
         for at in sorted((*self._steps, *self.blocked), key=self._number.__getitem__):
             self._requeue(at)
 
+    def waits_for_leaders(self, at: At) -> bool:
+        """Whether a partition that is queued or between two steps waits for leaders to be moved, not for a place."""
+        return at in self._idle or len(self.running) + len(self._idle) < self.limits.partition_movements
+
     def start(self) -> list[tuple[At, ReassignmentStep]]:
         """Choose what begins now, in order; it runs from here on."""
         begun: list[tuple[At, ReassignmentStep]] = []

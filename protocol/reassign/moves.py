@@ -220,8 +220,7 @@ def waits_for(move: Move, step: ReassignmentStep, isr: Collection[int], min_isr:
     """Why a running step cannot be committed yet, "" if it can. ``isr``: while it runs, its additions included."""
     if step.kind is StepKind.REORDER:
         return ""
-    needed = move.target if step.kind is StepKind.LAST else step.add
-    late = without(needed, isr)
+    late = late_replicas(move, step, isr)
     if late:
         return not_in_sync(late)
     left = without(isr, step.drop)
@@ -234,11 +233,16 @@ def waits_for(move: Move, step: ReassignmentStep, isr: Collection[int], min_isr:
     return ""
 
 
+def late_replicas(move: Move, step: ReassignmentStep, isr: Collection[int]) -> tuple[int, ...]:
+    """Replicas that must be in sync before a running step can be committed, and are not."""
+    return without(move.target if step.kind is StepKind.LAST else step.add, isr)
+
+
 def blocked_by(move: Move, standing: Standing, min_isr: int) -> str:
     """Why ``next_step`` has none for a partition."""
     down = [broker for broker in move.missing if broker not in standing.online]
     if move.missing and len(down) == len(move.missing):
-        return f"{', '.join(map(str, down))} not up"
+        return not_up(down)
     in_sync = [broker for broker in move.replicas if broker in standing.isr and broker in standing.online]
     least = min(min_isr, len(move.target))
     return f"{len(in_sync)} in sync, and {least} must be left; {', '.join(map(str, down)) or 'none'} not up"
@@ -247,6 +251,11 @@ def blocked_by(move: Move, standing: Standing, min_isr: int) -> str:
 def not_in_sync(replicas: Iterable[int]) -> str:
     """The reason why a step waits for these."""
     return f"{', '.join(map(str, replicas))} not in sync"
+
+
+def not_up(brokers: Iterable[int]) -> str:
+    """The reason why nothing can go there."""
+    return f"{', '.join(map(str, brokers))} not up"
 
 
 def leader_after(move: Move, step: ReassignmentStep, standing: Standing, isr: Collection[int]) -> int:

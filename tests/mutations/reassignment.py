@@ -40,8 +40,8 @@ MUTATIONS = [
     ),
     Mutation(
         "protocol/reassign/moves.py",
-        "    late = without(needed, isr)\n",
-        "    late = ()\n",
+        "    late = late_replicas(move, step, isr)\n    if late:\n        return not_in_sync",
+        "    late = ()\n    if late:\n        return not_in_sync",
         "reassignment",  # I14: replicas go before those that come are in sync
         ("called_back.toml:1",),
     ),
@@ -66,5 +66,12 @@ MUTATIONS = [
         "        self._queue(topics)\n",
         "reassignment",  # a topic is deleted while its partitions are on their way
         ("delete-while-reassigning:1",),
+    ),
+    Mutation(
+        "actors/controller/reassignment.py",
+        "        return of_limit(batches.limits, of_leaders=batches.waits_for_leaders(at))\n",
+        "        return None\n",
+        "reassignment",  # Q5: of what is queued nobody says what it waits for
+        ("drain-a-broker:1",),
     ),
 ]

@@ -7,6 +7,7 @@ from kemu.emulator.facts import Seen
 from kemu.protocol.messages.control import NO_LEADER
 from kemu.protocol.names import TopicPartition, broker_host
 from kemu.protocol.notes import replication as control_notes
+from kemu.protocol.reassign.waiting import WaitReason
 
 CONTROL = "control"
 PARTITIONS = "partitions"
@@ -29,6 +30,8 @@ class ControlStory:
         self._been: dict[TopicPartition, dict[int, None]] = {}
         """Who was ever in which."""
         self._starts: dict[TopicPartition, int] = {}
+        self._blocked: dict[TopicPartition, str] = {}
+        """Why a partition is blocked, as it was just told."""
 
     def tell(self, seen: Seen, sentence: str, host: str = "") -> None:
         """One line, perhaps about a host."""
@@ -134,6 +137,7 @@ class ControlStory:
     def reassignment_blocked(self, seen: Seen, fact: control_notes.ReassignmentBlocked) -> None:
         """Nobody is there to go to, or nobody can be spared."""
         why = fact.why or "no broker that could get a replica is up"
+        self._blocked[fact.topic, fact.partition] = why
         said = f"{{}} waits on its way to {_list(fact.target)}: {why}"
         self.tell_of(seen, said, (fact.topic, fact.partition))
 
@@ -144,6 +148,12 @@ class ControlStory:
     def deletion_halted(self, seen: Seen, fact: control_notes.TopicDeletionHalted) -> None:
         """Something stands against it."""
         self.tell(seen, f"the deletion of {fact.topic} waits: {fact.why}")
+
+    def reassignment_waits(self, seen: Seen, fact: control_notes.ReassignmentWaits) -> None:
+        """What is no matter of course: every step waits for what it copies, and what is blocked is told as that."""
+        at = (fact.topic, fact.partition)
+        if fact.reason != WaitReason.NOT_IN_SYNC and self._blocked.pop(at, None) != fact.why:
+            self.tell_of(seen, f"{{}} waits: {fact.why}", at)
 
     def topic_deleted(self, seen: Seen, fact: control_notes.TopicDeleted) -> None:
         """Every replica is gone."""
@@ -174,5 +184,6 @@ TELLERS: dict[type, Callable[[ControlStory, Seen, Any], None]] = {
     control_notes.ReassignmentStarted: ControlStory.reassigned,
     control_notes.ReassignmentStepCommitted: ControlStory.step_committed,
     control_notes.ReassignmentBlocked: ControlStory.reassignment_blocked,
+    control_notes.ReassignmentWaits: ControlStory.reassignment_waits,
 }
 """Which fact is told by what. Any row is only ever called with its own type of fact."""

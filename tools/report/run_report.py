@@ -305,6 +305,8 @@ def _reassignment(moves: ReassignmentFigures) -> Iterable[str]:
         f"    {moves.moved_bytes / 1e6:,.1f} MB moved, at most {moves.most_replicas} replicas of a partition at a time,"
         f" {moves.isr_changes} changes of ISRs"
     )
+    for name, why in moves.waiting.items():
+        yield f"    {name} waits: {why or 'for nothing that its controller names'}"
     for name, logs in moves.emptied.items():
         yield f"    {name} holds no replica any more" + (f", but {logs} logs are left on its disk" if logs else "")
     loads = sorted(moves.peak_extra_bytes_per_s.items(), key=lambda pair: (-pair[1], pair[0]))

@@ -33,6 +33,7 @@ from kemu.protocol.notes.replication import (
     ReassignmentBlocked,
     ReassignmentFinished,
     ReassignmentStarted,
+    ReassignmentWaits,
     TopicDeleted,
 )
 from tests.actors.controller.control_world import ControlWorld
@@ -307,6 +308,25 @@ def test_what_is_on_its_way_is_listed_with_the_step_that_runs():
     ]
     (step,) = listed.current_batch
     assert (step.partition_index, step.current_brokers, step.target_brokers) == (0, (0, 1), (2, 0, 1))
+
+
+def test_each_partition_on_its_way_has_a_named_reason_and_the_list_tells_it():
+    """A limit, replicas that copy, brokers that are not up: told once, and again when it is something else."""
+    moves = Moves(6, (0, 1), (0, 1), (1, 0), replica=1, partition=3, leader=1)
+    moves.alter({0: (2, 3), 1: (3, 4), 2: (1, 5)})
+    first = {row.partition_index: (row.reason, row.why) for row in moves.ongoing().waiting}
+    moves.world.kill(2)
+    moves.world.run(10_000)
+    then = {row.partition_index: (row.reason, row.why) for row in moves.ongoing().waiting}
+
+    assert first == {
+        0: ("not-in-sync", "2 not in sync"),
+        1: ("leader-limit", "reassignment.max.concurrent.leader.movements is 1"),
+        2: ("not-in-sync", "5 not in sync"),
+    }
+    assert then == {**first, 0: ("not-up", "2 not up")}
+    told = [(fact.partition, fact.reason) for fact in moves.world.facts(ReassignmentWaits)]
+    assert sorted(told) == [(0, "not-in-sync"), (0, "not-up"), (1, "leader-limit"), (2, "not-in-sync")]
 
 
 def test_a_limit_that_is_raised_begins_what_waited():

@@ -3,6 +3,7 @@
 import pytest
 
 from kemu.emulator.checkers.no_lost_record import NoLostRecord
+from kemu.emulator.checkers.reassignment import ReassignmentChecker
 from kemu.emulator.facts import HostPaused, HostResumed
 from kemu.emulator.findings import ATLAS
 from kemu.protocol.nodes import (
@@ -18,7 +19,7 @@ from kemu.protocol.nodes import (
     topic_data,
     topic_path,
 )
-from kemu.protocol.notes.replication import BecameController
+from kemu.protocol.notes.replication import BecameController, ReassignmentStarted, ReassignmentWaits
 from tests.emulator.checkers.cluster_story import BROKERS, PRODUCER, TOPIC, ClusterStory
 
 
@@ -922,3 +923,33 @@ def test_a_reset_on_a_log_that_lost_everything_skips_what_came_since(
 
     kinds = [each.kind for each in story.judged(NoLostRecord())[0]]
     assert ("committed-unprocessed" not in kinds) is skips
+
+
+@pytest.mark.parametrize(
+    ("named", "controller", "waits_s", "silent"),
+    [(False, 0, 11, True), (True, 0, 11, False), (False, 0, 9, False), (False, 1, 11, False)],
+    ids=["forgotten", "named", "not yet", "another controller"],
+)
+def test_a_controller_at_work_names_what_a_partition_on_its_way_waits_for(
+    named: bool, controller: int, waits_s: int, silent: bool
+) -> None:
+    """KIP-435 waits where it can take no step; whoever wants to know why must be able to."""
+    story = begun()
+    story.by("b0/controller", BecameController(broker_id=0, controller_epoch=1))
+    story.by(
+        "b0/controller",
+        ReassignmentStarted(topic=TOPIC, partition=0, replicas=BROKERS, target=(0, 1), resumed=False),
+    )
+    waiting = ReplicaAssignment(BROKERS, target_replicas=(0, 1), original_replicas=BROKERS)
+    story.node(topic_path(TOPIC), topic_data({0: waiting}), what="set")
+    if named:
+        fact = ReassignmentWaits(topic=TOPIC, partition=0, reason="partition-limit", brokers=(), why="not its turn")
+        story.by("b0/controller", fact)
+    story.wait(waits_s)
+    if controller:
+        story.by("b1/controller", BecameController(broker_id=1, controller_epoch=2))
+        story.controller = "b1/controller"
+    story.write_state(0, BROKERS)
+
+    kinds = [each.kind for each in story.judged(ReassignmentChecker())[0]]
+    assert ("unnamed" in kinds) is silent

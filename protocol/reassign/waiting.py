@@ -1,0 +1,80 @@
+"""What a partition on its way waits for: one name for each reason, so that everybody says it alike.
+
+KIP-435: "Wait until this step is not identical to the current assignment and there is at least one replica in ISR",
+for "target brokers might be offline", and a partition without a leader cannot be reassigned.
+"""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from kemu.protocol.reassign.moves import (
+    Limits,
+    Move,
+    ReassignmentStep,
+    Standing,
+    blocked_by,
+    late_replicas,
+    limits_by_key,
+    not_in_sync,
+    not_up,
+    waits_for,
+)
+
+_, PARTITION_MOVEMENTS, LEADER_MOVEMENTS = limits_by_key(Limits())
+
+
+class WaitReason(StrEnum):
+    """Why a partition does not go on."""
+
+    NOT_IN_SYNC = "not-in-sync"
+    """Its step runs: replicas that were added are not in the ISR yet."""
+    NOT_UP = "not-up"
+    """Brokers that it waits for, or could go to, are not up."""
+    NO_LEADER = "no-leader"
+    """Nobody leads it: nobody can copy from anybody."""
+    MIN_ISR = "min-isr"
+    """Too few would be left in sync."""
+    PARTITION_LIMIT = "partition-limit"
+    """As many partitions are under way as may be."""
+    LEADER_LIMIT = "leader-limit"
+    """As many leaders are being moved as may be."""
+
+
+class Wait(NamedTuple):
+    """A reason, the brokers that it is about (perhaps none), and in words."""
+
+    reason: WaitReason
+    brokers: tuple[int, ...]
+    why: str
+
+
+def of_step(move: Move, step: ReassignmentStep, standing: Standing, isr: tuple[int, ...], min_isr: int) -> Wait | None:
+    """Why a running step cannot be committed; None: it can. ``isr``: as it was read last."""
+    why = waits_for(move, step, isr, min_isr)
+    if not why:
+        return None
+    late = late_replicas(move, step, isr)
+    if not late:
+        return Wait(WaitReason.MIN_ISR, (), why)
+    down = tuple(broker for broker in late if broker not in standing.online)
+    copying = tuple(broker for broker in late if broker in standing.online)
+    if copying and standing.leader not in standing.online:
+        return Wait(WaitReason.NO_LEADER, late, f"nobody leads it, {not_in_sync(late)}")
+    if down:
+        more = f"; {not_in_sync(copying)}" if copying else ""
+        return Wait(WaitReason.NOT_UP, down, f"{not_up(down)}{more}")
+    return Wait(WaitReason.NOT_IN_SYNC, late, why)
+
+
+def of_blocked(move: Move, standing: Standing, min_isr: int) -> Wait:
+    """Why there is no next step."""
+    down = tuple(broker for broker in move.missing if broker not in standing.online)
+    reason = WaitReason.NOT_UP if down and len(down) == len(move.missing) else WaitReason.MIN_ISR
+    return Wait(reason, down, blocked_by(move, standing, min_isr))
+
+
+def of_limit(limits: Limits, *, of_leaders: bool) -> Wait:
+    """Its turn has not come."""
+    if of_leaders:
+        return Wait(WaitReason.LEADER_LIMIT, (), f"{LEADER_MOVEMENTS} is {limits.leader_movements}")
+    return Wait(WaitReason.PARTITION_LIMIT, (), f"{PARTITION_MOVEMENTS} is {limits.partition_movements}")
