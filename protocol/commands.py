@@ -225,6 +225,18 @@ class ResetOffsets:
 
 
 @value
+class DeleteRecordsOf:
+    """Admin: delete the records of a topic's partitions below an offset (-1: below the high watermark; KIP-107).
+
+    ``partition`` -1: of all of them.
+    """
+
+    topic: str
+    before: int
+    partition: int = since(0, default=-1)
+
+
+@value
 class MakeTopic:
     """Admin: create a topic, placed by the controller.
 

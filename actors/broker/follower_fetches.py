@@ -11,6 +11,7 @@ from typing import cast
 from kemu.actors.broker.delayed_fetches import DelayedFetch, DelayedFetches, unwatch
 from kemu.actors.broker.high_watermarks import HighWatermarks
 from kemu.actors.broker.isr_changes import IsrChanges
+from kemu.actors.broker.record_deletions import RecordDeletions
 from kemu.actors.broker.replica import Replica
 from kemu.actors.broker.replica_manager import ReplicaManager
 from kemu.actors.broker.timers import BrokerTimer
@@ -48,12 +49,14 @@ class FollowerFetches:
         manager: ReplicaManager,
         watermarks: HighWatermarks,
         isr_changes: IsrChanges,
+        deletions: RecordDeletions,
         absent: Callable[[str, int], ErrorCode],
     ) -> None:
         self._machine = machine
         self._manager = manager
         self._watermarks = watermarks
         self._isr_changes = isr_changes
+        self._deletions = deletions
         self._absent = absent
         self._delayed: DelayedFetches[FollowerFetch] = DelayedFetches(machine, BrokerTimer.FOLLOWER_FETCH, self._answer)
 
@@ -152,6 +155,9 @@ class FollowerFetches:
                     self._isr_changes.propose(replica, isr, "expand")
             if replica.log.high_watermark < end:
                 self._watermarks.advance(replica)
+        if self._deletions:
+            for replica, row in served:
+                self._deletions.fetched(replica, broker, row.log_start_offset)
 
     def _answer(self, fetch: FollowerFetch) -> None:
         """Reply about the partitions with news: records, an error, or another high watermark than last told."""

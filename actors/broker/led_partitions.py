@@ -10,6 +10,7 @@ from kemu.actors.broker.follower_fetches import FollowerFetches
 from kemu.actors.broker.high_watermarks import HighWatermarks
 from kemu.actors.broker.produce_calls import ProduceCall, ProduceCalls, fault_of, produced
 from kemu.actors.broker.produce_requests import Acks, ProduceRequests
+from kemu.actors.broker.record_deletions import RecordDeletions
 from kemu.actors.broker.replica import Ack, Replica
 from kemu.actors.broker.replica_manager import ReplicaManager
 from kemu.actors.injection import Injections
@@ -35,6 +36,7 @@ class LedPartitions:
         watermarks: HighWatermarks,
         consumer_fetches: ConsumerFetches,
         follower_fetches: FollowerFetches,
+        deletions: RecordDeletions,
         injections: Injections,
         absent: Callable[[str, int], ErrorCode],
     ) -> None:
@@ -44,6 +46,7 @@ class LedPartitions:
         self._watermarks = watermarks
         self._consumer_fetches = consumer_fetches
         self._follower_fetches = follower_fetches
+        self._deletions = deletions
         self._absent = absent
         self._requests = ProduceRequests(calls, injections, manager.led, fault=self._fault, append=self._append)
 
@@ -137,6 +140,7 @@ class LedPartitions:
         del self._manager.led[replica.at]
         for ack in replica.acks_given_up():
             self._calls.decide(ack.call, ack.row, ack.outcome(error))
+        self._deletions.ended(replica, error)
         for fetch in fetches:
             self._consumer_fetches.answer_all(fetch)
         for follower_fetch in follower_fetches:

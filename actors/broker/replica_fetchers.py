@@ -341,6 +341,8 @@ class ReplicaFetcher:
                 self._failed(each, row.error, ask)
             else:
                 self._copy(each.replica, row)
+                if each.row is not None and each.row.log_start_offset != each.replica.log.start_offset:
+                    each.row = None  # the leader is to hear of it with the next fetch
                 each.in_sync = each.replica.log.end_offset >= row.high_watermark
 
     def _copy(self, replica: Replica, row: FetchedPartition) -> None:

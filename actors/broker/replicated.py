@@ -3,10 +3,11 @@
 Its parts, each in a file of its name: the replicas and their journals (``replica_manager``); what producers wait for
 (``produce_calls``), consumers' and followers' fetches, the high watermarks, the ISRs (``isr_changes``), which the
 metadata store (``isr_store``) or the controller decides (``alter_isr``), what a leader does with appends
-(``led_partitions``), the logs of the group coordinator of this process (``group_log``); copying what is followed
-(``replica_fetchers``); what the controller says (``control_requests``); what clients are told (``answers``);
-controlled shutdown. A part knows the machine, through which it speaks, and those parts
-that stand before it. Consumers' fetches, produce requests and answers are those of the broker without replication, too.
+(``led_partitions``), what admins delete of logs (``record_deletions``), the logs of the group coordinator of this
+process (``group_log``); copying what is followed (``replica_fetchers``); what the controller says
+(``control_requests``); what clients are told (``answers``); controlled shutdown. A part knows the machine, through
+which it speaks, and those parts that stand before it. Consumers' fetches, produce requests and answers are those of the
+broker without replication, too.
 
 A record counts when the in-sync replicas have it: below the high watermark it may be read, and acks=all is answered.
 A replica has a record when it is written, into the page cache: a power cut of all that have it may take what was
@@ -29,6 +30,7 @@ from kemu.actors.broker.isr_changes import IsrChanges, IsrWriter
 from kemu.actors.broker.isr_store import IsrStore
 from kemu.actors.broker.led_partitions import LedPartitions
 from kemu.actors.broker.produce_calls import ProduceCalls
+from kemu.actors.broker.record_deletions import RecordDeletions
 from kemu.actors.broker.replica import Role
 from kemu.actors.broker.replica_fetchers import ReplicaFetchers
 from kemu.actors.broker.replica_manager import US_PER_MS, ReplicaManager, TopicSettings
@@ -62,7 +64,7 @@ from kemu.protocol.messages.control import (
     StopReplica,
     UpdateMetadata,
 )
-from kemu.protocol.messages.data import Fetch, FetchReply, ListOffsets, Metadata, Produce
+from kemu.protocol.messages.data import DeleteRecords, Fetch, FetchReply, ListOffsets, Metadata, Produce
 from kemu.protocol.messages.group import FindCoordinator
 from kemu.protocol.messages.local import (
     BrokerConfigs,
@@ -127,9 +129,20 @@ class ReplicatedBroker(Machine):
         self._fetches = ConsumerFetches(self, manager.led, self.absent, self.handle)
         watermarks = HighWatermarks(self, manager, calls, self._fetches)
         self._isr_changes = IsrChanges(self, manager, watermarks, draws)
-        self._follower_fetches = FollowerFetches(self, manager, watermarks, self._isr_changes, self.absent)
+        self._deletions = RecordDeletions(self, manager, self.absent)
+        self._follower_fetches = FollowerFetches(
+            self, manager, watermarks, self._isr_changes, self._deletions, self.absent
+        )
         self._led = LedPartitions(
-            self, manager, calls, watermarks, self._fetches, self._follower_fetches, self.injections, self.absent
+            self,
+            manager,
+            calls,
+            watermarks,
+            self._fetches,
+            self._follower_fetches,
+            self._deletions,
+            self.injections,
+            self.absent,
         )
         self._offsets = OffsetsHost(self, manager, self._led)
         self.fetchers = ReplicaFetchers(self, client, manager, draws)
@@ -166,6 +179,7 @@ class ReplicatedBroker(Machine):
             BrokerTimer.FOLLOWER_FETCH: self._follower_fetches.time_is_over,
             BrokerTimer.FETCHER: self.fetchers.due,
             BrokerTimer.PRODUCE: self._led.time_is_over,
+            BrokerTimer.DELETE_RECORDS: self._deletions.time_is_over,
         }
 
     def handle(self, event: Event) -> None:
@@ -206,6 +220,8 @@ class ReplicatedBroker(Machine):
                 self.answers.find_coordinator(event)
             case Received(message=ListOffsets()):
                 self.answers.list_offsets(event, self.manager.led)
+            case Received(message=DeleteRecords()):
+                self._deletions.asked(event)
             case Received() | LinkDown() if self._isr_writer.handle(event):
                 pass
             case Received():

@@ -14,6 +14,8 @@ class BrokerTimer(StrEnum):
     """A fetch loop of ours may go on; the leader it copies from."""
     PRODUCE = "produce"
     """A producer's batches took too long; the call's number."""
+    DELETE_RECORDS = "delete-records"
+    """Followers took too long to delete records, too; the call's number."""
     ISR = "isr"
     """Half of ``replica.lag.time.max.ms`` is over: look who fell behind."""
     ISR_NOTIFY = "isr-notify"

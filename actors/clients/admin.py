@@ -26,6 +26,7 @@ from kemu.protocol.commands import (
     Close,
     DeleteGroup,
     DeleteOffsets,
+    DeleteRecordsOf,
     DescribeGroup,
     ElectLeadersOf,
     ListAllGroups,
@@ -57,7 +58,16 @@ from kemu.protocol.messages.control import (
     NewTopic,
     TopicConfigEntry,
 )
-from kemu.protocol.messages.data import ListOffsets, ListOffsetsReply, Metadata, MetadataReply, OffsetQuestion
+from kemu.protocol.messages.data import (
+    DeleteRecords,
+    DeleteRecordsReply,
+    ListOffsets,
+    ListOffsetsReply,
+    Metadata,
+    MetadataReply,
+    OffsetQuestion,
+    RecordsToDelete,
+)
 from kemu.protocol.messages.group import (
     DeleteGroups,
     DeleteGroupsReply,
@@ -96,6 +106,7 @@ Command: TypeAlias = (
     | AlterConfigs
     | ReassignPartitions
     | ListReassignments
+    | DeleteRecordsOf
 )
 
 RETRY_BACKOFF_US = 100_000
@@ -123,6 +134,9 @@ ASK_AGAIN = (
 )
 """Answers after which the one to ask is looked up once more."""
 
+ASK_LEADERS = (ResetOffsets, DeleteRecordsOf)
+"""Commands that ask the leaders of partitions, whom metadata names."""
+
 API_OF: Mapping[type, str] = {
     RemoveMember: "LeaveGroup",
     DeleteGroup: "DeleteGroups",
@@ -137,6 +151,7 @@ API_OF: Mapping[type, str] = {
     AlterConfigs: "IncrementalAlterConfigs",
     ReassignPartitions: "AlterPartitionReassignments",
     ListReassignments: "ListPartitionReassignments",
+    DeleteRecordsOf: "DeleteRecords",
 }
 """What a command's outcome is reported as."""
 
@@ -291,10 +306,18 @@ class Admin(Machine):
         raise AssertionError(f"{self.name}: {why}: {error.name}")
 
     def _failed(self, why: str, task: _Task) -> None:
+        if type(task.command) in ASK_LEADERS and task.ask.who is Who.NAMED:
+            self._begin_anew(task)
         if task.ask.who is Who.CONTROLLER:
             self._metadata.refresh()
         self._brokers.pass_over(task.asked)
         self._again(task)
+
+    def _begin_anew(self, task: _Task) -> None:
+        """Who leads is looked up again. What was done already may be done twice."""
+        if task.number in self._tasks:
+            task.steps = self._steps(task.command)
+            task.ask = next(task.steps)
 
     def _again(self, task: _Task) -> None:
         """After the backoff, from finding whom to ask on."""
@@ -310,6 +333,8 @@ class Admin(Machine):
         if any(error in ASK_AGAIN for error in errors_of(reply)):
             if task.ask.who is Who.CONTROLLER:
                 self._metadata.refresh()
+            if type(task.command) in ASK_LEADERS and task.ask.who is Who.NAMED:
+                self._begin_anew(task)
             self._brokers.pass_over(task.asked)
             self._again(task)
             return
@@ -369,6 +394,8 @@ class Admin(Machine):
                 return reassign(command)
             case ListReassignments():
                 return list_reassignments()
+            case DeleteRecordsOf():
+                return self._delete_records(command)
 
     def _describe(self, group: str) -> Steps:
         reply: DescribeGroupsReply = yield Ask(Who.COORDINATOR, DescribeGroups(groups=(group,)), group)
@@ -453,6 +480,26 @@ class Admin(Machine):
         for row in reply.outcomes:
             expect(row.error)
         return ", ".join(f"{topic}-{number} to {offset}" for number, offset in chosen.items())
+
+    def _delete_records(self, command: DeleteRecordsOf) -> Steps:
+        """Each leader is asked for its partitions. Source: ``kafka-delete-records``, KIP-107."""
+        topic, before = command.topic, command.before
+        metadata: MetadataReply = yield Ask(Who.ANY, Metadata(topics=(topic,)))
+        leaders = _leaders(metadata, topic)
+        if command.partition >= 0:
+            if command.partition not in leaders:
+                raise TaskRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{command.partition}")
+            leaders = {command.partition: leaders[command.partition]}
+        starts: Offsets = {}
+        for leader in dict.fromkeys(leaders.values()):
+            numbers = [number for number, host in sorted(leaders.items()) if host == leader]
+            rows = tuple(RecordsToDelete(topic=topic, partition=number, offset=before) for number in numbers)
+            request = DeleteRecords(partitions=rows, timeout_ms=CONTROLLER_TIMEOUT_MS)
+            reply: DeleteRecordsReply = yield Ask(Who.NAMED, request, leader)
+            for row in reply.partitions:
+                expect(row.error, f"{topic}-{row.partition}")
+                starts[row.partition] = row.low_watermark
+        return ", ".join(f"{topic}-{number} starts at {start}" for number, start in sorted(starts.items()))
 
     def _ends(self, topic: str, leaders: Mapping[int, ActorName], timestamp_ms: int) -> "Generator[Ask, Any, Offsets]":
         found: Offsets = {}

@@ -14,7 +14,7 @@ from kemu.protocol.messages.control import (
     IncrementalAlterConfigsReply,
     ListPartitionReassignmentsReply,
 )
-from kemu.protocol.messages.data import ListOffsetsReply, MetadataReply
+from kemu.protocol.messages.data import DeleteRecordsReply, ListOffsetsReply, MetadataReply
 from kemu.protocol.messages.group import (
     DeleteGroupsReply,
     DescribeGroupsReply,
@@ -91,6 +91,8 @@ def errors_of(reply: object) -> Iterable[ErrorCode]:
             return [row.error for row in described]
         case OffsetCommitReply(outcomes=commits):
             return [row.error for row in commits]
+        case DeleteRecordsReply(partitions=deleted):
+            return [row.error for row in deleted]
         case ListOffsetsReply(answers=answers):
             return [row.error for row in answers]
         case MetadataReply(topics=topics):

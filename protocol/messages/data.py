@@ -215,3 +215,37 @@ class ListOffsetsReply:
     """One row per question."""
 
     answers: tuple[OffsetAnswer, ...]
+
+
+@struct
+class RecordsToDelete:
+    """Everything of a partition below this offset; -1: below the high watermark."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@message(api_key=21, kind=REQUEST, versions=range(0, 3))
+class DeleteRecords:
+    """Admin -> leader: these records are not needed any more. Source: KIP-107, DeleteRecordsRequest.json."""
+
+    partitions: tuple[RecordsToDelete, ...]
+    timeout_ms: int
+
+
+@struct
+class DeletedRecords:
+    """Where the logs of all live replicas of a partition start now at the least; -1 with an error."""
+
+    topic: str
+    partition: int
+    low_watermark: int = -1
+    error: ErrorCode
+
+
+@message(api_key=21, kind=REPLY, versions=range(0, 3))
+class DeleteRecordsReply:
+    """One row per partition."""
+
+    partitions: tuple[DeletedRecords, ...]

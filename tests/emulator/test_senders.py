@@ -21,6 +21,7 @@ from kemu.emulator.plan.actions import (
     OffsetsReset,
     PartitionsReassignment,
     ReassignmentsListing,
+    RecordsDeletion,
     RemoveMembers,
     StartHost,
 )
@@ -49,6 +50,7 @@ SENT_BY: dict[type, str] = {
     data.Produce: "a producer",
     data.Fetch: "a member, a follower",
     data.ListOffsets: "reset-offsets",
+    data.DeleteRecords: "delete-records",
     control.LeaderAndIsr: "the controller",
     control.UpdateMetadata: "the controller",
     control.StopReplica: "the controller when a topic is deleted",
@@ -77,6 +79,7 @@ PLAN = (
     At(23 * S, ConfigsAlteration(topic="new", key="min.insync.replicas", value="2")),
     At(23 * S, PartitionsReassignment(topic="t", to=("2", "1", "0"))),
     At(23 * S, ReassignmentsListing()),
+    At(24 * S, RecordsDeletion(topic="t", before=5)),
     At(24 * S, DeleteTopic(topic="new")),
     At(26 * S, CloseHost(host="b1")),
     At(32 * S, StartHost(host="b1")),

@@ -22,6 +22,7 @@ from kemu.emulator.plan.actions.admin import (
     PartitionsReassignment,
     ReassignmentCancellation,
     ReassignmentsListing,
+    RecordsDeletion,
 )
 from kemu.emulator.plan.actions.consumers import (
     ChangeSubscription,
@@ -129,6 +130,7 @@ _ALL: tuple[type[Action], ...] = (
     ChildFailure,
     StoreElection,
     AddBroker,
+    RecordsDeletion,
 )
 """In the order in which they are listed and drawn; another place moves what random plans draw from a seed."""
 
@@ -183,6 +185,7 @@ __all__ = [
     "ReassignmentCancellation",
     "ReassignmentsListing",
     "RebalanceRequest",
+    "RecordsDeletion",
     "RemoveMembers",
     "Restart",
     "RollingRestart",

@@ -14,6 +14,7 @@ from kemu.protocol.commands import (
     AlterConfigs,
     DeleteGroup,
     DeleteOffsets,
+    DeleteRecordsOf,
     DescribeGroup,
     ElectLeadersOf,
     ListAllGroups,
@@ -129,6 +130,38 @@ class OffsetsReset:
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
         return stage.cluster.ask_admin(ResetOffsets(group=self.group, topic=self.topic, to=self.to, offset=self.offset))
+
+
+@action(
+    "delete-records", "an admin deletes records from the start of logs", drawn=NEVER, workload=True, replicated=True
+)
+class RecordsDeletion:
+    """Records below an offset are deleted, as ``kafka-delete-records`` asks the partitions' leaders for (KIP-107).
+
+    ``before``: the offset at which logs start then; -1 = all that is committed. ``partition``: of which one; -1 = of
+    all. Followers learn it by fetching; who reads below is out of range and resets as ``auto.offset.reset`` says. What
+    lies beyond the high watermark cannot be deleted: OFFSET_OUT_OF_RANGE.
+    """
+
+    topic: TopicName
+    before: Annotated[int, Bounds(-1, 1 << 62)]
+    partition: Annotated[int, Bounds(-1)] = -1
+
+    def words(self) -> str:
+        """See ``Action``."""
+        what = f"records below {self.before}" if self.before >= 0 else "all records"
+        return f"delete {what} of {self.topic}" + (f"-{self.partition}" if self.partition >= 0 else "")
+
+    def check(self, table: Table, known: Known) -> None:
+        """See ``Action``."""
+        there = dict(known.topics).get(self.topic, 0)
+        if self.partition >= there:
+            table.problem("partition", f"{self.topic} has no partition {self.partition}, it has {there}")
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        command = DeleteRecordsOf(topic=self.topic, before=self.before, partition=self.partition)
+        return stage.cluster.ask_admin(command)
 
 
 @action("delete-offsets", "a group's offsets of a topic are forgotten", drawn=NEVER, workload=True)
