@@ -174,7 +174,11 @@ class ReplicatedBroker(Machine):
             DEADLINE[0]: client.deadline_passed,
             **self._isr_writer.timers,
         }
-        self._numbered_timers: dict[str, Callable[[int], None]] = {
+        self._numbered_timers = self._timers_of_what_waits()
+
+    def _timers_of_what_waits(self) -> dict[str, Callable[[int], None]]:
+        """Timers whose keys have a number, too."""
+        return {
             BrokerTimer.FETCH: self._fetches.time_is_over,
             BrokerTimer.FOLLOWER_FETCH: self._follower_fetches.time_is_over,
             BrokerTimer.FETCHER: self.fetchers.due,
