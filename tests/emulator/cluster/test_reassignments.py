@@ -117,9 +117,10 @@ def test_a_cancel_stops_the_step_that_runs_and_restores_the_order() -> None:
         ("AlterPartitionReassignments", ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
     ]
     listed = moved.answers[2].text
-    assert (
-        listed == "t-0 (5, 0, 1, 2, 3, 4) +(5, 6, 7, 8, 9) -(0, 1, 2, 3, 4), now (0, 1, 2, 3, 4) -> (5, 0, 1, 2, 3, 4)"
-    )
+    assert listed == (
+        "t-0 (5, 0, 1, 2, 3, 4) +(5, 6, 7, 8, 9) -(0, 1, 2, 3, 4), now (0, 1, 2, 3, 4) -> (5, 0, 1, 2, 3, 4), "
+        "waits: 5 not in sync"
+    ), "the store has not ended the session of b5 yet"
 
 
 @pytest.mark.parametrize("nth", range(1, 8))
