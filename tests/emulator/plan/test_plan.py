@@ -99,7 +99,7 @@ def test_every_kind_can_be_written_and_read(kind: str) -> None:
         "b": "b0", "api": "SyncGroup", "error": "REBALANCE_IN_PROGRESS", "group": "g", "every": "5s", "down": "1s",
         "topic": "orders", "partitions": 8, "rate": "5/s", "settings": ["max.poll.records=5"],
         "to": "earliest", "key": "min.insync.replicas", "topics": ["orders"],
-        "callback": "onPartitionsLost", "partition": 1, "offset": 3, "speed": "5MB/s",
+        "callback": "onPartitionsLost", "partition": 1, "offset": 3, "before": 9, "speed": "5MB/s",
     }  # fmt: skip
     if kind in ("create-topic", "delete-topic"):
         samples["topic"] = "new" if kind == "create-topic" else "spare"
@@ -290,7 +290,12 @@ def test_what_replication_allows_is_checked_too(row: dict[str, object], message:
 def test_what_needs_replication_is_refused_without_it(kind: str) -> None:
     """The message says what to add."""
     row: dict[str, object] = {"at": "1s", "do": kind}
-    samples = {"topic": "new" if kind == "create-topic" else "orders", "host": "b0", "key": "min.insync.replicas"}
+    samples = {
+        "before": 1,
+        "topic": "new" if kind == "create-topic" else "orders",
+        "host": "b0",
+        "key": "min.insync.replicas",
+    }
     row |= {key.key: samples[key.key] for key in keys_of(ACTIONS[kind].cls) if key.required}
 
     assert problems_of(row) == [f'plan[0].do: "{kind}" needs brokers that replicate: add [brokers.replication]']
