@@ -1,5 +1,8 @@
 """A trace file's blocks as rows of tables, straight from msgpack: one pass, all tables.
 
+What metrics count is in no record. Where it is asked for, panel, checkers and metrics see a run's facts as they go by,
+as they did live, and their figures are rows at its end.
+
 What cannot be read is a row too (``bad_records``), never an exception and never silence: a foreign file, a torn tail, a
 damaged block, a run without a footer.
 """
@@ -13,8 +16,11 @@ from typing import Any
 import msgpack
 from attrs import field, frozen, mutable
 
+from kemu.emulator.checkers import checkers_for
 from kemu.emulator.facts import FaultApplied, FaultEnded, Seen
 from kemu.emulator.findings import Violation
+from kemu.emulator.judging import Judging
+from kemu.emulator.metrics.figures import Figures
 from kemu.emulator.plan.action import kind_of
 from kemu.emulator.plan.words import describe_entry
 from kemu.emulator.scenario.reading import scenario_from_dict
@@ -22,7 +28,18 @@ from kemu.emulator.trace.blocks import TraceError, blocks_of, first_block
 from kemu.emulator.trace.rows import APPEND, EFFECT_NAMES, EVENT_NAMES, NOTE, RECEIVED, TOLD, WRITE_ONLY, noted_by
 from kemu.emulator.trace.traces import BROKEN, FACT, FOOTER, HEADER, PACKET, STEP, VIOLATION, Footer, Header
 from kemu.protocol.wire.values import from_row
-from kemu.tools.pipeline.rows import FaultTimes, fault_row, note_row, run_row, violation_row
+from kemu.tools.pipeline.rows import (
+    FaultTimes,
+    downtime_rows,
+    fault_row,
+    figure_columns,
+    note_row,
+    reassignment_step_rows,
+    rebalance_rows,
+    run_row,
+    violation_row,
+)
+from kemu.tools.pipeline.tables.schemas import COUNTED
 
 BLOCK_BITS = 26
 PLACE_BITS = 12
@@ -59,6 +76,8 @@ class _Run:
     offset: int
     times: FaultTimes = field(factory=FaultTimes)
     broke: str | None = None
+    judging: Judging | None = None
+    """Where figures are wanted."""
 
 
 class Decoder:
@@ -66,7 +85,8 @@ class Decoder:
 
     Args:
         emit: takes a table's name and a row of it.
-        tables: names of those wanted; others are not even decoded.
+        tables: names of those wanted; others are not even decoded. With one of ``COUNTED`` among them the rows of
+            ``runs`` have their figures, too; a span must then begin with a run.
     """
 
     def __init__(self, emit: Emit, tables: frozenset[str]) -> None:
@@ -77,6 +97,7 @@ class Decoder:
         self._runs = "runs" in tables
         self._faults = "faults" in tables
         self._violations = "violations" in tables
+        self._counts = any(schema.name in tables for schema in COUNTED)
         self._run: _Run | None = None
         self._path = ""
 
@@ -113,6 +134,7 @@ class Decoder:
 
     def _catch_up(self, span: Span, path: Path) -> None:
         """Learn of the run that goes on at the span's start what its last row will say."""
+        assert not self._counts, "figures need every fact of a run"
         for offset, _, payload in blocks_of(path, span.header_at):
             if offset >= span.start:
                 return
@@ -133,6 +155,9 @@ class Decoder:
         header = Header(**fields)
         run_id = f"{span.prefix}/{header.seed}" if span.prefix else f"{span.path}@{offset}"
         self._run = _Run(run_id, header, offset)
+        if self._counts:
+            scenario = scenario_from_dict(header.scenario)
+            self._run.judging = Judging(checkers_for(scenario), expect=scenario.expect)
 
     def _block(self, span: Span, offset: int, payload: bytes) -> None:
         if payload[1:2] == bytes((HEADER,)):
@@ -151,7 +176,7 @@ class Decoder:
             if kind == STEP:
                 if self._steps:
                     self._step(run, row, None)
-                if self._notes:
+                if self._notes or self._counts:
                     n = base + (index << PLACE_BITS)
                     for place, effect in enumerate(row[7]):
                         if effect[0] == NOTE:
@@ -161,7 +186,7 @@ class Decoder:
                 if self._packets:
                     self._emit("packets", (run.run_id, *row[1:]))
             elif kind == FACT:
-                if self._notes or row[3][0] in _FAULT_FACTS:
+                if self._notes or self._counts or row[3][0] in _FAULT_FACTS:
                     self._fact(run, base + (index << PLACE_BITS), row[1], row[2], "", 0, row[3])
             elif kind == VIOLATION:
                 if self._violations:
@@ -197,21 +222,37 @@ class Decoder:
         self._emit("steps", (run.run_id, seq, at_us, actor, life, local_us, EVENT_NAMES[code], said, *counts, broke))
 
     def _fact(self, run: _Run, n: int, seq: int, at_us: int, actor: str, life: int, row: Row) -> None:
+        seen = Seen(seq, at_us, actor, life, from_row(row))
         if row[0] in _FAULT_FACTS:
-            run.times.see(Seen(seq, at_us, actor, life, from_row(row)))
+            run.times.see(seen)
+        if run.judging is not None:
+            run.judging.see(seen)
         if self._notes:
-            self._emit("notes", note_row(run.run_id, n, seq, at_us, actor, life, from_row(row)))
+            self._emit("notes", note_row(run.run_id, n, *seen))
 
     def _end(self, run: _Run, footer: Row | None) -> None:
         self._run = None
+        end = None if footer is None else Footer(*footer[1:])
+        figures = None
+        if run.judging is not None and end is not None:
+            figures = run.judging.finish(end.virtual_us, run.broke or "").figures
+            self._counted(run.run_id, figures)
         if self._runs:
-            self._emit("runs", run_from_trace(run.run_id, run.header, footer, run.broke))
-        if self._faults and footer is not None:
-            times, fired = run.times, Footer(*footer[1:]).fired
+            self._emit("runs", run_from_trace(run.run_id, run.header, end, run.broke, figures))
+        if self._faults and end is not None:
+            times, fired = run.times, end.fired
             for index, entry in enumerate(scenario_from_dict(run.header.scenario).plan):
                 took_effect = None if fired is None else fired[index]
                 words = describe_entry(entry)
                 self._emit("faults", fault_row(run.run_id, index, kind_of(entry.action), words, took_effect, times))
+
+    def _counted(self, run_id: str, figures: Figures) -> None:
+        for row in rebalance_rows(run_id, figures):
+            self._emit("rebalances", row)
+        for row in downtime_rows(run_id, figures):
+            self._emit("downtime", row)
+        for row in reassignment_step_rows(run_id, figures):
+            self._emit("reassignment_steps", row)
 
     def _cut_off(self, offset: int, unread_bytes: int, why: object) -> None:
         """The run that was going on ends here without a footer: it counts as torn."""
@@ -225,8 +266,8 @@ class Decoder:
         self._emit("bad_records", (self._path, offset, unread_bytes, text))
 
 
-def run_from_trace(run_id: str, header: Header, footer: Row | None, broke: str | None) -> Row:
-    """The row of ``RUNS`` that a trace alone can fill; the figures of its metrics come from ``folds``."""
+def run_from_trace(run_id: str, header: Header, end: Footer | None, broke: str | None, figures: Figures | None) -> Row:
+    """The row of ``RUNS`` that a trace can fill; ``figures``: None if they are not wanted, or the run has no end."""
     scenario = header.scenario
     return run_row(
         run_id=run_id,
@@ -235,9 +276,10 @@ def run_from_trace(run_id: str, header: Header, footer: Row | None, broke: str |
         profile=header.profile,
         seed=header.seed,
         scenario_json=json.dumps(scenario),
-        end=None if footer is None else Footer(*footer[1:]),
+        end=end,
         broke=broke,
         traced=True,
+        measured={} if figures is None else figure_columns(figures),
     )
 
 

@@ -18,9 +18,7 @@ from kemu.emulator.judging import judge
 from kemu.emulator.metrics.figures import plain
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.protocol.wire.values import from_row
-from kemu.tools.pipeline.rows import FIGURE_COLUMNS, figure_columns
-from kemu.tools.pipeline.tables.common import of
-from kemu.tools.pipeline.tables.schemas import DOWNTIME, REASSIGNMENT_STEPS, REBALANCES, RUNS, VIOLATIONS, Schema
+from kemu.tools.pipeline.tables.schemas import VIOLATIONS, Schema
 
 JUDGED = Schema(
     "judged",
@@ -29,11 +27,9 @@ JUDGED = Schema(
         ("verdict", "string"),
         ("violations", "string"),
         ("metrics", "string"),
-        ("figures", "string"),
     ),
 )
-"""``violations`` and ``metrics``: JSON, as a run's result has them. ``figures``: those of the metrics that are columns
-of ``RUNS``, JSON too."""
+"""``violations`` and ``metrics``: JSON, as a run's result has them."""
 
 
 def judged(notes: DataFrame, runs: DataFrame) -> DataFrame:
@@ -62,13 +58,11 @@ def _judge_run(head: pa.Table, facts: pa.Table) -> pa.Table:
         for seq, at_us, actor, life, row in zip(*columns, strict=True)
     )
     judgement = judge(seen, ended_us=ended_us, checkers=checkers_for(scenario), expect=scenario.expect, broke=broke)
-    figures = judgement.figures
     row = (
         head["run_id"][0].as_py(),
         judgement.verdict,
         json.dumps([attrs.asdict(violation) for violation in judgement.violations]),
-        json.dumps(plain(figures)),
-        json.dumps(figure_columns(figures)),
+        json.dumps(plain(judgement.figures)),
     )
     return pa.Table.from_batches([JUDGED.batch([row])])
 
@@ -84,57 +78,3 @@ def violations_of(verdicts: DataFrame) -> DataFrame:
     return verdicts.select("run_id", F.explode(F.from_json("violations", shape)).alias("v")).select(
         "run_id", *[F.col(f"v.{name}").alias(name) for name in VIOLATIONS.names[1:]]
     )
-
-
-def rebalances_of(verdicts: DataFrame) -> DataFrame:
-    """The rebalances that the metrics counted.
-
-    In:  JUDGED
-    Out: REBALANCES
-    """
-    fields = ",".join(f"{name}:{REBALANCES.spark()[name].dataType.simpleString()}" for name in REBALANCES.names[2:])
-    listed = F.from_json(F.get_json_object("metrics", "$.rebalances"), f"array<struct<{fields}>>")
-    numbered = verdicts.select("run_id", F.posexplode(listed).alias("number", "r"))
-    return numbered.select("run_id", "number", "r.*").select(*of(REBALANCES))
-
-
-def downtime_of(verdicts: DataFrame) -> DataFrame:
-    """The intervals of downtime that the metrics counted.
-
-    In:  JUDGED
-    Out: DOWNTIME
-    """
-    return _by_partition(verdicts, DOWNTIME, "$.downtime")
-
-
-def reassignment_steps_of(verdicts: DataFrame) -> DataFrame:
-    """The steps of reassignments that the metrics counted.
-
-    In:  JUDGED
-    Out: REASSIGNMENT_STEPS
-    """
-    return _by_partition(verdicts, REASSIGNMENT_STEPS, "$.reassignment.steps")
-
-
-def _by_partition(verdicts: DataFrame, schema: Schema, path: str) -> DataFrame:
-    """A list of the metrics as rows; its topics and partitions are "topic-0" in the table."""
-    own = (name for name in schema.names[1:] if name not in ("topic", "partition"))
-    fields = ",".join(f"{name}:{schema.spark()[name].dataType.simpleString()}" for name in own)
-    listed = F.from_json(F.get_json_object("metrics", path), f"array<struct<{fields},topic:string,partition:int>>")
-    rows = verdicts.select("run_id", F.explode(listed).alias("d")).select("run_id", "d.*")
-    named = rows.withColumn("partition", F.concat_ws("-", "topic", F.col("partition").cast("string")))
-    return named.select(*of(schema))
-
-
-def with_figures(runs: DataFrame, verdicts: DataFrame) -> DataFrame:
-    """Runs of lone traces with the figures that only their facts tell.
-
-    In:  RUNS, the figures null; JUDGED
-    Out: RUNS
-    """
-    names = FIGURE_COLUMNS
-    shape = ",".join(f"{name} {RUNS.spark()[name].dataType.simpleString()}" for name in names)
-    figures = verdicts.select("run_id", F.from_json("figures", shape).alias("f"))
-    filled = {name: F.col(f"f.{name}") for name in names}
-    joined = runs.join(figures, "run_id", how="left")
-    return joined.withColumns(filled).select(*runs.columns)

@@ -3,8 +3,8 @@
     TABLES/parts.json                                      which parts there are, and what each was made of
     TABLES/part=0003/table=notes/campaign=.../*.parquet    one ingestion's rows
 
-Executors decode traces and write Parquet themselves, through Arrow: rows do not pass through Spark's Java, which would
-take several times as long for tables this wide.
+Executors decode traces (and let metrics count what they tell) and write Parquet themselves, through Arrow: rows do not
+pass through Spark's Java, which would take several times as long for tables this wide.
 
 A part counts from the moment ``parts.json`` names it; what a killed ingestion left behind is removed by the next one.
 ``parts.json`` also says which chunk or file went into which part, so nothing is taken twice, and for which columns the
@@ -25,15 +25,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from attrs import frozen
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 
 from kemu.tools.pipeline.campaign import SPEC, Campaign, CampaignError, load
 from kemu.tools.pipeline.decode import Span
-from kemu.tools.pipeline.folds import downtime_of, judged, reassignment_steps_of, rebalances_of, with_figures
-from kemu.tools.pipeline.source import KemuSource, batches, run_prefix, spans_of, trace_files
+from kemu.tools.pipeline.source import batches, run_prefix, spans_of, trace_files
 from kemu.tools.pipeline.tables import DERIVED
 from kemu.tools.pipeline.tables.schemas import (
     BAD_RECORDS,
+    COUNTED,
     DOWNTIME,
     FAULTS,
     NOTES,
@@ -53,7 +52,8 @@ PARTS = "parts.json"
 OF_CHUNKS = (RUNS, NOTES, FAULTS, VIOLATIONS, REBALANCES, DOWNTIME, REASSIGNMENT_STEPS)
 OF_CAMPAIGN_TRACES = frozenset(schema.name for schema in (STEPS, PACKETS, NOTES, BAD_RECORDS))
 """The rest stands in the chunk's own tables."""
-OF_LONE_TRACES = frozenset(schema.name for schema in OF_TRACES if schema is not RUNS)
+OF_LONE_TRACES = frozenset(schema.name for schema in (*OF_TRACES, *COUNTED))
+"""The figures of a run outside a campaign are in no file: metrics look at its facts again."""
 JOB_BYTES = 48 << 20
 GROUP_ROWS = 1 << 17
 """Rows in a group of a Parquet file."""
@@ -158,8 +158,6 @@ class Tables:
         part.mkdir(parents=True)
         jobs = jobs_of(new, part, self.spark.sparkContext.defaultParallelism)
         self.spark.sparkContext.parallelize(jobs, len(jobs)).map(convert).sum()
-        if new.traces:
-            self._judge_lone(name, new.traces)
         return name
 
     def commit(self, name: str, new: New) -> None:
@@ -183,22 +181,6 @@ class Tables:
         """Add rows (a table's columns, then ``campaign``) to a part."""
         place = self.folder / f"part={part}" / f"table={schema.name}"
         rows.write.mode("append").partitionBy("campaign").parquet(str(place))
-
-    def _judge_lone(self, name: str, traces: Sequence[Path]) -> None:
-        """The figures of a run outside a campaign are in no file: metrics and checkers look at its facts again."""
-        self.spark.dataSource.register(KemuSource)
-        files = json.dumps([str(path) for path in traces])
-        source = self.spark.read.format("kemu").option("table", RUNS.name).option("warn", "false")  # told already
-        told = source.option("files", files).load().cache()
-        notes = self.read(NOTES, [name]).where(F.col("campaign") == LONE)
-        verdicts = judged(notes, told).cache()
-        campaign = F.lit(LONE).alias("campaign")
-        self.write(name, RUNS, with_figures(told, verdicts).select("*", campaign))
-        self.write(name, REBALANCES, rebalances_of(verdicts).select("*", campaign))
-        self.write(name, DOWNTIME, downtime_of(verdicts).select("*", campaign))
-        self.write(name, REASSIGNMENT_STEPS, reassignment_steps_of(verdicts).select("*", campaign))
-        verdicts.unpersist()
-        told.unpersist()
 
 
 @frozen

@@ -14,7 +14,7 @@ import msgpack
 
 from kemu.emulator.facts import FaultApplied, FaultEnded, Seen
 from kemu.emulator.findings import Violation
-from kemu.emulator.metrics.figures import Figures, FreshnessFigures, RecordFigures, longest_lag_us, peak_extra
+from kemu.emulator.metrics.figures import Figures, longest_lag_us, peak_extra
 from kemu.emulator.runner import RunResult
 from kemu.emulator.trace.traces import Footer
 from kemu.protocol.notes.groups import Processed, RecordsAcknowledged, RecordsAppended
@@ -198,19 +198,6 @@ def figure_columns(figures: Figures) -> dict[str, int | float | None]:
     }
 
 
-FIGURE_COLUMNS = (
-    *("rebalances", "stop_the_world_us", "downtime_us", "downtime_max_us", "moved"),
-    *("service_lost_us", "service_lost_max_percent", "delay_p50_us", "delay_p99_us", "delay_max_us", "lag_max_us"),
-    *(field.name for field in attrs.fields(FreshnessFigures)),
-    *_OF_RUNS,
-    *(field.name for field in attrs.fields(RecordFigures)),
-    *("first_stable_us", "max_lag", "leader_changes"),
-    *_OF_REPLICAS,
-    *("reassigning_us", "reassignment_steps", "moved_bytes", "peak_extra_bytes_per_s"),
-)
-"""The keys of ``figure_columns``."""
-
-
 def rebalance_rows(run_id: str, figures: Figures) -> list[tuple[Any, ...]]:
     """Rows of ``REBALANCES``."""
     return [
@@ -267,7 +254,7 @@ def run_row(
 
     Args:
         end: how it ended; None: its record is torn.
-        measured: what a trace alone does not tell, by column (``measured_columns``).
+        measured: what no record of a trace says, by column (``measured_columns``; of a trace, ``figure_columns``).
     """
     row: dict[str, Cell] = dict.fromkeys(RUNS.names)
     row |= {
@@ -288,7 +275,7 @@ def run_row(
 
 
 def measured_columns(result: RunResult, result_json: str, command: str) -> dict[str, Cell]:
-    """The columns of ``RUNS`` that only the run itself can fill. Those of figures are folded from a trace later."""
+    """The columns of ``RUNS`` that no record of a trace says; those of figures can be counted again from its facts."""
     return {
         "wall_s": result.wall_s,
         **figure_columns(result.figures),

@@ -31,7 +31,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from kemu.emulator.trace.blocks import MAGIC, TraceError, blocks_of, first_block
 from kemu.emulator.trace.traces import HEADER
 from kemu.tools.pipeline.decode import Decoder, Span
-from kemu.tools.pipeline.tables.schemas import BAD_RECORDS, EVENTS, OF_TRACES, Schema
+from kemu.tools.pipeline.tables.schemas import BAD_RECORDS, EVENTS, OF_TRACES, RECORDED, Schema
 
 SUFFIX = ".kemu"
 BATCH_ROWS = 20_000
@@ -114,18 +114,18 @@ def _say_unread(bad: pa.RecordBatch, table: str) -> None:
 
 
 def batches(spans: Iterable[Span], tables: frozenset[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Spans as (table, rows), a batch at a time."""
-    rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in _TABLES}
+    """Spans as (table, rows), a batch at a time; of any recorded tables."""
+    rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in RECORDED}
     decoder = Decoder(lambda table, row: rows[table].append(row), tables)
     for span in spans:
         for _ in decoder.decode(span):
             for name in tables:
                 if len(rows[name]) >= BATCH_ROWS:
-                    yield name, _TABLES[name].batch(rows[name])
+                    yield name, RECORDED[name].batch(rows[name])
                     rows[name] = []
     for name in sorted(tables):
         if rows[name]:
-            yield name, _TABLES[name].batch(rows[name])
+            yield name, RECORDED[name].batch(rows[name])
 
 
 def _widened(table: str, narrow: pa.RecordBatch) -> pa.RecordBatch:

@@ -11,8 +11,10 @@ from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario
 from kemu.tools.pipeline.campaign import Campaign, begin, run_rest
 from kemu.tools.pipeline.cells import Spec, make_cells
+from kemu.tools.pipeline.run import analyze
 from kemu.tools.pipeline.session import start_spark
 from kemu.tools.pipeline.shipping import fingerprint
+from tests.tools.pipeline.lone import Analyzed, LoneRuns, make_lone_runs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -108,3 +110,16 @@ def small_campaign(spark: "SparkSession", tmp_path_factory: pytest.TempPathFacto
     (root / "torn.kemu").write_bytes(content[: len(content) * 2 // 3])
     (root / "foreign.kemu").write_text("not a trace", encoding="utf-8")
     return campaign
+
+
+@pytest.fixture(scope="session")
+def lone_runs(tmp_path_factory: pytest.TempPathFactory) -> LoneRuns:
+    """Runs that violate, replicate and reassign, as traces in one folder."""
+    return make_lone_runs(tmp_path_factory.mktemp("lone"))
+
+
+@pytest.fixture(scope="session")
+def lone(spark: "SparkSession", lone_runs: LoneRuns) -> Analyzed:
+    """The same, analyzed once for all that ask."""
+    out = lone_runs.root / "analysis"
+    return Analyzed(out, analyze(spark, lone_runs.root, out, say=lambda text: None))

@@ -13,7 +13,6 @@ from kemu.emulator.scenario.files import load_scenario
 from kemu.tools.commands.analyze import as_dict as analysis_as_dict
 from kemu.tools.commands.analyze import as_table
 from kemu.tools.pipeline.campaign import Campaign, CampaignError
-from kemu.tools.pipeline.folds import judged, rebalances_of, violations_of
 from kemu.tools.pipeline.ingest import Tables
 from kemu.tools.pipeline.marts import MARTS
 from kemu.tools.pipeline.quality import check
@@ -77,21 +76,6 @@ def test_the_numbers_are_those_of_kemu_run(small_campaign: Campaign, tables: Tab
             told = json.loads(row["result_json"])
             assert {**told, "wall_s": 0} == json.loads(json.dumps({**result, "wall_s": 0}))
     assert len(rows) == 13
-
-
-def test_checkers_say_the_same_of_recorded_runs_as_they_did_live(tables: Tables) -> None:
-    """Offline verdicts, violations and rebalances equal the online ones."""
-    runs, notes = tables.read(RUNS), tables.read(RECORDED["notes"])
-    verdicts = judged(notes.drop("campaign"), runs.drop("campaign")).cache()
-    again = {row["run_id"]: row["verdict"] for row in verdicts.collect()}
-    live = {row["run_id"]: row["verdict"] for row in runs.where("verdict is not null").collect()}
-    same = ["run_id", "group", "generation", "started_us", "ended_us", "moved", "stop_the_world_us"]
-
-    assert again == live
-    assert violations_of(verdicts).count() == tables.read(RECORDED["violations"]).count()
-    found = sorted(map(tuple, rebalances_of(verdicts).select(*same).collect()), key=str)
-    assert found == sorted(map(tuple, tables.read(RECORDED["rebalances"]).select(*same).collect()), key=str)
-    verdicts.unpersist()
 
 
 def test_tables_have_their_declared_schemas(tables: Tables, analysis: Analysis) -> None:

@@ -1,119 +1,40 @@
 """Checkers and metrics over recorded runs that violate: the same verdicts, violations and figures as live."""
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from attrs import evolve, frozen
+from pyspark.sql import functions as F  # noqa: N812
 
-from kemu.actors.consumer.consumer import Consumer
-from kemu.emulator.chance import Seeded
 from kemu.emulator.findings import Violation
 from kemu.emulator.metrics.figures import plain
-from kemu.emulator.runner import RunResult, run
-from kemu.emulator.scenario.files import load_scenario
-from kemu.emulator.scenario.scenario import Scenario
 from kemu.tools.pipeline.folds import judged, violations_of
 from kemu.tools.pipeline.ingest import Tables
-from kemu.tools.pipeline.quality import check
-from kemu.tools.pipeline.run import make_derived
-from kemu.tools.pipeline.tables import DERIVED
-from kemu.tools.pipeline.tables.schemas import FAULTS, NOTES, RECORDED, RUNS, VIOLATIONS
-from tests.emulator.test_past_replica_bugs import CASES as PAST_REPLICA_BUGS
-from tests.emulator.test_past_replica_bugs import scenario as with_replica_bug
+from kemu.tools.pipeline.rows import downtime_rows, figure_columns, rebalance_rows
+from kemu.tools.pipeline.tables.schemas import DOWNTIME, FAULTS, NOTES, REBALANCES, RUNS, VIOLATIONS, Schema
+from tests.tools.pipeline.lone import Analyzed, LoneRuns, Made
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SEEDS = range(1, 101)
-BUGS = ("KAFKA-1211", "KAFKA-6361", "KAFKA-1382", "KAFKA-4443")
-"""Of replicas and controllers; both verdicts and three checkers among them."""
 
-
-@frozen
-class Made:
-    """A run: how it ended live, and its trace."""
-
-    live: RunResult
-    trace: Path
-
-    @property
-    def run_id(self) -> str:
-        """As tables name it."""
-        return f"{self.trace.resolve()}@16"
-
-
-def first_violating(folder: Path, name: str, of_seed: Callable[[int], Scenario], profile: str | None = None) -> Made:
-    """The first seed that breaks a rule, with its trace."""
-    path = folder / f"{name}.kemu"
-    for seed in SEEDS:
-        live = run(of_seed(seed), seed=seed, profile=profile, drive="bare", trace=path)
-        if live.violations:
-            return Made(live, path)
-    raise AssertionError(f"{name}: no seed of {SEEDS} breaks a rule")
-
-
-def runs_of_groups(folder: Path) -> Iterator[Made]:
-    """Expected violations, the same not expected, and KAFKA-12983 switched on by the profile."""
-    preset = load_scenario("custom-assignor-without-generation")
-    yield first_violating(folder, "expected", lambda seed: preset)
-    fixed = load_scenario("custom-assignor-with-generation")
-    yield first_violating(folder, "unfixed", lambda seed: fixed, "kafka-2.4-unfixed")
-    left = evolve(load_scenario("one-eager-member-left-behind"), expect=())
-    yield first_violating(folder, "liveness", lambda seed: left)
-
-
-def runs_of_replicas(folder: Path) -> Iterator[Made]:
-    """Past bugs of replication and control switched on."""
-    for number, (issue, _, plan, how) in enumerate(PAST_REPLICA_BUGS):
-        if issue in BUGS:
-
-            def of_seed(seed: int, issue: str = issue, plan: Any = plan, how: Any = how) -> Scenario:
-                return with_replica_bug(plan(Seeded(seed).stream("plan")), (issue,), **how)
-
-            yield first_violating(folder, f"{issue}-case-{number}", of_seed)
-
-
-def broken_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
-    """A machine that fails an assertion of its own in the midst of a run."""
-    step = Consumer.step
-
-    def fail_later(self: Consumer, now_us: int, event: Any) -> Any:
-        assert now_us < 20_000_000, "made to fail"
-        return step(self, now_us, event)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Consumer, "step", fail_later)
-        live = run(load_scenario("steady-group"), seed=1, drive="bare", trace=folder / "broken.kemu")
-    return Made(live, folder / "broken.kemu")
+@pytest.fixture(scope="module")
+def made(lone_runs: LoneRuns) -> tuple[Made, ...]:
+    return lone_runs.wrong
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> list[Made]:
-    folder = tmp_path_factory.mktemp("violating")
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        return [*runs_of_groups(folder), *runs_of_replicas(folder), broken_run(folder, monkeypatch)]
+def tables(spark: "SparkSession", lone: Analyzed) -> Tables:
+    return Tables(spark, (lone.out / "tables").resolve())
 
 
 @pytest.fixture(scope="module")
-def tables(spark: "SparkSession", made: list[Made]) -> Tables:
-    """All of them, recorded and derived."""
-    root = made[0].trace.parent
-    tables = Tables(spark, (root / "tables").resolve())
-    new = tables.find_new(root)
-    part = tables.ingest(new)
-    make_derived(tables, part)
-    tables.commit(part, new)
-    return tables
-
-
-@pytest.fixture(scope="module")
-def verdicts(tables: Tables) -> "Iterator[DataFrame]":
-    found = judged(tables.read(NOTES).drop("campaign"), tables.read(RUNS).drop("campaign")).cache()
-    yield found
-    found.unpersist()
+def verdicts(tables: Tables, made: tuple[Made, ...]) -> "DataFrame":
+    """Of every run that went wrong, its facts read from the table again."""
+    names = [each.run_id for each in made]
+    notes, runs = (tables.read(schema).where(F.col("run_id").isin(names)) for schema in (NOTES, RUNS))
+    found = judged(notes.drop("campaign"), runs.drop("campaign"))
+    return tables.spark.createDataFrame(found.toArrow())
 
 
 def by_run(violations: "DataFrame") -> dict[str, list[Violation]]:
@@ -127,7 +48,7 @@ def by_run(violations: "DataFrame") -> dict[str, list[Violation]]:
     return found
 
 
-def test_the_runs_are_of_every_verdict_and_of_many_checkers(made: list[Made]) -> None:
+def test_the_runs_are_of_every_verdict_and_of_many_checkers(made: tuple[Made, ...]) -> None:
     """Or the tests below compare nothing."""
     assert {each.live.verdict for each in made} == {"holds", "violated", "liveness", "broken"}
     assert {violation.checker for each in made for violation in each.live.violations} >= {
@@ -136,7 +57,7 @@ def test_the_runs_are_of_every_verdict_and_of_many_checkers(made: list[Made]) ->
 
 
 def test_offline_checkers_say_what_the_online_ones_said(
-    made: list[Made], tables: Tables, verdicts: "DataFrame"
+    made: tuple[Made, ...], tables: Tables, verdicts: "DataFrame"
 ) -> None:
     """Verdict, and each violation's checker, time, step, entities and text: live, in the trace, and from its facts."""
     offline = by_run(violations_of(verdicts))
@@ -150,7 +71,7 @@ def test_offline_checkers_say_what_the_online_ones_said(
         assert recorded.get(each.run_id, []) == list(each.live.violations), each.trace.name
 
 
-def test_offline_metrics_are_the_online_ones(made: list[Made], verdicts: "DataFrame") -> None:
+def test_offline_metrics_are_the_online_ones(made: tuple[Made, ...], verdicts: "DataFrame") -> None:
     """Every figure of runs that went wrong."""
     told = {row["run_id"]: json.loads(row["metrics"]) for row in verdicts.collect()}
 
@@ -158,7 +79,7 @@ def test_offline_metrics_are_the_online_ones(made: list[Made], verdicts: "DataFr
         assert told[each.run_id] == plain(each.live.figures), each.trace.name
 
 
-def test_tables_tell_of_faults_what_the_runs_did(made: list[Made], tables: Tables) -> None:
+def test_tables_tell_of_faults_what_the_runs_did(made: tuple[Made, ...], tables: Tables) -> None:
     """How often each took effect."""
     rows = tables.read(FAULTS).orderBy("run_id", "fault_index").collect()
     for each in made:
@@ -166,10 +87,26 @@ def test_tables_tell_of_faults_what_the_runs_did(made: list[Made], tables: Table
         assert fired == [fault.fired for fault in each.live.faults]
 
 
-def test_wrong_runs_break_no_constraint_of_the_tables(spark: "SparkSession", tables: Tables) -> None:
-    """A violated rule of the protocol is data; only tables that are wrong break constraints."""
-    views = {schema.name: tables.read(schema) for schema in (*RECORDED.values(), *DERIVED.values())}
-    for name, view in views.items():
-        view.createOrReplaceTempView(name)
+def test_figures_of_lone_traces_are_those_of_the_runs(lone_runs: LoneRuns, tables: Tables) -> None:
+    """No record of a trace says them: they are counted while it is decoded, and stand in the tables as a campaign's."""
+    runs = {row["run_id"]: row.asDict() for row in tables.read(RUNS).collect()}
 
-    assert check(views)[1] == []
+    def rows_of(schema: Schema, order: int) -> dict[str, list[tuple[object, ...]]]:
+        found: dict[str, list[tuple[object, ...]]] = {}
+        for row in sorted(map(tuple, tables.read(schema).collect()), key=lambda row: (row[0], row[order])):
+            found.setdefault(row[0], []).append(row[:-1])
+        return found
+
+    rebalances, downtime = rows_of(REBALANCES, 1), rows_of(DOWNTIME, 1)
+    assert set(runs) == {each.run_id for each in lone_runs.all}
+    for each in lone_runs.all:
+        figures = each.live.figures
+        wanted = figure_columns(figures)
+        assert {name: runs[each.run_id][name] for name in wanted} == wanted, each.trace.name
+        assert rebalances.get(each.run_id, []) == rebalance_rows(each.run_id, figures), each.trace.name
+        assert sorted(downtime.get(each.run_id, [])) == sorted(downtime_rows(each.run_id, figures)), each.trace.name
+
+
+def test_wrong_runs_break_no_constraint_of_the_tables(lone: Analyzed) -> None:
+    """A violated rule of the protocol is data; only tables that are wrong break constraints."""
+    assert lone.analysis.broken == []

@@ -1,51 +1,40 @@
 """Steps of reassignments as a table and a mart: a run's own figures, whichever door they come by."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from kemu.emulator.runner import RunResult, run
-from kemu.emulator.scenario.files import load_scenario
 from kemu.tools.pipeline.ingest import Tables
 from kemu.tools.pipeline.quality import check
 from kemu.tools.pipeline.rows import figure_columns, reassignment_step_rows
-from kemu.tools.pipeline.run import analyze, register
+from kemu.tools.pipeline.run import register
 from kemu.tools.pipeline.tables.schemas import REASSIGNMENT_STEPS
+from tests.tools.pipeline.lone import MOVED, Analyzed, LoneRuns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.fixture(scope="module")
-def moved(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunResult]:
-    """A run that moves partitions in batches on limited machines, its trace analysed."""
-    root = tmp_path_factory.mktemp("moved")
-    result = run(load_scenario("reassign-limits-lowered"), seed=5, drive="bare", trace=root / "moved.kemu")
-    told = analyze(spark, root, root / "analysis", say=lambda text: None)
-    assert not told.broken, [broken.text() for broken in told.broken]
-    return root / "analysis", result
-
-
-def test_steps_of_a_trace_are_those_of_the_run(spark: "SparkSession", moved: tuple[Path, RunResult]) -> None:
-    """The fold over recorded facts and the live run give the same rows, moved bytes included."""
-    out, result = moved
-    found = Tables(spark, (out / "tables").resolve()).read(REASSIGNMENT_STEPS)
+def test_steps_of_a_trace_are_those_of_the_run(spark: "SparkSession", lone_runs: LoneRuns, lone: Analyzed) -> None:
+    """What is counted while a trace is decoded and the live run give the same rows, moved bytes included."""
+    out, moved = lone.out, lone_runs.moved
+    found = Tables(spark, (out / "tables").resolve()).read(REASSIGNMENT_STEPS).where(F.col("run_id") == moved.run_id)
     assert found.schema == REASSIGNMENT_STEPS.spark().add("campaign", "string")
 
     rows = sorted(tuple(row)[1:-1] for row in found.collect())
-    mine = sorted(row[1:] for row in reassignment_step_rows("r", result.figures))
+    mine = sorted(row[1:] for row in reassignment_step_rows("r", moved.live.figures))
     assert rows == mine and len(rows) > 4
-    assert sum(row[-1] for row in rows) == figure_columns(result.figures)["moved_bytes"] > 100_000_000
+    assert sum(row[-1] for row in rows) == figure_columns(moved.live.figures)["moved_bytes"] > 100_000_000
 
 
-def test_the_mart_says_what_the_run_said(spark: "SparkSession", moved: tuple[Path, RunResult]) -> None:
+def test_the_mart_says_what_the_run_said(spark: "SparkSession", lone_runs: LoneRuns, lone: Analyzed) -> None:
     """One run is its own average, median and worst."""
-    out, result = moved
-    moves = result.figures.reassignment
+    out, moved = lone.out, lone_runs.moved
+    moves = moved.live.figures.reassignment
     assert moves is not None and moves.took_us is not None
-    (row,) = spark.read.parquet(str(out / "marts" / "reassignments.parquet")).collect()
+    mart = spark.read.parquet(str(out / "marts" / "reassignments.parquet"))
+    (row,) = mart.where(F.col("cell").startswith(MOVED)).collect()
 
     assert (row["runs"], row["unfinished"], row["steps"], row["given_up"]) == (1, 0, len(moves.steps), 0)
     assert row["moved_mb"] == pytest.approx(moves.moved_bytes / 1e6)
@@ -53,9 +42,9 @@ def test_the_mart_says_what_the_run_said(spark: "SparkSession", moved: tuple[Pat
     assert row["peak_extra_mb_per_s"] == max(moves.peak_extra_bytes_per_s.values()) / 1e6
 
 
-def test_steps_that_do_not_fit_the_run_are_found(spark: "SparkSession", moved: tuple[Path, RunResult]) -> None:
+def test_steps_that_do_not_fit_the_run_are_found(spark: "SparkSession", lone_runs: LoneRuns, lone: Analyzed) -> None:
     """Other bytes than the run moved, a step the controller never committed, one too few."""
-    out, _ = moved
+    out = lone.out
     views = register(spark, out)
     wrong = {
         "reassignment_steps": views["reassignment_steps"]

@@ -1,15 +1,12 @@
 """ISR changes, leaderships and leaderless time: by hand-written facts, and against another count over whole runs."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, RunEnded, TopicReplicated
-from kemu.emulator.runner import RunResult, run
-from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
 from kemu.protocol.nodes import PartitionState, ReplicaAssignment, state_data, state_path, topic_data, topic_path
 from kemu.protocol.notes.replication import (
     BecameFollower,
@@ -21,27 +18,14 @@ from kemu.protocol.notes.replication import (
 from kemu.tools.pipeline.ingest import Tables
 from kemu.tools.pipeline.marts.replication import isr_health, leader_changes, leaderless_by_cause
 from kemu.tools.pipeline.quality import check
-from kemu.tools.pipeline.run import Analysis, analyze, register
+from kemu.tools.pipeline.run import register
 from kemu.tools.pipeline.tables.replication import isr_changes, leaderless, leaderships
 from kemu.tools.pipeline.tables.schemas import ISR_CHANGES, LEADERLESS, LEADERSHIPS, RUNS
+from tests.tools.pipeline.lone import REPLICATED, Analyzed, LoneRuns
 from tests.tools.pipeline.test_marts import columns_of, notes_of, run_rows, table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-RUNS_OF = {
-    "unclean-election": (),
-    "zombie-controller": (),
-    "rolling-broker-restart": (),
-    "replicated-steady": (
-        "create-topic topic=extra partitions=2 at=10s",
-        "crash host=b1 at=15s for=12s",
-        "delete-topic topic=extra at=40s",
-        "create-topic topic=extra partitions=1 at=50s",
-        "crash host=b2 at=55s for=10s",
-    ),
-}
-"""Preset -> what is added to its plan."""
 
 
 def assigned(*replicas: int, adding: tuple[int, ...] = ()) -> NodeWritten:
@@ -77,6 +61,11 @@ def follows(epoch: int, leader: int) -> BecameFollower:
 CONTROLLER = "b2/controller"
 
 
+def kept(rows: "DataFrame") -> "DataFrame":
+    """The rows as data: what asks for them does not make them again."""
+    return rows.sparkSession.createDataFrame(rows.toArrow(), rows.schema)
+
+
 @pytest.fixture(scope="module")
 def story(spark: "SparkSession") -> "DataFrame":
     """b0 leads and shrinks the ISR, stands still for a second, dies; b1 is named, takes over, and is deposed for b2."""
@@ -106,14 +95,27 @@ def story(spark: "SparkSession") -> "DataFrame":
     )
 
 
+@pytest.fixture(scope="module")
+def states(story: "DataFrame") -> "DataFrame":
+    return kept(isr_changes(story))
+
+
+@pytest.fixture(scope="module")
+def led(story: "DataFrame", states: "DataFrame") -> "DataFrame":
+    return kept(leaderships(story, states))
+
+
+@pytest.fixture(scope="module")
+def without(story: "DataFrame", led: "DataFrame", states: "DataFrame") -> "DataFrame":
+    return kept(leaderless(story, led, states))
+
+
 def rows_of(frame: "DataFrame", *names: str, order: str) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in frame.orderBy(order).select(*names).collect()]
 
 
-def test_every_state_in_the_store_is_a_row_with_what_its_writer_said_of_it(story: "DataFrame") -> None:
+def test_every_state_in_the_store_is_a_row_with_what_its_writer_said_of_it(states: "DataFrame") -> None:
     """Of epoch 1 and version 4 nobody ever said a word: null. The ISR is held against the replicas assigned."""
-    states = isr_changes(story)
-
     assert columns_of(states.schema) == columns_of(ISR_CHANGES.spark())
     told = rows_of(states, "at_us", "until_us", "leader", "isr", "joined", "gone", "why", "unclean", order="n")
     assert told == [
@@ -135,10 +137,8 @@ def test_every_state_in_the_store_is_a_row_with_what_its_writer_said_of_it(story
     ]
 
 
-def test_leaderships_end_with_the_host_or_with_the_stores_word(story: "DataFrame") -> None:
+def test_leaderships_end_with_the_host_or_with_the_stores_word(led: "DataFrame") -> None:
     """b1 goes on until 9.2 s, but from 9 s on the store names b2."""
-    led = leaderships(story, isr_changes(story))
-
     assert columns_of(led.schema) == columns_of(LEADERSHIPS.spark())
     assert rows_of(led, "actor", "leader_epoch", "from_us", "until_us", "ended_by", "why", order="from_us") == [
         ("b0", 0, 12_000, 4_000_000, "down", None),
@@ -147,11 +147,8 @@ def test_leaderships_end_with_the_host_or_with_the_stores_word(story: "DataFrame
     ]
 
 
-def test_leaderless_time_is_parted_into_electing_and_taking_over(story: "DataFrame") -> None:
+def test_leaderless_time_is_parted_into_electing_and_taking_over(without: "DataFrame") -> None:
     """A pause that ends needs no election; nobody leads before the first leader does, and that is no loss."""
-    states = isr_changes(story)
-    without = leaderless(story, leaderships(story, states), states)
-
     assert columns_of(without.schema) == columns_of(LEADERLESS.spark())
     assert rows_of(without, "from_us", "until_us", "cause", "elect_us", "take_over_us", order="from_us") == [
         (2_000_000, 3_000_000, "paused", 1_000_000, 0),
@@ -160,10 +157,8 @@ def test_leaderless_time_is_parted_into_electing_and_taking_over(story: "DataFra
     ]
 
 
-def test_marts_sum_it_up_per_partition(spark: "SparkSession", story: "DataFrame") -> None:
+def test_marts_sum_it_up_per_partition(spark: "SparkSession", states: "DataFrame", without: "DataFrame") -> None:
     """Times on average per run, changes of leaders by why, leaderless time by cause."""
-    states = isr_changes(story)
-    without = leaderless(story, leaderships(story, states), states)
     runs = table(spark, RUNS, [{**run_rows("a", [0])[0], "run_id": "r"}])
     tables = {"runs": runs, "isr_changes": states, "leaderless": without}
 
@@ -179,39 +174,15 @@ def test_marts_sum_it_up_per_partition(spark: "SparkSession", story: "DataFrame"
 # --- whole runs ----------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, RunResult]]:
-    """Elections, pauses, shut-downs, a topic that goes and comes back; with little load, as lone traces."""
-    root = tmp_path_factory.mktemp("replicated")
-    results = {}
-    for name, actions in RUNS_OF.items():
-        scenario = with_values(load_scenario(name), ["rate=1/s"])
-        if actions:
-            scenario = with_actions(scenario, actions)
-        results[name] = run(scenario, seed=3, drive="bare", trace=root / f"{name}.kemu")
-    return root, results
-
-
-@pytest.fixture(scope="module")
-def replicated(spark: "SparkSession", live: tuple[Path, dict[str, RunResult]]) -> tuple[Path, Analysis]:
-    """The same, analyzed."""
-    root, _ = live
-    return root, analyze(spark, root, root / "analysis", say=lambda text: None)
-
-
-def test_the_tables_of_replicas_hold_their_constraints_over_whole_runs(replicated: tuple[Path, Analysis]) -> None:
+def test_the_tables_of_replicas_hold_their_constraints_over_whole_runs(lone: Analyzed) -> None:
     """What controllers and leaders say they wrote is in the table, one leader at a time, parts add up."""
-    _, analysis = replicated
-
-    assert analysis.broken == []
-    assert all(analysis.rows[name] > 0 for name in ("isr_changes", "leaderships", "leaderless"))
+    assert lone.analysis.broken == []
+    assert all(lone.analysis.rows[name] > 0 for name in ("isr_changes", "leaderships", "leaderless"))
 
 
-def test_tables_of_replicas_that_are_wrong_break_constraints(
-    spark: "SparkSession", replicated: tuple[Path, Analysis]
-) -> None:
+def test_tables_of_replicas_that_are_wrong_break_constraints(spark: "SparkSession", lone: Analyzed) -> None:
     """A state that is missing, a leadership that lasts too long: otherwise the test above proves nothing."""
-    out = replicated[0] / "analysis"
+    out = lone.out
     views = register(spark, out)
     wrong = {
         "isr_changes": views["isr_changes"].where("why is null or why <> 'expand'"),
@@ -231,34 +202,31 @@ def test_tables_of_replicas_that_are_wrong_break_constraints(
     }  # fmt: skip
 
 
-def by_partition(spark: "SparkSession", path: Path, query: str) -> Mapping[str, int]:
-    """A query's (partition, number) for the run of one trace."""
-    rows = spark.sql(query.replace("$RUN", f"run_id = '{path.resolve()}@16'")).collect()
+def by_partition(spark: "SparkSession", run_id: str, query: str) -> Mapping[str, int]:
+    """A query's (partition, number) for one run."""
+    rows = spark.sql(query.replace("$RUN", f"run_id = '{run_id}'")).collect()
     return {row[0]: row[1] for row in rows if row[1]}
 
 
-@pytest.mark.parametrize("name", RUNS_OF)
+@pytest.mark.parametrize("name", REPLICATED)
 def test_times_are_those_of_the_runs_own_metrics_partition_by_partition(
-    spark: "SparkSession", live: tuple[Path, dict[str, RunResult]], replicated: tuple[Path, Analysis], name: str
+    spark: "SparkSession", lone_runs: LoneRuns, lone: Analyzed, name: str
 ) -> None:
     """``emulator.metrics.leading`` counts one fact after the other."""
-    root, results = live
-    register(spark, root / "analysis")
-    path, figures = root / f"{name}.kemu", results[name].figures.replication
+    register(spark, lone.out)
+    run_id, figures = lone_runs.replicated[name].run_id, lone_runs.replicated[name].live.figures.replication
     assert figures is not None
     in_isr = "select partition, sum(until_us - at_us) from isr_changes where $RUN and {} group by partition"
     without = "select partition, sum(until_us - from_us) from leaderless where $RUN group by partition"
 
-    assert by_partition(spark, path, in_isr.format("under_replicated")) == figures.under_replicated_us
-    assert by_partition(spark, path, in_isr.format("under_min_isr")) == figures.under_min_isr_us
-    assert by_partition(spark, path, without) == figures.leaderless_us
+    assert by_partition(spark, run_id, in_isr.format("under_replicated")) == figures.under_replicated_us
+    assert by_partition(spark, run_id, in_isr.format("under_min_isr")) == figures.under_min_isr_us
+    assert by_partition(spark, run_id, without) == figures.leaderless_us
     assert figures.leaderless_us and figures.under_replicated_us
 
 
-def test_tables_of_replicas_have_their_declared_schemas(
-    spark: "SparkSession", replicated: tuple[Path, Analysis]
-) -> None:
+def test_tables_of_replicas_have_their_declared_schemas(spark: "SparkSession", lone: Analyzed) -> None:
     """What is read back is the contract plus the campaign."""
-    tables = Tables(spark, (replicated[0] / "analysis" / "tables").resolve())
+    tables = Tables(spark, (lone.out / "tables").resolve())
     for schema in (ISR_CHANGES, LEADERSHIPS, LEADERLESS):
         assert tables.read(schema).schema == schema.spark().add("campaign", "string")

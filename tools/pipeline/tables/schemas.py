@@ -287,6 +287,8 @@ acted."""
 
 # --- one table for all that a trace file holds ---------------------------------------------------------------------
 
+COUNTED = (REBALANCES, DOWNTIME, REASSIGNMENT_STEPS)
+"""What a run's metrics count: no record of a trace says it."""
 OF_TRACES = (RUNS, STEPS, PACKETS, NOTES, VIOLATIONS, FAULTS, BAD_RECORDS)
 """What the data source reads."""
 
