@@ -34,9 +34,11 @@ def preset_run(name: str, seed: int, drive: str = "bare") -> PresetRun:
     return PresetRun(result.digest, result.steps, wrong, {fault.index: fault.fired for fault in result.faults})
 
 
-def by_preset() -> list[object]:
-    """Every preset as a parameter."""
-    return [pytest.param(name, marks=_group(index), id=name) for index, part in enumerate(PARTS) for name in part]
+def by_preset(every: int = 1) -> list[object]:
+    """Every preset as a parameter, or one of so many of each part."""
+    return [
+        pytest.param(name, marks=_group(index), id=name) for index, part in enumerate(PARTS) for name in part[::every]
+    ]
 
 
 def by_part() -> list[object]:

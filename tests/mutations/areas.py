@@ -5,7 +5,7 @@ The ordinary suite makes some of them, a sweep all: ``python -m pytest -m soak t
 
 from tests.mutations import Mutation
 
-ORDINARILY_ONE_OF = 6
+ORDINARILY_ONE_OF = 9
 
 REPLICATION = [
     Mutation(  # the high watermark asks no follower

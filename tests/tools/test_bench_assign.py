@@ -8,7 +8,7 @@ from kemu.tools.bench.groups import SHAPES
 from kemu.tools.bench.other_clients import CLIENTS, understood
 
 # kafka-python reads its message schemas in a way Python 3.11 deprecates.
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning"), pytest.mark.usefixtures("few_objects")]
 
 
 def test_the_shapes_are_those_of_kafkas_large_tests() -> None:

@@ -1,6 +1,10 @@
 """The engine's bench runs and gives every figure it promises (how fast is not a test)."""
 
+import pytest
+
 from kemu.tools.bench import engine
+
+pytestmark = pytest.mark.usefixtures("few_objects")
 
 PROMISED = {
     "trio_steps_per_roundtrip",

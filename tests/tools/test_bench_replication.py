@@ -14,7 +14,7 @@ STEADY = ("steady_idle", "steady_flowing")
 
 
 @pytest.fixture(scope="module")
-def quick() -> Any:
+def quick(few_objects: None) -> Any:
     made = CliRunner().invoke(main, ["replication", "--quick", "--format", "json"])
     assert made.exit_code == 0, made.output
     return json.loads(made.stdout)
