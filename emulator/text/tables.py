@@ -52,8 +52,11 @@ class ScenarioError(ValueError):
 
 
 def nearest(wrong: str, known: Iterable[str]) -> str:
-    """The known name most like a wrong one as a hint, or all of them when they are few, or nothing."""
-    names = list(known)
+    """The known name most like a wrong one as a hint, or all of them when they are few, or nothing.
+
+    "" is no name: where it may be said, it is what is so without saying anything.
+    """
+    names = [name for name in known if name]
     folded = {name.lower(): name for name in reversed(names)}
     close = difflib.get_close_matches(wrong.lower(), list(folded), n=1, cutoff=0.55)
     if close:

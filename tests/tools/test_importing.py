@@ -285,8 +285,23 @@ def test_broker_properties_become_the_brokers_settings(imported: Import):
     assert [line.partition("properties:")[2] for line in unread] == [
         "1: broker.id has no effect here",
         "2: listeners has no effect here",
-        '3: log.dirs has no effect here; did you mean "log.roll.ms"?',
+        "3: log.dirs has no effect here",
         "6: session.timeout.ms has no effect here; it is a consumer's",
+    ]
+
+
+def test_keys_of_kafka_that_are_not_emulated_are_no_misspelt_ones(imported: Import):
+    """Only a key that Kafka has not is taken for another one: these stand in the file that every broker comes with."""
+    file = "broker.id=0\nlog.dirs=/data\nlog.dir=/data\nnum.io.threads=8\nlog.retention.check.interval.ms=300000\n"
+    _, _, unread, _ = imported(TOPICS_1, server=f"{file}log.segment.byte=1\nlog.segment.bytes=1048576\n")
+
+    assert [line.partition("properties:")[2] for line in unread] == [
+        "1: broker.id has no effect here",
+        "2: log.dirs has no effect here",
+        "3: log.dir has no effect here",
+        "4: num.io.threads has no effect here",
+        "5: log.retention.check.interval.ms has no effect here",
+        '6: log.segment.byte has no effect here; did you mean "log.segment.bytes"?',
     ]
 
 

@@ -238,7 +238,7 @@ def _field_line(field: Key) -> str:
 
 def _accepted(field: Key) -> str:
     if isinstance(field.accepts, OneOf):
-        return " or ".join(field.accepts.words)
+        return " or ".join(word for word in field.accepts.words if word)
     if isinstance(field.accepts, HostNames):
         kind = "host" if field.accepts.kind == "any" else field.accepts.kind
         return kind if field.annotation is str else f"list of {kind}s"

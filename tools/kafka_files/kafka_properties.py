@@ -13,13 +13,23 @@ from kemu.tools.kafka_files.kafka_output import Line
 
 KINDS: Mapping[str, type] = {"consumer": ConsumerConfig, "broker": BrokerConfig, "producer": ProducerConfig}
 
-_SIGNS: Mapping[str, str] = {
-    "broker": "broker.id node.id process.roles listeners advertised.listeners log.dirs log.dir zookeeper.connect "
-    "num.network.threads num.io.threads num.partitions controller.quorum.voters offsets.topic.replication.factor",
-    "consumer": "group.id key.deserializer value.deserializer isolation.level client.rack group.instance.id "
-    "interceptor.classes group.protocol",
-    "producer": "key.serializer value.serializer compression.type batch.size transactional.id buffer.memory",
+_SIGNS: Mapping[str, frozenset[str]] = {
+    kind: frozenset(keys.split())
+    for kind, keys in {
+        "broker": "broker.id broker.rack node.id process.roles listeners advertised.listeners log.dirs log.dir "
+        "listener.security.protocol.map inter.broker.listener.name controller.listener.names zookeeper.connect "
+        "zookeeper.connection.timeout.ms num.network.threads num.io.threads num.partitions "
+        "num.recovery.threads.per.data.dir socket.send.buffer.bytes socket.receive.buffer.bytes "
+        "socket.request.max.bytes controller.quorum.voters offsets.topic.replication.factor "
+        "transaction.state.log.replication.factor transaction.state.log.min.isr log.cleaner.enable "
+        "log.retention.check.interval.ms delete.topic.enable auto.create.topics.enable",
+        "consumer": "group.id key.deserializer value.deserializer isolation.level client.rack group.instance.id "
+        "interceptor.classes group.protocol",
+        "producer": "key.serializer value.serializer compression.type batch.size transactional.id buffer.memory",
+    }.items()
 }
+"""Kafka's keys that only one kind of process has. Of a key that is here and not emulated, nobody meant another."""
+_ALL_SIGNS = frozenset[str]().union(*_SIGNS.values())
 _PREFIX = re.compile(r"^(?:(?:main\.)?consumer\.(?:override\.)?|spring\.kafka\.consumer\.properties\.)")
 """How Connect, Streams and Spring write a consumer's keys into their own files."""
 _PAIR = re.compile(r"((?:\\.|[^\\=:\s])+)\s*(?:[=:]|\s)\s*(.*)")
@@ -68,9 +78,7 @@ def read_properties(source: str, lines: Iterable[Line]) -> Properties | None:
         if kind == "consumer" and key in SET_BY_SCENARIO:
             identity[key] = text
         elif key not in known:
-            other = next((name for name, one in KINDS.items() if key in fields_of(one)), None)
-            hint = f"; it is a {other}'s" if other else nearest(key, known) if "?" in nearest(key, known) else ""
-            unused.append(Line(number, f"{key} has no effect here{hint}"))
+            unused.append(Line(number, f"{key} has no effect here{_hint(key, known)}"))
         else:
             problem = _problem(cls, key, text)
             if problem is None:
@@ -91,6 +99,15 @@ def read_properties(source: str, lines: Iterable[Line]) -> Properties | None:
     return Properties(source, kind, settings, group, instance, tuple(unused))
 
 
+def _hint(key: str, known: Iterable[str]) -> str:
+    """Whose key it is, or which one was meant."""
+    other = next((name for name, one in KINDS.items() if key in fields_of(one)), None)
+    if other is not None:
+        return f"; it is a {other}'s"
+    meant = "" if key in _ALL_SIGNS else nearest(key, known)
+    return meant if "?" in meant else ""
+
+
 def _problem(cls: type, key: str, text: str) -> str | None:
     """What is wrong with one value; keys that must fit together are looked at later, when all are known."""
     try:
@@ -106,7 +123,7 @@ def _kind(keys: Iterable[str]) -> str:
     votes: Counter[str] = Counter({"consumer": 0})
     for key in keys:
         for kind, cls in KINDS.items():
-            votes[kind] += 3 * (key in _SIGNS[kind].split()) + 2 * (key in fields_of(cls))
+            votes[kind] += 3 * (key in _SIGNS[kind]) + 2 * (key in fields_of(cls))
     return max(votes, key=lambda kind: votes[kind])
 
 

@@ -450,6 +450,15 @@ def test_what_is_wrong_is_told_with_its_key(given: dict[str, object], message: s
     assert message in str(caught.value)
 
 
+def test_what_stands_for_nothing_said_is_no_choice_to_offer() -> None:
+    """``through`` may be left out; a wrong one is told the two that there are."""
+    moves = {"at": "1s", "do": "reassign-partitions", "topic": "t", "to": ["0"], "through": "mail"}
+    with pytest.raises(ScenarioError) as caught:
+        plan_from_dicts([moves], KNOWN)
+
+    assert '"mail"' in str(caught.value) and "; known: controller, store" in str(caught.value)
+
+
 def test_a_shift_may_be_negative() -> None:
     """Back by so many records."""
     (entry,) = plan_from_dicts(
