@@ -1,7 +1,6 @@
 """What an actor is told from outside the protocol: by its host's start, a workload, a test or a tool."""
 
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.wire.schema import since
 from kemu.protocol.wire.values import value
 
 ENFORCED = "rebalance enforced by user"
@@ -62,7 +61,7 @@ class Seek:
 class EnforceRebalance:
     """Consumer: ``enforceRebalance(reason)``, if it is subscribed (KIP-800); by default what Kafka says without one."""
 
-    reason: str = since(0, default=ENFORCED)
+    reason: str = ENFORCED
 
 
 @value
@@ -131,9 +130,9 @@ class LeadOffsets:
     partition: int
     leader_epoch: int
     records: tuple[tuple[bytes, bytes | None], ...]
-    load_us: int = since(0, default=0)
+    load_us: int = 0
     """How long the load takes; requests meanwhile are answered COORDINATOR_LOAD_IN_PROGRESS."""
-    wait_us: int = since(0, default=0)
+    wait_us: int = 0
     """How long it waits for the loads of other partitions before."""
 
 
@@ -152,7 +151,7 @@ class HostPartition:
     topic: str
     partition: int
     leader_epoch: int
-    record_bytes: int = since(0, default=1000)
+    record_bytes: int = 1000
 
 
 @value
@@ -221,7 +220,7 @@ class ResetOffsets:
     group: str
     topic: str
     to: str
-    offset: int = since(0, default=0)
+    offset: int = 0
 
 
 @value
@@ -246,8 +245,8 @@ class MakeTopic:
 
     topic: str
     partitions: int
-    replication_factor: int = since(0, default=-1)
-    configs: tuple[tuple[str, str], ...] = since(0, default=())
+    replication_factor: int = -1
+    configs: tuple[tuple[str, str], ...] = ()
 
 
 @value
@@ -304,7 +303,7 @@ class AlterConfigs:
     topic: str
     key: str
     value: str
-    broker: int = since(0, default=-1)
+    broker: int = -1
 
 
 @value
@@ -348,10 +347,10 @@ class LoseStoreAnswer:
     """
 
     client: str
-    nth: int = since(0, default=1)
-    executed: bool = since(0, default=True)
-    writes_only: bool = since(0, default=False)
-    number: int = since(0, default=-1)
+    nth: int = 1
+    executed: bool = True
+    writes_only: bool = False
+    number: int = -1
 
 
 @value
@@ -363,7 +362,7 @@ class FreezeSession:
 
     client: str
     for_us: int
-    number: int = since(0, default=-1)
+    number: int = -1
 
 
 @value
@@ -375,7 +374,7 @@ class DelayWatches:
 
     client: str
     for_us: int
-    number: int = since(0, default=-1)
+    number: int = -1
 
 
 @value
@@ -386,8 +385,8 @@ class ExpireSession:
     """
 
     client: str
-    linger_us: int = since(0, default=0)
-    number: int = since(0, default=-1)
+    linger_us: int = 0
+    number: int = -1
 
 
 @value

@@ -7,7 +7,6 @@ from enum import StrEnum
 
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import TopicPartition
-from kemu.protocol.wire.schema import since
 from kemu.protocol.wire.values import value
 
 # --- group coordinator ---------------------------------------------------------------------------------------------
@@ -101,7 +100,7 @@ class OffsetCommitted:
     offset: int
     generation: int
     member_id: str
-    position: int = since(0, default=-1)
+    position: int = -1
 
 
 @value
@@ -144,7 +143,7 @@ class AdminAnswered:
     group: str
     api: str
     error: ErrorCode
-    text: str = since(0, default="")
+    text: str = ""
 
 
 # --- consumer ------------------------------------------------------------------------------------------------------
@@ -380,9 +379,9 @@ class RecordsAppended:
     partition: int
     base_offset: int
     count: int
-    producer_id: int = since(0, default=-1)
-    producer_epoch: int = since(0, default=-1)
-    sequence: int = since(0, default=-1)
+    producer_id: int = -1
+    producer_epoch: int = -1
+    sequence: int = -1
 
 
 @value

@@ -3,7 +3,6 @@
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import TopicMetadata
 from kemu.protocol.names import TopicPartition
-from kemu.protocol.wire.schema import since
 from kemu.protocol.wire.values import value
 
 # --- metadata store ------------------------------------------------------------------------------------------------
@@ -56,7 +55,7 @@ class StoreFaultHit:
 
     fault: str
     client: str
-    number: int = since(0, default=-1)
+    number: int = -1
 
 
 # --- controller ----------------------------------------------------------------------------------------------------
@@ -265,7 +264,7 @@ class ReassignmentBlocked:
     partition: int
     replicas: tuple[int, ...]
     target: tuple[int, ...]
-    why: str = since(0, default="")
+    why: str = ""
 
 
 @value
@@ -372,7 +371,7 @@ class BecameLeader:
     isr: tuple[int, ...]
     end_offset: int
     high_watermark: int
-    epochs: tuple[tuple[int, int], ...] = since(0, default=())
+    epochs: tuple[tuple[int, int], ...] = ()
 
 
 @value

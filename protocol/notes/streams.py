@@ -47,7 +47,7 @@ class TaskBecame:
     before: str
     state: str
     position: int
-    thread: str = since(0, default="")
+    thread: str = ""
 
 
 @value
@@ -60,7 +60,7 @@ class TaskRestored:
     role: str
     first: int
     last: int
-    thread: str = since(0, default="")
+    thread: str = ""
 
 
 @value

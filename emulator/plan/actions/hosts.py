@@ -1,8 +1,9 @@
 """What happens to hosts: they die, stand still, lose their time or the end of their disk."""
 
+from collections.abc import Callable
 from typing import Annotated
 
-from kemu.emulator.engine.hosts import Condition
+from kemu.emulator.engine.hosts import Condition, Host
 from kemu.emulator.plan.action import (
     NEVER,
     AnyHost,
@@ -155,13 +156,23 @@ class ClockDrift:
         return None
 
 
-def _throughput(table: Table, text: str) -> None:
-    """Note what is wrong with a throughput."""
+def a_speed(action: "SlowDisk | BandwidthLimit", table: Table, known: Known) -> None:
+    """See ``Action.check``: a throughput that something is limited to."""
     try:
-        if bytes_per_second(text) < 1:
+        if bytes_per_second(action.speed) < 1:
             table.problem("speed", "must be at least 1B/s")
     except ValueError as error:
         table.problem("speed", str(error))
+
+
+def slow_down(action: "SlowDisk | BandwidthLimit", stage: Stage, limit: Callable[[Host, int], int]) -> Outcome:
+    """Limit something of a host, later to what it was; ``limit`` takes bytes per second and gives those of before."""
+    host = stage.host(action.host)
+    if isinstance(host, str):
+        return host
+    before = limit(host, bytes_per_second(action.speed))
+    stage.lasts(action.for_us, lambda: limit(host, before))
+    return None
 
 
 @action("slow-disk", "a broker's disk writes slowly", drawn=NEVER)
@@ -179,22 +190,16 @@ class SlowDisk:
         """See ``Action``."""
         return f"disk of {self.host} writes {self.speed}{for_words(self.for_us)}"
 
-    def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
-        _throughput(table, self.speed)
+    check = a_speed
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-        host = stage.host(self.host)
-        if isinstance(host, str):
-            return host
-        before, host.disk_bytes_per_s = host.disk_bytes_per_s, bytes_per_second(self.speed)
 
-        def fast() -> None:
-            host.disk_bytes_per_s = before
+        def write_at(host: Host, bytes_per_s: int) -> int:
+            before, host.disk_bytes_per_s = host.disk_bytes_per_s, bytes_per_s
+            return before
 
-        stage.lasts(self.for_us, fast)
-        return None
+        return slow_down(self, stage, write_at)
 
 
 @action("limit-bandwidth", "a host's network card passes little", drawn=NEVER)
@@ -209,20 +214,18 @@ class BandwidthLimit:
         """See ``Action``."""
         return f"network card of {self.host} passes {self.speed}{for_words(self.for_us)}"
 
-    def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
-        _throughput(table, self.speed)
+    check = a_speed
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-        host = stage.host(self.host)
-        if isinstance(host, str):
-            return host
-        network, name = stage.world.network, host.name
-        before = network.bandwidth.limit_of(name) if network.bandwidth is not None else 0
-        network.limit_bandwidth(name, bytes_per_second(self.speed))
-        stage.lasts(self.for_us, lambda: network.limit_bandwidth(name, before))
-        return None
+        network = stage.world.network
+
+        def pass_at(host: Host, bytes_per_s: int) -> int:
+            before = network.bandwidth.limit_of(host.name) if network.bandwidth is not None else 0
+            network.limit_bandwidth(host.name, bytes_per_s)
+            return before
+
+        return slow_down(self, stage, pass_at)
 
 
 @action(

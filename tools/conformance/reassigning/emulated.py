@@ -35,20 +35,8 @@ from kemu.protocol.names import TopicPartition, broker_host
 from kemu.protocol.nodes import ReplicaAssignment, partition_of_state, read_state, read_topic, topic_of
 from kemu.protocol.notes.replication import NodeWritten
 from kemu.protocol.wire.codec import unseal
-from kemu.tools.conformance.reassigning.plan import (
-    BROKERS,
-    CANCEL,
-    CANCELLED,
-    KILL,
-    MOVE,
-    MOVE_SLOWLY,
-    MOVE_TO_BROKER_THAT_DIES,
-    RETURN,
-    STEPS,
-    TARGET_THAT_DIES,
-    TOPICS,
-    PlanStep,
-)
+from kemu.tools.conformance.reassigning import plan
+from kemu.tools.conformance.reassigning.plan import PlanStep
 from kemu.tools.conformance.reassigning.sequences import (
     STORE,
     Base,
@@ -63,38 +51,38 @@ from kemu.tools.conformance.reassigning.sequences import (
 
 S = 1_000_000
 AT_US = {
-    MOVE: 20 * S,
-    MOVE_SLOWLY: 30 * S,
-    CANCEL: 33 * S,
-    MOVE_TO_BROKER_THAT_DIES: 37 * S,
-    KILL: 40 * S,
-    RETURN: 53 * S,
+    plan.MOVE: 20 * S,
+    plan.MOVE_SLOWLY: 30 * S,
+    plan.CANCEL: 33 * S,
+    plan.MOVE_TO_BROKER_THAT_DIES: 37 * S,
+    plan.KILL: 40 * S,
+    plan.RETURN: 53 * S,
 }
 """When each step begins."""
-assert tuple(AT_US) == STEPS
-_BROKERS = tuple(broker_host(broker) for broker in range(BROKERS))
+assert tuple(AT_US) == plan.STEPS
+_BROKERS = tuple(broker_host(broker) for broker in range(plan.BROKERS))
 
 
 def scenario() -> Scenario:
     """The plan as a scenario."""
-    dies = broker_host(TARGET_THAT_DIES)
-    plan: list[At] = [At(1, Pause(host=broker, for_us=S)) for broker in _BROKERS[1:]]
-    plan.append(At(AT_US[MOVE] - 5 * S, ElectPreferredLeaders()))
-    plan += [entry for step in STEPS for entry in _moves(step)]
-    for step, after in ((MOVE_SLOWLY, CANCEL), (MOVE_TO_BROKER_THAT_DIES, KILL)):
+    dies = broker_host(plan.TARGET_THAT_DIES)
+    entries: list[At] = [At(1, Pause(host=broker, for_us=S)) for broker in _BROKERS[1:]]
+    entries.append(At(AT_US[plan.MOVE] - 5 * S, ElectPreferredLeaders()))
+    entries += [entry for step in plan.STEPS for entry in _moves(step)]
+    for step, after in ((plan.MOVE_SLOWLY, plan.CANCEL), (plan.MOVE_TO_BROKER_THAT_DIES, plan.KILL)):
         for topic, number, _ in step.targets:
-            leader = broker_host(TOPICS[topic][number][0])
+            leader = broker_host(plan.TOPICS[topic][number][0])
             until_us = AT_US[after] + S - AT_US[step]
-            plan.append(At(AT_US[step] - 1, Split(side=(leader,), other=(dies,), for_us=until_us)))
-    plan.append(At(AT_US[CANCEL], ReassignmentCancellation(topic=CANCELLED)))
-    plan.append(At(AT_US[KILL], Crash(host=dies)))
-    plan.append(At(AT_US[RETURN], StartHost(host=dies)))
-    plan.sort(key=lambda entry: entry.at_us)
+            entries.append(At(AT_US[step] - 1, Split(side=(leader,), other=(dies,), for_us=until_us)))
+    entries.append(At(AT_US[plan.CANCEL], ReassignmentCancellation(topic=plan.CANCELLED)))
+    entries.append(At(AT_US[plan.KILL], Crash(host=dies)))
+    entries.append(At(AT_US[plan.RETURN], StartHost(host=dies)))
+    entries.sort(key=lambda entry: entry.at_us)
     return Scenario(
         name="reassigning",
         duration_us=90 * S,
         brokers=BrokersSpec(
-            count=BROKERS,
+            count=plan.BROKERS,
             replication=ReplicationSpec(session_us=6 * S, lag_us=10 * S),
             config={"offsets.topic.num.partitions": 1},
         ),
@@ -102,10 +90,10 @@ def scenario() -> Scenario:
             topic: TopicSpec(
                 partitions=len(rows), records_per_s=20, assignment=tuple(" ".join(map(str, row)) for row in rows)
             )
-            for topic, rows in TOPICS.items()
+            for topic, rows in plan.TOPICS.items()
         },
         checks=ChecksSpec(stable_within_us=60 * S),
-        plan=tuple(plan),
+        plan=tuple(entries),
         draws="calm",
     )
 
@@ -131,7 +119,7 @@ class _Watcher:
     """Keeps what the store has (as an observer) and what brokers receive (as the recorder)."""
 
     def __init__(self) -> None:
-        self.found = Sequences(step.name for step in STEPS)
+        self.found = Sequences(step.name for step in plan.STEPS)
         self._packets = Packets()
         self._bases: dict[TopicPartition, Base] = {}
         self._before: dict[TopicPartition, ReplicaAssignment] = {}
@@ -147,13 +135,13 @@ class _Watcher:
         if type(fact) is not NodeWritten or fact.what == "deleted":
             return
         step, topic, at = self._step(seen.at_us), topic_of(fact.path), partition_of_state(fact.path)
-        if at is not None and at[0] in TOPICS:
+        if at is not None and at[0] in plan.TOPICS:
             state = read_state(fact.data)
             if step:
                 self.found.add(step, f"{at[0]}-{at[1]}", STORE, state_line(state, self._bases[at].epoch))
             else:
                 self._bases[at] = Base(state.leader_epoch, fact.version)
-        elif topic in TOPICS:
+        elif topic in plan.TOPICS:
             for number, assignment in read_topic(fact.data).items():
                 if step and self._before.get((topic, number)) != assignment:
                     self.found.add(step, f"{topic}-{number}", STORE, assignment_line(assignment))
@@ -186,16 +174,16 @@ class _Watcher:
         match message:
             case LeaderAndIsr(partition_states=rows):
                 for row in rows:
-                    if row.topic_name in TOPICS:
+                    if row.topic_name in plan.TOPICS:
                         self._add(step, broker, row, self._led(row))
             case UpdateMetadata(partition_states=told):
                 for each in told:
-                    if each.topic_name in TOPICS:
+                    if each.topic_name in plan.TOPICS:
                         line = update_metadata_line(_led(each), self._base(each), each.offline_replicas)
                         self._add(step, broker, each, line)
             case StopReplica(partition_states=stops):
                 for stop in stops:
-                    if stop.topic_name in TOPICS:
+                    if stop.topic_name in plan.TOPICS:
                         base = self._bases[stop.topic_name, stop.partition_index]
                         line = stop_replica_line(stop.leader_epoch, base, delete=stop.delete_partition)
                         self.found.add(step, f"{stop.topic_name}-{stop.partition_index}", broker, line)

@@ -14,22 +14,8 @@ from typing import Any, NamedTuple
 from kemu.protocol.names import broker_host
 from kemu.protocol.nodes import ReplicaAssignment, read_state, read_topic
 from kemu.tools.conformance.maven import RealKafkaError
-from kemu.tools.conformance.reassigning.plan import (
-    BROKERS,
-    CANCEL,
-    CANCELLED,
-    KILL,
-    KILLED,
-    MOVE,
-    MOVE_SLOWLY,
-    MOVE_TO_BROKER_THAT_DIES,
-    MOVED,
-    RETURN,
-    STEPS,
-    TARGET_THAT_DIES,
-    TOPICS,
-    PlanStep,
-)
+from kemu.tools.conformance.reassigning import plan
+from kemu.tools.conformance.reassigning.plan import PlanStep
 from kemu.tools.conformance.reassigning.real_cluster import RealCluster
 from kemu.tools.conformance.reassigning.sequences import (
     STORE,
@@ -47,10 +33,10 @@ from kemu.tools.conformance.reassigning.zookeeper_log import read_writes
 LAG_MS, SESSION_MS = 10_000, 6_000
 THROTTLE_BYTES_PER_S = 500_000
 RECORD_BYTES = 10_000
-RECORDS = {MOVED: 600, CANCELLED: 1_000, KILLED: 1_000}
+RECORDS = {plan.MOVED: 600, plan.CANCELLED: 1_000, plan.KILLED: 1_000}
 """Topic -> how many there are before the plan begins; 100 in others."""
 SETTINGS = {
-    "offsets.topic.replication.factor": str(BROKERS),
+    "offsets.topic.replication.factor": str(plan.BROKERS),
     "zookeeper.session.timeout.ms": str(SESSION_MS),
     "replica.lag.time.max.ms": str(LAG_MS),
     "auto.leader.rebalance.enable": "false",
@@ -80,7 +66,7 @@ def record(libs: Path, folder: Path, protocol_version: str, say: Callable[[str],
         RealKafkaError: the cluster did not do what it should.
     """
     settings = {**SETTINGS, "inter.broker.protocol.version": protocol_version}
-    with RealCluster(libs, folder, BROKERS, settings) as cluster:
+    with RealCluster(libs, folder, plan.BROKERS, settings) as cluster:
         marks = _operate(cluster, say)
         return _read(cluster, marks)
 
@@ -93,7 +79,7 @@ def _operate(cluster: RealCluster, say: Callable[[str], None]) -> list[_Mark]:
         marks.append(_Mark(time.time_ns() // 1_000_000, step.name))
 
     boot = ("--bootstrap-server", cluster.bootstrap)
-    for topic, rows in TOPICS.items():
+    for topic, rows in plan.TOPICS.items():
         cluster.tool(
             "kafka.admin.TopicCommand",
             *boot,
@@ -103,30 +89,30 @@ def _operate(cluster: RealCluster, say: Callable[[str], None]) -> list[_Mark]:
             "--replica-assignment",
             ",".join(":".join(map(str, row)) for row in rows),
         )
-    for topic in TOPICS:
+    for topic in plan.TOPICS:
         cluster.tool(_LOAD, *_producer(cluster, topic, RECORDS.get(topic, 100), RECORD_BYTES, -1))
-    for topic in TOPICS:
+    for topic in plan.TOPICS:
         cluster.background(_LOAD, *_producer(cluster, topic, 100_000, 100, 20))
     time.sleep(4)
-    begin(MOVE)
-    _execute(cluster, MOVE)
+    begin(plan.MOVE)
+    _execute(cluster, plan.MOVE)
     time.sleep(8)
-    begin(MOVE_SLOWLY)
-    slow = _execute(cluster, MOVE_SLOWLY)
+    begin(plan.MOVE_SLOWLY)
+    slow = _execute(cluster, plan.MOVE_SLOWLY)
     time.sleep(2)
-    begin(CANCEL)
+    begin(plan.CANCEL)
     said = cluster.tool(_TOOL, *boot, "--reassignment-json-file", slow, "--cancel")
     if "Successfully cancelled" not in said:
         raise RealKafkaError(f"the reassignment was over before it could be cancelled: {said}")
     time.sleep(3)
-    begin(MOVE_TO_BROKER_THAT_DIES)
-    _execute(cluster, MOVE_TO_BROKER_THAT_DIES)
+    begin(plan.MOVE_TO_BROKER_THAT_DIES)
+    _execute(cluster, plan.MOVE_TO_BROKER_THAT_DIES)
     time.sleep(2)
-    begin(KILL)
-    cluster.kill(TARGET_THAT_DIES)
+    begin(plan.KILL)
+    cluster.kill(plan.TARGET_THAT_DIES)
     time.sleep(SESSION_MS / 1_000 + 6)
-    begin(RETURN)
-    cluster.start(TARGET_THAT_DIES)
+    begin(plan.RETURN)
+    cluster.start(plan.TARGET_THAT_DIES)
     time.sleep(25)
     return marks
 
@@ -161,14 +147,14 @@ def _execute(cluster: RealCluster, step: PlanStep) -> str:
 
 
 def _read(cluster: RealCluster, marks: list[_Mark]) -> Sequences:
-    found = Sequences(step.name for step in STEPS)
+    found = Sequences(step.name for step in plan.STEPS)
     bases: dict[str, Base] = {}
     versions: dict[str, int] = {}
     before: dict[str, ReplicaAssignment] = {}
     for path in cluster.transaction_logs:
         for write in read_writes(path.read_bytes()):
             parts = write.path.split("/")
-            if parts[1:3] != ["brokers", "topics"] or len(parts) < 4 or parts[3] not in TOPICS or not write.data:
+            if parts[1:3] != ["brokers", "topics"] or len(parts) < 4 or parts[3] not in plan.TOPICS or not write.data:
                 continue
             step = _step_at(marks, write.at_ms)
             if parts[-1] == "state":
