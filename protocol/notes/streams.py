@@ -3,7 +3,6 @@
 ``application`` is the group; ``instance`` is the host; tasks are named "subtopology_partition".
 """
 
-from kemu.protocol.wire.schema import since
 from kemu.protocol.wire.values import value
 
 
