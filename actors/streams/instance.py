@@ -155,6 +155,15 @@ class Instance(HostingMachine):
         """What concerns a part is its step; then what threads want of their parts is done, until nothing is left."""
         if not self.passed_on(event):
             self._own(event)
+        self._do_what_threads_want()
+        while self.directory.let_go:
+            # Kafka's threads try again in each of their loops: ``TaskManager``, ``LockException``.
+            self.directory.let_go = False
+            for thread in self.threads.values():
+                thread.directory_free()
+            self._do_what_threads_want()
+
+    def _do_what_threads_want(self) -> None:
         while self._outbox:
             part, command = self._outbox.pop(0)
             if self.part(part) is not None:

@@ -78,16 +78,25 @@ class StateDirectory:
 
     def __init__(self) -> None:
         self.checkpoints: dict[TaskId, int] = {}
+        self.let_go = False
+        """A directory is free that somebody was refused: who waits can try again."""
         self._holders: dict[TaskId, str] = {}
+        self._refused: set[TaskId] = set()
 
     def lock(self, task: TaskId, thread: str) -> bool:
         """Whether this thread has the directory of the task now."""
-        return self._holders.setdefault(task, thread) == thread
+        mine = self._holders.setdefault(task, thread) == thread
+        if not mine:
+            self._refused.add(task)
+        return mine
 
     def unlock(self, task: TaskId, thread: str) -> None:
         """Let it go, if it is this thread's."""
         if self._holders.get(task) == thread:
             del self._holders[task]
+            if task in self._refused:
+                self._refused.remove(task)
+                self.let_go = True
 
     def holder(self, task: TaskId) -> str | None:
         """The thread that has it."""

@@ -292,7 +292,7 @@ def test_broker_properties_become_the_brokers_settings(imported: Import):
 
 def test_keys_of_kafka_that_are_not_emulated_are_no_misspelt_ones(imported: Import):
     """Only a key that Kafka has not is taken for another one: these stand in the file that every broker comes with."""
-    file = "broker.id=0\nlog.dirs=/data\nlog.dir=/data\nnum.io.threads=8\nlog.retention.check.interval.ms=300000\n"
+    file = "broker.id=0\nlog.dirs=/data\nlog.dir=/data\nnum.io.threads=8\nlog.cleaner.enable=true\n"
     _, _, unread, _ = imported(TOPICS_1, server=f"{file}log.segment.byte=1\nlog.segment.bytes=1048576\n")
 
     assert [line.partition("properties:")[2] for line in unread] == [
@@ -300,7 +300,7 @@ def test_keys_of_kafka_that_are_not_emulated_are_no_misspelt_ones(imported: Impo
         "2: log.dirs has no effect here",
         "3: log.dir has no effect here",
         "4: num.io.threads has no effect here",
-        "5: log.retention.check.interval.ms has no effect here",
+        "5: log.cleaner.enable has no effect here",
         '6: log.segment.byte has no effect here; did you mean "log.segment.bytes"?',
     ]
 

@@ -22,7 +22,7 @@ _SIGNS: Mapping[str, frozenset[str]] = {
         "num.recovery.threads.per.data.dir socket.send.buffer.bytes socket.receive.buffer.bytes "
         "socket.request.max.bytes controller.quorum.voters offsets.topic.replication.factor "
         "transaction.state.log.replication.factor transaction.state.log.min.isr log.cleaner.enable "
-        "log.retention.check.interval.ms delete.topic.enable auto.create.topics.enable",
+        "delete.topic.enable auto.create.topics.enable",
         "consumer": "group.id key.deserializer value.deserializer isolation.level client.rack group.instance.id "
         "interceptor.classes group.protocol",
         "producer": "key.serializer value.serializer compression.type batch.size transactional.id buffer.memory",
