@@ -232,7 +232,7 @@ class DeleteRecordsOf:
 
     topic: str
     before: int
-    partition: int = since(0, default=-1)
+    partition: int = -1
 
 
 @value

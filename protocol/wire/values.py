@@ -1,13 +1,16 @@
 """Typed values that are recorded but never sent: notes (what a machine reports) and commands (what it is told).
 
-They use the messages' declarations and compiled rows, named by their class instead of an api key.
+They use the messages' declarations and compiled rows, named by their class instead of an api key, and have no versions: a
+row has all fields, and a field that may be left out when a value is made has a plain default.
 """
 
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, TypeVar, cast, dataclass_transform
+
+import attrs
 
 from kemu.protocol.wire.codec import Malformed, decode_struct
 from kemu.protocol.wire.compile import Encoder, compile_encoder, said
-from kemu.protocol.wire.schema import STRUCTS, WHOLE, since, struct
+from kemu.protocol.wire.schema import STRUCTS, WHOLE, struct
 
 T = TypeVar("T")
 
@@ -17,11 +20,13 @@ _TO_ROW: dict[type, Encoder] = {}
 """Filled as values of a class are written."""
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(since,))
+@dataclass_transform(frozen_default=True, kw_only_default=True)
 def value(cls: type[T]) -> type[T]:
     """Declare a note or command; its name must be unique among both."""
     made = struct(cls)
     assert made.__name__ not in VALUES, f"{made.__name__} is declared twice"
+    versioned = any(field.metadata for field in attrs.fields(cast(Any, made)))
+    assert not versioned, f"{made.__name__}: a value has no versions"
     VALUES[made.__name__] = made
     return made
 
