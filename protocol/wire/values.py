@@ -1,7 +1,7 @@
 """Typed values that are recorded but never sent: notes (what a machine reports) and commands (what it is told).
 
-They use the messages' declarations and compiled rows, named by their class instead of an api key, and have no versions: a
-row has all fields, and a field that may be left out when a value is made has a plain default.
+They use the messages' declarations and compiled rows, named by their class instead of an api key. They have no
+versions: a row has all fields, and a field that may be left out when a value is made has a plain default.
 """
 
 from typing import Any, TypeVar, cast, dataclass_transform
