@@ -26,7 +26,10 @@ from kemu.protocol.notes.replication import (
     ReassignmentStarted,
     ReassignmentStepStarted,
     ReassignmentWaits,
+    TopicDeleted,
+    TopicDeletionQueued,
 )
+from kemu.protocol.reassign.waiting import WaitReason
 from tests.soaking import report, said, seeds_of, sweep
 
 
@@ -47,19 +50,39 @@ class Waiting:
 
     def __init__(self) -> None:
         self.for_what: dict[tuple[str, int], str] = {}
+        self.reasons: dict[tuple[str, int], str] = {}
+        self.to_be_deleted: dict[str, None] = {}
 
     def wants(self, kind: type) -> bool:
         """What the controller says of reassignments."""
         moves = (ReassignmentStarted, ReassignmentStepStarted, ReassignmentWaits, ReassignmentFinished)
-        return kind is BecameController or kind in moves
+        return kind in (BecameController, TopicDeletionQueued, TopicDeleted) or kind in moves
+
+    @property
+    def deadlocked(self) -> bool:
+        """Whether a partition waits for a leader, and its topic for that partition to arrive before it is deleted.
+
+        So in Kafka 2.8: ``triggerOnlineStateChangeForPartitions`` elects nobody for topics that are to be deleted.
+        """
+        waits = [at for at, reason in self.reasons.items() if reason == WaitReason.NO_LEADER and at in self.for_what]
+        return any(topic in self.to_be_deleted for topic, _ in waits)
 
     def see(self, seen: Seen) -> None:
         """Take one fact."""
         fact = seen.fact
         if type(fact) is BecameController:
-            self.for_what = {}  # it will say what stands in the store; what does not was never accepted
+            # it will say what the store has; what it has not was never accepted
+            self.for_what, self.reasons = {}, {}
+            return
+        if type(fact) is TopicDeletionQueued:
+            self.to_be_deleted[fact.topic] = None
+            return
+        if type(fact) is TopicDeleted:
+            self.to_be_deleted.pop(fact.topic, None)
             return
         at = (fact.topic, fact.partition)
+        if type(fact) is ReassignmentWaits:
+            self.reasons[at] = fact.reason
         if type(fact) is ReassignmentFinished:
             self.for_what.pop(at, None)
         elif type(fact) is ReassignmentStepStarted:
@@ -92,6 +115,8 @@ def one_seed(name: str, seed: int, *, as_it_is: bool = False) -> tuple[str, str]
     waiting = Waiting()
     made = drawn(name, seed, as_it_is=as_it_is or seed % AS_IT_IS_EVERY == 0)
     result = run(made, seed=seed, drive="bare", observers=(waiting,))
+    if result.verdict == "liveness" and waiting.deadlocked:
+        return "waits for a leader that nobody elects, as its topic is to be deleted", ""
     if result.verdict != "holds":
         return result.verdict, said(result)
     moves = result.figures.reassignment
