@@ -185,53 +185,37 @@ class ReplicatedBroker(Machine):
             BrokerTimer.PRODUCE: self._led.time_is_over,
             BrokerTimer.DELETE_RECORDS: self._deletions.time_is_over,
         }
+        self._received: dict[type, Callable[[Received], object]] = {
+            Fetch: self._fetch,
+            FetchReply: client.reply_arrived,  # half of all that arrives
+            Produce: self._led.asked,
+            LeaderAndIsr: self._control.asked,
+            StopReplica: self._control.asked,
+            UpdateMetadata: self._control.asked,
+            OffsetForLeaderEpoch: self._epoch_ends,
+            AppendGroups: self._offsets.append,
+            BrokerSession: self._session_began,
+            BrokerConfigs: self._configure,
+            OwnConfigs: self._configure_own,
+            Metadata: self.answers.metadata,
+            FindCoordinator: self.answers.find_coordinator,
+            ListOffsets: self._list_offsets,
+            DeleteRecords: self._deletions.asked,
+        }
 
     def handle(self, event: Event) -> None:
         """Requests, the disk's answers, and what the controller says."""
         match event:
-            case Received() if self._fetches.mutes(event):
-                pass
-            case Received(message=Fetch(replica_id=replica_id)):
-                self._fetch(event, replica_id)
-            case Received(message=FetchReply()):
-                self.client.reply_arrived(event)  # as any reply below, and half of all that arrives
-            case Received(message=Produce()):
-                self._led.asked(event)
+            case Received(message=message):
+                if not self._fetches.mutes(event):
+                    self._received.get(type(message), self._answered)(event)
             case Appended(token=token, error=error):
                 self._written(token, error)
             case TimerFired(key=key):
                 self._timer_fired(key)
-            case Received(message=LeaderAndIsr() | StopReplica() | UpdateMetadata()):
-                self._control.asked(event)
-            case Received(message=OffsetForLeaderEpoch()):
-                self._epoch_ends(event)
-            case Received(message=AppendGroups()):
-                self._offsets.append(event)
-            case Received(message=BrokerSession() as message):
-                self.reply(event, BrokerSessionReply())
-                self._isr_writer.registered(message)
-                if message.session_id:
-                    self._control.registered(message.broker_epoch)
-            case Received(message=BrokerConfigs(topic=topic, settings=settings)):
-                self.reply(event, BrokerConfigsReply())
-                self.manager.configure(topic, dict(settings))
-            case Received(message=OwnConfigs(settings=settings)):
-                self.reply(event, OwnConfigsReply())
-                self.manager.configure_own(dict(settings))
-            case Received(message=Metadata()):
-                self.answers.metadata(event)
-            case Received(message=FindCoordinator()):
-                self.answers.find_coordinator(event)
-            case Received(message=ListOffsets()):
-                self.answers.list_offsets(event, self.manager.led)
-            case Received(message=DeleteRecords()):
-                self._deletions.asked(event)
-            case Received() | LinkDown() if self._isr_writer.handle(event):
-                pass
-            case Received():
-                self.client.reply_arrived(event)
             case LinkDown(peer=peer):
-                self._link_down(peer)
+                if not self._isr_writer.handle(event):
+                    self._link_down(peer)
             case Told(command=AnswerNext() as command):
                 self.injections.told(command)
             case Told(command=HoursPass()):
@@ -257,6 +241,31 @@ class ReplicatedBroker(Machine):
         else:
             is_session_s = self._isr_writer.handle(TimerFired(key))
             assert is_session_s, f"{self.name}: no timer {key}"
+
+    def _answered(self, event: Received) -> None:
+        """What no request is: a reply to one of ours."""
+        if not self._isr_writer.handle(event):
+            self.client.reply_arrived(event)
+
+    def _session_began(self, event: Received) -> None:
+        message: BrokerSession = event.message
+        self.reply(event, BrokerSessionReply())
+        self._isr_writer.registered(message)
+        if message.session_id:
+            self._control.registered(message.broker_epoch)
+
+    def _configure(self, event: Received) -> None:
+        message: BrokerConfigs = event.message
+        self.reply(event, BrokerConfigsReply())
+        self.manager.configure(message.topic, dict(message.settings))
+
+    def _configure_own(self, event: Received) -> None:
+        message: OwnConfigs = event.message
+        self.reply(event, OwnConfigsReply())
+        self.manager.configure_own(dict(message.settings))
+
+    def _list_offsets(self, event: Received) -> None:
+        self.answers.list_offsets(event, self.manager.led)
 
     def absent(self, topic: str, partition: int) -> ErrorCode:
         """Why a partition is not led here."""
@@ -285,11 +294,11 @@ class ReplicatedBroker(Machine):
 
     # --- fetches and epochs ------------------------------------------------------------------------------------
 
-    def _fetch(self, event: Received, replica_id: int) -> None:
+    def _fetch(self, event: Received) -> None:
         error = self.injections.take("Fetch", event.peer)
         if error is not None:
             self._fetches.refuse(event, error)
-        elif replica_id >= 0:
+        elif event.message.replica_id >= 0:
             self._follower_fetches.asked(event)
         else:
             self._fetches.asked(event)

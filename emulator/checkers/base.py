@@ -33,6 +33,8 @@ class Checker:
         self.suppressed = 0
         """Violations beyond the first ``MAX_VIOLATIONS``."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {}
+        self.every: Handler | None = None
+        """What takes every fact, whatever its type, before the method of its type; None: nothing does."""
 
     def attach(self, panel: Panel) -> None:
         """Read this panel; whoever shows facts to the checker shows them to the panel before."""
@@ -40,23 +42,22 @@ class Checker:
 
     def wants(self, kind: type) -> bool:
         """Facts that have a handler; a world need not show us others. A subclass with its own ``see`` is shown all."""
-        return kind in self.on or type(self).see is not Checker.see
+        return bool(self.handlers_of(kind))
 
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
         """What takes facts of a type (``facts.handlers_of``)."""
         if type(self).see is not Checker.see:
             return (self._shown,)
-        handler = self.on.get(kind)
-        return () if handler is None else (handler,)
+        return tuple([handler for handler in (self.every, self.on.get(kind)) if handler is not None])
 
     def _shown(self, seen: Seen, _: Any) -> None:
         self.see(seen)
 
     def see(self, seen: Seen) -> None:
         """Take one fact."""
-        handler = self.on.get(type(seen.fact))
-        if handler is not None:
-            handler(seen, seen.fact)
+        for handler in (self.every, self.on.get(type(seen.fact))):
+            if handler is not None:
+                handler(seen, seen.fact)
 
     @property
     def satisfied(self) -> bool:

@@ -41,9 +41,11 @@ SLACK_US = 2_000_000
 class _Office:
     """A leader of a partition: its log's end, its ISR as it knows it, and who of it lacks what since when."""
 
-    __slots__ = ("behind", "end", "members", "proposed", "told", "whole")
+    __slots__ = ("behind", "broker", "end", "members", "proposed", "told", "whole")
 
-    def __init__(self, members: tuple[int, ...], end: int) -> None:
+    def __init__(self, broker: int, members: tuple[int, ...], end: int) -> None:
+        self.broker = broker
+        """The leader's own id."""
         self.members = members
         self.end = end
         self.proposed = False
@@ -107,7 +109,8 @@ class Isr(Checker):
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         at = (fact.topic, fact.partition)
-        self._offices.setdefault(at, {})[seen.actor] = _Office(fact.isr, fact.end_offset)
+        office = _Office(broker_of(host_of(seen.actor)), fact.isr, fact.end_offset)
+        self._offices.setdefault(at, {})[seen.actor] = office
         self._thin[at] = [each for each in self._thin.get(at, ()) if each[1] <= fact.end_offset]
 
     def _leads_no_more(self, seen: Seen, fact: BecameFollower | ReplicaStopped) -> None:
@@ -123,7 +126,8 @@ class Isr(Checker):
                 offices[fact.host].begin_again(seen.at_us)
 
     def _office(self, leader: ActorName, at: TopicPartition) -> _Office | None:
-        return self._offices.get(at, {}).get(leader)
+        offices = self._offices.get(at)
+        return None if offices is None else offices.get(leader)
 
     def _proposed(self, seen: Seen, fact: IsrProposed) -> None:
         office = self._office(seen.actor, (fact.topic, fact.partition))
@@ -161,37 +165,45 @@ class Isr(Checker):
         office = self._office(seen.actor, at)
         if office is None:
             return
-        office.end, office.whole = fact.base_offset + fact.count, False
-        end = office.end
+        office.end = end = fact.base_offset + fact.count
+        office.whole = False
+        members, own, behind, now_us = office.members, office.broker, office.behind, seen.at_us
         least = self._min_isr.get(fact.topic, 1)
-        if len(office.members) < least:
-            self._thin.setdefault(at, []).append((fact.base_offset, end, len(office.members)))
-        for member in office.members:
-            if broker_host(member) == host_of(seen.actor):
+        if len(members) < least:
+            self._thin.setdefault(at, []).append((fact.base_offset, end, len(members)))
+        for member in members:
+            if member == own:
                 continue
-            office.behind.setdefault(member, (end, seen.at_us))
-            self._judge(seen, seen.actor, at, member)
+            if member not in behind:
+                behind[member] = (end, now_us)
+            elif now_us - behind[member][1] > self._late_us:
+                self._late(seen, seen.actor, office, at, member)
 
-    def _judge(self, seen: Seen, leader: ActorName, at: TopicPartition, member: int) -> None:
-        """Say so if a member has been behind for too long; once."""
-        office = self._offices[at][leader]
-        for_us = seen.at_us - office.behind[member][1]
-        if for_us > self._late_us and not office.proposed and member not in office.told:
+    def _late(self, seen: Seen, leader: ActorName, office: _Office, at: TopicPartition, member: int) -> None:
+        """A member has been behind for too long: say so, once."""
+        if not office.proposed and member not in office.told:
             office.told[member] = None
+            for_us = seen.at_us - office.behind[member][1]
             name, host = f"{at[0]}-{at[1]}", broker_host(member)
             text = f"{leader} keeps {host} in the ISR of {name}, which lacks records for {for_us // 1_000_000} s"
             self.violation(seen, "never-shrunk", (name, leader, host), text)
 
     def _replicated(self, seen: Seen, fact: RecordsReplicated) -> None:
-        at, broker = (fact.topic, fact.partition), broker_of(host_of(seen.actor))
-        end = fact.base_offset + fact.count
-        for leader, office in self._offices.get(at, {}).items():
-            if broker in office.behind:
-                self._judge(seen, leader, at, broker)
-                if end >= office.end:
-                    del office.behind[broker]
-                elif end >= office.behind[broker][0]:
-                    office.behind[broker] = (office.end, seen.at_us)
+        at = (fact.topic, fact.partition)
+        offices = self._offices.get(at)
+        if not offices:
+            return
+        broker, end, now_us = broker_of(host_of(seen.actor)), fact.base_offset + fact.count, seen.at_us
+        for leader, office in offices.items():
+            waits = office.behind.get(broker)
+            if waits is None:
+                continue
+            if now_us - waits[1] > self._late_us:
+                self._late(seen, leader, office, at, broker)
+            if end >= office.end:
+                del office.behind[broker]
+            elif end >= waits[0]:
+                office.behind[broker] = (office.end, now_us)
 
     def _produces(self, seen: Seen, fact: ProducerStarted) -> None:
         if fact.acks == ALL:

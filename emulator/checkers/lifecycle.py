@@ -11,6 +11,7 @@ Theory.
 """
 
 from collections.abc import Collection
+from typing import Any
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import HostDown, HostPaused, HostStarted, Seen
@@ -54,17 +55,14 @@ class Lifecycle(Checker):
             PartitionsRevoked: self._revoked,
             PartitionsLost: self._lost,
         }
-
-    def see(self, seen: Seen) -> None:
-        """Take one fact."""
-        actor = seen.actor
-        if actor and self._free.get(actor) != seen.life:
-            self._is_allowed(seen)
-        handler = self.on.get(type(seen.fact))
-        if handler is not None:
-            handler(seen, seen.fact)
+        self.every = self._speaks
 
     # --- lives -------------------------------------------------------------------------------------------------
+
+    def _speaks(self, seen: Seen, _: Any) -> None:
+        _, _, actor, life, _ = seen[:]
+        if actor and self._free.get(actor) != life:
+            self._is_allowed(seen)
 
     def _is_allowed(self, seen: Seen) -> None:
         host = host_of(seen.actor)

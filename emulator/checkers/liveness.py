@@ -23,6 +23,7 @@ Which topics a group has is read from the assignments of its last generation, un
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import (
@@ -171,17 +172,16 @@ class Liveness(Checker):
             RangeProcessed: self._range_processed,
             RecordsAppended: self._appended,
         }
+        self.every = self._time_passes
 
-    def see(self, seen: Seen) -> None:
-        """Take one fact; the first one behind the deadline brings the judgement."""
+    def _time_passes(self, seen: Seen, fact: Any) -> None:
+        """The first fact behind the deadline brings the judgement."""
         if self._next_us is not None and seen.at_us > self._next_us:
             self._next_span(seen)
         if self._deadline_us is not None and seen.at_us > self._deadline_us:
             self._judge(seen)
-        handler = self.on.get(type(seen.fact))
-        if handler is not None:
+        if type(fact) in self.on:
             self._seq = seen.seq
-            handler(seen, seen.fact)
 
     @property
     def satisfied(self) -> bool:

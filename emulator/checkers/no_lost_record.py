@@ -169,16 +169,16 @@ class NoLostRecord(Checker):
         return log
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
-        log = self._log(fact.topic, fact.partition)
+        log, end = self._log(fact.topic, fact.partition), fact.base_offset + fact.count
+        if end > log.longest:
+            log.longest = end
         if not self.panel.logs.of((fact.topic, fact.partition)).is_led_by(seen.actor):
-            log.longest = max(log.longest, fact.base_offset + fact.count)
             return
         if fact.base_offset != log.end:
             name = f"{fact.topic}-{fact.partition}"
             text = f"{seen.actor} appended to {name} at offset {fact.base_offset}; its log ended at {log.end}"
             self.violation(seen, "append-gap", (name, seen.actor), text)
-        log.end = fact.base_offset + fact.count
-        log.longest = max(log.longest, log.end)
+        log.end = end
 
     def _acknowledged(self, seen: Seen, fact: RecordsAcknowledged) -> None:
         log = self._log(fact.topic, fact.partition)

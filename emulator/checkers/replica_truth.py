@@ -86,11 +86,13 @@ class PartitionTruth:
 
     def astray(self, end: int, epoch: int) -> None:
         """A leader of this epoch appended to here: it may be deposed already."""
-        if end > self._astray_end and any(epoch < excused for _, excused in self._excuses):
+        if self._excuses and end > self._astray_end and any(epoch < excused for _, excused in self._excuses):
             self._astray_end = end
 
     def excused_from(self, epoch: int) -> int:
         """From where on records of this epoch are lost for a reason."""
+        if not self._excuses:
+            return NO_OFFSET
         return min([offset for offset, excused in self._excuses if epoch < excused], default=NO_OFFSET)
 
     def may_have_been_told(self, end: int) -> bool:

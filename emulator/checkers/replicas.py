@@ -186,8 +186,8 @@ class Replicas(Checker):
     def _replicated(self, seen: Seen, fact: RecordsReplicated) -> None:
         truth = self._truth(fact.topic, fact.partition)
         copy = truth.copy_on(seen.actor)
-        name = f"{fact.topic}-{fact.partition}"
         if not copy.log.append(fact.base_offset, fact.count, fact.leader_epoch):
+            name = f"{fact.topic}-{fact.partition}"
             text = f"{seen.actor} copied records of {name} from {fact.base_offset}; its log ends at {copy.log.end}"
             self.violation(seen, "append-gap", (name, seen.actor), text)
             return
@@ -195,10 +195,11 @@ class Replicas(Checker):
         before = fact.base_offset - 1
         if leader is None or leader.epoch != copy.epoch or leader.log.end <= before:
             return
-        if before < max(copy.log.start, leader.log.start):
+        if before < copy.log.start or before < leader.log.start:
             return  # one of them does not have it any more
         ours, theirs = copy.log.epoch_at(before), leader.log.epoch_at(before)
         if ours != theirs:
+            name = f"{fact.topic}-{fact.partition}"
             text = (
                 f"{seen.actor} goes on with {name} behind offset {before}, which it has from epoch {ours}, "
                 f"its leader {copy.following} from epoch {theirs} (I6)"
@@ -231,18 +232,19 @@ class Replicas(Checker):
         truth = self._truth(*at)
         copy = truth.copy_on(seen.actor)
         state = self.panel.states.get(at)
-        excused = truth.excused_from(fact.leader_epoch) <= copy.log.end
-        if excused and state is not None and fact.leader_epoch < state.leader_epoch:
+        is_deposed = state is not None and fact.leader_epoch < state.leader_epoch
+        if is_deposed and truth.excused_from(fact.leader_epoch) <= copy.log.end:
             return  # deposed by an election with losses, and does not know it: what only it has is lost already
-        name = f"{fact.topic}-{fact.partition}"
         if fact.high_watermark < copy.watermark:
+            name = f"{fact.topic}-{fact.partition}"
             text = f"{seen.actor}'s high watermark of {name} went back from {copy.watermark} to {fact.high_watermark}"
             self.violation(seen, "watermark-back", (name, seen.actor), f"{text} (I7)")
         copy.watermark = fact.high_watermark
         truth.committed_epoch = max(truth.committed_epoch, fact.leader_epoch)
         committed = truth.committed
         same = committed.same_until(copy.log)
-        if same < min(committed.end, fact.high_watermark):
+        if same < committed.end and same < fact.high_watermark:
+            name = f"{fact.topic}-{fact.partition}"
             text = (
                 f"{seen.actor} shows record {same} of {name} from epoch {copy.log.epoch_at(same)}; "
                 f"readers had it from epoch {committed.epoch_at(same)} (I8)"
@@ -251,21 +253,20 @@ class Replicas(Checker):
             committed.cut(same)
         if fact.high_watermark > committed.end:
             committed.grow_from(copy.log, fact.high_watermark)
-        self._check_in_sync(seen, at, truth, fact)
+        if state is not None:
+            self._check_in_sync(seen, at, truth, state.isr, fact)
 
     def _check_in_sync(
-        self, seen: Seen, at: TopicPartition, truth: PartitionTruth, fact: HighWatermarkAdvanced
+        self, seen: Seen, at: TopicPartition, truth: PartitionTruth, isr: tuple[int, ...], fact: HighWatermarkAdvanced
     ) -> None:
         """I4. The leader that does not know yet that it is deposed is not asked: its ISR is not the store's."""
-        newest = max(copy.epoch for copy in truth.copies.values())
-        if fact.leader_epoch < newest:
+        watermark, copies = fact.high_watermark, truth.copies
+        if fact.leader_epoch < max([copy.epoch for copy in copies.values()]):
             return
-        state = self.panel.states.get(at)
-        for node in () if state is None else state.isr:
-            copy = truth.copies.get(broker_host(node))
+        for node in isr:
+            copy = copies.get(broker_host(node))
             end = copy.log.end if copy is not None else 0
-            had = copy.had.end if copy is not None and copy.lost else 0
-            if max(end, had) < fact.high_watermark:
+            if end < watermark and (copy is None or not copy.lost or copy.had.end < watermark):
                 name = f"{at[0]}-{at[1]}"
                 text = f"{broker_host(node)} is in the ISR of {name} with a log to {end}; {seen.actor}'s high watermark"
                 self.violation(

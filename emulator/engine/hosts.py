@@ -8,6 +8,7 @@ from kemu.actors.machine import Event, Machine, Record, TimerKey
 from kemu.emulator.chance import Entry, Stream
 
 MILLION = 1_000_000
+_NEVER_US = 1 << 62
 
 
 class Condition(Enum):
@@ -100,7 +101,7 @@ class Disk:
     def __init__(self, cache: PageCache = LINUX) -> None:
         self.cache = cache
         self._dirty: dict[str, tuple[int, int]] = {}
-        """Log -> how many of its first records are on the disk, and since when there are others."""
+        """Log -> how many of its first records are on the disk, and when the system will write back the others."""
         self._wakes_from_us = -1
         """When the flusher began to wake: with the first page that was dirty."""
         self.logs: dict[str, list[Record]] = {}
@@ -132,11 +133,14 @@ class Disk:
         assert writer == actor.name, f"{actor.name} writes to the log {log} of {writer}"
         if self._wakes_from_us < 0:
             self._wakes_from_us = now_us
-        held = self.logs.setdefault(log, [])
+        held = self.logs.get(log)
+        if held is None:
+            held = self.logs[log] = []
+        base = len(held)
         if self._is_clean(log, now_us):
-            self._dirty[log] = len(held), now_us
+            self._dirty[log] = base, self._written_back_us(now_us)
         held.extend(records)
-        return len(held) - len(records)
+        return base
 
     def flush(self, actor: Actor, log: str) -> DiskWrite:
         """Begin to put on the disk what a log holds now."""
@@ -147,16 +151,21 @@ class Disk:
 
     def _is_clean(self, log: str, now_us: int) -> bool:
         """Whether all of a log is on the disk; looked at before each write, so that all it has is older."""
-        if log not in self._dirty:
+        dirty = self._dirty.get(log)
+        if dirty is None:
             return True
-        if not self.cache.wake_us:
-            return False
-        expires_us = self._dirty[log][1] + self.cache.expire_us
-        wakes = -((self._wakes_from_us - expires_us) // self.cache.wake_us)
-        if self._wakes_from_us + wakes * self.cache.wake_us > now_us:
+        if dirty[1] > now_us:
             return False
         del self._dirty[log]
         return True
+
+    def _written_back_us(self, since_us: int) -> int:
+        """When the system by itself puts on the disk what is dirty since then."""
+        expire_us, wake_us = self.cache
+        if not wake_us:
+            return _NEVER_US
+        wakes = -((self._wakes_from_us - since_us - expire_us) // wake_us)
+        return self._wakes_from_us + wakes * wake_us
 
     def finish(self, write: DiskWrite) -> int:
         """Make a write, and all of its log before it, durable; the offset of its first record."""
@@ -164,9 +173,9 @@ class Disk:
         base = len(log)
         log.extend(write.records)
         del self.pending[write.number]
-        flushed, since_us = self._dirty.pop(write.log, (base, 0))
+        flushed, written_back_us = self._dirty.pop(write.log, (base, 0))
         if flushed < base and 0 <= write.upto < base:
-            self._dirty[write.log] = max(flushed, write.upto), since_us
+            self._dirty[write.log] = max(flushed, write.upto), written_back_us
         return base
 
     def logs_of(self, actor: str, main: bool) -> list[str]:

@@ -18,6 +18,7 @@ from kemu.emulator.engine.agenda import Agenda
 from kemu.emulator.engine.bandwidth import Bandwidth
 from kemu.emulator.engine.hosts import Actor, Condition, Host, Turn
 from kemu.emulator.engine.mail import Unreadable, open_mail, seal_mail
+from kemu.emulator.trace.traces import PacketRow
 from kemu.protocol.draws import Distribution
 from kemu.protocol.names import host_of, part_on, path_and_peer
 from kemu.protocol.wire.schema import SPECS
@@ -172,12 +173,14 @@ class Packet:
         *("server_life", "version"),
     )
 
-    def __init__(self, number: int, link: Link, send: Send, connection: int, reply: int, api: str, data: bytes) -> None:
+    def __init__(
+        self, number: int, link: Link, connection: int, request_id: int, version: int, reply: int, api: str, data: bytes
+    ) -> None:
         self.id = number
         self.link = link
         self.connection = connection
-        self.request_id = send.request_id
-        self.version = send.version
+        self.request_id = request_id
+        self.version = version
         self.reply = reply
         self.api = api
         self.data = data
@@ -267,25 +270,28 @@ class Network:
 
     # --- sending -----------------------------------------------------------------------------------------------
 
-    def send(self, actor: Actor, send: Send) -> tuple[Packet, Verdict, int]:
-        """Seal and dispatch; the packet, what became of it, and when it will arrive (-1 when it will not)."""
+    def send(self, actor: Actor, send: Send) -> tuple[Packet, PacketRow]:
+        """Seal and dispatch; the packet, and what the trace is to say of it: also what became of it."""
         self.packets = number = self.packets + 1
-        if send.connection:
-            link = self._connections.get(send.connection)
-            reply, connection = 1, send.connection
+        to, connection, request_id, version, message = send[:]
+        if connection:
+            reply = 1
+            link = self._connections.get(connection)
             if link is None:
-                link = self._link(send.to, actor.name, 0)
+                link = self._link(to, actor.name, 0)
                 dead = True
             else:
                 dead = link.broken or link.connection != connection
+            sender, receiver = link.server, link.client
         else:
-            link = actor.links.get(send.to)
+            reply = 0
+            link = actor.links.get(to)
             if link is None:
-                link = actor.links[send.to] = self._link_of(actor, send.to)
+                link = actor.links[to] = self._link_of(actor, to)
             if not link.connection:
                 self._open(link, actor)
-            reply, connection, dead = 0, link.connection, link.broken
-        _, _, _, version, message = send
+            connection, dead = link.connection, link.broken
+            sender, receiver = link.client, link.server
         last = link.repeated[reply]
         if last.message is message and last.version == version:
             data = last.data
@@ -293,25 +299,35 @@ class Network:
                 data = last.data = seal_mail(message, version)
         else:
             data = seal_mail(message, version)
-            last.message, last.version, last.data, last.opened = message, version, None, None
-        packet = Packet(number, link, send, connection, reply, _API[type(message)], data)
+            last.message, last.version = message, version
+            if last.data is not None:
+                last.data = last.opened = None
+        api = _API[type(message)]
+        packet = Packet(number, link, connection, request_id, version, reply, api, data)
         if self.bandwidth is not None and not link.local:
             packet.records_bytes, packet.sender_life = self.weigh(message), actor.life
         if dead:
-            return packet, Verdict.LOST, -1
+            verdict, due_us = Verdict.LOST, -1
+        elif link.held[reply] is not None or (not link.local and (self.rules or self.bandwidth is not None)):
+            verdict, due_us = self._pass_judged(packet)
+        else:
+            verdict, due_us = _SENT, self._dispatch(packet, 0)
+        return packet, (number, self.now_us, sender, receiver, connection, api, len(data), verdict, due_us)
+
+    def _pass_judged(self, packet: Packet) -> tuple[Verdict, int]:
+        """Dispatch what rules and network cards let through; what became of it, and when it will arrive (-1: never)."""
         extra_us = 0
-        if (self.rules and not link.local) or link.held[reply] is not None:
-            judgement = self._judge(packet)
-            if judgement is DROP:
-                self.break_link(link)
-                return packet, Verdict.LOST, -1
-            if judgement is HOLD:
-                return packet, Verdict.HELD, -1
-            if type(judgement) is Delay:
-                extra_us = judgement.extra_us
-        if self.bandwidth is not None and self._waits(packet, extra_us):
-            return packet, Verdict.QUEUED, -1
-        return packet, _SENT, self._dispatch(packet, extra_us)
+        judgement = self._judge(packet)
+        if judgement is DROP:
+            self.break_link(packet.link)
+            return Verdict.LOST, -1
+        if judgement is HOLD:
+            return Verdict.HELD, -1
+        if type(judgement) is Delay:
+            extra_us = judgement.extra_us
+        if self._waits(packet, extra_us):
+            return Verdict.QUEUED, -1
+        return _SENT, self._dispatch(packet, extra_us)
 
     def limit_bandwidth(self, host: str, bytes_per_s: int) -> None:
         """From now on a host's network card passes so many bytes a second each way; 0: all there is."""
@@ -358,9 +374,10 @@ class Network:
             due_us = self.now_us + link.least_us + ((link.bits(32) * link.span) >> 32) + extra_us
         else:
             due_us = self.now_us + link.drawn.of(link.bits(32)) + extra_us
-        if due_us <= link.next_us[way]:
-            due_us = link.next_us[way] + 1
-        link.next_us[way] = due_us
+        next_us = link.next_us
+        if due_us <= next_us[way]:
+            due_us = next_us[way] + 1
+        next_us[way] = due_us
         if way:
             self.agenda.push(due_us, self._reply_arrives, packet)
         else:
@@ -440,7 +457,8 @@ class Network:
         return self._deliver(packet, host.actors[link.actor])
 
     def _deliver(self, packet: Packet, actor: Actor) -> Turn | None:
-        last, data = packet.link.repeated[packet.reply], packet.data
+        link, data, reply = packet.link, packet.data, packet.reply
+        last = link.repeated[reply]
         try:
             if last.data is not data:
                 message = open_mail(data)
@@ -448,12 +466,11 @@ class Network:
                 message = last.opened = open_mail(data)
         except Unreadable:
             self._tell(packet, Verdict.UNREADABLE, -1)
-            self.break_link(packet.link)
+            self.break_link(link)
             return None
         if self.watch_arrivals is not None:
             self.watch_arrivals(packet, message)
-        link = packet.link
-        sender = link.server if packet.reply else link.client
+        sender = link.server if reply else link.client
         event = _new(Received, (sender, packet.connection, packet.request_id, packet.version, message))
         self.arrived = packet.id
         return actor, event

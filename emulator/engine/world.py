@@ -77,7 +77,11 @@ class Observer(Protocol):
 
 
 _new = tuple.__new__
-_PAUSED = Condition.PAUSED  # to look a member up in its class is slow on CPython 3.11
+_PAUSED, _NO_ERROR = Condition.PAUSED, ErrorCode.NONE  # to look a member up in its class is slow on CPython 3.11
+
+# Rows of effects that are their fields behind a number.
+_START_TIMER_ROW, _STOP_TIMER_ROW, _HANGUP_ROW = (START_TIMER,), (STOP_TIMER,), (HANGUP,)
+_APPEND_ROW, _WRITE_ONLY_ROW, _FLUSH_ROW = (APPEND,), (WRITE_ONLY,), (FLUSH,)
 
 
 class MachineBroke(Exception):
@@ -170,26 +174,14 @@ class World:
             self.recorder.broken((seq, now_us, actor.name, actor.life, local_us, event_made, text))
             raise MachineBroke(f"{actor.name} at {now_us} us, step {seq}: {text}") from error
         rows: list[tuple[Any, ...]] = []
-        noted: list[tuple[Any, str]] | None = None
+        noted: list[Note] | None = None
         sent: list[PacketRow] | None = None
         for effect in effects:
             kind = type(effect)
             if kind is Send:
-                packet, verdict, due_us = self.network.send(actor, effect)
+                packet, record = self.network.send(actor, effect)
                 to, connection, request_id = effect[:3]
-                data, link = packet.data, packet.link
-                rows.append((SEND, packet.id, to, connection, request_id, data))
-                record: PacketRow = (
-                    packet.id,
-                    now_us,
-                    link.server if packet.reply else link.client,
-                    link.client if packet.reply else link.server,
-                    packet.connection,
-                    packet.api,
-                    len(data),
-                    verdict,
-                    due_us,
-                )
+                rows.append((SEND, packet.id, to, connection, request_id, packet.data))
                 if sent is None:
                     sent = [record]
                 else:
@@ -197,26 +189,32 @@ class World:
                 if self.watch_sends is not None:
                     self.watch_sends(packet, effect[4])
             elif kind is StartTimer:
-                rows.append((START_TIMER, *effect))
+                rows.append(_START_TIMER_ROW + effect)
                 self._start_timer(actor, effect[0], effect[1])
             elif kind is Note:
                 fact, part = effect
                 rows.append((NOTE, to_row(fact), part) if part else (NOTE, to_row(fact)))
                 if noted is None:
-                    noted = [(fact, part)]
+                    noted = [effect]
                 else:
-                    noted.append((fact, part))
+                    noted.append(effect)
             elif kind is StopTimer:
-                rows.append((STOP_TIMER, *effect))
+                rows.append(_STOP_TIMER_ROW + effect)
                 timer = actor.timers.get(effect[0])
                 if timer is not None:
                     timer.due_us = -1
-            elif kind in _ON_DISK:
-                rows.append((_ON_DISK[kind], *effect))
-                self._write(actor, effect)
+            elif kind is WriteOnly:
+                rows.append(_WRITE_ONLY_ROW + effect)
+                self._write_only(actor, effect)
+            elif kind is Append:
+                rows.append(_APPEND_ROW + effect)
+                self._append(actor, effect)
+            elif kind is Flush:
+                rows.append(_FLUSH_ROW + effect)
+                self._flush(actor, effect[0])
             else:
                 assert kind is Hangup, effect
-                rows.append((HANGUP, *effect))
+                rows.append(_HANGUP_ROW + effect)
                 self.network.hang_up(actor, effect[0])
         self.recorder.step((seq, now_us, actor.name, actor.life, local_us, event_made, rows))
         if sent is not None:
@@ -295,16 +293,15 @@ class World:
 
     # --- disks -------------------------------------------------------------------------------------------------
 
-    def _write(self, actor: Actor, effect: Append | WriteOnly | Flush) -> None:
+    def _write_only(self, actor: Actor, effect: WriteOnly) -> None:
         disk = actor.host.disk
-        if isinstance(effect, Flush):
-            self._flush(actor, effect.log)
-        elif isinstance(effect, Append) or disk.is_flushing(effect.log):
+        log, records, token = effect[:]
+        if disk.pending and disk.is_flushing(log):
             self._append(actor, effect)
-        else:
-            base = disk.write_only(actor, effect.log, effect.records, self.now_us)
-            event = Appended(effect.token, ErrorCode.NONE, base)
-            self.agenda.push(self._written_us(actor, effect), self._event_due, (actor, event))
+            return
+        base = disk.write_only(actor, log, records, self.now_us)
+        event = _new(Appended, (token, _NO_ERROR, base))
+        self.agenda.push(self._written_us(actor, effect), self._event_due, (actor, event))
 
     def _written_us(self, actor: Actor, effect: Append | WriteOnly) -> int:
         """When a disk has taken a write: at once, unless its speed is limited."""
@@ -329,7 +326,7 @@ class World:
         disk = actor.host.disk
         if disk.pending.get(write.number) is not write:
             return None
-        return self._deliver(actor, Appended(write.token, ErrorCode.NONE, disk.finish(write)))
+        return self._deliver(actor, _new(Appended, (write.token, _NO_ERROR, disk.finish(write))))
 
     def _flush(self, actor: Actor, log: str) -> None:
         disk = actor.host.disk
@@ -449,9 +446,6 @@ class World:
                 if type(entry[4]) is Timer and entry[4].queued_seq == entry[2]:
                     entry[4].queued_seq = seq
                     entry[4].queued_us = self.now_us
-
-
-_ON_DISK: Mapping[type, int] = {Append: APPEND, WriteOnly: WRITE_ONLY, Flush: FLUSH}
 
 
 def _call(entry: Entry) -> None:

@@ -28,6 +28,7 @@ CHECK_EVERY = 64
 """Records between two looks at the size of the open block."""
 
 HEADER, STEP, PACKET, FACT, VIOLATION, BROKEN, FOOTER = range(7)
+_STEP_HEAD, _PACKET_HEAD = (STEP,), (PACKET,)
 
 
 @frozen
@@ -148,7 +149,7 @@ class TraceWriter:
     def step(self, row: StepRow) -> None:
         """One step of one machine."""
         self.steps += 1
-        self._pack((STEP, *row))
+        self._pack(_STEP_HEAD + row)
         self._records = records = self._records + 1
         if records >= CHECK_EVERY:
             self._end_block_if_full()
@@ -158,7 +159,7 @@ class TraceWriter:
         if row[0] > self._last_packet:
             self._last_packet = row[0]
             self.messages += 1
-        self._pack((PACKET, *row))
+        self._pack(_PACKET_HEAD + row)
         self._records = records = self._records + 1
         if records >= CHECK_EVERY:
             self._end_block_if_full()

@@ -100,6 +100,9 @@ class EpochLog:
         """Take over what another log has behind our end, up to here. What we know of before stays."""
         if not self.starts or other.start > self.end:
             self.start_at(other.start)
+        if other.starts and other.starts[-1] <= self.end < end <= other.end:  # of one epoch: nearly always
+            self.append(self.end, end - self.end, other.epochs[-1])
+            return
         for index in range(max(0, bisect_right(other.starts, self.end) - 1), len(other.starts)):
             behind = other.starts[index + 1] if index + 1 < len(other.starts) else other.end
             first, last = max(other.starts[index], self.end), min(behind, end)

@@ -38,7 +38,7 @@ class WatchedLog:
 
     def is_led_by(self, actor: ActorName) -> bool:
         """Whether what this broker appends counts; a deposed leader appends to a log of its own."""
-        return self.leader in ("", actor)
+        return self.leader == actor or not self.leader
 
     def still_has(self, first: int, last: int, epoch: int) -> int:
         """Up to where records ``first .. last - 1`` of an epoch are there, or may still come.
@@ -152,7 +152,9 @@ class WatchedLogs:
         for first, last, epoch in self.reads.pieces(reader_of(seen), at, fact.first, fact.last):
             upto = log.still_has(first, last, epoch)
             if upto < last:
-                found.append((begin, upto))
+                if begin < upto:
+                    found.append((begin, upto))
                 begin = last
-        found.append((begin, fact.last))
-        return [(first, last) for first, last in found if first < last]
+        if begin < fact.last:
+            found.append((begin, fact.last))
+        return found

@@ -22,7 +22,7 @@ class ReadEpochs:
 
     def pieces(self, reader: ActorName, at: TopicPartition, first: int, last: int) -> list[tuple[int, int, int]]:
         """Records ``first .. last - 1`` by epoch: (first, last + 1, epoch). Those of no known epoch are left out."""
-        found = []
+        found: list[tuple[int, int, int]] = []
         upto = last
         for start, epoch in reversed(self._runs.get((reader, at), ())):
             begin = max(start, first)
@@ -32,4 +32,5 @@ class ReadEpochs:
                 upto = begin
             if start <= first:
                 break
-        return found[::-1]
+        found.reverse()
+        return found
