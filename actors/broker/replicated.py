@@ -185,9 +185,13 @@ class ReplicatedBroker(Machine):
             BrokerTimer.PRODUCE: self._led.time_is_over,
             BrokerTimer.DELETE_RECORDS: self._deletions.time_is_over,
         }
-        self._received: dict[type, Callable[[Received], object]] = {
+        self._received = self._requests()
+
+    def _requests(self) -> dict[type, Callable[[Received], object]]:
+        """What takes messages of a type; of any other they are replies."""
+        return {
             Fetch: self._fetch,
-            FetchReply: client.reply_arrived,  # half of all that arrives
+            FetchReply: self.client.reply_arrived,  # half of all that arrives
             Produce: self._led.asked,
             LeaderAndIsr: self._control.asked,
             StopReplica: self._control.asked,

@@ -304,27 +304,29 @@ class Network:
                 last.data = last.opened = None
         api = _API[type(message)]
         packet = Packet(number, link, connection, request_id, version, reply, api, data)
-        if self.bandwidth is not None and not link.local:
-            packet.records_bytes, packet.sender_life = self.weigh(message), actor.life
+        verdict: Verdict = _SENT
         if dead:
             verdict, due_us = Verdict.LOST, -1
-        elif link.held[reply] is not None or (not link.local and (self.rules or self.bandwidth is not None)):
-            verdict, due_us = self._pass_judged(packet)
+        elif self.rules or self.bandwidth is not None or link.held[reply] is not None:
+            verdict, due_us = self._send_judged(packet, actor, message)
         else:
-            verdict, due_us = _SENT, self._dispatch(packet, 0)
+            due_us = self._dispatch(packet, 0)
         return packet, (number, self.now_us, sender, receiver, connection, api, len(data), verdict, due_us)
 
-    def _pass_judged(self, packet: Packet) -> tuple[Verdict, int]:
+    def _send_judged(self, packet: Packet, actor: Actor, message: Any) -> tuple[Verdict, int]:
         """Dispatch what rules and network cards let through; what became of it, and when it will arrive (-1: never)."""
-        extra_us = 0
-        judgement = self._judge(packet)
-        if judgement is DROP:
-            self.break_link(packet.link)
-            return Verdict.LOST, -1
-        if judgement is HOLD:
-            return Verdict.HELD, -1
-        if type(judgement) is Delay:
-            extra_us = judgement.extra_us
+        link, extra_us = packet.link, 0
+        if self.bandwidth is not None and not link.local:
+            packet.records_bytes, packet.sender_life = self.weigh(message), actor.life
+        if (self.rules and not link.local) or link.held[packet.reply] is not None:
+            judgement = self._judge(packet)
+            if judgement is DROP:
+                self.break_link(link)
+                return Verdict.LOST, -1
+            if judgement is HOLD:
+                return Verdict.HELD, -1
+            if type(judgement) is Delay:
+                extra_us = judgement.extra_us
         if self._waits(packet, extra_us):
             return Verdict.QUEUED, -1
         return _SENT, self._dispatch(packet, extra_us)

@@ -181,7 +181,7 @@ class World:
             if kind is Send:
                 packet, record = self.network.send(actor, effect)
                 to, connection, request_id = effect[:3]
-                rows.append((SEND, packet.id, to, connection, request_id, packet.data))
+                rows.append((SEND, record[0], to, connection, request_id, packet.data))
                 if sent is None:
                     sent = [record]
                 else:
@@ -218,17 +218,17 @@ class World:
                 self.network.hang_up(actor, effect[0])
         self.recorder.step((seq, now_us, actor.name, actor.life, local_us, event_made, rows))
         if sent is not None:
+            record_packet = self.recorder.packet
             for record in sent:
-                self.recorder.packet(record)
+                record_packet(record)
         if noted is not None:
             for fact, part in noted:
                 watchers = self._watching.get(type(fact))
                 if watchers is None:
                     watchers = self._watchers_of(type(fact))
                 if watchers:
-                    seen = _new(
-                        Seen, (seq, now_us, part_on(actor.name, part) if part else actor.name, actor.life, fact)
-                    )
+                    by = part_on(actor.name, part) if part else actor.name
+                    seen = _new(Seen, (seq, now_us, by, actor.life, fact))
                     for take in watchers:
                         take(seen, fact)
         if actor.machine.finished and host.running:

@@ -80,7 +80,9 @@ class _Reading:
 
     def look(self) -> None:
         """Something changed: is the lag higher than ever?"""
-        self.max_lag = max(self.max_lag, self.lag)
+        lag = self.lag
+        if lag > self.max_lag:
+            self.max_lag = lag
 
     def lost(self) -> int:
         """Records below the committed offset that nobody processed and nobody skipped in the open."""
@@ -276,7 +278,9 @@ class Progress:
         group, count = fact.group, fact.last - fact.first
         reading = self._reading(group, (fact.topic, fact.partition))
         self.processed[group] = self.processed.get(group, 0) + count
-        again = sum(reading.processed.add(first, last) for first, last in self._panel.logs.still_there(seen, fact))
+        again = 0
+        for first, last in self._panel.logs.still_there(seen, fact):
+            again += reading.processed.add(first, last)
         if again:
             self.reprocessed[group] = self.reprocessed.get(group, 0) + again
         generation, owner = reading.newest

@@ -104,14 +104,14 @@ class Queue:
 
     def oldest_us(self, offset: int = 0) -> int | None:
         """When the oldest record was appended that waits at or above this offset; None: none does."""
-        log, offset = self.log, max(offset, self.frontier)
-        ends = log.ends
-        while self.index < len(ends) and ends[self.index] <= self.frontier:
-            self.index += 1
-        index = self.index
-        while index < len(ends) and ends[index] <= offset:
+        ends, index, frontier = self.log.ends, self.index, self.frontier
+        known = len(ends)
+        while index < known and ends[index] <= frontier:
             index += 1
-        return log.times[index] if index < len(ends) else None
+        self.index = index
+        while index < known and ends[index] <= offset:
+            index += 1
+        return self.log.times[index] if index < known else None
 
 
 class Waiting:
@@ -281,16 +281,16 @@ class Waiting:
         newest_us = -1
         fresh = queue.fresh
         next_us = queue.oldest_us(first) if fresh.highest >= queue.frontier else queue.time_of(fresh.highest)
-        while index < len(ends) and firsts[index] < last:
-            end = ends[index]
-            count = min(end, last) - max(firsts[index], first)
-            if count > 0 and times[index] >= since_us:
-                delay_us = now_us - times[index]
-                delays.add(delay_us, count)
-                if delay_us > queue.largest_us:
-                    queue.largest_us = delay_us
+        while index < len(ends) and (begin := firsts[index]) < last:
+            end, appended_us = ends[index], times[index]
+            count = (end if end < last else last) - (begin if begin > first else first)
             if count > 0:
-                newest_us = times[index]
+                newest_us = appended_us
+                if appended_us >= since_us:
+                    delay_us = now_us - appended_us
+                    delays.add(delay_us, count)
+                    if delay_us > queue.largest_us:
+                        queue.largest_us = delay_us
             if end > last:
                 break
             index += 1
