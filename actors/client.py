@@ -39,6 +39,9 @@ class Backoff(NamedTuple):
         return wait_us if chance is None else wait_us * (80 + chance.below(41)) // 100
 
 
+_new = tuple.__new__
+
+
 class InFlight(NamedTuple):
     """A request that waits for its answer: whom to tell, and what they want to be reminded of."""
 
@@ -113,7 +116,8 @@ class Client:
         """Send a request: ``answered(reply, context)`` or ``failed(why, context)`` is called, exactly once."""
         machine = self._machine
         deadline_us = machine.now_us + (timeout_us or self._request_timeout_us)
-        self.in_flight[machine.request(to, message, version)] = InFlight(to, deadline_us, answered, failed, context)
+        flight = _new(InFlight, (to, deadline_us, answered, failed, context))
+        self.in_flight[machine.request(to, message, version)] = flight
         if deadline_us < self._watching_until_us or not self._watching_until_us:
             self._watch(deadline_us)
 

@@ -242,7 +242,7 @@ class Machine:
 
     def write_only(self, log: str, records: tuple[Record, ...], token: int) -> None:
         """Write to a log of this host, and hear of it; it is flushed some time."""
-        self._effects.append(WriteOnly(log, records, token))
+        self._effects.append(_new(WriteOnly, (log, records, token)))
 
     def flush(self, log: str) -> None:
         """Flush a log of this host."""

@@ -53,6 +53,7 @@ from kemu.protocol.notes.replication import LogStartMoved
 from kemu.protocol.wire.compile import maker
 
 _NONE = ErrorCode.NONE
+_new = tuple.__new__
 _records_appended = maker(RecordsAppended)
 
 
@@ -157,7 +158,7 @@ class Broker(Machine):
         return self.absent(batch.topic, batch.partition) if hosted is None else fault_of(batch)
 
     def _queue(self, hosted: HostedPartition, batch: ProduceBatch, call: ProduceCall, row: int, acks: int) -> bool:
-        hosted.queue.append(QueuedBatch(batch, call, row))
+        hosted.queue.append(_new(QueuedBatch, (batch, call, row)))
         return True
 
     def _append_next(self, hosted: HostedPartition) -> None:

@@ -12,6 +12,7 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.notes.replication import HighWatermarkAdvanced
 from kemu.protocol.wire.compile import maker
 
+_LEADER = Role.LEADER
 _high_watermark_advanced = maker(HighWatermarkAdvanced)
 
 
@@ -28,7 +29,7 @@ class HighWatermarks:
 
     def advance(self, replica: Replica) -> None:
         """Raise a leader's high watermark as far as it goes; whoever waited for that is answered."""
-        if replica.role is not Role.LEADER:
+        if replica.role is not _LEADER:
             return
         manager = self._manager
         if not replica.raise_watermark(replica.log.stored_end, self._machine.now_us, manager.lag_us, manager.rules):

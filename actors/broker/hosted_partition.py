@@ -15,6 +15,9 @@ from kemu.actors.machine import Record
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import FetchPartition, ProduceBatch, ProducedBatch
 
+_NONE = ErrorCode.NONE
+_new = tuple.__new__
+
 
 class QueuedBatch(NamedTuple):
     """A batch, and the row of the request it is."""
@@ -73,13 +76,12 @@ class HostedPartition:
                 error, base_offset, time_ms = self.log.check(
                     batch.producer_id, batch.producer_epoch, batch.sequence, batch.count
                 )
-                if error is not ErrorCode.NONE or base_offset >= 0:
+                if error is not _NONE or base_offset >= 0:
                     decided.append((queued, produced(batch, error, base_offset, time_ms)))
                     continue
                 under_way[batch.producer_id] = None
-            logged = LoggedBatch(
-                end, batch.count, now_ms, self.leader_epoch, batch.producer_id, batch.producer_epoch, batch.sequence
-            )
+            producer = (batch.producer_id, batch.producer_epoch, batch.sequence)
+            logged = _new(LoggedBatch, (end, batch.count, now_ms, self.leader_epoch, *producer))
             self.appending.append((logged, queued))
             end += batch.count
         self.queue = later
@@ -87,4 +89,4 @@ class HostedPartition:
 
     def records(self) -> tuple[Record, ...]:
         """The disk records of what is being appended."""
-        return tuple(to_record(logged) for logged, _ in self.appending)
+        return tuple([to_record(logged) for logged, _ in self.appending])

@@ -20,7 +20,8 @@ from kemu.protocol.messages.data import ProduceBatch
 from kemu.protocol.notes.groups import RecordsAppended
 from kemu.protocol.wire.compile import maker
 
-_NONE = ErrorCode.NONE
+_NONE, _ALL = ErrorCode.NONE, Acks.ALL
+_new = tuple.__new__
 
 _records_appended = maker(RecordsAppended)
 
@@ -89,7 +90,7 @@ class LedPartitions:
         if replica is None:
             return self._absent(batch.topic, batch.partition)
         error = fault_of(batch)
-        if error is _NONE and acks == Acks.ALL and not replica.enough_in_sync():
+        if error is _NONE and acks == _ALL and not replica.enough_in_sync():
             return ErrorCode.NOT_ENOUGH_REPLICAS
         return error
 
@@ -122,8 +123,8 @@ class LedPartitions:
             )
             self._manager.write_batches(replica, (written,))
         end = base + batch.count
-        ack = Ack(end, self._manager.next_order(), call, index, batch, base, time_ms)
-        if acks == Acks.ALL and end > replica.log.high_watermark:
+        ack = _new(Ack, (end, self._manager.next_order(), call, index, batch, base, time_ms))
+        if acks == _ALL and end > replica.log.high_watermark:
             replica.wait_for_all(ack)
         elif acks == Acks.LEADER and end > replica.log.stored_end:
             replica.durable_acks.append(ack)

@@ -20,6 +20,9 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import LeaderAndIsrPartition
 from kemu.protocol.messages.data import FetchPartition, ProduceBatch, ProducedBatch, ReplicaBatch
 from kemu.protocol.names import TopicPartition
+from kemu.protocol.wire.compile import maker
+
+_replica_batch = maker(ReplicaBatch)
 
 
 class Role(Enum):
@@ -31,6 +34,9 @@ class Role(Enum):
     LEADER = "leader"
     OFFLINE = "offline"
     """Its disk failed: KAFKA_STORAGE_ERROR to everything."""
+
+
+_LEADER = Role.LEADER
 
 
 class Ack(NamedTuple):
@@ -240,8 +246,8 @@ class Replica:
         self, count: int, now_ms: int, batch: ProduceBatch | None = None, records: tuple[Record, ...] = ()
     ) -> ReplicaBatch:
         """Append as leader; the batch as it is in the log."""
-        assert self.role is Role.LEADER
-        written = ReplicaBatch(
+        assert self.role is _LEADER
+        written = _replica_batch(
             base_offset=self.log.end_offset,
             count=count,
             append_time_ms=now_ms,

@@ -41,6 +41,8 @@ from kemu.protocol.wire.compile import maker
 _EPOCH_VERSION = 4
 _LIST_VERSION = 8
 
+_new = tuple.__new__
+_NONE, _FOLLOWER = ErrorCode.NONE, Role.FOLLOWER
 _records_replicated = maker(RecordsReplicated)
 _fetch_partition = maker(FetchPartition)
 _fetch_of = maker(Fetch)
@@ -52,6 +54,9 @@ class Copying(Enum):
     TRUNCATING = "asks where its log and the leader's part ways"
     FETCHING = "is fetched from its log's end on"
     OUT_OF_RANGE = "asks where the leader's log starts and ends"
+
+
+_FETCHING = Copying.FETCHING
 
 
 class Followed:
@@ -167,7 +172,7 @@ class ReplicaFetcher:
         if wait_us > 0:
             self._machine.start_timer(self._timer, wait_us)
             return
-        state = Copying.FETCHING
+        state = _FETCHING
         fetching = [each for each in self.followed.values() if each.state is state and each.not_before_us <= now_us]
         if len(fetching) == len(self.followed):
             self._fetch(fetching)
@@ -295,10 +300,13 @@ class ReplicaFetcher:
             return False
         config = self._manager.replication
         rows: list[FetchPartition] = []
+        request = self._request
+        same = request is not None and len(request.partitions) == len(which)
         for each in which:
             log, epoch, row, ask = each.replica.log, each.replica.leader_epoch, each.row, each.asked
             if row is None or ask.offset != log.end_offset or ask.leader_epoch != epoch:
-                each.asked = self._asked[each.at] = Asked(each, epoch, log.end_offset)
+                same = False
+                each.asked = self._asked[each.at] = _new(Asked, (each, epoch, log.end_offset))
                 each.row = row = _fetch_partition(
                     topic=each.replica.topic,
                     partition=each.replica.number,
@@ -309,8 +317,7 @@ class ReplicaFetcher:
                 )
             rows.append(row)
         partitions = tuple(rows)
-        request = self._request
-        if request is None or request.partitions != partitions:
+        if request is None or not same or request.partitions != partitions:
             request = self._request = _fetch_of(
                 replica_id=self._manager.node_id,
                 max_wait_ms=config.replica_fetch_wait_max_ms,
@@ -332,18 +339,18 @@ class ReplicaFetcher:
     def _fetch_answered(self, reply: FetchReply, asked: dict[TopicPartition, Asked]) -> None:
         for row in reply.partitions:
             ask = asked[row.topic, row.partition]
-            each = self._current(ask, Copying.FETCHING, checked=False)
+            each = self._current(ask, _FETCHING, checked=False)
             if each is None or each.replica.log.end_offset != ask.offset:
                 continue
-            if row.error is ErrorCode.OFFSET_OUT_OF_RANGE:
-                each.state = Copying.OUT_OF_RANGE
-            elif row.error is not ErrorCode.NONE:
-                self._failed(each, row.error, ask)
-            else:
+            if row.error is _NONE:
                 self._copy(each.replica, row)
                 if each.row is not None and each.row.log_start_offset != each.replica.log.start_offset:
                     each.row = None  # the leader is to hear of it with the next fetch
                 each.in_sync = each.replica.log.end_offset >= row.high_watermark
+            elif row.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+                each.state = Copying.OUT_OF_RANGE
+            else:
+                self._failed(each, row.error, ask)
 
     def _copy(self, replica: Replica, row: FetchedPartition) -> None:
         log = replica.log
@@ -400,7 +407,7 @@ class ReplicaFetcher:
     def _current(self, ask: Asked, state: Copying, *, checked: bool) -> Followed | None:
         """The partition an answer is about, if it is still in that state (and, ``checked``, that leader epoch)."""
         each = self.followed.get(ask.followed.at)
-        if each is None or each.state is not state or each.replica.role is not Role.FOLLOWER:
+        if each is None or each.state is not state or each.replica.role is not _FOLLOWER:
             return None
         if checked and each.replica.leader_epoch != ask.leader_epoch:
             return None

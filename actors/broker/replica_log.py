@@ -34,6 +34,7 @@ _BATCH_KEY, _CUT_KEY, _EPOCH_KEY, _DELETED_KEY, _RECORD_KEY, _EMPTIED_KEY = b"b"
 JOURNALS = "replica/"
 """What the disk's names of these journals begin with."""
 
+_new = tuple.__new__
 _replica_batch = maker(ReplicaBatch)
 
 
@@ -145,14 +146,17 @@ class ReplicaLog(PartitionLog):
 
 
 def _logged(batch: ReplicaBatch) -> LoggedBatch:
-    return LoggedBatch(
-        batch.base_offset,
-        batch.count,
-        batch.append_time_ms,
-        batch.leader_epoch,
-        batch.producer_id,
-        batch.producer_epoch,
-        batch.sequence,
+    return _new(
+        LoggedBatch,
+        (
+            batch.base_offset,
+            batch.count,
+            batch.append_time_ms,
+            batch.leader_epoch,
+            batch.producer_id,
+            batch.producer_epoch,
+            batch.sequence,
+        ),
     )
 
 

@@ -47,6 +47,8 @@ WATERMARKS = "high-watermarks"
 """The disk's name of the checkpoint of high watermarks: (log name, offset) at each change."""
 _CHECKPOINT = (BrokerTimer.CHECKPOINT,)
 _FLUSH = (BrokerTimer.FLUSH,)
+_new = tuple.__new__
+_NONE, _OFFLINE = ErrorCode.NONE, Role.OFFLINE
 
 
 @frozen
@@ -214,7 +216,7 @@ class ReplicaManager:
         log = replica.log
         flushes = done is not None or log.end_offset - log.flushed_end >= self._flush_messages
         self._last_token = token = self._last_token + 1
-        self.writes[token] = JournalWrite(replica, done, flushes)
+        self.writes[token] = _new(JournalWrite, (replica, done, flushes))
         replica.writes[token] = log.end_offset
         if flushes:
             replica.flushed_us = self._machine.now_us
@@ -232,13 +234,13 @@ class ReplicaManager:
         if write is None:
             return None  # a checkpoint
         replica = write.replica
-        if error is ErrorCode.NONE:
+        if error is _NONE:
             replica.written(token, flushed=write.flushes)
         else:
             replica.writes.pop(token)
         if write.done is not None:
             write.done(error)
-        is_ours = self.replicas.get(replica.at) is replica and replica.role is not Role.OFFLINE
+        is_ours = self.replicas.get(replica.at) is replica and replica.role is not _OFFLINE
         return replica if is_ours else None
 
     def cut(self, replica: Replica, end_offset: int, why: str) -> None:

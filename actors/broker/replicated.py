@@ -78,7 +78,7 @@ from kemu.protocol.messages.offsets_log import AppendGroups
 from kemu.protocol.names import STORE, ActorName
 from kemu.protocol.replication import IsrPath
 
-_NONE = ErrorCode.NONE
+_NONE, _LEADER = ErrorCode.NONE, Role.LEADER
 CONTROL = ControllerConfig()
 
 
@@ -291,7 +291,7 @@ class ReplicatedBroker(Machine):
             return
         if error is not _NONE:
             self._control.fail(replica)
-        elif replica.role is Role.LEADER:
+        elif replica.role is _LEADER:
             self._led.durable(replica)
         elif not replica.writes:
             self.fetchers.durable(replica)

@@ -43,6 +43,7 @@ STALE_METADATA = (
 """Errors after which a client asks who leads now. Source: the subclasses of Kafka's InvalidMetadataException."""
 
 _MICRO = 1_000_000
+_new = tuple.__new__
 _produce = maker(Produce)
 _produce_batch = maker(ProduceBatch)
 _records_acknowledged = maker(RecordsAcknowledged)
@@ -278,7 +279,7 @@ class Producer(Machine):
             self._send(node)
             return
         node.in_flight = True
-        sent = _Sent(node, taken)
+        sent = _new(_Sent, (node, taken))
         self._client.call(node.host, message, self._produce_version, self._answered, self._not_answered, sent)
 
     def _sendable_at(self, queue: ProduceQueue) -> int:

@@ -20,6 +20,7 @@ from kemu.protocol.notes.groups import EpochRead
 from kemu.protocol.wire.compile import maker
 
 _NONE = ErrorCode.NONE
+_new = tuple.__new__
 _FETCHING = Seeking.FETCHING
 _fetch = maker(Fetch)
 _fetch_partition = maker(FetchPartition)
@@ -268,7 +269,7 @@ class Fetching:
                 one.position, one.offset_epoch = last, epoch
                 if returned and returned[-1].at == one.at and returned[-1].last == first:
                     first = returned.pop().first
-                returned.append(Returned(one.at, first, last))
+                returned.append(_new(Returned, (one.at, first, last)))
             one.row = None
             if not buffer:
                 ready.popleft()

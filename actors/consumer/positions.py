@@ -30,6 +30,10 @@ from kemu.protocol.messages.group import OffsetFetch, OffsetFetchReply, OffsetTo
 from kemu.protocol.messages.ranges import RANGES_VERSION, RangeFetch, RangeFetchReply
 from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER, ActorName, TopicPartition
 from kemu.protocol.notes.groups import COMMITTED, SEEK, TRUNCATED, PositionSet
+from kemu.protocol.wire.compile import maker
+
+_FETCHING = Seeking.FETCHING
+_offset_to_commit = maker(OffsetToCommit)
 
 Asked = tuple[ActorName, dict[TopicPartition, tuple[Partition, int, int, tuple[ActorName | None, int] | None]]]
 """A leader that was asked where epochs end, and by partition the position that it is about."""
@@ -125,9 +129,13 @@ class Positions:
     def consumed(self) -> tuple[OffsetToCommit, ...]:
         """What to commit: the positions of all partitions that have a valid one, with the epochs of what was read."""
         return tuple(
-            OffsetToCommit(topic=one.topic, partition=one.number, offset=one.position, leader_epoch=one.offset_epoch)
-            for one in self.partitions.values()
-            if one.seeking is Seeking.FETCHING
+            [
+                _offset_to_commit(
+                    topic=one.topic, partition=one.number, offset=one.position, leader_epoch=one.offset_epoch
+                )
+                for one in self.partitions.values()
+                if one.seeking is _FETCHING
+            ]
         )
 
     # --- finding positions -------------------------------------------------------------------------------------

@@ -35,8 +35,11 @@ from kemu.protocol.messages.records import StoredOffset, group_tombstone, offset
 from kemu.protocol.messages.refusals import no_offset, refusal
 from kemu.protocol.names import GroupId, TopicPartition
 from kemu.protocol.notes.groups import OffsetCommitted, OffsetRemoved, RequestRefused
+from kemu.protocol.wire.compile import maker
 
 _NONE = ErrorCode.NONE
+_offset_outcome = maker(OffsetOutcome)
+_offset_committed = maker(OffsetCommitted)
 _EXPLICIT_RETENTION_UNTIL = 4
 
 
@@ -144,7 +147,7 @@ class OffsetRequests:
     def _answer_commit(self, commit: _Commit, error: ErrorCode) -> None:
         request = commit.request
         rows = [
-            OffsetOutcome(topic=row.topic, partition=row.partition, error=commit.refused.get(place, error))
+            _offset_outcome(topic=row.topic, partition=row.partition, error=commit.refused.get(place, error))
             for place, row in enumerate(request.offsets)
         ]
         for found in dict.fromkeys([row.error for row in rows if row.error is not _NONE]):
@@ -354,7 +357,7 @@ class OffsetRequests:
     def _note_committed(self, group: GroupId, partition: TopicPartition, kept: Kept) -> None:
         topic, number = partition
         self._machine.note(
-            OffsetCommitted(
+            _offset_committed(
                 group=group,
                 topic=topic,
                 partition=number,

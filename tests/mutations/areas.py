@@ -31,8 +31,8 @@ REPLICATION = [
     ),
     Mutation(  # acks=all is answered at the append
         "actors/broker/led_partitions.py",
-        "        if acks == Acks.ALL and end > replica.log.high_watermark:",
-        "        if acks == Acks.ALL and end < replica.log.high_watermark:",
+        "        if acks == _ALL and end > replica.log.high_watermark:",
+        "        if acks == _ALL and end < replica.log.high_watermark:",
         "replicas",
         ("replicated-steady:1",),
     ),
@@ -258,8 +258,8 @@ MEMBERS = [
     ),
     Mutation(  # the last record of a poll is left out
         "actors/consumer/fetching.py",
-        "                returned.append(Returned(one.at, first, last))",
-        "                returned.append(Returned(one.at, first, last - (last - first > 3)))",
+        "                returned.append(_new(Returned, (one.at, first, last)))",
+        "                returned.append(_new(Returned, (one.at, first, last - (last - first > 3))))",
         "processing",
         ("crash_for_good.toml:1",),
     ),
@@ -282,8 +282,8 @@ BROKERS = [
     ),
     Mutation(  # followers do not keep what producers wrote last
         "actors/broker/replica_log.py",
-        ("        batch.leader_epoch,\n        batch.producer_id,\n"),
-        ("        batch.leader_epoch,\n        -1,\n"),
+        ("            batch.leader_epoch,\n            batch.producer_id,\n"),
+        ("            batch.leader_epoch,\n            -1,\n"),
         "idempotence",
         ("retry_at_the_next_leader.toml:1",),
     ),

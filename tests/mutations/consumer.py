@@ -32,8 +32,8 @@ MUTATIONS = [
     ),
     Mutation(  # commit what is fetched instead of what was returned
         "actors/consumer/positions.py",
-        "offset=one.position, leader_epoch=one.offset_epoch)",
-        "offset=one.buffer[-1][1] if one.buffer else one.position, leader_epoch=one.offset_epoch)",
+        "offset=one.position, leader_epoch=one.offset_epoch\n",
+        "offset=one.buffer[-1][1] if one.buffer else one.position, leader_epoch=one.offset_epoch\n",
         "tests/actors/consumer/test_consumer_commit.py::test_a_commit_never_runs_ahead_of_what_was_processed",
     ),
     Mutation(  # read the answer to JoinGroup although the polling thread is busy
