@@ -60,9 +60,12 @@ class Idempotence(Checker):
         if fact.producer_id < 0:
             return
         log = self._log((fact.topic, fact.partition))
-        if log.leader not in ("", seen.actor):
+        if log.leader and log.leader != seen.actor:
             return  # it is deposed and does not know it
-        sequences = log.batches.setdefault((fact.producer_id, fact.producer_epoch), {})
+        producer = (fact.producer_id, fact.producer_epoch)
+        sequences = log.batches.get(producer)
+        if sequences is None:
+            sequences = log.batches[producer] = {}
         before = sequences.get(fact.sequence)
         if before is not None:
             name = f"{fact.topic}-{fact.partition}"

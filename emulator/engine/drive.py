@@ -23,7 +23,8 @@ def drive_bare(world: World, until_us: int) -> None:
     """Take turns until nothing is due by then, or the world stopped."""
     next_turn, take_turn = world.next_turn, world.take_turn
     while (turn := next_turn(until_us)) is not None:
-        take_turn(*turn)
+        actor, event = turn
+        take_turn(actor, event)
 
 
 class Outside:

@@ -364,7 +364,8 @@ class World:
         return True
 
     def _event_due(self, entry: Entry) -> Turn | None:
-        return self._deliver(*entry[4])
+        actor, event = entry[4]
+        return self._deliver(actor, event)
 
     def _deliver(self, actor: Actor, event: Event) -> Turn | None:
         host = actor.host
