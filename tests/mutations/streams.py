@@ -47,8 +47,8 @@ MUTATIONS = [
     ),
     Mutation(  # what is committed goes back now and then
         "actors/consumer/positions.py",
-        "            OffsetToCommit(topic=one.topic, partition=one.number, offset=one.position, leader_epoch",
-        "            OffsetToCommit(topic=one.topic, partition=one.number, offset=one.position % 100, leader_epoch",
+        "topic=one.topic, partition=one.number, offset=one.position, leader_epoch",
+        "topic=one.topic, partition=one.number, offset=one.position % 100, leader_epoch",
         "tasks",
         ("streams_learned.toml:1",),
     ),
