@@ -174,7 +174,7 @@ class ReplicatedBroker(Machine):
             DEADLINE[0]: client.deadline_passed,
             **self._isr_writer.timers,
         }
-        self._numbered_timers = self._timers_of_what_waits()
+        self._numbered_timers, self._received = self._timers_of_what_waits(), self._requests()
 
     def _timers_of_what_waits(self) -> dict[str, Callable[[int], None]]:
         """Timers whose keys have a number, too."""
@@ -185,7 +185,6 @@ class ReplicatedBroker(Machine):
             BrokerTimer.PRODUCE: self._led.time_is_over,
             BrokerTimer.DELETE_RECORDS: self._deletions.time_is_over,
         }
-        self._received = self._requests()
 
     def _requests(self) -> dict[type, Callable[[Received], object]]:
         """What takes messages of a type; of any other they are replies."""
