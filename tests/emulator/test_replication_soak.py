@@ -7,10 +7,12 @@ import pytest
 from tests.soak_replication import DRIVES, MOST_FAULTS, PRESETS, drawn, one_seed, run_one
 
 
-@pytest.mark.parametrize("preset", PRESETS)
-def test_a_preset_holds_under_random_faults_in_both_drives(preset: str) -> None:
-    """One seed each; three hundred are a sweep."""
-    verdict, wrong = one_seed(preset, DRIVES, 1)
+@pytest.mark.parametrize(
+    ("preset", "drives"), [(preset, DRIVES if not index % 3 else DRIVES[:1]) for index, preset in enumerate(PRESETS)]
+)
+def test_a_preset_holds_under_random_faults(preset: str, drives: tuple[str, ...]) -> None:
+    """One seed each, every third preset in both drives; three hundred in both drives are a sweep."""
+    verdict, wrong = one_seed(preset, drives, 1)
     assert (verdict, wrong) == ("holds", "")
 
 
