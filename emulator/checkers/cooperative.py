@@ -11,7 +11,8 @@ follow-up gives it to its new owner. Hence:
 3. *Only members that revoked rejoin for it*. (That those who did come back, is the business of ``liveness``.)
 4. *Disjoint at rest.* When all members of a generation have taken their assignments, no partition has two owners.
 5. *Convergence.* While nothing happens from outside (no member comes, goes or is thrown out, no topic grows, no fault
-   begins or ends, no coordinator takes over), at most ``MOST_REVOKING`` generations take anything from anybody.
+   begins or ends, no coordinator takes over), at most ``MOST_REVOKING`` generations take anything from anybody. Where
+   task assignors of Streams look at how far copies of tasks are, a copy that was restored further is such an event.
 6. *Obedience.* No member refuses its assignment (KIP-429's page: the superset check fails).
 
 An eager member owns nothing when it joins, and satisfies all of this. Static members are followed by rules 2 to 6 only:
@@ -45,6 +46,7 @@ from kemu.protocol.notes.groups import (
     PartitionsRevoked,
     Rejoin,
 )
+from kemu.protocol.notes.streams import TaskRestored
 
 MOST_REVOKING = 5
 """A rebalance and four follow-ups: what Kafka's own tests allow ``cooperative-sticky``."""
@@ -111,6 +113,7 @@ class Cooperative(Checker):
             FaultApplied: self._outside,
             FaultEnded: self._outside,
             Healed: self._outside,
+            TaskRestored: self._restored,
         }
 
     def _group(self, name: str) -> _Group:
@@ -159,6 +162,9 @@ class Cooperative(Checker):
     def _outside(self, seen: Seen, fact: object) -> None:
         for group in self._groups.values():
             group.revoking.clear()
+
+    def _restored(self, seen: Seen, fact: TaskRestored) -> None:
+        self._group(fact.application).revoking.clear()
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
         for actor in [actor for actor in self._members if host_of(actor) == fact.host]:

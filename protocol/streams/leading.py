@@ -156,7 +156,7 @@ class TaskLeader:
             assignor = self._in_its_place() if ends is None and self.reads_ends() else self._assignor
             rows, moving = self._by_task_assignor(assignor, instances, tasks, ends or {})
         told = self._to_threads(instances, rows, members, tasks)
-        rows = {name: _as_told(row, [told[one] for one in instances[name].said]) for name, row in rows.items()}
+        rows = {name: _as_told(row, instances[name], told) for name, row in rows.items()}
         if moving:
             first = min(instances[process].said if process in instances else members)
             told[first] = evolve(told[first], next_rebalance_ms=next_rebalance_ms())
@@ -352,12 +352,15 @@ def _rows(given: TaskAssignment, instances: Mapping[ClientId, _Instance]) -> dic
     return rows
 
 
-def _as_told(row: StreamsAssignment, threads: Collection[StreamsGiven]) -> StreamsAssignment:
-    """What an instance's threads are told now: what another one has to give up first is not in it."""
+def _as_told(row: StreamsAssignment, instance: _Instance, told: Mapping[MemberId, StreamsGiven]) -> StreamsAssignment:
+    """What an instance's threads are told now: what another thread has to give up first is not in it, but taken."""
+    threads = [told[one] for one in instance.said]
     assigned = tuple(sorted(task for given in threads for task in given.active))
     standby = tuple(sorted({task for given in threads for task in given.standby}))
     learned = tuple(task for task in row.being_learned if task in assigned)
-    return evolve(row, assigned=assigned, being_learned=learned, standby=standby)
+    had = (*instance.active, *instance.revoked)
+    revoked = tuple(in_order(task for task in had if task not in assigned))
+    return evolve(row, assigned=assigned, revoked=revoked, being_learned=learned, standby=standby)
 
 
 def _as_bytes(

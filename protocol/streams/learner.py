@@ -304,10 +304,14 @@ class _Round:
             take(min(movable) if self._config.pick == "lowest" else max(movable), taker)
         self._place(in_order(surplus), counts)
 
+    def _is_learned(self, task: TaskId) -> bool:
+        """Whether somebody goes on learning it: not who has just become its owner."""
+        return task in self._kept and self._kept[task] is not self._owner.get(task)
+
     def _movable(self, seat: _Seat, surplus: Collection[TaskId]) -> list[TaskId]:
         if not seat.member.learner_capable:
             return []
-        return [task for task in seat.active if task not in self._kept and task not in surplus]
+        return [task for task in seat.active if not self._is_learned(task) and task not in surplus]
 
     def _in_bands(self) -> bool:
         """Stage 4 with a tolerance: whether everybody that stays is inside its band already."""
@@ -350,7 +354,7 @@ class _Round:
         seat = self._seats[name]
         for other in self._seats.values():
             for learned in in_order(other.learning):
-                if other is not seat and learned not in self._kept and self._owner.get(learned) is not seat:
+                if other is not seat and not self._is_learned(learned) and self._owner.get(learned) is not seat:
                     other.learning.remove(learned)
                     other.learning.add(task)
                     self._learn(learned, name, counts)

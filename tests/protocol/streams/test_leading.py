@@ -127,6 +127,17 @@ def test_a_task_that_another_thread_still_owns_is_given_to_nobody_yet() -> None:
     assert _threads(_assign(leader, members, 2)) == {"p-1": ["0_0"], "p-2": []}
 
 
+def test_a_task_on_its_way_to_another_thread_is_taken_from_its_instance() -> None:
+    """I5: it is somebody's, or taken from somebody; the leader says so of instances, too."""
+    leader = TaskLeader(STATEFUL, StreamsConfig(), None)
+    members = {"p-1": _joins("P", ["0_0", "0_1"]), "p-2": _joins("P", [])}
+
+    decided = leader.assign(Topics({"in": 2}), members, ends={}, next_rebalance_ms=_no_follow_up)
+    (row,) = decided.rows.values()
+
+    assert (row.assigned, row.revoked) == ((task_id("0_0"),), (task_id("0_1"),))
+
+
 def test_a_task_claimed_twice_in_one_generation_is_nobodys_before() -> None:
     """KAFKA-12984: of two claims the later generation counts; equal ones cancel out, and the leader says who has it."""
     leader = TaskLeader(STATEFUL, StreamsConfig(), None)

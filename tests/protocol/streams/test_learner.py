@@ -53,6 +53,23 @@ def test_a_walk_through_of_the_page_comes_out_row_by_row(vector: dict[str, Any])
         assert gone == vector["final"].get("shutdown", gone)
 
 
+def test_what_a_learner_has_just_got_may_be_learned_by_others_at_once() -> None:
+    """Stage 4: nobody asks for another rebalance because loads are uneven, so this one has to see to it."""
+    four = tasks(["T4", "T5", "T6", "T7"])
+    members = {
+        "S3": StreamsMember(learning=dict.fromkeys(four, 0), ready=frozenset(four)),
+        "S4": StreamsMember(),
+        "S5": StreamsMember(),
+    }
+
+    all_of_them = tasks([f"T{number}" for number in range(8)])
+    result = assign_learners(members, all_of_them, [], last_instances=None, config=LearnerConfig())
+
+    assert [len(each.assigned) for each in result.values()] == [4, 2, 2]
+    assert result["S4"].learning == (task_id("T4"),)
+    assert result["S3"].being_learned == (task_id("T4"),)
+
+
 @pytest.mark.parametrize("vector", [vector for vector in VECTORS if vector.get("kind") == "balance_check"])
 def test_the_band_of_stage_4_is_inclusive(vector: dict[str, Any]) -> None:
     """KIP-429 v99, "Assignment Balance": 5/10/10/15 threads, 80 tasks, 20 percent."""

@@ -1,0 +1,48 @@
+"""Random lives of Streams applications in both drives, and Kafka's convergence test on running instances: samples.
+
+``python -m tests.soak_streams`` runs as many as one likes; seeds that once showed a fault stay here.
+"""
+
+import pytest
+
+from tests.soak_streams import Convergence, cluster, converges, one_convergence, one_script
+
+PROBLEMS = {
+    10: "a task on its way from one thread of an instance to another was taken from nobody (I5)",
+    91: "what learners had just got was learned by nobody, so loads stayed outside their band (I6)",
+}
+"""Seeds of scripts, and what was wrong when they were found."""
+
+
+@pytest.mark.parametrize("seed", [*PROBLEMS, 1, 4, 7])
+def test_a_random_life_breaks_nothing_and_comes_to_rest_the_same_in_both_drives(seed: int) -> None:
+    """KIP-429 v99, stages 1 to 4: joins, crashes, leaders that crash, instances that leave or stay after all."""
+    assert one_script(seed) == ("holds", "")
+
+
+def joins(count: int) -> tuple[dict[str, object], ...]:
+    return tuple({"at": "40s", "do": "add-members", "group": "app"} for _ in range(count))
+
+
+ADD_A_CLIENT = cluster(7, 11, 1, 2, 0, joins(1), 40 + 4 * 6 + 20)
+DROP_THE_FIRST = cluster(
+    11, 13, 7, 2, 0, [{"at": "40s", "do": "crash", "host": "c1", "mode": "process"}], 40 + 4 * 8 + 30
+)
+CASES = {
+    "one client, one task with state and one without": Convergence(cluster(1, 1, 1, 2, 0, (), 40), (0,), 1),
+    "a client is added to one with 7 + 11 tasks": Convergence(ADD_A_CLIENT, (40,), 11 // 2 + 1),
+    "the first of seven with 11 + 13 tasks is dropped": Convergence(DROP_THE_FIRST, (40,), 13 // 2 + 2),
+}
+"""``TaskAssignorConvergenceTest`` (3.4), with its bounds."""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_high_availability_assignor_converges_within_kafka_s_bound(name: str) -> None:
+    """Two warm-ups at a time: the application is even after so many probing rebalances at most, and needs no more."""
+    assert converges(CASES[name], seed=1) == ("holds", "")
+
+
+@pytest.mark.parametrize("seed", [2, 6])
+def test_clients_that_come_and_go_at_random_converge(seed: int) -> None:
+    """``randomClusterPerturbationsShouldConverge``: within 2 * (tasks with state + their standbys) after each event."""
+    assert one_convergence(seed) == ("holds", "")
