@@ -1,20 +1,14 @@
 """Random lives of Streams applications in both drives, and Kafka's convergence test on running instances: samples.
 
-``python -m tests.soak_streams`` runs as many as one likes; seeds that once showed a fault stay here.
+``python -m tests.soak_streams`` runs as many as one likes.
 """
 
 import pytest
 
 from tests.soak_streams import Convergence, cluster, converges, one_convergence, one_script
 
-PROBLEMS = {
-    10: "a task on its way from one thread of an instance to another was taken from nobody (I5)",
-    91: "what learners had just got was learned by nobody, so loads stayed outside their band (I6)",
-}
-"""Seeds of scripts, and what was wrong when they were found."""
 
-
-@pytest.mark.parametrize("seed", [*PROBLEMS, 1, 4, 7])
+@pytest.mark.parametrize("seed", [1, 4, 10])
 def test_a_random_life_breaks_nothing_and_comes_to_rest_the_same_in_both_drives(seed: int) -> None:
     """KIP-429 v99, stages 1 to 4: joins, crashes, leaders that crash, instances that leave or stay after all."""
     assert one_script(seed) == ("holds", "")
