@@ -164,8 +164,11 @@ def test_a_broken_machine_is_raised_without_a_group_around_it() -> None:
     in_trio(main)
 
 
-def test_an_interrupt_ends_a_trio_drive_between_two_turns() -> None:
+def test_an_interrupt_ends_a_trio_drive_between_two_turns(request: pytest.FixtureRequest) -> None:
     """Ctrl-C anywhere, also inside a machine's step: a KeyboardInterrupt comes out, and nothing else."""
+    # A shell has what it starts in the background ignore SIGINT.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     for turn in (1, 7, 20, 45):
         world = stormy_world(2)
         _interrupt_in(world, turn)
