@@ -147,6 +147,8 @@ class StreamThread:
         self._reads: tuple[tuple[str, int, int], ...] = ()
         self._announced: frozenset[TaskId] = frozenset()
         """Learners that a rebalance was asked for."""
+        self._said_leaving = False
+        """Whether the last join said that the instance is to leave."""
         self._expires_in_ms: int | None = None
         self._ends = EndsWanted(())
         """As leader: the ends of changelogs it asks for, for the assignment under way."""
@@ -233,10 +235,17 @@ class StreamThread:
             self._announced = frozenset()
             self.tasks.take(given)
             self._follow_up(given)
+            self._catch_up_on_leaving()
         assigned = frozenset(self._calls.assignment())
         self._calls.pause(tuple(at for at in self.tasks.partitions_to_pause() if at in assigned))
         self.look()
         return Took()
+
+    def _catch_up_on_leaving(self) -> None:
+        """Whoever is told to leave, or to stay after all, while a join is under way has said otherwise in it."""
+        leaving = self.host.leaving_since_us is not None
+        if leaving is not self._said_leaving:
+            self.ask_for_rebalance(Rejoin.LEAVING if leaving else Rejoin.STAYING)
 
     def _follow_up(self, given: StreamsGiven) -> None:
         host = self.host
@@ -348,6 +357,7 @@ class StreamThread:
         self._ends = EndsWanted(())
         self._expires_in_ms = None
         said = self._said()
+        self._said_leaving = self.host.leaving_since_us is not None
         data = encode_streams_subscription(said)
         self.host.note(
             StreamsJoined(

@@ -176,6 +176,22 @@ def test_at_the_deadline_tasks_are_taken_from_who_is_leaving() -> None:
     assert 30_000_000 <= released <= 40_000_000
 
 
+def test_who_is_told_to_leave_while_a_join_is_under_way_leaves() -> None:
+    """It has joined without saying so: the mark is said in another rebalance, after this one."""
+    plan = (
+        {"at": "20s", "do": "crash", "host": "c1"},
+        {"at": "21s", "do": "add-members", "group": "app"},  # the join lasts until c1's session is over
+        {"at": "26s", "do": "scale-down", "group": "app", "hosts": ["c2"]},
+    )
+    found = facts(streams(*plan, emulated_assignor_stage=2))
+    (joined_us,) = {at_us for at_us, _, fact in found if type(fact) is StreamsJoined and 26_000_000 > at_us > 20_000_000
+                    and fact.instance == "c2"}  # fmt: skip
+    decided = [at_us for at_us, _, fact in found if type(fact) is TasksDecided and at_us > joined_us]
+
+    assert joined_us < 26_000_000 < decided[0]
+    assert [fact.instance for fact in of(InstanceReleased, found)] == ["c2"]
+
+
 def test_who_is_told_to_stay_after_all_stays() -> None:
     """The mark is taken back with the next rebalance, and what others learn of its tasks is dropped."""
     plan = (
