@@ -333,7 +333,13 @@ class ReassignmentChecker(Checker):
         """Q5: what is still on its way at the end of a run that was given its time to get well."""
         if self._healed is None or at_us <= self._healed.at_us:
             return
-        for at in self._unfinished():
+        unfinished = self._unfinished()
+        for at, since_us in self._silent.items():  # it need not arrive, but there must be a reason
+            if at not in unfinished and at_us - max(since_us, self._healed.at_us) > NAMED_WITHIN_US:
+                name = f"{at[0]}-{at[1]}"
+                text = f"{name} is on its way at the end, and nobody has named what it waits for (Q5)"
+                self.violation(self._healed._replace(at_us=at_us), "unnamed", (name,), text, liveness=True)
+        for at in unfinished:
             name, node = f"{at[0]}-{at[1]}", self._nodes[at]
             why = self._waits.get(at) or "for nothing that its controller names"
             text = f"{name} is still on its way to {node.target_replicas or node.target}: it waits: {why} (Q5)"

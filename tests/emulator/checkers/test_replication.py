@@ -953,3 +953,24 @@ def test_a_controller_at_work_names_what_a_partition_on_its_way_waits_for(
 
     kinds = [each.kind for each in story.judged(ReassignmentChecker())[0]]
     assert ("unnamed" in kinds) is silent
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_what_cannot_arrive_in_the_end_must_have_a_reason(named: bool) -> None:
+    """Its target is no broker that is up: it need not arrive, but its controller must say why it does not."""
+    story = begun()
+    story.by("b0/controller", BecameController(broker_id=0, controller_epoch=1))
+    story.by(
+        "b0/controller", ReassignmentStarted(topic=TOPIC, partition=0, replicas=BROKERS, target=(0, 7), resumed=False)
+    )
+    waiting = ReplicaAssignment(BROKERS, target_replicas=(0, 7), original_replicas=BROKERS)
+    story.node(topic_path(TOPIC), topic_data({0: waiting}), what="set")
+    if named:
+        fact = ReassignmentWaits(topic=TOPIC, partition=0, reason="not-up", brokers=(7,), why="7 not up")
+        story.by("b0/controller", fact)
+    story.heal()
+    story.wait(60)
+
+    kinds = [each.kind for each in story.judged(ReassignmentChecker())[0]]
+    assert ("unnamed" in kinds) is not named
+    assert "unfinished" not in kinds
