@@ -153,7 +153,12 @@ class Reassignment:
                 move = self._moving[at].move
                 machine.note(
                     ReassignmentStarted(
-                        topic=at[0], partition=at[1], replicas=move.replicas, target=move.target, resumed=False
+                        topic=at[0],
+                        partition=at[1],
+                        replicas=move.replicas,
+                        target=move.target,
+                        resumed=False,
+                        called_back=target is None,
                     )
                 )
         context.reassigning.update(changed)

@@ -60,6 +60,10 @@ class LeadershipChecker(Checker):
         """(topic, partition, leader epoch) -> who acted as its leader."""
         self._epochs: dict[tuple[str, str, int], int] = {}
         """(broker, topic, partition) -> the last leader epoch it took part in."""
+        self._lives: dict[tuple[str, str, int], int] = {}
+        """The same -> in which of its lives that was."""
+        self._left_over: dict[tuple[str, str, int], int] = {}
+        """The same, where it kept its log when the topic was deleted: a later life knows no epoch of that topic."""
         self._counted: dict[tuple[str, TopicPartition], Counted] = {}
         """(leader, partition) -> whom it counts for its high watermark."""
         self._obeyed: dict[str, tuple[int, int]] = {}
@@ -98,11 +102,14 @@ class LeadershipChecker(Checker):
     def _took_part(self, seen: Seen, fact: BecameLeader | BecameFollower) -> None:
         key = (seen.actor, fact.topic, fact.partition)
         last = self._epochs.get(key, -1)
+        if seen.life > self._left_over.get(key, seen.life):
+            last = -1
+        self._left_over.pop(key, None)
         if fact.leader_epoch < last:
             name = f"{fact.topic}-{fact.partition}"
             text = f"{seen.actor} takes part in epoch {fact.leader_epoch} of {name} after epoch {last} (I10)"
             self.violation(seen, "old-epoch-obeyed", (name, seen.actor), text)
-        self._epochs[key] = fact.leader_epoch
+        self._epochs[key], self._lives[key] = fact.leader_epoch, seen.life
 
     def _stopped(self, seen: Seen, fact: ReplicaStopped) -> None:
         at = (fact.topic, fact.partition)
@@ -185,6 +192,8 @@ class LeadershipChecker(Checker):
             self.violation(seen, "deposed-controller-writes", (fact.client, fact.path), text)
 
     def _topic_deleted(self, topic: str) -> None:
+        for key in [key for key in self._epochs if key[1] == topic]:
+            self._left_over[key] = self._lives[key]
         for key in [key for key in self._leader_of if key[0] == topic]:
             del self._leader_of[key]
 

@@ -72,6 +72,8 @@ class ReassignmentChecker(Checker):
         """What was assigned when no step ran."""
         self._targets: dict[TopicPartition, tuple[int, ...]] = {}
         """Where a controller takes a partition."""
+        self._called_back: dict[TopicPartition, None] = {}
+        """Those that are to go back because somebody cancelled."""
         self._began_with: dict[TopicPartition, frozenset[int]] = {}
         """What was assigned when the reassignment was asked for."""
         self._least: dict[str, int] = {}
@@ -113,6 +115,10 @@ class ReassignmentChecker(Checker):
         if not fact.resumed or at not in self._began_with:
             self._began_with[at] = frozenset(self._committed.get(at, fact.replicas))
         self._targets[at] = fact.target
+        if not fact.resumed:
+            self._called_back.pop(at, None)
+            if fact.called_back:
+                self._called_back[at] = None
         self._silent[at] = seen.at_us
         node = self._nodes.get(at)
         if fact.resumed and node is not None and not _runs(node):
@@ -180,6 +186,7 @@ class ReassignmentChecker(Checker):
     def _forget(self, at: TopicPartition) -> None:
         del self._nodes[at], self._committed[at]
         self._targets.pop(at, None)
+        self._called_back.pop(at, None)
         self._began_with.pop(at, None)
         self._waits.pop(at, None)
         self._silent.pop(at, None)
@@ -227,7 +234,7 @@ class ReassignmentChecker(Checker):
         if set(now.replicas) not in allowed:
             text = f"{name} has {now.replicas} now; committed was {committed}, and the step was to keep {before.target}"
             self.violation(seen, "not-of-the-step", (name,), f"{text} (I11)")
-        elif _runs(before) and set(now.replicas) == set(committed) != set(before.target):
+        elif at in self._called_back and _runs(before) and set(now.replicas) == set(committed) != set(before.target):
             original = before.original_replicas
             wanted = original if set(original) == set(committed) else before.origin
             if now.replicas != wanted:

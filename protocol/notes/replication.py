@@ -204,7 +204,7 @@ class LeaderEpochBumped:
 class ReassignmentStarted:
     """The controller takes a partition on its way to ``target``: an admin asked, or (``resumed``) a failover found it.
 
-    ``replicas``: where it is. Cancelled or overridden, it starts again.
+    ``replicas``: where it is. Cancelled or overridden, it starts again; ``called_back``: cancelled.
     """
 
     topic: str
@@ -212,6 +212,7 @@ class ReassignmentStarted:
     replicas: tuple[int, ...]
     target: tuple[int, ...]
     resumed: bool
+    called_back: bool = False
 
 
 @value

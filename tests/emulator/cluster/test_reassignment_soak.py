@@ -8,6 +8,7 @@ FOUND = (
     ("reassign-target-dies", 55, "a group whose log was lost resets on a partition that lost everything"),
     ("reassign-limits-lowered", 27, "an order to delete waits for a broker whose old registration ends"),
     ("reassign-limits-lowered", 48, "an old LeaderAndIsr arrives after the partition was moved away"),
+    ("delete-while-reassigning", 15, "a log that was left over is taken for that of a topic created again"),
 )
 """Seeds that were once not as they should be, and what was the matter: a checker did not know Kafka's rule."""
 

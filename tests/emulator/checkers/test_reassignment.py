@@ -1,0 +1,166 @@
+"""What reassignments do to a cluster, told by hand: what is left behind, what must be named, what begins anew."""
+
+import pytest
+
+from kemu.emulator.checkers.no_lost_record import NoLostRecord
+from kemu.emulator.checkers.reassignment import ReassignmentChecker
+from kemu.protocol.nodes import ReplicaAssignment, broker_path, state_path, topic_data, topic_path
+from kemu.protocol.notes.replication import BecameController, ReassignmentStarted, ReassignmentWaits, ReplicaStopped
+from tests.emulator.checkers.cluster_story import BROKERS, TOPIC, ClusterStory
+from tests.emulator.checkers.test_replication import begun
+
+
+def moved_away_from_b0() -> ClusterStory:
+    """b1 leads, and the store has the partition on b1 and b2 only."""
+    told = begun()
+    told.elect(1, BROKERS, end=10, watermark=10)
+    told.write_state(1, (1, 2))
+    told.node(topic_path(TOPIC), topic_data({0: ReplicaAssignment((1, 2))}), what="set")
+    told.lead(1, end=10, watermark=10)
+    told.follow(2, end=10)
+    return told
+
+
+@pytest.mark.parametrize(
+    ("what", "is_left"),
+    [("nothing", True), ("registration ends", False), ("old order, then it dies", False), ("new order", True)],
+)
+def test_a_log_that_nobody_could_order_to_be_deleted_is_no_orphan(what: str, is_left: bool) -> None:
+    """Requests queued for a broker go with its registration (``ControllerChannelManager.removeBroker``).
+
+    What it is told late, of an epoch that was over when the partition moved away, does not make it a replica again.
+    """
+    story = moved_away_from_b0()
+    if what == "registration ends":  # it has started again within its old session
+        story.node(broker_path(0), what="deleted")
+        story.node(broker_path(0), client="b0/controller")
+    elif what == "old order, then it dies":
+        story.follow(0, end=10, epoch=story.epoch - 1)
+        story.down("b0")
+        story.restore(0, 10, (0, 0))
+    elif what == "new order":
+        story.down("b0")
+        story.restore(0, 10, (0, 0))
+        story.follow(0, end=10, epoch=story.epoch + 1)
+    story.heal()
+    story.wait(60)
+
+    kinds = [each.kind for each in story.judged()[0]]
+    assert ("stray-replica" in kinds) is is_left
+
+
+@pytest.mark.parametrize("commits_late", [False, True])
+@pytest.mark.parametrize(("back_at", "skips"), [("reset", True), ("committed", False)])
+def test_a_reset_on_a_log_that_lost_everything_skips_what_came_since(
+    back_at: str, skips: bool, commits_late: bool
+) -> None:
+    """The last commit is about records that are gone; who goes on at the end of the new log skips in the open."""
+    story = begun()
+    story.position(0)
+    story.process(0, 10)
+    story.commit_offset(10)
+    for broker in BROKERS:
+        story.lose_unflushed(broker, 10, 0)
+    for broker in BROKERS:
+        story.restore(broker, 0)
+    story.elect(1, BROKERS)
+    if commits_late:
+        story.commit_offset(10)
+    story.commit(0, 6, 0, 2)
+    story.acknowledge(0, 6)
+    if back_at == "reset":
+        story.position(4)
+    story.read_epoch(4, story.epoch)
+    story.process(4, 6)
+    story.commit_offset(6)
+
+    kinds = [each.kind for each in story.judged(NoLostRecord())[0]]
+    assert ("committed-unprocessed" not in kinds) is skips
+
+
+@pytest.mark.parametrize(
+    ("named", "controller", "waits_s", "silent"),
+    [(False, 0, 11, True), (True, 0, 11, False), (False, 0, 9, False), (False, 1, 11, False)],
+    ids=["forgotten", "named", "not yet", "another controller"],
+)
+def test_a_controller_at_work_names_what_a_partition_on_its_way_waits_for(
+    named: bool, controller: int, waits_s: int, silent: bool
+) -> None:
+    """KIP-435 waits where it can take no step; whoever wants to know why must be able to."""
+    story = begun()
+    story.by("b0/controller", BecameController(broker_id=0, controller_epoch=1))
+    story.by(
+        "b0/controller",
+        ReassignmentStarted(topic=TOPIC, partition=0, replicas=BROKERS, target=(0, 1), resumed=False),
+    )
+    waiting = ReplicaAssignment(BROKERS, target_replicas=(0, 1), original_replicas=BROKERS)
+    story.node(topic_path(TOPIC), topic_data({0: waiting}), what="set")
+    if named:
+        fact = ReassignmentWaits(topic=TOPIC, partition=0, reason="partition-limit", brokers=(), why="not its turn")
+        story.by("b0/controller", fact)
+    story.wait(waits_s)
+    if controller:
+        story.by("b1/controller", BecameController(broker_id=1, controller_epoch=2))
+        story.controller = "b1/controller"
+    story.write_state(0, BROKERS)
+
+    kinds = [each.kind for each in story.judged(ReassignmentChecker())[0]]
+    assert ("unnamed" in kinds) is silent
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_what_cannot_arrive_in_the_end_must_have_a_reason(named: bool) -> None:
+    """Its target is no broker that is up: it need not arrive, but its controller must say why it does not."""
+    story = begun()
+    story.by("b0/controller", BecameController(broker_id=0, controller_epoch=1))
+    story.by(
+        "b0/controller", ReassignmentStarted(topic=TOPIC, partition=0, replicas=BROKERS, target=(0, 7), resumed=False)
+    )
+    waiting = ReplicaAssignment(BROKERS, target_replicas=(0, 7), original_replicas=BROKERS)
+    story.node(topic_path(TOPIC), topic_data({0: waiting}), what="set")
+    if named:
+        fact = ReassignmentWaits(topic=TOPIC, partition=0, reason="not-up", brokers=(7,), why="7 not up")
+        story.by("b0/controller", fact)
+    story.heal()
+    story.wait(60)
+
+    kinds = [each.kind for each in story.judged(ReassignmentChecker())[0]]
+    assert ("unnamed" in kinds) is not named
+    assert "unfinished" not in kinds
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+def test_the_epochs_of_a_topic_created_again_begin_anew_for_who_started_since(restarts: bool) -> None:
+    """A log that was left over is the new topic's (before KIP-516); in the same life its leader epoch still counts."""
+    story = moved_away_from_b0()
+    if restarts:
+        story.down("b0")
+        story.restore(0, 10, (0, 0))
+    for broker in (1, 2):
+        story.by(f"b{broker}", ReplicaStopped(topic=TOPIC, partition=0, leader_epoch=-2, deleted=True))
+    story.node(state_path(TOPIC, 0), what="deleted")
+    story.node(topic_path(TOPIC), what="deleted")
+    story.node(topic_path(TOPIC), topic_data({0: ReplicaAssignment((2, 0))}))
+    story.epoch = -1
+    story.write_state(2, (2, 0))
+    story.lead(2)
+    story.follow(0, end=10)
+
+    kinds = [each.kind for each in story.judged()[0]]
+    assert ("old-epoch-obeyed" in kinds) is not restarts
+
+
+@pytest.mark.parametrize("called_back", [True, False])
+def test_only_what_is_called_back_must_have_its_old_order(called_back: bool) -> None:
+    """I15; another target with the same brokers may have them in any order."""
+    story = begun()
+    running = ReplicaAssignment((1, 2, 3, 0), adding=(3,), removing=(0,))
+    story.node(topic_path(TOPIC), topic_data({0: running}), what="set")
+    again = ReassignmentStarted(
+        topic=TOPIC, partition=0, replicas=(1, 2, 0), target=(0, 2, 1), resumed=False, called_back=called_back
+    )
+    story.by("b0/controller", again)
+    story.node(topic_path(TOPIC), topic_data({0: ReplicaAssignment((0, 2, 1))}), what="set")
+
+    kinds = [each.kind for each in story.judged(ReassignmentChecker())[0]]
+    assert ("order-lost" in kinds) is called_back
