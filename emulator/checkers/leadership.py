@@ -192,8 +192,7 @@ class LeadershipChecker(Checker):
             self.violation(seen, "deposed-controller-writes", (fact.client, fact.path), text)
 
     def _topic_deleted(self, topic: str) -> None:
-        for key in [key for key in self._epochs if key[1] == topic]:
-            self._left_over[key] = self._lives[key]
+        self._left_over.update((part, self._lives[part]) for part in self._epochs if part[1] == topic)
         for key in [key for key in self._leader_of if key[0] == topic]:
             del self._leader_of[key]
 
