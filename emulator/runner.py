@@ -23,11 +23,13 @@ from kemu.emulator.checkers import checkers_for
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.cluster.kinds import cluster_class
 from kemu.emulator.draws import Drawn
+from kemu.emulator.engine.control import ControlSocket
 from kemu.emulator.engine.drive import drive_bare, drive_trio
 from kemu.emulator.engine.hosts import PageCache
 from kemu.emulator.engine.world import MachineBroke, Observer, World
 from kemu.emulator.findings import Loss, Violation
 from kemu.emulator.injection.injector import Injector
+from kemu.emulator.injection.orders import Orders
 from kemu.emulator.judging import Judging
 from kemu.emulator.metrics.figures import Figures
 from kemu.emulator.plan.action import kind_of
@@ -181,7 +183,13 @@ class Run:
         self.judging = Judging(
             checkers_for(scenario) if checkers is None else checkers, expect=scenario.expect, panel=panel
         )
-        self.world.watch((self.cluster, self.injector, *self.judging.observers, *observers))
+        self._observers = (self.cluster, self.injector, *self.judging.observers, *observers)
+        self.world.watch(self._observers)
+
+    def watch_also(self, observer: Observer) -> None:
+        """One more sees every fact from now on."""
+        self._observers = (*self._observers, observer)
+        self.world.watch(self._observers)
 
     def drive(self, take_turns: Callable[[World, int], None]) -> str:
         """Run both phases; what broke, "" if nothing did."""
@@ -239,6 +247,7 @@ def run(
     assignors: Mapping[str, Assignor] | None = None,
     checkers: Sequence[Checker] | None = None,
     panel: Panel | None = None,
+    control: Path | None = None,
 ) -> RunResult:
     """Run a scenario once.
 
@@ -255,9 +264,10 @@ def run(
         assignors: instead of the profile's.
         checkers: instead of all that apply.
         panel: the one that observers read, too; it takes each fact before they do. None: a new one.
+        control: where a live run listens for orders (``emulator.injection.orders``).
 
     Raises:
-        OSError: the trace cannot be written; it names the file.
+        OSError: the trace cannot be written, or there can be no socket at ``control``; it names the file.
         ScenarioError: an unknown profile, or a configuration that a machine refuses.
     """
     assert drive in DRIVES, drive
@@ -283,12 +293,28 @@ def run(
         try:
             if drive == "bare":
                 broke = one.drive(drive_bare)
+            elif control is not None:
+                broke = _drive_with_orders(one, control, live)
             else:
                 broke = one.drive(lambda world, until_us: drive_trio(world, until_us, live=live))
         except KeyboardInterrupt:
             one.writer.flush()  # the trace holds all that happened, and no footer
             raise
         return _result(one, seed, profile, drive, broke, began_s)
+
+
+def _drive_with_orders(one: Run, path: Path, live: bool) -> str:
+    """As a live run is driven, while others tell it what to do."""
+    orders = Orders(one.scenario, one.injector)
+    one.watch_also(orders)
+    try:
+        door = ControlSocket(path, orders.take)
+    except OSError as error:
+        raise OSError(error.errno or 0, error.strerror or str(error), str(path)) from error
+    try:
+        return one.drive(lambda world, until_us: drive_trio(world, until_us, live=live, beside=door.serve))
+    finally:
+        door.close()
 
 
 def _result(one: Run, seed: int, profile: str, drive: str, broke: str, began_s: float) -> RunResult:
@@ -312,7 +338,7 @@ def _result(one: Run, seed: int, profile: str, drive: str, broke: str, began_s: 
         violations=judgement.violations,
         faults=tuple(
             FaultFired(index, kind_of(entry.action), describe_entry(entry), counts[index], *one.injector.parts(index))
-            for index, entry in enumerate(one.scenario.plan)
+            for index, entry in enumerate(one.injector.plan)
         ),
         figures=judgement.figures,
         losses=judgement.losses,

@@ -25,6 +25,9 @@ COMMANDS: Mapping[str, Row] = {
     "run": Row(
         "kemu.tools.commands.run:run", "Run a scenario and say what happened, what it cost and what was violated."
     ),
+    "scale": Row(
+        "kemu.tools.commands.scale:scale", "Scale a Streams application up or down, in a scenario or in a live run."
+    ),
     "compare": Row(
         "kemu.tools.commands.compare:compare", "Compare what protocols and assignors cost under the same faults."
     ),

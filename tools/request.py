@@ -22,6 +22,8 @@ class Request:
     drive: str
     trace: Path | None
     live: bool
+    control: Path | None = None
+    """Where a live run takes orders."""
 
     def trace_of(self, seed: int) -> Path | None:
         """Where the trace of one seed goes: the file itself, or with several seeds one file each."""

@@ -48,7 +48,6 @@ from kemu.protocol.names import (
     offsets_partition_of,
 )
 from kemu.protocol.notes.groups import LeaderElected, MemberAdded
-from kemu.protocol.notes.streams import TaskBecame
 from kemu.protocol.profiles import PROFILES, Profile
 from kemu.protocol.streams.balance import leaving_count
 from kemu.protocol.streams.metadata import PROCESS_ID_BYTES
@@ -342,7 +341,7 @@ class Cluster(ABC):
 
     def wants(self, kind: type) -> bool:
         """Facts that tell who leads a group, and when a start has settled."""
-        return kind in (MemberAdded, LeaderElected, TaskBecame) or self._settling.wants(kind)
+        return kind in (MemberAdded, LeaderElected, *TaskCounts.SEEN) or self._settling.wants(kind)
 
     def see(self, seen: Seen) -> None:
         """Keep track of who leads which group."""
@@ -352,7 +351,7 @@ class Cluster(ABC):
             self._client_of[fact.member_id] = fact.client_id
         elif type(fact) is LeaderElected and fact.group in self._groups:
             self._groups[fact.group].leader = host_of(self._client_of.get(fact.member_id, ""))
-        elif type(fact) is TaskBecame:
+        else:
             self._tasks.see(fact)
 
     def resolve(self, name: str) -> str:
@@ -536,9 +535,12 @@ class Cluster(ABC):
             return f"{missing[0]} is no running instance of {group}: nobody was told"
         leader = self._groups[group].leader
         leaving = hosts or tuple(self._tasks.fewest_first(running, leader)[: leaving_count(len(running), percent)])
-        for host in leaving:
+        if not leaving:
+            return f"{percent} % of {len(running)} instances are all of them"
+        told = [host for host in leaving if not self._tasks.leaves(host)]
+        for host in told:
             self.world.tell(host, LeaveGradually(leaving=True))
-        return None if leaving else f"{percent} % of {len(running)} instances are all of them"
+        return None if told else f"{', '.join(leaving)} of {len(running)} leave already: nobody else was told"
 
     def keep_instance(self, host: str) -> str | None:
         """Tell a Streams instance that was to leave to stay; None, or why not."""

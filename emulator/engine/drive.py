@@ -9,7 +9,8 @@ never torn: an interrupt or a cancellation waits until the actor's turn is whole
 Live: the same under the clock of the Trio loop; the dispatcher waits until an entry is due, or somebody outside calls.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
 import trio
 
@@ -208,14 +209,28 @@ async def drive_in(world: World, until_us: int, *, live: bool = False, outside: 
         raise failure
 
 
-async def _drive(world: World, until_us: int, live: bool) -> None:
-    await drive_in(world, until_us, live=live)
+Beside: TypeAlias = Callable[[Outside], Awaitable[None]]
+"""What runs in the same Trio loop as a driven world, and acts on it."""
 
 
-def drive_trio(world: World, until_us: int, *, live: bool = False) -> None:
-    """As ``drive_bare``, with every actor a Trio task; ``live``: no entry before its time on the wall clock."""
+async def _drive(world: World, until_us: int, live: bool, beside: Beside | None) -> None:
+    if beside is None:
+        await drive_in(world, until_us, live=live)
+        return
+    outside = Outside()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(beside, outside)
+        await drive_in(world, until_us, live=live, outside=outside)
+        nursery.cancel_scope.cancel()
+
+
+def drive_trio(world: World, until_us: int, *, live: bool = False, beside: Beside | None = None) -> None:
+    """As ``drive_bare``, with every actor a Trio task; ``live``: no entry before its time on the wall clock.
+
+    ``beside``: a task in the same loop that acts on the world, until the drive is over.
+    """
     try:
-        trio.run(_drive, world, until_us, live)
+        trio.run(_drive, world, until_us, live, beside)
     except BaseExceptionGroup as group:
         error: BaseException = group
         while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:

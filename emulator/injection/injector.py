@@ -12,7 +12,7 @@ from kemu.emulator.facts import Seen
 from kemu.emulator.injection.ongoing import EntryStage, Ongoing
 from kemu.emulator.plan.action import Action, kind_of
 from kemu.emulator.plan.entries import At, Noted, Plan, Receives, Sends, When
-from kemu.emulator.plan.stage import Operators
+from kemu.emulator.plan.stage import Operators, Outcome
 from kemu.protocol.draws import DrawName
 from kemu.protocol.names import host_of
 from kemu.protocol.notes.groups import AnswerInjected
@@ -58,6 +58,12 @@ class Injector:
             self.world.watch_sends = self._sent
         if self._on_arrival:
             self.world.network.watch_arrivals = self._arrived
+
+    def order(self, action: Action) -> Outcome:
+        """Do something that the plan did not say, now: it becomes the plan's last entry. None, or why not."""
+        self.plan = (*self.plan, At(self.world.now_us, action))
+        self._ongoing.fired.append(0)
+        return self._do(len(self.plan) - 1, action)
 
     def heal(self) -> None:
         """End everything that lasts; stop watching; start what is to run."""
@@ -143,7 +149,7 @@ class Injector:
 
         return do
 
-    def _do(self, index: int, action: Action) -> None:
+    def _do(self, index: int, action: Action) -> Outcome:
         kind = kind_of(action)
         outcome = action.apply(EntryStage(self._ongoing, index, kind))
         text = action.words()
@@ -152,6 +158,7 @@ class Injector:
         else:
             text += f": no effect, {outcome}"
         self.world.report(facts.FaultApplied(index=index, kind=kind, text=text))
+        return outcome
 
 
 def _plain(given: Any) -> Any:

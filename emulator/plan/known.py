@@ -36,12 +36,18 @@ class Known:
     """Topics that groups subscribe to."""
     streams: tuple[str, ...] = ()
     """Groups whose members are Streams instances."""
+    in_groups: tuple[tuple[str, str], ...] = ()
+    """(member, its group)"""
     deleted: tuple[str, ...] = ()
     """Topics that the plan deletes."""
 
     def partitions_of(self, topic: str) -> int:
         """How many partitions a topic has, by this plan; 0 if there is none."""
         return dict((*self.topics, *self.internal)).get(topic, 0)
+
+    def members_of(self, group: str) -> tuple[str, ...]:
+        """The members of one group."""
+        return tuple(host for host, of in self.in_groups if of == group)
 
     def hosts(self, kind: str = "any") -> tuple[str, ...]:
         """The hosts of a kind: "any", "member" or "broker"."""

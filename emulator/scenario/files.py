@@ -175,13 +175,29 @@ def with_actions(scenario: Scenario, given: Iterable[str]) -> Scenario:
             if not equals:
                 problems.append(Problem((), f'--do "{text}": "{word}" must be KEY=VALUE'))
             entry[key] = _value(item)
-        declared = ACTIONS[kind].cls if kind in ACTIONS else Heal
-        if any(spec.name == "group" for spec in STRUCTS[declared]) and len(scenario.groups) == 1:
-            entry.setdefault("group", next(iter(scenario.groups)))
+        set_only_group(entry, scenario)
         data["plan"].append(entry)
     if problems:
         raise ScenarioError(problems)
     return _checked(data, "--do")
+
+
+def with_entries(scenario: Scenario, rows: Iterable[Mapping[str, Any]], source: str) -> Scenario:
+    """The scenario with more entries in its plan, in their plain form; ``source`` says where a mistake comes from.
+
+    Raises:
+        ScenarioError: everything that is wrong with them.
+    """
+    data = scenario.to_dict()
+    return _checked({**data, "plan": [*data.get("plan", ()), *rows]}, source)
+
+
+def set_only_group(entry: dict[str, Any], scenario: Scenario) -> None:
+    """An entry of a plan that needs a group and names none means the only one, if there is but one."""
+    kind = entry.get("do")
+    declared = ACTIONS[kind].cls if isinstance(kind, str) and kind in ACTIONS else Heal
+    if any(spec.name == "group" for spec in STRUCTS[declared]) and len(scenario.groups) == 1:
+        entry.setdefault("group", next(iter(scenario.groups)))
 
 
 def _checked(data: Mapping[str, Any], source: str) -> Scenario:

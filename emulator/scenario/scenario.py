@@ -620,6 +620,7 @@ def known_names(scenario: Scenario) -> Known:
         internal=((OFFSETS_TOPIC, offsets),) if scenario.brokers.replication is not None else (),
         replicated=scenario.brokers.replication is not None,
         streams=tuple(name for name, group in scenario.groups.items() if group.streams is not None),
+        in_groups=tuple((host, group) for host, group, _ in scenario.member_names()),
         subscribed=tuple(topic for group in scenario.groups.values() for topic in group.topics),
     )
 

@@ -34,6 +34,9 @@ MOST_SEEDS = 1_000_000
 @click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), help="Write the trace to this file.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--live", is_flag=True, help="Run under the wall clock and print as it happens.")
+@click.option(
+    "--control", type=click.Path(path_type=Path, dir_okay=False), help="With --live: take orders at this socket."
+)
 @click.option("--twice", is_flag=True, help="Run again and compare the digests (exit code 3 if they differ).")
 def run(
     scenario: str,
@@ -46,6 +49,7 @@ def run(
     trace: Path | None,
     form: str,
     live: bool,
+    control: Path | None,
     twice: bool,
 ) -> None:
     """Run SCENARIO (a preset's name or a .toml file) and say what happened, what it cost and what was violated.
@@ -56,18 +60,22 @@ def run(
     An ACTION of --do is a line of a plan, such as "rolling-restart every=20s down=8s" or "crash host=c2 at=40s";
     see "kemu describe actions" and "kemu describe faults".
 
+    With --live --control PATH, "kemu scale --live PATH" scales the run's Streams instances while it goes on.
+
     Exit codes: 0 all held, 2 bad input, 3 nondeterminism, 127 the program broke, 128 liveness, 129 correctness.
     """
-    request = _request(scenario, seed, seeds, profile, settings, actions, drive, trace, live)
+    request = request_of(scenario, seed, seeds, profile, settings, actions, drive, trace, live, control)
+    if control is not None and not live:
+        raise click.UsageError("--control goes with --live")
     if live and (drive != "trio" or len(request.seeds) > 1 or twice):
         raise click.UsageError("--live goes with one seed, the trio drive, and without --twice")
-    with _writable(request.trace):
-        results = _run_one(request, form) if len(request.seeds) == 1 else _run_many(request, form)
+    with writable(request.trace), _listening(control):
+        results = run_one(request, form) if len(request.seeds) == 1 else run_many(request, form)
         differs = twice and not _same_again(request, results)
     sys.exit(NONDETERMINISM if differs else worst(result.verdict for result in results))
 
 
-def _request(
+def request_of(
     source: str,
     seed: int | None,
     seeds: str | None,
@@ -76,8 +84,15 @@ def _request(
     actions: tuple[str, ...],
     drive: str,
     trace: Path | None,
-    live: bool,
+    live: bool = False,
+    control: Path | None = None,
 ) -> Request:
+    """What the options of a command that runs scenarios ask for.
+
+    Raises:
+        UsageError: they contradict each other.
+        ScenarioError: everything that is wrong with the scenario.
+    """
     from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
     if seed is not None and seeds is not None:
@@ -91,7 +106,7 @@ def _request(
         loaded = with_actions(loaded, actions)
     chosen = seed_range(seeds) if seeds is not None else (loaded.seed if seed is None else seed,)
     profile = profile or loaded.profile or DEFAULT_PROFILE
-    return Request(source, loaded, tuple(chosen), profile, settings, actions, drive, trace, live)
+    return Request(source, loaded, tuple(chosen), profile, settings, actions, drive, trace, live, control)
 
 
 def seed_range(text: str) -> range:
@@ -105,7 +120,18 @@ def seed_range(text: str) -> range:
 
 
 @contextmanager
-def _writable(trace: Path | None) -> Iterator[None]:
+def _listening(control: Path | None) -> Iterator[None]:
+    """A socket that cannot be there is the user's mistake, not ours."""
+    try:
+        yield
+    except OSError as error:
+        if control is None or error.filename != str(control):
+            raise
+        raise ScenarioError([Problem((), f"--control: cannot listen: {error.strerror}")], str(control)) from None
+
+
+@contextmanager
+def writable(trace: Path | None) -> Iterator[None]:
     """A trace that cannot be written is the user's mistake, not ours."""
     try:
         yield
@@ -115,7 +141,8 @@ def _writable(trace: Path | None) -> Iterator[None]:
         raise ScenarioError([Problem((), f"--trace: cannot be written: {error.strerror}")], str(trace)) from None
 
 
-def _run_one(request: Request, form: str) -> "list[RunResult]":
+def run_one(request: Request, form: str) -> "list[RunResult]":
+    """Run it with its first seed and print the report; the result, alone in a list."""
     from kemu.emulator.runner import run as run_scenario
     from kemu.emulator.watching.panel import Panel
     from kemu.tools.report.ownership import Ownership
@@ -135,6 +162,7 @@ def _run_one(request: Request, form: str) -> "list[RunResult]":
         live=request.live,
         observers=(story, ownership) if form == "text" else (),
         panel=panel,
+        control=request.control,
     )
     if form == "json":
         click.echo(as_json(result))
@@ -146,7 +174,8 @@ def _run_one(request: Request, form: str) -> "list[RunResult]":
     return [result]
 
 
-def _run_many(request: Request, form: str) -> "list[RunResult]":
+def run_many(request: Request, form: str) -> "list[RunResult]":
+    """Run it with each of its seeds and print a table."""
     import json
 
     from kemu.emulator.runner import run as run_scenario

@@ -173,9 +173,12 @@ def _added(known: Known, given: Given) -> Known:
     count = given.get("count", 1)
     if type(count) is not int or not 0 < count <= MOST_MEMBERS:
         return known
-    there = len(known.members)
+    there, group = len(known.members), str(given.get("group", ""))
+    added = tuple(consumer_host(there + number) for number in range(1, count + 1))
     return attrs.evolve(
-        known, members=(*known.members, *(consumer_host(there + number) for number in range(1, count + 1)))
+        known,
+        members=(*known.members, *added),
+        in_groups=(*known.in_groups, *((host, group) for host in added)),
     )
 
 

@@ -35,11 +35,11 @@ class ScaleDown:
                 "group", f"{self.group} is no group of Streams instances: it needs [groups.{self.group}.streams]"
             )
         for host in self.hosts:
-            table.known("hosts", host, known.members, "member")
+            table.known("hosts", host, known.members_of(self.group), f"instance of {self.group}")
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-        return stage.cluster.scale_down(self.group, percentage(self.to) or 0, self.hosts)
+        return stage.cluster.scale_down(self.group, percentage(self.to) or 0, tuple(dict.fromkeys(self.hosts)))
 
 
 @action("keep-instance", "a Streams instance that was told to leave stays", drawn=NEVER, workload=True)

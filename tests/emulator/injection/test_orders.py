@@ -1,0 +1,161 @@
+"""Orders to a run that is under way: what KIP-429's scaling tool says to it, and what it is answered."""
+
+import json
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from kemu.emulator.engine.control import ControlSocket
+from kemu.emulator.engine.drive import Outside, drive_bare
+from kemu.emulator.injection.orders import Orders
+from kemu.emulator.replay import replay
+from kemu.emulator.runner import Run, run
+from kemu.emulator.scenario.files import load_scenario, with_values
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.trace.traces import read_trace
+
+S = 1_000_000
+
+
+def instances(seconds: int) -> Scenario:
+    """Three instances, five tasks, no plan of its own before it is over."""
+    own = [f"plan.0.at={seconds - 1}s", f"duration={seconds}s", "rate=20/s"]
+    return with_values(load_scenario("streams-scale-down"), own)
+
+
+def with_orders(*orders: tuple[int, bytes], seconds: int = 45, sink: Any = None) -> tuple[Run, list[dict[str, Any]]]:
+    """A run that is given these lines at these seconds, and the answers."""
+    one = Run(instances(seconds), seed=1, profile="kip-429-v99", drive="bare", sink=sink)
+    taken = Orders(one.scenario, one.injector)
+    one.watch_also(taken)
+    answers: list[dict[str, Any]] = []
+
+    def taking(line: bytes) -> Callable[[], None]:
+        return lambda: taken.take(line, lambda answer: answers.append(json.loads(answer)))
+
+    for at_s, line in orders:
+        one.world.at(at_s * S, taking(line))
+    assert one.drive(drive_bare) == ""
+    return one, answers
+
+
+def test_a_percentage_is_answered_with_who_was_told_to_leave() -> None:
+    """KIP-429 v99: of three 60 % stay, rounded up; the leader's instance is not the one that goes."""
+    one, answers = with_orders((10, b'{"do": "scale-down", "to": "60%"}'))
+
+    assert answers == [{"done": "scale app down to 60%", "at_us": 10 * S, "hosts": ["c2"]}]
+    assert [entry.action.words() for entry in one.injector.plan] == ["c2 of app leave", "scale app down to 60%"]
+    assert one.injector.counts()[1] == 1
+    assert not one.world.hosts["c2"].running, "it handed its tasks over and closed"
+
+
+def test_an_instance_that_an_order_added_may_be_named_by_the_next() -> None:
+    _, answers = with_orders((6, b'{"do": "add-members"}'), (10, b'{"do": "scale-down", "hosts": ["c4"]}'))
+
+    assert [answer["hosts"] for answer in answers] == [["c4"], ["c4"]]
+
+
+REFUSED: dict[bytes, str] = {
+    b'{"do": "scale-down", "hosts": ["c2", "c9"]}': 'hosts: "c9" is no instance of app; known: c1, c2, c3',
+    b'{"do": "scale-down", "to": "80"}': 'to: "80" must be a percentage',
+    b'{"do": "scale-down", "to": "100%"}': "100 % of 3 instances are all of them",
+    b'{"do": "scale-dwn"}': 'did you mean "scale-down"',
+    b'{"do": "scale-down", "to": "50%", "at": "9s"}': "they are carried out now",
+    b"down to 80%": "an order is one JSON object",
+    b"[1]": "an order is one JSON object",
+}
+
+
+def test_what_is_refused_says_why_and_changes_nothing() -> None:
+    """A name that nobody has refuses all of the order: c2 is not told either."""
+    one, answers = with_orders(*((10, line) for line in REFUSED), seconds=20)
+
+    assert len(answers) == len(REFUSED)
+    for answer, why in zip(answers, REFUSED.values(), strict=True):
+        assert why in answer["error"]
+    assert one.world.hosts["c2"].running
+
+
+def test_who_leaves_already_counts_among_those_that_leave() -> None:
+    """The same order again, by somebody impatient, makes nobody else go."""
+    order = b'{"do": "scale-down", "to": "60%"}'
+    _, answers = with_orders((10, order), (11, order))
+
+    assert answers[1] == {"error": "c2 of 3 leave already: nobody else was told"}
+
+
+def test_a_run_with_orders_is_replayed_from_its_trace(tmp_path: Path) -> None:
+    """What machines were told is in the trace, and so are the hosts that came."""
+    path = tmp_path / "run.kemu"
+    with path.open("wb") as sink:
+        one, _ = with_orders((6, b'{"do": "add-members"}'), (10, b'{"do": "scale-down", "to": "60%"}'), sink=sink)
+        one.writer.finish("holds", one.world.now_us, one.injector.counts())
+
+    assert replay(read_trace(path)).difference is None
+
+
+def test_a_socket_takes_a_line_and_answers_a_line(tmp_path: Path) -> None:
+    """Between two turns, several orders on one connection; afterwards the file is gone."""
+    path = tmp_path / "orders"
+    taken: list[bytes] = []
+
+    def take(line: bytes, answer: Callable[[bytes], None]) -> None:
+        taken.append(line)
+        answer(b"heard " + line)
+
+    async def turns(outside: Outside) -> None:
+        while True:
+            await outside.wait()
+            for action in outside.take():
+                action()
+
+    async def main() -> bytes:
+        outside = Outside()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(door.serve, outside)
+            nursery.start_soon(turns, outside)
+            said = b""
+            async with await trio.open_unix_socket(path) as stream:
+                await stream.send_all(b"one\ntw")
+                await stream.send_all(b"o\n")
+                while said.count(b"\n") < 2:
+                    said += await stream.receive_some()
+            nursery.cancel_scope.cancel()
+        return said
+
+    door = ControlSocket(path, take)
+    try:
+        with pytest.raises(OSError, match="in use"):
+            ControlSocket(path, take)
+        assert trio.run(main) == b"heard one\nheard two\n"
+    finally:
+        door.close()
+    assert taken == [b"one", b"two"] and not path.exists()
+
+
+def test_a_socket_that_a_killed_run_left_behind_is_no_hindrance(tmp_path: Path) -> None:
+    path = tmp_path / "orders"
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(path))
+
+    ControlSocket(path, lambda line, answer: None).close()
+    assert not path.exists()
+
+
+def test_a_live_run_listens_while_it_runs(tmp_path: Path) -> None:
+    """It begins to listen before its first turn, and takes the socket away."""
+    path = tmp_path / "orders"
+    quick = ["duration=200ms", "group.initial.rebalance.delay.ms=0", "start_spread=0s", "members=1", "draws=calm"]
+    scenario = with_values(load_scenario("steady-group"), quick)
+    there: list[bool] = []
+
+    class Watch:
+        def see(self, seen: object) -> None:
+            there.append(path.exists())
+
+    assert run(scenario, seed=1, live=True, control=path, observers=(Watch(),)).verdict == "holds"
+    assert there and all(there) and not path.exists()

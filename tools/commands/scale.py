@@ -1,0 +1,175 @@
+"""``kemu scale``: KIP-429's scaling tool, inside a scenario or against a run that is under way."""
+
+import json
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import click
+
+from kemu.emulator.plan.actions.streams import percentage
+from kemu.emulator.scenario.files import load_scenario, with_entries, with_values
+from kemu.emulator.scenario.scenario import Scenario, known_names
+from kemu.emulator.text.tables import Problem, ScenarioError, nearest
+from kemu.emulator.text.units import duration_us
+from kemu.tools.commands.run import request_of, run_many, run_one, writable
+from kemu.tools.exits import worst
+
+if TYPE_CHECKING:
+    from kemu.emulator.runner import RunResult
+
+ANSWER_WITHIN_S = 60.0
+
+
+@click.command()
+@click.argument("words", metavar="[SCENARIO] [NAME]...", nargs=-1)
+@click.option("--down-to", "to", metavar="PERCENT", help='How many instances stay: "80%" of 40 lets 8 go.')
+@click.option("--leave", metavar="NAME...", multiple=True, help="These instances are to go; repeatable, or a list.")
+@click.option("--add", "count", type=click.IntRange(min=1), metavar="N", help="So many instances come.")
+@click.option(
+    "--live", type=click.Path(path_type=Path), metavar="PATH", help="The socket of a run, in place of SCENARIO."
+)
+@click.option("--group", metavar="G", help="The application (default: the only one).")
+@click.option("--at", default="30s", show_default=True, metavar="TIME", help="When, in the scenario.")
+@click.option("--seed", type=click.IntRange(min=0), help="The seed of the run (default: the scenario's).")
+@click.option("--seeds", metavar="A:B", help="Run the seeds A to B, both included.")
+@click.option("--profile", metavar="P", help="A release or KIP page (default: the scenario's).")
+@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change the scenario; repeatable.")
+@click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to the plan; repeatable.")
+@click.option("--drive", type=click.Choice(["trio", "bare"]), default="trio", show_default=True)
+@click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), help="Write the trace to this file.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def scale(
+    words: tuple[str, ...],
+    to: str | None,
+    leave: tuple[str, ...],
+    count: int | None,
+    live: Path | None,
+    group: str | None,
+    at: str,
+    seed: int | None,
+    seeds: str | None,
+    profile: str | None,
+    settings: tuple[str, ...],
+    actions: tuple[str, ...],
+    drive: str,
+    trace: Path | None,
+    form: str,
+) -> None:
+    """Scale a Kafka Streams application: down to a PERCENT, by the NAMEs of those that leave, or up by N.
+
+    Those that leave hand their tasks over to learners and close when they have none left. SCENARIO is run with this
+    done at a TIME, and reported as "kemu run" does; with --live PATH a run that was started with "kemu run SCENARIO
+    --live --control PATH" does it now. A NAME that no instance has refuses all of it, and nobody is told.
+
+    Exit codes: those of "kemu run"; 2 also when the tool was refused.
+    """
+    scenario, names = ("", words) if live is not None else ((words or ("",))[0], words[1:])
+    leaving = tuple(name for text in (*leave, *names) for name in text.split(",") if name)
+    if names and not leave:
+        raise click.UsageError(f'"{names[0]}": names follow --leave')
+    if sum((to is not None, bool(leave), count is not None)) != 1:
+        raise click.UsageError("say one of --down-to PERCENT, --leave NAME..., --add N")
+    if to is not None and percentage(to) is None:
+        raise click.UsageError(f'--down-to "{to}" must be a percentage from 1% to 100%, such as 80%')
+    row: dict[str, Any] = {"do": "add-members", "count": count} if count else {"do": "scale-down"}
+    row |= {"to": to} if to else {"hosts": list(leaving)} if leaving else {}
+    if live is not None:
+        _order(live, row, group, form)
+        return
+    if not scenario:
+        raise click.UsageError("say which SCENARIO, or --live PATH")
+    loaded = with_values(load_scenario(scenario), settings)
+    row["group"] = _application(loaded, group)
+    _known(loaded, row)
+    _a_time(at)
+    request = request_of(scenario, seed, seeds, profile, settings, actions, drive, trace)
+    request = attrs.evolve(
+        request,
+        scenario=with_entries(request.scenario, [{"at": at, **row}], "kemu scale"),
+        actions=(*request.actions, _as_action(at, row)),
+    )
+    with writable(request.trace):
+        results = run_one(request, form) if len(request.seeds) == 1 else run_many(request, form)
+    _refused(results)
+    sys.exit(worst(result.verdict for result in results))
+
+
+def _application(scenario: Scenario, group: str | None) -> str:
+    """The group of Streams instances that is meant."""
+    found = [name for name, each in scenario.groups.items() if each.streams is not None]
+    if group is not None and group not in found:
+        raise _error(f'--group: "{group}" is no group of Streams instances{nearest(group, found)}')
+    if group is None and len(found) != 1:
+        many = f"say which with --group: {', '.join(found)}" if found else "[groups.NAME.streams] makes one"
+        raise _error(f"{len(found)} groups of Streams instances: {many}")
+    return group or found[0]
+
+
+def _known(scenario: Scenario, row: dict[str, Any]) -> None:
+    """All names at once: a tool that told some of them would leave the rest to be found out."""
+    instances = known_names(scenario).members_of(row["group"])
+    adds = any(entry.action.__class__.__name__ == "AddMembers" for entry in scenario.plan)
+    unknown = [] if adds else [name for name in row.get("hosts", ()) if name not in instances]
+    if unknown:
+        said = ", ".join(f'"{name}"' for name in unknown)
+        are = "is no instance" if len(unknown) == 1 else "are no instances"
+        raise _error(f"--leave: {said} {are} of {row['group']}{nearest(unknown[0], instances)}; nobody is told")
+
+
+def _error(text: str) -> ScenarioError:
+    return ScenarioError([Problem((), text)])
+
+
+def _a_time(text: str) -> None:
+    try:
+        duration_us(text)
+    except ValueError as error:
+        raise click.UsageError(f"--at {error}") from None
+
+
+def _as_action(at: str, row: dict[str, Any]) -> str:
+    """The entry as ``kemu run --do`` takes it, to repeat the run."""
+    rest = [f"{key}={','.join(item) if isinstance(item, list) else item}" for key, item in row.items() if key != "do"]
+    return " ".join([row["do"], f"at={at}", *rest])
+
+
+def _refused(results: "list[RunResult]") -> None:
+    """It was carried out in no run: whom it was to tell did not run then, or it would have told nobody."""
+    last = results[-1].faults[-1]
+    if not last.fired:
+        raise _error(f"{last.text}: no effect at that time; the story says why")
+
+
+# --- a run that is under way -----------------------------------------------------------------------------------------
+
+
+def _order(path: Path, row: dict[str, Any], group: str | None, form: str) -> None:
+    answer = _answer(path, {**row, **({"group": group} if group else {})})
+    if form == "json":
+        click.echo(json.dumps(answer))
+    if "error" in answer:
+        raise _error(f"{path}: refused: {answer['error']}")
+    if form == "text":
+        whom = f": {', '.join(answer['hosts'])}" if answer["hosts"] else ""
+        click.echo(f"{answer['at_us'] / 1e6:.3f} s  {answer['done']}{whom}")
+
+
+def _answer(path: Path, row: dict[str, Any]) -> dict[str, Any]:
+    said = b""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
+        door.settimeout(ANSWER_WITHIN_S)
+        try:
+            door.connect(str(path))
+            door.sendall(json.dumps(row).encode() + b"\n")
+            while not said.endswith(b"\n") and (data := door.recv(65_536)):
+                said += data
+        except OSError as error:
+            how = "kemu run SCENARIO --live --control PATH starts one"
+            raise _error(f"--live {path}: no run takes orders there ({error.strerror or error}); {how}") from None
+    if not said:
+        raise _error(f"--live {path}: the run ended before it answered")
+    answer: dict[str, Any] = json.loads(said)
+    return answer
