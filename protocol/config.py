@@ -84,6 +84,7 @@ class BrokerConfig:
     offsets_retention_check_interval_ms: int = key(600_000, "Kafka 3.9")
     offset_metadata_max_bytes: int = key(4_096, "Kafka 3.9")
     offsets_topic_num_partitions: int = key(50, "Kafka 3.9")
+    message_max_bytes: int = key(1_048_588, "KAFKA-4203, Kafka 2.5; 1,000,012 before; a group's record counts, too")
     socket_request_max_bytes: int = key(104_857_600, "Kafka 3.9")
     log_retention_ms: int = key(604_800_000, "Kafka 3.9 (log.retention.hours 168); a topic's own setting goes first")
     log_retention_bytes: int = key(-1, "Kafka 3.9; per partition; a topic's own setting goes first")
@@ -134,7 +135,10 @@ class StreamsConfig:
     probing_rebalance_interval_ms: int = key(600_000, "KIP-441, Kafka 2.6")
     commit_interval_ms: int = key(30_000, "Kafka 2.3, at least once; exactly once: 100")
     processing_guarantee: str = key("at_least_once", "Kafka 2.3: at_least_once or exactly_once")
-    application_server: str = key("", "Kafka 2.3: host:port of interactive queries; told to everybody")
+    application_server: str = key("", "Kafka 2.3: host:port of queries, {host} = its name; told to everybody")
+    stream_rebalancing_mode: str = key(
+        "incremental", 'KIP-429 page: protocol type "stream"; upgrading: "consumer"; heeded by its learners only'
+    )
     scale_down_timeout_ms: int = key(-1, "KIP-429 page: infinity, here -1; 0 = at once")
     learner_partial_rebalance: bool = key(True, "KIP-429 page: rejoin for each task that is ready, not for all")
     stream_imbalance_percentage: str = key("0.2", "KIP-429 page: a fraction, stage 4; empty = as even as can be")
@@ -143,6 +147,9 @@ class StreamsConfig:
     emulated_learner_pick: str = key("lowest", "emulated: lowest or highest, which task of the fullest is learned")
     emulated_learner_ready_lag: int = key(0, "emulated: records behind the end at which a learner is ready")
     emulated_prefer_caught_up: bool = key(False, "emulated: a task without owner goes to the copy least behind")
+    emulated_uncaught_exception: str = key(
+        "shutdown-client", "KIP-671, Kafka 2.8: shutdown-client or replace-thread; before, thread-dies"
+    )
     emulated_weight: int = key(0, "emulated: an instance's capacity; 0 = its number of threads")
     emulated_restore_us_per_record: int = key(20, "emulated: how long a thread applies a record of a changelog")
     emulated_changelog_per_record: int = key(1, "emulated: changelog records written for a record processed")

@@ -29,6 +29,8 @@ ActorName: TypeAlias = str
 
 HostName = NewType("HostName", str)
 
+CONSUMER = "consumer"
+"""The protocol type of consumers' groups. Source: ``ConsumerProtocol.PROTOCOL_TYPE``."""
 UNKNOWN_MEMBER: MemberId = ""
 """What a member sends when it has no id yet (JoinGroup), and what errors that took the id away answer with."""
 

@@ -81,6 +81,11 @@ class AroundJoin(Protocol):
         """A member that is none any more gives up what it owned before it joins again, also in the midst of a join."""
         ...
 
+    @property
+    def protocol_type(self) -> str:
+        """What all members of the group must be: "consumer", or what somebody else made of one."""
+        ...
+
     def prepare(self) -> bool:
         """onJoinPrepare. False: poll again (a commit is under way, a callback runs or raised)."""
         ...

@@ -37,7 +37,6 @@ from kemu.protocol.messages.group import (
 from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER
 from kemu.protocol.notes.groups import AssignmentReceived, MemberBecame
 
-PROTOCOL_TYPE = "consumer"
 REASON_LIMIT = 255
 """Source: Kafka's ``JoinGroupRequest.maybeTruncateReason``."""
 JOIN_GRACE_US = 5_000_000
@@ -172,7 +171,7 @@ class Membership:
             rebalance_timeout_ms=config.max_poll_interval_ms,
             member_id=self.generation.member_id,
             instance_id=self._instance_id,
-            protocol_type=PROTOCOL_TYPE,
+            protocol_type=machine.rebalancing.protocol_type,
             protocols=machine.rebalancing.subscriptions(),
             reason=self._rejoin_reason[:REASON_LIMIT],
         )
@@ -226,7 +225,7 @@ class Membership:
                 self._refuse(Again.NEVER, error, why)
 
     def _joined(self, reply: JoinGroupReply) -> None:
-        if reply.protocol_type not in (None, PROTOCOL_TYPE):
+        if reply.protocol_type not in (None, self._machine.rebalancing.protocol_type):
             why = f"JoinGroup answered for protocol type {reply.protocol_type}"
             self._refuse(Again.NEVER, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, why)
         elif self.state is not MemberState.PREPARING:
@@ -255,7 +254,7 @@ class Membership:
             generation=generation.id,
             member_id=generation.member_id,
             instance_id=self._instance_id,
-            protocol_type=PROTOCOL_TYPE,
+            protocol_type=machine.rebalancing.protocol_type,
             protocol_name=generation.protocol,
             assignments=assignments,
         )
@@ -290,7 +289,7 @@ class Membership:
 
     def _synced(self, reply: SyncGroupReply) -> None:
         inconsistent = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        if reply.protocol_type not in (None, PROTOCOL_TYPE):
+        if reply.protocol_type not in (None, self._machine.rebalancing.protocol_type):
             self._refuse(Again.NEVER, inconsistent, f"SyncGroup answered for protocol type {reply.protocol_type}")
         elif self.state is not MemberState.COMPLETING:
             self._refuse(Again.NOW, ErrorCode.ILLEGAL_GENERATION, "the group was left while syncing")

@@ -77,6 +77,11 @@ class Rebalancing:
         """See ``MemberRules``."""
         return self.rules.prepare_after_reset
 
+    @property
+    def protocol_type(self) -> str:
+        """See ``MemberRules``."""
+        return self.rules.protocol_type
+
     # --- before the join ---------------------------------------------------------------------------------------
 
     def prepare(self) -> bool:

@@ -11,12 +11,9 @@ from kemu.protocol.config import BrokerConfig
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.member import subscribed_topics
 from kemu.protocol.messages.records import GroupMetadata
-from kemu.protocol.names import ActorName, GroupId, MemberId
+from kemu.protocol.names import CONSUMER, ActorName, GroupId, MemberId
 from kemu.protocol.notes.groups import GroupBecame, LeaderElected, MemberAdded, MemberRemoved
 from kemu.protocol.wire.codec import CodecError
-
-CONSUMER = "consumer"
-"""The protocol type whose subscriptions the coordinator can read."""
 
 
 class GroupMachine(Protocol):
@@ -98,7 +95,7 @@ class GroupBooks:
     # --- what is known of subscriptions ------------------------------------------------------------------------
 
     def know_subscriptions(self, subscriptions: tuple[bytes, ...]) -> None:
-        """The subscriptions of this generation; they are read only when somebody asks."""
+        """The subscriptions of this generation; they are read only when somebody asks, and of consumers alone."""
         self._subscriptions = subscriptions if self.protocol_type == CONSUMER else None
         self._topics = None
 

@@ -85,7 +85,7 @@ class Coordinator(Machine):
         self.config = config
         self.rules = GROUP_RULES[config.coordinator_kind]
         self._log = log_of(self)
-        self.writes = Writes(self._log)
+        self.writes = Writes(self._log, config.message_max_bytes)
         self._table = Groups(self)
         self.groups: Mapping[GroupId, Group] = self._table.by_name
         """The groups of all active partitions."""

@@ -20,10 +20,10 @@ Source: Kafka's ClassicGroup and the classic half of GroupMetadataManager; KIP-2
 from collections.abc import Callable
 from functools import partial
 
-from kemu.actors.coordinator.books import CONSUMER, GroupBooks, GroupMachine
+from kemu.actors.coordinator.books import GroupBooks, GroupMachine
 from kemu.actors.coordinator.join_phase import JoinPhase
 from kemu.actors.coordinator.joining import Joining
-from kemu.actors.coordinator.log import OffsetsPartition, Write
+from kemu.actors.coordinator.log import OffsetsPartition, Write, batch_bytes
 from kemu.actors.coordinator.members import Member, Members
 from kemu.actors.coordinator.offsets import MS_PER_MINUTE, GroupOffsets
 from kemu.actors.coordinator.replies import leave_reply, leaving
@@ -47,8 +47,8 @@ from kemu.protocol.messages.group import (
     SyncGroup,
 )
 from kemu.protocol.messages.records import GroupMetadata, StoredOffset, group_record
-from kemu.protocol.names import UNKNOWN_MEMBER, GroupId, MemberId, TopicPartition
-from kemu.protocol.notes.groups import GroupLoaded, GroupUnloaded, RequestRefused
+from kemu.protocol.names import CONSUMER, UNKNOWN_MEMBER, GroupId, MemberId, TopicPartition
+from kemu.protocol.notes.groups import GroupLoaded, GroupRecordWritten, GroupUnloaded, RequestRefused
 
 _NONE = ErrorCode.NONE
 _ALIVE = HeartbeatReply(error=_NONE)
@@ -81,13 +81,17 @@ class Group:
         assignments = self.syncing.asked(event, request)
         if assignments is not None:
             record = group_record(self.books.metadata(assignments))
-            write = Write(partial(self._sync_written, self.books.generation, assignments))
+            write = Write(partial(self._sync_written, self.books.generation, assignments, batch_bytes((record,))))
             self._machine.writes.begin(self.partition, (record,), write)
 
     def _sync_written(
-        self, generation: int, assignments: dict[MemberId, bytes], error: ErrorCode, _base_offset: int
+        self, generation: int, assignments: dict[MemberId, bytes], size: int, error: ErrorCode, _base_offset: int
     ) -> None:
         """The assignment is in the log, or it is not: then the group tries again."""
+        most = self._machine.config.message_max_bytes
+        self._machine.note(
+            GroupRecordWritten(group=self.books.name, generation=generation, size=size, most=most, error=error)
+        )
         if self.books.state is not COMPLETING or self.books.generation != generation:
             return
         if error is not _NONE:

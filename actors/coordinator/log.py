@@ -4,7 +4,7 @@ A record is written before what it says is told. What is to follow is carried by
 that goes on when an append is over, or when it will never be known here how it ended.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -106,16 +106,37 @@ class Write(NamedTuple):
     """The partition moved while the append was under way; the groups themselves answer parked joins and syncs."""
 
 
-class Writes:
-    """The appends under way, by token."""
+BATCH_BYTES = 61
+"""Source: ``DefaultRecordBatch.RECORD_BATCH_OVERHEAD``."""
+_RECORD_BYTES = 12
+"""At most, beside key and value: length, attributes, deltas, the two lengths, number of headers (``DefaultRecord``)."""
 
-    def __init__(self, log: GroupLog) -> None:
+
+def batch_bytes(records: Iterable[Record]) -> int:
+    """What records weigh as a batch of their own, uncompressed; a few bytes too much."""
+    return BATCH_BYTES + sum(_RECORD_BYTES + len(key) + len(value or b"") for key, value in records)
+
+
+class Writes:
+    """The appends under way, by token.
+
+    Args:
+        log: where they go.
+        most_bytes: ``message.max.bytes``: what a batch may weigh. A larger one is refused before it is written
+            (``UnifiedLog.analyzeAndValidateRecords``, ``RecordTooLargeException``).
+    """
+
+    def __init__(self, log: GroupLog, most_bytes: int) -> None:
         self._log = log
+        self._most_bytes = most_bytes
         self._last_token = 0
         self._waiting: dict[int, tuple[OffsetsPartition, Write]] = {}
 
     def begin(self, partition: OffsetsPartition, records: tuple[Record, ...], write: Write) -> None:
         """Append records to a partition's log; ``write`` goes on when that is over."""
+        if batch_bytes(records) > self._most_bytes:
+            write.done(ErrorCode.MESSAGE_TOO_LARGE, -1)
+            return
         self._last_token = token = self._last_token + 1
         self._waiting[token] = (partition, write)
         self._log.append(partition, records, token)

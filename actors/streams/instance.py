@@ -33,9 +33,10 @@ from kemu.protocol.commands import Close, HoursPass, LeaveGradually, Start
 from kemu.protocol.config import ConsumerConfig, ProducerConfig, StreamsConfig
 from kemu.protocol.messages.versions import LATEST, ApiVersions
 from kemu.protocol.names import ActorName, MemberId, TopicPartition, part_on
-from kemu.protocol.notes.groups import PartitionsAssigned, RecordsAcknowledged, Rejoin
+from kemu.protocol.notes.groups import MemberFailed, PartitionsAssigned, RecordsAcknowledged, Rejoin
 from kemu.protocol.notes.streams import InstanceLeaving, InstanceReleased, InstanceStarted
 from kemu.protocol.rebalancing.rules import RulesOf, by_assignors
+from kemu.protocol.streams import modes
 from kemu.protocol.streams.learner import BALANCE
 from kemu.protocol.streams.metadata import Layout
 from kemu.protocol.streams.registry import TaskAssignor
@@ -133,8 +134,11 @@ class Instance(HostingMachine):
         self._outbox: list[tuple[str, object]] = []
         self._released = False
         self._closing = False
-        self.threads = {
-            f"t{number}": StreamThread(
+        self._failed: list[str] = []
+        """Threads whose consumer raised, and that are still to be buried."""
+
+        def make(number: int) -> StreamThread:
+            return StreamThread(
                 self,
                 number,
                 application=application,
@@ -146,8 +150,9 @@ class Instance(HostingMachine):
                 process_us_per_record=consumer.emulated_process_us_per_record,
                 custom=custom,
             )
-            for number in range(1, config.num_stream_threads + 1)
-        }
+
+        self._make = make
+        self.threads = {f"t{number}": make(number) for number in range(1, config.num_stream_threads + 1)}
 
     # --- events ------------------------------------------------------------------------------------------------
 
@@ -164,7 +169,10 @@ class Instance(HostingMachine):
             self._do_what_threads_want()
 
     def _do_what_threads_want(self) -> None:
-        while self._outbox:
+        while self._outbox or self._failed:
+            if self._failed:
+                self._thread_died(self._failed.pop(0))
+                continue
             part, command = self._outbox.pop(0)
             if self.part(part) is not None:
                 self.tell_part(part, command)
@@ -220,12 +228,15 @@ class Instance(HostingMachine):
                 changelogs=tuple(each.changelog for each in self.topology.subtopologies),
             )
         )
-        for part, thread in self.threads.items():
-            self._admit(part, self._consumer_of(thread))
-            self._admit(thread.reader_part, self._reader_of(thread))
-            for changelog in dict.fromkeys(each.changelog for each in self.topology.subtopologies if each.changelog):
-                self._admit(thread.producer_part(changelog), self._producer_of(thread, changelog))
+        for thread in self.threads.values():
+            self._start_thread(thread)
         self.start_timer((InstanceTimer.COMMIT,), self.config.commit_interval_ms * US_PER_MS)
+
+    def _start_thread(self, thread: StreamThread) -> None:
+        self._admit(thread.part, self._consumer_of(thread))
+        self._admit(thread.reader_part, self._reader_of(thread))
+        for changelog in dict.fromkeys(each.changelog for each in self.topology.subtopologies if each.changelog):
+            self._admit(thread.producer_part(changelog), self._producer_of(thread, changelog))
 
     def _admit(self, part: str, machine: Consumer | Producer) -> None:
         self.admit(part, machine)
@@ -244,6 +255,24 @@ class Instance(HostingMachine):
             self._closing = True
             for thread in self.threads.values():
                 thread.tell_to_close()
+        if not self.threads:
+            self.finished = True
+
+    def _thread_died(self, part: str) -> None:
+        """Its consumer raised: nothing is committed, and what becomes of the others is the application's to say.
+
+        Source: ``StreamThread.completeShutdown``; KIP-671, ``StreamsUncaughtExceptionHandler``.
+        """
+        thread = self.threads.pop(part)
+        thread.tasks.close_all(clean=False)
+        self.dismiss(part)
+        self._dismiss_helpers(thread)
+        match self.config.emulated_uncaught_exception:
+            case modes.REPLACE_THREAD if not self._closing:
+                again = self.threads[part] = self._make(thread.number)
+                self._start_thread(again)
+            case modes.SHUTDOWN_CLIENT:
+                self._close()
 
     # --- the machines ------------------------------------------------------------------------------------------
 
@@ -318,6 +347,8 @@ class Instance(HostingMachine):
         """Who its threads are, and what of their state is in the changelogs."""
         if type(fact) is PartitionsAssigned and part in self.threads:
             self.threads[part].member_id = fact.member_id
+        elif type(fact) is MemberFailed and part in self.threads:
+            self._failed.append(part)
         elif type(fact) is RecordsAcknowledged:
             at: TopicPartition = (fact.topic, fact.partition)
             self.threads[part.partition("-")[0]].tasks.acknowledged(at, fact.base_offset + fact.count)
@@ -328,14 +359,18 @@ class Instance(HostingMachine):
             return
         thread = self.threads.pop(part)
         thread.tasks.close_all()
+        self._dismiss_helpers(thread)
+        if not self.threads:
+            self.stop_timer((InstanceTimer.COMMIT,))
+            self.finished = True
+
+    def _dismiss_helpers(self, thread: StreamThread) -> None:
+        """A thread is gone: so are its other machines."""
         self.dismiss(thread.reader_part)
         for changelog in dict.fromkeys(each.changelog for each in self.topology.subtopologies if each.changelog):
             if self.part(thread.producer_part(changelog)) is not None:
                 self.dismiss(thread.producer_part(changelog))
-        self.stop_timer((InstanceTimer.REBALANCE, part))
-        if not self.threads:
-            self.stop_timer((InstanceTimer.COMMIT,))
-            self.finished = True
+        self.stop_timer((InstanceTimer.REBALANCE, thread.part))
 
     # --- what threads want -------------------------------------------------------------------------------------
 

@@ -254,10 +254,10 @@ class TaskManager:
 
     # --- the end of a copy -----------------------------------------------------------------------------------------
 
-    def close_all(self) -> None:
-        """The thread ends cleanly."""
+    def close_all(self, *, clean: bool = True) -> None:
+        """The thread ends, cleanly or not."""
         for task in list(self.copies):
-            self._close(self.copies[task], clean=True)
+            self._close(self.copies[task], clean=clean)
 
     def _close(self, one: TaskCopy, *, clean: bool) -> None:
         if one.state is not TaskState.CREATED:

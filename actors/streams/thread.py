@@ -24,7 +24,7 @@ from kemu.actors.streams.tasks import StateDirectory, TaskRole, TaskState
 from kemu.protocol.assign.base import Assignor, GroupAssignment, RebalanceProtocol, Subscriber, Topics
 from kemu.protocol.commands import AssignNow, Close, EnforceRebalance, ProduceRecords, ReadPartitions, ResumePartitions
 from kemu.protocol.config import ConsumerConfig, StreamsConfig
-from kemu.protocol.names import UNKNOWN_MEMBER, MemberId, TopicPartition
+from kemu.protocol.names import CONSUMER, UNKNOWN_MEMBER, MemberId, TopicPartition
 from kemu.protocol.notes.groups import Rejoin
 from kemu.protocol.notes.streams import StreamsJoined, TasksDecided, TasksGiven, TasksSaid
 from kemu.protocol.rebalancing.rules import MemberRules, Partitions, RulesOf
@@ -38,6 +38,7 @@ from kemu.protocol.streams.metadata import (
     decode_streams_assignment,
     encode_streams_subscription,
 )
+from kemu.protocol.streams.modes import INCREMENTAL, STREAM
 from kemu.protocol.streams.registry import TaskAssignor
 from kemu.protocol.streams.tasks import LATEST_OFFSET, TaskId
 from kemu.protocol.streams.topology import Topology
@@ -115,6 +116,7 @@ class StreamThread:
         custom: TaskAssignor | None,
     ) -> None:
         self.host = host
+        self.number = number
         self.part = f"t{number}"
         self.reader_part = f"{self.part}-restore"
         self.application = application
@@ -462,11 +464,17 @@ class StreamThread:
 
     # --- its rules -------------------------------------------------------------------------------------------------
 
+    @property
+    def _protocol_type(self) -> str:
+        """KIP-429's page has one of its own; no release has."""
+        page = self._layout is Layout.LEARNER and self.config.stream_rebalancing_mode == INCREMENTAL
+        return STREAM if page else CONSUMER
+
     def rules_of(self, rules_of: RulesOf) -> RulesOf:
         """A release's rules, with tasks that others learn given up before each join."""
 
         def chosen(config: ConsumerConfig, assignors: Sequence[Assignor]) -> MemberRules:
-            rules = rules_of(config, assignors)
+            rules = evolve(rules_of(config, assignors), protocol_type=self._protocol_type)
             if rules.protocol is RebalanceProtocol.EAGER:
                 return rules
 

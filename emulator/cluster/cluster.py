@@ -36,6 +36,7 @@ from kemu.emulator.text.kafka_keys import configured, texts_of
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.protocol.assign.base import Assignor
 from kemu.protocol.commands import Close, HoursPass, LeaveGradually, SetRate
+from kemu.protocol.config import StreamsConfig
 from kemu.protocol.draws import MILLION, DrawName
 from kemu.protocol.names import (
     ADMIN,
@@ -279,7 +280,8 @@ class Cluster(ABC):
         spec = self._groups[group].spec
         profile = PROFILES[member.profile] if member.profile else self.profile
         release = profile.streams
-        settings = streams.settings_on(release.config)
+        settings = streams.settings_on(release.config, member)
+        settings = evolve(settings, application_server=settings.application_server.replace("{host}", host))
         kind = settings.emulated_task_assignor
         earlier = 0 if release.process_id_on_disk else life - 1
         said = frozenset(name for name, _ in (*spec.config, *member.config))
@@ -490,7 +492,7 @@ class Cluster(ABC):
         """As ``reconfigure``, on top of what it has already, and on the record."""
         member = self._members.get(host, AS_ITS_GROUP).then(becomes)
         self.reconfigure(host, member)
-        settings = texts_of(member.config)
+        settings = (*texts_of(member.config), *texts_of(member.streams, StreamsConfig))
         self.world.report(
             facts.MemberReconfigured(host=host, profile=member.profile, assignors=member.assignors, settings=settings)
         )

@@ -313,6 +313,12 @@ class GroupFigures:
     lag: int
     delay: DelayFigures
     freshness: FreshnessFigures
+    metadata_max_bytes: int | None
+    """The largest record of a generation: what all members said and were given. None: there was none."""
+    margin_to_limit: int | None
+    """How many bytes it lay under ``message.max.bytes``; below 0 the coordinator refused it."""
+    generations_too_large: int
+    """Generations that came to nothing because their record was refused."""
 
 
 @frozen

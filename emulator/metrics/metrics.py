@@ -103,6 +103,9 @@ class Metrics:
                 lag=lag.get(group, 0),
                 delay=_delays(delays.get(group, WeightedSpread())),
                 freshness=fresh.get(group) or freshness_of(()),
+                metadata_max_bytes=self._rebalances.record_of(group)[0],
+                margin_to_limit=self._rebalances.record_of(group)[1],
+                generations_too_large=self._rebalances.record_of(group)[2],
             )
             for group in sorted(first_stable_us.keys() | lag.keys())
         }

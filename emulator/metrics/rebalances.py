@@ -19,6 +19,7 @@ from kemu.protocol.notes.groups import (
     AssignmentReceived,
     GroupBecame,
     GroupLoaded,
+    GroupRecordWritten,
     IncompatibleRebalance,
     JoinPhaseCompleted,
 )
@@ -61,7 +62,7 @@ class Rebalance:
 
 
 class _Group:
-    __slots__ = ("by_generation", "first_stable_us", "last", "loaded_us", "owners")
+    __slots__ = ("by_generation", "first_stable_us", "last", "loaded_us", "margin", "owners", "size", "too_large")
 
     def __init__(self) -> None:
         self.last: Rebalance | None = None
@@ -71,6 +72,11 @@ class _Group:
         """When it was loaded as calm in the midst of a rebalance; None again with its next change."""
         self.owners: dict[TopicPartition, tuple[int, str]] = {}
         """Who received each partition last, and in which generation."""
+        self.size: int | None = None
+        """Of the largest record of a generation, in bytes."""
+        self.margin: int | None = None
+        """The least that one lay under the limit."""
+        self.too_large = 0
 
 
 class Rebalances:
@@ -87,6 +93,7 @@ class Rebalances:
             JoinPhaseCompleted: self._completed,
             GroupLoaded: self._loaded,
             AssignmentReceived: self._received,
+            GroupRecordWritten: self._written,
             IncompatibleRebalance: self._incompatible,
         }
 
@@ -108,6 +115,11 @@ class Rebalances:
     def first_stable_us(self) -> dict[str, int | None]:
         """Group -> when it was Stable for the first time."""
         return {name: group.first_stable_us for name, group in sorted(self._groups.items())}
+
+    def record_of(self, name: str) -> tuple[int | None, int | None, int]:
+        """(bytes of the largest record of a generation, the least margin to the limit, how many were too large)."""
+        group = self._groups.get(name)
+        return (None, None, 0) if group is None else (group.size, group.margin, group.too_large)
 
     # --- facts -------------------------------------------------------------------------------------------------
 
@@ -135,6 +147,12 @@ class Rebalances:
             last.ended_us = seen.at_us
             if fact.new != STABLE:
                 last.members = 0
+
+    def _written(self, seen: Seen, fact: GroupRecordWritten) -> None:
+        group, margin = self._group(fact.group), fact.most - fact.size
+        group.size = max(group.size or 0, fact.size)
+        group.margin = margin if group.margin is None else min(group.margin, margin)
+        group.too_large += margin < 0
 
     def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
         if not self._panel.is_current(seen):

@@ -274,7 +274,7 @@ def _full(head: str, rest: str, data: Mapping[str, Any]) -> KeyPath:
         path = (*path, "overrides", host)
     if head == "brokers" and rest.startswith("replication."):
         path, rest = (head, "replication"), rest.removeprefix("replication.")
-    for table in ("config", "controller"):
+    for table in ("config", "controller", *(("streams",) if "overrides" in path else ())):
         if rest.startswith(f"{table}."):
             return (*path, table, rest.removeprefix(f"{table}."))
     if head == "plan":

@@ -10,15 +10,20 @@ from typing import Any
 from attrs import field, frozen
 
 from kemu.emulator.scenario.keys import key, problems_of, refuse
-from kemu.emulator.text.kafka_keys import Settings, assignor_names, lenient_settings, settings_of
+from kemu.emulator.text.kafka_keys import Settings, assignor_names, lenient_settings, member_settings_of
 from kemu.emulator.text.tables import Problem, ScenarioError
-from kemu.protocol.config import ConsumerConfig
+from kemu.protocol.config import ConsumerConfig, StreamsConfig
 from kemu.protocol.profiles import PROFILES
 
 
 def consumer_settings(given: Mapping[str, Any] | Settings) -> Settings:
     """Kafka's keys of a consumer as a field takes them."""
     return lenient_settings(ConsumerConfig, given)
+
+
+def streams_settings(given: Mapping[str, Any] | Settings) -> Settings:
+    """Kafka's keys of a Streams instance as a field takes them."""
+    return lenient_settings(StreamsConfig, given)
 
 
 def name_assignors_once(spec: Any, default: tuple[str, ...]) -> None:
@@ -42,9 +47,9 @@ def name_assignors_once(spec: Any, default: tuple[str, ...]) -> None:
 class MemberSpec:
     """Differences of one member to its group; what is empty is as the group has it.
 
-    ``profile``: a name of ``PROFILES``. ``config`` is written with Kafka's keys. ``instance``: its
-    ``group.instance.id``; the coordinator fences whoever had it before (KIP-345). ``start_later``: it does not start
-    with its group, but when the plan starts it ("start-host").
+    ``profile``: a name of ``PROFILES``. ``config``, and ``streams`` of an instance of a Streams application, are
+    written with Kafka's keys. ``instance``: its ``group.instance.id``; the coordinator fences whoever had it before
+    (KIP-345). ``start_later``: it does not start with its group, but when the plan starts it ("start-host").
 
     Raises:
         ScenarioError: everything that is wrong with it.
@@ -59,6 +64,11 @@ class MemberSpec:
     )
     config: Settings = field(
         default=(), converter=consumer_settings, metadata=key("Kafka's keys of a consumer", config=ConsumerConfig)
+    )
+    streams: Settings = field(
+        default=(),
+        converter=streams_settings,
+        metadata=key("Kafka's keys of Streams, of an instance of such an application", config=StreamsConfig),
     )
     instance: str = field(
         default="", metadata=key("its group.instance.id; two members may have the same", shown="its group's")
@@ -75,6 +85,7 @@ class MemberSpec:
             profile=later.profile or self.profile,
             assignors=later.assignors or self.assignors,
             config=tuple(sorted({**dict(self.config), **dict(later.config)}.items())),
+            streams=tuple(sorted({**dict(self.streams), **dict(later.streams)}.items())),
             instance=later.instance or self.instance,
             start_later=self.start_later,
         )
@@ -85,4 +96,5 @@ AS_ITS_GROUP = MemberSpec()
 
 def upgraded_to(profile: str, assignors: tuple[str, ...], settings: tuple[str, ...]) -> MemberSpec:
     """What a rolling upgrade makes of a member, on top of what it is; settings are written as KEY=VALUE."""
-    return MemberSpec(profile=profile, assignors=assignors, config=settings_of(settings))
+    config, streams = member_settings_of(settings)
+    return MemberSpec(profile=profile, assignors=assignors, config=config, streams=streams)

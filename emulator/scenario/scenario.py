@@ -23,11 +23,11 @@ from kemu.emulator.scenario.kinds import DrawsKey
 from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, consumer_settings, name_assignors_once
 from kemu.emulator.scenario.plan_reading import plan_from_tables
 from kemu.emulator.scenario.replication import ReplicationSpec
-from kemu.emulator.scenario.streams import StreamsSpec, topics_of_streams
+from kemu.emulator.scenario.streams import StreamsSpec, topics_of_streams, wrong_settings
 from kemu.emulator.text.kafka_keys import Settings, assignor_names, configured, lenient_settings
 from kemu.emulator.text.tables import Problem, ScenarioError, Table, nearest, said_of
 from kemu.emulator.text.units import microseconds, rate_per_s, throughput, words
-from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
+from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig, StreamsConfig
 from kemu.protocol.draws import DrawName
 from kemu.protocol.dynamic_configs import RETENTION_BYTES, RETENTION_MS, SEGMENT_BYTES, SEGMENT_MS
 from kemu.protocol.names import OFFSETS_TOPIC, broker_host, consumer_host, producer_host
@@ -696,7 +696,13 @@ def _unknown(path: tuple[str | int, ...], name: str, known: Iterable[str], what:
 
 
 def _of_streams(path: tuple[str | int, ...], group: GroupSpec, topics: Mapping[str, TopicSpec]) -> Iterator[Problem]:
-    """A topology's topics are the group's, and each changelog has a partition for each task."""
+    """A topology's topics are the group's, each changelog has a partition for each task, instances can run."""
+    for host, member in group.overrides.items():
+        if member.streams and group.streams is None:
+            yield Problem((*path, "overrides", host, "streams"), "needs [groups.NAME.streams] of its group")
+        elif member.streams and isinstance(group.streams, StreamsSpec):
+            for name, text in wrong_settings(group.streams.settings_on(StreamsConfig(), member)):
+                yield Problem((*path, "overrides", host, "streams", name), text)
     if group.streams is None:
         return
     where = (*path, "streams", "subtopologies")

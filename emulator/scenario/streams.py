@@ -7,8 +7,9 @@ from typing import Any
 from attrs import field, frozen
 
 from kemu.emulator.scenario.keys import key, problems_of, refuse
+from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, streams_settings
 from kemu.emulator.text.custom_assignors import find_task_assignor
-from kemu.emulator.text.kafka_keys import Settings, configured, lenient_settings
+from kemu.emulator.text.kafka_keys import Settings, configured
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import words
 from kemu.protocol.assign.checked import NotAnAssignor
@@ -20,10 +21,6 @@ _ARROW = "->"
 MOST_THREADS = 1_000
 LARGEST_INT = 2**31 - 1
 LARGEST_PORT = 65_535
-
-
-def _streams_settings(given: Mapping[str, Any] | Settings) -> Settings:
-    return lenient_settings(StreamsConfig, given)
 
 
 def _subtopology(text: str) -> Subtopology:
@@ -46,7 +43,7 @@ _BOUNDS: Mapping[str, tuple[int, int]] = {
 """Whole numbers that 0, or a large one, makes no sense for."""
 
 
-def _wrong_settings(config: StreamsConfig) -> Iterator[tuple[str, str]]:
+def wrong_settings(config: StreamsConfig) -> Iterator[tuple[str, str]]:
     """(Kafka's key, what is wrong with its value) of each that an instance could not run with."""
     for name, (least, most) in _BOUNDS.items():
         value = getattr(config, name.replace(".", "_"))
@@ -83,7 +80,7 @@ class StreamsSpec:
         metadata=key('each as "topic, topic -> changelog", or without state as "topic"', at_least=1, always=True),
     )
     config: Settings = field(
-        default=(), converter=_streams_settings, metadata=key("Kafka's keys of Streams", config=StreamsConfig)
+        default=(), converter=streams_settings, metadata=key("Kafka's keys of Streams", config=StreamsConfig)
     )
 
     def __attrs_post_init__(self) -> None:
@@ -94,7 +91,7 @@ class StreamsSpec:
                     _subtopology(text)
                 except ValueError as error:
                     problems.append(Problem(("subtopologies", index), f'"{text}" {error}'))
-            problems += [Problem(("config", name), text) for name, text in _wrong_settings(self.settings)]
+            problems += [Problem(("config", name), text) for name, text in wrong_settings(self.settings)]
         refuse(problems)
 
     @property
@@ -107,9 +104,9 @@ class StreamsSpec:
         """What is configured, on top of what KIP-429's page has."""
         return self.settings_on(StreamsConfig())
 
-    def settings_on(self, defaults: StreamsConfig) -> StreamsConfig:
-        """The configuration of every instance; ``defaults`` are a release's."""
-        return configured(defaults, self.config)
+    def settings_on(self, defaults: StreamsConfig, member: MemberSpec = AS_ITS_GROUP) -> StreamsConfig:
+        """The configuration of an instance: ``defaults`` are a release's, ``member`` its own."""
+        return configured(defaults, (*self.config, *member.streams))
 
 
 def topics_of_streams(given: Mapping[str, Any]) -> Mapping[str, Any]:

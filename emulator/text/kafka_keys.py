@@ -26,6 +26,7 @@ from kemu.protocol.config import (
 )
 from kemu.protocol.rebalancing import kip_429
 from kemu.protocol.streams.learner import PICKS
+from kemu.protocol.streams.modes import REBALANCING_MODES, UNCAUGHT_EXCEPTION
 
 Scalar: TypeAlias = str | int | bool | tuple[str, ...] | None
 Settings: TypeAlias = tuple[tuple[str, Scalar], ...]
@@ -48,6 +49,8 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "emulated.incompatible.rejoin": kip_429.INCOMPATIBLE_REJOINS,
     "processing.guarantee": ("at_least_once", "exactly_once"),
     "emulated.learner.pick": PICKS,
+    "stream.rebalancing.mode": REBALANCING_MODES,
+    "emulated.uncaught.exception": UNCAUGHT_EXCEPTION,
 }
 
 SET_BY_SCENARIO: Mapping[str, str] = {
@@ -121,7 +124,7 @@ def settings_dict(cls: type, settings: Settings) -> dict[str, Any]:
     return {key: list(item) if isinstance(item, tuple) else item for key, item in plain.items()}
 
 
-def settings_of(texts: Sequence[str]) -> Settings:
+def settings_of(texts: Sequence[str], cls: type = ConsumerConfig) -> Settings:
     """Settings written as ``KEY=VALUE``, the value as in TOML or a bare word.
 
     Raises:
@@ -135,15 +138,31 @@ def settings_of(texts: Sequence[str]) -> Settings:
             problems.append(Problem((), f'"{text}" must be KEY=VALUE'))
         else:
             given[key.strip()] = _value(value.strip())
-    settings = read_settings(Table(flatten(given), (), problems), ConsumerConfig)
+    settings = read_settings(Table(flatten(given), (), problems), cls)
     if problems:
         raise ScenarioError(problems)
     return settings
 
 
-def texts_of(settings: Settings) -> tuple[str, ...]:
+def is_of_streams(text: str) -> bool:
+    """Whether a setting written as ``KEY=VALUE`` is one of a Streams instance, and not of its consumers."""
+    return text.partition("=")[0].strip() in fields_of(StreamsConfig)
+
+
+def member_settings_of(texts: Sequence[str]) -> tuple[Settings, Settings]:
+    """What a member is set to, written as ``KEY=VALUE``: (keys of its consumer, keys of Streams).
+
+    Raises:
+        ScenarioError: everything that is wrong with them.
+    """
+    of_streams = [text for text in texts if is_of_streams(text)]
+    of_consumer = [text for text in texts if text not in of_streams]
+    return settings_of(of_consumer), settings_of(of_streams, StreamsConfig)
+
+
+def texts_of(settings: Settings, cls: type = ConsumerConfig) -> tuple[str, ...]:
     """Settings as ``KEY=VALUE`` texts that ``settings_of`` reads back."""
-    plain = settings_dict(ConsumerConfig, settings)
+    plain = settings_dict(cls, settings)
     return tuple(f"{key}={_text(item)}" for key, item in plain.items())
 
 

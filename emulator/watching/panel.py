@@ -403,6 +403,10 @@ class Panel:
             members[seen.actor] = None
         if fact.new in ("CLOSED", "FAILED"):
             self._leave(seen)
+        elif seen.actor in self._gone:  # a stream thread in place of one that failed (KIP-671)
+            del self._gone[seen.actor]
+            if seen.actor in self.holdings:
+                self._end(seen.actor)
 
     def _member_failed(self, seen: Seen, fact: MemberFailed) -> None:
         self._leave(seen)

@@ -63,6 +63,20 @@ class JoinPhaseCompleted:
 
 
 @value
+class GroupRecordWritten:
+    """The record of a generation, with all its members' subscriptions and assignments, was written, or was refused.
+
+    ``size``: bytes of its batch; ``most``: ``message.max.bytes`` of the brokers. ``error``: why it is not in the log.
+    """
+
+    group: str
+    generation: int
+    size: int
+    most: int
+    error: ErrorCode
+
+
+@value
 class GroupLoaded:
     """A group came back from the log after the coordinator moved here or restarted."""
 

@@ -16,7 +16,7 @@ from kemu.protocol.assign.base import Assignment, Assignor, RebalanceProtocol, S
 from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.messages import member
 from kemu.protocol.messages.member import Subscription
-from kemu.protocol.names import MemberId, TopicPartition
+from kemu.protocol.names import CONSUMER, MemberId, TopicPartition
 
 Partitions: TypeAlias = tuple[TopicPartition, ...]
 
@@ -124,6 +124,7 @@ class MemberRules:
     ``waits_when_incompatible``: it does so after ``retry.backoff.ms``, not at once.
     ``prepare_after_reset``: a member that is none any more gives up what it owned before it joins again, also when
     that happens in the midst of a join.
+    ``protocol_type``: what members of a group must have in common, whatever they vote for.
     """
 
     protocol: RebalanceProtocol
@@ -137,6 +138,7 @@ class MemberRules:
     rejoin_when_incompatible: Callable[[Known | None, Known], bool] = never_again
     waits_when_incompatible: bool = True
     prepare_after_reset: bool = True
+    protocol_type: str = CONSUMER
 
 
 # --- eager: all of it, every time ------------------------------------------------------------------------------------

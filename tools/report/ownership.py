@@ -7,7 +7,13 @@ from attrs import define
 from kemu.emulator.facts import HostDown, HostStarted, RunEnded, RunStarted, Seen, TopicGrown
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.names import ActorName, TopicPartition, host_of
-from kemu.protocol.notes.groups import AssignmentReceived, PartitionsAssigned, PartitionsLost, PartitionsRevoked
+from kemu.protocol.notes.groups import (
+    AssignmentReceived,
+    MemberFailed,
+    PartitionsAssigned,
+    PartitionsLost,
+    PartitionsRevoked,
+)
 
 NO_OWNER = "."
 SEVERAL = "!"
@@ -15,7 +21,7 @@ MARKS = "123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 _MOVERS = (
-    *(AssignmentReceived, PartitionsAssigned, PartitionsRevoked, PartitionsLost),
+    *(AssignmentReceived, PartitionsAssigned, PartitionsRevoked, PartitionsLost, MemberFailed),
     *(HostDown, HostStarted, TopicGrown, RunStarted, RunEnded),
 )
 
@@ -31,7 +37,7 @@ class Interval:
 
 
 class Ownership:
-    """An observer: intervals of ownership, as the panel sees them. A member that dies owns nothing."""
+    """An observer: intervals of ownership, as the panel sees them. A member that dies or fails owns nothing."""
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
@@ -59,6 +65,8 @@ class Ownership:
             return  # the end of the run
         for ended in panel.ended:
             self._gives_up(ended.group, ended.actor, ended.owned, seen.at_us)
+        if panel.left is not None and type(seen.fact) is MemberFailed:
+            self._gives_up(panel.left.group, seen.actor, panel.left.owned, seen.at_us)
         if panel.given_up or panel.gained:
             holding = panel.holding(seen)
             self._gives_up(holding.group, seen.actor, panel.given_up, seen.at_us)
@@ -79,7 +87,8 @@ class Ownership:
     def _gives_up(self, group: str, owner: ActorName, partitions: Iterable[TopicPartition], at_us: int) -> None:
         held = self._open.get((group, owner), {})
         for partition in partitions:
-            held.pop(partition).end_us = at_us
+            if partition in held:  # else it failed before it ended
+                held.pop(partition).end_us = at_us
 
 
 def picture(ownership: Ownership, group: str, *, width: int = 72, rows: int = 24) -> list[str]:

@@ -77,6 +77,7 @@ def as_text(
             yield from picture(ownership, group)
     yield from _section("What it cost")
     yield from _costs(result.figures)
+    yield from _group_records(result.figures, scenario)
     if result.faults:
         yield from _section("Faults")
         yield from _faults(result)
@@ -294,6 +295,18 @@ def _costs(figures: Figures) -> Iterable[str]:
             f"  lag in seconds (age of the oldest waiting record): at most {span_text(old.max_lag_us)} "
             f"({old.group}/{old.topic}-{old.partition}), {span_text(max(row.lag_us for row in figures.lag))} at the end"
         )
+
+
+def _group_records(figures: Figures, scenario: Scenario) -> Iterable[str]:
+    """How near the record of a group came to what a broker takes: of Streams applications, and of large groups."""
+    for name, group in figures.groups.items():
+        spec = scenario.groups.get(name)
+        size, margin = group.metadata_max_bytes, group.margin_to_limit
+        if size is None or margin is None or not ((spec is not None and spec.streams) or 4 * size > size + margin):
+            continue
+        said = f"{margin:,} under the limit" if margin >= 0 else f"{-margin:,} over the limit"
+        failed = f"; {group.generations_too_large} generations failed for it" if group.generations_too_large else ""
+        yield f"  metadata of {name}: {size:,} bytes in one record at most, {said} (message.max.bytes){failed}"
 
 
 def _reassignment(moves: ReassignmentFigures) -> Iterable[str]:

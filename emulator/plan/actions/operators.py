@@ -22,7 +22,7 @@ from kemu.emulator.plan.action import (
 )
 from kemu.emulator.plan.known import MOST_BROKERS, Known
 from kemu.emulator.plan.stage import Outcome, Stage
-from kemu.emulator.text.kafka_keys import check_assignors, settings_of
+from kemu.emulator.text.kafka_keys import check_assignors, is_of_streams, member_settings_of
 from kemu.emulator.text.tables import ScenarioError, Table
 from kemu.emulator.text.units import duration_text
 from kemu.protocol.names import OFFSETS_TOPIC, STORE, broker_host, consumer_host, producer_host
@@ -113,8 +113,8 @@ class RollingUpgrade:
     """As a rolling restart, but members come back as another release or configured otherwise.
 
     ``hosts``: only these, in this order; none = all of the group, and members added later are like them. ``profile``:
-    the release they become ("" = stays). ``assignors``: their new list (none = stays). ``settings``: consumer keys,
-    each as "KEY=VALUE", on top of what they have.
+    the release they become ("" = stays). ``assignors``: their new list (none = stays). ``settings``: keys of consumers,
+    of Streams too where members are its instances, each as "KEY=VALUE", on top of what they have.
     """
 
     group: GroupName
@@ -142,8 +142,11 @@ class RollingUpgrade:
             table.problem("settings", 'is missing; it, "profile" or "assignors" must say what changes')
         if self.assignors:
             check_assignors(table, "assignors", self.assignors)
+        streams = [text for text in self.settings if is_of_streams(text)]
+        if streams and self.group not in known.streams:
+            table.problem("settings", f"{streams[0]}: {self.group} is no group of Streams instances")
         try:
-            settings_of(self.settings)
+            member_settings_of(self.settings)
         except ScenarioError as error:
             for problem in error.problems:
                 key = ".".join(str(part) for part in problem.path)
