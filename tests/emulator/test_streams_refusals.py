@@ -151,7 +151,7 @@ def test_a_thread_that_is_replaced_joins_as_a_new_member_and_takes_its_tasks_fro
     states = [fact.new for _, fact in after if type(fact) is MemberBecame]
     running = {fact.task for _, fact in after if type(fact) is TaskBecame and fact.state == "RUNNING"}
 
-    assert states[0] == "FAILED" and states[-1] == "STABLE"
+    assert "FAILED" in states and states[-1] == "STABLE"
     assert running == {"0_0", "0_1", "0_2", "0_3", "0_4"}
     assert one.judging.panel.running_members("app") == ["c1/t1"]
 
