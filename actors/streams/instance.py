@@ -33,8 +33,7 @@ from kemu.protocol.commands import Close, HoursPass, LeaveGradually, Start
 from kemu.protocol.config import ConsumerConfig, ProducerConfig, StreamsConfig
 from kemu.protocol.messages.versions import LATEST, ApiVersions
 from kemu.protocol.names import ActorName, MemberId, TopicPartition, part_on
-from kemu.protocol.notes.groups import MemberFailed, PartitionsAssigned, RecordsAcknowledged, Rejoin
-from kemu.protocol.notes.streams import InstanceLeaving, InstanceReleased, InstanceStarted
+from kemu.protocol.notes.streams import InstanceLeaving, InstanceReleased, InstanceStarted, ThreadReplaced
 from kemu.protocol.rebalancing.rules import RulesOf, by_assignors
 from kemu.protocol.streams import modes
 from kemu.protocol.streams.learner import BALANCE
@@ -269,6 +268,7 @@ class Instance(HostingMachine):
         self._dismiss_helpers(thread)
         match self.config.emulated_uncaught_exception:
             case modes.REPLACE_THREAD if not self._closing:
+                self.note(ThreadReplaced(application=self.application, instance=self.name, thread=part))
                 again = self.threads[part] = self._make(thread.number)
                 self._start_thread(again)
             case modes.SHUTDOWN_CLIENT:

@@ -16,7 +16,7 @@ from typing import Any
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import HostDown, HostPaused, HostStarted, Seen
 from kemu.emulator.watching.panel import Holding
-from kemu.protocol.names import TopicPartition, host_of
+from kemu.protocol.names import TopicPartition, host_of, part_on
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
     MemberBecame,
@@ -28,6 +28,7 @@ from kemu.protocol.notes.groups import (
     Processed,
 )
 from kemu.protocol.notes.ranges import RangeProcessed
+from kemu.protocol.notes.streams import ThreadReplaced
 
 WORK = (AssignmentReceived, PartitionsAssigned, PositionSet, Processed, RangeProcessed)
 """What a failed consumer does no more."""
@@ -51,6 +52,7 @@ class Lifecycle(Checker):
             HostPaused: self._paused,
             MemberBecame: self._became,
             MemberFailed: self._member_failed,
+            ThreadReplaced: self._thread_replaced,
             PartitionsAssigned: self._assigned,
             PartitionsRevoked: self._revoked,
             PartitionsLost: self._lost,
@@ -108,6 +110,10 @@ class Lifecycle(Checker):
         elif fact.new == "FAILED":
             self._failed[seen.actor] = (seen.life, seen.seq)
             self._free.pop(seen.actor, None)
+
+    def _thread_replaced(self, seen: Seen, fact: ThreadReplaced) -> None:
+        """Another of the same name is not the one that failed."""
+        self._failed.pop(part_on(fact.instance, fact.thread), None)
 
     def _member_failed(self, seen: Seen, fact: MemberFailed) -> None:
         self._failed.setdefault(seen.actor, (seen.life, seen.seq))

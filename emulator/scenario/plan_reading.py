@@ -12,6 +12,7 @@ import kemu.protocol.messages.group
 import kemu.protocol.messages.store
 import kemu.protocol.notes.groups
 import kemu.protocol.notes.replication
+import kemu.protocol.notes.streams
 from kemu.emulator.plan.action import Action, ActionKind, Bounds, HostNames, Key, NameOf, OneOf, keys_of
 from kemu.emulator.plan.actions import ACTIONS
 from kemu.emulator.plan.entries import At, Entry, FieldValue, Noted, Plan, Receives, Sends, Trigger, When
@@ -139,6 +140,7 @@ def note_names() -> list[str]:
     places = (
         kemu.protocol.notes.groups.__name__,
         kemu.protocol.notes.replication.__name__,
+        kemu.protocol.notes.streams.__name__,
         kemu.emulator.facts.__name__,
     )
     return [name for name, cls in VALUES.items() if cls.__module__ in places]

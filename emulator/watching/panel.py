@@ -38,6 +38,7 @@ from kemu.protocol.names import (
     broker_host,
     host_of,
     offsets_partition_of,
+    part_on,
 )
 from kemu.protocol.nodes import (
     BROKER_IDS,
@@ -61,6 +62,7 @@ from kemu.protocol.notes.groups import (
     PartitionsRevoked,
 )
 from kemu.protocol.notes.replication import BecameFollower, BecameLeader, NodeWritten, ReplicaStopped
+from kemu.protocol.notes.streams import ThreadReplaced
 
 Service = tuple[GroupId, TopicPartition]
 
@@ -205,6 +207,7 @@ class Panel:
             GroupUnloaded: self._unloaded,
             MemberBecame: self._member_became,
             MemberFailed: self._member_failed,
+            ThreadReplaced: self._thread_replaced,
             AssignmentReceived: self._received,
             PartitionsAssigned: self._assigned,
             PartitionsRevoked: self._revoked,
@@ -403,10 +406,13 @@ class Panel:
             members[seen.actor] = None
         if fact.new in ("CLOSED", "FAILED"):
             self._leave(seen)
-        elif seen.actor in self._gone:  # a stream thread in place of one that failed (KIP-671)
-            del self._gone[seen.actor]
-            if seen.actor in self.holdings:
-                self._end(seen.actor)
+
+    def _thread_replaced(self, seen: Seen, fact: ThreadReplaced) -> None:
+        """A new one of the same name has nothing yet."""
+        actor = part_on(fact.instance, fact.thread)
+        self._gone.pop(actor, None)
+        if actor in self.holdings:
+            self._end(actor)
 
     def _member_failed(self, seen: Seen, fact: MemberFailed) -> None:
         self._leave(seen)

@@ -145,3 +145,12 @@ class InstanceReleased:
 
     application: str
     instance: str
+
+
+@value
+class ThreadReplaced:
+    """A stream thread whose consumer failed is gone, and another of the same name is in its place (KIP-671)."""
+
+    application: str
+    instance: str
+    thread: str

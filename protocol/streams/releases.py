@@ -9,6 +9,7 @@ release    task assignor  rebalances   source
                                        ``max.warmup.replicas`` 2, ``probing.rebalance.interval.ms`` 600000
 =========  ===========  =============  ======================================================================
 
+A stream thread whose consumer fails dies alone before 2.8; from then on its instance closes (KIP-671).
 ``num.standby.replicas`` is 0 and ``commit.interval.ms`` 30000 in all of them (``StreamsConfig``).
 """
 
@@ -19,6 +20,7 @@ from attrs import field, frozen
 from kemu.protocol.assign.base import RebalanceProtocol
 from kemu.protocol.config import StreamsConfig
 from kemu.protocol.streams.metadata import Layout
+from kemu.protocol.streams.modes import THREAD_DIES
 from kemu.protocol.streams.registry import (
     LAYOUTS,
     LEARNER,
@@ -55,13 +57,14 @@ class StreamsRelease:
         return self.layout
 
 
-_STICKY = StreamsConfig(emulated_task_assignor="sticky")
+_STICKY = StreamsConfig(emulated_task_assignor="sticky", emulated_uncaught_exception=THREAD_DIES)
 _HIGH_AVAILABILITY = StreamsConfig(emulated_task_assignor="ha")
+_HIGH_AVAILABILITY_2_6 = StreamsConfig(emulated_task_assignor="ha", emulated_uncaught_exception=THREAD_DIES)
 
 STREAMS_OF_PAGE = StreamsRelease()
 """KIP-429's page: learners, which never shipped."""
 STREAMS_2_3 = StreamsRelease(_STICKY, TASK_ASSIGNORS_2_3, EAGER_ONLY, Layout.STICKY, process_id_on_disk=False)
 STREAMS_2_4 = StreamsRelease(_STICKY, TASK_ASSIGNORS_2_3, BOTH, Layout.STICKY, process_id_on_disk=False)
-STREAMS_2_6 = StreamsRelease(_HIGH_AVAILABILITY, TASK_ASSIGNORS_2_6, BOTH, Layout.HIGH_AVAILABILITY)
+STREAMS_2_6 = StreamsRelease(_HIGH_AVAILABILITY_2_6, TASK_ASSIGNORS_2_6, BOTH, Layout.HIGH_AVAILABILITY)
 STREAMS_3_0 = StreamsRelease(_HIGH_AVAILABILITY, TASK_ASSIGNORS_3_0, BOTH, Layout.HIGH_AVAILABILITY)
 STREAMS_3_4 = StreamsRelease(_HIGH_AVAILABILITY, TASK_ASSIGNORS_3_4, BOTH, Layout.HIGH_AVAILABILITY)
