@@ -33,6 +33,7 @@ from kemu.protocol.commands import Close, HoursPass, LeaveGradually, Start
 from kemu.protocol.config import ConsumerConfig, ProducerConfig, StreamsConfig
 from kemu.protocol.messages.versions import LATEST, ApiVersions
 from kemu.protocol.names import ActorName, MemberId, TopicPartition, part_on
+from kemu.protocol.notes.groups import MemberFailed, PartitionsAssigned, RecordsAcknowledged, Rejoin
 from kemu.protocol.notes.streams import InstanceLeaving, InstanceReleased, InstanceStarted, ThreadReplaced
 from kemu.protocol.rebalancing.rules import RulesOf, by_assignors
 from kemu.protocol.streams import modes
