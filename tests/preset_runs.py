@@ -10,8 +10,11 @@ from kemu.emulator.scenario.files import load_scenario, presets
 from tests.soaking import said
 
 PRESETS = tuple(sorted([each.name for each in presets()]))
-PARTS = tuple(PRESETS[first::8] for first in range(8))
-"""The presets in parts that take about as long as each other."""
+LARGE = ("streams-100-instances",)
+"""Presets that take seconds: run once in the ordinary suite, and in the sweeps."""
+_QUICK = tuple(name for name in PRESETS if name not in LARGE)
+PARTS = tuple(_QUICK[first::8] for first in range(8))
+"""The other presets in parts that take about as long as each other."""
 
 
 class PresetRun(NamedTuple):

@@ -11,7 +11,7 @@ from kemu.emulator.runner import Run
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.protocol.notes.groups import Processed
-from tests.preset_runs import PRESETS, by_preset, preset_run
+from tests.preset_runs import LARGE, PRESETS, by_preset, preset_run
 from tests.soak_presets import SETS, never_fired, sweep_seeds
 
 QUICK_SEEDS = 2
@@ -30,6 +30,15 @@ def test_a_preset_holds_and_its_faults_fire(name: str) -> None:
         assert one.wrong == ""
         fired.update({(name, index): times for index, times in one.fired.items()})
     assert never_fired([name], fired) == []
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_a_large_preset_holds_and_its_faults_fire(name: str) -> None:
+    """One seed: it takes seconds."""
+    one = preset_run(name, 1)
+
+    assert one.wrong == ""
+    assert all(one.fired.values())
 
 
 @pytest.mark.soak
