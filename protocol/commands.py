@@ -330,6 +330,13 @@ class AnswerNext:
 
 
 @value
+class FailLogDir:
+    """Broker: this log directory (0 = the first) cannot be written or read any more. Its controller part: say so."""
+
+    log_dir: int
+
+
+@value
 class SeedNodes:
     """Store: these persistent nodes exist (parents included) before anybody looks: how a cluster begins with topics."""
 

@@ -34,6 +34,8 @@ BROKER_IDS = "/brokers/ids"
 TOPICS = "/brokers/topics"
 ISR_CHANGES = "/isr_change_notification"
 ISR_CHANGE_PREFIX = "/isr_change_notification/isr_change_"
+LOG_DIR_EVENTS = "/log_dir_event_notification"
+LOG_DIR_EVENT_PREFIX = "/log_dir_event_notification/log_dir_event_"
 DELETE_TOPICS = "/admin/delete_topics"
 PREFERRED_ELECTION = "/admin/preferred_replica_election"
 REASSIGN_PARTITIONS = "/admin/reassign_partitions"
@@ -281,6 +283,16 @@ def partitions_data(partitions: Iterable[TopicPartition]) -> bytes:
 def read_partitions(data: bytes) -> tuple[TopicPartition, ...]:
     """The partitions listed; raises BadNode."""
     return tuple((row["topic"], row["partition"]) for row in _load(data, "partitions"))
+
+
+def log_dir_event_data(broker: int) -> bytes:
+    """A broker has lost a log directory. Source: ``LogDirEventNotificationSequenceZNode``."""
+    return _dump({"version": 1, "broker": broker, "event": 1})
+
+
+def read_log_dir_event(data: bytes) -> int:
+    """The broker; raises BadNode."""
+    return int(_load(data, "broker"))
 
 
 def reassignments_data(targets: Mapping[TopicPartition, tuple[int, ...]]) -> bytes:

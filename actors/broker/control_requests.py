@@ -11,6 +11,7 @@ from kemu.actors.broker.answers import ClusterAnswers
 from kemu.actors.broker.group_log import OffsetsHost
 from kemu.actors.broker.high_watermarks import HighWatermarks
 from kemu.actors.broker.led_partitions import LedPartitions
+from kemu.actors.broker.partition_log import log_name
 from kemu.actors.broker.replica import Replica, Role
 from kemu.actors.broker.replica_fetchers import ReplicaFetchers
 from kemu.actors.broker.replica_log import DELETED_ENTRY, epoch_entry
@@ -37,6 +38,7 @@ from kemu.protocol.notes.replication import (
     BecameLeader,
     ControlRequestRefused,
     ControlRequestTaken,
+    LogDirFailed,
     ReplicaStopped,
 )
 
@@ -165,6 +167,8 @@ class ControlRequests:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         if manager.node_id not in state.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if replica is None and not state.is_new and manager.dirs.may_lie_on_a_failed_one(log_name(*at)):
+            return ErrorCode.KAFKA_STORAGE_ERROR
         if replica is None:
             replica = manager.create(at)
         if state.leader == manager.node_id:
@@ -225,6 +229,13 @@ class ControlRequests:
         self._fetchers.forget(replica.at)
         replica.stop(Role.OFFLINE)
 
+    def fail_dir(self, number: int) -> None:
+        """A log directory failed, and all replicas that lie there. Source: ``ReplicaManager.handleLogDirFailure``."""
+        failed = self._manager.fail_dir(number)
+        for replica in failed:
+            self.fail(replica)
+        self._machine.note(LogDirFailed(log_dir=number, partitions=tuple(replica.at for replica in failed)))
+
     # --- stopping ----------------------------------------------------------------------------------------------
 
     def _stop(self, event: Received, request: StopReplica) -> None:
@@ -274,7 +285,7 @@ class ControlRequests:
 
     def _delete(self, replica: Replica, call: StopCall) -> None:
         """Delete a log; ``call`` is answered when no log of its is left on the disk."""
-        del self._manager.replicas[replica.at]
+        self._manager.remove(replica)
         call.left += 1
 
         def deleted(error: ErrorCode) -> None:

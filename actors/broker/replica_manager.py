@@ -17,6 +17,7 @@ from typing import NamedTuple
 from attrs import frozen
 
 from kemu.actors.broker.delayed_fetches import look_again
+from kemu.actors.broker.log_dirs import PLACES, LogDirs
 from kemu.actors.broker.partition_log import start_entry
 from kemu.actors.broker.quotas import ReplicationQuota
 from kemu.actors.broker.replica import Replica, Role
@@ -75,6 +76,7 @@ class ReplicaManager:
         node_id: Kafka's broker id.
         topics: what brokers know of topics besides their replicas.
         rules: the decisions that past bugs change.
+        log_dirs: how many log directories there are.
     """
 
     def __init__(
@@ -87,8 +89,10 @@ class ReplicaManager:
         topics: Mapping[str, TopicSettings],
         rules: ReplicaRules,
         draws: Draws = CALM,
+        log_dirs: int = 1,
     ) -> None:
         self._machine = machine
+        self.dirs = LogDirs(log_dirs)
         self.node_id = node_id
         self.replication = replication
         self.rules = rules
@@ -138,7 +142,24 @@ class ReplicaManager:
             min_in_sync=self._min_in_sync(at[0]),
         )
         replica.flushed_us = self._machine.now_us
+        self._write_place(self.dirs.place(replica.log_name))
         return replica
+
+    def remove(self, replica: Replica) -> None:
+        """A replica goes, with its log."""
+        del self.replicas[replica.at]
+        self._write_place(self.dirs.remove(replica.log_name))
+
+    def _write_place(self, row: Record | None) -> None:
+        if row is not None:
+            self._last_token += 1
+            self._machine.write_only(PLACES, (row,), self._last_token)
+
+    def fail_dir(self, number: int) -> list[Replica]:
+        """A log directory has failed; the replicas there that were not offline."""
+        self.dirs.fail(number)
+        there = [replica for replica in self.replicas.values() if self.dirs.of(replica.log_name) == number]
+        return [replica for replica in there if replica.role is not Role.OFFLINE]
 
     def configure(self, topic: str, settings: dict[str, str]) -> None:
         """A topic's settings, or ("") those of all brokers, are these now: they count when they are asked for next."""
@@ -183,6 +204,7 @@ class ReplicaManager:
     def restore(self) -> None:
         """Take up the logs that were found; they have no role until the controller says so."""
         watermarks = dict(self._found.pop(WATERMARKS, ()))
+        self.dirs.found(self._found.pop(PLACES, ()))
         for journal, records in sorted(self._found.items()):
             log = restored(records) if journal.startswith(JOURNALS) else None
             if log is None:
@@ -232,7 +254,7 @@ class ReplicaManager:
         """A write is durable, or failed; the replica that was written, if it is still one of ours and not offline."""
         write = self.writes.pop(token, None)
         if write is None:
-            return None  # a checkpoint
+            return None  # a checkpoint, or where a log lies
         replica = write.replica
         if error is _NONE:
             replica.written(token, flushed=write.flushes)
@@ -316,7 +338,7 @@ class ReplicaManager:
             self._flush(replica)
 
     def _flush(self, replica: Replica) -> None:
-        if replica.log.flushed_end < replica.log.end_offset:
+        if replica.role is not Role.OFFLINE and replica.log.flushed_end < replica.log.end_offset:
             replica.flushed_us, replica.log.flushed_end = self._machine.now_us, replica.log.end_offset
             self._machine.flush(replica.journal)
 

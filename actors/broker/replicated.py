@@ -51,7 +51,7 @@ from kemu.actors.machine import (
     TimerKey,
     Told,
 )
-from kemu.protocol.commands import AnswerNext, Close, HoursPass, Start
+from kemu.protocol.commands import AnswerNext, Close, FailLogDir, HoursPass, Start
 from kemu.protocol.config import BrokerConfig, ControllerConfig, ReplicaConfig
 from kemu.protocol.draws import CALM
 from kemu.protocol.errors import ErrorCode
@@ -93,6 +93,7 @@ class ReplicatedBroker(Machine):
         store: the metadata store's actor.
         session_timeout_ms: of the session there, which this process's controller part opens.
         max_in_flight: how many transactions may be on their way to it.
+        log_dirs: how many log directories it has.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class ReplicatedBroker(Machine):
         store: ActorName = STORE,
         session_timeout_ms: int = CONTROL.zookeeper_session_timeout_ms,
         max_in_flight: int = CONTROL.zookeeper_max_in_flight_requests,
+        log_dirs: int = 1,
     ) -> None:
         super().__init__(name)
         self.client = client = Client(
@@ -121,7 +123,7 @@ class ReplicatedBroker(Machine):
         )
         self.node_id = node_id
         self.manager = manager = ReplicaManager(
-            self, node_id, config, replication, topics=topics, rules=rules, draws=draws
+            self, node_id, config, replication, topics=topics, rules=rules, draws=draws, log_dirs=log_dirs
         )
         self.injections = Injections(self)
         self.answers = ClusterAnswers(self, self.injections)
@@ -225,6 +227,8 @@ class ReplicatedBroker(Machine):
                 self._isr_changes.hours_pass()
                 self.manager.retention.hours_pass()
                 self.fetchers.hours_pass()
+            case Told(command=FailLogDir(log_dir=log_dir)):
+                self._control.fail_dir(log_dir)
             case Told(command=Close()):
                 self.manager.checkpoint()
                 self._shutdown.begin()

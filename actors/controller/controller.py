@@ -60,7 +60,7 @@ from kemu.actors.machine import (
     caller_of,
 )
 from kemu.actors.store.session import SessionState, StoreSession
-from kemu.protocol.commands import AnswerNext, HoursPass, Start
+from kemu.protocol.commands import AnswerNext, FailLogDir, HoursPass, Start
 from kemu.protocol.config import ControllerConfig
 from kemu.protocol.draws import CALM
 from kemu.protocol.errors import ErrorCode
@@ -233,6 +233,8 @@ class Controller(Machine):
                 self._later(self.dispatch.of_timer(timer))
             case Told(command=Start()):
                 self.session.open()
+            case Told(command=FailLogDir()):
+                self._later(Task(Job("log-dir-failed", self.reports.log_dir_failed, True)))
             case Told(command=AnswerNext() as command):
                 self._injections.told(command)
             case Told(command=HoursPass()):

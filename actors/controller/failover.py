@@ -1,7 +1,8 @@
 """A new controller takes over: what it reads, in which order, and what it says to whom.
 
 0. Watches on everything, set with the first read of each: what changes from then on is not missed.
-1. ISR notifications are deleted: what they tell of is read anyway.
+1. Announcements of ISRs and of failed log directories are deleted: what the first tell of is read anyway, the others
+   come out when the brokers answer to 5.
 2. Brokers with their epochs, topics, assignments, state nodes; a line to every live broker.
 3. Topic deletions: queued ones, and those that cannot be carried out now.
 4. UpdateMetadata (who lives) to all, before any LeaderAndIsr: a broker does not follow a leader it does not see alive.
@@ -14,9 +15,11 @@ Every step can be repeated from the store alone. Source: Kafka 2.8 ``KafkaContro
 
 from kemu.actors.controller.dispatch import Moment
 from kemu.actors.controller.machine import ControllerMachine
-from kemu.actors.controller.transactions import Work, ask_one, children, delete
-from kemu.protocol.nodes import DELETE_TOPICS, ISR_CHANGES, TOPICS, read_topic
+from kemu.actors.controller.transactions import Work, ask, ask_one, children, create, delete
+from kemu.protocol.nodes import DELETE_TOPICS, ISR_CHANGES, LOG_DIR_EVENTS, TOPICS, read_topic
 from kemu.protocol.notes.replication import ControllerReady
+
+ANNOUNCEMENTS = (ISR_CHANGES, LOG_DIR_EVENTS)
 
 
 class Failover:
@@ -28,8 +31,9 @@ class Failover:
     def take_over(self) -> Work[None]:
         """From elected to ready."""
         machine, context = self._machine, self._machine.context
-        notified = yield from ask_one(children(ISR_CHANGES, watch=True))
-        yield from machine.store.write([delete(f"{ISR_CHANGES}/{name}") for name in notified.children])
+        told = yield from ask([create(LOG_DIR_EVENTS), *(children(each, watch=True) for each in ANNOUNCEMENTS)])
+        rows = zip(ANNOUNCEMENTS, told[1:], strict=True)
+        yield from machine.store.write([delete(f"{path}/{name}") for path, row in rows for name in row.children])
         yield from self._read()
         yield from self._read_deletions()
         if machine.rules.metadata_before_leadership:

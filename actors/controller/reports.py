@@ -1,17 +1,27 @@
 """What brokers report without being asked, and in their answers: changed ISRs, logs that do not open, deletions done.
 
+A broker whose log directory failed does not say what lay there: it leaves a node, and the controller tells it about all
+of its replicas again (LeaderAndIsr); those that it cannot open are refused with KAFKA_STORAGE_ERROR (KIP-112).
+
 Source: Kafka 2.8 ``KafkaController``; spec sections 1.7, 1.9 and 1.12.
 """
 
-from kemu.actors.controller.context import PartitionReplica
+from kemu.actors.controller.context import PartitionReplica, ReplicaPhase
 from kemu.actors.controller.dispatch import Dispatch, Job, Moment
 from kemu.actors.controller.machine import ControllerMachine
-from kemu.actors.controller.transactions import Work, ask, ask_one, children, delete, get
+from kemu.actors.controller.transactions import Work, ask, ask_one, children, create, delete, get
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import LeaderAndIsr, LeaderAndIsrReply, StopReplica, StopReplicaReply
-from kemu.protocol.messages.store import StoreCode
+from kemu.protocol.messages.store import CreateMode, StoreCode
 from kemu.protocol.names import TopicPartition
-from kemu.protocol.nodes import ISR_CHANGES, read_partitions
+from kemu.protocol.nodes import (
+    ISR_CHANGES,
+    LOG_DIR_EVENT_PREFIX,
+    LOG_DIR_EVENTS,
+    log_dir_event_data,
+    read_log_dir_event,
+    read_partitions,
+)
 
 
 class BrokerReports:
@@ -23,6 +33,7 @@ class BrokerReports:
     def subscribe(self, to: Dispatch) -> None:
         """Announcements in the store, and answers of brokers."""
         to.on_watch(ISR_CHANGES, Job("isr-changes", self.isr_changes))
+        to.on_watch(LOG_DIR_EVENTS, Job("log-dir-events", self.log_dir_events))
         to.on_answer(LeaderAndIsr, Job("directories", self.directories))
         to.on_answer(StopReplica, Job("deleted", self.deleted))
         to.on_moment(Moment.ISRS_CHANGED, self._tell_isrs)
@@ -45,6 +56,24 @@ class BrokerReports:
         """All brokers learn the new ISRs."""
         self._machine.batch.send_metadata(self._machine.context.live, partitions)
         yield from ()
+
+    def log_dir_failed(self) -> Work[None]:
+        """Our own broker has lost a log directory: whoever controls is to know. Source: ``propagateLogDirEvent``."""
+        event = log_dir_event_data(self._machine.broker_id)
+        yield from ask([create(LOG_DIR_EVENTS), create(LOG_DIR_EVENT_PREFIX, event, CreateMode.PERSISTENT_SEQUENTIAL)])
+
+    def log_dir_events(self) -> Work[None]:
+        """Log directories of brokers failed: ask these about all of their replicas.
+
+        Source: ``KafkaController.onBrokerLogDirFailure``.
+        """
+        machine, context = self._machine, self._machine.context
+        listed = yield from ask_one(children(LOG_DIR_EVENTS, watch=True))
+        paths = [f"{LOG_DIR_EVENTS}/{name}" for name in listed.children]
+        results = yield from ask([get(path) for path in paths])
+        told = dict.fromkeys(read_log_dir_event(each.data) for each in results if each.code is StoreCode.OK)
+        yield from machine.replicas.move(context.replicas_on(told), ReplicaPhase.ONLINE)
+        yield from machine.store.write([delete(path) for path in paths])
 
     def directories(self, broker: int, request: LeaderAndIsr, reply: LeaderAndIsrReply) -> Work[None]:
         """Which logs a broker could not open: those replicas are offline until it says otherwise."""

@@ -228,6 +228,13 @@ class ArrangedCluster(Cluster):
         """Tell the metadata store something; None, or why not."""
         return NO_STORE
 
+    def fail_log_dir(self, name: str, log_dir: int) -> str | None:
+        """There are no log directories where brokers do not replicate."""
+        return NO_STORE
+
+    def repair_log_dir(self, name: str, log_dir: int) -> None:
+        """None has failed."""
+
     def store_election_us(self, said_us: int) -> int:
         """Nobody elects a leader where there is no store."""
         return said_us

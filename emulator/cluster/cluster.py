@@ -623,6 +623,14 @@ class Cluster(ABC):
         """Tell the metadata store something."""
 
     @abstractmethod
+    def fail_log_dir(self, name: str, log_dir: int) -> str | None:
+        """A log directory of a broker cannot be written or read any more; None, or why not."""
+
+    @abstractmethod
+    def repair_log_dir(self, name: str, log_dir: int) -> None:
+        """It can again; the broker is started again, which it takes to see that."""
+
+    @abstractmethod
     def store_election_us(self, said_us: int) -> int:
         """How long the metadata store elects a leader when the plan says so long; 0: it does not say."""
 

@@ -21,11 +21,19 @@ from kemu.actors.store.store import Store
 from kemu.emulator import facts
 from kemu.emulator.cluster.cluster import Cluster
 from kemu.emulator.draws import Drawn
-from kemu.emulator.engine.hosts import Host, MachineFactory
+from kemu.emulator.engine.hosts import Condition, Host, MachineFactory
 from kemu.emulator.facts import Seen
 from kemu.emulator.plan.known import role_of
 from kemu.emulator.scenario.replication import ReplicationSpec
-from kemu.protocol.commands import AddPartitions, ElectLeadersOf, HoursPass, MakeTopic, RemoveTopic, SeedNodes
+from kemu.protocol.commands import (
+    AddPartitions,
+    ElectLeadersOf,
+    FailLogDir,
+    HoursPass,
+    MakeTopic,
+    RemoveTopic,
+    SeedNodes,
+)
 from kemu.protocol.draws import DrawName
 from kemu.protocol.messages.control import NO_LEADER
 from kemu.protocol.messages.data import ReplicaBatch
@@ -90,6 +98,10 @@ class ReplicatedCluster(Cluster):
         self._leaders: dict[TopicPartition, tuple[int, str]] = {}
         """Partition -> (leader epoch, host) of the last broker that said it leads."""
         self._controller = ""
+        self._failed_dirs: dict[str, dict[int, None]] = {}
+        """Broker -> its log directories that have failed."""
+        self._halted: dict[str, None] = {}
+        """Brokers that died because they have no log directory left."""
         self.assignments = self._assign()
         self.world.end_offset_of = end_offset_of
         self.world.add_host(STORE, {STORE: self._store})
@@ -172,6 +184,7 @@ class ReplicatedCluster(Cluster):
                 store=STORE,
                 session_timeout_ms=control.zookeeper_session_timeout_ms,
                 max_in_flight=control.zookeeper_max_in_flight_requests,
+                log_dirs=self.scenario.brokers.log_dirs_of(name),
             )
 
         def coordinator(life: int) -> Coordinator:
@@ -325,6 +338,53 @@ class ReplicatedCluster(Cluster):
         """Tell the metadata store something; None, or why not."""
         return None if self.world.tell(STORE, command) else "the store does not run"
 
+    # --- log directories ---------------------------------------------------------------------------------------
+
+    def start(self, name: str, *, keep_disk: bool = True) -> bool:
+        """See ``Cluster``; a broker whose disks are all new has no failed one."""
+        if not keep_disk:
+            self._failed_dirs.pop(name, None)
+        return super().start(name, keep_disk=keep_disk)
+
+    def fail_log_dir(self, name: str, log_dir: int) -> str | None:
+        """A log directory cannot be written or read any more: its broker notices at once, or when it starts next.
+
+        At once: Kafka's at the next write there, at the latest when high watermarks are written down (every 5 s).
+        """
+        failed, host = self._failed_dirs.setdefault(name, {}), self.world.hosts[name]
+        if log_dir >= self.scenario.brokers.log_dirs_of(name):
+            return f"{name} has no log directory {log_dir}"
+        if log_dir in failed:
+            return f"log directory {log_dir} of {name} has failed already"
+        failed[log_dir] = None
+        if not host.running:
+            return None
+        if self._has_no_dir(name):
+            self._halt(host)
+        else:
+            self.world.tell(name, FailLogDir(log_dir=log_dir))
+            self.world.tell(controller_on(name), FailLogDir(log_dir=log_dir))
+        return None
+
+    def repair_log_dir(self, name: str, log_dir: int) -> None:
+        """It can again, with what lies there; the broker is started again, which it takes to see that."""
+        if self._failed_dirs.get(name, {}).pop(log_dir, -1) is not None:
+            return  # its disks are others by now
+        host = self.world.hosts[name]
+        if host.running:
+            self.world.take_down(host, Condition.CRASHED)
+        elif self._halted.pop(name, -1) is not None:
+            return  # it is down for another reason
+        self.start(name)
+
+    def _has_no_dir(self, name: str) -> bool:
+        return len(self._failed_dirs.get(name, {})) == self.scenario.brokers.log_dirs_of(name)
+
+    def _halt(self, host: Host) -> None:
+        """Source: ``LogManager.handleLogDirFailure``: without a log directory the process ends."""
+        self._halted[host.name] = None
+        self.world.take_down(host, Condition.CRASHED)
+
     def store_election_us(self, said_us: int) -> int:
         """How long the metadata store elects a leader when the plan says so long; 0: it does not say."""
         drawn = Drawn(self.world.choices, self.draws, f"{STORE}/life {self.world.hosts[STORE].life}")
@@ -390,7 +450,14 @@ class ReplicatedCluster(Cluster):
         return "with replication a coordinator moves when its partition's leader does: close or crash that broker"
 
     def _started(self, host: Host) -> None:
-        """Nobody tells a broker its part but the controller."""
+        """Nobody tells a broker its part but the controller; which of its log directories it can open, it sees."""
+        if host.name in self._failed_dirs:
+            self._halted.pop(host.name, None)
+            for log_dir in self._failed_dirs[host.name]:
+                self.world.tell(host.name, FailLogDir(log_dir=log_dir))
+            if self._has_no_dir(host.name):
+                life = host.life
+                self.world.at(self.world.now_us, lambda: self._halt(host) if host.life == life else None)
 
     def _went_down(self, host: Host) -> None:
         """Nobody notices but the store; what the store itself has answered stays on its disks."""

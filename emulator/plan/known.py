@@ -38,6 +38,8 @@ class Known:
     """Groups whose members are Streams instances."""
     in_groups: tuple[tuple[str, str], ...] = ()
     """(member, its group)"""
+    log_dirs: tuple[tuple[str, int], ...] = ()
+    """(broker, how many log directories it has)"""
     deleted: tuple[str, ...] = ()
     """Topics that the plan deletes."""
 

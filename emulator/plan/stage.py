@@ -105,6 +105,14 @@ class Operators(Protocol):
     def tell_store(self, command: object) -> Outcome:
         """Tell the metadata store something."""
 
+    def fail_log_dir(self, name: str, log_dir: int) -> Outcome:
+        """A log directory of a broker cannot be written or read any more; a broker that has no other dies."""
+        ...
+
+    def repair_log_dir(self, name: str, log_dir: int) -> None:
+        """It can again, with what lies there; the broker is started again, which it takes to see that."""
+        ...
+
     def store_election_us(self, said_us: int) -> int:
         """How long the metadata store elects a leader when the plan says so long; 0: it does not say."""
         ...

@@ -259,7 +259,7 @@ fill_in(GroupSpec, topics_of_streams)
 class BrokerSpec:
     """What one broker has other than the others; what is None is as they have it.
 
-    ``bandwidth_bytes_per_s``, ``disk_bytes_per_s``: as ``BrokersSpec`` says.
+    ``bandwidth_bytes_per_s``, ``disk_bytes_per_s``, ``log_dirs``: as ``BrokersSpec`` says.
 
     Raises:
         ScenarioError: everything that is wrong with it.
@@ -275,6 +275,9 @@ class BrokerSpec:
         converter=optional(throughput),
         metadata=key("bytes a second onto its disk", at_least=1, shown="as all have it"),
     )
+    log_dirs: int | None = field(
+        default=None, metadata=key("how many log directories it has", at_least=1, at_most=100, shown="as all have it")
+    )
 
     def __attrs_post_init__(self) -> None:
         refuse(problems_of(self))
@@ -286,8 +289,9 @@ class BrokersSpec:
 
     ``bandwidth_bytes_per_s``: what carries records (appends and fetched batches, at the size that topics give their
     records) takes its time through each broker's network card, in and out, and shares it with what goes there at the
-    time. ``disk_bytes_per_s``: so does what is written. None: both take no time but latency. ``overrides``: broker ->
-    what it has otherwise.
+    time. ``disk_bytes_per_s``: so does what is written. None: both take no time but latency. ``log_dirs``: how many
+    directories of ``log.dirs`` each has, each on a disk that can fail (where brokers replicate). ``overrides``: broker
+    -> what it has otherwise.
 
     Raises:
         ScenarioError: everything that is wrong with it.
@@ -308,9 +312,12 @@ class BrokersSpec:
         converter=optional(throughput),
         metadata=key("bytes a second onto each broker's disk", at_least=1, shown="no limit"),
     )
+    log_dirs: int = field(
+        default=1, metadata=key("how many log directories each broker has; they can fail", at_least=1, at_most=100)
+    )
     overrides: Mapping[str, BrokerSpec] = field(
         factory=dict,
-        metadata=key("tables by broker (overrides.b2): its own bandwidth, disk", shown="none"),
+        metadata=key("tables by broker (overrides.b2): its own bandwidth, disk, log_dirs", shown="none"),
     )
     config: Settings = field(
         default=(), converter=_broker_settings, metadata=key("Kafka's keys of a broker", config=BrokerConfig)
@@ -321,6 +328,15 @@ class BrokersSpec:
         if self.replication is not None and self.replication.factor > self.count:
             text = f"must not be more than there are brokers ({self.count})"
             raise ScenarioError([Problem(("replication", "factor"), text)])
+        several = [name for name, own in self.overrides.items() if (own.log_dirs or 1) > 1]
+        if self.replication is None and (self.log_dirs > 1 or several):
+            path = ("log_dirs",) if self.log_dirs > 1 else ("overrides", several[0], "log_dirs")
+            raise ScenarioError([Problem(path, "needs brokers that replicate: add [brokers.replication]")])
+
+    def log_dirs_of(self, host: str) -> int:
+        """How many log directories a broker has."""
+        own = self.overrides.get(host)
+        return (own.log_dirs if own is not None else None) or self.log_dirs
 
     def bandwidth_of(self, host: str) -> int:
         """Bytes a second through a broker's network card; 0: no limit."""
@@ -621,6 +637,7 @@ def known_names(scenario: Scenario) -> Known:
         replicated=scenario.brokers.replication is not None,
         streams=tuple(name for name, group in scenario.groups.items() if group.streams is not None),
         in_groups=tuple((host, group) for host, group, _ in scenario.member_names()),
+        log_dirs=tuple((host, scenario.brokers.log_dirs_of(host)) for host in scenario.broker_names()),
         subscribed=tuple(topic for group in scenario.groups.values() for topic in group.topics),
     )
 

@@ -425,6 +425,14 @@ class Truncated:
 
 
 @value
+class LogDirFailed:
+    """A broker's log directory has failed: these replicas of its are offline now."""
+
+    log_dir: int
+    partitions: tuple[tuple[str, int], ...]
+
+
+@value
 class LogStartMoved:
     """A log starts at ``start_offset`` now: what was before is deleted, and no loss (why: retention, leader, ...).
 

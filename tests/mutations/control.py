@@ -145,4 +145,18 @@ MUTATIONS = [
         "no-lost-record",  # clients that come back have no watches any more
         ("store-away-for-long:2",),
     ),
+    Mutation(
+        "actors/controller/reports.py",
+        "        yield from machine.replicas.move(context.replicas_on(told), ReplicaPhase.ONLINE)\n",
+        "",
+        "tests/emulator/injection/test_log_dirs.py::"
+        "test_half_of_a_broker_goes_on_and_is_whole_when_it_was_started_again",
+    ),
+    Mutation(
+        "actors/broker/control_requests.py",
+        "        for replica in failed:\n            self.fail(replica)\n",
+        "",
+        "tests/actors/broker/test_log_dirs.py::"
+        "test_what_lies_on_a_failed_directory_is_offline_and_the_rest_serves_on",
+    ),
 ]

@@ -11,6 +11,7 @@ from kemu.protocol.notes.replication import (
     IsrChanged,
     IsrWriteRefused,
     LeaderElectedForPartition,
+    LogDirFailed,
     SessionEnded,
     StoreTookOver,
     TopicDeleted,
@@ -190,6 +191,19 @@ def test_a_zombie_controller_is_told_from_the_loss_of_its_session_to_its_resigna
         "00:10.000 the store refuses the controller's ISR (0, 1) of t-0 for its version: "
         "it goes on with (0, 1, 2), and b0 waits for another leader epoch",
         "00:20.000 the store serves again: 3 sessions have their whole timeout from now on",
+    ]
+
+
+def test_a_failed_log_directory_is_told_with_what_lay_there() -> None:
+    """By topic and number."""
+    lines = told(
+        (1, "b0", LogDirFailed(log_dir=1, partitions=(("t", 2), ("t", 0)))),
+        (2, "b1", LogDirFailed(log_dir=0, partitions=())),
+    )
+
+    assert lines == [
+        "00:01.000 log directory 1 of b0 has failed, with t-0, t-2",
+        "00:02.000 log directory 0 of b1 has failed, with nothing that it served",
     ]
 
 

@@ -120,6 +120,11 @@ class ControlStory:
             self._starts[at] = fact.start_offset
             self.tell_of(seen, f"records below {fact.start_offset} of {{}} are deleted ({fact.why})", at)
 
+    def log_dir_failed(self, seen: Seen, fact: control_notes.LogDirFailed) -> None:
+        """A disk is gone, and what lay there."""
+        there = ", ".join(f"{topic}-{number}" for topic, number in sorted(fact.partitions)) or "nothing that it served"
+        self.tell(seen, f"log directory {fact.log_dir} of {seen.actor} has failed, with {there}")
+
     def topic_created(self, seen: Seen, fact: control_notes.TopicCreated) -> None:
         """By an operator, while the cluster runs."""
         self.tell(seen, f"topic {fact.topic} is there, {fact.partitions} partitions")
@@ -176,6 +181,7 @@ TELLERS: dict[type, Callable[[ControlStory, Seen, Any], None]] = {
     control_notes.LeaderElectedForPartition: ControlStory.elected,
     control_notes.IsrChanged: ControlStory.isr_changed,
     control_notes.Truncated: ControlStory.truncated,
+    control_notes.LogDirFailed: ControlStory.log_dir_failed,
     control_notes.LogStartMoved: ControlStory.start_moved,
     control_notes.TopicCreated: ControlStory.topic_created,
     control_notes.TopicDeletionQueued: ControlStory.deletion_queued,

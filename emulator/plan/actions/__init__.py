@@ -39,6 +39,7 @@ from kemu.emulator.plan.actions.hosts import (
     BandwidthLimit,
     ClockDrift,
     Crash,
+    FailedLogDir,
     Heal,
     KillCoordinator,
     LoseDiskTail,
@@ -131,6 +132,7 @@ _ALL: tuple[type[Action], ...] = (
     StoreElection,
     AddBroker,
     RecordsDeletion,
+    FailedLogDir,
 )
 """In the order in which they are listed and drawn; another place moves what random plans draw from a seed."""
 
@@ -156,6 +158,7 @@ __all__ = [
     "ElectPreferredLeaders",
     "ErrorReply",
     "ExpiredSession",
+    "FailedLogDir",
     "FrozenSession",
     "GroupDeletion",
     "GroupDescription",

@@ -230,7 +230,7 @@ class ConfigsAlteration:
 
     def words(self) -> str:
         """See ``Action``."""
-        whose = self.topic or self.broker or "all brokers"
+        whose = " and ".join(name for name in (self.topic, self.broker) if name) or "all brokers"
         return f"set {self.key} of {whose} to {self.value}" if self.value else f"unset {self.key} of {whose}"
 
     def check(self, table: Table, known: Known) -> None:

@@ -264,6 +264,48 @@ class LoseDiskTail:
 
 
 @action(
+    "fail-log-dir",
+    "a log directory of a broker fails; its replicas there are offline",
+    drawn=NEVER,
+    drawn_replicated=(lambda draw: FailedLogDir(host=draw.broker(), for_us=draw.span()),),
+    replicated=True,
+)
+class FailedLogDir:
+    """A log directory (0 = the first) of a broker cannot be written or read any more (KIP-112).
+
+    The replicas that lie there are offline: the broker tells the controller, which elects other leaders and takes them
+    out of the ISRs. A broker that has no other directory dies. After ``for_us`` the directory is repaired, with what
+    lay there, and the broker's process is started again: until then it does not look.
+    """
+
+    host: BrokerHost
+    log_dir: Annotated[int, Bounds(0)] = 0
+    for_us: int = 0
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"log directory {self.log_dir} of {self.host} fails{for_words(self.for_us)}"
+
+    def check(self, table: Table, known: Known) -> None:
+        """See ``Action``."""
+        counts = dict(known.log_dirs)
+        count = counts.get(self.host, max(counts.values(), default=1))
+        if self.log_dir >= count:
+            whose = self.host if self.host in counts else "a broker"
+            table.problem("log_dir", f"{whose} has {count}, counted from 0: see log_dirs of [brokers]")
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        host = stage.host(self.host)
+        if isinstance(host, str):
+            return host
+        outcome = stage.cluster.fail_log_dir(host.name, self.log_dir)
+        if outcome is None:
+            stage.lasts(self.for_us, lambda: stage.cluster.repair_log_dir(host.name, self.log_dir))
+        return outcome
+
+
+@action(
     "kill-coordinator",
     "the group's coordinator loses power",
     drawn=(lambda draw: KillCoordinator(group=draw.group(), for_us=draw.span(5 * SECOND)),),

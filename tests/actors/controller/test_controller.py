@@ -3,7 +3,7 @@
 import pytest
 
 from kemu.actors.controller.rules import CONTROLLER_BUGS, RULES, ControllerRules
-from kemu.protocol.commands import ExpireSession, FreezeSession, LoseStoreAnswer, RemoveNode
+from kemu.protocol.commands import ExpireSession, FailLogDir, FreezeSession, LoseStoreAnswer, RemoveNode
 from kemu.protocol.config import ControllerConfig
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import ControlledShutdown, ElectLeaders, LeaderAndIsr, StopReplica, UpdateMetadata
@@ -13,6 +13,7 @@ from kemu.protocol.nodes import (
     CONTROLLER_EPOCH,
     ISR_CHANGE_PREFIX,
     ISR_CHANGES,
+    LOG_DIR_EVENT_PREFIX,
     PREFERRED_ELECTION,
     PartitionState,
     partitions_data,
@@ -284,6 +285,38 @@ def test_offline_directories_take_replicas_out():
     world.run(500)
 
     assert world.state("t") == PartitionState(2, 1, (2,), 1)
+
+
+def test_a_broker_that_lost_a_log_directory_is_asked_about_all_of_its_replicas():
+    """onBrokerLogDirFailure: what it refuses is offline, another leads it; what it does not is as it was."""
+    world = ControlWorld(3, {"t": ((1, 2),), "u": ((1, 2),)})
+    world.broker(1).disobey = lambda at, request: (
+        ErrorCode.KAFKA_STORAGE_ERROR if isinstance(request, LeaderAndIsr) and at[0] == "t" else ErrorCode.NONE
+    )
+
+    world.tell("b1/controller", FailLogDir(log_dir=0))
+    world.run(500)
+
+    assert world.state("t") == PartitionState(2, 1, (2,), 1)
+    assert world.state("u") == PartitionState(1, 0, (1, 2), 1)
+    assert world.active.context.offline_dirs[1] == {("t", 0): None}
+    left = [path for path in world.zk.tree.nodes if path.startswith(LOG_DIR_EVENT_PREFIX)]
+    assert left == []
+
+
+def test_a_new_controller_hears_of_failed_log_directories_from_the_brokers():
+    """onControllerFailover deletes announcements; what lies where is volatile, and asked again."""
+    world = ControlWorld(3, {"t": ((1, 2),)})
+    world.broker(1).disobey = lambda at, request: (
+        ErrorCode.KAFKA_STORAGE_ERROR if isinstance(request, LeaderAndIsr) else ErrorCode.NONE
+    )
+    world.crash(world.active.name)
+    world.tell("b1/controller", FailLogDir(log_dir=0))
+    world.run(15_000)
+
+    assert world.state("t").leader == 2
+    assert world.state("t").isr == (2,)
+    assert [path for path in world.zk.tree.nodes if path.startswith(LOG_DIR_EVENT_PREFIX)] == []
 
 
 # --- controlled shutdown -------------------------------------------------------------------------------------------

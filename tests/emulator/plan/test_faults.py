@@ -117,6 +117,7 @@ def test_different_actions_read_differently(one: Action, other: Action) -> None:
             ExpiredSession(host="b1", linger_us=5_000_000),
             "expire the session of b1, whose nodes linger for 5s",
         ),
+        (faults.FailedLogDir(host="b1", log_dir=1), "log directory 1 of b1 fails until healed"),
         (StoreElection(), "the store's leader dies, another is elected"),
         (StoreElection(for_us=3_000_000), "the store's leader dies, another is elected for 3s"),
         (

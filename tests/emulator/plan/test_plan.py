@@ -15,6 +15,7 @@ from kemu.emulator.plan.actions import (
     ElectPreferredLeaders,
     ErrorReply,
     ExpiredSession,
+    FailedLogDir,
     FrozenSession,
     Heal,
     Isolate,
@@ -40,7 +41,12 @@ KNOWN = Known(
     topics=(("orders", 6),),
 )
 REPLICATED = attrs.evolve(
-    KNOWN, replicated=True, producers=("p1", "p2"), subscribed=("orders",), topics=(("orders", 6), ("spare", 2))
+    KNOWN,
+    replicated=True,
+    producers=("p1", "p2"),
+    subscribed=("orders",),
+    topics=(("orders", 6), ("spare", 2)),
+    log_dirs=(("b0", 3), ("b1", 1)),
 )
 """The same where brokers replicate, and a topic that no group reads."""
 HOSTS = st.sampled_from(["", "c1", "b1", "leader of g", "coordinator of g"])
@@ -222,6 +228,8 @@ def test_faults_of_the_store_are_written_like_all_others() -> None:
         {"at": "6s", "do": "elect-store-leader"},
         {"at": "7s", "do": "elect-store-leader", "for": "3s"},
         {"at": "8s", "do": "crash", "host": "zk", "for": "40s"},
+        {"at": "9s", "do": "fail-log-dir", "host": "b1"},
+        {"at": "10s", "do": "fail-log-dir", "host": "b0", "log_dir": 2, "for": "30s"},
     ]
 
     plan = plan_from_dicts(rows, REPLICATED)
@@ -235,6 +243,8 @@ def test_faults_of_the_store_are_written_like_all_others() -> None:
         StoreElection(),
         StoreElection(for_us=3_000_000),
         Crash(host="zk", for_us=40_000_000),
+        FailedLogDir(host="b1"),
+        FailedLogDir(host="b0", log_dir=2, for_us=30_000_000),
     ]
     assert plan_to_dicts(plan) == rows
 
@@ -259,6 +269,16 @@ def test_faults_of_the_store_are_written_like_all_others() -> None:
             {"do": "restart", "host": "zk", "keep_disk": False},
             'plan[0].keep_disk: the disks of "zk" hold the cluster: it starts again with them only',
         ),
+        (
+            {"do": "fail-log-dir", "host": "b1", "log_dir": 1},
+            "plan[0].log_dir: b1 has 1, counted from 0: see log_dirs of [brokers]",
+        ),
+        (
+            {"do": "fail-log-dir", "host": "controller", "log_dir": 3},
+            "plan[0].log_dir: a broker has 3, counted from 0: see log_dirs of [brokers]",
+        ),
+        ({"do": "fail-log-dir", "host": "b1", "log_dir": -1}, "plan[0].log_dir: "),
+        ({"do": "fail-log-dir", "host": "c1"}, "plan[0].host: "),
         ({"do": "close-host", "host": "zk"}, 'plan[0].host: "zk" is not closed while brokers use it; "crash" takes it'),
         ({"do": "create-topic", "topic": "spare"}, 'plan[0].topic: "spare" is there already; "delete-topic" must come'),
         ({"do": "create-topic", "topic": "__consumer_offsets"}, "plan[0].topic: is there from the start"),

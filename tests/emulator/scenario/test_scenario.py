@@ -40,8 +40,10 @@ count = 4
 racks = ["north", "south"]
 bandwidth = "100MB/s"
 disk = "50MB/s"
+log_dirs = 2
 [brokers.overrides.b2]
 disk = "1MB/s"
+log_dirs = 3
 [brokers.config]
 group.initial.rebalance.delay.ms = 0
 "group.max.size" = 10
@@ -149,7 +151,8 @@ IN_PYTHON = Scenario(
         racks=("north", "south"),
         bandwidth_bytes_per_s=100_000_000,
         disk_bytes_per_s=50_000_000,
-        overrides={"b2": BrokerSpec(disk_bytes_per_s="1MB/s")},
+        log_dirs=2,
+        overrides={"b2": BrokerSpec(disk_bytes_per_s="1MB/s", log_dirs=3)},
         config={"group.initial.rebalance.delay.ms": 0, "group.max.size": 10},
         replication=ReplicationSpec(
             factor=2,
