@@ -156,7 +156,6 @@ MUTATIONS = [
         "actors/broker/control_requests.py",
         "        for replica in failed:\n            self.fail(replica)\n",
         "",
-        "tests/actors/broker/test_log_dirs.py::"
-        "test_what_lies_on_a_failed_directory_is_offline_and_the_rest_serves_on",
+        "tests/actors/broker/test_log_dirs.py::test_what_lies_on_a_failed_directory_is_offline_and_the_rest_serves_on",
     ),
 ]
