@@ -13,7 +13,9 @@ still queued, which goes with its channel (the broker may be up already, in a li
 controller dies or resigns with it. No controller waits for the answer, and nothing in the store reminds the next one
 (so in Kafka 2.8, ``ControllerChannelManager.removeBroker``). That is no violation here, as long as the broker takes no
 part in the partition again; any other log left over is one. Old orders may still arrive after the store has the
-partition elsewhere: of no newer leader epoch than there was then.
+partition elsewhere: of no newer leader epoch than there was then. Nor is it one when the order came and the log is back
+all the same: power was cut in the life of the process that deleted it (the deletion was on its way to the disk), or the
+disk lost the end of that log.
 
 A replica out of the ISR is no violation while its leader waits for another leader epoch, because the controller does
 not know of an ISR that it wrote itself (``UnheardIsrs``: Kafka's rule, and its source): such a leader asks for no ISR.
@@ -23,9 +25,12 @@ plan every broker runs.
 """
 
 from collections.abc import Callable
+from enum import Enum
 
+from kemu.actors.broker.partition_log import log_name
+from kemu.actors.broker.replica_log import JOURNALS
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import Healed, HostDown, HostStarted, Seen, TopicFilled
+from kemu.emulator.facts import DiskTailLost, Healed, HostDown, HostStarted, Seen, TopicFilled
 from kemu.protocol.names import ActorName, TopicPartition, broker_host, broker_of, host_of
 from kemu.protocol.nodes import BROKER_IDS
 from kemu.protocol.notes.groups import ProduceFailed, ProducerStarted, RecordsAcknowledged, RecordsAppended
@@ -45,6 +50,14 @@ ANSWER_US = 10_000_000
 """How long it may be so at all."""
 
 
+class _Deletion(Enum):
+    """What the disk may know of a log's deletion."""
+
+    BY_THIS_LIFE = "on its way to the disk, or there"
+    FORGOTTEN = "power was cut before it was there for certain, or the end of the log was lost: it may be back"
+    DONE = "there"
+
+
 class ClusterRecovery(Checker):
     """After the faults every partition is led, all its replicas are in sync, and producers are answered."""
 
@@ -56,6 +69,8 @@ class ClusterRecovery(Checker):
         """Who has a log of what."""
         self._left_behind: dict[tuple[str, TopicPartition], None] = {}
         """Logs of partitions that were moved away while their broker could not be told."""
+        self._deleted: dict[tuple[str, TopicPartition], _Deletion] = {}
+        """Logs that brokers deleted."""
         self._to_go: dict[tuple[str, TopicPartition], ActorName] = {}
         """Logs of partitions that were moved away -> the controller that is to see to their end."""
         self._went_in: dict[tuple[str, TopicPartition], int] = {}
@@ -84,6 +99,7 @@ class ClusterRecovery(Checker):
             ProduceFailed: self._decided,
             ControllerResigned: self._resigned,
             HostDown: self._down,
+            DiskTailLost: self._tail_lost,
             HostStarted: self._up,
             NodeWritten: self._written,
             Healed: self._heal,
@@ -107,6 +123,7 @@ class ClusterRecovery(Checker):
     def _has_log(self, host: str, at: TopicPartition, leader_epoch: int) -> None:
         """It takes part in the partition (again): if it is taken from it once more, it can be told."""
         self._logs[host, at] = None
+        self._deleted.pop((host, at), None)
         if leader_epoch > self._went_in.get((host, at), -1):
             self._left_behind.pop((host, at), None)
             self._to_go.pop((host, at), None)
@@ -118,6 +135,12 @@ class ClusterRecovery(Checker):
             self._left_behind.pop(key, None)
             self._to_go.pop(key, None)
             self._went_in.pop(key, None)
+            self._deleted[key] = _Deletion.BY_THIS_LIFE
+
+    def _tail_lost(self, seen: Seen, fact: DiskTailLost) -> None:
+        for key in self._deleted:
+            if key[0] == fact.host and fact.log == JOURNALS + log_name(*key[1]):
+                self._deleted[key] = _Deletion.FORGOTTEN
 
     def _restored(self, seen: Seen, fact: ReplicaRestored) -> None:
         at = (fact.topic, fact.partition)
@@ -127,9 +150,8 @@ class ClusterRecovery(Checker):
             text = f"{seen.actor} starts with {fact.high_watermark} as the high watermark of {name}"
             text += f"; no leader ever had more than {self._committed.get(at, 0)}"
             self.violation(seen, "watermark-at-start", (name, seen.actor), text)
-        there = self.panel.assigned.get(at)
-        if there is not None and broker_of(seen.actor) not in there.replicas:
-            self._left_behind[seen.actor, at] = None  # it went down before it could be told
+        if self._deleted.pop((seen.actor, at), None) is _Deletion.FORGOTTEN and at in self.panel.assigned:
+            self._left_behind[seen.actor, at] = None
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
         if fact.what == "deleted" and fact.path.startswith(f"{BROKER_IDS}/"):
@@ -162,6 +184,10 @@ class ClusterRecovery(Checker):
                 self._left_behind[key] = None
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
+        for key, deletion in self._deleted.items():
+            if key[0] == fact.host:  # what was not back after the last start is gone for good
+                lost = fact.how == "power" and deletion is _Deletion.BY_THIS_LIFE
+                self._deleted[key] = _Deletion.FORGOTTEN if lost else _Deletion.DONE
         self._give_up(lambda host, controller: fact.host in (host, host_of(controller)))
         topic = self._producers.pop(fact.host, None)
         if topic is not None:
@@ -171,6 +197,7 @@ class ClusterRecovery(Checker):
         if not fact.kept_disk:
             for key in [key for key in self._logs if key[0] == fact.host]:
                 del self._logs[key]
+            self._deleted = {key: deletion for key, deletion in self._deleted.items() if key[0] != fact.host}
 
     def _heal(self, seen: Seen, fact: Healed) -> None:
         self._healed = seen

@@ -13,8 +13,9 @@ from kemu.emulator.facts import HostPaused, HostResumed, TopicReplicated
 from kemu.emulator.judging import judge
 from kemu.protocol.config import ControllerConfig
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.nodes import ReplicaAssignment, topic_data, topic_path
 from kemu.protocol.notes.groups import PartitionHosted, RecordsAppended
-from kemu.protocol.notes.replication import ControlledShutdownAnswered, ReplicaRestored
+from kemu.protocol.notes.replication import ControlledShutdownAnswered, ReplicaRestored, ReplicaStopped
 from tests.emulator.checkers.cluster_story import BROKERS, TOPIC, ClusterStory
 
 SECOND = 1_000_000
@@ -277,3 +278,37 @@ def test_a_restarted_broker_takes_no_more_for_committed_than_was(watermark: int,
     )
 
     assert [kind for kind in found(story, ClusterRecovery()) if kind.startswith("watermark")] == kinds
+
+
+@pytest.mark.parametrize(
+    ("ends", "is_stray"),
+    [
+        (("power",), False),
+        (("process",), True),
+        (("closed",), True),
+        (("power", "power"), True),
+        (("process", "power"), True),
+        (("process", "tail"), False),
+        (("tail", "process"), True),
+    ],
+)
+def test_a_log_that_was_deleted_comes_back_only_from_a_disk_that_may_have_forgotten(
+    ends: tuple[str, ...], is_stray: bool
+) -> None:
+    """A deletion is on its way to the disk until power is cut in that life; afterwards only its journal's end goes."""
+    story = begun()
+    story.node(topic_path(TOPIC), topic_data({0: ReplicaAssignment((0, 1))}), what="set")
+    story.elect(0, (0, 1), 10, 10)
+    story.by("b2", ReplicaStopped(topic=TOPIC, partition=0, leader_epoch=1, deleted=True))
+    for number, end in enumerate(ends):
+        if number:
+            story.start("b2")
+        if end == "tail":
+            story.lose_tail(2, 1, 10)
+        else:
+            story.down("b2", end)
+    story.restore(2, 10, (0, 0))
+    story.heal()
+    story.wait(60)
+
+    assert ("stray-replica" in found(story, ClusterRecovery())) is is_stray

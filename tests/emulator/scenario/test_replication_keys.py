@@ -73,7 +73,7 @@ def test_random_faults_hit_brokers_only_where_they_replicate():
     """Plans of scenarios without replication are what they were."""
     plain = scenario_from_dict({"topics": {"t": {"partitions": 1}}, "groups": {"g": {"topics": ["t"]}}})
     replicated = scenario_from_dict({**given(), "groups": {"g": {"topics": ["t"]}}})
-    kinds = {type(entry.action).__name__ for entry in with_random_faults(replicated, 1, 60).plan}
+    kinds = {type(entry.action).__name__ for entry in with_random_faults(replicated, 1, 200).plan}
 
     assert "Split" in kinds
     assert "Split" not in {type(entry.action).__name__ for entry in with_random_faults(plain, 1, 60).plan}
