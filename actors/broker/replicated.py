@@ -148,9 +148,8 @@ class ReplicatedBroker(Machine):
         )
         self._offsets = OffsetsHost(self, manager, self._led)
         self.fetchers = ReplicaFetchers(self, client, manager, draws)
-        self._control = ControlRequests(
-            self, manager, self.fetchers, self._led, watermarks, self._offsets, self.answers
-        )
+        control = ControlRequests(self, manager, self.fetchers, self._led, watermarks, self._offsets, self.answers)
+        self._control = control
         self._isr_writer: IsrWriter
         if rules.isr_path is IsrPath.STORE:
             self._isr_writer = IsrStore(
