@@ -155,7 +155,7 @@ class ReassignmentChecker(Checker):
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
         topic = self.panel.written_topic
-        if self._silent and fact.client == self._controller:
+        if self._silent and fact.client == self._controller and fact.what != "deleted":  # as its session's end does
             self._check_named(seen)
         if self.panel.written is not None:
             self._state_written(seen, self.panel.written)
