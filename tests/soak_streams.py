@@ -65,7 +65,12 @@ def script(seed: int) -> Scenario:
                     "session.timeout.ms": random.choice((6_000, 10_000)),
                     "emulated.process.us.per.record": 500,
                 },
-                "overrides": {},
+                "overrides": {
+                    f"c{number}": {"streams": {"emulated.weight": random.choice((1, 2, 3, 5))}}
+                    for number in range(1, members + 1)
+                }
+                if random.random() < 0.4
+                else {},
                 "streams": {
                     "subtopologies": [f"in -> {CHANGELOG}", *["plain"] * stateless],
                     "config": {
