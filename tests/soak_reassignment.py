@@ -16,7 +16,7 @@ import attrs
 from kemu.emulator.chance import Seeded
 from kemu.emulator.facts import Seen
 from kemu.emulator.plan.actions import Crash, PartitionsReassignment
-from kemu.emulator.plan.entries import Noted, When
+from kemu.emulator.plan.entries import At, Noted, When
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario, presets, with_values
 from kemu.emulator.scenario.scenario import Scenario
@@ -40,7 +40,8 @@ def _moves(name: str) -> bool:
 PRESETS = tuple(each.name for each in presets() if _moves(each.name))
 MOMENTS = ("ReassignmentStepStarted", "ReassignmentStepCommitted")
 MOST_CRASHES = 3
-LONGEST_US = 60_000_000
+LONGEST_US, AFTER_US = 60_000_000, 20_000_000
+"""How long a cheaper run lasts, if nothing of its plan comes later; and how long after that."""
 AS_IT_IS_EVERY = 5
 """Of so many seeds one runs the preset as it is."""
 
@@ -94,7 +95,8 @@ class Waiting:
 def cheap(scenario: Scenario) -> Scenario:
     """Fewer appends, which are most of a run's steps, and no time after everything has happened."""
     fewer = with_values(scenario, ("emulated.batch.interval.ms=1000",))
-    return attrs.evolve(fewer, duration_us=min(fewer.duration_us, LONGEST_US))
+    last_us = max(entry.at_us for entry in scenario.plan if isinstance(entry, At))
+    return attrs.evolve(fewer, duration_us=min(fewer.duration_us, max(LONGEST_US, last_us + AFTER_US)))
 
 
 def drawn(name: str, seed: int, *, as_it_is: bool) -> Scenario:
