@@ -10,12 +10,13 @@ acknowledged, or given up.
 A replica that a reassignment takes from a broker stays on its disk for good when the order to delete it never comes:
 its broker is down then (StopReplica goes to live brokers only); or the broker's registration ends with the request
 still queued, which goes with its channel (the broker may be up already, in a life that is not registered yet); or the
-controller dies or resigns with it. No controller waits for the answer, and nothing in the store reminds the next one
-(so in Kafka 2.8, ``ControllerChannelManager.removeBroker``). That is no violation here, as long as the broker takes no
-part in the partition again; any other log left over is one. Old orders may still arrive after the store has the
-partition elsewhere: of no newer leader epoch than there was then. Nor is it one when the order came and the log is back
-all the same: power was cut in the life of the process that deleted it (the deletion was on its way to the disk), or the
-disk lost the end of that log.
+broker is registered anew and the controller has not heard of it; or the controller dies or resigns with the request. No
+controller waits for the answer, and nothing in the store reminds the next one (so in Kafka 2.8,
+``ControllerChannelManager.removeBroker``). That is no violation here, as long as the broker takes no part in the
+partition again; any other log left over is one. Old orders may still arrive after the store has the partition
+elsewhere: of no newer leader epoch than there was then. Nor is it one when the order came and the log is back all the
+same: power was cut in the life of the process that deleted it (the deletion was on its way to the disk), or the disk
+lost the end of that log.
 
 A replica out of the ISR is no violation while its leader waits for another leader epoch, because the controller does
 not know of an ISR that it wrote itself (``UnheardIsrs``: Kafka's rule, and its source): such a leader asks for no ISR.
@@ -37,6 +38,7 @@ from kemu.protocol.notes.groups import ProduceFailed, ProducerStarted, RecordsAc
 from kemu.protocol.notes.replication import (
     BecameFollower,
     BecameLeader,
+    BrokersChanged,
     ControllerResigned,
     HighWatermarkAdvanced,
     NodeWritten,
@@ -98,6 +100,7 @@ class ClusterRecovery(Checker):
             RecordsAcknowledged: self._decided,
             ProduceFailed: self._decided,
             ControllerResigned: self._resigned,
+            BrokersChanged: self._brokers_changed,
             HostDown: self._down,
             DiskTailLost: self._tail_lost,
             HostStarted: self._up,
@@ -175,6 +178,11 @@ class ClusterRecovery(Checker):
 
     def _resigned(self, seen: Seen, fact: ControllerResigned) -> None:
         self._give_up(lambda host, controller: controller == seen.actor)
+
+    def _brokers_changed(self, seen: Seen, fact: BrokersChanged) -> None:
+        """Until now these got no orders from it."""
+        news = [broker_host(broker) for broker in (*fact.new, *fact.bounced)]
+        self._give_up(lambda host, controller: host in news)
 
     def _give_up(self, concerns: Callable[[str, ActorName], bool]) -> None:
         """Orders to delete are lost: with who was to send them, or with who was to get them."""

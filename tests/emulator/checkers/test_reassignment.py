@@ -5,7 +5,13 @@ import pytest
 from kemu.emulator.checkers.no_lost_record import NoLostRecord
 from kemu.emulator.checkers.reassignment import ReassignmentChecker
 from kemu.protocol.nodes import ReplicaAssignment, broker_path, state_path, topic_data, topic_path
-from kemu.protocol.notes.replication import BecameController, ReassignmentStarted, ReassignmentWaits, ReplicaStopped
+from kemu.protocol.notes.replication import (
+    BecameController,
+    BrokersChanged,
+    ReassignmentStarted,
+    ReassignmentWaits,
+    ReplicaStopped,
+)
 from tests.emulator.checkers.cluster_story import BROKERS, TOPIC, ClusterStory
 from tests.emulator.checkers.test_replication import begun
 
@@ -23,7 +29,13 @@ def moved_away_from_b0() -> ClusterStory:
 
 @pytest.mark.parametrize(
     ("what", "is_left"),
-    [("nothing", True), ("registration ends", False), ("old order, then it dies", False), ("new order", True)],
+    [
+        ("nothing", True),
+        ("registration ends", False),
+        ("it is new to the controller", False),
+        ("old order, then it dies", False),
+        ("new order", True),
+    ],
 )
 def test_a_log_that_nobody_could_order_to_be_deleted_is_no_orphan(what: str, is_left: bool) -> None:
     """Requests queued for a broker go with its registration (``ControllerChannelManager.removeBroker``).
@@ -34,6 +46,9 @@ def test_a_log_that_nobody_could_order_to_be_deleted_is_no_orphan(what: str, is_
     if what == "registration ends":  # it has started again within its old session
         story.node(broker_path(0), what="deleted")
         story.node(broker_path(0), client="b0/controller")
+    elif what == "it is new to the controller":
+        news = BrokersChanged(controller_epoch=1, new=(0,), dead=(), bounced=())
+        story.by("b1/controller", news)
     elif what == "old order, then it dies":
         story.follow(0, end=10, epoch=story.epoch - 1)
         story.down("b0")
