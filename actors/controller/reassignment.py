@@ -385,6 +385,7 @@ class Reassignment:
     def _carry_out(self, begun: list[tuple[TopicPartition, ReassignmentStep]]) -> Work[None]:
         """Begin steps; those that end at once make place for others."""
         while begun:
+            self._tell_blocked()  # they have left their places to these
             for at, step in begun:
                 try:
                     yield from self._begin(at, step)
@@ -393,6 +394,10 @@ class Reassignment:
                     self._machine.note(StateChangeRefused(what=name, old="", new="reassigned", why=str(error)))
                     self._drop(at)
             begun = self._batches.start()
+        self._tell_blocked()
+        self._tell_waits(self._moving)
+
+    def _tell_blocked(self) -> None:
         for at in self._batches.blocked:
             if at not in self._blocked:
                 move = self._moving[at].move
@@ -403,7 +408,6 @@ class Reassignment:
                     )
                 )
         self._blocked = dict(self._batches.blocked)
-        self._tell_waits(self._moving)
 
     def _tell_waits(self, partitions: Iterable[TopicPartition]) -> None:
         """Say what these wait for, if it is something else than it was."""

@@ -9,6 +9,11 @@ FOUND = (
     ("reassign-limits-lowered", 27, "an order to delete waits for a broker whose old registration ends"),
     ("reassign-limits-lowered", 48, "an old LeaderAndIsr arrives after the partition was moved away"),
     ("move-to-new-brokers", 31, "a broker is registered, and the controller has not heard of it when it drops it"),
+    (
+        "brokers-join-under-load",
+        57,
+        "a partition that is blocked leaves its place to one that begins before that is told",
+    ),
     ("delete-while-reassigning", 15, "a log that was left over is taken for that of a topic created again"),
 )
 """Seeds that were once not as they should be, and what was the matter: a checker did not know Kafka's rule."""
