@@ -111,6 +111,14 @@ class TaskManager:
             if one.changelog is not None and one.state in (TaskState.RESTORING, TaskState.RUNNING)
         )
 
+    def restoring(self) -> frozenset[TopicPartition]:
+        """Changelogs that active tasks wait for."""
+        return frozenset(
+            one.changelog
+            for one in self.of_role(TaskRole.ACTIVE)
+            if one.state is TaskState.RESTORING and one.changelog is not None
+        )
+
     def ends_to_ask(self) -> tuple[TopicPartition, ...]:
         """Changelogs whose end has to be known: of active tasks that are being restored, and of unready learners."""
         asked = [one for one in self.of_role(TaskRole.ACTIVE) if one.state is TaskState.RESTORING and one.end is None]

@@ -554,15 +554,34 @@ class ReaderLoop:
         if wanted:
             self._calls.end_offsets(wanted, self._ends_told)
             return
-        if not self._left:
+        part = self._next()
+        if part is None:
             self._calls.poll()
             return
-        at, first, last = self._left.popleft()
+        at, first, last = part
         until = min(last, first + self._thread.slice_records)
         if until < last:
             self._left.appendleft(Returned(at, until, last))
         self._slice = Returned(at, first, until)
         self._calls.work(self._thread.apply_us(until - first))
+
+    def _next(self) -> Returned | None:
+        """What to apply now; as long as an owner waits for its state, nothing else. None: it has to be polled first.
+
+        Source: ``StoreChangelogReader``: while active tasks are restored the changelogs of the others are paused.
+        """
+        urgent = self._thread.tasks.restoring()
+        assigned = self._calls.assignment()
+        others = tuple(at for at in assigned if at not in urgent) if urgent else ()
+        paused = self._calls.paused()
+        if frozenset(others) != frozenset(paused):
+            self._calls.resume(tuple(at for at in paused if at not in others))
+            self._calls.pause(others)
+        for index, part in enumerate(self._left):
+            if not urgent or part.at in urgent:
+                del self._left[index]
+                return part
+        return None
 
     def _ends_told(self, ends: Mapping[TopicPartition, int | None]) -> None:
         self._thread.reader_knows(ends)
