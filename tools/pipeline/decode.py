@@ -36,7 +36,9 @@ from kemu.tools.pipeline.rows import (
     note_row,
     reassignment_step_rows,
     rebalance_rows,
+    restore_rows,
     run_row,
+    task_downtime_rows,
     violation_row,
 )
 from kemu.tools.pipeline.tables.schemas import COUNTED
@@ -253,6 +255,10 @@ class Decoder:
             self._emit("downtime", row)
         for row in reassignment_step_rows(run_id, figures):
             self._emit("reassignment_steps", row)
+        for row in task_downtime_rows(run_id, figures):
+            self._emit("task_downtime", row)
+        for row in restore_rows(run_id, figures):
+            self._emit("restores", row)
 
     def _cut_off(self, offset: int, unread_bytes: int, why: object) -> None:
         """The run that was going on ends here without a footer: it counts as torn."""

@@ -33,13 +33,10 @@ from kemu.tools.pipeline.tables import DERIVED
 from kemu.tools.pipeline.tables.schemas import (
     BAD_RECORDS,
     COUNTED,
-    DOWNTIME,
     FAULTS,
     NOTES,
     OF_TRACES,
     PACKETS,
-    REASSIGNMENT_STEPS,
-    REBALANCES,
     RECORDED,
     RUNS,
     STEPS,
@@ -49,7 +46,7 @@ from kemu.tools.pipeline.tables.schemas import (
 from kemu.tools.pipeline.worker import TRACES
 
 PARTS = "parts.json"
-OF_CHUNKS = (RUNS, NOTES, FAULTS, VIOLATIONS, REBALANCES, DOWNTIME, REASSIGNMENT_STEPS)
+OF_CHUNKS = (RUNS, NOTES, FAULTS, VIOLATIONS, *COUNTED)
 OF_CAMPAIGN_TRACES = frozenset(schema.name for schema in (STEPS, PACKETS, NOTES, BAD_RECORDS))
 """The rest stands in the chunk's own tables."""
 OF_LONE_TRACES = frozenset(schema.name for schema in (*OF_TRACES, *COUNTED))

@@ -14,7 +14,7 @@ import msgpack
 
 from kemu.emulator.facts import FaultApplied, FaultEnded, Seen
 from kemu.emulator.findings import Violation
-from kemu.emulator.metrics.figures import Figures, longest_lag_us, peak_extra
+from kemu.emulator.metrics.figures import Figures, longest_lag_us, peak_extra, streams_sums
 from kemu.emulator.runner import RunResult
 from kemu.emulator.trace.traces import Footer
 from kemu.protocol.notes.groups import Processed, RecordsAcknowledged, RecordsAppended
@@ -166,10 +166,19 @@ _OF_RUNS = ("reprocessed", "lost", "expected_losses", "acknowledged_lost", "skip
 _OF_REPLICAS = ("leaderless_us", "under_replicated_us", "under_min_isr_us")
 
 
+_OF_TASKS = {
+    **{f"{name}_us": name for name in ("task_downtime", "task_downtime_max")},
+    **{f"task_{part}_us": f"task_{part}" for part in ("detect", "barrier", "restore", "pause")},
+    **{name: name for name in ("tasks_moved", "tasks_least", "read_bytes")},
+    "read_in_vain_bytes": "read_in_vain",
+}
+"""Columns of Streams tasks -> the figures they are."""
+
+
 def figure_columns(figures: Figures) -> dict[str, int | float | None]:
     """The columns of ``RUNS`` that a run's figures fill."""
     downtime, services = figures.downtime_us.values(), figures.service.values()
-    replication, moves = figures.replication, figures.reassignment
+    replication, moves, tasks = figures.replication, figures.reassignment, streams_sums(figures)
     stable = [group.first_stable_us for group in figures.groups.values()]
     known = [us for us in stable if us is not None]
     return {
@@ -195,6 +204,7 @@ def figure_columns(figures: Figures) -> dict[str, int | float | None]:
         "reassignment_steps": None if moves is None else len(moves.steps),
         "moved_bytes": None if moves is None else moves.moved_bytes,
         "peak_extra_bytes_per_s": peak_extra(figures),
+        **{column: None if tasks is None else tasks[name] for column, name in _OF_TASKS.items()},
     }
 
 
@@ -222,6 +232,26 @@ def reassignment_step_rows(run_id: str, figures: Figures) -> list[tuple[Any, ...
         (run_id, row.topic, partition_name((row.topic, row.partition)), row.number, row.kind, list(row.replicas),
          list(row.adding), list(row.removing), row.started_us, row.committed_us, row.moved_records, row.moved_bytes)
         for row in (figures.reassignment.steps if figures.reassignment is not None else ())
+    ]  # fmt: skip
+
+
+def task_downtime_rows(run_id: str, figures: Figures) -> list[tuple[Any, ...]]:
+    """Rows of ``TASK_DOWNTIME``."""
+    return [
+        (run_id, name, row.task, row.instance, row.taken_by, row.cause, row.from_us, row.until_us,
+         row.detect_us, row.barrier_us, row.restore_us, row.pause_us)
+        for name, streams in figures.streams.items()
+        for row in streams.task_downtime
+    ]  # fmt: skip
+
+
+def restore_rows(run_id: str, figures: Figures) -> list[tuple[Any, ...]]:
+    """Rows of ``RESTORES``."""
+    return [
+        (run_id, name, number, row.task, row.instance, row.role, row.from_us, row.until_us, row.ready_us, row.first,
+         row.last, row.records, row.read_bytes, row.wasted_bytes, row.avoidable_bytes, row.outcome)
+        for name, streams in figures.streams.items()
+        for number, row in enumerate(streams.restores)
     ]  # fmt: skip
 
 

@@ -30,17 +30,22 @@ from kemu.tools.pipeline.rows import (
     measured_columns,
     reassignment_step_rows,
     rebalance_rows,
+    restore_rows,
     run_row,
+    task_downtime_rows,
     violation_row,
 )
 from kemu.tools.pipeline.shipping import fingerprint
 from kemu.tools.pipeline.tables.schemas import (
+    COUNTED,
     DOWNTIME,
     FAULTS,
     NOTES,
     REASSIGNMENT_STEPS,
     REBALANCES,
+    RESTORES,
     RUNS,
+    TASK_DOWNTIME,
     VIOLATIONS,
     Schema,
 )
@@ -141,7 +146,7 @@ class ChunkRows:
         self._cell = cell
         self._scenario_json = json.dumps(cell.scenario)
         self._rows: dict[Schema, list[tuple[Any, ...]]] = {
-            schema: [] for schema in (RUNS, NOTES, FAULTS, VIOLATIONS, REBALANCES, DOWNTIME, REASSIGNMENT_STEPS)
+            schema: [] for schema in (RUNS, NOTES, FAULTS, VIOLATIONS, *COUNTED)
         }
 
     def run(self, scenario: Scenario, seed: int, trace: Path | None, keep_traces: str) -> RunResult:
@@ -185,6 +190,8 @@ class ChunkRows:
         self._rows[REBALANCES] += rebalance_rows(run_id, result.figures)
         self._rows[DOWNTIME] += downtime_rows(run_id, result.figures)
         self._rows[REASSIGNMENT_STEPS] += reassignment_step_rows(run_id, result.figures)
+        self._rows[TASK_DOWNTIME] += task_downtime_rows(run_id, result.figures)
+        self._rows[RESTORES] += restore_rows(run_id, result.figures)
         return result
 
     def write(self, folder: Path) -> None:

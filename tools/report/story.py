@@ -12,9 +12,9 @@ from attrs import define
 from kemu.emulator import facts
 from kemu.emulator.facts import Seen
 from kemu.protocol.notes import groups as notes
-from kemu.protocol.notes import streams as streams_notes
-from kemu.tools.report import control_story
+from kemu.tools.report import control_story, streams_story
 from kemu.tools.report.control_story import PARTITIONS, ControlStory
+from kemu.tools.report.streams_story import StreamsStory
 from kemu.tools.report.transcript import partitions_text
 
 TOGETHER_US = 3_000_000
@@ -79,10 +79,11 @@ class Story:
         self._members: dict[str, int] = {}
         """group -> members at the last completed join."""
         self._control = ControlStory(self.add)
+        self._tasks = StreamsStory(self.add)
 
     def wants(self, kind: type) -> bool:
         """Facts that are turning points."""
-        return kind in _TELLERS or kind in control_story.TELLERS
+        return kind in _TELLERS or kind in control_story.TELLERS or kind in streams_story.TELLERS
 
     def see(self, seen: Seen) -> None:
         """Take one fact."""
@@ -91,6 +92,8 @@ class Story:
             tell(self, seen, seen.fact)
         elif type(seen.fact) in control_story.TELLERS:
             control_story.TELLERS[type(seen.fact)](self._control, seen, seen.fact)
+        elif type(seen.fact) in streams_story.TELLERS:
+            streams_story.TELLERS[type(seen.fact)](self._tasks, seen, seen.fact)
 
     def add(self, at_us: int, kind: str, sentence: str, who: str = "") -> None:
         """Add a line, or its host to an equal line a moment ago."""
@@ -147,21 +150,6 @@ class Story:
     def listener_failed(self, seen: Seen, fact: notes.ListenerFailed) -> None:
         """A listener raised."""
         self.add(seen.at_us, "member", f"{fact.callback} of {{}} failed: {fact.why}", seen.actor)
-
-    # --- Streams instances -------------------------------------------------------------------------------------
-
-    def learner_ready(self, seen: Seen, fact: streams_notes.LearnerReady) -> None:
-        """A task may move."""
-        self.add(seen.at_us, "member", f"{fact.instance} has learned task {fact.task} of {fact.application}")
-
-    def instance_leaving(self, seen: Seen, fact: streams_notes.InstanceLeaving) -> None:
-        """The scaling tool spoke."""
-        what = "told to hand tasks over and leave" if fact.leaving else "told to stay after all"
-        self.add(seen.at_us, "member", f"{{}} {what}", fact.instance)
-
-    def instance_released(self, seen: Seen, fact: streams_notes.InstanceReleased) -> None:
-        """It closes now."""
-        self.add(seen.at_us, "member", "{} handed everything over, closes", fact.instance)
 
     # --- the admin client --------------------------------------------------------------------------------------
 
@@ -267,9 +255,6 @@ _TELLERS: dict[type, Callable[[Story, Seen, Any], None]] = {
     notes.MemberFailed: Story.member_failed,
     notes.PartitionsLost: Story.partitions_lost,
     notes.ListenerFailed: Story.listener_failed,
-    streams_notes.LearnerReady: Story.learner_ready,
-    streams_notes.InstanceLeaving: Story.instance_leaving,
-    streams_notes.InstanceReleased: Story.instance_released,
     notes.AdminAnswered: Story.admin_answered,
     notes.GroupDescribed: Story.group_described,
     facts.MemberReconfigured: Story.member_reconfigured,

@@ -32,6 +32,8 @@ REPLICATED: Mapping[str, tuple[str, ...]] = {
     ),
 }
 """Preset -> what is added to its plan: elections, pauses, shut-downs, a topic that goes and comes back."""
+STREAMS = "streams-scale-down"
+"""A run whose tasks are learned elsewhere and move."""
 MOVED = "reassign-limits-lowered"
 """A run that moves partitions in batches on limited machines."""
 
@@ -111,18 +113,21 @@ class LoneRuns:
     wrong: tuple[Made, ...]
     replicated: Mapping[str, Made]
     moved: Made
+    streams: Made
 
     @property
     def all(self) -> tuple[Made, ...]:
         """Every run."""
-        return (*self.wrong, *self.replicated.values(), self.moved)
+        return (*self.wrong, *self.replicated.values(), self.moved, self.streams)
 
 
 def make_lone_runs(root: Path) -> LoneRuns:
     """Run them, a trace each."""
     wrong = (*runs_of_groups(root), *runs_of_replicas(root), broken_run(root))
     moved = Made(run(load_scenario(MOVED), seed=5, drive="bare", trace=root / "moved.kemu"), root / "moved.kemu")
-    return LoneRuns(root, wrong, {name: replicated_run(root, name) for name in REPLICATED}, moved)
+    trace = root / "streams.kemu"
+    streams = Made(run(load_scenario(STREAMS), seed=1, drive="bare", trace=trace), trace)
+    return LoneRuns(root, wrong, {name: replicated_run(root, name) for name in REPLICATED}, moved, streams)
 
 
 @frozen

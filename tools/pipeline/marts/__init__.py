@@ -9,6 +9,7 @@ from kemu.tools.pipeline.marts.coverage import first_violations, refusals, trans
 from kemu.tools.pipeline.marts.faults import fault_effects
 from kemu.tools.pipeline.marts.rebalancing import balance, downtime_by_cause, moves, rebalance_reasons
 from kemu.tools.pipeline.marts.replication import isr_health, leader_changes, leaderless_by_cause, reassignments
+from kemu.tools.pipeline.marts.streams import restores_by_role, task_downtime_by_cause
 
 Tables = Mapping[str, DataFrame]
 
@@ -24,6 +25,8 @@ MARTS: Mapping[str, Callable[[Tables], DataFrame]] = {
     "leader_changes": leader_changes,
     "leaderless_by_cause": leaderless_by_cause,
     "reassignments": reassignments,
+    "task_downtime_by_cause": task_downtime_by_cause,
+    "restores_by_role": restores_by_role,
     "fault_effects": fault_effects,
     "first_violations": first_violations,
     "transitions": transitions,

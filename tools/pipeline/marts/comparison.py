@@ -22,6 +22,8 @@ FIGURES = (
     "newest_age_mean_us", "newest_age_max_us", "fresh_after_max_us", "gap_max_us", "reordered", "reorder_max",
     "rebalances", "moved", "reprocessed", "lost",
     "expected_losses", "max_lag",
+    "task_downtime_us", "task_downtime_max_us", "task_detect_us", "task_barrier_us", "task_restore_us",
+    "task_pause_us", "tasks_moved", "tasks_least", "read_bytes", "read_in_vain_bytes",
     "first_stable_us", "leader_changes", "leaderless_us", "under_replicated_us", "under_min_isr_us", "messages",
     "virtual_us",
 )  # fmt: skip

@@ -21,9 +21,11 @@ from kemu.tools.pipeline.tables.schemas import (
     LEADERSHIPS,
     NOTES,
     OWNERSHIP,
+    TASK_INTERVALS,
     UNOWNED,
     Schema,
 )
+from kemu.tools.pipeline.tables.streams import task_intervals
 
 
 @frozen
@@ -44,6 +46,7 @@ TABLES = (
     DerivedTable(COMMITS, commits, (NOTES,)),
     DerivedTable(OWNERSHIP, ownership, (NOTES,)),
     DerivedTable(UNOWNED, unowned, (NOTES, OWNERSHIP)),
+    DerivedTable(TASK_INTERVALS, task_intervals, (NOTES,), "TaskBecame"),
     DerivedTable(ISR_CHANGES, isr_changes, (NOTES,), "NodeWritten"),
     DerivedTable(LEADERSHIPS, leaderships, (NOTES, ISR_CHANGES), "NodeWritten"),
     DerivedTable(LEADERLESS, leaderless, (NOTES, LEADERSHIPS, ISR_CHANGES), "NodeWritten"),

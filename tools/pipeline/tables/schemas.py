@@ -90,6 +90,9 @@ RUNS = _schema(
     appended long?, acknowledged long?, failed long?, processed long?, first_stable_us long?, max_lag long?
     leader_changes long?, leaderless_us long?, under_replicated_us long?, under_min_isr_us long?
     reassigning_us long?, reassignment_steps long?, moved_bytes long?, peak_extra_bytes_per_s long?
+    task_downtime_us long?, task_downtime_max_us long?, task_detect_us long?, task_barrier_us long?
+    task_restore_us long?, task_pause_us long?, tasks_moved long?, tasks_least long?, read_bytes long?
+    read_in_vain_bytes long?
     scenario_json string, result_json string?, command string?
     """,
 )
@@ -102,7 +105,8 @@ busiest broker had in its worst second (null where nothing was reassigned). ``do
 partition's, ``first_stable_us`` the last group's. ``service_lost_us`` is an integral of shares,
 ``service_lost_max_percent`` the largest share, ``stop_the_world_us`` the time at 100 %; delays are over records (null
 without any), ``lag_max_us`` is an age, ``max_lag`` a number of records. The six columns from ``newest_age_mean_us`` on
-say how fresh what groups see is, and in which order it comes. ``emulator.metrics`` defines them."""
+say how fresh what groups see is, and in which order it comes. Those of tasks and what they read are null where no
+Streams application ran. ``emulator.metrics`` defines them."""
 
 STEPS = _schema(
     "steps",
@@ -184,6 +188,28 @@ REASSIGNMENT_STEPS = _schema(
 ``committed_us`` null: given up, or not over when the run was; ``moved``: copied by replicas being added, until they
 were in sync."""
 
+TASK_DOWNTIME = _schema(
+    "task_downtime",
+    """
+    run_id string, application string, task string, instance string, taken_by string, cause string
+    from_us long, until_us long, detect_us long, barrier_us long, restore_us long, pause_us long
+    """,
+)
+"""One row per interval in which nobody could process a task of a Streams application, as the metrics of a run count
+them (``metrics.task_downtime``). ``instance``: who had processed it last; ``taken_by``: who does since, "" where nobody
+does. The four parts add up to the interval."""
+
+RESTORES = _schema(
+    "restores",
+    """
+    run_id string, application string, number int, task string, instance string, role string, from_us long
+    until_us long, ready_us long?, first long, last long, records long, read_bytes long, wasted_bytes long
+    avoidable_bytes long, outcome string
+    """,
+)
+"""One row per copy of a task and role in which it read its changelog, as the metrics of a run count them
+(``metrics.restoring``). ``ready_us``: when a learner had caught up. ``outcome``: used, discarded, kept, unfinished."""
+
 BAD_RECORDS = _schema("bad_records", "path string, at_byte long, unread_bytes long, why string")
 """What could not be read in a trace directory: files that are no traces, and where the good part of others ends."""
 
@@ -199,6 +225,8 @@ RECORDED = {
         REBALANCES,
         DOWNTIME,
         REASSIGNMENT_STEPS,
+        TASK_DOWNTIME,
+        RESTORES,
         BAD_RECORDS,
     )
 }
@@ -249,6 +277,16 @@ LAYOUTS = _schema(
 """One row per member and generation: how many partitions its assignment holds, how many of them it had not and had in
 its assignment before."""
 
+TASK_INTERVALS = _schema(
+    "task_intervals",
+    """
+    run_id string, application string, task string, instance string, thread string, role string, state string
+    from_us long, until_us long, ended_by string
+    """,
+)
+"""One row per interval in which a thread of a Streams instance had a copy of a task in one role and state.
+``ended_by``: the state it had next, "down" (its host), or "end" (of the run)."""
+
 ISR_CHANGES = _schema(
     "isr_changes",
     """
@@ -287,7 +325,7 @@ acted."""
 
 # --- one table for all that a trace file holds ---------------------------------------------------------------------
 
-COUNTED = (REBALANCES, DOWNTIME, REASSIGNMENT_STEPS)
+COUNTED = (REBALANCES, DOWNTIME, REASSIGNMENT_STEPS, TASK_DOWNTIME, RESTORES)
 """What a run's metrics count: no record of a trace says it."""
 OF_TRACES = (RUNS, STEPS, PACKETS, NOTES, VIOLATIONS, FAULTS, BAD_RECORDS)
 """What the data source reads."""

@@ -1,0 +1,61 @@
+"""What tasks of Streams applications went through: their downtime by cause, and what was read for them by role."""
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from kemu.tools.pipeline.marts.common import CELL, with_cell
+
+PARTS = ("detect", "barrier", "restore", "pause")
+
+
+def task_downtime_by_cause(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """Time in which nobody could process a task, by what began it, and where the time went.
+
+    In:  runs, task_downtime
+    Out: (campaign, cell, application, cause, intervals, runs, total_s, median_s, p95_s, max_s, detect, barrier,
+        restore, pause): the last four are shares of the total
+    """
+    length = F.col("until_us") - F.col("from_us")
+    seconds = length / F.lit(1e6)
+    return (
+        with_cell(tables["task_downtime"], tables["runs"])
+        .groupBy(*CELL, "application", "cause")
+        .agg(
+            F.count("*").alias("intervals"),
+            F.countDistinct("run_id").alias("runs"),
+            F.sum(seconds).alias("total_s"),
+            F.median(seconds).alias("median_s"),
+            F.percentile(seconds, F.lit(0.95)).alias("p95_s"),
+            F.max(seconds).alias("max_s"),
+            *[(F.sum(f"{part}_us") / F.sum(length)).alias(part) for part in PARTS],
+        )
+        .orderBy(*CELL, "application", "cause")
+    )
+
+
+def restores_by_role(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """What copies of tasks read of changelogs, by what they were for and what became of them.
+
+    In:  runs, restores
+    Out: (campaign, cell, application, role, outcome, copies, runs, read_mb, wasted_mb, avoidable_mb, took_median_s,
+        took_max_s, ready_median_s): sums over all runs; ``took``: from a copy's first record to its last; ``ready``: to
+        when a learner had caught up
+    """
+    seconds, million = F.lit(1e6), F.lit(1e6)
+    took = (F.col("until_us") - F.col("from_us")) / seconds
+    ready = (F.col("ready_us") - F.col("from_us")) / seconds
+    return (
+        with_cell(tables["restores"], tables["runs"])
+        .groupBy(*CELL, "application", "role", "outcome")
+        .agg(
+            F.count("*").alias("copies"),
+            F.countDistinct("run_id").alias("runs"),
+            *[(F.sum(f"{kind}_bytes") / million).alias(f"{kind}_mb") for kind in ("read", "wasted", "avoidable")],
+            F.median(took).alias("took_median_s"),
+            F.max(took).alias("took_max_s"),
+            F.median(ready).alias("ready_median_s"),
+        )
+        .orderBy(*CELL, "application", "role", "outcome")
+    )

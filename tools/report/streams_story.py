@@ -1,0 +1,113 @@
+"""What Streams tasks go through, for people: who learns what, what goes where, who restores for long, who leaves."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kemu.emulator.facts import Seen
+from kemu.protocol.notes.streams import (
+    InstanceLeaving,
+    InstanceReleased,
+    InstanceStarted,
+    LearnerReady,
+    TaskBecame,
+    TasksDecided,
+    TasksGiven,
+)
+
+Add = Callable[..., None]
+"""``add(at_us, kind, sentence, who)`` of the story."""
+LONG_US = 1_000_000
+"""Who restores this long before a task runs is told of."""
+_NAMED = 6
+
+
+class StreamsStory:
+    """Part of the story."""
+
+    def __init__(self, add: Add) -> None:
+        self._add = add
+        self._instances: dict[str, str] = {}
+        """Process id -> instance."""
+        self._given: dict[str, dict[str, TasksGiven]] = {}
+        """By application, what each process was given last."""
+        self._owners: dict[tuple[str, str], str] = {}
+        """(application, task) -> process that had it last."""
+        self._restoring: dict[tuple[str, str, str], int] = {}
+        """(application, task, instance) -> since when, of active tasks."""
+
+    def instance_started(self, seen: Seen, fact: InstanceStarted) -> None:
+        """Leaders know instances by their process ids."""
+        self._instances[fact.process] = fact.instance
+
+    def tasks_decided(self, seen: Seen, fact: TasksDecided) -> None:
+        """What changes: learners and other copies that are new, and tasks that go from one instance to another."""
+        before = self._given.get(fact.application, {})
+        first = not before
+        self._given[fact.application] = {row.process: row for row in fact.given}
+        moves: dict[tuple[str, str], list[str]] = {}
+        for row in fact.given:
+            for task in row.assigned:
+                last = self._owners.get((fact.application, task), row.process)
+                if last != row.process:
+                    moves.setdefault((last, row.process), []).append(task)
+                self._owners[fact.application, task] = row.process
+        for row in fact.given:
+            had = before.get(row.process)
+            for verb, now, then in (
+                ("learn", row.learning, had.learning if had else ()),
+                ("keep a copy of", row.standby, had.standby if had else ()),
+            ):
+                new = [task for task in now if task not in then]
+                if new and not first:
+                    self._member(seen, f"{self._name(row.process)} is to {verb} {_listed(new)} of {fact.application}")
+        for (last, new), tasks in moves.items():
+            what = f"{_listed(tasks)} of {fact.application}"
+            self._member(seen, f"{what}: from {self._name(last)} to {self._name(new)}")
+
+    def task_became(self, seen: Seen, fact: TaskBecame) -> None:
+        """An owner that had to restore for long."""
+        if fact.role != "active":
+            return
+        at = fact.application, fact.task, fact.instance
+        if fact.state == "RESTORING":
+            self._restoring.setdefault(at, seen.at_us)
+        since_us = self._restoring.pop(at, seen.at_us) if fact.state != "RESTORING" else seen.at_us
+        if fact.state == "RUNNING" and seen.at_us - since_us >= LONG_US:
+            spent = f"{(seen.at_us - since_us) / 1e6:.1f} s"
+            self._member(seen, f"{fact.instance} runs task {fact.task} of {fact.application}, restored in {spent}")
+
+    def learner_ready(self, seen: Seen, fact: LearnerReady) -> None:
+        """A task may move."""
+        self._member(seen, f"{fact.instance} has learned task {fact.task} of {fact.application}")
+
+    def instance_leaving(self, seen: Seen, fact: InstanceLeaving) -> None:
+        """The scaling tool spoke."""
+        what = "told to hand tasks over and leave" if fact.leaving else "told to stay after all"
+        self._add(seen.at_us, "member", f"{{}} {what}", fact.instance)
+
+    def instance_released(self, seen: Seen, fact: InstanceReleased) -> None:
+        """It closes now."""
+        self._add(seen.at_us, "member", "{} handed everything over, closes", fact.instance)
+
+    def _member(self, seen: Seen, text: str) -> None:
+        self._add(seen.at_us, "member", text)
+
+    def _name(self, process: str) -> str:
+        return self._instances.get(process, process)
+
+
+def _listed(tasks: Iterable[str]) -> str:
+    named = list(tasks)
+    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    return f"task{'s' if len(named) > 1 else ''} {', '.join(named[:_NAMED])}{more}"
+
+
+TELLERS: dict[type, Callable[[StreamsStory, Seen, Any], None]] = {
+    InstanceStarted: StreamsStory.instance_started,
+    TasksDecided: StreamsStory.tasks_decided,
+    TaskBecame: StreamsStory.task_became,
+    LearnerReady: StreamsStory.learner_ready,
+    InstanceLeaving: StreamsStory.instance_leaving,
+    InstanceReleased: StreamsStory.instance_released,
+}
+"""Which fact is told by what."""
