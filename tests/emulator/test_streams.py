@@ -199,7 +199,9 @@ def test_the_story_says_who_leaves_what_is_learned_and_who_may_close() -> None:
     lines = [line.text() for line in story.lines]
 
     assert "c1, c2 told to hand tasks over and leave" in lines
+    assert "c3 is to learn task 0_2 of app" in lines
     assert "c3 has learned task 0_2 of app" in lines
+    assert "tasks 0_0, 0_2 of app: from c1 to c3" in lines
     assert "c1, c2 handed everything over, closes" in lines
 
 

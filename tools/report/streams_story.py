@@ -57,9 +57,9 @@ class StreamsStory:
                 ("learn", row.learning, had.learning if had else ()),
                 ("keep a copy of", row.standby, had.standby if had else ()),
             ):
-                new = [task for task in now if task not in then]
-                if new and not first:
-                    self._member(seen, f"{self._name(row.process)} is to {verb} {_listed(new)} of {fact.application}")
+                added = [task for task in now if task not in then]
+                if added and not first:
+                    self._member(seen, f"{self._name(row.process)} is to {verb} {_listed(added)} of {fact.application}")
         for (last, new), tasks in moves.items():
             what = f"{_listed(tasks)} of {fact.application}"
             self._member(seen, f"{what}: from {self._name(last)} to {self._name(new)}")
