@@ -1,0 +1,46 @@
+"""The page on what a new Streams instance costs: its commands run, and what it says holds in them."""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner
+
+from kemu.tools.cli import kemu
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "streams-new-instance.md"
+(RELEASES,) = [
+    shlex.split(line)[1:] for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("kemu compare")
+]
+
+
+def compared(command: list[str], seeds: str) -> list[dict[str, float]]:
+    """The medians of the page's command with fewer seeds, by contender."""
+    arguments = [*command, "--seeds", seeds, "--format", "json"]
+    result = CliRunner().invoke(kemu, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    rows: list[dict[str, Any]] = json.loads(result.output)["contenders"]
+    return [{name: told["median"] for name, told in row["figures"].items()} for row in rows]
+
+
+def per_move(row: dict[str, float]) -> float:
+    """Seconds of downtime for each task that moved."""
+    assert row["tasks_moved"] >= row["tasks_least"] == 4
+    return row["task_downtime"] / row["tasks_moved"] / 1e6
+
+
+def test_what_the_page_says_of_releases_and_learners_holds_in_its_command() -> None:
+    """KIP-429's page and what shipped: who stops, who restores, who waits for two rebalances, who asks more often."""
+    eager, sticky, warm_ups, together, one_by_one = compared(RELEASES, "1:1")
+
+    assert eager["service_lost_max"] == 100 and eager["stopped"] > 0
+    assert all(
+        row["service_lost_max"] < 100 and row["stopped"] == 0 for row in (sticky, warm_ups, together, one_by_one)
+    )
+    assert per_move(together) < 1 > per_move(one_by_one)
+    assert min(per_move(eager), per_move(sticky)) > per_move(warm_ups) > 2 * per_move(one_by_one)
+    assert min(eager["task_restore"], sticky["task_restore"]) > 5 * warm_ups["task_restore"]
+    assert warm_ups["rebalances_follow_up"] >= 2 and warm_ups["task_barrier"] > warm_ups["task_restore"]
+    assert one_by_one["rebalances_ready"] > together["rebalances_ready"] > 0
+    assert warm_ups["rebalances_probing"] == 2 and 120 < warm_ups["to_balance"] / 1e6 < 150
