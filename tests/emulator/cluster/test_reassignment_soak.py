@@ -12,7 +12,7 @@ FOUND = (
     ("brokers-join-under-load", 57, False, "a partition that is blocked leaves its place to another"),
     ("delete-while-reassigning", 15, True, "a log that was left over is taken for that of a topic created again"),
 )
-"""Seeds that were once not as they should be, and what was the matter (True: as the preset is): a checker did not know Kafka's rule."""
+"""Seeds that were once not as they should be, whether as the preset is, and what a checker did not know of Kafka."""
 
 
 @pytest.mark.parametrize("name", PRESETS)
