@@ -114,7 +114,7 @@ def test_a_profile_that_does_not_exist_is_one_clear_error() -> None:
     result = call("steady-group", "--profiles", "kafka-2.5")
 
     assert result.exit_code == 2
-    assert "kafka-2.4" in result.output
+    assert 'did you mean "kafka-2.6"' in result.output
 
 
 def test_the_same_seed_draws_the_same_faults_whatever_runs_under_them() -> None:
