@@ -1,5 +1,6 @@
 """What a step costs must not grow with the group: counted in function calls, which do not depend on the machine."""
 
+import gc
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -22,6 +23,7 @@ def work(step: Callable[[], Any]) -> int:
         return counted
 
     before = sys.getprofile(), sys.gettrace()
+    gc.disable()  # a collection would run finalizers of whatever came before
     sys.setprofile(counted)
     sys.settrace(counted)
     try:
@@ -29,6 +31,7 @@ def work(step: Callable[[], Any]) -> int:
     finally:
         sys.settrace(before[1])
         sys.setprofile(before[0])
+        gc.enable()
     return count
 
 
