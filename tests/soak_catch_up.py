@@ -10,12 +10,12 @@ from functools import partial
 import attrs
 
 from kemu.emulator.chance import Seeded
-from kemu.emulator.runner import RunResult, run
+from kemu.emulator.runner import RunResult
 from kemu.emulator.scenario.files import scenario_from_toml
 from kemu.emulator.scenario.random_faults import with_random_faults
 from kemu.emulator.scenario.scenario import Scenario
 from tests.actors.consumer.catch_up_scripts import run_script
-from tests.soaking import report, said, seeds_of, sweep
+from tests.soaking import made, report, said, seeds_of, sweep
 
 CLUSTERS = ("arranged", "replicated")
 SESSIONS = (6, 10)
@@ -96,7 +96,7 @@ def drawn(cluster: str, seed: int) -> Scenario:
 
 def run_one(cluster: str, seed: int, drive: str = "bare") -> RunResult:
     """One run."""
-    return run(drawn(cluster, seed), seed=seed, drive=drive)
+    return made(drawn(cluster, seed), seed=seed, drive=drive)
 
 
 def one_seed(cluster: str, seed: int) -> tuple[str, str]:

@@ -12,12 +12,11 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario, with_values
 from kemu.emulator.scenario.scenario import DEFAULT_DRAWS, Scenario
 from kemu.protocol.draws import SETS
 from tests.preset_runs import PRESETS
-from tests.soaking import report, said, seeds_of
+from tests.soaking import made, report, said, seeds_of
 
 
 def on(name: str, draws: str) -> tuple[Scenario, str]:
@@ -31,7 +30,7 @@ def on(name: str, draws: str) -> tuple[Scenario, str]:
 def one_run(name: str, draws: str, seed: int, fired: Counter[tuple[str, int]]) -> str:
     """What is wrong with a run and the command that repeats it, or ""; ``fired`` counts what took effect."""
     scenario, added = on(name, draws)
-    result = run(scenario, seed=seed, drive="bare")
+    result = made(scenario, seed=seed)
     for fault in result.faults:
         fired[name, fault.index] += fault.fired
     if result.verdict == "holds":

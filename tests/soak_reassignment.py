@@ -17,7 +17,6 @@ from kemu.emulator.chance import Seeded
 from kemu.emulator.facts import Seen
 from kemu.emulator.plan.actions import Crash, PartitionsReassignment
 from kemu.emulator.plan.entries import At, Noted, When
-from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario, presets, with_values
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.protocol.notes.replication import (
@@ -30,7 +29,7 @@ from kemu.protocol.notes.replication import (
     TopicDeletionQueued,
 )
 from kemu.protocol.reassign.waiting import WaitReason
-from tests.soaking import report, said, seeds_of, sweep
+from tests.soaking import made, report, said, seeds_of, sweep
 
 
 def _moves(name: str) -> bool:
@@ -115,8 +114,8 @@ def drawn(name: str, seed: int, *, as_it_is: bool) -> Scenario:
 def one_seed(name: str, seed: int, *, as_it_is: bool = False) -> tuple[str, str]:
     """The verdict, and what is wrong with the run."""
     waiting = Waiting()
-    made = drawn(name, seed, as_it_is=as_it_is or seed % AS_IT_IS_EVERY == 0)
-    result = run(made, seed=seed, drive="bare", observers=(waiting,))
+    scenario = drawn(name, seed, as_it_is=as_it_is or seed % AS_IT_IS_EVERY == 0)
+    result = made(scenario, seed=seed, observers=(waiting,))
     if result.verdict == "liveness" and waiting.deadlocked:
         return "waits for a leader that nobody elects, as its topic is to be deleted", ""
     if result.verdict != "holds":

@@ -12,11 +12,11 @@ from functools import partial
 import attrs
 
 from kemu.emulator.chance import Seeded
-from kemu.emulator.runner import RunResult, run
+from kemu.emulator.runner import RunResult
 from kemu.emulator.scenario.files import load_scenario, with_values
 from kemu.emulator.scenario.random_faults import with_random_faults
 from kemu.emulator.scenario.scenario import ChecksSpec, Scenario
-from tests.soaking import report, said, seeds_of, sweep
+from tests.soaking import made, report, said, seeds_of, sweep
 
 PRESETS = (
     "cooperative-scale-out-by-one",
@@ -52,7 +52,7 @@ def drawn(preset: str, seed: int) -> Scenario:
 
 def run_one(preset: str, profile: str, seed: int) -> RunResult:
     """One run; nothing is expected to be violated."""
-    return run(attrs.evolve(drawn(preset, seed), expect=()), seed=seed, profile=profile, drive="bare")
+    return made(attrs.evolve(drawn(preset, seed), expect=()), seed=seed, profile=profile)
 
 
 def is_as_it_should(preset: str, profile: str, result: RunResult) -> bool:

@@ -11,11 +11,11 @@ from functools import cache, partial
 import attrs
 
 from kemu.emulator.chance import Seeded
-from kemu.emulator.runner import RunResult, run
+from kemu.emulator.runner import RunResult
 from kemu.emulator.scenario.files import load_scenario, presets, with_values
 from kemu.emulator.scenario.random_faults import with_random_faults
 from kemu.emulator.scenario.scenario import ChecksSpec, Scenario
-from tests.soaking import report, said, seeds_of, sweep
+from tests.soaking import made, report, said, seeds_of, sweep
 
 PRESETS = tuple(each.name for each in presets() if load_scenario(each.name).brokers.replication is not None)
 DRIVES = ("bare", "trio")
@@ -36,7 +36,7 @@ def drawn(preset: str, seed: int, settings: tuple[str, ...] = LIGHTER) -> Scenar
 
 def run_one(preset: str, seed: int, drive: str, settings: tuple[str, ...] = LIGHTER) -> RunResult:
     """One run; nothing is expected to be violated."""
-    return run(attrs.evolve(drawn(preset, seed, settings), expect=()), seed=seed, drive=drive)
+    return made(attrs.evolve(drawn(preset, seed, settings), expect=()), seed=seed, drive=drive)
 
 
 def one_seed(preset: str, drives: Sequence[str], seed: int, settings: tuple[str, ...] = LIGHTER) -> tuple[str, str]:

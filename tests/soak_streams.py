@@ -26,7 +26,7 @@ from kemu.emulator.scenario.scenario import Scenario
 from kemu.protocol.notes.groups import MemberBecame, Rejoin
 from kemu.protocol.notes.streams import InstanceStarted, TasksDecided, TasksGiven
 from kemu.protocol.streams.learner import BALANCE
-from tests.soaking import OneSeed, report, said, seeds_of, sweep
+from tests.soaking import OneSeed, made, report, said, seeds_of, sweep
 
 CHANGELOG = "app-store-changelog"
 FIRST_EVENT_S, AFTER_LAST_S = 15, 45
@@ -141,7 +141,7 @@ def one_script(seed: int) -> tuple[str, str]:
     """The verdict of a script, and what is wrong with it."""
     scenario = script(seed)
     decisions = Decisions()
-    bare = run(scenario, seed=seed, drive="bare", observers=(decisions,))
+    bare = made(scenario, seed=seed, observers=(decisions,))
     trio = run(scenario, seed=seed, drive="trio")
     if bare.digest != trio.digest:
         return bare.verdict, f"the drives differ: {bare.digest} and {trio.digest}"
@@ -279,7 +279,7 @@ def cluster(
 def converges(case: Convergence, seed: int) -> tuple[str, str]:
     """The verdict of a run, and what is wrong with where it came to, or with how long it took."""
     decisions = Decisions()
-    result = run(case.scenario, seed=seed, drive="bare", observers=(decisions,))
+    result = made(case.scenario, seed=seed, observers=(decisions,))
     if result.verdict != "holds":
         return result.verdict, said(result)
     ends = [*case.events_s[1:], case.scenario.duration_us // 1_000_000]

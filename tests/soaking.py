@@ -3,13 +3,37 @@
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import TypeAlias
 
-from kemu.emulator.runner import RunResult
+from kemu.emulator.engine.world import Observer
+from kemu.emulator.runner import RunResult, run
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.tools.determinism.sweep import watched_sweep
+from kemu.tools.determinism.watch import SweepWatch, SweptRun
 
 OneSeed: TypeAlias = Callable[[int], tuple[str, str]]
 """Seed -> (verdict, what is wrong with that or "")."""
+
+_WATCH: ContextVar[SweepWatch | None] = ContextVar("_WATCH", default=None)
+"""Of the sweep that is going on; tests that call a sweep's parts have none."""
+
+
+def made(
+    scenario: Scenario,
+    *,
+    seed: int,
+    profile: str | None = None,
+    drive: str = "bare",
+    observers: Sequence[Observer] = (),
+) -> RunResult:
+    """A run of a sweep; of these a sample is made again in another process (``kemu.tools.determinism``)."""
+    result = run(scenario, seed=seed, profile=profile, drive=drive, observers=observers)
+    watch = _WATCH.get()
+    if watch is not None:
+        watch.saw(SweptRun(scenario, seed, result.profile, f"this sweep, {scenario.name}, seed {seed}"), result.digest)
+    return result
 
 
 def said(result: RunResult) -> str:
@@ -38,10 +62,12 @@ def sweep(cases: Iterable[tuple[str, OneSeed]], seeds: range) -> Iterator[str]:
 
 
 def report(lines: Iterable[str]) -> None:
-    """Print them as they come, how many failed, and exit with 1 if any did."""
+    """Print them as they come, how many failed, and exit with 1 if any did (or as ``watched_sweep`` does)."""
     failed = 0
-    for line in lines:
-        failed += line.lstrip().startswith("FAILED")
-        print(line, flush=True)
-    print(f"{failed} runs are not as they should be")
+    with watched_sweep() as watch:
+        _WATCH.set(watch)
+        for line in lines:
+            failed += line.lstrip().startswith("FAILED")
+            print(line, flush=True)
+        print(f"{failed} runs are not as they should be")
     sys.exit(bool(failed))

@@ -20,7 +20,7 @@ def compared(command: list[str], seeds: str) -> list[dict[str, float]]:
     arguments = [*command, "--seeds", seeds, "--format", "json"]
     result = CliRunner().invoke(kemu, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    rows: list[dict[str, Any]] = json.loads(result.output)["contenders"]
+    rows: list[dict[str, Any]] = json.loads(result.stdout)["contenders"]
     return [{name: told["median"] for name, told in row["figures"].items()} for row in rows]
 
 

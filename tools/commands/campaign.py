@@ -13,6 +13,9 @@ import click
 
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.tools.commands.run import seed_range
+from kemu.tools.determinism.sweep import ASLEEP
+from kemu.tools.determinism.sweep import tell as say_differs
+from kemu.tools.determinism.watch import Differs, SweptRun, canary, first_difference
 from kemu.tools.exits import BAD_INPUT, BROKEN, NONDETERMINISM, worst
 
 if TYPE_CHECKING:
@@ -63,7 +66,7 @@ def campaign(
     128 liveness, 129 correctness.
     """
     with clear_errors():
-        from kemu.tools.pipeline.campaign import begin, differing, resume, run_rest, sample_runs
+        from kemu.tools.pipeline.campaign import begin, differing, executors_see, resume, run_rest, sample_runs
         from kemu.tools.pipeline.cells import Spec, make_cells
         from kemu.tools.pipeline.session import LEAN, start_spark
         from kemu.tools.pipeline.shipping import fingerprint
@@ -90,14 +93,19 @@ def campaign(
         try:
             with telling(spec.runs) as tell:
                 run_rest(spark, running, tell)
+            awake = executors_see(spark, canary())
         finally:
             spark.stop()
         lines = running.lines()
         report(running, lines, time.perf_counter() - began_s, form)
         odd = differing(lines, samples)
         for number, seed, here, there in odd:
-            click.echo(f"nondeterminism: {cells[number].command(seed)}: {here} here, {there} there", err=True)
-    sys.exit(NONDETERMINISM if odd else worst(line.verdict for line in lines))
+            cell = cells[number]
+            asked = SweptRun(cell.build(), seed, cell.profile, cell.command(seed))
+            say_differs(Differs(asked, here, there, first_difference(asked)))
+        if not awake:
+            click.echo(f"on the executors {ASLEEP}", err=True)
+    sys.exit(NONDETERMINISM if odd else worst(line.verdict for line in lines) if awake else BROKEN)
 
 
 def _names(profiles: str | None) -> list[str]:

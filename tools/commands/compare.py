@@ -1,6 +1,7 @@
 """``kemu compare``: one scenario and its faults under several protocols and assignors, and what each costs."""
 
 import json
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,12 +15,15 @@ from kemu.emulator.scenario.files import load_scenario, with_actions, with_value
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import nearest
 from kemu.tools.commands.run import seed_range
+from kemu.tools.determinism.sweep import watched_sweep
+from kemu.tools.determinism.watch import SweptRun
 from kemu.tools.exits import worst
 from kemu.tools.intervals import FEWEST, FEWEST_FOR_P95, ScipyMissing, Spread, spread
 from kemu.tools.progress import progress
 
 if TYPE_CHECKING:
     from kemu.emulator.metrics.costs import Bill
+    from kemu.emulator.runner import RunResult
 
 
 @frozen
@@ -99,8 +103,40 @@ def compare(
         loaded = with_actions(loaded, actions)
     contenders = contenders_of(profiles, assignors, loaded.profile)
     chosen = seed_range(seeds)
-    with progress("runs", len(contenders) * len(chosen)) as advance:
-        rows = [compared(loaded, contender, chosen, random_faults, advance) for contender in contenders]
+    with watched_sweep() as watch:
+        with progress("runs", len(contenders) * len(chosen)) as advance:
+
+            def made(contender: Contender, drawn: Scenario, result: "RunResult") -> None:
+                command = _command(scenario, contender, result.seed, settings, actions, random_faults)
+                watch.saw(SweptRun(drawn, result.seed, contender.profile, command), result.digest)
+                advance(contender.name, result.verdict != "holds")
+
+            rows = [compared(loaded, contender, chosen, random_faults, made) for contender in contenders]
+        _told_to(form, loaded, chosen, rows, random_faults)
+    sys.exit(worst(verdict for row in rows for verdict in row["verdicts"]))
+
+
+def _command(
+    source: str,
+    contender: Contender,
+    seed: int,
+    settings: Sequence[str],
+    actions: Sequence[str],
+    random_faults: int,
+) -> str:
+    """The comparison of one contender with one seed."""
+    words = ["kemu", "compare", source, "--profiles", "+".join((contender.profile, *contender.settings))]
+    words += ["--assignors", contender.assignors] if contender.assignors else []
+    words += ["--seeds", f"{seed}:{seed}"]
+    words += [word for setting in settings for word in ("--set", setting)]
+    words += [word for action in actions for word in ("--do", action)]
+    words += ["--faults", str(random_faults)] if random_faults else []
+    return shlex.join(words)
+
+
+def _told_to(
+    form: str, loaded: Scenario, chosen: Sequence[int], rows: Sequence[dict[str, Any]], random_faults: int
+) -> None:
     if len(chosen) >= FEWEST and any(
         each["median"] is not None and each["low"] is None for row in rows for each in row["figures"].values()
     ):
@@ -111,7 +147,6 @@ def compare(
     else:
         for line in table(loaded, chosen, rows):
             click.echo(line)
-    sys.exit(worst(verdict for row in rows for verdict in row["verdicts"]))
 
 
 def contenders_of(profiles: str | None, assignors: str | None, own: str = "") -> tuple[Contender, ...]:
@@ -141,10 +176,11 @@ def compared(
     contender: Contender,
     seeds: Sequence[int],
     random_faults: int = 0,
-    advance: Callable[[str, bool], None] = lambda text, failed: None,
+    made: Callable[[Contender, Scenario, "RunResult"], None] = lambda contender, drawn, result: None,
 ) -> dict[str, Any]:
     """What one contender costs: every figure over the seeds (``tools.intervals``), and its verdicts.
 
+    ``made`` is told each run, with the scenario as it ran.
     ``figures`` is empty, and ``did_not_work`` says why, when any of its runs did not work (``emulator.judging``).
 
     Raises:
@@ -169,7 +205,7 @@ def compared(
         verdicts[result.verdict] = verdicts.get(result.verdict, 0) + 1
         if result.did_not_work:
             idle.append(f"seed {seed}: {result.did_not_work}")
-        advance(contender.name, result.verdict != "holds")
+        made(contender, drawn, result)
     figures = {} if idle else {name: _told([getattr(bill, name) for bill in bills]) for name in FIGURES}
     return {
         "contender": contender.name,

@@ -175,30 +175,37 @@ def run_one(request: Request, form: str) -> "list[RunResult]":
 
 
 def run_many(request: Request, form: str) -> "list[RunResult]":
-    """Run it with each of its seeds and print a table."""
+    """Run it with each of its seeds and print a table; a sample is made again in another process meanwhile.
+
+    Raises:
+        SystemExit: runs there were other ones (``tools.determinism``).
+    """
     import json
 
     from kemu.emulator.runner import run as run_scenario
+    from kemu.tools.determinism.sweep import watched_sweep
+    from kemu.tools.determinism.watch import SweptRun
     from kemu.tools.report.run_report import as_dict, table_of_seeds
 
     results = []
-    with progress("runs", len(request.seeds)) as advance:
-        for seed in request.seeds:
-            results.append(
-                run_scenario(
+    with watched_sweep() as watch:
+        with progress("runs", len(request.seeds)) as advance:
+            for seed in request.seeds:
+                result = run_scenario(
                     request.scenario,
                     seed=seed,
                     profile=request.profile,
                     drive=request.drive,
                     trace=request.trace_of(seed),
                 )
-            )
-            advance("", results[-1].verdict != "holds")
-    if form == "json":
-        click.echo(json.dumps({"runs": [as_dict(result) for result in results]}, indent=2))
-    else:
-        for line in table_of_seeds(results, request.command_for):
-            click.echo(line)
+                results.append(result)
+                watch.saw(SweptRun(request.scenario, seed, request.profile, request.command_for(seed)), result.digest)
+                advance("", result.verdict != "holds")
+        if form == "json":
+            click.echo(json.dumps({"runs": [as_dict(result) for result in results]}, indent=2))
+        else:
+            for line in table_of_seeds(results, request.command_for):
+                click.echo(line)
     return results
 
 

@@ -21,6 +21,9 @@ from typing import TYPE_CHECKING, Any
 from attrs import frozen
 
 from kemu.emulator.runner import run
+from kemu.emulator.scenario.reading import scenario_from_dict
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.tools.determinism.watch import fails
 from kemu.tools.exits import OF_VERDICT
 from kemu.tools.pipeline.cells import Cell, Chunk, Spec, make_chunks, spec_from_dict
 from kemu.tools.pipeline.worker import SUMMARY, read_summary, run_chunk
@@ -200,6 +203,16 @@ def run_rest(spark: "SparkSession", campaign: Campaign, tell: Callable[[list[Run
         cells.unpersist()
     for left in (campaign.out / "chunks").glob(".*"):
         shutil.rmtree(left, ignore_errors=True)
+
+
+def executors_see(spark: "SparkSession", must_fail: Scenario) -> bool:
+    """Whether an executor finds that a run which must fail does (``tools.determinism.watch.canary``)."""
+    plain = must_fail.to_dict()
+
+    def seen(_: int) -> bool:
+        return fails(scenario_from_dict(plain))
+
+    return bool(spark.sparkContext.parallelize([0], 1).map(seen).first())
 
 
 def why_failed(error: BaseException) -> str:

@@ -159,6 +159,15 @@ def _effect(row: Row, fates: dict[int, PacketRecord], at_us: int) -> tuple[str, 
             raise Malformed(f"{row!r:.80} is no row of an effect")
 
 
+def effect_data(row: Row) -> dict[str, Any]:
+    """A row of an effect as plain data, messages and notes with their fields by name.
+
+    Raises:
+        Malformed: it is none.
+    """
+    return _effect(row, {}, 0)[1]
+
+
 def _sent(row: Row, fate: PacketRecord, at_us: int) -> tuple[str, dict[str, Any]]:
     _, packet_id, to, _, request_id, sealed = row
     text, message = _message(sealed)

@@ -10,7 +10,9 @@ from attrs import evolve
 from click.testing import CliRunner
 
 from kemu.emulator.runner import run
+from kemu.emulator.scenario.files import load_scenario
 from kemu.tools.commands.campaign import campaign as campaign_command
+from kemu.tools.determinism.watch import CANARY, canary
 from kemu.tools.pipeline.campaign import (
     Campaign,
     CampaignError,
@@ -18,6 +20,7 @@ from kemu.tools.pipeline.campaign import (
     RunLine,
     begin,
     differing,
+    executors_see,
     load,
     resume,
     run_rest,
@@ -45,6 +48,12 @@ def test_every_run_has_the_digest_of_kemu_run(small_campaign: Campaign) -> None:
         cell = small_campaign.spec.cells[line.cell]
         assert run(cell.build(), seed=line.seed, profile=cell.profile, drive="trio").digest == line.digest
     assert differing(lines, sample_runs(small_campaign.spec)) == []
+
+
+def test_executors_find_that_a_run_which_must_fail_does(spark: "SparkSession") -> None:
+    """A sweep in which nothing can fail has looked at nothing."""
+    assert executors_see(spark, canary())
+    assert not executors_see(spark, load_scenario(CANARY))
 
 
 def test_a_campaign_that_lost_chunks_is_incomplete_until_it_is_resumed(
