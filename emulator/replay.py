@@ -136,22 +136,31 @@ def _same_code(
             )
 
 
-def rerun(trace: Trace, *, drive: str | None = None, to: Path | None = None) -> tuple[RunResult, str | None]:
-    """Run the plan of a trace again; the result, and the recorded digest (None when the record is torn).
+def repeatable(trace: Trace) -> Scenario:
+    """The scenario of a trace that can be run again from it and its seed.
 
     Raises:
         TraceError: a live run (its order was the wall clock's), an unreadable scenario, or listeners, applications or
             choices that the trace does not hold.
     """
     _same_code(trace)
-    header = trace.header
-    if header.live:
+    if trace.header.live:
         raise TraceError(f"{trace.path}: a live run can be replayed, not run again: the wall clock ordered it")
+    return scenario_of(trace.header)
+
+
+def rerun(trace: Trace, *, drive: str | None = None, to: Path | None = None) -> tuple[RunResult, str | None]:
+    """Run the plan of a trace again; the result, and the recorded digest (None when the record is torn).
+
+    Raises:
+        TraceError: see ``repeatable``.
+    """
+    scenario, header = repeatable(trace), trace.header
     recorded = None
     for record in trace.records():
         if isinstance(record, Footer):
             recorded = record.digest
-    result = run(scenario_of(header), seed=header.seed, profile=header.profile, drive=drive or header.drive, trace=to)
+    result = run(scenario, seed=header.seed, profile=header.profile, drive=drive or header.drive, trace=to)
     return result, recorded
 
 

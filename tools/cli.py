@@ -40,6 +40,9 @@ COMMANDS: Mapping[str, Row] = {
     "replay": Row(
         "kemu.tools.commands.replay:replay", "Feed a trace to today's machines and stop at the first difference."
     ),
+    "shrink": Row(
+        "kemu.tools.commands.shrink:shrink", "Make a failing run small: a scenario and a test that fail the same way."
+    ),
     "explain": Row("kemu.tools.commands.explain:explain", "Print a trace as a transcript people can read."),
     "assign": Row("kemu.tools.commands.assign:assign", "Compute the assignment of one group, as its leader would."),
     "compare-assignors": Row(

@@ -4,14 +4,13 @@ Nothing is guessed from one snapshot that it cannot tell: lag is a backlog and n
 between two describes of the same partitions a known time apart.
 """
 
-import json
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from attrs import Factory, define, frozen
 
 from kemu.emulator.text.kafka_keys import Settings, settings_dict
+from kemu.emulator.text.toml_text import toml_key, toml_value
 from kemu.protocol.assign.registry import ASSIGNORS
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
 from kemu.tools.kafka_files.kafka_output import Found, GroupFacts, TopicFacts
@@ -291,11 +290,11 @@ class _Writer:
 
     def table(self, *path: str) -> None:
         """A header, after a blank line."""
-        self._lines += ["", f"[{'.'.join(_key(part) for part in path)}]"]
+        self._lines += ["", f"[{'.'.join(toml_key(part) for part in path)}]"]
 
     def pair(self, key: str, value: Any, comment: str = "") -> None:
         """A key and its value."""
-        self._lines.append(f"{_key(key)} = {_value(value)}" + (f"  # {_printable(comment)}" if comment else ""))
+        self._lines.append(f"{toml_key(key)} = {toml_value(value)}" + (f"  # {_printable(comment)}" if comment else ""))
 
     def settings(self, path: tuple[str, ...], given: dict[str, Any]) -> None:
         """A table of Kafka's keys; nothing when there are none."""
@@ -303,18 +302,6 @@ class _Writer:
             self.table(*path)
             for key, value in given.items():
                 self.pair(key, value, _ASSUMED_SETTINGS.get(key, ""))
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _value(name)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return f"[{', '.join(_value(item) for item in value)}]" if isinstance(value, list) else str(value)
 
 
 def _printable(text: str) -> str:

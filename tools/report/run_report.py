@@ -70,7 +70,7 @@ def as_text(
     yield from _head(result, scenario)
     if not told:
         yield from _section("What happened")
-        yield from _story(story.lines)
+        yield from told_lines(story.lines)
     for group in scenario.groups:
         if group in ownership.intervals:
             yield from _section(f"Who owned what in {group}")
@@ -235,7 +235,8 @@ def _head(result: RunResult, scenario: Scenario) -> Iterable[str]:
     )
 
 
-def _story(lines: Sequence[StoryLine]) -> Iterable[str]:
+def told_lines(lines: Sequence[StoryLine]) -> Iterable[str]:
+    """A story for a terminal; the middle of a long one is left out."""
     half = LAST_LINES // 2
     for number, line in enumerate(lines):
         if len(lines) > LAST_LINES and number == half:

@@ -1,0 +1,532 @@
+"""Shrinking: from a scenario that breaks a rule to a small one that breaks the same rule.
+
+Delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002) over what a scenario
+consists of, in its plain form: lines of the plan, groups, members, topics, partitions, records, brokers, settings,
+time, and at last the numbers themselves, which get rounder. Each attempt is a run; what shows the same violation
+(``trial.Signature``) is kept. The passes go round until none of them finds anything more, so nothing that one pass can
+take away is left, within the number of runs allowed. No clock and no chance of its own: the same input, the same
+result.
+
+A failure that needs its plan keeps needing it: else a group that "did not come to rest" would soon be one that was
+given no time to.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+import attrs
+from attrs import frozen
+
+from kemu.emulator.exploring.trial import Signature, Trials, Tried
+from kemu.emulator.findings import Violation
+from kemu.emulator.scenario.expectations import UNMET
+from kemu.emulator.scenario.reading import scenario_from_dict
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.text.tables import ScenarioError
+from kemu.emulator.text.units import duration_text, duration_us
+from kemu.protocol.names import consumer_host
+
+T = TypeVar("T")
+Data: TypeAlias = dict[str, Any]
+"""A scenario's plain form."""
+
+DEFAULT_RUNS = 600
+SECOND_US = 1_000_000
+ROUND_US = (60_000_000, 30_000_000, 10_000_000, 5_000_000, SECOND_US, 500_000, 100_000, 10_000, 1_000)
+"""Durations become multiples of the first of these that works."""
+ASSUMED: Mapping[str, Any] = {"assignors": ["range"], "factor": 3}
+"""What is written even where it is what stands there anyway."""
+HOST_KEYS = frozenset({"host", "hosts", "by", "to", "from", "sender", "receiver", "a", "b", "side", "other"})
+
+
+class NothingToShrink(Exception):
+    """The run holds, or does not show the violation that was asked for."""
+
+
+@frozen(kw_only=True)
+class ScenarioSize:
+    """How large a scenario is, by what people count."""
+
+    plan: int
+    groups: int
+    members: int
+    topics: int
+    partitions: int
+    brokers: int
+    records_per_s: int
+    duration_us: int
+    settings: int
+    """Keys that say something which could have been left out."""
+
+    def rows(self) -> tuple[tuple[str, str], ...]:
+        """(what, how many) of each."""
+        plain = ("plan", "groups", "members", "topics", "partitions", "brokers", "settings")
+        names = {"plan": "lines of the plan"}
+        counts = [(names.get(name, name), str(getattr(self, name))) for name in plain]
+        return (
+            *counts[:-1],
+            ("records per second", str(self.records_per_s)),
+            ("duration", duration_text(self.duration_us)),
+            counts[-1],
+        )
+
+
+def size_of(scenario: Scenario) -> ScenarioSize:
+    """How large it is."""
+    return ScenarioSize(
+        plan=len(scenario.plan),
+        groups=len(scenario.groups),
+        members=sum(group.members for group in scenario.groups.values()),
+        topics=len(scenario.topics),
+        partitions=sum(topic.partitions for topic in scenario.topics.values()),
+        brokers=scenario.brokers.count,
+        records_per_s=sum(topic.records_per_s for topic in scenario.topics.values()),
+        duration_us=scenario.duration_us,
+        settings=len(_settings(scenario.to_dict())),
+    )
+
+
+@frozen(kw_only=True)
+class Shrunk:
+    """What shrinking came to: the scenario that shows the violation with its own seed, and how large it was before.
+
+    ``complete``: False if it was interrupted, or the runs allowed were used up: then it may be smaller still.
+    """
+
+    scenario: Scenario
+    signature: Signature
+    violation: Violation
+    before: ScenarioSize
+    after: ScenarioSize
+    runs: int
+    complete: bool
+
+
+@frozen
+class ShrinkProgress:
+    """How far it is: what is tried, how many runs were made, how large the smallest so far is."""
+
+    step: str
+    runs: int
+    size: ScenarioSize
+
+
+def choose(tried: Tried, wanted: str = "") -> Signature:
+    """Which violation of a run is to stay: the one that makes the verdict, or the first of "CHECKER" or "CHECKER:KIND".
+
+    Raises:
+        NothingToShrink: there is none.
+    """
+    if not wanted:
+        worst = tried.worst()
+        if worst is None:
+            expected = " (what it expects was violated: --keep CHECKER names that)" if tried.found else ""
+            raise NothingToShrink(f"nothing was violated in this run: there is nothing to shrink{expected}")
+        return worst
+    checker, _, kind = wanted.partition(":")
+    for signature in tried.found:
+        if signature.checker == checker and kind in ("", signature.kind):
+            return signature
+    found = ", ".join(dict.fromkeys(f"{each.checker}:{each.kind}" for each in tried.found)) or "nothing"
+    raise NothingToShrink(f"{wanted} was not violated in this run; found: {found}")
+
+
+class Shrinker:
+    """Makes one failing scenario smaller. ``best`` and ``shrunk`` may be asked for at any time, also when interrupted.
+
+    Args:
+        scenario, seed: what fails.
+        trials: who runs it.
+        keep: see ``choose``.
+        runs: how many attempts may be made.
+        tries: with how many seeds each attempt is made, before it counts as one that holds.
+        tell: called with each attempt.
+
+    Raises:
+        NothingToShrink: it does not fail.
+        ScenarioError: a configuration that a machine refuses.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        seed: int,
+        trials: Trials,
+        *,
+        keep: str = "",
+        runs: int = DEFAULT_RUNS,
+        tries: int = 1,
+        tell: Callable[[ShrinkProgress], None] | None = None,
+    ) -> None:
+        self._trials = trials
+        self._most_runs = runs
+        self._tries = max(1, tries)
+        self._tell = tell
+        self._step = ""
+        self._known: set[str] = set()
+        """Attempts that were made, by what was run: none is made twice."""
+        first = trials.run(scenario, seed)
+        self.signature = choose(first, keep)
+        self.violation = first.found[self.signature]
+        self._before = size_of(scenario)
+        self.complete = False
+        bare = scenario if self.signature.checker == UNMET else attrs.evolve(scenario, expect=())
+        self.scenario = bare
+        self.seed = seed
+        self.best: Data = {"plan": [], **bare.to_dict()}
+        self._known.add(json.dumps(bare.to_dict()))
+        self._plan_matters = bool(bare.plan) and not self._fails_anyway(bare, seed)
+
+    def shrink(self) -> Shrunk:
+        """Do it."""
+        try:
+            while self._go_round():
+                pass
+            self.complete = True
+        except _OutOfRuns:
+            pass
+        return self.shrunk()
+
+    def shrunk(self) -> Shrunk:
+        """The smallest so far; the scenario says its seed and release itself."""
+        profile = self._trials.profile or self.scenario.profile
+        return Shrunk(
+            scenario=attrs.evolve(self.scenario, seed=self.seed, profile=profile),
+            signature=self.signature,
+            violation=self.violation,
+            before=self._before,
+            after=size_of(self.scenario),
+            runs=self._trials.runs,
+            complete=self.complete,
+        )
+
+    def _go_round(self) -> bool:
+        """All passes once; whether anything got smaller."""
+        before = json.dumps(self.best)
+        for name, work in PASSES:
+            self._step = name
+            work(self)
+        return json.dumps(self.best) != before
+
+    # --- attempts ------------------------------------------------------------------------------------------------
+
+    def works(self, data: Data) -> bool:
+        """Whether this, too, shows the violation; if so, it is the best so far."""
+        try:
+            scenario = scenario_from_dict(data)
+        except ScenarioError:
+            return False
+        key = json.dumps(scenario.to_dict())
+        if key in self._known:
+            return False
+        self._known.add(key)
+        others = [seed for seed in range(1, self._tries + 1) if seed != self.seed]
+        for seed in (self.seed, *others[: self._tries - 1]):
+            if self._trials.runs >= self._most_runs:
+                raise _OutOfRuns
+            if self._tell is not None:
+                self._tell(ShrinkProgress(self._step, self._trials.runs, size_of(self.scenario)))
+            try:
+                tried = self._trials.run(scenario, seed, until=self.signature)
+            except ScenarioError:
+                return False
+            if self.signature in tried.found and not (self._plan_matters and self._fails_anyway(scenario, seed)):
+                self._adopt(scenario, seed, tried.found[self.signature])
+                return True
+        return False
+
+    def _fails_anyway(self, scenario: Scenario, seed: int) -> bool:
+        """Whether it shows the violation without its plan as well."""
+        calm = attrs.evolve(scenario, plan=())
+        return self.signature in self._trials.run(calm, seed, until=self.signature).found
+
+    def _adopt(self, scenario: Scenario, seed: int, violation: Violation) -> None:
+        self.scenario, self.seed, self.violation = scenario, seed, violation
+        self.best = {"plan": [], **scenario.to_dict()}
+
+    def minimize(self, items: Sequence[T], with_items: Callable[[Sequence[T]], Data]) -> None:
+        """As few of these items as go: ddmin. ``with_items``: the scenario with some of them only."""
+        left, parts = list(items), 2
+        if left and self.works(with_items([])):
+            return
+        while len(left) >= 2:
+            size = -(-len(left) // parts)
+            for start in range(0, len(left), size):
+                rest = left[:start] + left[start + size :]
+                if rest and self.works(with_items(rest)):
+                    left, parts = rest, max(parts - 1, 2)
+                    break
+            else:
+                if size == 1:
+                    return
+                parts = min(2 * parts, len(left))
+
+    def lower(self, value: int, least: int, with_value: Callable[[int], Data], unit: int = 1) -> None:
+        """A number as small as it goes, in steps of ``unit``: the least, else by halving what is between."""
+        if value <= least or self.works(with_value(least)):
+            return
+        low, high = least, value
+        while high - low > unit:
+            middle = low + max(unit, (high - low) // 2 // unit * unit)
+            if middle >= high:
+                return
+            if self.works(with_value(middle)):
+                high = middle
+            else:
+                low = middle
+
+
+class _OutOfRuns(Exception):
+    """No more attempts are allowed."""
+
+
+# --- passes ----------------------------------------------------------------------------------------------------------
+
+
+def _with(data: Data, path: Sequence[str | int], value: Any) -> Data:
+    """A copy with another value at a path."""
+    copy: Data = json.loads(json.dumps(data))
+    place: Any = copy
+    for part in path[:-1]:
+        place = place[part]
+    place[path[-1]] = value
+    return copy
+
+
+def _without(data: Data, paths: Iterable[Sequence[str | int]]) -> Data:
+    """A copy without what is at these paths."""
+    copy: Data = json.loads(json.dumps(data))
+    for path in paths:
+        place: Any = copy
+        for part in path[:-1]:
+            place = place.get(part, {}) if isinstance(place, dict) else place[int(part)]
+        if isinstance(place, dict):
+            place.pop(path[-1], None)
+    return copy
+
+
+def _plan(shrinker: Shrinker) -> None:
+    best = shrinker.best
+    shrinker.minimize(best["plan"], lambda rows: {**best, "plan": list(rows)})
+
+
+def _calm(shrinker: Shrinker) -> None:
+    if shrinker.best.get("draws") != "calm":
+        shrinker.works({**shrinker.best, "draws": "calm"})
+
+
+def _groups(shrinker: Shrinker) -> None:
+    best = shrinker.best
+    if len(best["groups"]) > 1:
+        shrinker.minimize(list(best["groups"]), lambda names: _only_groups(best, names))
+
+
+def _only_groups(data: Data, names: Sequence[str]) -> Data:
+    """These groups alone; members are numbered anew."""
+    hosts = list(_hosts(data))
+    kept = [host for host, group in hosts if group in names]
+    return _renumbered({**data, "groups": {name: data["groups"][name] for name in names}}, kept)
+
+
+def _members(shrinker: Shrinker) -> None:
+    for group in list(shrinker.best["groups"]):
+        best = shrinker.best
+        hosts = [host for host, of in _hosts(best) if of == group]
+        others = [host for host, of in _hosts(best) if of != group]
+
+        def with_members(
+            kept: Sequence[str], best: Data = best, group: str = group, others: Sequence[str] = tuple(others)
+        ) -> Data:
+            changed = _with(best, ("groups", group, "members"), len(kept))
+            order = [host for host, _ in _hosts(best) if host in kept or host in others]
+            return _renumbered(changed, order)
+
+        shrinker.minimize(hosts, with_members)
+
+
+def _hosts(data: Data) -> Iterable[tuple[str, str]]:
+    """(host, group) of every member, as scenarios number them."""
+    number = 0
+    for name, group in data["groups"].items():
+        for _ in range(group.get("members", 3)):
+            number += 1
+            yield consumer_host(number), name
+
+
+def _renumbered(data: Data, kept: Sequence[str]) -> Data:
+    """Members ``kept`` are c1, c2, ... now; what the scenario says of those that went is left out, if it can be."""
+    names = {host: consumer_host(number) for number, host in enumerate(kept, start=1)}
+
+    def renamed(item: Any) -> Any:
+        if isinstance(item, str):
+            # who is not there any more keeps a name that nobody has: the line is refused, and stays with its member
+            return names.get(item, "gone" if re.fullmatch(r"c\d+", item) else item)
+        return [renamed(each) for each in item] if isinstance(item, list) else item
+
+    def row(given: Mapping[str, Any]) -> Data:
+        return {
+            key: row(item) if isinstance(item, dict) else renamed(item) if key in HOST_KEYS else item
+            for key, item in given.items()
+        }
+
+    copy: Data = json.loads(json.dumps(data))
+    copy["plan"] = [row(each) for each in copy["plan"]]
+    for group in copy["groups"].values():
+        if "overrides" in group:
+            group["overrides"] = {names[host]: own for host, own in group["overrides"].items() if host in names}
+    if "links" in copy.get("network", {}):
+        links = [row(link) for link in copy["network"]["links"]]
+        copy["network"]["links"] = [link for link in links if "gone" not in (link["a"], link["b"])]
+    return copy
+
+
+def _topics(shrinker: Shrinker) -> None:
+    best = shrinker.best
+    if len(best["topics"]) > 1:
+        shrinker.minimize(list(best["topics"]), lambda names: _only_topics(best, names))
+
+
+def _only_topics(data: Data, names: Sequence[str]) -> Data:
+    copy: Data = json.loads(json.dumps(data))
+    copy["topics"] = {name: spec for name, spec in copy["topics"].items() if name in names}
+    for group in copy["groups"].values():
+        if "topics" in group:
+            group["topics"] = [topic for topic in group["topics"] if topic in names or topic not in data["topics"]]
+    return copy
+
+
+def _partitions(shrinker: Shrinker) -> None:
+    for topic in list(shrinker.best["topics"]):
+        best = shrinker.best
+
+        def with_partitions(count: int, best: Data = best, topic: str = topic) -> Data:
+            changed = _with(best, ("topics", topic, "partitions"), count)
+            spec = changed["topics"][topic]
+            if "assignment" in spec:
+                spec["assignment"] = spec["assignment"][:count]
+            return changed
+
+        shrinker.lower(best["topics"][topic]["partitions"], 1, with_partitions)
+
+
+def _records(shrinker: Shrinker) -> None:
+    for topic in list(shrinker.best["topics"]):
+        spec = shrinker.scenario.topics[topic]
+        for key, value, said in (
+            ("rate", spec.records_per_s, lambda count: f"{count}/s"),
+            ("initial_records", spec.initial_records, lambda count: count),
+        ):
+            best = shrinker.best
+            path = ("topics", topic, key)
+            shrinker.lower(value, 0, lambda count, best=best, path=path, said=said: _with(best, path, said(count)))  # type: ignore[misc]
+
+
+def _brokers(shrinker: Shrinker) -> None:
+    best = shrinker.best
+    count = best["brokers"].get("count", 3)
+    factor = best["brokers"].get("replication", {}).get("factor")
+
+    def with_count(wanted: int) -> Data:
+        changed = _with(best, ("brokers", "count"), wanted)
+        if factor is not None and factor > wanted:
+            changed = _with(changed, ("brokers", "replication", "factor"), wanted)
+        return changed
+
+    shrinker.lower(count, 1, with_count)
+
+
+def _settings(data: Data) -> list[tuple[str | int, ...]]:
+    """Paths of all that could be left out, each table before what is in it; what has a pass of its own is not there."""
+    found: list[tuple[str | int, ...]] = []
+
+    def look(table: Mapping[str, Any], path: tuple[str | int, ...], own: frozenset[str]) -> None:
+        for key, item in table.items():
+            if key in own or item == ASSUMED.get(key):
+                continue
+            found.append((*path, key))
+            if isinstance(item, dict):
+                look(item, (*path, key), frozenset())
+
+    look({key: item for key, item in data.items() if key in ("producers", "network", "checks")}, (), frozenset())
+    look(data["brokers"], ("brokers",), frozenset({"count"}))
+    for name, topic in data["topics"].items():
+        look(topic, ("topics", name), frozenset({"partitions", "rate", "initial_records"}))
+    for name, group in data["groups"].items():
+        look(group, ("groups", name), frozenset({"topics", "members"}))
+    return found
+
+
+def _left_out(shrinker: Shrinker) -> None:
+    best = shrinker.best
+    paths = _settings(best)
+    shrinker.minimize(paths, lambda kept: _without(best, [path for path in paths if path not in kept]))
+
+
+def _time(shrinker: Shrinker) -> None:
+    """Everything earlier, and the end sooner."""
+    best = shrinker.best
+    timed = [duration_us(row["at"]) for row in best["plan"] if "at" in row]
+    earliest_us = min(timed, default=0) // SECOND_US * SECOND_US
+    if earliest_us:
+
+        def earlier(kept_us: int) -> Data:
+            by_us = earliest_us - kept_us
+            rows = [
+                {**row, "at": duration_text(duration_us(row["at"]) - by_us)} if "at" in row else row
+                for row in best["plan"]
+            ]
+            duration = duration_text(max(SECOND_US, duration_us(best["duration"]) - by_us))
+            return {**best, "plan": rows, "duration": duration}
+
+        shrinker.lower(earliest_us, 0, earlier, SECOND_US)
+    best = shrinker.best
+    whole_us = duration_us(best["duration"])
+    shrinker.lower(
+        whole_us, SECOND_US, lambda us: {**best, "duration": duration_text(us // SECOND_US * SECOND_US)}, SECOND_US
+    )
+
+
+def _rounder(shrinker: Shrinker) -> None:
+    """Each duration of the plan becomes the roundest that works; ranks and counts become 1."""
+    for index in range(len(shrinker.best["plan"])):
+        row = shrinker.best["plan"][index]
+        for key, item in row.items():
+            if isinstance(item, str) and _is_duration(item):
+                _round_off(shrinker, ("plan", index, key), duration_us(item))
+            elif key in ("nth", "records", "per_mille", "count") and isinstance(item, int) and item > 1:
+                best = shrinker.best
+                shrinker.lower(item, 1, lambda n, best=best, at=(index, key): _with(best, ("plan", *at), n))  # type: ignore[misc]
+
+
+def _round_off(shrinker: Shrinker, path: tuple[str | int, ...], us: int) -> None:
+    for step_us in ROUND_US:
+        if us % step_us == 0:
+            return
+        for rounded_us in (us // step_us * step_us, -(-us // step_us) * step_us):
+            if rounded_us and shrinker.works(_with(shrinker.best, path, duration_text(rounded_us))):
+                return
+
+
+def _is_duration(text: str) -> bool:
+    try:
+        return duration_us(text) > 0
+    except ValueError:
+        return False
+
+
+PASSES: tuple[tuple[str, Callable[[Shrinker], None]], ...] = (
+    ("the plan", _plan),
+    ("groups", _groups),
+    ("members", _members),
+    ("topics", _topics),
+    ("partitions", _partitions),
+    ("settings", _left_out),
+    ("a calm rhythm", _calm),
+    ("brokers", _brokers),
+    ("records", _records),
+    ("time", _time),
+    ("round numbers", _rounder),
+)
+"""What is tried, in this order, until a whole round finds nothing."""

@@ -1,0 +1,58 @@
+"""TOML out of plain data: what is read back is equal. Tables follow the values of their table, as files are written."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+
+def toml_text(data: Mapping[str, Any]) -> str:
+    """A whole file: values first, then a table for each table, ``[[...]]`` for each of a list of tables."""
+    lines = list(_table(data, ()))
+    while lines and not lines[0]:
+        lines.pop(0)
+    return "\n".join(lines) + "\n"
+
+
+def toml_key(name: str) -> str:
+    """A key, or one part of a header."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_value(name)
+
+
+def toml_value(value: Any) -> str:
+    """A value on one line; a table is written inline."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, Mapping):
+        inside = ", ".join(f"{toml_key(key)} = {toml_value(item)}" for key, item in value.items())
+        return f"{{ {inside} }}" if inside else "{}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(toml_value(item) for item in value)}]"
+    return str(value)
+
+
+def _table(data: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+    tables = {key: item for key, item in data.items() if isinstance(item, Mapping)}
+    lists = {key: item for key, item in data.items() if _is_list_of_tables(item)}
+    values = {key: item for key, item in data.items() if key not in tables and key not in lists}
+    if path and (values or not data):
+        yield from ("", f"[{_header(path)}]")
+    for key, item in values.items():
+        yield f"{toml_key(key)} = {toml_value(item)}"
+    for key, table in tables.items():
+        yield from _table(table, (*path, key))
+    for key, rows in lists.items():
+        for row in rows:
+            yield from ("", f"[[{_header((*path, key))}]]")
+            for name, item in row.items():
+                yield f"{toml_key(name)} = {toml_value(item)}"
+
+
+def _header(path: tuple[str, ...]) -> str:
+    return ".".join(toml_key(part) for part in path)
+
+
+def _is_list_of_tables(item: Any) -> bool:
+    return isinstance(item, Sequence) and len(item) > 0 and all(isinstance(row, Mapping) for row in item)

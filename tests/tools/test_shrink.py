@@ -1,0 +1,95 @@
+"""``kemu shrink``: from a trace or a scenario to two files."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import kemu
+from kemu.emulator.scenario.files import load_scenario
+from kemu.emulator.text.tables import ScenarioError
+from kemu.emulator.text.toml_text import toml_text
+from kemu.tools.cli import kemu as command
+from tests.emulator.exploring.failing import failing
+
+
+def shrink(*arguments: str | Path) -> Result:
+    """What the command says; its own errors are raised."""
+    return CliRunner().invoke(command, ["shrink", *map(str, arguments)])
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to work in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_trace_becomes_a_scenario_and_a_test(place: Path) -> None:
+    """Both are written beside each other, with sizes, the short story and the command that repeats it."""
+    kemu.run(failing(), trace="failed.kemu")
+
+    result = shrink("failed.kemu", "--runs", "12")
+
+    assert result.exit_code == 0, result.output
+    assert "shows: liveness not-at-rest" in result.stdout
+    assert "lines of the plan             4         1" in result.stdout
+    assert "c1 went down" in result.stdout or "crash" in result.stdout
+    assert "repeat with: kemu run dies-too-late-shrunk.toml" in result.stdout
+    assert " 1 lines, 2 members" in result.stderr, "progress"
+    assert kemu.run(load_scenario(place / "dies-too-late-shrunk.toml")).verdict == "liveness"
+    assert "kemu.check(SCENARIO, seeds=[4])" in Path("test_dies_too_late_shrunk.py").read_text()
+
+
+def test_a_scenario_with_a_seed_is_shrunk_too(place: Path) -> None:
+    """As ``kemu run`` takes it, with settings and lines on top."""
+    Path("mine.toml").write_text(toml_text(failing().to_dict()))
+
+    result = shrink(
+        "mine.toml", "--seed", "2", "--do", "heal at=6s", "--runs", "8", "--out", "small", "--format", "json"
+    )
+
+    assert result.exit_code == 0, result.output
+    assert '"complete": false' in result.stdout
+    assert load_scenario(place / "small.toml").seed == 2
+    assert (place / "test_small.py").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("steady-group", "--set", "duration=5s"), "nothing was violated in this run"),
+        (("none.kemu",), "is no preset"),
+        (("mine.toml", "--keep", "one-owner"), "one-owner was not violated in this run; found: liveness:not-at-rest"),
+    ],
+)
+def test_what_cannot_be_shrunk_is_told(place: Path, arguments: tuple[str, ...], said: str) -> None:
+    """One clear error (exit code 2 comes of it in ``main``)."""
+    Path("mine.toml").write_text(toml_text(failing().to_dict()))
+
+    result = shrink(*arguments)
+
+    assert isinstance(result.exception, ScenarioError)
+    assert said in str(result.exception)
+    assert list(place.glob("*shrunk*")) == []
+
+
+def test_a_trace_that_cannot_be_run_again_is_refused(place: Path) -> None:
+    """Code of the caller's is not in it; a file that is no trace is none."""
+    kemu.run(failing(), trace="own.kemu", applications={"c1": kemu.PollLoop})
+    Path("text.kemu").write_text("no trace")
+
+    assert "recorded with applications" in str(shrink("own.kemu").exception)
+    assert "not a kemu trace" in str(shrink("text.kemu").exception)
+    assert shrink("own.kemu", "--seed", "3").exit_code == 2
+    assert shrink("steady-group", "--out", "no/where").exit_code == 2
+
+
+def test_the_scenario_itself_is_not_written_over(place: Path) -> None:
+    """--out may not name the input."""
+    Path("mine.toml").write_text(toml_text(failing().to_dict()))
+
+    result = shrink("mine.toml", "--out", "mine")
+
+    assert result.exit_code == 2
+    assert "would write over mine.toml" in result.stderr
