@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from kemu.emulator.checkers import CHECKERS
-from tests.emulator.test_past_replica_bugs import CASES as PAST_BUG_CASES
+from kemu.emulator.museum.registry import PAST_BUGS
 from tests.mutations import Mutation, areas
 
 ROOT = Path(__file__).parent.parent
@@ -51,7 +51,7 @@ def name_of(mutation: Mutation) -> str:
 
 
 def test_there_are_enough_mutations_and_every_checker_catches_one_or_a_past_bug():
-    shown_by_past_bugs = {checker for _, checker, _, _ in PAST_BUG_CASES}
+    shown_by_past_bugs = {bug.caught_by for bug in PAST_BUGS.values()}
 
     assert len(MUTATIONS) >= 10
     assert {mutation.caught_by for mutation in MUTATIONS} | shown_by_past_bugs >= set(CHECKERS)

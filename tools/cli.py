@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, Row] = {
     "describe": Row(
         "kemu.tools.commands.describe:describe", "Explain config keys, faults, actions, checkers and exit codes."
     ),
+    "bugs": Row("kemu.tools.commands.bugs:bugs", "List Kafka's past bugs, and show what one did."),
     "schema": Row("kemu.tools.commands.schema:schema", "Print a JSON Schema of scenario files, for editors."),
     "import": Row("kemu.tools.commands.import_:import_", "Turn the output of Kafka's own tools into a scenario."),
     "replay": Row(

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 HOLDS = 0
+NOT_FOUND_AGAIN = 1
 BAD_INPUT = 2
 NONDETERMINISM = 3
 BROKEN = 127
@@ -19,7 +20,7 @@ OF_VERDICT: Mapping[str, int] = {
 
 MEANING: Mapping[int, str] = {
     HOLDS: "everything held",
-    1: "a replayed trace differs from today's machines",
+    NOT_FOUND_AGAIN: "a replayed trace differs from today's machines; a past bug was not caught",
     BAD_INPUT: "bad input",
     NONDETERMINISM: "the same run gave two different traces",
     BROKEN: "the program broke",

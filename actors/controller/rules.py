@@ -1,13 +1,12 @@
 """Where controllers of the past decided wrongly: each decision is a value here, the old one beside the right one.
 
-A machine never asks whether a bug is on; it asks its rules. ``CONTROLLER_BUGS`` has a row per bug: which rules it
-needs, and what it is expected to break. Source: the issues named; spec section 4.4.
+A machine never asks whether a bug is on; it asks its rules. Which past bug needs which is in ``emulator.museum``.
+Source: the issues named; spec section 4.4.
 """
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from kemu.protocol.messages.store import StoreOp, StoreOpKind
 from kemu.protocol.nodes import CONTROLLER_EPOCH
@@ -60,86 +59,3 @@ class ControllerRules:
 
 
 RULES = ControllerRules()
-
-
-@frozen
-class ControllerBug:
-    """A past bug: its rules, its story, and the invariant (spec 2.8) that notices it."""
-
-    issue: str
-    story: str
-    rules: ControllerRules
-    breaks: str
-
-
-CONTROLLER_BUGS: Mapping[str, ControllerBug] = MappingProxyType(
-    {
-        "no_zk_fence": ControllerBug(
-            "KAFKA-6082",
-            "A controller that slept through its session's end wakes and writes states as if it still controlled.",
-            evolve(RULES, fence=trust_ourselves),
-            "I1 I2",
-        ),
-        "adopt_newest_ce": ControllerBug(
-            "KAFKA-1096",
-            "A deposed controller takes the newest epoch from the store, and brokers believe its requests again.",
-            evolve(RULES, adopts_newest_epoch=True),
-            "I2 I10",
-        ),
-        "no_broker_epoch": ControllerBug(
-            "KAFKA-7235",
-            "Requests meant for a broker's former life are carried out in its new one; a quick bounce is not noticed.",
-            evolve(
-                RULES,
-                notices_bounces=False,
-                checks_shutdown_epoch=False,
-                leader_and_isr_version=1,
-                stop_replica_version=0,
-                update_metadata_version=4,
-            ),
-            "Q3 Q4",
-        ),
-        "stop_replica_no_epoch": ControllerBug(
-            "KAFKA-9539",
-            "A late StopReplica stops, or deletes, a replica that was assigned again meanwhile.",
-            evolve(RULES, stop_replica_version=2),
-            "Q3 I5",
-        ),
-        "failover_skips_offline_replicas": ControllerBug(
-            "KAFKA-3143",
-            "A broker dies together with the controller; the new controller leaves it in the ISRs.",
-            evolve(RULES, failover_takes_offline_replicas_out=False),
-            "Q1",
-        ),
-        "leadership_before_metadata": ControllerBug(
-            "KAFKA-4443",
-            "A broker is told to follow a leader of which it does not know yet that it lives, and does not follow it.",
-            evolve(RULES, metadata_before_leadership=False),
-            "Q4",
-        ),
-        "registration_conflict": ControllerBug(
-            "KAFKA-7165",
-            "After its session expired a broker finds its own old registration, gives up, and stays out for good.",
-            evolve(RULES, registers_over_own_former_session=False),
-            "Q2",
-        ),
-        "preempted_callbacks_lost": ControllerBug(
-            "KAFKA-10193",
-            "Admin requests queued at a controller that resigns are never answered.",
-            evolve(RULES, answers_preempted=False),
-            "Q7",
-        ),
-        "partitions_for_deleted_topic": ControllerBug(
-            "KAFKA-6612",
-            "Partitions added while a topic is being deleted are created, and its deletion never ends.",
-            evolve(RULES, deleted_topics_take_no_partitions=False),
-            "Q6",
-        ),
-        "isr_of_leaving": ControllerBug(
-            "KAFKA-14140",
-            "A broker that shuts down, and was taken out of the ISRs for that, comes back into them on its way out.",
-            evolve(RULES, isrs_of_serving_only=False),
-            "Q1",
-        ),
-    }
-)

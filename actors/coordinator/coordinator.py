@@ -15,7 +15,7 @@ from kemu.actors.coordinator.groups import Groups
 from kemu.actors.coordinator.log import GroupLog, OffsetsPartition, OwnDisk, Writes
 from kemu.actors.coordinator.offset_requests import OffsetRequests
 from kemu.actors.coordinator.replies import leave_reply, leaving
-from kemu.actors.coordinator.rules import GROUP_RULES
+from kemu.actors.coordinator.rules import GroupRules, rules_of_kind
 from kemu.actors.coordinator.state import DEAD
 from kemu.actors.coordinator.timers import GroupTimer
 from kemu.actors.injection import Injections
@@ -69,7 +69,7 @@ class Coordinator(Machine):
     Told ``Start``, ``LeadOffsets``, ``ResignOffsets``, ``AnswerNext`` and ``Close``. ``LeadOffsets`` must carry a
     higher leader epoch each time, also after a restart of the same broker: member ids are unique by it.
 
-    ``log_of``: makes the port to the logs where groups are written.
+    ``log_of``: makes the port to the logs where groups are written. ``rules``: None = those of its kind.
     """
 
     def __init__(
@@ -78,12 +78,12 @@ class Coordinator(Machine):
         node_id: int,
         config: BrokerConfig,
         log_of: Callable[[Machine], GroupLog] = OwnDisk,
+        rules: GroupRules | None = None,
     ) -> None:
         super().__init__(name)
-        assert config.coordinator_kind in GROUP_RULES, f"coordinator.kind {config.coordinator_kind!r} is unknown"
         self.node_id = node_id
         self.config = config
-        self.rules = GROUP_RULES[config.coordinator_kind]
+        self.rules = rules or rules_of_kind(config.coordinator_kind)
         self._log = log_of(self)
         self.writes = Writes(self._log, config.message_max_bytes)
         self._table = Groups(self)

@@ -117,3 +117,9 @@ SCALA = GroupRules(
 
 GROUP_RULES: Mapping[str, GroupRules] = MappingProxyType({"java": JAVA, "scala": SCALA})
 """By ``coordinator.kind``."""
+
+
+def rules_of_kind(kind: str) -> GroupRules:
+    """The rules of a kind of coordinator."""
+    assert kind in GROUP_RULES, f"coordinator.kind {kind!r} is unknown"
+    return GROUP_RULES[kind]

@@ -58,7 +58,7 @@ class ArrangedCluster(Cluster):
         config = self.broker_config
         return {
             name: lambda life: Broker(name, node, config, Drawn(self.world.choices, self.draws, f"{name}/life {life}")),
-            coordinator_on(name): lambda life: Coordinator(coordinator_on(name), node, config),
+            coordinator_on(name): lambda life: Coordinator(coordinator_on(name), node, config, rules=self.group_rules),
         }
 
     def coordinator_of(self, group: str) -> str:

@@ -15,6 +15,7 @@ from kemu.actors.clients.producer import Producer
 from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.consumer import Consumer
 from kemu.actors.consumer.listener import Listener
+from kemu.actors.coordinator.rules import rules_of_kind
 from kemu.actors.machine import Machine, Record
 from kemu.actors.streams.instance import Instance
 from kemu.emulator import facts
@@ -26,6 +27,7 @@ from kemu.emulator.draws import Drawn
 from kemu.emulator.engine.hosts import Condition, Host, MachineFactory
 from kemu.emulator.engine.world import World
 from kemu.emulator.facts import Seen
+from kemu.emulator.museum.applying import group_rules, release_with
 from kemu.emulator.plan.actions import PartitionsReassignment, RollingUpgrade
 from kemu.emulator.plan.known import role_of
 from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, upgraded_to
@@ -98,7 +100,10 @@ class Cluster(ABC):
     ) -> None:
         self.world = world
         self.scenario = scenario
-        self.profile = profile
+        self._releases: dict[str, Profile] = {}
+        """Profile of a member -> it, with the past bugs that everybody has."""
+        self.profile = release_with(profile, scenario.bugs)
+        profile = self.profile
         self.draws = scenario.draws
         self._starting: dict[str, bool] = {}
         """Hosts whose processes are starting -> whether from their disks."""
@@ -109,6 +114,7 @@ class Cluster(ABC):
         self._until_down: dict[str, Callable[[], None]] = {}
         self._settling = WarmUp(world, scenario, self.hours_pass)
         self.broker_config = configured(profile.broker, scenario.brokers.config)
+        self.group_rules = group_rules(rules_of_kind(self.broker_config.coordinator_kind), scenario.bugs)
         self.brokers = scenario.broker_names()
         """Those that were added, too."""
         self._joined: dict[str, None] = {}
@@ -250,7 +256,7 @@ class Cluster(ABC):
 
     def _consumer(self, host: str, group: str, number: int, member: MemberSpec, life: int) -> Consumer:
         spec = self._groups[group].spec
-        profile = PROFILES[member.profile] if member.profile else self.profile
+        profile = self._release_of(member)
         assignors = profile.assignors if member.profile else self._assignors
         defaults = evolve(profile.consumer, auto_offset_reset=EARLIEST.auto_offset_reset)
         config = spec.consumer(group, host, number, defaults, member)
@@ -278,7 +284,7 @@ class Cluster(ABC):
     ) -> Instance:
         """A Streams instance. Its process id is its host's, as one that lies on the disk, or that of its life."""
         spec = self._groups[group].spec
-        profile = PROFILES[member.profile] if member.profile else self.profile
+        profile = self._release_of(member)
         release = profile.streams
         settings = streams.settings_on(release.config, member)
         settings = evolve(settings, application_server=settings.application_server.replace("{host}", host))
@@ -304,6 +310,14 @@ class Cluster(ABC):
             versions=profile.versions,
             rules_of=profile.rules_of,
         )
+
+    def _release_of(self, member: MemberSpec) -> Profile:
+        """The release that a member runs."""
+        if not member.profile:
+            return self.profile
+        if member.profile not in self._releases:
+            self._releases[member.profile] = release_with(PROFILES[member.profile], self.scenario.bugs)
+        return self._releases[member.profile]
 
     def _busy(self, machine: str) -> int:
         """How busy a machine is, in millionths of what is usual; the same for all of a run."""

@@ -166,7 +166,8 @@ class ReplicatedCluster(Cluster):
     def _broker_factories(self, node: int, name: str) -> dict[str, MachineFactory]:
         config, spec = self.broker_config, self.replication
         replication, control = spec.replica_config(), spec.controller_config()
-        replica_rules, controller_rules = spec.replica_rules(self.profile), spec.controller_rules(self.profile)
+        replica_rules = spec.replica_rules(self.profile, self.scenario.bugs)
+        controller_rules = spec.controller_rules(self.profile, self.scenario.bugs)
         rack = self.scenario.brokers.rack_of(node) or None
         settings = self._settings
 
@@ -194,6 +195,7 @@ class ReplicatedCluster(Cluster):
                 node,
                 config,
                 lambda machine: BrokerLog(machine, name, config.emulated_load_us, draws),
+                self.group_rules,
             )
 
         return {

@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import frozen
 
+from kemu.emulator.museum.registry import PAST_BUGS, scenario_text
 from kemu.emulator.plan.actions import ACTIONS, Heal
 from kemu.emulator.scenario.keys import declared
 from kemu.emulator.scenario.reading import scenario_from_dict
@@ -50,6 +51,8 @@ def presets() -> tuple[Preset, ...]:
 def load_scenario(name: str | Path) -> Scenario:
     """The scenario of a TOML file (a path, or anything that ends with ".toml"), or the preset of this name.
 
+    The issue of a past bug is the name of the scenario that shows it.
+
     Raises:
         ScenarioError: no such file or preset, or everything that is wrong with it.
     """
@@ -64,6 +67,8 @@ def load_scenario(name: str | Path) -> Scenario:
             raise ScenarioError([Problem((), "is not UTF-8 text")], given) from None
         return scenario_from_toml(text, source=given, name=path.stem)
     names = [preset.name for preset in presets()]
+    if given in PAST_BUGS:
+        return scenario_from_toml(scenario_text(given), source=f"{given}.toml", name=given)
     if given not in names:
         hint = nearest(given, names) or "; kemu scenarios lists them"
         raise ScenarioError([Problem((), f'"{given}" is no preset{hint} (a file needs its .toml)')])

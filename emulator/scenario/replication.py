@@ -1,17 +1,17 @@
-"""The part of a scenario that asks for replication: factor, ISR, store session, lag, past bugs."""
+"""The part of a scenario that asks for replication: factor, ISR, store session, lag."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import evolve, field, frozen
 
-from kemu.actors.broker.bugs import REPLICA_BUGS
 from kemu.actors.broker.rules import TODAY, ReplicaRules
-from kemu.actors.controller.rules import CONTROLLER_BUGS, RULES, ControllerBug, ControllerRules
+from kemu.actors.controller.rules import RULES, ControllerRules
+from kemu.emulator.museum import applying
 from kemu.emulator.scenario.keys import key, problems_of, refuse
 from kemu.emulator.text.kafka_keys import Settings, configured, lenient_settings
 from kemu.emulator.text.tables import Problem, ScenarioError
-from kemu.emulator.text.units import microseconds, words
+from kemu.emulator.text.units import microseconds
 from kemu.protocol.config import ControllerConfig, ReplicaConfig
 from kemu.protocol.profiles import Profile
 from kemu.protocol.reassign.moves import Limits
@@ -19,7 +19,6 @@ from kemu.protocol.replication import IsrPath, ReassignmentAlgorithm
 
 DEFAULTS = ReplicaConfig()
 CONTROL = ControllerConfig()
-_OF_CONTROLLERS: Mapping[str, ControllerBug] = {bug.issue: bug for bug in CONTROLLER_BUGS.values()}
 
 
 def _replica_settings(given: Mapping[str, Any] | Settings) -> Settings:
@@ -36,8 +35,7 @@ class ReplicationSpec:
 
     ``min_isr``, ``unclean``: of every topic that does not say otherwise. ``session_us``: after how much silence the
     store takes a broker for dead. ``lag_us``: after how much of it a leader takes a follower out of the ISR.
-    ``isr_path``, ``reassignment``: see ``IsrPath``, ``ReassignmentAlgorithm``. ``bugs``: past bugs (issues) that these
-    brokers and controllers have.
+    ``isr_path``, ``reassignment``: see ``IsrPath``, ``ReassignmentAlgorithm``.
 
     Raises:
         ScenarioError: everything that is wrong with it.
@@ -102,16 +100,6 @@ class ReplicationSpec:
             short=True,
         ),
     )
-    bugs: tuple[str, ...] = field(
-        default=(),
-        converter=words,
-        metadata=key(
-            'past bugs these brokers have ("kemu describe bugs")',
-            choices=lambda: PAST_BUGS,
-            what="past bug",
-            short=True,
-        ),
-    )
     config: Settings = field(
         default=(), converter=_replica_settings, metadata=key("Kafka's keys of replicas", config=ReplicaConfig)
     )
@@ -143,21 +131,14 @@ class ReplicationSpec:
         }
         return configured(CONTROL, (*named.items(), *self.controller))
 
-    def replica_rules(self, profile: Profile) -> ReplicaRules:
-        """The release's, with what is set here and the decisions of the past bugs."""
+    def replica_rules(self, profile: Profile, bugs: Sequence[str] = ()) -> ReplicaRules:
+        """The release's, with what is set here and the decisions of these past bugs."""
         rules = evolve(TODAY, isr_path=IsrPath(self.isr_path) if self.isr_path else profile.isr_path)
-        for bug in self.bugs:
-            if bug in REPLICA_BUGS:
-                rules = _with(rules, REPLICA_BUGS[bug].rules, TODAY)
-        return rules
+        return applying.replica_rules(rules, bugs)
 
-    def controller_rules(self, profile: Profile) -> ControllerRules:
-        """The release's, with what is set here and the decisions of the past bugs."""
-        rules = evolve(RULES, reassignment=self.reassigns(profile))
-        for bug in self.bugs:
-            if bug in _OF_CONTROLLERS:
-                rules = _with(rules, _OF_CONTROLLERS[bug].rules, RULES)
-        return rules
+    def controller_rules(self, profile: Profile, bugs: Sequence[str] = ()) -> ControllerRules:
+        """The release's, with what is set here and the decisions of these past bugs."""
+        return applying.controller_rules(evolve(RULES, reassignment=self.reassigns(profile)), bugs)
 
     def limits(self) -> Limits | None:
         """What limits reassignments from the start; None: nothing ever does."""
@@ -173,20 +154,3 @@ class ReplicationSpec:
     def reassigns(self, profile: Profile) -> ReassignmentAlgorithm:
         """How controllers move partitions."""
         return ReassignmentAlgorithm(self.reassignment) if self.reassignment else profile.reassignment
-
-
-def _with(rules: Any, past: Any, today: Any) -> Any:
-    """``rules`` with what ``past`` decides otherwise than today."""
-    names = [name for name in today.__slots__ if not name.startswith("_")]
-    return evolve(rules, **{name: getattr(past, name) for name in names if getattr(past, name) != getattr(today, name)})
-
-
-_OF_MACHINES = frozenset(
-    f"KAFKA-{number}" for number in (7395, 9539, 13972, 14140, 8400, 6082, 1096, 3143, 10193, 6612)
-)
-"""Decisions whose tests are those of one machine: no run of a whole cluster has shown what they break."""
-PAST_BUGS: Mapping[str, str] = {
-    **{issue: bug.story for issue, bug in REPLICA_BUGS.items() if issue not in _OF_MACHINES},
-    **{issue: bug.story for issue, bug in _OF_CONTROLLERS.items() if issue not in _OF_MACHINES},
-}
-"""Issue -> what went wrong: those that a plan shows, and a checker catches (``tests/emulator``)."""

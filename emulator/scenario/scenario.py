@@ -13,6 +13,7 @@ from attrs.converters import optional
 
 from kemu.emulator.draws import DrawSet
 from kemu.emulator.findings import KINDS
+from kemu.emulator.museum.registry import PAST_BUGS
 from kemu.emulator.plan.actions import AddBroker, AddMembers, CreateTopic, RollingRestart, RollingUpgrade
 from kemu.emulator.plan.entries import At, Entry, Plan, When, entry_to_dict
 from kemu.emulator.plan.known import MOST_BROKERS, Known
@@ -455,6 +456,7 @@ class Scenario:
     ``duration_us``: how long the plan and the load run. ``expect``: violations that it is to bring about (a scenario
     that shows a known weakness); the verdict of every other violation stands. ``profile``: the release it is about, a
     name of ``PROFILES``; "" = whatever is asked for.
+    ``bugs``: issues of ``PAST_BUGS``; machines and assignors decide as they did before these were fixed.
     ``draws``: "life" or "calm", or a table of single draws, perhaps with its ``set``.
 
     Raises:
@@ -480,6 +482,16 @@ class Scenario:
     )
     seed: int = field(
         default=1, metadata=key("the seed when none is given", at_least=0, at_most=LARGEST_SEED, short=True)
+    )
+    bugs: tuple[str, ...] = field(
+        default=(),
+        converter=words,
+        metadata=key(
+            'bugs of Kafka\'s past that everybody has here ("kemu bugs" lists them)',
+            choices=lambda: PAST_BUGS,
+            what="past bug",
+            short=True,
+        ),
     )
     expect: tuple[Expectation, ...] = field(
         default=(),
@@ -514,7 +526,7 @@ class Scenario:
 
     def __attrs_post_init__(self) -> None:
         problems = list(problems_of(self))
-        if not {"brokers", "topics", "groups", "network"} & {problem.path[0] for problem in problems}:
+        if not {"brokers", "topics", "groups", "network", "bugs"} & {problem.path[0] for problem in problems}:
             problems += _contradictions(self)
             known = known_names(self)
             rows = [_row(entry, index, problems) for index, entry in enumerate(self.plan)]
@@ -677,6 +689,9 @@ def _contradictions(scenario: Scenario) -> Iterator[Problem]:
         for side, host in (("a", link.a), ("b", link.b)):
             yield from _unknown(("network", "links", index, side), host, known.hosts(), "host")
     yield from _refused_sessions(scenario)
+    for index, bug in enumerate(scenario.bugs):
+        if scenario.brokers.replication is None and PAST_BUGS[bug].past.needs_replication:
+            yield Problem(("bugs", index), f"{bug} is of brokers that replicate: add [brokers.replication]")
     for name, spec in scenario.topics.items():
         yield from _of_replicas(("topics", name), spec, scenario.brokers)
 

@@ -1,4 +1,4 @@
-"""Breaks of replication and control. What past bugs show stands in ``tests/emulator/test_past_replica_bugs.py``."""
+"""Breaks of replication and control. What past bugs show stands in ``tests/emulator/museum/``."""
 
 from tests.mutations import Mutation
 

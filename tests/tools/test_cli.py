@@ -16,10 +16,10 @@ from click.testing import CliRunner, Result
 from kemu.emulator import runner
 from kemu.emulator.checkers import CHECKERS
 from kemu.emulator.findings import KINDS, Violation
+from kemu.emulator.museum.registry import PAST_BUGS
 from kemu.emulator.plan.actions import ACTIONS
 from kemu.emulator.runner import RunResult
 from kemu.emulator.scenario.files import load_scenario, presets, with_values
-from kemu.emulator.scenario.replication import PAST_BUGS
 from kemu.emulator.text.kafka_keys import SET_BY_SCENARIO, fields_of
 from kemu.emulator.text.tables import ScenarioError
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ControllerConfig, ReplicaConfig
@@ -482,9 +482,9 @@ def test_a_key_is_described_with_where_it_is_written() -> None:
 
 def test_a_past_bug_is_described_with_its_story_and_what_it_breaks() -> None:
     """All that ``bugs`` takes can be looked up."""
-    for issue, story in PAST_BUGS.items():
+    for issue, bug in PAST_BUGS.items():
         text = call("describe", issue).stdout
-        assert story in text
+        assert bug.summary in text
         assert f'bugs = ["{issue}"]' in text
 
 

@@ -9,12 +9,12 @@ import attrs
 import click
 
 from kemu.emulator.findings import KINDS
+from kemu.emulator.museum.registry import PAST_BUGS
 from kemu.emulator.plan.action import HostNames, Key, NameOf, OneOf, keys_of
 from kemu.emulator.plan.actions import ACTIONS
 from kemu.emulator.scenario.files import presets
 from kemu.emulator.scenario.keys import Declared, walk
 from kemu.emulator.scenario.kinds import CountKey, PlanKey, SettingsKey, TablesKey
-from kemu.emulator.scenario.replication import PAST_BUGS
 from kemu.emulator.scenario.scenario import EARLIEST, Scenario
 from kemu.emulator.text.kafka_keys import SET_BY_SCENARIO, fields_of
 from kemu.emulator.text.tables import nearest
@@ -285,17 +285,20 @@ def _profiles() -> Iterable[str]:
 
 
 def _bugs() -> Iterable[str]:
-    for issue, story in PAST_BUGS.items():
-        yield f"{issue:12} {story}"
+    for bug in PAST_BUGS.values():
+        yield f"{bug.issue:12} {bug.summary}"
 
 
 def _bug_lines(issue: str) -> Iterable[str]:
     if issue in PAST_BUGS:
-        yield f"{click.style(issue, bold=True)}: {PAST_BUGS[issue]}"
+        bug = PAST_BUGS[issue]
+        yield f"{click.style(issue, bold=True)}: {bug.summary}"
+        yield f"  of {bug.where.value}, fixed in Kafka {bug.fixed_in}; {bug.caught_by} catches it as {bug.kind}"
+        yield f"  was: {bug.was}; today: {bug.today}"
         yield ""
         yield "  in a scenario file:"
-        yield "    [brokers.replication]"
         yield f'    bugs = ["{issue}"]'
+        yield f'  "kemu bugs {issue}" shows what it did'
 
 
 def _errors() -> Iterable[str]:

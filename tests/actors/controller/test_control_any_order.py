@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from kemu.actors.controller.rules import CONTROLLER_BUGS, RULES, ControllerRules
+from kemu.actors.controller.rules import RULES, ControllerRules, trust_ourselves
 from kemu.protocol.commands import (
     DelayWatches,
     EndStoreFault,
@@ -294,9 +294,13 @@ def test_the_control_plane_under_any_order_for_long():
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("bug", ["no_zk_fence", "leadership_before_metadata", "registration_conflict"])
-def test_past_bugs_are_found(bug: str):
+@pytest.mark.parametrize(
+    "past",
+    [{"fence": trust_ourselves}, {"metadata_before_leadership": False}, {"registers_over_own_former_session": False}],
+    ids=["KAFKA-6082", "KAFKA-4443", "KAFKA-7165"],
+)
+def test_past_bugs_are_found(past: dict[str, Any]):
     """Spec 4.4: with the old decision an invariant breaks (the others have tests of their own)."""
-    machine = type(f"With_{bug}", (ControlPlane,), {"rules_of_controllers": CONTROLLER_BUGS[bug].rules})
+    machine = type("WithPastRule", (ControlPlane,), {"rules_of_controllers": evolve(RULES, **past)})
     with pytest.raises(AssertionError):
         _sweep(machine, 300, 40, shrink=False)

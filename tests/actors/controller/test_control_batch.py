@@ -1,10 +1,11 @@
 """How requests are gathered and sent. Source: Kafka's ControllerChannelManagerTest; spec 1.9."""
 
 import pytest
+from attrs import evolve
 
 from kemu.actors.controller.batch import BatchNotEmpty
 from kemu.actors.controller.channels import ControllerChannels
-from kemu.actors.controller.rules import CONTROLLER_BUGS
+from kemu.actors.controller.rules import RULES
 from kemu.actors.machine import Event, Hangup, LinkDown, Machine, Received, Send, StartTimer, StopTimer, TimerFired
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import LeaderAndIsr, StopReplica, UpdateMetadata, UpdateMetadataReply
@@ -102,7 +103,7 @@ def test_one_stop_replica_may_delete_some_and_only_stop_others():
 
 def test_before_kip_570_deletions_and_stops_are_two_requests():
     """StopReplica v0 - v2: the flag is the request's."""
-    bench = _bench(CONTROLLER_BUGS["stop_replica_no_epoch"].rules)
+    bench = _bench(evolve(RULES, stop_replica_version=2))
 
     bench.controller.batch.add_stop_replica((2,), T0, delete=True)
     bench.controller.batch.add_stop_replica((2,), T1, delete=False)

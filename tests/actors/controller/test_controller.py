@@ -1,8 +1,10 @@
 """The controller among a store and obedient brokers: the office and the brokers. Source: ControllerIntegrationTest."""
 
 import pytest
+from attrs import evolve
 
-from kemu.actors.controller.rules import CONTROLLER_BUGS, RULES, ControllerRules
+from kemu.actors.controller.rules import RULES, ControllerRules, trust_ourselves
+from kemu.emulator.museum.applying import controller_rules
 from kemu.protocol.commands import ExpireSession, FailLogDir, FreezeSession, LoseStoreAnswer, RemoveNode
 from kemu.protocol.config import ControllerConfig
 from kemu.protocol.errors import ErrorCode
@@ -264,7 +266,7 @@ def test_a_bounced_broker_is_treated_as_failed_and_started():
 
 def test_a_bounce_that_is_not_noticed_leaves_the_controller_with_the_old_epoch():
     """KAFKA-7235 with the fix off: no BrokersChanged, nothing is sent to the new life."""
-    world = ControlWorld(3, T, rules=CONTROLLER_BUGS["no_broker_epoch"].rules)
+    world = ControlWorld(3, T, rules=controller_rules(RULES, ["KAFKA-7235"]))
     noticed = len(world.facts(BrokersChanged))
     world.tell("zk", FreezeSession(client="b0/controller", for_us=3_000_000))
     world.tell("zk", ExpireSession(client="b2/controller"))
@@ -512,7 +514,7 @@ def test_a_controller_whose_write_is_refused_resigns(what: str, after_ms: int):
 @pytest.mark.parametrize("fenced", [True, False])
 def test_a_zombie_writes_states_only_without_the_fence(fenced: bool):
     """KAFKA-6082 with the fix on and off: an election that the deposed controller had begun."""
-    rules = RULES if fenced else CONTROLLER_BUGS["no_zk_fence"].rules
+    rules = RULES if fenced else evolve(RULES, fence=trust_ourselves)
     world = _led_by_others(rules)
     before = world.state("t")
     request = ElectLeaders(topic_partitions=(("t", 0),), timeout_ms=1_000)
@@ -534,7 +536,7 @@ def test_a_zombie_writes_states_only_without_the_fence(fenced: bool):
 
 def test_a_deposed_controller_that_adopts_the_newest_epoch_is_believed():
     """KAFKA-1096 with the fix off: until it looks at /controller again, two controllers act under one epoch."""
-    world = _led_by_its_second_replica(rules=CONTROLLER_BUGS["adopt_newest_ce"].rules)
+    world = _led_by_its_second_replica(rules=evolve(RULES, adopts_newest_epoch=True))
     _ask_for(world, "preferred election")
     _depose_in_the_middle(world, 7)
 

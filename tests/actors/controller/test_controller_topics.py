@@ -7,8 +7,9 @@ LeaderElectionCommandTest.
 from typing import Any
 
 import pytest
+from attrs import evolve
 
-from kemu.actors.controller.rules import CONTROLLER_BUGS, RULES
+from kemu.actors.controller.rules import RULES
 from kemu.protocol.commands import ExpireSession, FreezeSession
 from kemu.protocol.config import ControllerConfig
 from kemu.protocol.errors import ErrorCode
@@ -401,7 +402,7 @@ def test_deletion_switched_off_removes_the_request_only():
 @pytest.mark.parametrize("fixed", [True, False])
 def test_partitions_added_to_a_topic_being_deleted(fixed: bool):
     """KAFKA-6612, testAddPartitionDuringDeleteTopic: the node is restored; without the fix they are created."""
-    rules = RULES if fixed else CONTROLLER_BUGS["partitions_for_deleted_topic"].rules
+    rules = RULES if fixed else evolve(RULES, deleted_topics_take_no_partitions=False)
     world = ControlWorld(2, {"t": ((0, 1),)}, rules=rules)
     world.kill(1)
     world.run(SESSION_MS + 1_000)
@@ -544,7 +545,7 @@ def test_what_an_admin_names_wrongly_is_told_in_kafkas_order():
 @pytest.mark.parametrize("fixed", [True, False])
 def test_a_former_sessions_registration_that_lingers(fixed: bool):
     """KAFKA-7165: the broker removes its own old registration and registers; without the fix it stays out."""
-    rules = RULES if fixed else CONTROLLER_BUGS["registration_conflict"].rules
+    rules = RULES if fixed else evolve(RULES, registers_over_own_former_session=False)
     world = ControlWorld(2, {"t": ((0, 1),)}, rules=rules)
     world.tell("zk", ExpireSession(client="b1/controller", linger_us=5_000_000))
     world.run(9_000)
@@ -557,7 +558,7 @@ def test_a_former_sessions_registration_that_lingers(fixed: bool):
 @pytest.mark.parametrize("fixed", [True, False])
 def test_admin_requests_that_wait_when_the_controller_goes(fixed: bool):
     """KAFKA-10193, testPreemptionOnControllerShutdown: NOT_CONTROLLER; without the fix silence."""
-    rules = RULES if fixed else CONTROLLER_BUGS["preempted_callbacks_lost"].rules
+    rules = RULES if fixed else evolve(RULES, answers_preempted=False)
     world = ControlWorld(2, {"t": ((0, 1),)}, rules=rules)
     world.tell("zk", FreezeSession(client="b0/controller", for_us=500_000))
     for _ in range(2):
@@ -573,7 +574,7 @@ def test_admin_requests_that_wait_when_the_controller_goes(fixed: bool):
 @pytest.mark.parametrize("fixed", [True, False])
 def test_a_broker_that_dies_with_the_controller(fixed: bool):
     """KAFKA-3143: the new controller takes it out of the ISRs; without the fix it stays in them."""
-    rules = RULES if fixed else CONTROLLER_BUGS["failover_skips_offline_replicas"].rules
+    rules = RULES if fixed else evolve(RULES, failover_takes_offline_replicas_out=False)
     world = ControlWorld(3, {"t": ((1, 2),)}, rules=rules)
     world.kill(0)
     world.kill(2)
@@ -586,7 +587,7 @@ def test_a_broker_that_dies_with_the_controller(fixed: bool):
 @pytest.mark.parametrize("fixed", [True, False])
 def test_who_lives_is_said_before_whom_to_follow(fixed: bool):
     """KAFKA-4443: told too early, a broker that starts does not follow a leader it does not know."""
-    rules = RULES if fixed else CONTROLLER_BUGS["leadership_before_metadata"].rules
+    rules = RULES if fixed else evolve(RULES, metadata_before_leadership=False)
     world = ControlWorld(3, {"t": ((1, 2),)}, rules=rules)
     world.kill(2)
     world.run(SESSION_MS + 1_000)

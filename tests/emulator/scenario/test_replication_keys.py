@@ -28,7 +28,6 @@ def test_what_is_written_is_read_back():
         unclean=True,
         session_us=6_000_000,
         lag_us=10_000_000,
-        bugs=("KAFKA-1211",),
         config={"replica.fetch.wait.max.ms": 100},
         controller={"leader.imbalance.check.interval.seconds": 30},
     )
@@ -52,7 +51,6 @@ def test_an_empty_table_asks_for_replication_with_defaults():
     [
         ({"factor": 4}, "must not be more than there are brokers"),
         ({"factor": 2, "min_isr": 3}, "must not be more than the replication factor"),
-        ({"bugs": ["KAFKA-0"]}, "KAFKA-0"),
         ({"config": {"replica.lag": 1}}, "is no key of ReplicaConfig"),
         ({"lagg": "1s"}, "lagg"),
     ],

@@ -33,6 +33,7 @@ duration = "3m"
 draws = "life"
 seed = 7
 profile = "kafka-3.0"
+bugs = ["KAFKA-1211"]
 expect = ["commits"]
 
 [brokers]
@@ -53,7 +54,6 @@ min_isr = 2
 unclean = true
 session = "9s"
 lag = "12s"
-bugs = ["KAFKA-1211"]
 isr_path = "store"
 reassignment = "kip-455"
 [brokers.replication.config]
@@ -145,6 +145,7 @@ IN_PYTHON = Scenario(
     seed=7,
     draws="life",
     profile="kafka-3.0",
+    bugs=("KAFKA-1211",),
     expect=("commits",),
     brokers=BrokersSpec(
         count=4,
@@ -160,7 +161,6 @@ IN_PYTHON = Scenario(
             unclean=True,
             session_us=9_000_000,
             lag_us=12_000_000,
-            bugs=("KAFKA-1211",),
             isr_path="store",
             reassignment="kip-455",
             config={"replica.fetch.max.bytes": 2_000},

@@ -8,13 +8,10 @@ import pytest
 from attrs import evolve, frozen
 
 from kemu.actors.consumer.consumer import Consumer
-from kemu.emulator.chance import Seeded
 from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.tools.pipeline.run import Analysis
-from tests.emulator.test_past_replica_bugs import CASES as PAST_REPLICA_BUGS
-from tests.emulator.test_past_replica_bugs import scenario as with_replica_bug
 
 SEEDS = range(1, 101)
 BUGS = ("KAFKA-1211", "KAFKA-6361", "KAFKA-1382", "KAFKA-4443")
@@ -73,13 +70,11 @@ def runs_of_groups(folder: Path) -> Iterator[Made]:
 
 def runs_of_replicas(folder: Path) -> Iterator[Made]:
     """Past bugs of replication and control switched on."""
-    for number, (issue, _, plan, how) in enumerate(PAST_REPLICA_BUGS):
-        if issue in BUGS:
-
-            def of_seed(seed: int, issue: str = issue, plan: Any = plan, how: Any = how) -> Scenario:
-                return with_replica_bug(plan(Seeded(seed).stream("plan")), (issue,), **how)
-
-            yield first_violating(folder, f"{issue}-case-{number}", of_seed)
+    for issue in BUGS:
+        scenario, path = load_scenario(issue), folder / f"{issue}.kemu"
+        live = run(scenario, seed=scenario.seed, drive="bare", trace=path)
+        assert live.violations
+        yield Made(live, path)
 
 
 def broken_run(folder: Path) -> Made:

@@ -1,0 +1,43 @@
+"""The museum: every past bug by its issue, and the scenario that shows it.
+
+``bugs = ["KAFKA-1211"]`` in a scenario, ``kemu bugs`` and ``kemu describe bugs`` read this one table.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Any
+
+from kemu.emulator.museum.bug import PastBug
+from kemu.emulator.museum.controller import CONTROLLER
+from kemu.emulator.museum.groups import ASSIGNORS, CONSUMER
+from kemu.emulator.museum.replication import REPLICATION
+
+PAST_BUGS: Mapping[str, PastBug] = MappingProxyType(
+    {bug.issue: bug for bug in (*CONSUMER, *ASSIGNORS, *CONTROLLER, *REPLICATION)}
+)
+"""By issue."""
+
+
+def bug_named(name: str) -> PastBug | None:
+    """The bug with this issue or rule, however it is capitalized; None if there is none."""
+    wanted = name.lower()
+    return next((bug for bug in PAST_BUGS.values() if wanted in (bug.issue.lower(), bug.rule)), None)
+
+
+def names() -> tuple[str, ...]:
+    """All that ``bug_named`` knows, issues first."""
+    return (*PAST_BUGS, *(bug.rule for bug in PAST_BUGS.values()))
+
+
+def scenario_text(issue: str) -> str:
+    """The TOML of the scenario that shows a bug. Its ``seed`` is one that does."""
+    return (files("kemu.emulator") / "museum" / "scenarios" / f"{issue.lower()}.toml").read_text(encoding="utf-8")
+
+
+@cache
+def scenario_data(issue: str) -> Mapping[str, Any]:
+    """The same, read."""
+    return tomllib.loads(scenario_text(issue))

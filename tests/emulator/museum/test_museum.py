@@ -1,0 +1,90 @@
+"""The museum: each past bug is caught when its rule is on, and today's rule holds under the same scenario and seed."""
+
+import pytest
+
+from kemu.actors.broker.rules import TODAY
+from kemu.actors.controller.rules import RULES
+from kemu.actors.coordinator.rules import GROUP_RULES
+from kemu.emulator.checkers import CHECKERS
+from kemu.emulator.findings import KINDS
+from kemu.emulator.museum import applying
+from kemu.emulator.museum.bug import PastBug
+from kemu.emulator.museum.registry import PAST_BUGS, bug_named, scenario_data
+from kemu.emulator.runner import run
+from kemu.emulator.scenario.files import load_scenario
+from kemu.emulator.scenario.scenario import Scenario, TopicSpec
+from kemu.emulator.text.tables import ScenarioError
+from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
+from kemu.tools.commands.bugs import without
+
+BUGS = pytest.mark.parametrize("bug", PAST_BUGS.values(), ids=list(PAST_BUGS))
+
+
+def found(bug: PastBug, seed: int, *, on: bool) -> set[tuple[str, str]]:
+    """What checkers find in a bug's scenario, as (checker, kind)."""
+    scenario = load_scenario(bug.issue)
+    result = run(scenario if on else without(scenario, bug.issue), seed=seed, drive="bare")
+    assert not result.broke, result.broke
+    return {(violation.checker, violation.kind) for violation in result.violations}
+
+
+@BUGS
+def test_a_past_bug_is_caught_when_it_is_on_and_nothing_is_when_it_is_off(bug):
+    """The committed seed; spec 4.4 of controllers, 8.2 of Streams."""
+    seed = load_scenario(bug.issue).seed
+
+    assert (bug.caught_by, bug.kind) in found(bug, seed, on=True)
+    assert not found(bug, seed, on=False)
+
+
+@pytest.mark.soak
+@BUGS
+def test_nothing_is_found_without_past_bugs(bug):
+    """The same faults, today's rules, many seeds."""
+    for seed in range(1, 201):
+        assert not found(bug, seed, on=False), f"{bug.issue} seed {seed}"
+
+
+@BUGS
+def test_an_exhibit_is_complete(bug):
+    """A checker and a kind that there are, a scenario that has this bug, a past rule that is not today's."""
+    assert bug.caught_by in CHECKERS and bug.kind in KINDS[bug.caught_by]
+    assert bug.issue in scenario_data(bug.issue)["bugs"]
+    assert all((bug.summary, bug.story, bug.was, bug.today, bug.fixed_in))
+    assert bug_named(bug.issue.lower()) is bug_named(bug.rule) is bug
+    profile = PROFILES[load_scenario(bug.issue).profile or DEFAULT_PROFILE]
+    bugs = (bug.issue,)
+    assert (
+        applying.replica_rules(TODAY, bugs) != TODAY
+        or applying.controller_rules(RULES, bugs) != RULES
+        or any(applying.group_rules(rules, bugs) != rules for rules in GROUP_RULES.values())
+        or applying.release_with(profile, bugs) != profile
+    )
+
+
+def test_issues_and_rules_are_named_once():
+    """``bug_named`` knows both."""
+    named = [name for bug in PAST_BUGS.values() for name in (bug.issue, bug.rule)]
+    assert len(set(named)) == len(named)
+
+
+def test_without_bugs_rules_are_what_they_were():
+    """A run without bugs pays nothing for the museum: the very same values reach its machines."""
+    profile = PROFILES[DEFAULT_PROFILE]
+
+    assert applying.replica_rules(TODAY, ()) is TODAY
+    assert applying.controller_rules(RULES, ()) is RULES
+    assert applying.release_with(profile, ()) is profile
+    assert all(applying.group_rules(rules, ()) is rules for rules in GROUP_RULES.values())
+
+
+def test_a_bug_of_replicas_needs_brokers_that_replicate():
+    """One clear error with the key and the fix."""
+    with pytest.raises(ScenarioError, match=r"bugs.0.*KAFKA-1211 is of brokers that replicate: add \[brokers.repl"):
+        Scenario(name="s", topics={"t": TopicSpec(partitions=1)}, bugs=("KAFKA-1211",))
+
+
+def test_an_unknown_bug_is_told_with_the_nearest():
+    """Scenario files name bugs by issue."""
+    with pytest.raises(ScenarioError, match=r'KAFKA-1212.*"KAFKA-1211"'):
+        Scenario(name="s", topics={"t": TopicSpec(partitions=1)}, bugs=("KAFKA-1212",))

@@ -1,0 +1,230 @@
+"""``kemu bugs``: the museum of Kafka's past bugs, each run once with its rule and once with today's."""
+
+import json
+import sys
+import textwrap
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from attrs import evolve, frozen
+
+from kemu.emulator.museum.bug import PastBug
+from kemu.emulator.museum.registry import PAST_BUGS, bug_named, names, scenario_data, scenario_text
+from kemu.emulator.text.tables import nearest
+from kemu.tools.commands.run import writable
+from kemu.tools.exits import NOT_FOUND_AGAIN, OF_VERDICT
+
+if TYPE_CHECKING:
+    from kemu.emulator.findings import Violation
+    from kemu.emulator.runner import RunResult
+    from kemu.emulator.scenario.scenario import Scenario
+    from kemu.tools.report.story import StoryLine
+
+WIDTH = 110
+MOST_LINES = 60
+"""Of the story with the past rule; the middle of a longer one is left out."""
+MOST_VIOLATIONS = 6
+TAIL_US = 2_000_000
+"""How much of the story after the first violation is told."""
+
+
+@click.command()
+@click.argument("bug", required=False, metavar="[ID]")
+@click.option("--seed", type=click.IntRange(min=0), help="Another seed than the one that is known to show it.")
+@click.option("--scenario", "show", is_flag=True, help="Print the scenario that shows it (TOML), and run nothing.")
+@click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), help="Write the past run's trace here.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def bugs(bug: str | None, seed: int | None, show: bool, trace: Path | None, form: str) -> None:
+    """List the bugs that Kafka once had and that can be switched on here; with ID, show what one did.
+
+    ID is an issue (KAFKA-7152) or the past rule's name (shrink-idle). Its scenario is run with the past rule, which a
+    checker must catch, and again with today's, which must hold.
+
+    Exit codes: 0 it was caught, and today's rule holds; 1 it was not caught (another --seed may miss it); 2 bad input;
+    127, 128, 129 today's rule does not hold, as of "kemu run".
+    """
+    if bug is None:
+        if seed is not None or show or trace is not None:
+            raise click.UsageError("--seed, --scenario and --trace go with one bug: name its ID")
+        _list(form)
+        return
+    found = bug_named(bug)
+    if found is None:
+        raise click.UsageError(f'"{bug}" is no past bug{_hint(bug)}')
+    if show:
+        click.echo(scenario_text(found.issue), nl=False)
+        return
+    with writable(trace):
+        shown = show_bug(found, seed, trace)
+    if form == "json":
+        click.echo(json.dumps(_as_dict(shown), indent=2))
+    else:
+        for line in _as_text(shown, trace):
+            click.echo(line)
+    sys.exit(shown.exit_code)
+
+
+def _hint(name: str) -> str:
+    """What was meant, perhaps: of issues the one with the most digits in their places."""
+    digits = name.upper().removeprefix("KAFKA-")
+    if not digits.isdigit():
+        return nearest(name.lower(), names()) or "; kemu bugs lists them"
+    alike = {
+        issue: sum(a == b for a, b in zip(issue.removeprefix("KAFKA-"), digits, strict=False)) for issue in PAST_BUGS
+    }
+    return f'; did you mean "{max(alike, key=alike.__getitem__)}"? kemu bugs lists them'
+
+
+@frozen
+class Shown:
+    """A bug's scenario, run with the past rule (``past``, and its story) and with today's."""
+
+    bug: PastBug
+    scenario: "Scenario"
+    past: "RunResult"
+    lines: "tuple[StoryLine, ...]"
+    today: "RunResult"
+
+    @property
+    def caught(self) -> "tuple[Violation, ...]":
+        """What the checker that must catch it says, in the way in which it must."""
+        return tuple(
+            each for each in self.past.violations if (each.checker, each.kind) == (self.bug.caught_by, self.bug.kind)
+        )
+
+    @property
+    def exit_code(self) -> int:
+        """See ``bugs``."""
+        if self.today.verdict != "holds":
+            return OF_VERDICT[self.today.verdict]
+        return 0 if self.caught else NOT_FOUND_AGAIN
+
+    @property
+    def command(self) -> str:
+        """What repeats the run with the past rule."""
+        return f"kemu run {self.bug.issue} --seed {self.past.seed}"
+
+
+def show_bug(bug: PastBug, seed: int | None = None, trace: Path | None = None) -> Shown:
+    """Run its scenario with the past rule and with today's, under the same seed."""
+    from kemu.emulator.runner import run
+    from kemu.emulator.scenario.files import load_scenario
+    from kemu.tools.report.story import Story
+
+    scenario = load_scenario(bug.issue)
+    chosen = scenario.seed if seed is None else seed
+    story = Story()
+    past = run(scenario, seed=chosen, drive="bare", observers=(story,), trace=trace)
+    today = run(without(scenario, bug.issue), seed=chosen, drive="bare")
+    return Shown(bug, scenario, past, tuple(story.lines), today)
+
+
+def without(scenario: "Scenario", issue: str) -> "Scenario":
+    """The scenario with this bug off; others that it is about stay."""
+    return evolve(scenario, bugs=tuple(each for each in scenario.bugs if each != issue))
+
+
+# --- the list ------------------------------------------------------------------------------------------------------
+
+
+def _list(form: str) -> None:
+    if form == "json":
+        click.echo(json.dumps([_described(bug) for bug in PAST_BUGS.values()], indent=2))
+        return
+    rows = [(bug.issue, bug.where.value, bug.fixed_in, f"{bug.caught_by} ({bug.kind})") for bug in PAST_BUGS.values()]
+    heads = ("issue", "whose", "fixed in", "caught by")
+    widths = [max(len(head), *(len(row[at]) for row in rows)) for at, head in enumerate(heads)]
+
+    def line(cells: Sequence[str], rest: str) -> str:
+        return "  ".join([*(f"{cell:{width}}" for cell, width in zip(cells, widths, strict=True)), rest])
+
+    click.echo(click.style(line(heads, "what went wrong"), bold=True))
+    for row, bug in zip(rows, PAST_BUGS.values(), strict=True):
+        click.echo(line(row, bug.summary))
+    click.echo()
+    click.echo(f'{len(rows)} past bugs; "kemu bugs ID" shows what one did, and that today\'s rule holds')
+
+
+def _described(bug: PastBug) -> dict[str, Any]:
+    return {
+        "issue": bug.issue,
+        "rule": bug.rule,
+        "whose": bug.where.value,
+        "fixed_in": bug.fixed_in,
+        "summary": bug.summary,
+        "story": bug.story,
+        "was": bug.was,
+        "today": bug.today,
+        "caught_by": bug.caught_by,
+        "kind": bug.kind,
+        "seed": scenario_data(bug.issue)["seed"],
+        "scenario": bug.issue,
+    }
+
+
+# --- one bug -------------------------------------------------------------------------------------------------------
+
+
+def _as_dict(shown: Shown) -> dict[str, Any]:
+    from kemu.tools.report.run_report import as_dict
+
+    return {
+        **_described(shown.bug),
+        "seed": shown.past.seed,
+        "caught": bool(shown.caught),
+        "command": shown.command,
+        "past_run": as_dict(shown.past),
+        "today_run": as_dict(shown.today),
+    }
+
+
+def _as_text(shown: Shown, trace: Path | None) -> Iterable[str]:
+    bug, past = shown.bug, shown.past
+    yield f"{click.style(bug.issue, bold=True)} ({bug.rule}), fixed in Kafka {bug.fixed_in}: {bug.summary}"
+    yield ""
+    yield from textwrap.wrap(bug.story, WIDTH)
+    yield f"  was:   {bug.was}"
+    yield f"  today: {bug.today}"
+    yield ""
+    yield click.style("With the past rule", bold=True) + f": {shown.scenario.summary}  (seed {past.seed})"
+    yield from _told(shown)
+    yield ""
+    if shown.caught:
+        others = len(past.violations) - len(shown.caught)
+        also = f"; violations in all: {len(past.violations)}" if others else ""
+        yield f"  caught by {click.style(bug.caught_by, fg='red', bold=True)} as {bug.kind}{also}"
+    else:
+        yield click.style(f"  not caught by {bug.caught_by} as {bug.kind} under seed {past.seed}", fg="yellow")
+    yield f"  repeat with: {shown.command}"
+    if trace is not None:
+        yield f"  trace: {trace}   (kemu explain {trace})"
+    yield ""
+    yield f"{click.style('With the rule of today', bold=True)}, the same scenario and seed"
+    if shown.today.verdict == "holds":
+        yield f"  {click.style('holds', fg='green', bold=True)}"
+    else:
+        yield f"  {click.style(shown.today.verdict, fg='red', bold=True)}: {shown.today.reason}"
+    others = json.dumps(without(shown.scenario, bug.issue).bugs)
+    yield f"  repeat with: {shown.command} --set 'bugs={others}'"
+
+
+def _told(shown: Shown) -> Iterable[str]:
+    """The story until shortly after it was first caught, violations among its lines; the run's faults stand in it."""
+    from kemu.tools.report.story import clock_text
+
+    told = sorted(shown.past.violations, key=lambda each: (each.at_us, each.seq))
+    first = [each for each in told if each in shown.caught][:1]
+    until_us = first[0].at_us + TAIL_US if first else shown.past.virtual_us
+    marked = [(line.at_us, line.text(), False) for line in shown.lines if line.at_us <= until_us]
+    shown_too = [each for each in told if each not in first and each.at_us <= until_us]
+    for each in (*first, *shown_too[: MOST_VIOLATIONS - 1]):
+        marked.append((each.at_us, f"{each.checker} ({each.kind}): {each.text}", True))
+    marked.sort(key=lambda row: row[0])
+    half = MOST_LINES // 2
+    for number, (at_us, text, wrong) in enumerate(marked):
+        if len(marked) <= MOST_LINES or number < half or number >= len(marked) - half:
+            yield f"  {clock_text(at_us)}  {click.style(text, fg='red') if wrong else text}"
+        elif number == half:
+            yield f"  ... {len(marked) - 2 * half} lines left out; {shown.command} tells all"
