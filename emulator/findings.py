@@ -40,6 +40,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "processing": ("not-owned", "out-of-order"),
         "commits": (
             "ahead-of-work",
+            "expired-in-use",
             "no-member",
             "not-kept",
             "old-generation",

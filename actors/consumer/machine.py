@@ -82,6 +82,11 @@ class AroundJoin(Protocol):
         ...
 
     @property
+    def heeds_resets(self) -> bool:
+        """An assignment that came before the membership was reset is not taken."""
+        ...
+
+    @property
     def protocol_type(self) -> str:
         """What all members of the group must be: "consumer", or what somebody else made of one."""
         ...

@@ -122,7 +122,7 @@ class Membership:
     def _take(self, outcome: Outcome) -> bool:
         """The join future is done. False when the poll ends here."""
         if isinstance(outcome, Joined):
-            if self.state is MemberState.STABLE:
+            if self.state is MemberState.STABLE or not self._machine.rebalancing.heeds_resets:
                 self._failures = 0
                 return self._machine.rebalancing.complete(outcome.assignment)
             # The heartbeat thread reset the membership between the answer and this poll.

@@ -78,6 +78,11 @@ class Rebalancing:
         return self.rules.prepare_after_reset
 
     @property
+    def heeds_resets(self) -> bool:
+        """See ``MemberRules.heeds_resets_while_joining``."""
+        return self.rules.heeds_resets_while_joining
+
+    @property
     def protocol_type(self) -> str:
         """See ``MemberRules``."""
         return self.rules.protocol_type

@@ -275,12 +275,14 @@ class Group:
     def _expiry_base(self) -> Callable[[TopicPartition, StoredOffset], int | None] | None:
         if self.books.state is DEAD:
             return None
-        if self.books.protocol_type is None:
+        rules = self._machine.rules
+        if self.books.protocol_type is None or not rules.keeps_offsets_of_members:
             return lambda _, value: value.commit_timestamp_ms
         if self.books.state is EMPTY:
             since_ms = self.books.since_ms
             return lambda _, value: value.commit_timestamp_ms if since_ms is None else since_ms
-        topics = self.books.subscribed_topics() if self.books.state is STABLE else None
+        known = self.books.state is STABLE or not rules.keeps_offsets_while_rebalancing
+        topics = self.books.subscribed_topics() if known else None
         if topics is None:
             return None
         return lambda partition, value: None if partition[0] in topics else value.commit_timestamp_ms

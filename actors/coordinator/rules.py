@@ -18,7 +18,7 @@ _E = ErrorCode
 
 @frozen(kw_only=True)
 class GroupRules:
-    """The decisions of one coordinator."""
+    """The decisions of one coordinator. Those with a default are alike in both: past bugs decide otherwise."""
 
     delay_extends_at_generation_zero_only: bool
     """A member added during the initial delay extends it: only in a group that never had a generation, or also in one
@@ -55,6 +55,14 @@ class GroupRules:
     """What a failed append of a group's record is answered as; others go through unchanged."""
     offset_append_errors: Mapping[ErrorCode, ErrorCode]
     """The same for offsets and tombstones."""
+    replacement_rebalances_completing: bool = True
+    """A static member that comes back while the leader assigns makes the group rebalance again. KAFKA-9801."""
+    writes_replacements: bool = True
+    """The new id of a static member that came back is written to the log. KAFKA-10284."""
+    keeps_offsets_of_members: bool = True
+    """Offsets of a group with members do not expire while its topics are subscribed to. KAFKA-4682 (KIP-211)."""
+    keeps_offsets_while_rebalancing: bool = True
+    """Nor do any while its subscriptions are not those of a Stable generation. KAFKA-13636."""
 
 
 _MOVED = {

@@ -44,7 +44,7 @@ class StaticInstances:
 
     def replace(self, caller: Caller, request: JoinGroup, member_id: MemberId) -> None:
         """An instance that is known joins without an id: it gets a new one and keeps its place."""
-        books = self._books
+        books, rules = self._books, self._machine.rules
         assert request.instance_id is not None
         assert books.state in (PREPARING, COMPLETING, STABLE), f"{books.name}: a static member in {books.state}"
         member = books.members.by_id[books.members.static[request.instance_id]]
@@ -59,8 +59,12 @@ class StaticInstances:
         self._phase.update_and_park(caller, request, member)
         if books.state is PREPARING:
             self._phase.complete_if_all_joined()
+        elif books.state is COMPLETING and not rules.replacement_rebalances_completing:
+            self._written(caller, member, before, ErrorCode.NONE, 0)
         elif books.state is COMPLETING:
             self._phase.prepare(f"static member {request.instance_id} was replaced while its assignment was made")
+        elif not rules.writes_replacements:
+            self._written(caller, member, before, ErrorCode.NONE, 0)
         elif books.members.vote() != books.protocol:
             self._phase.prepare(f"static member {request.instance_id} came back and changed the vote")
         else:

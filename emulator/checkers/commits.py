@@ -16,6 +16,9 @@ whose record is in the same log, every commit accepted under g had been reported
    (``DiskTailLost``) may forget. Where brokers replicate, a group's log may lose its end to an election; then what it
    held there is committed no more, and what it held before is what counts.
 5. *Kept.* A member that is told that its commit succeeded has one that a coordinator reported.
+6. *Not while it is needed.* Offsets do not expire while the group rebalances, nor those of partitions that its members
+   were given in a Stable generation; of a group that became empty they do, after a minute at the soonest (the least
+   that ``offsets.retention.minutes`` may be). What was decided just before the state changed is reported after it.
 
 A member in KIP-333's mode jumps: it commits the end of a range before it has done anything there, and goes there. It
 may do so if that range's token is in the log, and to that offset alone (rules 2 and 4). Tokens and the second
@@ -47,6 +50,14 @@ from kemu.protocol.notes.ranges import RangeCommitted, RangeOpened
 from kemu.protocol.notes.replication import BecameLeader
 
 
+EMPTY, STABLE = "Empty", "Stable"
+REBALANCING = ("PreparingRebalance", "CompletingRebalance")
+EXPIRED = "expired"
+LEAST_RETENTION_US = 60_000_000
+SETTLED_US = 10_000_000
+"""After so long in a state nothing that was decided before it is still being written."""
+
+
 class _Group:
     def __init__(self, generation: int, members: set[str]) -> None:
         self.generation = generation
@@ -56,6 +67,19 @@ class _Group:
         self.stable = False
         self.before: dict[int, set[str]] = {}
         """Generations whose commits may still be on their way to the log, and who was in them."""
+
+
+class _Spell:
+    """What a group is since when; ``rested_us``: how long it was empty the last time (0: not known to have been)."""
+
+    __slots__ = ("given", "rested_us", "since_us", "state")
+
+    def __init__(self, state: str, since_us: int, rested_us: int) -> None:
+        self.state = state
+        self.since_us = since_us
+        self.rested_us = rested_us
+        self.given: dict[TopicPartition, None] = {}
+        """Partitions that members were given in this Stable generation."""
 
 
 class _Progress:
@@ -85,6 +109,7 @@ class CommitsChecker(Checker):
         """The same keys -> where in the group's log each commit is, and what it says, oldest first."""
         self._progress: dict[TopicPartition, dict[tuple[str, int], _Progress]] = {}
         """Partition -> (actor, life) -> how far it is there."""
+        self._spells: dict[str, _Spell] = {}
         self._kept: dict[tuple[str, str], dict[int, None]] = {}
         """(group, member id) -> the steps in which commits of it were reported, while it has not heard of them."""
         self.on = {
@@ -117,12 +142,22 @@ class CommitsChecker(Checker):
             group.before = {old.generation: old.members} if old.settled else {**old.before, old.generation: old.members}
 
     def _became(self, seen: Seen, fact: GroupBecame) -> None:
+        if self.panel.is_current(seen):
+            self._spelled(seen, fact)
         group = self._groups.get(fact.group)
         if group is not None and self.panel.is_current(seen):
             group.stable = fact.new == "Stable"
             group.settled = group.settled or group.stable
 
+    def _spelled(self, seen: Seen, fact: GroupBecame) -> None:
+        before = self._spells.get(fact.group)
+        rested_us = 0 if before is None else before.rested_us
+        if before is not None and before.state == EMPTY:
+            rested_us = seen.at_us - before.since_us
+        self._spells[fact.group] = _Spell(fact.new, seen.at_us, rested_us)
+
     def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
+        self._spells.pop(fact.group, None)
         group = self._groups[fact.group] = _Group(fact.generation, set(fact.members))
         group.settled = True
         group.stable = fact.state == "Stable"
@@ -147,6 +182,9 @@ class CommitsChecker(Checker):
         return progress
 
     def _assigned(self, seen: Seen, fact: AssignmentReceived) -> None:
+        spell, group = self._spells.get(fact.group), self._groups.get(fact.group)
+        if spell is not None and spell.state == STABLE and group is not None and group.generation == fact.generation:
+            spell.given.update(dict.fromkeys(fact.partitions))
         for topic, partition in fact.partitions:
             committed = self._committed.get((fact.group, topic, partition), -1)
             self._progress_of(seen, topic, partition).floor = committed
@@ -254,8 +292,28 @@ class CommitsChecker(Checker):
     def _removed(self, seen: Seen, fact: OffsetRemoved) -> None:
         key = (fact.group, fact.topic, fact.partition)
         self._records.pop(key, None)
-        if self.panel.is_current(seen) and self._committed.pop(key, None) is not None:
+        if not self.panel.is_current(seen):
+            return
+        if fact.why == EXPIRED:
+            self._expired(seen, fact)
+        if self._committed.pop(key, None) is not None:
             self._forget_floors((fact.topic, fact.partition))
+
+    def _expired(self, seen: Seen, fact: OffsetRemoved) -> None:
+        spell = self._spells.get(fact.group)
+        if spell is None:
+            return
+        name = f"{fact.topic}-{fact.partition}"
+        if spell.state in REBALANCING and 0 < spell.rested_us < LEAST_RETENTION_US // 2:
+            text = f"the offset of {name} expires while {fact.group} rebalances, {spell.rested_us / 1e6:.1f} s after"
+            self.violation(seen, "expired-in-use", (fact.group, name), f"{text} it had members")
+        elif (
+            spell.state == STABLE
+            and (fact.topic, fact.partition) in spell.given
+            and seen.at_us - spell.since_us > SETTLED_US
+        ):
+            text = f"the offset of {name} expires although {fact.group} has a member that works on it"
+            self.violation(seen, "expired-in-use", (fact.group, name), text)
 
     def _forget_floors(self, partition: TopicPartition) -> None:
         for progress in self._progress.get(partition, {}).values():

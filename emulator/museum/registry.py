@@ -12,11 +12,11 @@ from typing import Any
 
 from kemu.emulator.museum.bug import PastBug
 from kemu.emulator.museum.controller import CONTROLLER
-from kemu.emulator.museum.groups import ASSIGNORS, CONSUMER
+from kemu.emulator.museum.groups import ASSIGNORS, CONSUMER, COORDINATOR
 from kemu.emulator.museum.replication import REPLICATION
 
 PAST_BUGS: Mapping[str, PastBug] = MappingProxyType(
-    {bug.issue: bug for bug in (*CONSUMER, *ASSIGNORS, *CONTROLLER, *REPLICATION)}
+    {bug.issue: bug for bug in (*COORDINATOR, *CONSUMER, *ASSIGNORS, *CONTROLLER, *REPLICATION)}
 )
 """By issue."""
 

@@ -68,6 +68,17 @@ def highest_generation_wins(claims: Sequence[Claim], partitions: int) -> Owners:
     return Owners(held, frozenset(disputed))
 
 
+def only_newest_generation(claims: Sequence[Claim], partitions: int) -> Owners:
+    """A past bug: only members of the newest generation own anything; what others claim is nobody's.
+
+    Source: KAFKA-14639: what a member that missed a generation still holds is given to another at once, because the
+    leader takes it for free. Claims of equal generation cancel each other, as today.
+    """
+    newest = max((claim.generation for claim in claims), default=NOBODY)
+    current = [Claim(claim.numbers if claim.generation == newest else (), claim.generation) for claim in claims]
+    return highest_generation_wins(current, partitions)
+
+
 def last_claim_wins(claims: Sequence[Claim], partitions: int) -> Owners:
     """A past bug: generations are not looked at, and of two claims the later member's counts.
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from attrs import evolve, frozen
 
 from kemu.protocol.assign.base import Assignment, Assignor, Memory, RebalanceProtocol, Subscriber, Topics
-from kemu.protocol.assign.claims import first_claim_wins, last_claim_wins
+from kemu.protocol.assign.claims import first_claim_wins, last_claim_wins, only_newest_generation
 from kemu.protocol.assign.sticky import KAFKA_RULES, RULES_BEFORE_3_8, Belongings, Sharing, StickyRules, share
 from kemu.protocol.assign.user_data import decode_cooperative, encode_cooperative
 from kemu.protocol.names import NO_GENERATION, MemberId
@@ -54,6 +54,11 @@ COOPERATIVE_STICKY_BEFORE_3_8 = CooperativeStickyAssignor(rules=RULES_BEFORE_3_8
 
 COOPERATIVE_STICKY_2_4 = CooperativeStickyAssignor(rules=StickyRules(owners=first_claim_wins), tells_generation=False)
 """Before Kafka 2.8.1: nothing says when a claim was true, so of two claims the first one read counts."""
+
+COOPERATIVE_STICKY_OF_NEWEST_ALONE = CooperativeStickyAssignor(
+    rules=StickyRules(owners=only_newest_generation, heeds_stale_claims=False)
+)
+"""A past bug: what a member that missed a generation still holds counts as free (KAFKA-14639)."""
 
 COOPERATIVE_STICKY_BELIEVING_STALE_CLAIMS = CooperativeStickyAssignor(rules=StickyRules(owners=last_claim_wins))
 """A past bug: a member back from a long pause claims partitions of a past generation and is believed (KAFKA-12984)."""

@@ -42,13 +42,15 @@ class StickyRules:
 
     ``owners``: whose claim counts. ``keep_owned``: stickiness before balance. ``force_racks``: look at racks even where
     every partition is on all of them. ``keep_spread``: a member that owns more than its share keeps some of each topic;
-    False: what it names first, so that all of one topic can move to a newcomer.
+    False: what it names first, so that all of one topic can move to a newcomer. ``heeds_stale_claims``: what a member
+    claims without owning it has to be given up before it can be another's.
     """
 
     owners: ClaimRule = highest_generation_wins
     keep_owned: bool = False
     force_racks: bool = False
     keep_spread: bool = True
+    heeds_stale_claims: bool = True
 
 
 KAFKA_RULES = StickyRules()
@@ -157,6 +159,8 @@ def share(
     assignment: Assignment = {
         member: list(map(partition, result)) for member, result in zip(order, results, strict=True)
     }
+    if not rules.heeds_stale_claims:
+        claims = [Claim(held, claim.generation) for held, claim in zip(owners.held, claims, strict=True)]
     transferring = _transferring(claims, owners.held, results)
     return Sharing(assignment, {partition(number): order[member] for number, member in transferring.items()})
 

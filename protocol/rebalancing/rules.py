@@ -124,6 +124,8 @@ class MemberRules:
     ``waits_when_incompatible``: it does so after ``retry.backoff.ms``, not at once.
     ``prepare_after_reset``: a member that is none any more gives up what it owned before it joins again, also when
     that happens in the midst of a join.
+    ``heeds_resets_while_joining``: an assignment that came before the heartbeat thread reset the membership is not taken
+    (KAFKA-8104).
     ``protocol_type``: what members of a group must have in common, whatever they vote for.
     """
 
@@ -138,6 +140,7 @@ class MemberRules:
     rejoin_when_incompatible: Callable[[Known | None, Known], bool] = never_again
     waits_when_incompatible: bool = True
     prepare_after_reset: bool = True
+    heeds_resets_while_joining: bool = True
     protocol_type: str = CONSUMER
 
 
@@ -185,6 +188,11 @@ def given_while_owned(assignor: str, members: Mapping[MemberId, Subscriber], ass
     """
     if assignor == "cooperative-sticky":
         return ()
+    return given_while_claimed(assignor, members, assignment)
+
+
+def given_while_claimed(assignor: str, members: Mapping[MemberId, Subscriber], assignment: Assignment) -> Partitions:
+    """The same of every assignor: a past bug where claims may be stale (KAFKA-13406)."""
     added: set[TopicPartition] = set()
     revoked: set[TopicPartition] = set()
     for one, subscriber in members.items():
