@@ -49,7 +49,6 @@ from kemu.protocol.notes.groups import (
 from kemu.protocol.notes.ranges import RangeCommitted, RangeOpened
 from kemu.protocol.notes.replication import BecameLeader
 
-
 EMPTY, STABLE = "Empty", "Stable"
 REBALANCING = ("PreparingRebalance", "CompletingRebalance")
 EXPIRED = "expired"

@@ -124,8 +124,8 @@ class MemberRules:
     ``waits_when_incompatible``: it does so after ``retry.backoff.ms``, not at once.
     ``prepare_after_reset``: a member that is none any more gives up what it owned before it joins again, also when
     that happens in the midst of a join.
-    ``heeds_resets_while_joining``: an assignment that came before the heartbeat thread reset the membership is not taken
-    (KAFKA-8104).
+    ``heeds_resets_while_joining``: an assignment that came before the heartbeat thread reset the membership is not
+    taken (KAFKA-8104).
     ``protocol_type``: what members of a group must have in common, whatever they vote for.
     """
 

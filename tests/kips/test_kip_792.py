@@ -6,6 +6,7 @@ from kemu.protocol.assign.cooperative import (
     COOPERATIVE_STICKY,
     COOPERATIVE_STICKY_2_4,
     COOPERATIVE_STICKY_BELIEVING_STALE_CLAIMS,
+    COOPERATIVE_STICKY_OF_NEWEST_ALONE,
     settle,
 )
 from kemu.protocol.assign.examples import StickyByClaims
@@ -55,6 +56,14 @@ def test_without_the_generation_a_member_back_from_a_pause_is_believed() -> None
 
     assert _sets(COOPERATIVE_STICKY.assign(FOUR, members))["apresent"] == {T0, T1}
     assert _sets(COOPERATIVE_STICKY_BELIEVING_STALE_CLAIMS.assign(FOUR, members))["apresent"].isdisjoint({T0, T1})
+
+
+def test_what_only_a_stale_member_claims_stays_with_it_and_was_free_once() -> None:
+    """KAFKA-14639: the past bug hands over what a member that missed a generation still holds."""
+    members = {"late": _v2(T0, T1, T2, T3, generation=2), "new": _v2(generation=3)}
+
+    assert _sets(COOPERATIVE_STICKY.assign(FOUR, members)) == {"late": {T0, T1}, "new": set()}
+    assert len(_sets(COOPERATIVE_STICKY_OF_NEWEST_ALONE.assign(FOUR, members))["new"]) == 2
 
 
 def test_members_of_before_and_after_the_kip_are_compared_by_the_same_generation() -> None:

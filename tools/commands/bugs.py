@@ -206,8 +206,8 @@ def _as_text(shown: Shown, trace: Path | None) -> Iterable[str]:
         yield f"  {click.style('holds', fg='green', bold=True)}"
     else:
         yield f"  {click.style(shown.today.verdict, fg='red', bold=True)}: {shown.today.reason}"
-    others = json.dumps(without(shown.scenario, bug.issue).bugs)
-    yield f"  repeat with: {shown.command} --set 'bugs={others}'"
+    still_on = json.dumps(without(shown.scenario, bug.issue).bugs)
+    yield f"  repeat with: {shown.command} --set 'bugs={still_on}'"
 
 
 def _told(shown: Shown) -> Iterable[str]:

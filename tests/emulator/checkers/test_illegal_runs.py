@@ -145,6 +145,33 @@ def test_a_commit_from_outside_while_the_group_is_stable(story):
     caught(story, "commits", "without generation while the group is Stable")
 
 
+def expires(story: Story, partition: int = 0) -> None:
+    story.by(COORDINATOR, notes.OffsetRemoved(group=GROUP, topic=TOPIC, partition=partition, why="expired"))
+
+
+def test_an_offset_expires_that_a_member_works_on(story):
+    """KAFKA-4682: while a group has members, what they subscribe to is kept (KIP-211)."""
+    story.process("c1", 0, 0, 5)
+    story.committed("c1", 0, 5)
+    story.wait(11)
+    expires(story)
+
+    caught(story, "commits", "expires although g has a member that works on it")
+
+
+def test_an_offset_expires_while_a_group_that_was_empty_for_a_moment_comes_back(story):
+    """KAFKA-13636: the subscriptions of the last generation say nothing of the next."""
+    story.process("c1", 0, 0, 5)
+    story.committed("c1", 0, 5)
+    story.become("PreparingRebalance")
+    story.become("Empty")
+    story.wait(2)
+    story.become("PreparingRebalance")
+    expires(story)
+
+    caught(story, "commits", "expires while g rebalances, 2.0 s after it had members")
+
+
 def test_a_commit_ahead_of_the_work(story):
     story.process("c1", 0, 0, 5)
     story.committed("c1", 0, 6)

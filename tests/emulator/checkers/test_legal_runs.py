@@ -345,6 +345,21 @@ def test_an_operator_moves_the_offsets_of_an_empty_group():
     assert story.judged() == {}
 
 
+def test_offsets_of_a_group_that_was_empty_for_long_may_expire_while_it_comes_back():
+    """The coordinator decided while it was empty, and the tombstones took their time."""
+    story = Story("c1")
+    story.form(c1="0 1")
+    story.process("c1", 0, 0, 10)
+    story.committed("c1", 0, 10)
+    story.become("PreparingRebalance")
+    story.become("Empty")
+    story.wait(61)
+    story.become("PreparingRebalance")
+    story.by(COORDINATOR, notes.OffsetRemoved(group=GROUP, topic=TOPIC, partition=0, why="expired"))
+
+    assert "commits" not in story.judged()
+
+
 def test_offsets_that_expired_are_not_remembered():
     story = Story("c1")
     story.form(c1="0 1")
