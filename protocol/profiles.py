@@ -13,9 +13,20 @@ from kemu.protocol.assign.cooperative import COOPERATIVE_STICKY_2_4, COOPERATIVE
 from kemu.protocol.assign.registry import ASSIGNORS
 from kemu.protocol.assign.sticky import STICKY_BEFORE_3_8
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
-from kemu.protocol.messages.versions import KAFKA_2_3, KAFKA_2_4, KAFKA_2_6, KAFKA_3_0, KAFKA_3_4, LATEST, ApiVersions
+from kemu.protocol.messages.versions import (
+    KAFKA_2_3,
+    KAFKA_2_4,
+    KAFKA_2_6,
+    KAFKA_2_8,
+    KAFKA_3_0,
+    KAFKA_3_4,
+    KAFKA_3_7,
+    LATEST,
+    ApiVersions,
+)
+from kemu.protocol.rebalancing.client_rules import CLIENT_2_4, CLIENT_2_6, CLIENT_2_7
 from kemu.protocol.rebalancing.kip_429 import page_rules
-from kemu.protocol.rebalancing.rules import MemberRules, RulesOf, by_assignors
+from kemu.protocol.rebalancing.rules import MemberRules, RulesOf, by_assignors, of_client
 from kemu.protocol.replication import IsrPath, ReassignmentAlgorithm
 from kemu.protocol.streams.releases import (
     STREAMS_2_3,
@@ -71,7 +82,7 @@ _KIP_429_PAGE = Profile(
     "learners, on Kafka 2.3",
     versions=KAFKA_2_3,
     consumer=ConsumerConfig(session_timeout_ms=10_000, retry_backoff_max_ms=_FLAT),
-    broker=BrokerConfig(coordinator_kind="scala"),
+    broker=BrokerConfig(coordinator_kind="scala-2.4"),
     producer=ProducerConfig(acks=1, enable_idempotence=False, retry_backoff_max_ms=_FLAT),
     rules_of=page_rules,
     isr_path=IsrPath.STORE,
@@ -88,7 +99,7 @@ _KAFKA_2_3 = evolve(
     name="kafka-2.3",
     summary="Kafka 2.3: eager alone, subscription v0; Streams with the sticky task assignor",
     assignors=_EAGER_ASSIGNORS,
-    rules_of=by_assignors,
+    rules_of=of_client(CLIENT_2_4),
     streams=STREAMS_2_3,
 )
 
@@ -98,9 +109,10 @@ _KAFKA_2_4 = Profile(
     "Streams with the sticky task assignor, cooperatively",
     versions=KAFKA_2_4,
     consumer=ConsumerConfig(session_timeout_ms=10_000, retry_backoff_max_ms=_FLAT),
-    broker=BrokerConfig(coordinator_kind="scala"),
+    broker=BrokerConfig(coordinator_kind="scala-2.4"),
     producer=ProducerConfig(acks=1, enable_idempotence=False, retry_backoff_max_ms=_FLAT),
     assignors={**ASSIGNORS, COOPERATIVE_STICKY_2_4.name: COOPERATIVE_STICKY_2_4},
+    rules_of=of_client(CLIENT_2_4),
     isr_path=IsrPath.STORE,
     streams=STREAMS_2_4,
 )
@@ -125,23 +137,38 @@ PROFILES: Mapping[str, Profile] = {
             _KAFKA_2_4,
             name="kafka-2.4-unfixed",
             summary="kafka-2.4 with its bug KAFKA-12983: members thrown out while they join keep what they owned",
-            rules_of=_by_assignors_unprepared,
+            rules_of=of_client(CLIENT_2_4, _by_assignors_unprepared),
         ),
         evolve(
             _KAFKA_2_4,
             name="kafka-2.6",
             summary="Kafka 2.6: as 2.4 with JoinGroup v7; Streams with KIP-441's high-availability task assignor",
             versions=KAFKA_2_6,
+            broker=BrokerConfig(coordinator_kind="scala-2.6"),
+            rules_of=of_client(CLIENT_2_6),
+            streams=STREAMS_2_6,
+        ),
+        evolve(
+            _KAFKA_2_4,
+            name="kafka-2.8",
+            summary="Kafka 2.8 (2.8.1 on): polls return records during joins; the coordinator waits for syncs with a "
+            "timer; ISRs through the controller; cooperative-sticky tells the generation in its user data",
+            versions=KAFKA_2_8,
+            broker=BrokerConfig(coordinator_kind="scala"),
+            assignors=_BEFORE_3_8,
+            rules_of=of_client(CLIENT_2_7),
+            isr_path=IsrPath.CONTROLLER,
             streams=STREAMS_2_6,
         ),
         Profile(
             "kafka-3.0",
-            "Kafka 3.0: subscription v1; cooperative-sticky tells the generation in its user data",
+            "Kafka 3.0: session.timeout.ms 45000, acks=all; subscription v1, the generation in user data",
             versions=KAFKA_3_0,
             consumer=ConsumerConfig(retry_backoff_max_ms=_FLAT),
             broker=BrokerConfig(coordinator_kind="scala"),
             producer=ProducerConfig(retry_backoff_max_ms=_FLAT),
             assignors=_BEFORE_3_8,
+            rules_of=of_client(CLIENT_2_7),
             streams=STREAMS_3_0,
         ),
         _KAFKA_3_4,
@@ -156,6 +183,18 @@ PROFILES: Mapping[str, Profile] = {
             name="kip-333",
             summary="kafka-3.4 with the mode of KIP-333's page, which never shipped: enable.parallel.rebalance",
             consumer=ConsumerConfig(enable_parallel_rebalance=True),
+        ),
+        Profile(
+            "kafka-3.7",
+            "Kafka 3.7: as 3.4 with KIP-580's exponential back-off",
+            versions=KAFKA_3_7,
+            broker=BrokerConfig(coordinator_kind="scala"),
+            assignors=_BEFORE_3_8,
+        ),
+        Profile(
+            "kafka-3.9",
+            "Kafka 3.9: sticky assignors sort what a member keeps (KAFKA-16277); still the Scala coordinator",
+            broker=BrokerConfig(coordinator_kind="scala"),
         ),
         Profile("kafka-4.0", "Kafka 4.0's classic groups on the Java coordinator, newest messages"),
     )

@@ -192,7 +192,8 @@ class Commits:
         membership = machine.membership
         why = f"{api}: {error.name}"
         unchanged = sent == membership.generation
-        overtaken = not unchanged and membership.state is MemberState.PREPARING
+        client = machine.rebalancing.client
+        overtaken = not unchanged and membership.state is MemberState.PREPARING and client.passes_over_late_errors
         match error:
             case ErrorCode.COORDINATOR_LOAD_IN_PROGRESS | ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 return Result.RETRIABLE
@@ -205,10 +206,11 @@ class Commits:
             case ErrorCode.ILLEGAL_GENERATION | ErrorCode.UNKNOWN_MEMBER_ID:
                 if overtaken:
                     return Result.REBALANCING
-                membership.reset(why, forget_member_id=error is ErrorCode.UNKNOWN_MEMBER_ID)
+                keeps = error is ErrorCode.ILLEGAL_GENERATION and client.keeps_member_id
+                membership.reset(why, forget_member_id=not keeps)
                 return Result.FAILED
             case ErrorCode.FENCED_INSTANCE_ID:
-                if unchanged:
+                if unchanged or not client.passes_over_late_errors:
                     machine.fail_later(error, why)
                 return Result.REBALANCING if overtaken else Result.FAILED
             case ErrorCode.GROUP_AUTHORIZATION_FAILED | ErrorCode.TOPIC_AUTHORIZATION_FAILED:

@@ -369,10 +369,13 @@ class Consumer(HostingMachine):
             self._commands.append(Close())
 
     def _poll_once(self) -> None:
-        if self._may_read():
+        may_read = self._may_read()
+        if may_read:
             self.commits.poll()
             self.positions.poll()
         if self.doing is not _POLLING or self.rebalancing.is_leading:
+            return
+        if not may_read and self.rebalancing.holds_poll:
             return
         fetching, most = self.positions.fetching, self.config.max_poll_records
         records = fetching.drain(most) if self.catch_up is None else self.catch_up.poll(most)

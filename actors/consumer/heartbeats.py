@@ -1,13 +1,13 @@
 """A member's heartbeat thread. A part of its membership.
 
-It runs in COMPLETING_REBALANCE and STABLE: it sends heartbeats, gives a silent coordinator up after the session timeout
-and looks for another. What an answer resets, the application learns at its next poll.
+It runs in COMPLETING_REBALANCE (since 2.6) and STABLE: it sends heartbeats, gives a silent coordinator up after the
+session timeout and looks for another. What an answer resets, the application learns at its next poll.
 
 The hot path of an idle member: one timer, one request and one answer per interval.
 """
 
 from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer, MembershipView
-from kemu.actors.consumer.state import BEATING, Generation, MemberState
+from kemu.actors.consumer.state import Generation, MemberState
 from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import Heartbeat, HeartbeatReply
@@ -32,9 +32,12 @@ class Heartbeats:
         """When the next heartbeat is due."""
         self._message: Heartbeat | None = None
         """The heartbeat of this generation, made once."""
+        self.running = False
+        """Not asleep: from ``start`` until ``stop``."""
 
     def start(self) -> None:
-        """JoinGroup succeeded: beat for the new generation; all timers begin anew."""
+        """Beat for the new generation; all timers begin anew."""
+        self.running = True
         now_us = self._machine.now_us
         generation = self._membership.generation
         self._session_until_us = now_us + self._session_us
@@ -57,7 +60,7 @@ class Heartbeats:
 
     def hours_pass(self) -> None:
         """One heartbeat now, so that no session waits longer than ever; the next at any moment of the interval."""
-        if self._membership.state not in BEATING or self._discovery.coordinator is None:
+        if not self.running or self._discovery.coordinator is None:
             return
         self._next_us = now_us = self._machine.now_us
         self.beat()
@@ -66,17 +69,18 @@ class Heartbeats:
 
     def stop(self) -> None:
         """The thread sleeps."""
+        self.running = False
         self._machine.stop_timer((ConsumerTimer.BEAT,))
 
     def coordinator_found(self) -> None:
         """A coordinator was found: it has the whole session timeout to answer."""
         self._session_until_us = self._machine.now_us + self._session_us
-        if self._membership.state in BEATING:
+        if self.running:
             self._arm()
 
     def coordinator_lost(self) -> None:
         """The thread looks for another, also while the application is busy."""
-        if self._membership.state in BEATING:
+        if self.running:
             self._machine.start_timer((ConsumerTimer.BEAT,), self._retry_us)
 
     def _arm(self) -> None:
@@ -85,7 +89,7 @@ class Heartbeats:
 
     def beat(self) -> None:
         """One turn of the thread."""
-        if self._membership.state not in BEATING:
+        if not self.running:
             return
         machine, discovery = self._machine, self._discovery
         now_us = machine.now_us
@@ -111,18 +115,15 @@ class Heartbeats:
             return
         membership = self._membership
         why = f"Heartbeat: {error.name}"
-        unchanged = sent == membership.generation
         match error:
             case ErrorCode.REBALANCE_IN_PROGRESS:
                 self._session_until_us = self._machine.now_us + self._session_us
                 if membership.state is MemberState.STABLE:
                     membership.request_rejoin("the group is rebalancing", self._draws.us(DrawName.HAND_OVER, 0))
             case ErrorCode.ILLEGAL_GENERATION | ErrorCode.UNKNOWN_MEMBER_ID:
-                if unchanged:
-                    membership.reset(why, forget_member_id=error is ErrorCode.UNKNOWN_MEMBER_ID)
+                membership.refused(error, why, sent)
             case ErrorCode.FENCED_INSTANCE_ID:
-                if unchanged:
-                    membership.reset(why, forget_member_id=True)
+                if membership.refused(error, why, sent):
                     self._machine.fail_later(error, why)
             case ErrorCode.COORDINATOR_NOT_AVAILABLE | ErrorCode.NOT_COORDINATOR:
                 self._discovery.lose_coordinator(why)
@@ -135,6 +136,6 @@ class Heartbeats:
 
     def _failed(self, sent: Generation) -> None:
         """Another one soon. Without a coordinator the thread looks for one and goes on when it is found."""
-        if self._membership.state in BEATING and sent == self._membership.generation:
+        if self.running and sent == self._membership.generation:
             self._next_us = self._machine.now_us + self._retry_us
             self._arm()

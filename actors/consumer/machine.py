@@ -19,6 +19,7 @@ from kemu.protocol.messages.group import JoinGroupReply, JoinProtocol, OffsetToC
 from kemu.protocol.messages.ranges import FetchedLogs
 from kemu.protocol.messages.versions import ApiVersions
 from kemu.protocol.names import ActorName, TopicPartition
+from kemu.protocol.rebalancing.client_rules import ClientRules
 
 Callback: TypeAlias = Callable[[tuple[TopicPartition, ...], bool], None]
 """What follows a callback of the listener: (its partitions, whether it raised)."""
@@ -68,6 +69,10 @@ class MembershipView(Protocol):
         """Join again at the next poll, or the first one this much later."""
         ...
 
+    def refused(self, error: ErrorCode, why: str, sent: Generation) -> bool:
+        """An answer says that the membership a request was sent in is none (any more); whether it is today's."""
+        ...
+
     def reset(self, why: str, *, forget_member_id: bool) -> None:
         """Be no member any more; the next poll loses what it owns and joins again."""
         ...
@@ -75,6 +80,11 @@ class MembershipView(Protocol):
 
 class AroundJoin(Protocol):
     """What Kafka's ``AbstractCoordinator`` leaves to its subclass: what is to be done around a join."""
+
+    @property
+    def client(self) -> ClientRules:
+        """What consumers of its release do."""
+        ...
 
     @property
     def prepares_after_reset(self) -> bool:

@@ -36,6 +36,7 @@ from kemu.protocol.messages.group import (
 )
 from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER
 from kemu.protocol.notes.groups import AssignmentReceived, MemberBecame
+from kemu.protocol.rebalancing.client_rules import ClientRules
 
 REASON_LIMIT = 255
 """Source: Kafka's ``JoinGroupRequest.maybeTruncateReason``."""
@@ -77,6 +78,10 @@ class Membership:
         self._join_timeout_us = max(
             config.request_timeout_ms * 1000, config.max_poll_interval_ms * 1000 + JOIN_GRACE_US
         )
+
+    @property
+    def _client(self) -> ClientRules:
+        return self._machine.rebalancing.client
 
     # --- the polling thread ------------------------------------------------------------------------------------
 
@@ -137,6 +142,8 @@ class Membership:
             self._machine.fail(outcome.error, outcome.why)
             return False
         if outcome.again is Again.LATER:
+            if self._client.forgets_when_a_join_fails:
+                self.reset(outcome.why, forget_member_id=True)
             self._failures += 1
             self._retry_at_us = self._machine.now_us + self._retry.after(self._failures, self._machine.chance)
         return True
@@ -211,8 +218,7 @@ class Membership:
                 self.generation = Generation(NO_GENERATION, reply.member_id, None)
                 self._refuse(Again.NOW, error, why)
             case ErrorCode.UNKNOWN_MEMBER_ID:
-                if sent == self.generation:
-                    self.reset(why, forget_member_id=True)
+                self.refused(error, why, sent)
                 self._refuse(Again.NOW, error, why)
             case ErrorCode.REBALANCE_IN_PROGRESS:
                 self._refuse(Again.NOW, error, why)
@@ -234,7 +240,8 @@ class Membership:
         else:
             self.generation = Generation(reply.generation, reply.member_id, reply.protocol_name)
             self._become(MemberState.COMPLETING, "joined")
-            self.heartbeats.start()
+            if self._client.beats_while_completing:
+                self.heartbeats.start()
             if reply.leader == reply.member_id:
                 self._machine.rebalancing.lead(reply)
             else:
@@ -278,8 +285,7 @@ class Membership:
             case ErrorCode.REBALANCE_IN_PROGRESS:
                 self._refuse(Again.NOW, error, why)
             case ErrorCode.UNKNOWN_MEMBER_ID | ErrorCode.ILLEGAL_GENERATION:
-                if sent == self.generation:
-                    self.reset(why, forget_member_id=error is ErrorCode.UNKNOWN_MEMBER_ID)
+                self.refused(error, why, sent)
                 self._refuse(Again.NOW, error, why)
             case ErrorCode.COORDINATOR_NOT_AVAILABLE | ErrorCode.NOT_COORDINATOR:
                 self._discovery.lose_coordinator(why)
@@ -300,6 +306,8 @@ class Membership:
             self.rejoin_needed = False
             self._rejoin_reason = ""
             self._become(MemberState.STABLE, "synced")
+            if not self._client.beats_while_completing:
+                self.heartbeats.start()
             self.outcome = Joined(reply.assignment)
             self._hand_over(cold=not self._assigned_before)
             self._machine.wake()
@@ -315,7 +323,7 @@ class Membership:
 
     def poll_timed_out(self) -> None:
         """The application did not poll in time. The heartbeat thread leaves for it; nothing is raised."""
-        if self.state in BEATING:
+        if self.heartbeats.running:
             self.leave("consumer poll timeout has expired")
 
     def leave(self, why: str) -> bool:
@@ -347,6 +355,14 @@ class Membership:
 
     def _leave_broke(self, why: str, context: object) -> None:
         self._machine.leave_answered()
+
+    def refused(self, error: ErrorCode, why: str, sent: Generation) -> bool:
+        """An answer says that the membership a request was sent in is none (any more); whether it is today's."""
+        if sent != self.generation and self._client.passes_over_late_errors:
+            return False
+        keeps = error is ErrorCode.ILLEGAL_GENERATION and self._client.keeps_member_id
+        self.reset(why, forget_member_id=not keeps)
+        return True
 
     def reset(self, why: str, *, forget_member_id: bool) -> None:
         """Be no member any more; the next poll loses what it owns and joins again."""

@@ -29,6 +29,7 @@ from kemu.protocol.notes.groups import (
     PartitionsRevoked,
     Rejoin,
 )
+from kemu.protocol.rebalancing.client_rules import ClientRules
 from kemu.protocol.rebalancing.rules import Given, Known, MemberRules, ToldByMember, minus
 from kemu.protocol.wire.codec import CodecError
 
@@ -81,6 +82,19 @@ class Rebalancing:
     def heeds_resets(self) -> bool:
         """See ``MemberRules.heeds_resets_while_joining``."""
         return self.rules.heeds_resets_while_joining
+
+    @property
+    def client(self) -> ClientRules:
+        """See there."""
+        return self.rules.client
+
+    @property
+    def holds_poll(self) -> bool:
+        """poll() returns nothing while what it is about, a join or the commit before it, goes on."""
+        client = self.client
+        return not client.returns_records_while_joining or (
+            not client.serves_while_committing and self._prepare_until_us > 0
+        )
 
     @property
     def protocol_type(self) -> str:

@@ -114,7 +114,7 @@ class Group:
     def heartbeat(self, event: Received, request: Heartbeat) -> None:
         """Note that a member lives, and tell it whether to rejoin."""
         error = self._why_no_heartbeat(request)
-        if error is _NONE or error is ErrorCode.REBALANCE_IN_PROGRESS:
+        if error is _NONE or (error is ErrorCode.REBALANCE_IN_PROGRESS and self.books.state is PREPARING):
             self.books.start_session(self.members.by_id[request.member_id])
         if error is _NONE:
             self._machine.reply(event, _ALIVE)
@@ -137,6 +137,8 @@ class Group:
         if request.generation != self.books.generation:
             return ErrorCode.ILLEGAL_GENERATION
         assert self.books.state is not EMPTY, f"{self.name}: {request.member_id} is a member of an empty group"
+        if self.books.state is COMPLETING:
+            return self._machine.rules.answer_while_completing
         return ErrorCode.REBALANCE_IN_PROGRESS if self.books.state is PREPARING else _NONE
 
     # --- leave -------------------------------------------------------------------------------------------------

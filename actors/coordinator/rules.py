@@ -1,6 +1,7 @@
-"""Where Kafka's two coordinators differ: each difference is one decision here, none is an ``if`` elsewhere.
+"""Where Kafka's coordinators differ: each difference is one decision here, none is an ``if`` elsewhere.
 
-"java" is the ``group-coordinator`` module (default in 4.0), "scala" is ``GroupCoordinator.scala`` (through 3.9).
+"java" is the ``group-coordinator`` module (default in 4.0), "scala" is ``GroupCoordinator.scala`` (2.8.1 through 3.9),
+"scala-2.6" and "scala-2.4" are that of 2.6 to 2.7 and of 2.3 to 2.5.
 
 One known difference has no row, because no request can show it: what OffsetDelete does when the subscriptions of a
 group cannot be read (a non-empty group of another type is refused before, an empty one has no subscriptions).
@@ -9,7 +10,7 @@ group cannot be read (a non-empty group of another type is refused before, an em
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kemu.protocol.errors import ErrorCode
 
@@ -37,6 +38,11 @@ class GroupRules:
     """A partition whose load waits for those of others is none of this broker's yet: NOT_COORDINATOR, and not
     COORDINATOR_LOAD_IN_PROGRESS (GroupMetadataManager.loadGroupsAndOffsets marks it when its turn comes)."""
     sync_while_loading: ErrorCode
+    sync_timer: bool
+    """Members that joined and do not sync are removed after the rebalance timeout (KAFKA-12890: 2.8.1, 3.0)."""
+    answer_while_completing: ErrorCode
+    """A heartbeat in CompletingRebalance: NONE, and a sign of life. Before 2.6 REBALANCE_IN_PROGRESS, and none
+    (GroupCoordinator.handleHeartbeat 2.5.1, 2.6.3): whoever waits for its assignment is told to join again."""
     sync_rearms_session: bool
     """A SyncGroup to a Stable group counts as a sign of life."""
     lists_while_loading: bool
@@ -92,6 +98,8 @@ JAVA = GroupRules(
     leave_waits_for_record=True,
     unknown_until_loading=False,
     sync_while_loading=_E.COORDINATOR_LOAD_IN_PROGRESS,
+    sync_timer=True,
+    answer_while_completing=_E.NONE,
     sync_rearms_session=False,
     lists_while_loading=False,
     commit_group_id_not_found_since=9,
@@ -112,6 +120,8 @@ SCALA = GroupRules(
     leave_waits_for_record=False,
     unknown_until_loading=True,
     sync_while_loading=_E.REBALANCE_IN_PROGRESS,
+    sync_timer=True,
+    answer_while_completing=_E.NONE,
     sync_rearms_session=True,
     lists_while_loading=True,
     commit_group_id_not_found_since=None,
@@ -123,7 +133,17 @@ SCALA = GroupRules(
     offset_append_errors=MappingProxyType({**_MOVED, **_COMMIT_TOO_LARGE, **_TOO_FEW_SCALA}),
 )
 
-GROUP_RULES: Mapping[str, GroupRules] = MappingProxyType({"java": JAVA, "scala": SCALA})
+SCALA_2_6 = evolve(SCALA, sync_timer=False)
+SCALA_2_4 = evolve(
+    SCALA_2_6,
+    answer_while_completing=_E.REBALANCE_IN_PROGRESS,
+    replacement_rebalances_completing=False,
+    writes_replacements=False,
+)
+
+GROUP_RULES: Mapping[str, GroupRules] = MappingProxyType(
+    {"java": JAVA, "scala": SCALA, "scala-2.6": SCALA_2_6, "scala-2.4": SCALA_2_4}
+)
 """By ``coordinator.kind``."""
 
 

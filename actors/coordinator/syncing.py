@@ -29,10 +29,11 @@ class Syncing:
         self._timer: TimerKey = (GroupTimer.SYNC, books.name)
 
     def expect(self) -> None:
-        """A generation begins: all its members are to sync within the group's rebalance timeout."""
+        """A generation begins: all its members are to sync, since KAFKA-12890 within the group's rebalance timeout."""
         members = self._books.members
         self._missing = dict.fromkeys(members.by_id)
-        self._machine.start_timer(self._timer, members.rebalance_timeout_ms() * US_PER_MS)
+        if self._machine.rules.sync_timer:
+            self._machine.start_timer(self._timer, members.rebalance_timeout_ms() * US_PER_MS)
 
     def expect_nobody(self) -> None:
         """A join phase begins: the syncs that did not come are of no interest any more."""

@@ -101,7 +101,11 @@ KAFKA_2_3 = KAFKA_2_4.but(
 )
 """What Kafka 2.3 clients send: the release that KIP-429's page was written for."""
 
-KAFKA_3_0 = KAFKA_2_4.but(
-    Produce=9, Fetch=12, ListOffsets=7, Metadata=11, JoinGroup=7, SyncGroup=5, OffsetForLeaderEpoch=4
-)
+KAFKA_2_8 = KAFKA_2_6.but(Produce=9, Fetch=12, ListOffsets=6, Metadata=11, OffsetForLeaderEpoch=4)
+"""What Kafka 2.8 clients send: still subscription v1."""
+
+KAFKA_3_7 = LATEST.but(Produce=10, Fetch=16)
+"""What Kafka 3.7 clients send."""
+
+KAFKA_3_0 = KAFKA_2_8.but(ListOffsets=7)
 """What Kafka 3.0 clients send: still subscription v1."""

@@ -10,13 +10,14 @@ KIP-429.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kemu.protocol.assign.base import Assignment, Assignor, RebalanceProtocol, Subscriber
 from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.messages import member
 from kemu.protocol.messages.member import Subscription
 from kemu.protocol.names import CONSUMER, MemberId, TopicPartition
+from kemu.protocol.rebalancing.client_rules import CLIENT_3_2, ClientRules
 
 Partitions: TypeAlias = tuple[TopicPartition, ...]
 
@@ -127,6 +128,7 @@ class MemberRules:
     ``heeds_resets_while_joining``: an assignment that came before the heartbeat thread reset the membership is not
     taken (KAFKA-8104).
     ``protocol_type``: what members of a group must have in common, whatever they vote for.
+    ``client``: what the release's consumers do around it.
     """
 
     protocol: RebalanceProtocol
@@ -142,6 +144,7 @@ class MemberRules:
     prepare_after_reset: bool = True
     heeds_resets_while_joining: bool = True
     protocol_type: str = CONSUMER
+    client: ClientRules = CLIENT_3_2
 
 
 # --- eager: all of it, every time ------------------------------------------------------------------------------------
@@ -216,6 +219,15 @@ RulesOf: TypeAlias = Callable[[ConsumerConfig, Sequence[Assignor]], MemberRules]
 def by_assignors(config: ConsumerConfig, assignors: Sequence[Assignor]) -> MemberRules:
     """What shipped: the highest protocol that all configured assignors have in common."""
     return MEMBER_RULES[common_protocol(assignors)]
+
+
+def of_client(client: ClientRules, rules_of: RulesOf = by_assignors) -> RulesOf:
+    """The same rules in the hands of another release's consumers."""
+
+    def chosen(config: ConsumerConfig, assignors: Sequence[Assignor]) -> MemberRules:
+        return evolve(rules_of(config, assignors), client=client)
+
+    return chosen
 
 
 def common_protocol(assignors: Sequence[Assignor]) -> RebalanceProtocol:
