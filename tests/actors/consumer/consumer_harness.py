@@ -78,6 +78,8 @@ from kemu.protocol.messages.member import Assignment, decode_assignment, encode_
 from kemu.protocol.messages.versions import LATEST, ApiVersions
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.notes.groups import MemberBecame
+from kemu.protocol.rebalancing.client_rules import CLIENT_3_2, ClientRules
+from kemu.protocol.rebalancing.rules import of_client
 from kemu.protocol.wire.codec import seal, unseal
 from kemu.protocol.wire.schema import SPECS
 from kemu.protocol.wire.values import to_row
@@ -148,6 +150,7 @@ class Harness:
         assignors: dict[str, Assignor] | None = None,
         versions: ApiVersions = LATEST,
         draws: Draws = CALM,
+        client: ClientRules = CLIENT_3_2,
         start: bool = True,
         **config: Any,
     ) -> None:
@@ -165,6 +168,7 @@ class Harness:
             draws=draws,
             listener=listener,
             application=application,
+            rules_of=of_client(client),
             versions=versions,
         )
         self.now_us = 0

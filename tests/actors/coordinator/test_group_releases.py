@@ -1,0 +1,98 @@
+"""What coordinators of earlier releases decide otherwise (``actors.coordinator.rules``), at the tags named."""
+
+import pytest
+
+from kemu.actors.coordinator.rules import GROUP_RULES
+from kemu.actors.coordinator.state import COMPLETING, PREPARING, STABLE
+from kemu.emulator.text.kafka_keys import CHOICES
+from kemu.protocol.errors import ErrorCode as E
+from kemu.protocol.messages.records import GroupRecord, decode_record
+from kemu.protocol.profiles import PROFILES
+from tests.actors.coordinator.coordinator_harness import REBALANCE_MS, SESSION_MS, Bench
+from tests.actors.coordinator.test_group_static import completing
+from tests.actors.coordinator.test_group_sync import ids_of, joined
+
+
+@pytest.mark.parametrize(("kind", "error"), [("scala-2.4", E.REBALANCE_IN_PROGRESS), ("scala-2.6", E.NONE)])
+def test_before_2_6_a_heartbeat_between_join_and_sync_is_refused_and_no_sign_of_life(kind: str, error: E) -> None:
+    """GroupCoordinator.handleHeartbeat, CompletingRebalance: 2.5.1 answers 27 alone, 2.6.3 renews the session."""
+    bench = Bench(coordinator_kind=kind)
+    ids = ids_of(joined(bench, "c1", "c2"))
+
+    bench.advance(SESSION_MS // 2)
+    assert bench.heartbeat("c2", ids["c2"], 1) is error
+    bench.advance(SESSION_MS // 2 + 1)
+
+    assert (ids["c2"] in bench.group.members.by_id) is (error is E.NONE)
+
+
+def test_before_2_6_a_member_that_is_told_to_join_again_beats_on_in_a_join_phase() -> None:
+    """PreparingRebalance answers 27 in every release, and renews the session."""
+    bench = Bench(coordinator_kind="scala-2.4")
+    formed = bench.stable_group("c1", "c2")
+    bench.join("c1", formed.ids["c1"])
+    assert bench.group.state is PREPARING
+
+    bench.advance(SESSION_MS // 2)
+    assert bench.heartbeat("c2", formed.ids["c2"], 1) is E.REBALANCE_IN_PROGRESS
+    bench.advance(SESSION_MS // 2 + 1)
+
+    assert formed.ids["c2"] in bench.group.members.by_id
+
+
+@pytest.mark.parametrize(("kind", "waits"), [("scala-2.6", True), ("scala", False)])
+def test_before_2_8_1_a_leader_that_beats_and_never_syncs_holds_its_group_up(kind: str, waits: bool) -> None:
+    """KAFKA-12890: GroupCoordinator.schedulePendingSync, in 3.0.0 and 2.8.1."""
+    bench = Bench(coordinator_kind=kind)
+    ids = ids_of(joined(bench, "c1", "c2"))
+    follower = bench.sync("c2", ids["c2"], 1)
+
+    for _ in range(REBALANCE_MS // (SESSION_MS // 2) + 1):
+        for client, member_id in ids.items():
+            bench.heartbeat(client, member_id, 1)
+        bench.advance(SESSION_MS // 2)
+
+    assert (follower.reply is None) is waits
+    assert (bench.group.state is COMPLETING) is waits
+    assert (ids["c1"] in bench.group.members.by_id) is waits
+
+
+@pytest.mark.parametrize(("kind", "written"), [("scala-2.4", False), ("scala-2.6", True)])
+def test_before_2_6_the_new_id_of_a_static_member_is_not_in_the_log(kind: str, written: bool) -> None:
+    """GroupCoordinator.doUnknownJoinGroup 2.4.1 (Stable); 2.6.3 updateStaticMemberAndRebalance: storeGroup."""
+    bench = Bench(coordinator_kind=kind)
+    bench.stable_group("c1", "c2", static=True)
+
+    again = bench.join("c2", instance="i-c2")
+
+    assert (again.error, bench.group.state) == (E.NONE, STABLE)
+    record = decode_record(*bench.log()[-1])
+    assert isinstance(record, GroupRecord) and record.metadata is not None
+    assert (again.reply.member_id in {member.member_id for member in record.metadata.members}) is written
+
+
+@pytest.mark.parametrize(("kind", "state"), [("scala-2.4", COMPLETING), ("scala-2.6", PREPARING)])
+def test_before_2_6_a_static_member_that_returns_amid_an_assignment_gets_an_empty_one(kind: str, state: object) -> None:
+    """KAFKA-9801: the leader assigns to the old id; since then its return in CompletingRebalance begins anew."""
+    bench = Bench(coordinator_kind=kind)
+    joins = completing(bench, "c1", "c2")
+    leader = joins["c1"].reply.leader
+    other = next(client for client, join in joins.items() if join.reply.member_id != leader)
+    lead = next(client for client in joins if client != other)
+
+    again = bench.join(other, instance=f"i-{other}")
+    assert bench.group.state is state
+    if state is PREPARING:
+        return
+    assert again.error is E.NONE
+    sync = bench.sync(other, again.reply.member_id, 1, instance=f"i-{other}")
+    old = joins[other].reply.member_id
+    bench.sync(lead, leader, 1, instance=f"i-{lead}", assignments={leader: b"\0\1", old: b"\0\1"})
+    bench.release()
+
+    assert (sync.error, sync.reply.assignment) == (E.NONE, b"")
+
+
+def test_every_kind_can_be_chosen_and_every_profile_has_one() -> None:
+    assert set(CHOICES["coordinator.kind"]) == set(GROUP_RULES)
+    assert {profile.broker.coordinator_kind for profile in PROFILES.values()} == set(GROUP_RULES)
