@@ -332,7 +332,7 @@ def test_the_worst_verdict_decides() -> None:
         (["run", "steady-group", "--do", "crash host='c1"], "No closing quotation"),
         (["run", "steady-group", "--do", "at=9s do=crash"], "must begin with an action, such as"),
         (["run", "steady-group", "--do", ""], 'plan[0].do: "" is no action'),
-        (["run", "steady-group", "--profile", "kafka-3.5"], '"kafka-3.5" is no profile; did you mean "kafka-3.4"'),
+        (["run", "steady-group", "--profile", "kafka-34"], '"kafka-34" is no profile; did you mean "kafka-3.4"'),
         (["run", "steady-group", "--seeds", "5:1"], "must be A:B"),
         (["run", "steady-group", "--seeds", "1:x"], "must be A:B"),
         (["run", "steady-group", "--seed", "1", "--seeds", "1:2"], "give one"),

@@ -111,7 +111,7 @@ def test_from_six_seeds_on_there_is_an_interval_and_without_scipy_a_hint(monkeyp
 
 def test_a_profile_that_does_not_exist_is_one_clear_error() -> None:
     """With the nearest name."""
-    result = call("steady-group", "--profiles", "kafka-2.5")
+    result = call("steady-group", "--profiles", "kafka-26")
 
     assert result.exit_code == 2
     assert 'did you mean "kafka-2.6"' in result.output

@@ -15,7 +15,7 @@ def call(*arguments: str) -> str:
     """What a command prints."""
     result = CliRunner().invoke(kemu, list(arguments), catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    return result.output
+    return result.stdout
 
 
 def test_the_report_tells_event_by_event_and_task_by_task_where_downtime_went() -> None:

@@ -85,7 +85,7 @@ def test_the_scenario_s_profile_is_used_unless_another_is_asked_for() -> None:
     ("old", "new", "said"),
     [
         ("overrides.c2", "overrides.c9", '"c9" is no member of g'),
-        ('profile = "kafka-2.4"', 'profile = "kafka-2.5"', 'did you mean "kafka-2.6"'),
+        ('profile = "kafka-2.4"', 'profile = "kafka-26"', 'did you mean "kafka-2.6"'),
         ('"max.poll.records=5"', '"max.poll.record=5"', "max.poll.record is no key of ConsumerConfig"),
         ('"max.poll.records=5"', '"max.poll.records"', "must be KEY=VALUE"),
         ('profile = "kafka-3.4"\nsettings = ["max.poll.records=5"]', "", "must say what changes"),
