@@ -7,7 +7,7 @@ A part of every server machine. The request that is answered so is not executed.
 from kemu.actors.machine import Machine
 from kemu.protocol.commands import AnswerNext
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.names import ActorName
+from kemu.protocol.names import ActorName, means
 from kemu.protocol.notes.groups import AnswerInjected
 
 
@@ -33,7 +33,7 @@ class Injections:
         waiting = self._waiting[api]
         due: _Waiting | None = None
         for entry in waiting:
-            if entry.sender in ("", sender):
+            if means(entry.sender, sender):
                 entry.left -= 1
                 if entry.left <= 0 and due is None:
                     due = entry

@@ -317,7 +317,8 @@ class SetRate:
 class AnswerNext:
     """Any server: answer the ``nth`` request (1 = next) of this API from this actor with an error.
 
-    ``api`` is Kafka's API name ("SyncGroup"), ``sender`` an actor name or "" for anyone. The request is not executed.
+    ``api`` is Kafka's API name ("SyncGroup"), ``sender`` an actor (its parts are meant, too) or "" for anyone. The
+    request is not executed.
     """
 
     api: str

@@ -103,6 +103,11 @@ def part_on(actor: ActorName, part: str) -> ActorName:
     return f"{actor}{SEPARATOR}{part}" if part else actor
 
 
+def means(named: str, actor: ActorName) -> bool:
+    """Whether somebody who names this host or actor ("" = anyone) means this actor: itself, or a part of it."""
+    return not named or actor == named or actor.startswith(named + SEPARATOR)
+
+
 def through(part: str, peer: str) -> str:
     """What an actor calls its part's connection to a peer, or a timer or log of its part; parts may have parts."""
     return f"{part}{_THROUGH}{peer}"

@@ -10,6 +10,7 @@ from kemu.emulator.engine.network import Rule
 from kemu.emulator.engine.world import World
 from kemu.emulator.plan.stage import Operators, Outcome
 from kemu.protocol.commands import AnswerNext
+from kemu.protocol.names import means
 from kemu.protocol.notes.groups import AnswerInjected
 from kemu.protocol.notes.replication import StoreFaultHit
 
@@ -45,7 +46,7 @@ class Ongoing:
     def count_injected(self, fact: AnswerInjected) -> None:
         """An injected error was answered: it counts for the entry that asked for it."""
         for position, (index, command) in enumerate(self._injected):
-            if command.api == fact.api and command.error == fact.error and command.sender in ("", fact.sender):
+            if command.api == fact.api and command.error == fact.error and means(command.sender, fact.sender):
                 self.fired[index] += 1
                 del self._injected[position]
                 return

@@ -52,3 +52,13 @@ def test_two_commands_due_at_once_hit_two_requests_in_the_order_told():
     answers = [server.injections.take("SyncGroup", "c1") for _ in range(3)]
 
     assert answers == [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, None]
+
+
+def test_who_names_a_host_means_its_parts():
+    """``c1`` is made of machines with connections of their own, such as ``c1/main``; ``c10`` is somebody else."""
+    server = _Server()
+    _tell(server, "c1", 2)
+
+    answers = [server.injections.take("SyncGroup", sender) for sender in ("c10/main", "c1/main", "c1/catch-up")]
+
+    assert answers == [None, None, ErrorCode.NOT_COORDINATOR]

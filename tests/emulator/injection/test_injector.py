@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import attrs
 import pytest
 
 from kemu.emulator import facts
@@ -14,6 +15,7 @@ from kemu.emulator.scenario.scenario import BrokersSpec, ChecksSpec, GroupSpec, 
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.notes.groups import GroupBecame, JoinPhaseCompleted, MemberRemoved, PartitionsLost, RequestRefused
 from tests.emulator.engine.toys import Watcher
+from tests.emulator.test_streams import streams
 
 SECOND = 1_000_000
 SETTLED = 15 * SECOND
@@ -266,3 +268,40 @@ def test_a_trigger_that_never_comes_is_a_fault_that_never_fired() -> None:
 
     assert [fault.fired for fault in result.faults] == [0]
     assert result.verdict == "holds"
+
+
+IN_PARTS = {
+    "error-reply": faults.ErrorReply(api="Heartbeat", sender="c1", error=ErrorCode.REBALANCE_IN_PROGRESS),
+    "duplicate": faults.Duplicate(api="Heartbeat", sender="c1"),
+    "slow": faults.Slow(sender="c1", receiver="b0", add_us=SECOND, for_us=SECOND),
+    "lossy": faults.Lossy(receiver="c1", per_mille=1_000, for_us=5 * SECOND),
+    "hold": faults.Hold(sender="c1", api="Heartbeat", for_us=SECOND),
+    "isolate": faults.Isolate(host="c1", for_us=SECOND),
+    "split": faults.Split(side=("c1",), for_us=SECOND),
+    "disconnect": faults.Disconnect(a="c1", b="b0"),
+}
+IN_PARTS_TRIGGERS = {
+    "sends": Sends(api="Heartbeat", by="c1"),
+    "sends to": Sends(api="HeartbeatReply", to="c1"),
+    "receives": Receives(api="HeartbeatReply", by="c1"),
+    "receives from": Receives(api="Heartbeat", to="c1"),
+    "by role": Sends(api="Heartbeat", by="leader of app"),
+}
+
+
+def in_parts(*plan: Entry) -> list[int]:
+    """How often each entry of this plan fires where every member is a thread of its host, such as ``c1/t1``."""
+    given = attrs.evolve(streams(members=1, seconds=30), plan=plan)
+    return [fault.fired for fault in run(given, seed=1, drive="bare").faults]
+
+
+@pytest.mark.parametrize("kind", IN_PARTS)
+def test_a_fault_of_a_host_is_one_of_its_parts(kind: str) -> None:
+    """Who names ``c1`` means the machine, whatever it is made of."""
+    assert in_parts(At(SETTLED, IN_PARTS[kind]))[0] >= 1
+
+
+@pytest.mark.parametrize("kind", IN_PARTS_TRIGGERS)
+def test_a_trigger_of_a_host_is_one_of_its_parts(kind: str) -> None:
+    """As above, for what is waited for."""
+    assert in_parts(When(IN_PARTS_TRIGGERS[kind], faults.Heal())) == [1]
