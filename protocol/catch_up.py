@@ -7,7 +7,6 @@ keep what it promises: at least once, disjoint ranges, strictly increasing commi
 ``committed()`` that was not delivered.
 """
 
-from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
@@ -116,44 +115,6 @@ def recover(logs: CommitLogs, log_end: int) -> Recovery | None:
     if logs.last_end is not None and (logs.primary is None or logs.last_end > logs.primary):
         return Recovery((CommitPrimary(logs.last_end),), base)
     return Recovery((), base)
-
-
-class Delivery(NamedTuple):
-    """What the secondary's poll gives: ranges of offsets in order, its position then, and what retention took."""
-
-    ranges: tuple[OffsetRange, ...]
-    position: int
-    lost: int
-
-
-def deliver(
-    tokens: Sequence[OffsetRange], position: int, most: int, log_start: int, log_end: int | None = None
-) -> Delivery:
-    """Work off ranges from the secondary's position, oldest first, across their ends.
-
-    Args:
-        tokens: all ranges of the partition.
-        position: the secondary's own; 0 if it has delivered nothing.
-        most: how many offsets at the most; a batch is cut at a range's end, what follows is the primary's.
-        log_start: what lies below it was deleted by retention: passed over, and counted as lost.
-        log_end: nothing is read beyond it (None: not known to be short).
-    """
-    found: list[OffsetRange] = []
-    lost = 0
-    for token in tokens:
-        if token.end <= position or most <= 0:
-            continue
-        begin = max(position, token.start)
-        start = min(max(begin, log_start), token.end)
-        lost += start - begin
-        end = min(start + most, token.end if log_end is None else max(start, min(token.end, log_end)))
-        if end > start:
-            found.append(OffsetRange(start, end))
-            most -= end - start
-        position = end
-        if end < token.end:
-            break
-    return Delivery(tuple(found), position, lost)
 
 
 class Route(Enum):

@@ -153,16 +153,6 @@ class ReplicaAssignment:
             removing=tuple(each for each in self.removing if each != broker),
         )
 
-    def reassign_to(self, target: tuple[int, ...]) -> "ReplicaAssignment":
-        """On the way to ``target``: the target first, then what is left of the origin. Source: KIP-455."""
-        full = tuple(dict.fromkeys((*target, *self.origin)))
-        origin = self.origin
-        return ReplicaAssignment(
-            full,
-            tuple(broker for broker in full if broker not in origin),
-            tuple(broker for broker in full if broker not in target),
-        )
-
 
 @frozen
 class PartitionState:

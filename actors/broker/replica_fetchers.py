@@ -117,10 +117,6 @@ class ReplicaFetchers:
         for loop in self._loops.values():
             loop.followed.pop(at, None)
 
-    def is_copied(self, at: TopicPartition) -> bool:
-        """Whether some loop has it."""
-        return any(at in loop.followed for loop in self._loops.values())
-
     def run(self) -> None:
         """Let every loop that is free go on."""
         for loop in self._loops.values():

@@ -17,24 +17,11 @@ from kemu.emulator.plan.action import Action, ActionKind, Bounds, HostNames, Key
 from kemu.emulator.plan.actions import ACTIONS
 from kemu.emulator.plan.entries import At, Entry, FieldValue, Noted, Plan, Receives, Sends, Trigger, When
 from kemu.emulator.plan.known import ROLES, Known, role_of
-from kemu.emulator.text.tables import REQUIRED, Problem, ScenarioError, Table, nearest
+from kemu.emulator.text.tables import REQUIRED, Table, nearest
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.profiles import PROFILES
 from kemu.protocol.wire.schema import MESSAGES, STRUCTS, Kind
 from kemu.protocol.wire.values import VALUES
-
-
-def plan_from_dicts(rows: Sequence[Mapping[str, Any]], known: Known) -> Plan:
-    """The plan of its plain form.
-
-    Raises:
-        ScenarioError: everything that is wrong with it.
-    """
-    problems: list[Problem] = []
-    plan = plan_from_tables([Table(row, ("plan", index), problems) for index, row in enumerate(rows)], known)
-    if problems:
-        raise ScenarioError(problems)
-    return plan
 
 
 def plan_from_tables(tables: Sequence[Table], known: Known) -> Plan:

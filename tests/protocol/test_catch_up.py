@@ -1,6 +1,7 @@
 """KIP-333's decisions: every script of parallel_consumer.json, and any script against the promises."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -14,13 +15,50 @@ from kemu.protocol.catch_up import (
     OffsetRange,
     OpenRange,
     Route,
-    deliver,
     recover,
     route_commit,
 )
 from tests.case_files import load
 
 VECTORS = load("parallel_consumer.json")["vectors"]
+
+
+class Delivery(NamedTuple):
+    """What the secondary's poll gives: ranges of offsets in order, its position then, and what retention took."""
+
+    ranges: tuple[OffsetRange, ...]
+    position: int
+    lost: int
+
+
+def deliver(
+    tokens: Sequence[OffsetRange], position: int, most: int, log_start: int, log_end: int | None = None
+) -> Delivery:
+    """Work off ranges from the secondary's position, oldest first, across their ends.
+
+    Args:
+        tokens: all ranges of the partition.
+        position: the secondary's own; 0 if it has delivered nothing.
+        most: how many offsets at the most; a batch is cut at a range's end, what follows is the primary's.
+        log_start: what lies below it was deleted by retention: passed over, and counted as lost.
+        log_end: nothing is read beyond it (None: not known to be short).
+    """
+    found: list[OffsetRange] = []
+    lost = 0
+    for token in tokens:
+        if token.end <= position or most <= 0:
+            continue
+        begin = max(position, token.start)
+        start = min(max(begin, log_start), token.end)
+        lost += start - begin
+        end = min(start + most, token.end if log_end is None else max(start, min(token.end, log_end)))
+        if end > start:
+            found.append(OffsetRange(start, end))
+            most -= end - start
+        position = end
+        if end < token.end:
+            break
+    return Delivery(tuple(found), position, lost)
 
 
 class Paper:

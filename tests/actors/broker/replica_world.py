@@ -157,6 +157,10 @@ class Bench:
     def replica(self, name: str) -> Replica:
         return self.brokers[name].manager.replicas[AT]
 
+    def copies(self, name: str) -> bool:
+        """Whether some fetch loop of a broker has the partition."""
+        return any(AT in loop.followed for loop in self.brokers[name].fetchers._loops.values())
+
     # --- the controller ----------------------------------------------------------------------------------------
 
     def tell_brokers(self, *, controller_epoch: int = 1) -> None:

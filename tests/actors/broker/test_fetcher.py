@@ -13,7 +13,7 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import OffsetForLeaderEpoch
 from kemu.protocol.messages.data import FetchReply
 from kemu.protocol.notes.replication import Truncated
-from tests.actors.broker.replica_world import AT, Bench
+from tests.actors.broker.replica_world import Bench
 
 S = 1_000_000
 
@@ -38,11 +38,6 @@ def cuts(bench: Bench, name: str) -> list[tuple[int, int, str]]:
     return [(fact.old_end_offset, fact.end_offset, fact.why) for fact in found]
 
 
-def copies(bench: Bench, name: str) -> bool:
-    """Whether a broker's fetch loops have the partition."""
-    return bench.brokers[name].fetchers.is_copied(AT)
-
-
 def under_way(bench: Bench, sender: str, to: str) -> list[object]:
     """The messages between two brokers that did not arrive yet."""
     return [getattr(event, "message", event) for event in bench.mail.get((sender, to), ())]
@@ -64,13 +59,13 @@ def test_a_fenced_follower_stops_fetching_until_the_controller_tells_it_more():
     bench.produce("b0", 3)
     bench.settle(5 * S)
 
-    assert not copies(bench, "b1")
+    assert not bench.copies("b1")
     assert bench.replica("b1").log.end_offset == 0
 
     bench.tell_state("b1")
     bench.settle(2 * S)
 
-    assert copies(bench, "b1")
+    assert bench.copies("b1")
     assert log_of(bench, "b1") == log_of(bench, "b0") == [1, 1, 1]
 
 
@@ -85,7 +80,7 @@ def test_a_follower_of_a_later_epoch_than_its_leader_asks_again_after_a_pause():
     assert fetch_errors(bench, "b0", "b1") == [ErrorCode.UNKNOWN_LEADER_EPOCH]
     bench.deliver("b0", "b1")
 
-    assert copies(bench, "b1")
+    assert bench.copies("b1")
     bench.pass_time(900_000)
     assert under_way(bench, "b1", "b0") == [], "replica.fetch.backoff.ms is not over"
 
@@ -131,7 +126,7 @@ def test_an_answer_to_a_question_of_an_earlier_epoch_is_not_believed():
     """AbstractFetcherThreadTest.testLeaderEpochChangeDuringFencedFetchEpochsFromLeader; KAFKA-7786."""
     bench = _stale_answer(TODAY)
 
-    assert copies(bench, "b1")
+    assert bench.copies("b1")
     bench.produce("b0", 1)
     bench.settle(2 * S)
     assert log_of(bench, "b1") == [0, 0, 2]
@@ -139,7 +134,7 @@ def test_an_answer_to_a_question_of_an_earlier_epoch_is_not_believed():
     past = _stale_answer(evolve(TODAY, checks_answer_epoch=False))
     past.produce("b0", 1)
     past.settle(20 * S)
-    assert not copies(past, "b1"), "with the old decision it waits for an election that may never come"
+    assert not past.copies("b1"), "with the old decision it waits for an election that may never come"
 
 
 # --- a leader whose log is shorter ---------------------------------------------------------------------------------

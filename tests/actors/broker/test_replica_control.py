@@ -139,7 +139,7 @@ def test_stop_replica_by_leader_epoch(epoch, error, delete):
     assert row.error_code is error
     stopped = error is ErrorCode.NONE
     assert (AT in bench.brokers["b1"].manager.replicas) is not (stopped and delete)
-    assert bench.brokers["b1"].fetchers.is_copied(AT) is not stopped
+    assert bench.copies("b1") is not stopped
 
 
 @pytest.mark.parametrize("delete", [False, True])
@@ -151,7 +151,7 @@ def test_stop_replica_of_what_is_not_there_of_an_older_controller_and_of_the_pas
     stale = led()
     stale.tell_brokers(controller_epoch=5)
     assert stale.stop("b1", 3, delete=delete, controller_epoch=4).error_code is ErrorCode.STALE_CONTROLLER_EPOCH
-    assert stale.brokers["b1"].fetchers.is_copied(AT)
+    assert stale.copies("b1")
 
     strict = Bench(rules=evolve(TODAY, stop_epoch=StopEpoch.HIGHER))
     strict.elect(0, (0, 1, 2))

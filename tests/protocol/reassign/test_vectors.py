@@ -6,6 +6,7 @@ import pytest
 
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.nodes import ReplicaAssignment
+from kemu.protocol.reassign.moves import UNLIMITED, Move, Standing, next_step
 from kemu.protocol.reassign.plans import plan_reassignment
 from kemu.protocol.reassign.requests import refusal
 from tests.case_files import load
@@ -72,11 +73,14 @@ def test_a_plan_on_paper_has_the_same_batches(vector: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", by_name(FILE["kip455_assignment"]))
 def test_an_assignment_is_reassigned_as_kip_455_says(case: dict[str, Any]) -> None:
-    """ReplicaAssignment.reassignTo."""
+    """ReplicaAssignment.reassignTo: what one step without limits writes, from where the last one began."""
     before = ReplicaAssignment(**{key: tuple(brokers) for key, brokers in case["assignment"].items()})
+    move = Move.begin(before.origin, tuple(case["reassign_to"]))
 
-    after = before.reassign_to(tuple(case["reassign_to"]))
+    step = next_step(move, Standing(before.replicas[0], before.origin, frozenset(range(10))), 1, UNLIMITED)
 
+    assert step is not None or move.done
+    after = ReplicaAssignment(step.during, step.add, step.drop) if step else ReplicaAssignment(move.replicas)
     assert after == ReplicaAssignment(**{key: tuple(brokers) for key, brokers in case["result"].items()})
 
 
