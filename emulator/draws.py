@@ -64,9 +64,10 @@ class Drawn:
 
     def us(self, name: DrawName, calm_us: int, of_us: int = 0) -> int:
         """The next span of this name (of a share: so much of ``of_us``); ``calm_us`` where it is not drawn."""
-        if name not in self._ready:
-            self._ready[name] = self._prepared(name)
-        ready = self._ready[name]
+        try:
+            ready = self._ready[name]
+        except KeyError:
+            ready = self._ready[name] = self._prepared(name)
         if ready is None:
             return calm_us
         how, stream = ready

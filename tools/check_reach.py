@@ -21,7 +21,7 @@ from kemu.tools.reach_marks import FOLDER, INDEX, MARKS, Function, functions_of,
 ROOT = Path(__file__).resolve().parent.parent
 WATCHED = ("protocol", "actors", "emulator")
 TESTS = ("tests/protocol", "tests/actors", "tests/emulator", "tests/api", "tests/kips")
-SEED = "1"
+SEED = 1
 START = """
 import importlib.util
 spec = importlib.util.spec_from_file_location("reach_marks", {path!r})
@@ -59,13 +59,9 @@ class Watch:
         marks = (self._folder / MARKS).read_bytes()
         return [function for function, mark in zip(self._watched, marks, strict=False) if not mark]
 
-    def run(self, arguments: list[str], *, quiet: bool = False) -> bool:
+    def run(self, arguments: list[str]) -> bool:
         """Run Python with these arguments; whether it ended well."""
-        output = subprocess.DEVNULL if quiet else None
-        done = subprocess.run(
-            [sys.executable, *arguments], cwd=ROOT, env=self.environment(), stdout=output, check=False
-        )
-        return done.returncode == 0
+        return subprocess.run([sys.executable, *arguments], cwd=ROOT, env=self.environment(), check=False).returncode == 0
 
     def say(self, what: str) -> None:
         """How far it is, in a line."""
@@ -74,10 +70,20 @@ class Watch:
 
 
 def _presets(watch: Watch) -> bool:
-    names = sorted(path.stem for path in (ROOT / "emulator/presets").glob("*.toml"))
-    commands = [["-m", "kemu", "run", name, "--seed", SEED] for name in names]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return all(pool.map(lambda arguments: watch.run(arguments, quiet=True), commands))
+    names, shares = sorted(path.stem for path in (ROOT / "emulator/presets").glob("*.toml")), os.cpu_count() or 1
+    commands = [["-m", "kemu.tools.check_reach", *names[share::shares]] for share in range(shares)]
+    with ThreadPoolExecutor(shares) as pool:
+        return all(pool.map(watch.run, commands))
+
+
+def run_presets(names: list[str]) -> int:
+    """Run these, under one seed."""
+    from kemu.emulator.runner import run  # marked only if it was not imported before
+    from kemu.emulator.scenario.files import load_scenario
+
+    for name in names:
+        run(load_scenario(name), seed=SEED, drive="bare")
+    return 0
 
 
 def _tests(watch: Watch, folder: str) -> bool:
@@ -107,4 +113,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_presets(sys.argv[1:]) if sys.argv[1:] else main())

@@ -78,6 +78,8 @@ CHECKERS: Mapping[str, type[Checker]] = {
     "catch-up": CatchUpChecker,
 }
 """Name -> how to make one with its defaults."""
+OF_REPLICAS = (Replicas, ClusterRecovery, Isr)
+"""They watch records, and have nothing to say of them where brokers do not replicate."""
 
 
 def make_checkers(
@@ -103,6 +105,10 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
     bounded: Mapping[str, Checker] = {each.name: each for each in (liveness, Tasks(scenario.stable_within_us))}
     made = tuple(bounded.get(checker.name, checker) for checker in make_checkers())
     replication = scenario.brokers.replication
+    streams = any(group.streams is not None for group in scenario.groups.values())
+    for checker in made:
+        if (replication is None and isinstance(checker, OF_REPLICAS)) or (not streams and isinstance(checker, Tasks)):
+            checker.rest()
     if replication is None:
         return made
     fitted: dict[str, Checker] = {

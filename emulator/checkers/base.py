@@ -36,6 +36,10 @@ class Checker:
         self.every: Handler | None = None
         """What takes every fact, whatever its type, before the method of its type; None: nothing does."""
 
+    def rest(self) -> None:
+        """Nothing that it watches can happen in this run: it is shown nothing."""
+        self.on, self.every = {}, None
+
     def attach(self, panel: Panel) -> None:
         """Read this panel; whoever shows facts to the checker shows them to the panel before."""
         self.panel = panel

@@ -62,8 +62,8 @@ class Lifecycle(Checker):
     # --- lives -------------------------------------------------------------------------------------------------
 
     def _speaks(self, seen: Seen, _: Any) -> None:
-        _, _, actor, life, _ = seen[:]
-        if actor and self._free.get(actor) != life:
+        actor = seen.actor
+        if actor and self._free.get(actor) != seen.life:
             self._is_allowed(seen)
 
     def _is_allowed(self, seen: Seen) -> None:

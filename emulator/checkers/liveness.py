@@ -74,6 +74,7 @@ DEFAULT_BOUND_US = 45_000_000 + 300_000_000 + 60_000_000
 """Kafka 3.9's session.timeout.ms and max.poll.interval.ms, and a minute for everything else."""
 SETTLED_US = 1_000_000
 """How long after the last disturbance a span begins in which nothing may stand still."""
+_NEVER_US = 1 << 62
 
 
 class _Group:
@@ -140,8 +141,10 @@ class Liveness(Checker):
         """When judgement comes; None before ``Healed`` and after the judgement."""
         self._awaited = True
         """Judgement has yet to come."""
-        self._seq = 0
-        """Step of the last fact that mattered."""
+        self._looks_us = _NEVER_US
+        """The earlier of ``_next_us`` and ``_deadline_us``."""
+        self._last: Seen | None = None
+        """The last fact of all."""
         self._told: dict[tuple[ActorName, ErrorCode], None] = {}
         """Errors that a plan had servers answer to members."""
         self._listeners_raise = False
@@ -177,12 +180,16 @@ class Liveness(Checker):
 
     def _time_passes(self, seen: Seen, fact: Any) -> None:
         """The first fact behind the deadline brings the judgement."""
-        if self._next_us is not None and seen.at_us > self._next_us:
-            self._next_span(seen)
-        if self._deadline_us is not None and seen.at_us > self._deadline_us:
-            self._judge(seen)
-        if type(fact) in self.on:
-            self._seq = seen.seq
+        self._last = seen
+        if seen.at_us > self._looks_us:
+            if self._next_us is not None and seen.at_us > self._next_us:
+                self._next_span(seen)
+            if self._deadline_us is not None and seen.at_us > self._deadline_us:
+                self._judge(seen)
+            self._time_is_set()
+
+    def _time_is_set(self) -> None:
+        self._looks_us = min([us for us in (self._next_us, self._deadline_us) if us is not None], default=_NEVER_US)
 
     @property
     def satisfied(self) -> bool:
@@ -201,7 +208,7 @@ class Liveness(Checker):
     def finish(self, at_us: int) -> None:
         """A run that lasted beyond the bound is judged; one that ended before is not."""
         if self._deadline_us is not None and at_us >= self._deadline_us:
-            self._judge(Seen(self._seq, at_us, "", 0, None))
+            self._judge(Seen(self._last.seq if self._last else 0, at_us, "", 0, None))
 
     # --- what there is -----------------------------------------------------------------------------------------
 
@@ -348,8 +355,10 @@ class Liveness(Checker):
             disturbs = self._lasting or self._away or not self._awaited
             self._next_us = None if disturbs else seen.at_us + SETTLED_US
             self._began_us = None
+            self._time_is_set()
             return
         self._deadline_us = seen.at_us + self.bound_us
+        self._time_is_set()
         for name, group in self._groups.items():
             group.rested = False
             self._look(name, group)

@@ -66,18 +66,18 @@ class Freshness:
 
     def got_on(self, at_us: int, newest_us: int, next_us: int | None, last: int) -> None:
         """Records behind all others were processed, up to ``last``; the first of them was appended at ``next_us``."""
-        self._age(at_us, next_us)
+        before_us = self.newest_us
+        if before_us >= 0 and next_us is not None:
+            self._age(at_us, next_us if next_us > self.changed_us else self.changed_us, before_us)
         self.newest_us, self.changed_us, self.highest = newest_us, at_us, last
 
-    def _age(self, at_us: int, next_us: int | None) -> None:
-        """Until now the newest that was processed was the same, and from ``next_us`` on a newer one waited."""
-        if self.newest_us < 0 or next_us is None:
-            return
-        from_us = max(self.changed_us, next_us)
+    def _age(self, at_us: int, from_us: int, newest_us: int) -> None:
+        """Until now the newest that was processed was the same, and from ``from_us`` on a newer one waited."""
         if at_us > from_us:
-            young, old = from_us - self.newest_us, at_us - self.newest_us
+            young, old = from_us - newest_us, at_us - newest_us
             self.aged_us2 += (old - young) * (old + young) // 2
-            self.aged_max_us = max(self.aged_max_us, old)
+            if old > self.aged_max_us:
+                self.aged_max_us = old
 
     def reordered(self, distance: int, count: int) -> None:
         """These are processed for the first time, after a record with an offset so much higher."""
@@ -86,7 +86,8 @@ class Freshness:
 
     def finish(self, at_us: int, next_us: int | None) -> None:
         """The run is over: what is still waited for has taken this long."""
-        self._age(at_us, next_us)
+        if self.newest_us >= 0 and next_us is not None:
+            self._age(at_us, max(self.changed_us, next_us), self.newest_us)
         self.changed_us = at_us
         if self.came_us >= 0:
             self.gap_max_us = max(self.gap_max_us, at_us - self.came_us)

@@ -199,9 +199,8 @@ class Progress:
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
         self.appended += fact.count
-        at = (fact.topic, fact.partition)
-        log = self._log(at)
-        log.end = self._panel.logs.of(at).records.end
+        log = self._log((fact.topic, fact.partition))
+        log.end = self._panel.logs.appended_to.records.end
         for reading in log.readings:
             reading.look()
 

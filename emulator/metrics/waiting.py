@@ -166,15 +166,14 @@ class Waiting:
         return log
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
-        at = (fact.topic, fact.partition)
-        if not self._panel.logs.of(at).is_led_by(seen.actor):
-            return  # to a log of its own
-        log = self._log(at)
-        if fact.base_offset < log.end:
-            log.cut(fact.base_offset)
-        log.end = fact.base_offset + fact.count
-        log.firsts.append(fact.base_offset)
-        log.ends.append(log.end)
+        if not self._panel.logs.counts:
+            return
+        log, first = self._log((fact.topic, fact.partition)), fact.base_offset
+        if first < log.end:
+            log.cut(first)
+        log.end = end = first + fact.count
+        log.firsts.append(first)
+        log.ends.append(end)
         log.times.append(seen.at_us)
 
     def _another_log(self, seen: Seen, fact: PartitionHosted | BecameLeader) -> None:
@@ -223,7 +222,8 @@ class Waiting:
 
     def _processed(self, seen: Seen, fact: Processed) -> None:
         group, now_us = fact.group, seen.at_us
-        queue = self.queue(group, (fact.topic, fact.partition))
+        at = (fact.topic, fact.partition)
+        queue = self._queues.get((group, at)) or self.queue(group, at)
         queue.last_us = now_us
         if queue.since_us < 0:
             queue.since_us = now_us
@@ -280,7 +280,12 @@ class Waiting:
         firsts, ends, times = log.firsts, log.ends, log.times
         newest_us = -1
         fresh = queue.fresh
-        next_us = queue.oldest_us(first) if fresh.highest >= queue.frontier else queue.time_of(fresh.highest)
+        if fresh.highest < queue.frontier:
+            next_us = queue.time_of(fresh.highest)
+        elif index < len(ends) and ends[index] > first:
+            next_us = times[index]
+        else:
+            next_us = queue.oldest_us(first)
         while index < len(ends) and (begin := firsts[index]) < last:
             end, appended_us = ends[index], times[index]
             count = (end if end < last else last) - (begin if begin > first else first)
@@ -297,6 +302,7 @@ class Waiting:
         queue.index = index
         queue.frontier = last
         fresh.got_on(now_us, newest_us, next_us, last)
-        self._freshened(queue, now_us)
+        if fresh.came_us >= 0 or fresh.fresh_since_us >= 0:
+            self._freshened(queue, now_us)
         if index > _FORGET:
             log.forget()

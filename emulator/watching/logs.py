@@ -37,7 +37,7 @@ class WatchedLog:
         """The leader's."""
 
     def is_led_by(self, actor: ActorName) -> bool:
-        """Whether what this broker appends counts; a deposed leader appends to a log of its own."""
+        """Whether what this broker does with it counts."""
         return self.leader == actor or not self.leader
 
     def still_has(self, first: int, last: int, epoch: int) -> int:
@@ -62,6 +62,10 @@ class WatchedLogs:
         """What members read, by the epochs that wrote it."""
         self.cut: int | None = None
         """From where on the log that the last fact was about lost its records; None: it did not."""
+        self.appended_to = WatchedLog()
+        """The log that the last append was about, and ..."""
+        self.counts = False
+        """... whether it counts: a deposed leader appends to a log of its own."""
         self._logs: dict[TopicPartition, WatchedLog] = {}
         self._last: tuple[Seen | None, list[tuple[int, int]]] = (None, [])
         """What ``still_there`` said of the fact in hand: several ask."""
@@ -111,8 +115,9 @@ class WatchedLogs:
         self.cut = same if same < before_end else None
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
-        log = self.of((fact.topic, fact.partition))
-        if log.is_led_by(seen.actor):
+        log = self.appended_to = self.of((fact.topic, fact.partition))
+        self.counts = counts = log.leader in ("", seen.actor)
+        if counts:
             epoch = max(log.epoch, 0)
             if fact.base_offset != log.records.end:  # no-lost-record says so
                 log.records.end_at(fact.base_offset, epoch)
