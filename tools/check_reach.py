@@ -61,7 +61,8 @@ class Watch:
 
     def run(self, arguments: list[str]) -> bool:
         """Run Python with these arguments; whether it ended well."""
-        return subprocess.run([sys.executable, *arguments], cwd=ROOT, env=self.environment(), check=False).returncode == 0
+        done = subprocess.run([sys.executable, *arguments], cwd=ROOT, env=self.environment(), check=False)
+        return done.returncode == 0
 
     def say(self, what: str) -> None:
         """How far it is, in a line."""
