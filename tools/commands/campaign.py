@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kemu.emulator.text.tables import Problem, ScenarioError
-from kemu.tools.commands.run import seed_range
+from kemu.tools.commands.run_options import seed_range
 from kemu.tools.determinism.sweep import ASLEEP
 from kemu.tools.determinism.sweep import tell as say_differs
 from kemu.tools.determinism.watch import Differs, SweptRun, canary, first_difference

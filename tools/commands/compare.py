@@ -14,7 +14,7 @@ from kemu.emulator.metrics.costs import FIGURES, OF_SOME, TIMES, Unit
 from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import nearest
-from kemu.tools.commands.run import seed_range
+from kemu.tools.commands.run_options import seed_range
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
 from kemu.tools.exits import worst

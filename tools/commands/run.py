@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
-from kemu.emulator.scenario.scenario import LARGEST_SEED
-from kemu.emulator.text.tables import Problem, ScenarioError, nearest
+from kemu.emulator.text.tables import Problem, ScenarioError
+from kemu.tools.commands.run_options import RunOptions, request_of, run_options
 from kemu.tools.exits import NONDETERMINISM, worst
 from kemu.tools.progress import progress
 from kemu.tools.request import Request
@@ -19,39 +18,15 @@ if TYPE_CHECKING:
     from kemu.emulator.runner import RunResult
 
 
-MOST_SEEDS = 1_000_000
-"""Of one ``--seeds``: a slip of the keyboard is told, not run."""
-
-
 @click.command()
 @click.argument("scenario")
-@click.option("--seed", type=click.IntRange(min=0), help="The seed of the run (default: the scenario's).")
-@click.option("--seeds", metavar="A:B", help="Run the seeds A to B, both included.")
-@click.option("--profile", metavar="P", help="A release or KIP page (default: the scenario's).")
-@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change the scenario; repeatable.")
-@click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to the plan; repeatable.")
-@click.option("--drive", type=click.Choice(["trio", "bare"]), default="trio", show_default=True)
-@click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), help="Write the trace to this file.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@run_options
 @click.option("--live", is_flag=True, help="Run under the wall clock and print as it happens.")
 @click.option(
     "--control", type=click.Path(path_type=Path, dir_okay=False), help="With --live: take orders at this socket."
 )
 @click.option("--twice", is_flag=True, help="Run again and compare the digests (exit code 3 if they differ).")
-def run(
-    scenario: str,
-    seed: int | None,
-    seeds: str | None,
-    profile: str | None,
-    settings: tuple[str, ...],
-    actions: tuple[str, ...],
-    drive: str,
-    trace: Path | None,
-    form: str,
-    live: bool,
-    control: Path | None,
-    twice: bool,
-) -> None:
+def run(scenario: str, options: RunOptions, live: bool, control: Path | None, twice: bool) -> None:
     """Run SCENARIO (a preset's name or a .toml file) and say what happened, what it cost and what was violated.
 
     A KEY of --set is a full one (groups.g.members, plan.0.for) or a short one that means every group or topic
@@ -64,59 +39,15 @@ def run(
 
     Exit codes: 0 all held, 2 bad input, 3 nondeterminism, 127 the program broke, 128 liveness, 129 correctness.
     """
-    request = request_of(scenario, seed, seeds, profile, settings, actions, drive, trace, live, control)
+    request = request_of(scenario, options, live, control)
     if control is not None and not live:
         raise click.UsageError("--control goes with --live")
-    if live and (drive != "trio" or len(request.seeds) > 1 or twice):
+    if live and (options.drive != "trio" or len(request.seeds) > 1 or twice):
         raise click.UsageError("--live goes with one seed, the trio drive, and without --twice")
     with writable(request.trace), _listening(control):
-        results = run_one(request, form) if len(request.seeds) == 1 else run_many(request, form)
+        results = run_all(request, options.form)
         differs = twice and not _same_again(request, results)
     sys.exit(NONDETERMINISM if differs else worst(result.verdict for result in results))
-
-
-def request_of(
-    source: str,
-    seed: int | None,
-    seeds: str | None,
-    profile: str | None,
-    settings: tuple[str, ...],
-    actions: tuple[str, ...],
-    drive: str,
-    trace: Path | None,
-    live: bool = False,
-    control: Path | None = None,
-) -> Request:
-    """What the options of a command that runs scenarios ask for.
-
-    Raises:
-        UsageError: they contradict each other.
-        ScenarioError: everything that is wrong with the scenario.
-    """
-    from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
-
-    if seed is not None and seeds is not None:
-        raise click.UsageError("--seed and --seeds are two ways to say it: give one")
-    if profile is not None and profile not in PROFILES:
-        raise click.UsageError(f'"{profile}" is no profile{nearest(profile, PROFILES)}')
-    if trace is not None and Path(source).is_file() and trace.exists() and trace.samefile(source):
-        raise click.UsageError(f"--trace {trace} is the scenario itself: name another file")
-    loaded = with_values(load_scenario(source), settings)
-    if actions:
-        loaded = with_actions(loaded, actions)
-    chosen = seed_range(seeds) if seeds is not None else (loaded.seed if seed is None else seed,)
-    profile = profile or loaded.profile or DEFAULT_PROFILE
-    return Request(source, loaded, tuple(chosen), profile, settings, actions, drive, trace, live, control)
-
-
-def seed_range(text: str) -> range:
-    """Read "1:50" as a range that holds both ends."""
-    first, colon, last = text.partition(":")
-    if not (colon and first.isdigit() and last.isdigit()) or int(last) < int(first):
-        raise click.UsageError(f'--seeds "{text}" must be A:B with A not above B, such as 1:50')
-    if int(last) - int(first) >= MOST_SEEDS or int(last) > LARGEST_SEED:
-        raise click.UsageError(f'--seeds "{text}" is too much: at most {MOST_SEEDS} seeds, none above {LARGEST_SEED}')
-    return range(int(first), int(last) + 1)
 
 
 @contextmanager
@@ -139,6 +70,11 @@ def writable(trace: Path | None) -> Iterator[None]:
         if trace is None or error.filename is None or Path(error.filename).parent != trace.parent:
             raise
         raise ScenarioError([Problem((), f"--trace: cannot be written: {error.strerror}")], str(trace)) from None
+
+
+def run_all(request: Request, form: str) -> "list[RunResult]":
+    """Run it with each of its seeds and print what came of it."""
+    return run_one(request, form) if len(request.seeds) == 1 else run_many(request, form)
 
 
 def run_one(request: Request, form: str) -> "list[RunResult]":

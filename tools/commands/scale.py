@@ -14,7 +14,8 @@ from kemu.emulator.scenario.files import load_scenario, with_entries, with_value
 from kemu.emulator.scenario.scenario import Scenario, known_names
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.emulator.text.units import duration_us
-from kemu.tools.commands.run import request_of, run_many, run_one, writable
+from kemu.tools.commands.run import run_all, writable
+from kemu.tools.commands.run_options import RunOptions, request_of, run_options
 from kemu.tools.exits import worst
 
 if TYPE_CHECKING:
@@ -33,14 +34,7 @@ ANSWER_WITHIN_S = 60.0
 )
 @click.option("--group", metavar="G", help="The application (default: the only one).")
 @click.option("--at", default="30s", show_default=True, metavar="TIME", help="When, in the scenario.")
-@click.option("--seed", type=click.IntRange(min=0), help="The seed of the run (default: the scenario's).")
-@click.option("--seeds", metavar="A:B", help="Run the seeds A to B, both included.")
-@click.option("--profile", metavar="P", help="A release or KIP page (default: the scenario's).")
-@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change the scenario; repeatable.")
-@click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to the plan; repeatable.")
-@click.option("--drive", type=click.Choice(["trio", "bare"]), default="trio", show_default=True)
-@click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), help="Write the trace to this file.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@run_options
 def scale(
     words: tuple[str, ...],
     to: str | None,
@@ -49,14 +43,7 @@ def scale(
     live: Path | None,
     group: str | None,
     at: str,
-    seed: int | None,
-    seeds: str | None,
-    profile: str | None,
-    settings: tuple[str, ...],
-    actions: tuple[str, ...],
-    drive: str,
-    trace: Path | None,
-    form: str,
+    options: RunOptions,
 ) -> None:
     """Scale a Kafka Streams application: down to a PERCENT, by the NAMEs of those that leave, or up by N.
 
@@ -77,22 +64,22 @@ def scale(
     row: dict[str, Any] = {"do": "add-members", "count": count} if count else {"do": "scale-down"}
     row |= {"to": to} if to else {"hosts": list(leaving)} if leaving else {}
     if live is not None:
-        _order(live, row, group, form)
+        _order(live, row, group, options.form)
         return
     if not scenario:
         raise click.UsageError("say which SCENARIO, or --live PATH")
-    loaded = with_values(load_scenario(scenario), settings)
+    loaded = with_values(load_scenario(scenario), options.settings)
     row["group"] = _application(loaded, group)
     _known(loaded, row)
     _a_time(at)
-    request = request_of(scenario, seed, seeds, profile, settings, actions, drive, trace)
+    request = request_of(scenario, options)
     request = attrs.evolve(
         request,
         scenario=with_entries(request.scenario, [{"at": at, **row}], "kemu scale"),
         actions=(*request.actions, _as_action(at, row)),
     )
     with writable(request.trace):
-        results = run_one(request, form) if len(request.seeds) == 1 else run_many(request, form)
+        results = run_all(request, options.form)
     _refused(results)
     sys.exit(worst(result.verdict for result in results))
 

@@ -1,0 +1,92 @@
+"""The options of commands that run scenarios, and what they ask for."""
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import attrs
+import click
+from attrs import frozen
+
+from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
+from kemu.emulator.scenario.scenario import LARGEST_SEED
+from kemu.emulator.text.tables import nearest
+from kemu.tools.request import Request
+
+MOST_SEEDS = 1_000_000
+"""Of one ``--seeds``: a slip of the keyboard is told, not run."""
+_OPTIONS = (
+    click.option("--seed", type=click.IntRange(min=0), help="The seed of the run (default: the scenario's)."),
+    click.option("--seeds", metavar="A:B", help="Run the seeds A to B, both included."),
+    click.option("--profile", metavar="P", help="A release or KIP page (default: the scenario's)."),
+    click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change the scenario; repeatable."),
+    click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to the plan; repeatable."),
+    click.option("--drive", type=click.Choice(["trio", "bare"]), default="trio", show_default=True),
+    click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), help="Write the trace to this file."),
+    click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True),
+)
+
+
+@frozen(kw_only=True)
+class RunOptions:
+    """What was given of them."""
+
+    seed: int | None
+    seeds: str | None
+    profile: str | None
+    settings: tuple[str, ...]
+    actions: tuple[str, ...]
+    drive: str
+    trace: Path | None
+    form: str
+
+
+def run_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of a run, as one value ``options``."""
+
+    @wraps(command)
+    def with_options(**given: Any) -> None:
+        options = RunOptions(**{field.name: given.pop(field.name) for field in attrs.fields(RunOptions)})
+        command(options=options, **given)
+
+    decorated: Callable[..., None] = with_options
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return decorated
+
+
+def request_of(source: str, options: RunOptions, live: bool = False, control: Path | None = None) -> Request:
+    """What the options of a command that runs scenarios ask for.
+
+    Raises:
+        UsageError: they contradict each other.
+        ScenarioError: everything that is wrong with the scenario.
+    """
+    from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
+
+    seed, seeds, profile, trace = options.seed, options.seeds, options.profile, options.trace
+    if seed is not None and seeds is not None:
+        raise click.UsageError("--seed and --seeds are two ways to say it: give one")
+    if profile is not None and profile not in PROFILES:
+        raise click.UsageError(f'"{profile}" is no profile{nearest(profile, PROFILES)}')
+    if trace is not None and Path(source).is_file() and trace.exists() and trace.samefile(source):
+        raise click.UsageError(f"--trace {trace} is the scenario itself: name another file")
+    loaded = with_values(load_scenario(source), options.settings)
+    if options.actions:
+        loaded = with_actions(loaded, options.actions)
+    chosen = seed_range(seeds) if seeds is not None else (loaded.seed if seed is None else seed,)
+    profile = profile or loaded.profile or DEFAULT_PROFILE
+    return Request(
+        source, loaded, tuple(chosen), profile, options.settings, options.actions, options.drive, trace, live, control
+    )
+
+
+def seed_range(text: str) -> range:
+    """Read "1:50" as a range that holds both ends."""
+    first, colon, last = text.partition(":")
+    if not (colon and first.isdigit() and last.isdigit()) or int(last) < int(first):
+        raise click.UsageError(f'--seeds "{text}" must be A:B with A not above B, such as 1:50')
+    if int(last) - int(first) >= MOST_SEEDS or int(last) > LARGEST_SEED:
+        raise click.UsageError(f'--seeds "{text}" is too much: at most {MOST_SEEDS} seeds, none above {LARGEST_SEED}')
+    return range(int(first), int(last) + 1)
