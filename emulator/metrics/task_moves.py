@@ -381,24 +381,18 @@ def _told(episode: _Episode) -> EpisodeFigures:
     )
 
 
-def _in_words(fact: Any) -> str:
+_WORDS: Mapping[type, str] = {
+    FaultApplied: "{0.text}",
+    FaultEnded: "{0.kind} is over",
+    HostStarted: "{0.host} starts",
+    HostDown: "{0.host} goes down",
+    HostPaused: "{0.host} stands still",
+    HostResumed: "{0.host} goes on",
+    TopicGrown: "{0.topic} grows",
+    InstanceStarted: "{0.instance} starts",
+}
+
+
+def _in_words(fact: object) -> str:
     """What an event was, in a few words."""
-    match fact:
-        case FaultApplied(text=text):
-            return str(text)
-        case FaultEnded(kind=kind):
-            return f"{kind} is over"
-        case HostStarted(host=host):
-            return f"{host} starts"
-        case HostDown(host=host):
-            return f"{host} goes down"
-        case HostPaused(host=host):
-            return f"{host} stands still"
-        case HostResumed(host=host):
-            return f"{host} goes on"
-        case TopicGrown(topic=topic):
-            return f"{topic} grows"
-        case InstanceStarted(instance=host):
-            return f"{host} starts"
-        case _:
-            return "all is healed"
+    return _WORDS.get(type(fact), "all is healed").format(fact)

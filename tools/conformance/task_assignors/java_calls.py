@@ -1,7 +1,7 @@
 """A release's task assignors on this machine: its jars from Maven, a small program in Java that calls them.
 
-Needs ``java``, ``javac`` and ``mvn``. The program is in ``java/``: what is the same in all releases, and in a folder
-for each way to call them that there has been.
+Needs ``java``, ``javac`` and ``mvn``. The program is in ``java/``: what is the same in all releases, and in folders
+what some of them call otherwise.
 """
 
 import shutil
@@ -16,8 +16,13 @@ from kemu.tools.conformance.task_assignors.cases import Json
 
 SOURCES = Path(__file__).with_name("java")
 MAIN = "org.apache.kafka.streams.processor.internals.assignment.TaskAssignorOracle"
-CALLED_AS = ((3, 2), "3.4"), ((2, 6), "2.6"), ((2, 4), "2.4"), ((2, 3), "2.3")
-"""From this release on the task assignors are called as in that folder, newest first; 3.8 calls them otherwise."""
+CALLED_AS = (
+    ((3, 2), ("since-2.6", "3.2")),
+    ((2, 6), ("since-2.6", "2.6")),
+    ((2, 4), ("since-2.3", "2.4")),
+    ((2, 3), ("since-2.3", "2.3")),
+)
+"""From this release on the task assignors are called as in those folders, newest first; 3.8 calls them otherwise."""
 CALLED_OTHERWISE_SINCE = (3, 6)
 
 
@@ -35,12 +40,12 @@ class KafkaTaskAssignors:
         if shutil.which("javac") is None:
             raise RealKafkaError("calling Kafka's task assignors needs javac, which is not on the path")
         number = version_of(release)
-        folders = [name for since, name in CALLED_AS if number >= since]
+        folders = [names for since, names in CALLED_AS if number >= since]
         if not folders or number >= CALLED_OTHERWISE_SINCE:
             raise RealKafkaError(f"Kafka Streams {release} is none that this knows how to call: 2.3 to 3.5")
         libs = bring_jars(release, folder, ("org.apache.kafka", "kafka-streams", release))
         classes = folder / "classes"
-        sources = [SOURCES / "TaskAssignorOracle.java", SOURCES / folders[0] / "ReleaseCalls.java"]
+        sources = [*SOURCES.glob("*.java"), *(path for name in folders[0] for path in (SOURCES / name).glob("*.java"))]
         _run(["javac", "-nowarn", "-d", str(classes), "-cp", f"{libs}/*", *map(str, sources)])
         self._class_path = f"{classes}:{libs}/*"
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from kemu.tools.pipeline.marts.common import CELL, with_cell
+from kemu.tools.pipeline.marts.common import CELL, time_by_cause, with_cell
 
 _MEMBER_ID = r"[\w.-]+-b\d+\.\d+-\d+"
 """A member's id as coordinators make it: client, broker and epoch, number."""
@@ -47,25 +47,8 @@ def downtime_by_cause(tables: Mapping[str, DataFrame]) -> DataFrame:
     Out: (campaign, cell, cause, intervals, runs, partition_s, median_s, p95_s, max_s, detect, barrier, callbacks,
         hand_over): partition-seconds in all; the last four are shares of them
     """
-    length = F.col("until_us") - F.col("from_us")
-    seconds = length / F.lit(1e6)
-    shares = [
-        (F.sum(f"{part}_us") / F.sum(length)).alias(part) for part in ("detect", "barrier", "callbacks", "hand_over")
-    ]
-    return (
-        with_cell(tables["downtime"], tables["runs"])
-        .groupBy(*CELL, "cause")
-        .agg(
-            F.count("*").alias("intervals"),
-            F.countDistinct("run_id").alias("runs"),
-            F.sum(seconds).alias("partition_s"),
-            F.median(seconds).alias("median_s"),
-            F.percentile(seconds, F.lit(0.95)).alias("p95_s"),
-            F.max(seconds).alias("max_s"),
-            *shares,
-        )
-        .orderBy(*CELL, "cause")
-    )
+    parts = ("detect", "barrier", "callbacks", "hand_over")
+    return time_by_cause(tables, "downtime", parts, total="partition_s")
 
 
 def at_ends(tables: Mapping[str, DataFrame]) -> DataFrame:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from kemu.tools.pipeline.marts.common import CELL, with_cell
+from kemu.tools.pipeline.marts.common import CELL, time_by_cause, with_cell
 
 
 def _plain(why: Column) -> Column:
@@ -83,23 +83,7 @@ def leaderless_by_cause(tables: Mapping[str, DataFrame]) -> DataFrame:
     Out: (campaign, cell, partition, cause, intervals, runs, total_s, median_s, p95_s, max_s, elect, take_over): the
         last two are shares of the total
     """
-    length = F.col("until_us") - F.col("from_us")
-    seconds = length / F.lit(1e6)
-    shares = [(F.sum(f"{part}_us") / F.sum(length)).alias(part) for part in ("elect", "take_over")]
-    return (
-        with_cell(tables["leaderless"], tables["runs"])
-        .groupBy(*CELL, "partition", "cause")
-        .agg(
-            F.count("*").alias("intervals"),
-            F.countDistinct("run_id").alias("runs"),
-            F.sum(seconds).alias("total_s"),
-            F.median(seconds).alias("median_s"),
-            F.percentile(seconds, F.lit(0.95)).alias("p95_s"),
-            F.max(seconds).alias("max_s"),
-            *shares,
-        )
-        .orderBy(*CELL, "partition", "cause")
-    )
+    return time_by_cause(tables, "leaderless", ("elect", "take_over"), of=("partition",))
 
 
 def reassignments(tables: Mapping[str, DataFrame]) -> DataFrame:

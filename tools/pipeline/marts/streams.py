@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from kemu.tools.pipeline.marts.common import CELL, with_cell
+from kemu.tools.pipeline.marts.common import CELL, time_by_cause, with_cell
 
 PARTS = ("detect", "barrier", "restore", "pause")
 
@@ -17,22 +17,7 @@ def task_downtime_by_cause(tables: Mapping[str, DataFrame]) -> DataFrame:
     Out: (campaign, cell, application, cause, intervals, runs, total_s, median_s, p95_s, max_s, detect, barrier,
         restore, pause): the last four are shares of the total
     """
-    length = F.col("until_us") - F.col("from_us")
-    seconds = length / F.lit(1e6)
-    return (
-        with_cell(tables["task_downtime"], tables["runs"])
-        .groupBy(*CELL, "application", "cause")
-        .agg(
-            F.count("*").alias("intervals"),
-            F.countDistinct("run_id").alias("runs"),
-            F.sum(seconds).alias("total_s"),
-            F.median(seconds).alias("median_s"),
-            F.percentile(seconds, F.lit(0.95)).alias("p95_s"),
-            F.max(seconds).alias("max_s"),
-            *[(F.sum(f"{part}_us") / F.sum(length)).alias(part) for part in PARTS],
-        )
-        .orderBy(*CELL, "application", "cause")
-    )
+    return time_by_cause(tables, "task_downtime", PARTS, of=("application",))
 
 
 def restores_by_role(tables: Mapping[str, DataFrame]) -> DataFrame:

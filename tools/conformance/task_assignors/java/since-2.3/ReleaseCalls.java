@@ -5,7 +5,7 @@ import java.util.Set;
 import java.util.UUID;
 import org.apache.kafka.streams.processor.TaskId;
 
-/** Kafka Streams 2.4 and 2.5: there is the sticky assignor alone; lags are not known, and every task gets standbys. */
+/** Kafka Streams 2.3 to 2.5: there is the sticky assignor alone; lags are not known, and every task gets standbys. */
 final class ReleaseCalls {
     private ReleaseCalls() {
     }
@@ -14,8 +14,7 @@ final class ReleaseCalls {
         final int capacity, final Set<TaskId> active, final Set<TaskId> standby, final Map<TaskId, Long> lags
     ) {
         final ClientState client = new ClientState(capacity);
-        client.addPreviousActiveTasks(active);
-        client.addPreviousStandbyTasks(standby);
+        Clients.had(client, active, standby);
         return client;
     }
 

@@ -6,7 +6,7 @@ import java.util.UUID;
 import org.apache.kafka.streams.processor.TaskId;
 import org.apache.kafka.streams.processor.internals.assignment.AssignorConfiguration.AssignmentConfigs;
 
-/** Kafka Streams 2.6: KIP-441's assignor, and two others behind the same call. */
+/** Kafka Streams since 2.6: KIP-441's assignor, and two others behind the same call. */
 final class ReleaseCalls {
     private static final long PROBING_INTERVAL_MS = 600_000L;
 
@@ -16,15 +16,14 @@ final class ReleaseCalls {
     static ClientState client(
         final int capacity, final Set<TaskId> active, final Set<TaskId> standby, final Map<TaskId, Long> lags
     ) {
-        return new ClientState(active, standby, lags, capacity);
+        return Clients.client(capacity, active, standby, lags);
     }
 
     static boolean assign(
         final String assignor, final Map<UUID, ClientState> clients, final Set<TaskId> all, final Set<TaskId> stateful,
         final int standbys, final int warmups, final long acceptableLag
     ) {
-        final AssignmentConfigs configs =
-            new AssignmentConfigs(acceptableLag, warmups, standbys, PROBING_INTERVAL_MS);
+        final AssignmentConfigs configs = Clients.configs(acceptableLag, warmups, standbys, PROBING_INTERVAL_MS);
         return called(assignor).assign(clients, all, stateful, configs);
     }
 

@@ -1,0 +1,23 @@
+package org.apache.kafka.streams.processor.internals.assignment;
+
+import java.util.Collections;
+import java.util.Map;
+import java.util.Set;
+import org.apache.kafka.streams.processor.TaskId;
+import org.apache.kafka.streams.processor.internals.assignment.AssignorConfiguration.AssignmentConfigs;
+
+/** Kafka Streams 3.2 and later: clients and configurations have tags for racks, here none. */
+final class Clients {
+    private Clients() {
+    }
+
+    static ClientState client(
+        final int capacity, final Set<TaskId> active, final Set<TaskId> standby, final Map<TaskId, Long> lags
+    ) {
+        return new ClientState(active, standby, lags, Collections.emptyMap(), capacity);
+    }
+
+    static AssignmentConfigs configs(final long acceptableLag, final int warmups, final int standbys, final long ms) {
+        return new AssignmentConfigs(acceptableLag, warmups, standbys, ms, Collections.emptyList());
+    }
+}
