@@ -38,7 +38,7 @@ def functions() -> list[Function]:
     return [function for path in paths for function in functions_of(path)]
 
 
-class Watch:
+class ReachWatch:
     """What has been entered so far, by any interpreter that was started with ``environment``."""
 
     def __init__(self, folder: Path, watched: list[Function]) -> None:
@@ -70,7 +70,7 @@ class Watch:
         print(f"{what}: {reached:,} of {len(self._watched):,} functions reached, {spent_s:.0f} s", flush=True)
 
 
-def _presets(watch: Watch) -> bool:
+def _presets(watch: ReachWatch) -> bool:
     names, shares = sorted(path.stem for path in (ROOT / "emulator/presets").glob("*.toml")), os.cpu_count() or 1
     commands = [["-m", "kemu.tools.check_reach", *names[share::shares]] for share in range(shares)]
     with ThreadPoolExecutor(shares) as pool:
@@ -87,7 +87,7 @@ def run_presets(names: list[str]) -> int:
     return 0
 
 
-def _tests(watch: Watch, folder: str) -> bool:
+def _tests(watch: ReachWatch, folder: str) -> bool:
     parallel = ["-n", "auto", "--dist", "loadgroup"] if importlib.util.find_spec("xdist") else []
     return watch.run(["-m", "pytest", "-q", "-m", "not soak", "-p", "no:cacheprovider", *parallel, folder])
 
@@ -95,7 +95,7 @@ def _tests(watch: Watch, folder: str) -> bool:
 def main() -> int:
     """0 if everything is reached; what is not is listed."""
     with tempfile.TemporaryDirectory(prefix="kemu-reach-") as folder:
-        watch = Watch(Path(folder), functions())
+        watch = ReachWatch(Path(folder), functions())
         failed = [] if _presets(watch) else ["presets"]
         watch.say(f"presets, seed {SEED}")
         for tests in TESTS:

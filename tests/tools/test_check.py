@@ -1,8 +1,6 @@
 """The checks that are run by name alone: what can be known without running them."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +8,8 @@ import pytest
 from kemu.tools import check
 from kemu.tools.check_lower_bounds import lower_bounds
 from kemu.tools.check_packaging import ROOT
-from kemu.tools.check_reach import SETTINGS, unreached
+from kemu.tools.check_reach import ReachWatch, functions
+from kemu.tools.reach_marks import functions_of, index_text, marked
 
 
 def test_every_dependency_of_the_core_declares_a_lower_bound() -> None:
@@ -62,14 +61,26 @@ Part().ran()
 '''
 
 
-def test_a_function_counts_as_reached_when_any_of_its_statements_ran(tmp_path: Path) -> None:
-    """Judged by what coverage.py says of a file; a function without statements can be reached by nobody."""
-    (tmp_path / "actors").mkdir()
-    (tmp_path / "actors" / "part.py").write_text(SOURCE)
-    (tmp_path / "settings").write_text(SETTINGS)
-    for command in (["run", "actors/part.py"], ["json", "-q"]):
-        subprocess.run([sys.executable, "-m", "coverage", *command, "--rcfile=settings"], cwd=tmp_path, check=True)
+def test_a_function_counts_as_reached_when_it_was_entered(tmp_path: Path) -> None:
+    """One that only says something can be reached by nobody; one inside another is a function of its own."""
+    path = tmp_path / "part.py"
+    path.write_text(SOURCE)
+    watched = list(functions_of(path))
+    numbers = json.loads(index_text(watched))[str(path)]
+    marks = bytearray(len(watched))
 
-    found = list(unreached(json.loads((tmp_path / "coverage.json").read_text())))
+    exec(marked(SOURCE.encode(), str(path), numbers), {"__reach__": marks, "__name__": "part"})
 
-    assert found == ["actors/part.py:7: Part.ran.inside", "actors/part.py:19: alone"]
+    found = [f"{function.line}: {function.name}" for function, mark in zip(watched, marks, strict=True) if not mark]
+    assert found == ["6: Part.ran.inside", "18: alone"]
+
+
+def test_every_interpreter_marks_what_it_enters(tmp_path: Path) -> None:
+    """Also one that a test starts, and however it ends."""
+    watch = ReachWatch(tmp_path, functions())
+    before = {function.name for function in watch.unreached()}
+
+    ended_well = watch.run(["-c", "import os, kemu.protocol.names as n; n.broker_of('b0'); os._exit(1)"])
+
+    assert not ended_well
+    assert before - {function.name for function in watch.unreached()} == {"broker_of"}
