@@ -121,6 +121,19 @@ class ControlPlane(RuleBasedStateMachine):
         if CONTROLLER in self.world.zk.watches._data:
             self.world.tell("zk", RemoveNode(path=CONTROLLER))
 
+    @rule(topic=topics, rows=places, ms=st.sampled_from([1, 2, 3, 5, 8]))
+    def a_controller_is_deposed_in_the_middle_of_work(
+        self, topic: str, rows: tuple[tuple[int, ...], ...], ms: int
+    ) -> None:
+        """It is about to write when its session stands still, and another takes its office (KAFKA-6082)."""
+        active = [broker for broker in BROKERS if self.world.is_up(broker) and self.world.part(broker).is_active]
+        self.a_topic_is_created_or_grows(topic=topic, rows=rows)
+        self.world.run(ms)
+        for broker in active:
+            self.a_session_stands_still(broker=broker, ms=3_000)
+        self.an_operator_moves_the_office()
+        self.world.run(1_000)
+
     @rule(topic=topics, rows=places)
     def a_topic_is_created_or_grows(self, topic: str, rows: tuple[tuple[int, ...], ...]) -> None:
         """By a tool that writes its node."""

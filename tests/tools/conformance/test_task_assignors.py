@@ -102,4 +102,6 @@ def test_a_case_is_a_line_for_the_program_in_java() -> None:
     assert as_line(case) == (
         "x\tha\t0_0,0_1\t0_0\t1\t2\t9223372036854775807\t00000000-0000-0000-0000-000000000001=1=0_0==0_0:-2"
     )
-    assert all((SOURCES / folder / "ReleaseCalls.java").exists() for _, folder in CALLED_AS)
+    for _, folders in CALLED_AS:
+        programs = sorted(path.name for folder in folders for path in (SOURCES / folder).glob("*.java"))
+        assert programs == ["Clients.java", "ReleaseCalls.java"]
