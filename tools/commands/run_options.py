@@ -32,14 +32,14 @@ _OPTIONS = (
 class RunOptions:
     """What was given of them."""
 
-    seed: int | None
-    seeds: str | None
-    profile: str | None
-    settings: tuple[str, ...]
-    actions: tuple[str, ...]
-    drive: str
-    trace: Path | None
-    form: str
+    seed: int | None = None
+    seeds: str | None = None
+    profile: str | None = None
+    settings: tuple[str, ...] = ()
+    actions: tuple[str, ...] = ()
+    drive: str = "trio"
+    trace: Path | None = None
+    form: str = "text"
 
 
 def run_options(command: Callable[..., None]) -> Callable[..., None]:

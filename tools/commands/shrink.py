@@ -24,7 +24,7 @@ from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import duration_text
 from kemu.emulator.trace.blocks import TraceError
 from kemu.emulator.trace.traces import read_trace
-from kemu.tools.commands.run import request_of
+from kemu.tools.commands.run_options import RunOptions, request_of
 from kemu.tools.progress import progress
 from kemu.tools.report.shrunk_report import shrunk_text
 
@@ -91,7 +91,7 @@ def _what(
 ) -> tuple[Scenario, int, str]:
     """The scenario, seed and profile of a trace, or of what options say."""
     if source.endswith(".toml") or not Path(source).is_file():
-        request = request_of(source, seed, None, profile, settings, actions, "bare", None)
+        request = request_of(source, RunOptions(seed=seed, profile=profile, settings=settings, actions=actions))
         return request.scenario, request.seeds[0], request.profile
     if seed is not None or profile is not None or settings or actions:
         raise click.UsageError("a trace has its own seed, profile, settings and plan: give none, or a scenario")
