@@ -25,6 +25,7 @@ from kemu.emulator.scenario.files import scenario_from_dict
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.protocol.notes.groups import MemberBecame, Rejoin
 from kemu.protocol.notes.streams import InstanceStarted, TasksDecided, TasksGiven
+from kemu.protocol.streams.balance import is_even
 from kemu.protocol.streams.learner import BALANCE
 from tests.soaking import OneSeed, made, report, said, seeds_of, sweep
 
@@ -176,10 +177,8 @@ def uneven(last: TasksDecided, staying: Sequence[TasksGiven], weights: Mapping[s
     """A move that would even out loads per weight; with a tolerance the application's own checker looks at its band."""
     for tasks in (set(last.stateful), set(last.tasks) - set(last.stateful)):
         loads = {row.process: len(tasks.intersection(row.assigned)) for row in staying}
-        for full, most in loads.items():
-            for empty, least in loads.items():
-                if most and (most - 1) * weights[empty] >= (least + 1) * weights[full] and full != empty:
-                    return f"{full} has {most} and {empty} {least} tasks: {dict(loads)}, weights {weights}"
+        if not is_even(loads, weights):
+            return f"a move would even out {loads}, weights {weights}"
     return ""
 
 

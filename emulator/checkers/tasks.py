@@ -9,9 +9,9 @@ Theory (KIP-429, page version 99, and what any task assignor must keep):
 * I4: nobody learns what it owns, nobody is leaving that learns, a task has one learner at most, an instance one role.
 * I5: every task has an owner, or is taken from the one that had it for the rebalance that follows.
 * I6: an application that is left alone comes to rest: nobody learns, warms up, restores or is paused, every task runs;
-  and where its leader keeps loads in a band (stage 4), they are in it. Judged like liveness: there must be such a
-  moment within the bound after everything is healed (or after the last disturbance since), and where a leader looks at
-  warm-ups by the clock, within as many of its intervals as all tasks would take.
+  and where its leader keeps loads in a band (stage 4), they are in it, unless all leave. Judged like liveness: there
+  must be such a moment within the bound after everything is healed (or after the last disturbance since), and where a
+  leader looks at warm-ups by the clock, within as many of its intervals as all tasks would take.
 * I7: who is told to shut down is leaving and has nothing left.
 * I8: what owners are told is being learned is what others learn.
 * I9: the committed offset of a source partition does not go back, and nobody begins behind it: what lies between would
@@ -157,7 +157,8 @@ class Tasks(Checker):
         if application.unsettled or application.warmups:
             return at_work(application) or "a warm-up is missing"
         wrong = at_work(application)
-        tolerant = any(application.instances[host].started.imbalance for host in staying)
+        takers = [each for host in staying if not (each := application.instances[host]).leaving]
+        tolerant = any(each.started.imbalance for each in takers)  # if all leave nothing moves
         if not wrong and tolerant and not is_balanced(self.panel, application):
             return "loads are outside the band of stream.imbalance.percentage"
         return wrong

@@ -8,10 +8,8 @@ closes because it has handed everything over. Before all that an application for
 every task running.
 
 *Balance*: the group is Stable, every task has an owner, instances that leave have none, and the others' loads are
-within the assignor's own band. With learners: tasks with state in the band of ``stream.imbalance.percentage`` (stage 4)
-or within rounding of a fair share, those without state within rounding. With others: active tasks per thread differ by
-one at most. *Time to balance*: from an episode's beginning to the first moment of balance that lasts until the next
-event (rebalances that leave it as it is do not end it).
+as even as the assignor promises (``watching/balance.py``). *Time to balance*: from an episode's beginning to the first
+moment of balance that lasts until the next event (rebalances that leave it as it is do not end it).
 
 A task *moved* when a leader's decision that became the group's gave it to another instance than had it last, and that
 one took part in the rebalance, or in the one that took the task from it. A task whose owner was gone did not move: it

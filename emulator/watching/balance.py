@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from kemu.emulator.watching.applications import ACTIVE, LEARNER, RUNNING, WARM_UP, WatchedApplication
 from kemu.emulator.watching.panel import Panel
-from kemu.protocol.streams.balance import bands, is_stable
+from kemu.protocol.streams.balance import bands, is_even, is_stable
 
 LEARNERS = "learner"
 """The task assignor of KIP-429's page."""
@@ -28,10 +28,11 @@ def at_work(application: WatchedApplication) -> str:
 
 
 def is_balanced(panel: Panel, application: WatchedApplication) -> bool:
-    """Whether every task has an owner that stays, and loads are within the assignor's own band.
+    """Whether every task has an owner that stays, and loads are as even as the assignor promises.
 
-    With learners: tasks with state in the band of ``stream.imbalance.percentage`` (stage 4) or within rounding of a
-    fair share, those without within rounding. With others: active tasks per thread differ by one at most.
+    With learners: tasks with state in the band of ``stream.imbalance.percentage`` where it heeds one (stage 4); else,
+    and those without state always, so that no move of one would even them out. With others: active tasks per thread
+    differ by one at most.
     """
     decided = application.decided
     staying = {
@@ -50,13 +51,11 @@ def is_balanced(panel: Panel, application: WatchedApplication) -> bool:
         loads = Counter(owner[task] for task in decided.tasks)
         shares = [Fraction(loads[host], weight) for host, weight in weights.items()]
         return max(shares) - min(shares) <= 1
-    stateful = frozenset(decided.stateful)
-    imbalance = Fraction(first.imbalance) if first.imbalance else Fraction(0)
-    for tasks, tolerated in (
-        ([task for task in decided.tasks if task in stateful], imbalance),
-        ([task for task in decided.tasks if task not in stateful], Fraction(0)),
-    ):
-        loads = Counter(owner[task] for task in tasks)
-        if not is_stable({host: loads[host] for host in staying}, bands(len(tasks), weights, tolerated)):
-            return False
-    return True
+    with_state, without = set(decided.stateful), set(decided.tasks) - set(decided.stateful)
+    loads = {host: sum(owner[task] == host for task in with_state) for host in staying}
+    others = {host: sum(owner[task] == host for task in without) for host in staying}
+    if first.imbalance:
+        settled = is_stable(loads, bands(len(with_state), weights, Fraction(first.imbalance)))
+    else:
+        settled = is_even(loads, weights)
+    return settled and is_even(others, weights)

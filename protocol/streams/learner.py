@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from attrs import define, field, frozen
 
-from kemu.protocol.streams.balance import bands, is_stable
+from kemu.protocol.streams.balance import bands, evens_out, is_stable
 from kemu.protocol.streams.tasks import ClientId, TaskId, in_order
 
 PICKS = ("lowest", "highest")
@@ -241,8 +241,8 @@ class _Round:
         while True:
             full = min(self._staying, key=lambda seat: (-seat.per_weight(seat.stateless_load - 1)[0], seat.name))
             empty = self._emptiest()
-            less, more = full.stateless_load - 1, empty.stateless_load + 1
-            if full is empty or not full.stateless or less * empty.member.weight < more * full.member.weight:
+            evens = evens_out(full.stateless_load, full.member.weight, empty.stateless_load, empty.member.weight)
+            if full is empty or not full.stateless or not evens:
                 return
             self._move_stateless(max(full.stateless), full, empty)
 
@@ -286,23 +286,57 @@ class _Round:
                 ):
                     take(task, min(capable, key=lambda seat: seat.per_weight(self._projected(seat) + 1)))
         recipients = capable if self._config.stage >= BALANCE else new
-        while recipients and not self._in_bands():
-            donors = [(seat, movable) for seat in self._staying if (movable := self._movable(seat, surplus))]
-            if not donors:
+        while recipients:
+            limits = self._bands()
+            if limits is not None and is_stable(self._projected_loads(), limits):
                 break
-            donor, movable = min(
-                donors, key=lambda pair: (-pair[0].per_weight(self._projected(pair[0]) - 1)[0], pair[0].name)
-            )
-            others = [seat for seat in recipients if seat is not donor]
-            if not others:
+            pair = self._evening_out(recipients, surplus)
+            if pair is None and limits is not None:
+                pair = self._into_bands(recipients, surplus, limits)
+            if pair is None:
                 break
-            taker = min(others, key=lambda seat: seat.per_weight(self._projected(seat) + 1))
-            less, more = self._projected(donor) - 1, self._projected(taker) + 1
-            if less * taker.member.weight < more * donor.member.weight:
-                break
+            donor, taker = pair
+            movable = self._movable(donor, surplus)
             donor.to_come -= 1
             take(min(movable) if self._config.pick == "lowest" else max(movable), taker)
         self._place(in_order(surplus), counts)
+
+    def _evening_out(self, recipients: list[_Seat], surplus: Collection[TaskId]) -> tuple[_Seat, _Seat] | None:
+        """From the fullest to the emptiest, as long as that leaves them more even."""
+        donors = [seat for seat in self._staying if self._movable(seat, surplus)]
+        if not donors:
+            return None
+        donor = min(donors, key=lambda seat: (-seat.per_weight(self._projected(seat) - 1)[0], seat.name))
+        others = [seat for seat in recipients if seat is not donor]
+        if not others:
+            return None
+        taker = min(others, key=lambda seat: seat.per_weight(self._projected(seat) + 1))
+        evens = evens_out(self._projected(donor), donor.member.weight, self._projected(taker), taker.member.weight)
+        return (donor, taker) if evens else None
+
+    def _into_bands(
+        self, recipients: list[_Seat], surplus: Collection[TaskId], limits: Mapping[ClientId, tuple[int, int]]
+    ) -> tuple[_Seat, _Seat] | None:
+        """Nothing evens loads out any more, and somebody is outside its band: with weights both may be.
+
+        From who is above its band, or else has the most that it may give, to who is below its band, or else has the
+        most room: so nobody leaves its band for it, one at least gets nearer, and bands always hold all tasks.
+        """
+        loads = self._projected_loads()
+
+        def is_above(seat: _Seat) -> bool:
+            return loads[seat.name] > limits[seat.name][1]
+
+        def is_below(seat: _Seat) -> bool:
+            return loads[seat.name] < limits[seat.name][0]
+
+        donors = [s for s in self._staying if loads[s.name] > limits[s.name][0] and self._movable(s, surplus)]
+        takers = [seat for seat in recipients if loads[seat.name] < limits[seat.name][1]]
+        if not donors or not takers:
+            return None
+        donor = min(donors, key=lambda s: (not is_above(s), -s.per_weight(loads[s.name] - 1)[0], s.name))
+        taker = min(takers, key=lambda s: (not is_below(s), *s.per_weight(loads[s.name] + 1)))
+        return (donor, taker) if is_above(donor) or is_below(taker) else None
 
     def _is_learned(self, task: TaskId) -> bool:
         """Whether somebody goes on learning it: not who has just become its owner."""
@@ -313,14 +347,15 @@ class _Round:
             return []
         return [task for task in seat.active if not self._is_learned(task) and task not in surplus]
 
-    def _in_bands(self) -> bool:
-        """Stage 4 with a tolerance: whether everybody that stays is inside its band already."""
+    def _bands(self) -> dict[ClientId, tuple[int, int]] | None:
+        """Stage 4 with a tolerance: between what loads everybody that stays is to be."""
         if self._config.stage < BALANCE or self._config.imbalance is None:
-            return False
-        limits = bands(
-            len(self._stateful), {seat.name: seat.member.weight for seat in self._staying}, self._config.imbalance
-        )
-        return is_stable({seat.name: self._projected(seat) for seat in self._staying}, limits)
+            return None
+        weights = {seat.name: seat.member.weight for seat in self._staying}
+        return bands(len(self._stateful), weights, self._config.imbalance)
+
+    def _projected_loads(self) -> dict[ClientId, int]:
+        return {seat.name: self._projected(seat) for seat in self._staying}
 
     def _place(self, surplus: list[TaskId], counts: dict[ClientId, int]) -> None:
         """First where a standby is, which becomes the learner; the rest in order. Nobody learns what it owns."""

@@ -6,6 +6,7 @@ from kemu.emulator.checkers.tasks import Tasks
 from kemu.emulator.facts import DiskTailLost, Healed, HostStarted
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.notes.groups import OffsetCommitted, OffsetRemoved, PositionSet
+from kemu.protocol.notes.streams import InstanceLeaving
 from tests.emulator.streams_story import APP, COORDINATOR, S, StreamsStory, formed
 
 BOUND_S = 60
@@ -78,6 +79,18 @@ def test_a_load_outside_the_band_of_the_leader_is_no_rest() -> None:
     told.runs(2, a="0 1 2 3")
 
     assert kinds(healed(told)) == ["not-at-rest"]
+
+
+def test_where_all_leave_tasks_stay_where_they_are() -> None:
+    """Spec of the learner design, scaling operations: without recipients nothing moves, and that is rest."""
+    told = StreamsStory(imbalance="0.2")
+    told.start(0, "a", "b")
+    told.decide(1, {"a": "0 1 2 3", "b": ""}, leaving="a b")
+    told.runs(2, a="0 1 2 3")
+    for name in "ab":
+        told.say(2, name, InstanceLeaving(application=APP, instance=name, leaving=True))
+
+    assert kinds(healed(told)) == []
 
 
 def committed(offset: int, generation: int = 1) -> OffsetCommitted:
