@@ -82,9 +82,28 @@ class ReadPartitions:
 
 @value
 class ProduceRecords:
-    """Producer: its application sends so many records to these partitions: (partition, count)."""
+    """Producer: its application sends so many records to these partitions: (partition, count).
+
+    ``topic``: "" is its only one.
+    """
 
     counts: tuple[tuple[int, int], ...]
+    topic: str = ""
+
+
+@value
+class FlushRecords:
+    """Producer: its application calls flush(): nothing lingers any more."""
+
+
+@value
+class GoOn:
+    """Consumer: what its application waits for is there."""
+
+
+@value
+class PollReturns:
+    """Consumer: its application has something else to do: poll() returns, with nothing."""
 
 
 @value

@@ -8,6 +8,9 @@ from typing import Any
 
 import attrs
 
+AT_LEAST_ONCE = "at_least_once"
+EXACTLY_ONCE = "exactly_once"
+"""Of Streams' ``processing.guarantee``; the others are KIP-447's ``exactly_once_beta`` and ``exactly_once_v2``."""
 NEVER = (1 << 63) - 1
 """Kafka's ``Long.MaxValue``: so many records or milliseconds never come."""
 _SOURCE = "kemu.source"
@@ -134,7 +137,9 @@ class StreamsConfig:
     acceptable_recovery_lag: int = key(10_000, "KIP-441, Kafka 2.6; records")
     probing_rebalance_interval_ms: int = key(600_000, "KIP-441, Kafka 2.6")
     commit_interval_ms: int = key(30_000, "Kafka 2.3, at least once; exactly once: 100")
-    processing_guarantee: str = key("at_least_once", "Kafka 2.3: at_least_once or exactly_once")
+    processing_guarantee: str = key(
+        AT_LEAST_ONCE, "Kafka 2.3: at_least_once or exactly_once; exactly_once_beta (2.6), exactly_once_v2 (3.0)"
+    )
     application_server: str = key("", "Kafka 2.3: host:port of queries, {host} = its name; told to everybody")
     stream_rebalancing_mode: str = key(
         "incremental", 'KIP-429 page: protocol type "stream"; upgrading: "consumer"; heeded by its learners only'
@@ -153,6 +158,16 @@ class StreamsConfig:
     emulated_weight: int = key(0, "emulated: an instance's capacity; 0 = its number of threads")
     emulated_restore_us_per_record: int = key(20, "emulated: how long a thread applies a record of a changelog")
     emulated_changelog_per_record: int = key(1, "emulated: changelog records written for a record processed")
+
+    @property
+    def exactly_once(self) -> bool:
+        """Whether state that was not closed cleanly is of no use."""
+        return self.processing_guarantee != AT_LEAST_ONCE
+
+    @property
+    def producer_per_task(self) -> bool:
+        """The first way to exactly once: a transactional producer for each task, not for each thread (KIP-447)."""
+        return self.processing_guarantee == EXACTLY_ONCE
 
 
 @attrs.frozen(kw_only=True)

@@ -25,10 +25,24 @@ class Batch:
 class ProduceQueue:
     """One partition's batches, oldest first. The head stays in the queue until it is decided."""
 
-    __slots__ = ("batches", "epoch", "in_flight", "leader", "next_sequence", "not_before_us", "number", "producer_id")
+    __slots__ = (
+        "batches",
+        "epoch",
+        "in_flight",
+        "index",
+        "leader",
+        "next_sequence",
+        "not_before_us",
+        "number",
+        "producer_id",
+        "topic",
+    )
 
-    def __init__(self, number: int, producer_id: int) -> None:
+    def __init__(self, topic: str, number: int, index: int, producer_id: int) -> None:
+        self.topic = topic
         self.number = number
+        self.index = index
+        """Among all partitions of its producer."""
         self.leader = -1
         """Node id; -1 when nobody is known to lead."""
         self.batches: deque[Batch] = deque()

@@ -1,4 +1,4 @@
-"""A producer of one topic: appends records at a set rate, as surely as its configuration asks.
+"""A producer: appends records at a set rate, or as it is told, as surely as its configuration asks.
 
 Records come into being evenly (``rate * elapsed``, in whole numbers, nothing lost to rounding), are dealt round-robin
 to all partitions with or without a leader (as keyed records would be), and every ``emulated_batch_interval_ms`` each
@@ -21,7 +21,7 @@ from kemu.actors.clients.brokers import BrokersToAsk
 from kemu.actors.clients.metadata import METADATA, MetadataRefresh
 from kemu.actors.clients.produce_queue import Batch, ProduceQueue
 from kemu.actors.machine import Chance, Draws, Event, LinkDown, Machine, Received, TimerFired, Told
-from kemu.protocol.commands import Close, ProduceRecords, SetRate, Start
+from kemu.protocol.commands import Close, FlushRecords, ProduceRecords, SetRate, Start
 from kemu.protocol.config import ProducerConfig
 from kemu.protocol.draws import CALM, DrawName
 from kemu.protocol.errors import ErrorCode
@@ -74,7 +74,7 @@ class _Node:
         self.in_flight = False
         """Whether a Produce is on its way to it."""
         self.ready: dict[int, None] = {}
-        """Partitions it leads that have batches and none in flight, in the order they became so."""
+        """Partitions it leads that have batches and none in flight, by index, in the order they became so."""
 
 
 class _Sent(NamedTuple):
@@ -85,12 +85,17 @@ class _Sent(NamedTuple):
 
 
 class Producer(Machine):
-    """``chance`` is this life's own stream: it gives the producer id, the first broker asked and backoff jitter."""
+    """See the module.
+
+    Args:
+        topics: what it sends to; only one if it sends at a rate.
+        chance: this life's own stream: it gives the producer id, the first broker asked and backoff jitter.
+    """
 
     def __init__(
         self,
         name: ActorName,
-        topic: str,
+        topics: tuple[str, ...],
         config: ProducerConfig,
         *,
         bootstrap: tuple[ActorName, ...],
@@ -101,10 +106,13 @@ class Producer(Machine):
         super().__init__(name)
         assert bootstrap, f"{name}: no broker to ask"
         assert config.acks in (-1, 0, 1), f"{name}: acks {config.acks}"
-        self.topic = topic
+        self.topics = topics
         self.config = config
         self.idempotent = config.enable_idempotence and config.acks == -1
         self.queues: list[ProduceQueue] = []
+        """Of all topics, as their partitions became known."""
+        self._queues_of: dict[str, list[ProduceQueue]] = {topic: [] for topic in topics}
+        """By topic, in the order of their numbers."""
         self._chance = chance
         self._draws = draws
         self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
@@ -133,10 +141,12 @@ class Producer(Machine):
         """Records that came into being and are in no batch yet, in millionths."""
         self._credited_us = 0
         self._next_partition = 0
-        self._unplaced: list[tuple[int, int]] = []
-        """(partition, records) to be sent as soon as the topic's partitions are known."""
-        self._pending = 0
+        self._unplaced: list[tuple[str, int, int]] = []
+        """(topic, partition, records) to be sent as soon as the topic's partitions are known."""
+        self.pending = 0
         """Batches that are not decided."""
+        self._flushing = False
+        """Nothing lingers until everything is decided."""
         self._timeouts_at_us: int | None = None
         self._retry_at_us: int | None = None
         self._closing = False
@@ -160,18 +170,29 @@ class Producer(Machine):
             case LinkDown(peer=peer):
                 self._client.connection_broke(peer, DISCONNECTED)
             case Told(command=Start()):
-                self.note(ProducerStarted(topic=self.topic, acks=self.config.acks))
-                self._metadata.want((self.topic,))
+                for topic in self.topics:
+                    self.note(ProducerStarted(topic=topic, acks=self.config.acks))
+                self._metadata.want(self.topics)
             case Told(command=SetRate(records_per_s=rate)):
                 self._set_rate(rate)
-            case Told(command=ProduceRecords(counts=counts)):
-                self._produce(counts)
+            case Told(command=ProduceRecords(counts=counts, topic=topic)):
+                self._produce(topic or self.topics[0], counts)
+            case Told(command=FlushRecords()):
+                self._flushing = self.is_busy
+                self._send_all()
             case Told(command=Close()):
                 self._close()
             case _:
                 raise AssertionError(f"{self.name}: {event}")
-        if self._closing and self._pending == 0:
-            self._finish()
+        if self.pending == 0:
+            self._flushing = self._flushing and self.is_busy
+            if self._closing:
+                self._finish()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something that was sent is not decided: in a log, or given up."""
+        return self.pending > 0 or bool(self._unplaced)
 
     def _close(self) -> None:
         """What is in batches is still sent, without lingering."""
@@ -214,19 +235,20 @@ class Producer(Machine):
         turns = range(min(count, len(queues)))
         self._add([(queues[(first + turn) % len(queues)], everybody + (turn < rest)) for turn in turns])
 
-    def _produce(self, counts: tuple[tuple[int, int], ...]) -> None:
+    def _produce(self, topic: str, counts: tuple[tuple[int, int], ...]) -> None:
         """send() of an application that decides itself; before the first metadata it blocks, so records wait."""
-        if not self.queues:
-            self._unplaced.extend(counts)
+        queues = self._queues_of[topic]
+        if not queues:
+            self._unplaced.extend((topic, number, count) for number, count in counts)
         elif not self._closing:
-            self._add([(self.queues[number], count) for number, count in counts])
+            self._add([(queues[number], count) for number, count in counts])
 
     def _add(self, counts: list[tuple[ProduceQueue, int]]) -> None:
         """Put records into batches, and send what may go."""
         touched: dict[int, None] = {}
         for queue, count in counts:
             if queue.add(count, self.now_us):
-                self._pending += 1
+                self.pending += 1
             self._offer(queue)
             touched[queue.leader] = None
         self._expect(self.now_us + self.config.delivery_timeout_ms * 1000)
@@ -241,7 +263,7 @@ class Producer(Machine):
     def _offer(self, queue: ProduceQueue) -> None:
         """Put a partition where its leader's next request looks, if it has something to send."""
         if queue.batches and queue.in_flight is None and queue.leader >= 0:
-            self._nodes[queue.leader].ready[queue.number] = None
+            self._nodes[queue.leader].ready[queue.index] = None
 
     def _send_all(self) -> None:
         for node in self._nodes.values():
@@ -258,13 +280,13 @@ class Producer(Machine):
             return
         taken: list[tuple[ProduceQueue, Batch]] = []
         rows: list[ProduceBatch] = []
-        for number in list(node.ready):
-            queue = self.queues[number]
+        for index in list(node.ready):
+            queue = self.queues[index]
             at_us = self._sendable_at(queue)
             if at_us > self.now_us:
                 self._retry_by(at_us)
                 continue
-            del node.ready[number]
+            del node.ready[index]
             batch = queue.take(idempotent=self.idempotent)
             taken.append((queue, batch))
             rows.append(self._row(queue, batch))
@@ -284,15 +306,15 @@ class Producer(Machine):
 
     def _sendable_at(self, queue: ProduceQueue) -> int:
         head = queue.batches[0]
-        if head.attempts > 0 or self._closing:
+        if head.attempts > 0 or self._closing or self._flushing:
             return queue.not_before_us
         return head.created_us + self.config.linger_ms * 1000
 
     def _row(self, queue: ProduceQueue, batch: Batch) -> ProduceBatch:
         if not self.idempotent:
-            return _produce_batch(topic=self.topic, partition=queue.number, count=batch.count)
+            return _produce_batch(topic=queue.topic, partition=queue.number, count=batch.count)
         return _produce_batch(
-            topic=self.topic,
+            topic=queue.topic,
             partition=queue.number,
             count=batch.count,
             producer_id=queue.producer_id,
@@ -305,7 +327,7 @@ class Producer(Machine):
     def _answered(self, reply: ProduceReply, sent: _Sent) -> None:
         sent.node.in_flight = False
         for (queue, batch), row in zip(sent.batches, reply.batches, strict=True):
-            assert (row.topic, row.partition) == (self.topic, queue.number), f"{row} answers {queue.number}"
+            assert (row.topic, row.partition) == (queue.topic, queue.number), f"{row} answers {queue.number}"
             if queue.in_flight is batch:
                 self._decide(queue, row.error, row)
         self._send_all()
@@ -322,14 +344,14 @@ class Producer(Machine):
             assert row is not None
             self._drop(queue)
             note = _records_acknowledged(
-                topic=self.topic, partition=queue.number, base_offset=row.base_offset, count=batch.count
+                topic=queue.topic, partition=queue.number, base_offset=row.base_offset, count=batch.count
             )
             self.note(note)
         elif error is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             self._drop(queue)  # it is in the log, at an offset nobody remembers
         elif error is ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1 and not batch.in_doubt:
             queue.split()
-            self._pending += 1
+            self.pending += 1
         elif error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self.idempotent and not expired:
             # The log lacks a batch before this one: it lost its tail. What is not in it starts a new epoch.
             queue.begin_epoch(self._new_producer_id())
@@ -352,7 +374,7 @@ class Producer(Machine):
         batch = self._drop(queue)
         self.note(
             ProduceFailed(
-                topic=self.topic,
+                topic=queue.topic,
                 partition=queue.number,
                 count=batch.count,
                 error=error,
@@ -363,12 +385,12 @@ class Producer(Machine):
             queue.begin_epoch(self._new_producer_id())
 
     def _drop(self, queue: ProduceQueue) -> Batch:
-        self._pending -= 1
+        self.pending -= 1
         batch = queue.drop()
         if queue.batches:
             self._offer(queue)
         elif queue.leader >= 0:
-            self._nodes[queue.leader].ready.pop(queue.number, None)
+            self._nodes[queue.leader].ready.pop(queue.index, None)
         return batch
 
     def _not_answered(self, why: str, sent: _Sent) -> None:
@@ -391,34 +413,40 @@ class Producer(Machine):
         for node_id, host in cluster.brokers.items():
             if node_id not in self._nodes:
                 self._nodes[node_id] = _Node(host)
-        layout = cluster.topics.get(self.topic)
-        leaders = () if layout is None else layout.leaders
         had = len(self.queues)
-        for number in range(max(had, len(leaders))):
-            leader = leaders[number] if number < len(leaders) else -1
-            self._lead(number, leader if leader in cluster.brokers else -1)
+        for topic, queues in self._queues_of.items():
+            layout = cluster.topics.get(topic)
+            leaders = () if layout is None else layout.leaders
+            for number in range(max(len(queues), len(leaders))):
+                leader = leaders[number] if number < len(leaders) else -1
+                self._lead(topic, number, leader if leader in cluster.brokers else -1)
         if had == 0 and self.queues:
             self._credited_us = self.now_us
             if self._rate > 0 and not self._closing:
                 every_us = self.config.emulated_batch_interval_ms * 1000
                 self.start_timer((ProducerTimer.BATCH,), self._draws.us(DrawName.PRODUCER_PHASE, every_us, every_us))
-            waiting, self._unplaced = tuple(self._unplaced), []
-            if waiting:
-                self._produce(waiting)
+        if self._unplaced and len(self.queues) > had:
+            waiting, self._unplaced = self._unplaced, []
+            for topic in self.topics:
+                counts = tuple((number, count) for of, number, count in waiting if of == topic)
+                if counts:
+                    self._produce(topic, counts)
         self._send_all()
 
     def fail_later(self, error: ErrorCode, why: str) -> None:
         """send() raises; the application sends on, and each send asks anew (``KafkaProducer.waitOnMetadata``)."""
         self._metadata.refresh_later()
 
-    def _lead(self, number: int, leader: int) -> None:
-        if number == len(self.queues):
-            self.queues.append(ProduceQueue(number, self._producer_id))
-        queue = self.queues[number]
+    def _lead(self, topic: str, number: int, leader: int) -> None:
+        queues = self._queues_of[topic]
+        if number == len(queues):
+            queues.append(ProduceQueue(topic, number, len(self.queues), self._producer_id))
+            self.queues.append(queues[number])
+        queue = queues[number]
         if queue.leader == leader:
             return
         if queue.leader >= 0:
-            self._nodes[queue.leader].ready.pop(number, None)
+            self._nodes[queue.leader].ready.pop(queue.index, None)
         queue.leader = leader
         self._offer(queue)
 

@@ -69,8 +69,22 @@ class Calls(Protocol):
         """The first offsets appended at or after these times; None: there is none. ``then`` makes the next call."""
         ...
 
+    def wait(self, then: Callable[[], None]) -> None:
+        """Wait for something else than the consumer, until ``GoOn``; ``then()`` makes the next call."""
+        ...
+
     def close(self) -> None:
         """Commit (if it does so by itself), call back, leave; the application is not heard of again."""
+        ...
+
+    # --- inside a callback of the listener, after its first step (``Busy``) ----------------------------------------
+
+    def commit_in_callback(self, offsets: Mapping[TopicPartition, int], then: Callable[[], None]) -> None:
+        """``commitSync()``; ``then()`` follows however it ends."""
+        ...
+
+    def callback_returns(self) -> None:
+        """The callback is over."""
         ...
 
     # --- at any time outside poll() --------------------------------------------------------------------------------
@@ -124,6 +138,11 @@ class Calls(Protocol):
 
     def position(self, partition: TopicPartition) -> int | None:
         """Offset of the next record a poll returns; None while it is being found. Raises ``IllegalState``."""
+        ...
+
+    @property
+    def last_commit_went_through(self) -> bool:
+        """Whether the last ``commit_sync`` did what it was asked for: Kafka's raises if it did not."""
         ...
 
     def child_consumer_is_alive(self) -> bool:

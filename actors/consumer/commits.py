@@ -72,6 +72,8 @@ class Commits:
         self._sync_commit: Commit | None = None
         self._sync_only: CommitSplit | None = None
         """What it is to commit; None: all positions."""
+        self.sync_went_through = True
+        """Whether the last one did what it was asked for."""
 
     # --- by interval -------------------------------------------------------------------------------------------
 
@@ -225,6 +227,7 @@ class Commits:
 
     def run_sync(self, timeout_us: int, then: Callable[[], None], only: CommitSplit | None = None) -> None:
         """Commit all positions, or these, retrying what may succeed for this long; ``then`` however it ends."""
+        self.sync_went_through = True
         if not (self._positions.consumed() if only is None else only.first or only.second):
             then()
             return
@@ -237,7 +240,7 @@ class Commits:
     def _try_sync(self) -> None:
         machine = self._machine
         if machine.now_us >= self._sync_until_us:
-            self._end_sync()
+            self._end_sync(Result.RETRIABLE)
         elif not machine.discovery.ready():
             self._try_sync_later()
         else:
@@ -265,7 +268,7 @@ class Commits:
         if result is Result.RETRIABLE:
             self._try_sync_later()
         else:
-            self._end_sync()
+            self._end_sync(result)
 
     def sync_timer_fired(self) -> None:
         """COMMIT fired."""
@@ -275,7 +278,8 @@ class Commits:
             self._sync_commit = None
             self._try_sync()
 
-    def _end_sync(self) -> None:
+    def _end_sync(self, result: Result) -> None:
+        self.sync_went_through = result is Result.DONE
         then, self._sync_then = self._sync_then, None
         assert then is not None
         then()

@@ -25,7 +25,7 @@ from kemu.actors.clients.metadata import MetadataRefresh
 from kemu.actors.consumer.application import Answers, Application, IllegalState, PollLoop
 from kemu.actors.consumer.catch_up import CatchUp
 from kemu.actors.consumer.commits import Commit, Commits, CommitSplit, to_commit
-from kemu.actors.consumer.listener import Listener, Outcome, Raised, TimedListener
+from kemu.actors.consumer.listener import Busy, Listener, Outcome, Raised, TimedListener
 from kemu.actors.consumer.machine import Callback, ConsumerTimer
 from kemu.actors.consumer.membership import Membership
 from kemu.actors.consumer.partition import Partition, Returned, ReturnedOfRange
@@ -42,8 +42,10 @@ from kemu.protocol.commands import (
     Close,
     EnforceRebalance,
     FailChild,
+    GoOn,
     HoursPass,
     PausePartitions,
+    PollReturns,
     RaiseInListener,
     ReadPartitions,
     ResumePartitions,
@@ -69,6 +71,7 @@ APPLICATION_COMMANDS = (
     Close,
     EnforceRebalance,
     PausePartitions,
+    PollReturns,
     ReadPartitions,
     ResumePartitions,
     Seek,
@@ -85,6 +88,7 @@ class Doing(Enum):
     POLLING = "inside poll()"
     DECIDING = "the application was told something and has not said what it does next"
     WORKING = "the application works"
+    WAITING = "the application waits for something else than this consumer"
     COMMITTING = "inside commitSync()"
     ASKING = "inside committed(), beginningOffsets(), endOffsets() or offsetsForTimes()"
     IN_CALLBACK = "inside the rebalance listener"
@@ -195,6 +199,8 @@ class Consumer(HostingMachine):
         """Callback -> why its next call is to raise."""
         self._completed: deque[Callable[[], None]] = deque()
         """Callbacks of commitAsync() that the next poll makes."""
+        self._awaited: Callable[[], None] | None = None
+        """What the application, or a callback of its listener, does when it can go on."""
         self._poll_until_us = 0
         """When this poll() returns with nothing; 0: only with records."""
         self._fatal: tuple[ErrorCode, str] | None = None
@@ -276,6 +282,8 @@ class Consumer(HostingMachine):
                 self.commits.hours_pass()
             case RaiseInListener(callback=callback, why=why):
                 self._raise_next[callback] = why
+            case GoOn():
+                self._go_on()
             case FailChild(for_us=for_us):
                 if self.catch_up is not None:
                     self.catch_up.fail_child(for_us)
@@ -492,6 +500,27 @@ class Consumer(HostingMachine):
             return self.catch_up.split(wanted)
         return CommitSplit(tuple(to_commit(at, offset) for at, offset in wanted.items()), ())
 
+    @property
+    def last_commit_went_through(self) -> bool:
+        """See ``Calls``."""
+        return self.commits.sync_went_through
+
+    def wait(self, then: Callable[[], None]) -> None:
+        """See ``Calls``; inside a callback that goes on meanwhile."""
+        self._awaited = then
+        if self.doing is not Doing.IN_CALLBACK:
+            self._worked()
+            self.doing = Doing.WAITING
+
+    def _go_on(self) -> None:
+        then, self._awaited = self._awaited, None
+        if then is None:
+            return
+        if self.doing is Doing.WAITING:
+            self.doing = _DECIDING
+        then()
+        self._assert_decided()
+
     def committed(self, partitions: tuple[TopicPartition, ...], then: Answers) -> None:
         """See ``Calls``."""
         self._ask()
@@ -634,14 +663,27 @@ class Consumer(HostingMachine):
             case _:
                 assert name == "onPartitionsAssigned", name
                 outcome = listener.on_assigned(partitions)
-        if name in self._raise_next:
+        if name in self._raise_next and not isinstance(outcome, Busy):
             outcome = Raised(outcome.us, self._raise_next.pop(name))
         self._callback = Running(name, partitions, outcome, then, self.doing, self.now_us)
-        if outcome.us > 0:
+        if isinstance(outcome, Busy):
+            self._leave_poll(Doing.IN_CALLBACK)
+            outcome.begin()
+        elif outcome.us > 0:
             self._leave_poll(Doing.IN_CALLBACK)
             self.start_timer((ConsumerTimer.WORK,), outcome.us)
         else:
             self._callback_over()
+
+    def commit_in_callback(self, offsets: Mapping[TopicPartition, int], then: Callable[[], None]) -> None:
+        """See ``Calls``."""
+        assert self.doing is Doing.IN_CALLBACK, f"{self.name}: {self.doing} is no callback"
+        self.commits.run_sync(self.config.default_api_timeout_ms * 1000, then, self._split(offsets))
+
+    def callback_returns(self) -> None:
+        """See ``Calls``."""
+        assert self.doing is Doing.IN_CALLBACK, f"{self.name}: {self.doing} is no callback"
+        self._late_callback_over()
 
     def _late_callback_over(self) -> None:
         """The polling thread comes back from a callback that took time."""
@@ -654,7 +696,9 @@ class Consumer(HostingMachine):
         name, partitions, outcome, then, before, started_us = self._callback
         self._callback = None
         self.doing = before
-        if outcome.us > 0:
+        if name in self._raise_next:
+            outcome = Raised(0, self._raise_next.pop(name))
+        if self.now_us > started_us:
             self._report_callback(name, self.now_us - started_us)
         raised = isinstance(outcome, Raised)
         if isinstance(outcome, Raised):
@@ -700,6 +744,8 @@ class Consumer(HostingMachine):
                 self._read(partitions)
             case StopPolling(for_us=for_us):
                 self._stop_polling(for_us)
+            case PollReturns():
+                self._return([])
             case _:
                 assert isinstance(command, Close)
                 self.close()

@@ -4,6 +4,7 @@ A callback occupies the polling thread for some time and may raise. A listener s
 when the callback begins, and what it takes away or gives holds from the end of the callback on.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeAlias
 
 from kemu.actors.machine import Draws
@@ -25,7 +26,14 @@ class Raised(NamedTuple):
     why: str
 
 
-Outcome: TypeAlias = Took | Raised
+class Busy(NamedTuple):
+    """The callback calls others itself: ``begin`` is its first step, and it returns by ``Calls.callback_returns``."""
+
+    begin: Callable[[], None]
+    us: int = 0
+
+
+Outcome: TypeAlias = Took | Raised | Busy
 
 
 class Listener(Protocol):

@@ -1,9 +1,10 @@
 """A Streams instance: threads that are members of a group, what they share, and the machines that do their I/O.
 
 The parts of an instance ``s1`` with two threads are the consumers ``s1/t1`` and ``s1/t2``, their readers of changelogs
-``s1/t1-restore``, and a producer for each changelog that a thread writes, ``s1/t1-producer-0``: as a KafkaStreams
-process has them, but that one producer there serves all changelogs of a thread. A thread restores and works in turns;
-Kafka from 3.7 on may restore in a thread of its own.
+``s1/t1-restore``, and their producers ``s1/t1-producer``, each for all changelogs of its thread, as a KafkaStreams
+process has them. With ``processing.guarantee = exactly_once``, the first way there was, each active task has a producer
+of its own, ``s1/t1-0_3-producer`` (KIP-447). A thread restores and works in turns; Kafka from 3.7 on may restore in a
+thread of its own.
 
 Source: Kafka's ``KafkaStreams``, ``StreamThread``; KIP-429 (page version 99).
 """
@@ -18,7 +19,7 @@ from kemu.actors.clients.producer import Producer
 from kemu.actors.consumer.consumer import Consumer
 from kemu.actors.hosting import HostingMachine
 from kemu.actors.machine import US_PER_MS, Appended, Chance, Draws, Event, Loaded, TimerFired, Told
-from kemu.actors.streams.tasks import StateDirectory
+from kemu.actors.streams.tasks import StateDirectory, TaskRole
 from kemu.actors.streams.thread import STREAMS_ASSIGNOR, ReaderLoop, StreamThread
 from kemu.protocol.assign.base import (
     Assignment,
@@ -29,8 +30,9 @@ from kemu.protocol.assign.base import (
     Subscriber,
     Topics,
 )
-from kemu.protocol.commands import Close, HoursPass, LeaveGradually, Start
+from kemu.protocol.commands import Close, FlushRecords, GoOn, HoursPass, LeaveGradually, Start
 from kemu.protocol.config import ConsumerConfig, ProducerConfig, StreamsConfig
+from kemu.protocol.draws import DrawName
 from kemu.protocol.messages.versions import LATEST, ApiVersions
 from kemu.protocol.names import ActorName, MemberId, TopicPartition, part_on
 from kemu.protocol.notes.groups import MemberFailed, PartitionsAssigned, RecordsAcknowledged, Rejoin
@@ -45,10 +47,11 @@ from kemu.protocol.streams.topology import Topology
 
 CHECKPOINTS = "checkpoints"
 """The log of the disk in which an instance's checkpoints stand, the last one of a task in force."""
+ALL = -1
+LARGEST_INT = 2**31 - 1
+"""``delivery.timeout.ms`` under exactly once. Source: ``StreamsConfig.PRODUCER_EOS_OVERRIDES``."""
 ChanceOf: TypeAlias = Callable[[str], Chance]
 """The own stream of chance of a part."""
-READER_MAX_POLL_RECORDS = 1_000
-"""Source: ``StreamsConfig.CONSUMER_DEFAULT_OVERRIDES``."""
 
 
 class InstanceTimer(StrEnum):
@@ -56,6 +59,8 @@ class InstanceTimer(StrEnum):
 
     COMMIT = "commit"
     """Checkpoints of what runs are due."""
+    COMMIT_DUE = "commit-due"
+    """A thread is to commit what it has processed."""
     REBALANCE = "rebalance"
     """A thread is to ask for a rebalance: warm-ups may have caught up, or a leaving instance has used up its time."""
 
@@ -134,8 +139,14 @@ class Instance(HostingMachine):
         self._outbox: list[tuple[str, object]] = []
         self._released = False
         self._closing = False
+        self._producers: dict[str, list[str]] = {}
+        """By thread, the parts that write its changelogs."""
         self._failed: list[str] = []
         """Threads whose consumer raised, and that are still to be buried."""
+        self._flushing: list[str] = []
+        """Threads that wait until all they sent to changelogs is acknowledged, or given up."""
+        self._lives: dict[str, int] = {}
+        """By part: how many machines there were of it."""
 
         def make(number: int) -> StreamThread:
             return StreamThread(
@@ -169,13 +180,21 @@ class Instance(HostingMachine):
             self._do_what_threads_want()
 
     def _do_what_threads_want(self) -> None:
-        while self._outbox or self._failed:
+        while True:
+            if self.config.producer_per_task:
+                self._have_producers_of_tasks()
             if self._failed:
                 self._thread_died(self._failed.pop(0))
-                continue
-            part, command = self._outbox.pop(0)
-            if self.part(part) is not None:
-                self.tell_part(part, command)
+            elif self._outbox:
+                part, command = self._outbox.pop(0)
+                if self.part(part) is not None:
+                    self.tell_part(part, command)
+            elif flushed := [thread for thread in self._flushing if not self._sends(thread)]:
+                self._flushing.remove(flushed[0])
+                if self.part(flushed[0]) is not None:
+                    self.tell_part(flushed[0], GoOn())
+            else:
+                return
 
     def _own(self, event: Event) -> None:
         match event:
@@ -189,8 +208,10 @@ class Instance(HostingMachine):
             case Told(command=Start()):
                 self._start()
             case Told(command=HoursPass() as command):
-                for thread in self.threads:
-                    self.send(thread, command)
+                for part, thread in self.threads.items():
+                    self.send(part, command)
+                    interval_us = self.config.commit_interval_ms * US_PER_MS
+                    thread.begin_intervals(self._draws.us(DrawName.COMMIT_PHASE, interval_us, interval_us))
             case Told(command=LeaveGradually(leaving=leaving)):
                 self._leave_gradually(leaving)
             case Told(command=Close()):
@@ -199,9 +220,12 @@ class Instance(HostingMachine):
                 for each in self.threads.values():
                     each.tasks.commit()
                 self.start_timer((InstanceTimer.COMMIT,), self.config.commit_interval_ms * US_PER_MS)
-            case TimerFired(key=(InstanceTimer.REBALANCE, thread)):
-                if thread in self.threads:
-                    self.threads[thread].ask_for_rebalance(self.threads[thread].due)
+            case TimerFired(key=(InstanceTimer.COMMIT_DUE, part)):
+                if part in self.threads:
+                    self.threads[part].commit_due()
+            case TimerFired(key=(InstanceTimer.REBALANCE, part)):
+                if part in self.threads:
+                    self.threads[part].ask_for_rebalance(self.threads[part].due)
             case Appended():
                 pass  # a checkpoint is on the disk
             case _:
@@ -230,13 +254,40 @@ class Instance(HostingMachine):
         )
         for thread in self.threads.values():
             self._start_thread(thread)
-        self.start_timer((InstanceTimer.COMMIT,), self.config.commit_interval_ms * US_PER_MS)
+        if not config.exactly_once:  # state that is open has no checkpoint then
+            self.start_timer((InstanceTimer.COMMIT,), config.commit_interval_ms * US_PER_MS)
 
     def _start_thread(self, thread: StreamThread) -> None:
         self._admit(thread.part, self._consumer_of(thread))
         self._admit(thread.reader_part, self._reader_of(thread))
-        for changelog in dict.fromkeys(each.changelog for each in self.topology.subtopologies if each.changelog):
-            self._admit(thread.producer_part(changelog), self._producer_of(thread, changelog))
+        changelogs = tuple(dict.fromkeys(each.changelog for each in self.topology.subtopologies if each.changelog))
+        if changelogs and not self.config.producer_per_task:
+            self._admit_producer(f"{thread.part}-producer", changelogs)
+
+    def _admit_producer(self, part: str, topics: tuple[str, ...]) -> None:
+        self._producers.setdefault(part.partition("-")[0], []).append(part)
+        self._admit(part, self._producer_of(part, topics))
+
+    def _have_producers_of_tasks(self) -> None:
+        """A producer for each active task with state, as long as it is that. Source: ``ActiveTaskCreator``."""
+        for thread in self.threads.values():
+            wanted = {
+                thread.producer_part(one.task): one.changelog[0]
+                for one in thread.tasks.of_role(TaskRole.ACTIVE)
+                if one.changelog is not None
+            }
+            there = self._producers.setdefault(thread.part, [])
+            for part in [part for part in there if part not in wanted]:
+                there.remove(part)
+                self.dismiss(part)
+            for part, topic in wanted.items():
+                if part not in there:
+                    self._admit_producer(part, (topic,))
+
+    def _sends(self, thread: str) -> bool:
+        """Whether something a thread sent to its changelogs is not decided."""
+        machines = (self.part(part) for part in self._producers.get(thread, ()))
+        return any(machine.is_busy for machine in machines if isinstance(machine, Producer))
 
     def _admit(self, part: str, machine: Consumer | Producer) -> None:
         self.admit(part, machine)
@@ -284,8 +335,7 @@ class Instance(HostingMachine):
             group_id=self.application,
             client_id=name,
             partition_assignment_strategy=(STREAMS_ASSIGNOR,),
-            enable_auto_commit=True,
-            auto_commit_interval_ms=self.config.commit_interval_ms,
+            enable_auto_commit=False,
             auto_offset_reset="earliest",
             internal_leave_group_on_close=False,
         )
@@ -296,7 +346,7 @@ class Instance(HostingMachine):
             self.topology.topics,
             bootstrap=self._bootstrap,
             assignors={STREAMS_ASSIGNOR: assignor},
-            chance=self._chances(thread.part),
+            chance=self._chance_of(thread.part),
             draws=self._draws,
             listener=thread,
             application=thread,
@@ -313,7 +363,6 @@ class Instance(HostingMachine):
             client_id=name,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
-            max_poll_records=READER_MAX_POLL_RECORDS,
             partition_assignment_strategy=(STREAMS_ASSIGNOR,),
         )
         assignor: Assignor = StreamsProtocol(thread, self._protocols)
@@ -323,24 +372,30 @@ class Instance(HostingMachine):
             (),
             bootstrap=self._bootstrap,
             assignors={STREAMS_ASSIGNOR: assignor},
-            chance=self._chances(thread.reader_part),
+            chance=self._chance_of(thread.reader_part),
             draws=self._draws,
             application=ReaderLoop(thread),
             versions=self._versions,
         )
 
-    def _producer_of(self, thread: StreamThread, changelog: str) -> Producer:
-        part = thread.producer_part(changelog)
+    def _producer_of(self, part: str, topics: tuple[str, ...]) -> Producer:
         config = evolve(self._producer, emulated_records_per_s=0)
+        if self.config.exactly_once:
+            config = evolve(config, acks=ALL, enable_idempotence=True, delivery_timeout_ms=LARGEST_INT)
         return Producer(
             part_on(self.name, part),
-            changelog,
+            topics,
             config,
             bootstrap=self._bootstrap,
-            chance=self._chances(part),
+            chance=self._chance_of(part),
             draws=self._draws,
             versions=self._versions,
         )
+
+    def _chance_of(self, part: str) -> Chance:
+        """Each machine's own: two producers of one part are not one producer to a broker."""
+        count = self._lives[part] = self._lives.get(part, 0) + 1
+        return self._chances(part if count == 1 else f"{part}/{count}")
 
     # --- what parts report -------------------------------------------------------------------------------------
 
@@ -368,10 +423,12 @@ class Instance(HostingMachine):
     def _dismiss_helpers(self, thread: StreamThread) -> None:
         """A thread is gone: so are its other machines."""
         self.dismiss(thread.reader_part)
-        for changelog in dict.fromkeys(each.changelog for each in self.topology.subtopologies if each.changelog):
-            if self.part(thread.producer_part(changelog)) is not None:
-                self.dismiss(thread.producer_part(changelog))
+        for part in self._producers.pop(thread.part, ()):
+            self.dismiss(part)
+        if thread.part in self._flushing:
+            self._flushing.remove(thread.part)
         self.stop_timer((InstanceTimer.REBALANCE, thread.part))
+        self.stop_timer((InstanceTimer.COMMIT_DUE, thread.part))
 
     # --- what threads want -------------------------------------------------------------------------------------
 
@@ -391,6 +448,20 @@ class Instance(HostingMachine):
             self.stop_timer((InstanceTimer.REBALANCE, thread))
         else:
             self.start_timer((InstanceTimer.REBALANCE, thread), after_us)
+
+    def commit_in(self, thread: str, after_us: int) -> None:
+        """See ``ThreadHost``."""
+        self.start_timer((InstanceTimer.COMMIT_DUE, thread), after_us)
+
+    def flush(self, thread: str) -> bool:
+        """See ``ThreadHost``: what is to be sent to a producer in this step counts."""
+        producers = self._producers.get(thread, ())
+        if not self._sends(thread) and not any(part in producers for part, _ in self._outbox):
+            return True
+        for part in producers:
+            self.send(part, FlushRecords())
+        self._flushing.append(thread)
+        return False
 
     def released(self) -> None:
         """See ``ThreadHost``."""

@@ -3,9 +3,14 @@
 One thread polls its consumer, works through what came, and restores: what it does for one it cannot do for the other
 meanwhile (``busy``). Records of a task whose state is not there yet are not polled (its partitions are paused).
 
+It commits itself, by ``commit.interval.ms`` and for tasks that it gives up: what they wrote goes to the changelogs and
+is acknowledged there (flush), then the offsets of what was processed are committed, then tasks are suspended. While a
+join is under way it does not commit by interval, and before a join only for what it gives up for it.
+
 The thread tells the machines of its instance what to do by ``send``: they act on it when the step under way is over.
 
-Source: Kafka's ``StreamThread``, ``StreamsRebalanceListener``, ``StreamsPartitionAssignor``.
+Source: Kafka's ``StreamThread``, ``TaskManager.handleRevocation``, ``StreamsRebalanceListener``,
+``StreamsPartitionAssignor``.
 """
 
 from collections import deque
@@ -16,13 +21,21 @@ from typing import Protocol
 from attrs import evolve
 
 from kemu.actors.consumer.application import Calls
-from kemu.actors.consumer.listener import Outcome, Took
+from kemu.actors.consumer.listener import Busy, Outcome, Took
 from kemu.actors.consumer.partition import Returned
 from kemu.actors.machine import US_PER_MS
 from kemu.actors.streams.task_manager import TaskManager
 from kemu.actors.streams.tasks import StateDirectory, TaskRole, TaskState
 from kemu.protocol.assign.base import Assignor, GroupAssignment, RebalanceProtocol, Subscriber, Topics
-from kemu.protocol.commands import AssignNow, Close, EnforceRebalance, ProduceRecords, ReadPartitions, ResumePartitions
+from kemu.protocol.commands import (
+    AssignNow,
+    Close,
+    EnforceRebalance,
+    PollReturns,
+    ProduceRecords,
+    ReadPartitions,
+    ResumePartitions,
+)
 from kemu.protocol.config import ConsumerConfig, StreamsConfig
 from kemu.protocol.names import CONSUMER, UNKNOWN_MEMBER, MemberId, TopicPartition
 from kemu.protocol.notes.groups import Rejoin
@@ -84,6 +97,14 @@ class ThreadHost(Protocol):
         """Let this thread ask for a rebalance this much later; None: not at all, unless it is told again."""
         ...
 
+    def commit_in(self, thread: str, after_us: int) -> None:
+        """Let ``commit_due`` of this thread be called this much later."""
+        ...
+
+    def flush(self, thread: str) -> bool:
+        """Let all that a thread has sent to changelogs go out; whether that is done. If not, ``GoOn`` follows."""
+        ...
+
     def released(self) -> None:
         """A leader said that nothing is left to hand over."""
         ...
@@ -128,7 +149,7 @@ class StreamThread:
             topology,
             directory,
             ready_lag=config.emulated_learner_ready_lag,
-            exactly_once=config.processing_guarantee == "exactly_once",
+            exactly_once=config.exactly_once,
         )
         self.leader = TaskLeader(topology, config, custom)
         self.member_id: MemberId = UNKNOWN_MEMBER
@@ -154,6 +175,13 @@ class StreamThread:
         self._expires_in_ms: int | None = None
         self._ends = EndsWanted(())
         """As leader: the ends of changelogs it asks for, for the assignment under way."""
+        self._uncommitted: dict[TopicPartition, int] = {}
+        """Where to go on in partitions of which something was processed since the last commit."""
+        self._commits_from_us = 0
+        """Commits by interval are due at whole intervals after this."""
+        self._commit_due = self._missed = False
+        self._joining = False
+        """Between a subscription and the assignment that follows, no commit is made by interval."""
 
     # --- time ------------------------------------------------------------------------------------------------------
 
@@ -168,11 +196,14 @@ class StreamThread:
     def started(self, calls: Calls) -> None:
         """Poll."""
         self._calls = calls
+        self._commits_from_us = self.host.now_us
         self._poll()
 
     def _poll(self) -> None:
         if self.closing:
             self._calls.close()
+        elif self._commit_due and not self._joining:
+            self._commit()
         else:
             self._calls.poll()
 
@@ -182,32 +213,67 @@ class StreamThread:
         if not count:
             self._poll()
             return
+        if not self._uncommitted and not self._commit_due:
+            self._commit_later()
         self._records, self._started_us = records, self.host.now_us
         self._calls.work(max(self.busy(count * self._process_us_per_record), 1))
 
     def worked(self) -> None:
         """Done: what changed in the stores goes to their changelogs."""
         records, self._records = self._records, ()
-        wrote: dict[str, dict[int, int]] = {}
+        wrote: dict[tuple[str, str], dict[int, int]] = {}
         for part in records:
             self._calls.processed(part, self._started_us)
+            self._uncommitted[part.at] = part.last
             task = self.topology.task_of(part.at)
             changelog = self.topology.changelog_of(task) if task is not None else None
-            if changelog is not None and self.config.emulated_changelog_per_record:
-                counts = wrote.setdefault(changelog[0], {})
+            if task is not None and changelog is not None and self.config.emulated_changelog_per_record:
+                counts = wrote.setdefault((self.producer_part(task), changelog[0]), {})
                 count = (part.last - part.first) * self.config.emulated_changelog_per_record
                 counts[changelog[1]] = counts.get(changelog[1], 0) + count
-        for topic, counts in wrote.items():
-            self.host.send(self.producer_part(topic), ProduceRecords(counts=tuple(counts.items())))
+        for (producer, topic), counts in wrote.items():
+            self.host.send(producer, ProduceRecords(counts=tuple(counts.items()), topic=topic))
         self._poll()
 
-    def producer_part(self, changelog: str) -> str:
-        """The machine that writes a changelog for this thread."""
-        numbers = [n for n, each in enumerate(self.topology.subtopologies) if each.changelog == changelog]
-        return f"{self.part}-producer-{numbers[0]}"
+    def producer_part(self, task: TaskId) -> str:
+        """The machine that writes the changelog of a task for this thread."""
+        return f"{self.part}-{task}-producer" if self.config.producer_per_task else f"{self.part}-producer"
+
+    # --- commits ---------------------------------------------------------------------------------------------------
+
+    def begin_intervals(self, after_us: int) -> None:
+        """Commits are due at whole intervals from then on."""
+        self._commits_from_us = self.host.now_us + after_us
+        if self._uncommitted and not self._commit_due:
+            self._commit_later()
+
+    def _commit_later(self) -> None:
+        interval_us = self.config.commit_interval_ms * US_PER_MS
+        since_us = self.host.now_us - self._commits_from_us
+        self.host.commit_in(self.part, interval_us - since_us % interval_us)
+
+    def commit_due(self) -> None:
+        """``commit.interval.ms`` is over: ``StreamThread.maybeCommit``."""
+        if self._uncommitted:
+            self._commit_due = True
+            self.host.send(self.part, PollReturns())
+
+    def _commit(self) -> None:
+        self._commit_due = self._missed = False
+        if not self._uncommitted:
+            self._calls.poll()
+        elif self.host.flush(self.part):
+            self._calls.commit_sync(self._uncommitted)
+        else:
+            self._calls.wait(partial(self._calls.commit_sync, self._uncommitted))
 
     def committed(self) -> None:
-        """It does not commit itself: the consumer does, by its interval and before it joins."""
+        """If it did not go through: again after the rebalance that may be the reason, or when it is due again."""
+        self._missed = not self._calls.last_commit_went_through
+        if self._missed:
+            self._commit_later()
+        else:
+            self._uncommitted.clear()
         self._poll()
 
     def poll_raised(self, why: str) -> None:
@@ -217,21 +283,52 @@ class StreamThread:
     # --- the rebalance listener ------------------------------------------------------------------------------------
 
     def on_revoked(self, partitions: tuple[TopicPartition, ...]) -> Outcome:
-        """Their tasks are suspended. Offsets were committed before."""
+        """Everything is committed if anything of these tasks is to be, then they are suspended."""
+        if self._uncommitted.keys().isdisjoint(partitions):
+            self._give_up(partitions)
+            return Took()
+        return Busy(partial(self._commit_and_give_up, partitions))
+
+    def _commit_and_give_up(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """Source: ``TaskManager.handleRevocation``, which commits other tasks along."""
+        offsets = dict(self._uncommitted)
+
+        def commit() -> None:
+            self._calls.commit_in_callback(offsets, suspend)
+
+        def suspend() -> None:
+            if self._calls.last_commit_went_through:
+                self._uncommitted.clear()
+            self._give_up(partitions)
+            self._calls.callback_returns()
+
+        if self.host.flush(self.part):
+            commit()
+        else:
+            self._calls.wait(commit)
+
+    def _give_up(self, partitions: tuple[TopicPartition, ...]) -> None:
+        for at in partitions:
+            self._uncommitted.pop(at, None)
         self.tasks.suspend(partitions)
         if self.closing:
             self.tasks.close_all()
         self.look()
-        return Took()
 
     def on_lost(self, partitions: tuple[TopicPartition, ...]) -> Outcome:
         """Their tasks are closed as they are."""
+        self._uncommitted.clear()
+        self._joining = False
         self.tasks.lose()
         self.look()
         return Took()
 
     def on_assigned(self, partitions: tuple[TopicPartition, ...]) -> Outcome:
         """The tasks of this assignment: what has no state yet is not polled until it has."""
+        self._joining = False
+        if self._commit_due or (self._missed and self._uncommitted):
+            self._commit_due = True
+            self.host.send(self.part, PollReturns())
         if self._given is not None:
             given, self._given = self._given, None
             self._announced = frozenset()
@@ -358,6 +455,7 @@ class StreamThread:
         """What this thread says of its tasks. A join begins: what was asked for an assignment before is in vain."""
         self._ends = EndsWanted(())
         self._expires_in_ms = None
+        self._joining = True
         said = self._said()
         self._said_leaving = self.host.leaving_since_us is not None
         data = encode_streams_subscription(said)
@@ -394,7 +492,7 @@ class StreamThread:
         if self._layout is Layout.STICKY:
             # Those it gave up to join eagerly are previous ones, too; state on the disk counts as a standby.
             active = tuple(sorted((*tasks.active(), *tasks.given_up())))
-            on_disk = {task: 0 for task in self.directory.checkpoints if self.directory.holder(task) is None}
+            on_disk = {task: 0 for task in self.directory.checkpoints if task not in active}
             return evolve(said, active=active, standby={**on_disk, **tasks.standbys()})
         said = evolve(said, active=tasks.active(), standby=tasks.standbys(), weight=self.config.emulated_weight)
         leaving_ms = NOT_LEAVING if since_us is None else (self.host.now_us - since_us) // US_PER_MS

@@ -81,8 +81,8 @@ class ClusterRecovery(Checker):
         """(log end, since when) of an append that is not below its leader's high watermark yet."""
         self._undecided: dict[TopicPartition, int] = {}
         """Since when there is an append of which no producer has heard what became of it."""
-        self._producers: dict[str, str] = {}
-        """Host -> topic, of producers that run and want answers."""
+        self._producers: dict[tuple[str, str], None] = {}
+        """(actor, topic) of producers that run and want answers."""
         self._committed: dict[TopicPartition, int] = {}
         """The highest watermark that any leader ever reached, deleted topics of the same name included."""
         self._now_us = 0
@@ -197,9 +197,11 @@ class ClusterRecovery(Checker):
                 lost = fact.how == "power" and deletion is _Deletion.BY_THIS_LIFE
                 self._deleted[key] = _Deletion.FORGOTTEN if lost else _Deletion.DONE
         self._give_up(lambda host, controller: fact.host in (host, host_of(controller)))
-        topic = self._producers.pop(fact.host, None)
-        if topic is not None:
-            self._undecided = {at: since_us for at, since_us in self._undecided.items() if at[0] != topic}
+        gone = [each for each in self._producers if host_of(each[0]) == fact.host]
+        for each in gone:
+            del self._producers[each]
+        unheard = {topic for _, topic in gone}
+        self._undecided = {at: since_us for at, since_us in self._undecided.items() if at[0] not in unheard}
 
     def _up(self, seen: Seen, fact: HostStarted) -> None:
         if not fact.kept_disk:
@@ -221,7 +223,7 @@ class ClusterRecovery(Checker):
         self._now_us = seen.at_us
         if at not in self._uncovered:
             self._uncovered[at] = (fact.base_offset + fact.count, seen.at_us)
-        if at not in self._undecided and fact.topic in self._producers.values():
+        if at not in self._undecided and any(topic == fact.topic for _, topic in self._producers):
             self._undecided[at] = seen.at_us
 
     def _advanced(self, seen: Seen, fact: HighWatermarkAdvanced) -> None:
@@ -234,7 +236,7 @@ class ClusterRecovery(Checker):
 
     def _produces(self, seen: Seen, fact: ProducerStarted) -> None:
         if fact.acks != 0:
-            self._producers[seen.actor] = fact.topic
+            self._producers[seen.actor, fact.topic] = None
 
     def _decided(self, seen: Seen, fact: RecordsAcknowledged | ProduceFailed) -> None:
         self._undecided.pop((fact.topic, fact.partition), None)

@@ -55,6 +55,7 @@ from kemu.protocol.profiles import PROFILES, Profile
 from kemu.protocol.streams.balance import leaving_count
 from kemu.protocol.streams.metadata import PROCESS_ID_BYTES
 from kemu.protocol.streams.registry import LEARNER
+from kemu.protocol.streams.releases import consumer_of_streams, producer_of_streams
 
 BYTES_PER_MB = 1_000_000
 CLOSE_POLL_US = 100_000
@@ -239,7 +240,7 @@ class Cluster(ABC):
         def make(life: int) -> Machine:
             chance = self.world.choices.stream(f"{host}/life {life}")
             draws = Drawn(self.world.choices, self.draws, f"{host}/life {life}")
-            return Producer(host, topic, config, bootstrap=self.brokers, chance=chance, draws=draws)
+            return Producer(host, (topic,), config, bootstrap=self.brokers, chance=chance, draws=draws)
 
         return make
 
@@ -296,8 +297,8 @@ class Cluster(ABC):
             group,
             streams.topology,
             settings,
-            consumer=spec.consumer(group, host, number, profile.consumer, member),
-            producer=configured(profile.producer, self.scenario.producers),
+            consumer=spec.consumer(group, host, number, consumer_of_streams(profile.consumer), member),
+            producer=configured(producer_of_streams(profile.producer), self.scenario.producers),
             process_id=(earlier << EARLIER_LIVES | number_of(host)).to_bytes(PROCESS_ID_BYTES, "big"),
             bootstrap=self.brokers,
             chances=lambda part: self.world.choices.stream(f"{host}/{part}/life {life}"),

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from kemu.emulator.scenario.keys import key, problems_of, refuse
 from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, streams_settings
@@ -21,6 +21,8 @@ _ARROW = "->"
 MOST_THREADS = 1_000
 LARGEST_INT = 2**31 - 1
 LARGEST_PORT = 65_535
+EXACTLY_ONCE_COMMIT_INTERVAL_MS = 100
+"""Unless it is configured. Source: ``StreamsConfig.postProcessParsedConfig``."""
 
 
 def _subtopology(text: str) -> Subtopology:
@@ -106,7 +108,11 @@ class StreamsSpec:
 
     def settings_on(self, defaults: StreamsConfig, member: MemberSpec = AS_ITS_GROUP) -> StreamsConfig:
         """The configuration of an instance: ``defaults`` are a release's, ``member`` its own."""
-        return configured(defaults, (*self.config, *member.streams))
+        said = (*self.config, *member.streams)
+        found = configured(defaults, said)
+        if found.exactly_once and "commit.interval.ms" not in dict(said):
+            return evolve(found, commit_interval_ms=EXACTLY_ONCE_COMMIT_INTERVAL_MS)
+        return found
 
 
 def topics_of_streams(given: Mapping[str, Any]) -> Mapping[str, Any]:

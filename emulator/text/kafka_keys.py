@@ -47,7 +47,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "emulated.bytecode": kip_429.BYTECODES,
     "emulated.mixed.policy": kip_429.MIXED_POLICIES,
     "emulated.incompatible.rejoin": kip_429.INCOMPATIBLE_REJOINS,
-    "processing.guarantee": ("at_least_once", "exactly_once"),
+    "processing.guarantee": ("at_least_once", "exactly_once", "exactly_once_beta", "exactly_once_v2"),
     "emulated.learner.pick": PICKS,
     "stream.rebalancing.mode": REBALANCING_MODES,
     "emulated.uncaught.exception": UNCAUGHT_EXCEPTION,

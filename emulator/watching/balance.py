@@ -48,8 +48,8 @@ def is_balanced(panel: Panel, application: WatchedApplication) -> bool:
     weights = {host: started.weight for host, started in staying.items()}
     first = next(iter(staying.values()))
     if first.assignor != LEARNERS:
-        loads = Counter(owner[task] for task in decided.tasks)
-        shares = [Fraction(loads[host], weight) for host, weight in weights.items()]
+        actives = Counter(owner[task] for task in decided.tasks)
+        shares = [Fraction(actives[host], weight) for host, weight in weights.items()]
         return max(shares) - min(shares) <= 1
     with_state, without = set(decided.stateful), set(decided.tasks) - set(decided.stateful)
     loads = {host: sum(owner[task] == host for task in with_state) for host in staying}

@@ -10,15 +10,16 @@ release    task assignor  rebalances   source
 =========  ===========  =============  ======================================================================
 
 A stream thread whose consumer fails dies alone before 2.8; from then on its instance closes (KIP-671).
-``num.standby.replicas`` is 0 and ``commit.interval.ms`` 30000 in all of them (``StreamsConfig``).
+``num.standby.replicas`` is 0 and ``commit.interval.ms`` 30000 in all of them, 100 under exactly once, and their clients
+have defaults of their own: ``max.poll.records`` 1000 and ``linger.ms`` 100 (``StreamsConfig``).
 """
 
 from collections.abc import Mapping
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from kemu.protocol.assign.base import RebalanceProtocol
-from kemu.protocol.config import StreamsConfig
+from kemu.protocol.config import ConsumerConfig, ProducerConfig, StreamsConfig
 from kemu.protocol.streams.metadata import Layout
 from kemu.protocol.streams.modes import THREAD_DIES
 from kemu.protocol.streams.registry import (
@@ -68,3 +69,13 @@ STREAMS_2_4 = StreamsRelease(_STICKY, TASK_ASSIGNORS_2_3, BOTH, Layout.STICKY, p
 STREAMS_2_6 = StreamsRelease(_HIGH_AVAILABILITY_2_6, TASK_ASSIGNORS_2_6, BOTH, Layout.HIGH_AVAILABILITY)
 STREAMS_3_0 = StreamsRelease(_HIGH_AVAILABILITY, TASK_ASSIGNORS_3_0, BOTH, Layout.HIGH_AVAILABILITY)
 STREAMS_3_4 = StreamsRelease(_HIGH_AVAILABILITY, TASK_ASSIGNORS_3_4, BOTH, Layout.HIGH_AVAILABILITY)
+
+
+def consumer_of_streams(config: ConsumerConfig) -> ConsumerConfig:
+    """A release's consumer inside Streams. Source: ``StreamsConfig.CONSUMER_DEFAULT_OVERRIDES``."""
+    return evolve(config, max_poll_records=1_000)
+
+
+def producer_of_streams(config: ProducerConfig) -> ProducerConfig:
+    """A release's producer inside Streams. Source: ``StreamsConfig.PRODUCER_DEFAULT_OVERRIDES``."""
+    return evolve(config, linger_ms=100)

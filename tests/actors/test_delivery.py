@@ -32,7 +32,9 @@ def _cluster(versions: ApiVersions = LATEST, **config: Any) -> DataWorld:
     settings = ProducerConfig(**{"emulated_records_per_s": 60, **config})
     world.add(
         "p1",
-        lambda life: Producer("p1", "t", settings, bootstrap=("b0", "b1"), chance=Lot(1000 * life), versions=versions),
+        lambda life: Producer(
+            "p1", ("t",), settings, bootstrap=("b0", "b1"), chance=Lot(1000 * life), versions=versions
+        ),
     )
     return world
 
