@@ -43,6 +43,7 @@ from kemu.protocol.streams.learner import BALANCE
 from kemu.protocol.streams.metadata import Layout
 from kemu.protocol.streams.registry import TaskAssignor
 from kemu.protocol.streams.tasks import TaskId, task_id
+from kemu.protocol.streams.threads import ThreadPlacement
 from kemu.protocol.streams.topology import Topology
 
 CHECKPOINTS = "checkpoints"
@@ -99,6 +100,7 @@ class Instance(HostingMachine):
         process_id: 16 bytes; the same in each life whose disk is that of the one before (KAFKA-10716).
         chances: one stream for each thread's consumer, reader and producers, by part.
         custom: a task assignor in place of the learners of KIP-429's page.
+        placement: how a leader among its threads spreads an instance's tasks over threads.
     """
 
     def __init__(
@@ -119,6 +121,7 @@ class Instance(HostingMachine):
         protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER),
         versions: ApiVersions = LATEST,
         rules_of: RulesOf = by_assignors,
+        placement: ThreadPlacement = ThreadPlacement.KEEPING,
     ) -> None:
         super().__init__(name)
         self.application = application
@@ -160,6 +163,7 @@ class Instance(HostingMachine):
                 directory=self.directory,
                 process_us_per_record=consumer.emulated_process_us_per_record,
                 custom=custom,
+                placement=placement,
             )
 
         self._make = make

@@ -54,6 +54,7 @@ from kemu.protocol.streams.metadata import (
 from kemu.protocol.streams.modes import INCREMENTAL, STREAM
 from kemu.protocol.streams.registry import TaskAssignor
 from kemu.protocol.streams.tasks import LATEST_OFFSET, TaskId
+from kemu.protocol.streams.threads import ThreadPlacement
 from kemu.protocol.streams.topology import Topology
 
 STREAMS_ASSIGNOR = "stream"
@@ -118,6 +119,7 @@ class StreamThread:
         number: from 1.
         layout: how it writes its metadata.
         custom: a task assignor in place of KIP-429's learners.
+        placement: how it spreads an instance's tasks over its threads, as leader.
     """
 
     name = STREAMS_ASSIGNOR
@@ -135,6 +137,7 @@ class StreamThread:
         directory: StateDirectory,
         process_us_per_record: int,
         custom: TaskAssignor | None,
+        placement: ThreadPlacement = ThreadPlacement.KEEPING,
     ) -> None:
         self.host = host
         self.number = number
@@ -151,7 +154,7 @@ class StreamThread:
             ready_lag=config.emulated_learner_ready_lag,
             exactly_once=config.exactly_once,
         )
-        self.leader = TaskLeader(topology, config, custom)
+        self.leader = TaskLeader(topology, config, custom, placement)
         self.member_id: MemberId = UNKNOWN_MEMBER
         self.closing = False
         self.due = ""

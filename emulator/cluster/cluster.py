@@ -310,6 +310,7 @@ class Cluster(ABC):
             protocols=release.protocols,
             versions=profile.versions,
             rules_of=profile.rules_of,
+            placement=release.placement_for(kind),
         )
 
     def _release_of(self, member: MemberSpec) -> Profile:

@@ -36,7 +36,7 @@ from kemu.protocol.streams.tasks import (
     TaskId,
     in_order,
 )
-from kemu.protocol.streams.threads import Threads
+from kemu.protocol.streams.threads import Bucketed, InstanceThreads, Placer, ThreadPlacement
 from kemu.protocol.streams.topology import Topology
 
 NEVER = -1
@@ -89,10 +89,18 @@ class TaskLeader:
     Args:
         topology: the application.
         config: how it assigns.
-        custom: a task assignor in place of the one that the config names.
+        assignor: a task assignor in place of the one that the config names.
+        placement: how an instance's tasks are spread over its threads.
     """
 
-    def __init__(self, topology: Topology, config: StreamsConfig, assignor: TaskAssignor | None) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        config: StreamsConfig,
+        assignor: TaskAssignor | None,
+        placement: ThreadPlacement = ThreadPlacement.KEEPING,
+    ) -> None:
+        self._placement = placement
         self._topology = topology
         self._config = config
         self._assignor = assignor
@@ -155,7 +163,7 @@ class TaskLeader:
         else:
             assignor = self._in_its_place() if ends is None and self.reads_ends() else self._assignor
             rows, moving = self._by_task_assignor(assignor, instances, tasks, ends or {})
-        told = self._to_threads(instances, rows, members, tasks)
+        told = self._to_threads(instances, rows, members, tasks, self._end_of(tasks, ends or {}))
         rows = {name: _as_told(row, instances[name], told) for name, row in rows.items()}
         if moving:
             first = min(instances[process].said if process in instances else members)
@@ -226,7 +234,7 @@ class TaskLeader:
     ) -> tuple[dict[ClientId, StreamsAssignment], bool]:
         config, topology = self._config, self._topology
         stateful = [task for task in tasks if topology.is_stateful(task)]
-        end_of = {task: ends.get(topology.changelog_of(task) or ("", 0), 0) for task in stateful}
+        end_of = self._end_of(tasks, ends)
         clients: dict[ClientId, ClientState] = {}
         for name, each in instances.items():
             active = tuple(in_order((*each.active, *each.revoked)))
@@ -245,6 +253,12 @@ class TaskLeader:
             raise InvalidAssignment(config.emulated_task_assignor, about, None, f"{error.name}: it {error.value}")
         return _rows(given, instances), given.probing
 
+    def _end_of(self, tasks: Collection[TaskId], ends: Mapping[TopicPartition, int]) -> dict[TaskId, int]:
+        """Where the changelogs of tasks with state end; 0 where that is not known."""
+        topology = self._topology
+        stateful = (task for task in tasks if topology.is_stateful(task))
+        return {task: ends.get(topology.changelog_of(task) or ("", 0), 0) for task in stateful}
+
     # --- instances to threads --------------------------------------------------------------------------------------
 
     def _to_threads(
@@ -253,37 +267,46 @@ class TaskLeader:
         rows: Mapping[ClientId, StreamsAssignment],
         members: Mapping[MemberId, Subscriber],
         tasks: Mapping[TaskId, tuple[TopicPartition, ...]],
+        end_of: Mapping[TaskId, int],
     ) -> dict[MemberId, StreamsGiven]:
         """An active task that another thread still owns waits for the rebalance in which it does not any more."""
         owner = {at: one for one, subscriber in members.items() for at in subscriber.owned}
         hosts: dict[Host, tuple[TopicPartition, ...]] = {}
         told: dict[MemberId, StreamsGiven] = {}
+        placer = Placer(self._placement)
         for name, each in instances.items():
             row = rows[name]
-            threads = Threads(
-                {
-                    one: {*said.active, *said.revoked, *said.learning, *said.standby, *said.offset_sums}
-                    for one, said in each.said.items()
-                }
+            owners = {task: [owner[at] for at in tasks[task] if at in owner] for task in row.assigned}
+            threads = InstanceThreads(
+                {one: _by_lag(said, end_of) for one, said in each.said.items()},
+                {task: [one if one in each.said else "" for one in ones] for task, ones in owners.items()},
+                not any(members[one].owned for one in each.said),
             )
-            stateful = threads.deal([task for task in row.assigned if self._topology.is_stateful(task)])
-            copies = threads.deal((*row.learning, *row.standby))
-            stateless = threads.deal([task for task in row.assigned if not self._topology.is_stateful(task)])
+            placed = placer.place(
+                threads,
+                Bucketed(
+                    [task for task in row.assigned if self._topology.is_stateful(task)],
+                    (*row.learning, *row.standby),
+                    [task for task in row.assigned if not self._topology.is_stateful(task)],
+                ),
+            )
             learned = frozenset(row.being_learned)
             for one, said in each.said.items():
                 active = [
                     task
-                    for task in sorted((*stateful[one], *stateless[one]))
+                    for task in sorted((*placed[one].stateful, *placed[one].stateless))
                     if all(owner.get(at, one) == one for at in tasks[task])
                 ]
-                standby = [task for task in copies[one] if task in row.standby]
+                copies = placed[one].copies
+                standby = [task for task in copies if task in row.standby]
                 if self._assignor is not None:
                     # Kafka: it goes on as a standby until its owner has given it up.
-                    standby += [task for task in stateful[one] if task not in active]
+                    stateful = (task for task in placed[one].stateful if self._topology.is_stateful(task))
+                    standby += [task for task in stateful if task not in active]
                 told[one] = StreamsGiven(
                     active=tuple(active),
                     standby={task: tasks[task] for task in standby},
-                    learning={task: tasks[task] for task in copies[one] if task in row.learning},
+                    learning={task: tasks[task] for task in copies if task in row.learning},
                     being_learned=tuple(task for task in active if task in learned),
                     shutdown=row.shutdown,
                     layout=said.layout,
@@ -334,6 +357,14 @@ def _settle_claims(
         if len(best) == 1:
             name, kept = best[0]
             (instances[name].active if kept else instances[name].revoked).append(task)
+
+
+def _by_lag(said: StreamsSubscription, end_of: Mapping[TaskId, int]) -> tuple[TaskId, ...]:
+    """What a thread has, the least behind first. Source: ``ClientState.prevTasksByLag``."""
+    lags = {task: _lag(at, end_of.get(task, 0)) for task, at in said.offset_sums.items()}
+    lags |= {task: one.lag for task, one in said.learning.items()} | said.standby
+    lags |= dict.fromkeys((*said.active, *said.revoked), LATEST_OFFSET)
+    return tuple(sorted(lags, key=lambda task: (lags[task], task)))
 
 
 def _lag(offset: int, end: int) -> int:

@@ -32,6 +32,7 @@ from kemu.protocol.streams.registry import (
     TASK_ASSIGNORS_3_4,
     TaskAssignor,
 )
+from kemu.protocol.streams.threads import ThreadPlacement
 
 EAGER_ONLY = (RebalanceProtocol.EAGER,)
 BOTH = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
@@ -50,6 +51,11 @@ class StreamsRelease:
     protocols: tuple[RebalanceProtocol, ...] = BOTH
     layout: Layout | None = None
     process_id_on_disk: bool = True
+    placement: ThreadPlacement = ThreadPlacement.TOGETHER
+
+    def placement_for(self, task_assignor: str) -> ThreadPlacement:
+        """How an instance's tasks are spread over its threads."""
+        return ThreadPlacement.KEEPING if task_assignor == LEARNER else self.placement
 
     def layout_of(self, task_assignor: str) -> Layout:
         """The metadata that members write for a task assignor."""
@@ -64,10 +70,23 @@ _HIGH_AVAILABILITY_2_6 = StreamsConfig(emulated_task_assignor="ha", emulated_unc
 
 STREAMS_OF_PAGE = StreamsRelease()
 """KIP-429's page: learners, which never shipped."""
-STREAMS_2_3 = StreamsRelease(_STICKY, TASK_ASSIGNORS_2_3, EAGER_ONLY, Layout.STICKY, process_id_on_disk=False)
-STREAMS_2_4 = StreamsRelease(_STICKY, TASK_ASSIGNORS_2_3, BOTH, Layout.STICKY, process_id_on_disk=False)
-STREAMS_2_6 = StreamsRelease(_HIGH_AVAILABILITY_2_6, TASK_ASSIGNORS_2_6, BOTH, Layout.HIGH_AVAILABILITY)
-STREAMS_3_0 = StreamsRelease(_HIGH_AVAILABILITY, TASK_ASSIGNORS_3_0, BOTH, Layout.HIGH_AVAILABILITY)
+STREAMS_2_3 = StreamsRelease(
+    _STICKY,
+    TASK_ASSIGNORS_2_3,
+    EAGER_ONLY,
+    Layout.STICKY,
+    process_id_on_disk=False,
+    placement=ThreadPlacement.IN_TURN,
+)
+STREAMS_2_4 = evolve(STREAMS_2_3, protocols=BOTH, placement=ThreadPlacement.STICKY_OR_IN_TURN)
+STREAMS_2_6 = StreamsRelease(
+    _HIGH_AVAILABILITY_2_6,
+    TASK_ASSIGNORS_2_6,
+    BOTH,
+    Layout.HIGH_AVAILABILITY,
+    placement=ThreadPlacement.COPIES_APART,
+)
+STREAMS_3_0 = evolve(STREAMS_2_6, config=_HIGH_AVAILABILITY, task_assignors=TASK_ASSIGNORS_3_0)
 STREAMS_3_4 = StreamsRelease(_HIGH_AVAILABILITY, TASK_ASSIGNORS_3_4, BOTH, Layout.HIGH_AVAILABILITY)
 
 

@@ -3,65 +3,173 @@
 Tasks come in buckets (with state, copies, without state) that are dealt one after the other and share the threads'
 loads. In a bucket a task first stays on the thread that has it while that has less than its share; the others go in
 turn to threads that have less than theirs; what is left makes up the shares that are larger by one, on the threads that
-have them first.
+have them first. ``ThreadPlacement`` says how releases differ from that.
 
-Source: Kafka's ``StreamsPartitionAssignor.assignTasksToThreads`` (3.2 and later; before, copies did not count:
-KAFKA-12959).
+Source: Kafka's ``StreamsPartitionAssignor``: ``assignTasksToThreads`` and its predecessors, of 2.3.1, 2.4.1, 2.6.3 and
+3.4.1. What is left over in a bucket is in the order of a heap there; here it goes by number.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Collection, Mapping, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from attrs import frozen
 
 from kemu.protocol.names import MemberId
 from kemu.protocol.streams.tasks import TaskId, in_order
 
-_Give: TypeAlias = Callable[[TaskId, MemberId], None]
+
+class ThreadPlacement(StrEnum):
+    """How a release spreads an instance's tasks over its threads."""
+
+    IN_TURN = "in turn"
+    """2.3: active tasks one by one to one thread after the other, whoever had them, and so are standbys. Threads are a
+    hash set there; here they go by name, as in 2.4."""
+    STICKY_OR_IN_TURN = "sticky or in turn"
+    """2.4 and 2.5: active tasks stay where they are owned, if nobody has more than its share and none comes from
+    another instance; otherwise, and for all instances after one for which that is so, in turn. Standbys in turn."""
+    COPIES_APART = "copies apart"
+    """2.6 to 3.1: tasks with state stay where they can, tasks without even them out, in turn; copies are dealt as if
+    there was nothing else (KAFKA-12959)."""
+    TOGETHER = "together"
+    """3.2 and later: copies count for what threads have, and tasks without state come last, wherever they were."""
+    KEEPING = "keeping"
+    """KIP-429's learners, of which the page says nothing: as in 3.2, and tasks without state stay where they can."""
+
+
+class Bucketed(NamedTuple):
+    """Tasks of an instance, or of one of its threads."""
+
+    stateful: Collection[TaskId] = ()
+    copies: Collection[TaskId] = ()
+    stateless: Collection[TaskId] = ()
+
+
+@frozen
+class InstanceThreads:
+    """What is known of an instance's threads before its tasks are placed.
+
+    ``held``: thread -> tasks that it has in any role, the least behind first; every thread is a key. ``owned``: task ->
+    threads that own partitions of it, "" for one of another instance. ``own_nothing``: whether none of them owns any.
+    """
+
+    held: Mapping[MemberId, Sequence[TaskId]]
+    owned: Mapping[TaskId, Collection[MemberId]]
+    own_nothing: bool
+
+
+class Placer:
+    """Places the tasks of one instance after the other, in one rebalance."""
+
+    def __init__(self, placement: ThreadPlacement) -> None:
+        self._placement = placement
+        self._another_follows = False
+        """A rebalance follows anyway: nobody needs to keep what it has."""
+
+    def place(self, threads: InstanceThreads, tasks: Bucketed) -> dict[MemberId, Bucketed]:
+        """Who gets which; every thread is a key, its tasks are in order."""
+        names = sorted(threads.held)
+        match self._placement:
+            case ThreadPlacement.TOGETHER | ThreadPlacement.KEEPING:
+                dealer = Threads(threads.held)
+                stateful = dealer.deal(tasks.stateful)
+                copies = dealer.deal(tasks.copies)
+                stateless = dealer.deal(tasks.stateless, keep=self._placement is ThreadPlacement.KEEPING)
+            case ThreadPlacement.COPIES_APART:
+                dealer = Threads(threads.held)
+                stateful = dealer.deal(tasks.stateful)
+                stateless = dealer.fill_up(tasks.stateless)
+                copies = Threads(threads.held).deal(tasks.copies)
+            case _:
+                active = (*tasks.stateful, *tasks.stateless)
+                stateful = self._sticky(names, threads, active) or _in_turn(names, active)
+                stateless = {name: [] for name in names}
+                copies = _in_turn(names, tasks.copies)
+        return {name: Bucketed(stateful[name], copies[name], stateless[name]) for name in names}
+
+    def _sticky(
+        self, names: Sequence[MemberId], threads: InstanceThreads, tasks: Collection[TaskId]
+    ) -> dict[MemberId, list[TaskId]] | None:
+        """``tryStickyAndBalancedTaskAssignmentWithinClient``; None: in turn."""
+        if self._placement is ThreadPlacement.IN_TURN or self._another_follows or threads.own_nothing:
+            return None
+        most = -(-len(tasks) // len(names))
+        dealt: dict[MemberId, list[TaskId]] = {name: [] for name in names}
+        new: list[TaskId] = []
+        for task in in_order(tasks):
+            owners = frozenset(threads.owned.get(task, ()))
+            if not owners:
+                new.append(task)
+                continue
+            owner = min(owners)
+            if len(owners) > 1 or owner not in dealt or len(dealt[owner]) == most:
+                self._another_follows = True
+                return None
+            dealt[owner].append(task)
+        while new:
+            for name in names:
+                if new and len(dealt[name]) < most:
+                    dealt[name].append(new.pop(0))
+        return {name: sorted(given) for name, given in dealt.items()}
+
+
+def _in_turn(names: Sequence[MemberId], tasks: Collection[TaskId]) -> dict[MemberId, list[TaskId]]:
+    """``interleaveTasksByGroupId``."""
+    ordered = in_order(tasks)
+    return {name: ordered[number :: len(names)] for number, name in enumerate(names)}
 
 
 class Threads:
     """The threads of one instance while its tasks are dealt.
 
     Args:
-        held: thread -> tasks that it has in any role; every thread is a key.
+        held: thread -> tasks that it has in any role, the least behind first; every thread is a key.
     """
 
-    def __init__(self, held: Mapping[MemberId, Collection[TaskId]]) -> None:
+    def __init__(self, held: Mapping[MemberId, Sequence[TaskId]]) -> None:
+        self._held = held
         self._threads = sorted(held)
-        self._holder = {task: thread for thread in reversed(self._threads) for task in held[thread]}
         self._load = dict.fromkeys(self._threads, 0)
 
-    def deal(self, bucket: Collection[TaskId]) -> dict[MemberId, list[TaskId]]:
-        """Who gets which of these; every thread is a key, its tasks are in order."""
+    def deal(self, bucket: Collection[TaskId], *, keep: bool = True) -> dict[MemberId, list[TaskId]]:
+        """Who gets which of these; every thread is a key, its tasks are in order. ``keep``: they stay if they can."""
         share = (sum(self._load.values()) + len(bucket)) // len(self._threads)
         dealt: dict[MemberId, list[TaskId]] = {thread: [] for thread in self._threads}
+        left = dict.fromkeys(in_order(bucket))
+        too_many: dict[TaskId, MemberId] = {}
 
         def give(task: TaskId, thread: MemberId) -> None:
+            del left[task]
             dealt[thread].append(task)
             self._load[thread] += 1
 
-        rest: list[TaskId] = []
-        for task in in_order(bucket):
-            holder = self._holder.get(task)
-            if holder is not None and self._load[holder] < share:
-                give(task, holder)
-            else:
-                rest.append(task)
-        rest = self._interleave(rest, share, give)
-        for task in rest:
-            holder = self._holder.get(task)
-            if holder is not None and self._load[holder] == share:
-                give(task, holder)
-            else:
-                give(task, min(self._threads, key=lambda thread: (self._load[thread], thread)))
+        for thread in self._threads if keep else ():
+            for task in self._held[thread]:
+                if task in left and self._load[thread] < share:
+                    give(task, thread)
+                elif task in left:
+                    too_many[task] = thread
+        short = [thread for thread in self._threads if self._load[thread] < share]
+        while short and left:
+            thread = short.pop(0)
+            give(next(iter(left)), thread)
+            if self._load[thread] < share:
+                short.append(thread)
+        for task in in_order(too_many):
+            if task in left and self._load[too_many[task]] == share:
+                give(task, too_many[task])
+        for task in list(left):
+            give(task, min(self._threads, key=lambda thread: (self._load[thread], thread)))
         return {thread: sorted(tasks) for thread, tasks in dealt.items()}
 
-    def _interleave(self, tasks: Sequence[TaskId], share: int, give: _Give) -> list[TaskId]:
-        """In turn to the threads that have less than their share; what is left over."""
-        left = list(tasks)
-        while left:
-            short = [thread for thread in self._threads if self._load[thread] < share]
-            if not short:
-                break
-            for thread in short[: len(left)]:
-                give(left.pop(0), thread)
-        return left
+    def fill_up(self, bucket: Collection[TaskId]) -> dict[MemberId, list[TaskId]]:
+        """First to those that have less than others, then in turn, wherever they were. Source: 2.6.3."""
+        most = max(self._load.values())
+        turns = [thread for thread in self._threads if self._load[thread] < most]
+        dealt: dict[MemberId, list[TaskId]] = {thread: [] for thread in self._threads}
+        for task in in_order(bucket):
+            turns = turns or list(self._threads)
+            thread = turns.pop(0)
+            dealt[thread].append(task)
+            self._load[thread] += 1
+        return dealt
