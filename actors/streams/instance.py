@@ -30,7 +30,16 @@ from kemu.protocol.assign.base import (
     Subscriber,
     Topics,
 )
-from kemu.protocol.commands import Close, FlushRecords, GoOn, HoursPass, LeaveGradually, Start
+from kemu.protocol.commands import (
+    Close,
+    EnforceRebalance,
+    FlushRecords,
+    GoOn,
+    HoursPass,
+    LeaveGradually,
+    Start,
+    StopPolling,
+)
 from kemu.protocol.config import ConsumerConfig, ProducerConfig, StreamsConfig
 from kemu.protocol.draws import DrawName
 from kemu.protocol.messages.versions import LATEST, ApiVersions
@@ -216,6 +225,12 @@ class Instance(HostingMachine):
                     self.send(part, command)
                     interval_us = self.config.commit_interval_ms * US_PER_MS
                     thread.begin_intervals(self._draws.us(DrawName.COMMIT_PHASE, interval_us, interval_us))
+            case Told(command=EnforceRebalance(reason=reason)):
+                for thread in self.threads.values():
+                    thread.ask_for_rebalance(reason)
+            case Told(command=StopPolling() as command):
+                for part in self.threads:
+                    self.send(part, command)
             case Told(command=LeaveGradually(leaving=leaving)):
                 self._leave_gradually(leaving)
             case Told(command=Close()):

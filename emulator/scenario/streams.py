@@ -110,7 +110,7 @@ class StreamsSpec:
         """The configuration of an instance: ``defaults`` are a release's, ``member`` its own."""
         said = (*self.config, *member.streams)
         found = configured(defaults, said)
-        if found.exactly_once and "commit.interval.ms" not in dict(said):
+        if found.exactly_once and "commit_interval_ms" not in dict(said):
             return evolve(found, commit_interval_ms=EXACTLY_ONCE_COMMIT_INTERVAL_MS)
         return found
 

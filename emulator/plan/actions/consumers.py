@@ -1,9 +1,9 @@
 """What an application does to its consumer."""
 
-from typing import Annotated
+from typing import Annotated, Protocol
 
 from kemu.emulator.plan.action import NEVER, Bounds, MemberHost, OneOf, TopicName, action, for_words, nothing_more
-from kemu.emulator.plan.known import Known
+from kemu.emulator.plan.known import Known, role_of
 from kemu.emulator.plan.stage import Outcome, Stage
 from kemu.emulator.text.tables import Table
 from kemu.emulator.text.units import duration_text
@@ -19,6 +19,28 @@ from kemu.protocol.commands import (
     Unsubscribe,
 )
 from kemu.protocol.names import TopicPartition
+
+
+def _is_instance(host: str, known: Known) -> bool:
+    """Whether a host, named or by its role, is an instance of Kafka Streams."""
+    role = role_of(host)
+    groups = [role[1]] if role else [group for member, group in known.in_groups if member == host]
+    return any(group in known.streams for group in groups)
+
+
+def _no_instance(host: str, table: Table, known: Known) -> None:
+    """An application of Kafka Streams does not get at its threads' consumers."""
+    if _is_instance(host, known):
+        table.problem("host", f"{host} is an instance of Kafka Streams: its threads use their consumers by themselves")
+
+
+class _OfConsumers(Protocol):
+    host: str
+
+
+def _consumers_only(self: _OfConsumers, table: Table, known: Known) -> None:
+    """The ``check`` of actions that need nothing else than a consumer of an application's own."""
+    _no_instance(self.host, table, known)
 
 
 def _tell(stage: Stage, name: str, command: object) -> Outcome:
@@ -44,6 +66,7 @@ class ChangeSubscription:
 
     def check(self, table: Table, known: Known) -> None:
         """See ``Action``."""
+        _no_instance(self.host, table, known)
         if not self.topics:
             table.problem("topics", 'must name at least one; to subscribe to none write do = "unsubscribe"')
         for topic in self.topics:
@@ -64,7 +87,7 @@ class Unsubscription:
         """See ``Action``."""
         return f"{self.host} unsubscribes"
 
-    check = nothing_more
+    check = _consumers_only
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
@@ -107,7 +130,7 @@ class ListenerFailure:
         """See ``Action``."""
         return f"the next {self.callback} of {self.host} raises"
 
-    check = nothing_more
+    check = _consumers_only
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
@@ -146,6 +169,7 @@ class PartitionsPause:
 
     def check(self, table: Table, known: Known) -> None:
         """See ``Action``."""
+        _no_instance(self.host, table, known)
         _check_partitions(table, known, self.partitions)
 
     def apply(self, stage: Stage) -> Outcome:
@@ -173,6 +197,7 @@ class PartitionsResumption:
 
     def check(self, table: Table, known: Known) -> None:
         """See ``Action``."""
+        _no_instance(self.host, table, known)
         _check_partitions(table, known, self.partitions)
 
     def apply(self, stage: Stage) -> Outcome:
@@ -198,6 +223,7 @@ class PositionChange:
 
     def check(self, table: Table, known: Known) -> None:
         """See ``Action``."""
+        _no_instance(self.host, table, known)
         count = dict(known.topics).get(self.topic, 0)
         if count <= self.partition:
             table.problem("partition", f"must be less than {self.topic} has ({count})")
@@ -238,7 +264,7 @@ class ChildFailure:
         """See ``Action``."""
         return f"the second consumer of {self.host} dies for {duration_text(self.for_us)}"
 
-    check = nothing_more
+    check = _consumers_only
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
