@@ -472,7 +472,7 @@ class Instance(HostingMachine):
         """See ``ThreadHost``."""
         self.start_timer((InstanceTimer.COMMIT_DUE, thread), after_us)
 
-    def flush(self, thread: str) -> bool:
+    def flush_changelogs(self, thread: str) -> bool:
         """See ``ThreadHost``: what is to be sent to a producer in this step counts."""
         producers = self._producers.get(thread, ())
         if not self._sends(thread) and not any(part in producers for part, _ in self._outbox):

@@ -102,7 +102,7 @@ class ThreadHost(Protocol):
         """Let ``commit_due`` of this thread be called this much later."""
         ...
 
-    def flush(self, thread: str) -> bool:
+    def flush_changelogs(self, thread: str) -> bool:
         """Let all that a thread has sent to changelogs go out; whether that is done. If not, ``GoOn`` follows."""
         ...
 
@@ -265,7 +265,7 @@ class StreamThread:
         self._commit_due = self._missed = False
         if not self._uncommitted:
             self._calls.poll()
-        elif self.host.flush(self.part):
+        elif self.host.flush_changelogs(self.part):
             self._calls.commit_sync(self._uncommitted)
         else:
             self._calls.wait(partial(self._calls.commit_sync, self._uncommitted))
@@ -305,7 +305,7 @@ class StreamThread:
             self._give_up(partitions)
             self._calls.callback_returns()
 
-        if self.host.flush(self.part):
+        if self.host.flush_changelogs(self.part):
             commit()
         else:
             self._calls.wait(commit)

@@ -362,8 +362,9 @@ def _settle_claims(
 def _by_lag(said: StreamsSubscription, end_of: Mapping[TaskId, int]) -> tuple[TaskId, ...]:
     """What a thread has, the least behind first. Source: ``ClientState.prevTasksByLag``."""
     lags = {task: _lag(at, end_of.get(task, 0)) for task, at in said.offset_sums.items()}
-    lags |= {task: one.lag for task, one in said.learning.items()} | said.standby
-    lags |= dict.fromkeys((*said.active, *said.revoked), LATEST_OFFSET)
+    lags.update({task: one.lag for task, one in said.learning.items()})
+    lags.update(said.standby)
+    lags.update(dict.fromkeys((*said.active, *said.revoked), LATEST_OFFSET))
     return tuple(sorted(lags, key=lambda task: (lags[task], task)))
 
 
