@@ -2,8 +2,8 @@
 
 Theory (KIP-98). A batch carries the producer's id, its epoch and the sequence number of its first record. A leader that
 finds it among the producer's last five batches does not append it again. So a leader never appends a batch that its log
-holds already. What a log holds is what its leaders appended, up to where the latest one began: the rest was lost with
-the leader before. After an unclean election nothing is known.
+holds already. What a log holds is what its leaders appended, up to where the latest one has another record, or none:
+the rest was lost with the leader before. After an unclean election nothing is known.
 """
 
 from kemu.emulator.checkers.base import Checker
@@ -86,6 +86,8 @@ class Idempotence(Checker):
         if fact.leader_epoch >= log.epoch:
             log.leader, log.epoch = seen.actor, fact.leader_epoch
             log.cut(fact.end_offset)
+            if self.panel.logs.cut is not None:
+                log.cut(self.panel.logs.cut)  # it has other records there: those of the leader before are not in it
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
         at, before = self.panel.written, self.panel.state_before

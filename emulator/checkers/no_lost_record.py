@@ -23,6 +23,7 @@ Work cut off by a crash is not reported as processed, and is not committed eithe
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import DiskTailLost, Seen
 from kemu.emulator.findings import LOST_TAIL, READ_PAST, Loss
+from kemu.emulator.watching.done import RecordsDone
 from kemu.emulator.watching.ranges import Ranges
 from kemu.protocol.names import NO_GENERATION, TopicPartition, host_of
 from kemu.protocol.notes.groups import (
@@ -46,7 +47,7 @@ class _Progress:
     """One group on one partition."""
 
     def __init__(self) -> None:
-        self.done = Ranges()
+        self.done = RecordsDone()
         """Processed, or skipped in the open."""
         self.committed: int | None = None
         self.cut: int | None = None
@@ -198,13 +199,17 @@ class NoLostRecord(Checker):
         log = self._log(*at)
         log.end = fact.end_offset
         log.longest = max(log.longest, log.end)
-        if self.panel.logs.cut is not None:
-            self._not_done_from(self.panel.logs.cut, at)
+        self._another_log(at)
 
-    def _not_done_from(self, end: int, at: TopicPartition) -> None:
-        """The log ends here now: what was done behind it was other records, but for what an application left out."""
+    def _another_log(self, at: TopicPartition) -> None:
+        """What the log has lost was not done with what comes there next, but for what an application left out."""
+        end = self.panel.logs.cut
+        if end is None and not self.panel.logs.back:
+            return
         for progress in [one for (_, where), one in self._progress.items() if where == at]:
-            progress.done.cut(end)
+            progress.done.follow(self.panel.logs)
+            if end is None:
+                continue
             progress.cut = end if progress.cut is None else min(progress.cut, end)
             for offset in progress.sought.values():
                 progress.done.add(end, offset)
@@ -219,13 +224,13 @@ class NoLostRecord(Checker):
             return
         self._logs.pop(at, None)
         for progress in [one for (_, where), one in self._progress.items() if where == at]:
-            progress.done = Ranges()
+            progress.done = RecordsDone()
             progress.done.add(0, max(progress.reached.values(), default=0))
 
     def _hosted(self, seen: Seen, fact: PartitionHosted) -> None:
         log = self._log(fact.topic, fact.partition)
         if fact.end_offset < log.end:
-            self._not_done_from(fact.end_offset, (fact.topic, fact.partition))
+            self._another_log((fact.topic, fact.partition))
             if host_of(seen.actor) in self._tail_lost:
                 log.again.add(fact.end_offset, log.end)
         log.end = fact.end_offset

@@ -25,8 +25,8 @@ from typing import Any
 from kemu.emulator.facts import Seen
 from kemu.emulator.metrics.figures import LagFigures
 from kemu.emulator.metrics.waiting import Waiting
+from kemu.emulator.watching.done import RecordsDone
 from kemu.emulator.watching.panel import Panel
-from kemu.emulator.watching.ranges import Ranges
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import NO_GENERATION, TopicPartition
 from kemu.protocol.notes.groups import (
@@ -55,8 +55,8 @@ class _Reading:
 
     def __init__(self, log: "_Log") -> None:
         self.log = log
-        self.processed = Ranges()
-        self.skipped = Ranges()
+        self.processed = RecordsDone()
+        self.skipped = RecordsDone()
         self.committed: int | None = None
         self.cut: int | None = None
         """Where the log ended if it was shorter than the last commit says, then or since; None: it never was."""
@@ -107,7 +107,7 @@ class _Log:
 
     def __init__(self) -> None:
         self.end = 0
-        self.acknowledged = Ranges()
+        self.acknowledged = RecordsDone()
         self.readings: list[_Reading] = []
 
 
@@ -216,12 +216,13 @@ class Progress:
         """The log may be shorter than it was, or another: what comes at those offsets again is new."""
         at = (fact.topic, fact.partition)
         log = self._log(at)
-        if self._panel.logs.cut is not None:
-            end = self._panel.logs.cut
-            self.acknowledged_lost += log.acknowledged.cut(end)
-            for reading in log.readings:
-                reading.processed.cut(end)
-                reading.skipped.cut(end)
+        logs = self._panel.logs
+        end = logs.cut
+        self.acknowledged_lost += log.acknowledged.follow(logs)
+        for reading in log.readings:
+            reading.processed.follow(logs)
+            reading.skipped.follow(logs)
+            if end is not None:
                 reading.cut = end if reading.cut is None else min(reading.cut, end)
         log.end = self._panel.logs.of(at).records.end
 
@@ -231,9 +232,9 @@ class Progress:
         if at is not None and at not in self._panel.states and at in self._logs:
             log = self._logs[at]
             log.end = 0
-            log.acknowledged = Ranges()
+            log.acknowledged = RecordsDone()
             for reading in log.readings:
-                reading.processed, reading.skipped = Ranges(), Ranges()
+                reading.processed, reading.skipped = RecordsDone(), RecordsDone()
 
     # --- groups ------------------------------------------------------------------------------------------------
 

@@ -89,6 +89,12 @@ class EpochLog:
         index = self.epochs.index(epoch)
         return self.starts[index + 1] if index + 1 < len(self.starts) else self.end
 
+    def runs_from(self, offset: int) -> list[tuple[int, int, int]]:
+        """What there is from an offset on, by epochs: (first, last + 1, epoch)."""
+        behind = [*self.starts[1:], self.end]
+        rows = zip(self.starts, behind, self.epochs, strict=False)
+        return [(max(first, offset, self.start), last, epoch) for first, last, epoch in rows if last > offset]
+
     def copy(self) -> "EpochLog":
         """One of its own."""
         other = EpochLog()

@@ -24,13 +24,19 @@ def reader_of(seen: Seen) -> ActorName:
     return part_on(seen.actor, SECOND) if type(seen.fact) is RangeProcessed else seen.actor
 
 
+Run = tuple[int, int, int]
+"""Records of one leader epoch: (first, last + 1, epoch)."""
+
+
 class WatchedLog:
     """The log of a partition that counts: what its latest leader has."""
 
-    __slots__ = ("epoch", "leader", "records")
+    __slots__ = ("epoch", "gone", "leader", "records")
 
     def __init__(self) -> None:
         self.records = EpochLog()
+        self.gone: list[Run] = []
+        """What it has lost: a replica that was not asked for them may lead later, and has them still."""
         self.leader: ActorName = ""
         """Who leads it, where that can change; "" where it cannot."""
         self.epoch = -1
@@ -54,6 +60,17 @@ class WatchedLog:
         return min(last, records.end_of(epoch)) if records.epoch_at(first) == epoch else first
 
 
+def _sifted(runs: list[Run], log: EpochLog) -> tuple[list[Run], list[Run]]:
+    """What of these is in a log, and what is not."""
+    there: list[Run] = []
+    missing: list[Run] = []
+    for first, last, epoch in runs:
+        upto = min(max(first, log.end_of(epoch)), last) if log.epoch_at(first) == epoch else first
+        there += [(first, upto, epoch)] if first < upto else []
+        missing += [(upto, last, epoch)] if upto < last else []
+    return there, missing
+
+
 class WatchedLogs:
     """See the module."""
 
@@ -62,6 +79,10 @@ class WatchedLogs:
         """What members read, by the epochs that wrote it."""
         self.cut: int | None = None
         """From where on the log that the last fact was about lost its records; None: it did not."""
+        self.lost: list[Run] = []
+        """What it lost so."""
+        self.back: list[Run] = []
+        """What that log had lost before, and has again."""
         self.appended_to = WatchedLog()
         """The log that the last append was about, and ..."""
         self.counts = False
@@ -94,7 +115,7 @@ class WatchedLogs:
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         at = (fact.topic, fact.partition)
         log = self.of(at)
-        self.cut = None
+        self.cut, self.lost, self.back = None, [], []
         if fact.leader_epoch >= log.epoch:
             log.leader, log.epoch = seen.actor, fact.leader_epoch
             self._replaced(log, fact.end_offset, fact.epochs)
@@ -105,14 +126,24 @@ class WatchedLogs:
     def _replaced(self, log: WatchedLog, end: int, epochs: tuple[tuple[int, int], ...]) -> None:
         """The log that counts is another's: it ends here, and these epochs wrote it (none: nobody says which)."""
         before, before_end = log.records, log.records.end
+        self.lost, self.back = [], []
         if epochs:
             log.records = EpochLog()
             log.records.restore(end, epochs)
             same = before.same_until(log.records)
+            self.lost = before.runs_from(same)
         else:
             same = min(before_end, end)
-            before.end_at(end, max(log.epoch, 0))
+            self.lost = before.runs_from(end)
+            before = before.copy()
+            log.records.end_at(end, max(log.epoch, 0))
         self.cut = same if same < before_end else None
+        if log.gone:
+            # what was written there since, by a leader that led in its old epoch again, is of the same epoch
+            log.gone = _sifted(log.gone, before)[1]
+            if epochs:
+                self.back, log.gone = _sifted(log.gone, log.records)
+        log.gone += self.lost
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
         log = self.appended_to = self.of((fact.topic, fact.partition))
