@@ -85,6 +85,7 @@ class ErrorCode(IntEnum):
     GROUP_SUBSCRIBED_TO_TOPIC = 86
     UNSTABLE_OFFSET_COMMIT = 88
     INVALID_UPDATE_VERSION = 95
+    INCONSISTENT_TOPIC_ID = 103
     INELIGIBLE_REPLICA = 107
 
     @property
@@ -164,6 +165,7 @@ MEANING: dict[ErrorCode, Meaning] = {
     _E.GROUP_SUBSCRIBED_TO_TOPIC: Meaning(_GIVE_UP, _NO_EFFECT, "the group still consumes the topic"),
     _E.UNSTABLE_OFFSET_COMMIT: Meaning(_RETRY, _NO_EFFECT, "a transaction on the offset is not over"),
     _E.INVALID_UPDATE_VERSION: Meaning(_GIVE_UP, _NO_EFFECT, "what is changed has another version by now"),
+    _E.INCONSISTENT_TOPIC_ID: Meaning(_RETRY, _NO_EFFECT, "the log is another topic's of this name"),
     _E.INELIGIBLE_REPLICA: Meaning(_GIVE_UP, _NO_EFFECT, "a replica that cannot be in the ISR"),
 }
 """Every code has its row; ``tests/protocol/test_errors.py`` holds the table against the enum."""

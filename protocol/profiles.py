@@ -56,6 +56,8 @@ class Profile:
     """How controllers move partitions: KIP-435 never shipped, and is KIP-455 as shipped while nothing is limited."""
     isr_path: IsrPath = IsrPath.CONTROLLER
     """Who decides a new ISR: the controller since inter.broker.protocol.version 2.7."""
+    topic_ids: bool = True
+    """Whether a broker knows a log that was left over from that of a topic created again: since 2.8 (KIP-516)."""
     streams: StreamsRelease = STREAMS_3_4
     """What instances of Kafka Streams are like."""
 
@@ -86,6 +88,7 @@ _KIP_429_PAGE = Profile(
     producer=ProducerConfig(acks=1, enable_idempotence=False, retry_backoff_max_ms=_FLAT),
     rules_of=page_rules,
     isr_path=IsrPath.STORE,
+    topic_ids=False,
     reassignment=ReassignmentAlgorithm.ALL_AT_ONCE,
     streams=STREAMS_OF_PAGE,
 )
@@ -114,6 +117,7 @@ _KAFKA_2_4 = Profile(
     assignors={**ASSIGNORS, COOPERATIVE_STICKY_2_4.name: COOPERATIVE_STICKY_2_4},
     rules_of=of_client(CLIENT_2_4),
     isr_path=IsrPath.STORE,
+    topic_ids=False,
     streams=STREAMS_2_4,
 )
 

@@ -14,7 +14,7 @@ from kemu.actors.broker.led_partitions import LedPartitions
 from kemu.actors.broker.partition_log import log_name
 from kemu.actors.broker.replica import Replica, Role
 from kemu.actors.broker.replica_fetchers import ReplicaFetchers
-from kemu.actors.broker.replica_log import DELETED_ENTRY, epoch_entry
+from kemu.actors.broker.replica_log import DELETED_ENTRY, epoch_entry, topic_id_entry
 from kemu.actors.broker.replica_manager import ReplicaManager
 from kemu.actors.broker.rules import StopEpoch
 from kemu.actors.machine import Caller, Machine, Received, caller_of
@@ -22,6 +22,7 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
     EPOCH_DURING_DELETE,
     NO_EPOCH,
+    NO_TOPIC_ID,
     LeaderAndIsr,
     LeaderAndIsrPartition,
     LeaderAndIsrReply,
@@ -39,6 +40,7 @@ from kemu.protocol.notes.replication import (
     ControlRequestRefused,
     ControlRequestTaken,
     LogDirFailed,
+    LogOfAnotherTopic,
     ReplicaStopped,
 )
 
@@ -162,6 +164,8 @@ class ControlRequests:
         replica = manager.replicas.get(at)
         if replica is not None and replica.role is Role.OFFLINE:
             return ErrorCode.KAFKA_STORAGE_ERROR
+        if replica is not None and self._is_of_another_topic(replica, state):
+            return ErrorCode.INCONSISTENT_TOPIC_ID
         known = replica.leader_epoch if replica is not None else -1
         if state.leader_epoch <= known and (manager.rules.checks_leader_epoch or state.leader_epoch == known):
             return ErrorCode.STALE_CONTROLLER_EPOCH
@@ -171,12 +175,31 @@ class ControlRequests:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if replica is None:
             replica = manager.create(at)
+        if replica.log.topic_id == NO_TOPIC_ID != state.topic_id:
+            replica.log.topic_id = state.topic_id
+            manager.write_journal(replica, (topic_id_entry(state.topic_id),))
         if state.leader == manager.node_id:
             self._lead(replica, state)
         elif state.leader in manager.live_brokers:
             self._follow(replica, state)
         # Else we keep our role: a follower of nobody is of no use, and the controller will tell when there is a leader.
         return _NONE
+
+    def _is_of_another_topic(self, replica: Replica, state: LeaderAndIsrPartition) -> bool:
+        """Whether its log was left over of a topic that is deleted, when its name is a new topic's.
+
+        Nobody tells this broker to delete it: the new topic goes without this replica, until it is deleted itself or an
+        operator removes the log. Source: ``ReplicaManager.hasConsistentTopicId``, KIP-516.
+        """
+        ours = replica.log.topic_id
+        if NO_TOPIC_ID in (ours, state.topic_id) or ours == state.topic_id:
+            return False
+        self._machine.note(
+            LogOfAnotherTopic(
+                topic=replica.topic, partition=replica.number, topic_id=state.topic_id, topic_id_of_log=ours
+            )
+        )
+        return True
 
     def _lead(self, replica: Replica, state: LeaderAndIsrPartition) -> None:
         manager = self._manager

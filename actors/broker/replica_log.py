@@ -13,6 +13,7 @@ key       value
 ``s``     the log starts at this offset since: what was before is deleted
 ``w``     the log was emptied, and goes on at this offset
 ``e``     a leader epoch began at an offset, with or without a record (KAFKA-7415)
+``i``     the topic's id: the log is no other's of that name (Kafka's file ``partition.metadata``, KIP-516)
 ``d``     the log was deleted: everything before is gone
 ========  ==========================================================================================================
 """
@@ -24,6 +25,7 @@ from collections.abc import Iterable
 from kemu.actors.broker.leader_epochs import LeaderEpochs
 from kemu.actors.broker.partition_log import START_KEY, LoggedBatch, PartitionLog, from_record, start_of, to_record
 from kemu.actors.machine import Record
+from kemu.protocol.messages.control import NO_TOPIC_ID
 from kemu.protocol.messages.data import ReplicaBatch
 from kemu.protocol.wire.compile import maker
 
@@ -31,6 +33,7 @@ _COUNT = struct.Struct(">i")
 _OFFSET = struct.Struct(">q")
 _EPOCH = struct.Struct(">iq")
 _BATCH_KEY, _CUT_KEY, _EPOCH_KEY, _DELETED_KEY, _RECORD_KEY, _EMPTIED_KEY = b"b", b"t", b"e", b"d", b"r", b"w"
+_TOPIC_ID_KEY = b"i"
 JOURNALS = "replica/"
 """What the disk's names of these journals begin with."""
 
@@ -41,11 +44,13 @@ _replica_batch = maker(ReplicaBatch)
 class ReplicaLog(PartitionLog):
     """Records ``start_offset .. end_offset - 1``; consumers see those below ``high_watermark``."""
 
-    __slots__ = ("_bases_of_entries", "_entries", "_visible_end", "epochs", "flushed_end", "stored_end")
+    __slots__ = ("_bases_of_entries", "_entries", "_visible_end", "epochs", "flushed_end", "stored_end", "topic_id")
 
     def __init__(self, start_offset: int = 0) -> None:
         super().__init__(start_offset)
         self.epochs = LeaderEpochs()
+        self.topic_id = NO_TOPIC_ID
+        """Of the topic that it is a log of."""
         self.stored_end = start_offset
         """Everything below counts as stored here."""
         self.flushed_end = start_offset
@@ -203,6 +208,11 @@ def epoch_entry(epoch: int, start_offset: int) -> Record:
     return _EPOCH_KEY, _EPOCH.pack(epoch, start_offset)
 
 
+def topic_id_entry(topic_id: int) -> Record:
+    """Which topic's log it is."""
+    return _TOPIC_ID_KEY, _OFFSET.pack(topic_id)
+
+
 DELETED_ENTRY: Record = (_DELETED_KEY, b"")
 """The log was deleted."""
 
@@ -226,6 +236,8 @@ def restored(records: Iterable[Record]) -> ReplicaLog | None:
             log.advance_start(start_of(value))
         elif key == _EMPTIED_KEY:
             log.begin_at(*_OFFSET.unpack(value))
+        elif key == _TOPIC_ID_KEY:
+            (log.topic_id,) = _OFFSET.unpack(value)
         elif key == _EPOCH_KEY:
             log.epochs.assign(*_EPOCH.unpack(value))
         else:

@@ -16,6 +16,7 @@ from kemu.protocol.messages.control import (
     EPOCH_DURING_DELETE,
     LEADER_DURING_DELETE,
     NO_EPOCH,
+    NO_TOPIC_ID,
     LeaderAndIsr,
     LeaderAndIsrPartition,
     LiveLeader,
@@ -97,6 +98,7 @@ class ControlBatch:
                     adding_replicas=assignment.adding,
                     removing_replicas=assignment.removing,
                     is_new=new,
+                    topic_id=self._context.topic_ids.get(at[0], NO_TOPIC_ID),
                 )
             mine[at] = rows[new]
         self.add_update_metadata(self._context.live, (at,))

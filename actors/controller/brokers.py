@@ -111,8 +111,8 @@ class BrokerChanges:
     def replicas_went_offline(self, replicas: list[PartitionReplica]) -> Work[None]:
         """Elect new leaders where they led, then take them out of the ISRs."""
         context = self._machine.context
-        deleting = [each for each in replicas if context.is_queued_for_deletion(each[0])]
-        others = [each for each in replicas if not context.is_queued_for_deletion(each[0])]
+        deleting = [each for each in replicas if context.is_being_deleted(each[0])]
+        others = [each for each in replicas if not context.is_being_deleted(each[0])]
         leaderless = context.partitions_with_offline_leader()
         yield from self._machine.partitions.move(leaderless, PartitionPhase.OFFLINE)
         yield from self._machine.partitions.trigger_online()
@@ -154,7 +154,7 @@ class BrokerChanges:
             for topic, number, _ in context.replicas_on((broker,))
             if len(context.replicas((topic, number))) > 1
             and (topic, number) in context.leadership
-            and not context.is_queued_for_deletion(topic)
+            and not context.is_being_deleted(topic)
         ]
         led = [at for at in concerned if context.leadership[at].state.leader == broker]
         followed = [at for at in concerned if context.leadership[at].state.leader != broker]

@@ -72,6 +72,8 @@ class ControllerContext:
         """Registered brokers as last seen, those in controlled shutdown included; ascending ids."""
         self.shutting_down: dict[int, None] = {}
         self.topics: dict[str, dict[int, ReplicaAssignment]] = {}
+        self.topic_ids: dict[str, int] = {}
+        """Topic -> what tells it from others of its name: the zxid that created its node."""
         self.leadership: dict[TopicPartition, Leadership] = {}
         self.partition_phases: dict[TopicPartition, PartitionPhase] = {}
         self.replica_phases: dict[PartitionReplica, ReplicaPhase] = {}
@@ -154,11 +156,11 @@ class ControllerContext:
         return [at for at in hosted if at in self.leadership and self.leadership[at].state.leader == broker]
 
     def partitions_with_offline_leader(self) -> list[TopicPartition]:
-        """Partitions whose leader cannot serve, topics being deleted left out."""
+        """Partitions whose leader cannot serve, those that need none any more left out."""
         return [
             at
             for at, known in self.leadership.items()
-            if not self.is_replica_online(known.state.leader, at) and not self.is_queued_for_deletion(at[0])
+            if not self.is_replica_online(known.state.leader, at) and not self.is_being_deleted(at[0])
         ]
 
     def online_and_offline_replicas(self) -> tuple[list[PartitionReplica], list[PartitionReplica]]:
@@ -180,6 +182,7 @@ class ControllerContext:
             self.reassigning.pop(at, None)
             self.partition_phases.pop(at, None)
         self.topics.pop(topic, None)
+        self.topic_ids.pop(topic, None)
         for table in (self.to_be_deleted, self.deletion_started):
             table.pop(topic, None)
         self.ineligible.pop(topic, None)
@@ -226,6 +229,13 @@ class ControllerContext:
     def is_queued_for_deletion(self, topic: str) -> bool:
         """Whether the topic is to be deleted."""
         return topic in self.to_be_deleted
+
+    def is_being_deleted(self, topic: str) -> bool:
+        """Whether nothing is done for the topic any more but to delete it.
+
+        A deletion waits for a reassignment that runs; what is on its way needs leaders, or both would wait for ever.
+        """
+        return topic in self.to_be_deleted and not any(moving == topic for moving, _ in self.reassigning)
 
     def reassigning_partitions(self) -> Iterator[TopicPartition]:
         """Partitions being reassigned, oldest first."""

@@ -60,6 +60,7 @@ class Failover:
         found = yield from self._machine.topics.read_topics(listed.children)
         for topic, result in found.items():
             context.topics.setdefault(topic, {})
+            context.topic_ids[topic] = result.czxid
             for number, assignment in read_topic(result.data).items():
                 context.assign((topic, number), assignment)
                 if assignment.is_being_reassigned:

@@ -82,7 +82,7 @@ class PartitionStates:
             at
             for at, phase in context.partition_phases.items()
             if phase in (OFFLINE, NEW)
-            and not context.is_queued_for_deletion(at[0])
+            and not context.is_being_deleted(at[0])
             and (topics is None or at[0] in topics)
         ]
         yield from self.move(waiting, ONLINE, Strategy.OFFLINE)

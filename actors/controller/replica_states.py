@@ -144,7 +144,7 @@ class ReplicaStates:
         led = [at for at in partitions if at in context.leadership]
         updated = yield from self._remove_from_isr(broker, led)
         for at, known in updated.items():
-            if not context.is_queued_for_deletion(at[0]):
+            if not context.is_being_deleted(at[0]):
                 others = tuple(other for other in context.replicas(at) if other != broker)
                 batch.add_leader_and_isr(others, at, known, is_new=False)
         for replica, at in zip(replicas, partitions, strict=True):

@@ -26,6 +26,10 @@ def trust_ourselves(ops: tuple[StoreOp, ...], epoch_zk_version: int) -> tuple[St
     return ops
 
 
+LAST_WITHOUT_TOPIC_IDS = 4
+"""Of LeaderAndIsr: inter.broker.protocol.version 2.4 to 2.7."""
+
+
 @frozen(kw_only=True)
 class ControllerRules:
     """The decisions of one controller. The defaults are Kafka 2.8's."""
@@ -40,7 +44,8 @@ class ControllerRules:
     leader_and_isr_version: int = 5
     stop_replica_version: int = 3
     update_metadata_version: int = 7
-    """Below 2, 1 and 5 these carry no broker epoch (KIP-380); StopReplica below 3 no leader epoch (KIP-570)."""
+    """Below 2, 1 and 5 these carry no broker epoch (KIP-380); StopReplica below 3 no leader epoch (KIP-570);
+    LeaderAndIsr below 5 no topic ids (KIP-516)."""
     failover_takes_offline_replicas_out: bool = True
     """Whether a new controller takes dead replicas out of the ISRs it finds (KAFKA-3143)."""
     metadata_before_leadership: bool = True

@@ -103,6 +103,7 @@ class TopicChanges:
         for topic, result in found.items():
             assignments = read_topic(result.data)
             context.topics.setdefault(topic, {})
+            context.topic_ids[topic] = result.czxid
             for number, assignment in assignments.items():
                 context.assign((topic, number), assignment)
             self._machine.note(TopicCreated(topic=topic, partitions=len(assignments), incarnation=result.czxid))

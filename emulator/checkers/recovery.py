@@ -18,6 +18,10 @@ elsewhere: of no newer leader epoch than there was then. Nor is it one when the 
 same: power was cut in the life of the process that deleted it (the deletion was on its way to the disk), or the disk
 lost the end of that log.
 
+A log left over so may meet another topic of its name, created after the first one was deleted. A broker that knows
+topic ids (KIP-516) keeps out of that partition then (``LogOfAnotherTopic``), for as long as nobody removes the log: it
+is in no ISR, and if it was to be the first leader there is none. That is Kafka's doing, and no violation here.
+
 A replica out of the ISR is no violation while its leader waits for another leader epoch, because the controller does
 not know of an ISR that it wrote itself (``UnheardIsrs``: Kafka's rule, and its source): such a leader asks for no ISR.
 
@@ -41,6 +45,7 @@ from kemu.protocol.notes.replication import (
     BrokersChanged,
     ControllerResigned,
     HighWatermarkAdvanced,
+    LogOfAnotherTopic,
     NodeWritten,
     ReplicaRestored,
     ReplicaStopped,
@@ -77,6 +82,8 @@ class ClusterRecovery(Checker):
         """Logs of partitions that were moved away -> the controller that is to see to their end."""
         self._went_in: dict[tuple[str, TopicPartition], int] = {}
         """Logs of partitions that were moved away -> the leader epoch then."""
+        self._of_another: dict[tuple[str, TopicPartition], None] = {}
+        """Logs that keep their brokers out of a partition: they are of a deleted topic of that name."""
         self._uncovered: dict[TopicPartition, tuple[int, int]] = {}
         """(log end, since when) of an append that is not below its leader's high watermark yet."""
         self._undecided: dict[TopicPartition, int] = {}
@@ -92,6 +99,7 @@ class ClusterRecovery(Checker):
             TopicFilled: self._filled,
             BecameLeader: self._led,
             BecameFollower: self._followed,
+            LogOfAnotherTopic: self._kept_out,
             ReplicaStopped: self._stopped,
             ReplicaRestored: self._restored,
             RecordsAppended: self._appended,
@@ -127,9 +135,13 @@ class ClusterRecovery(Checker):
         """It takes part in the partition (again): if it is taken from it once more, it can be told."""
         self._logs[host, at] = None
         self._deleted.pop((host, at), None)
+        self._of_another.pop((host, at), None)
         if leader_epoch > self._went_in.get((host, at), -1):
             self._left_behind.pop((host, at), None)
             self._to_go.pop((host, at), None)
+
+    def _kept_out(self, seen: Seen, fact: LogOfAnotherTopic) -> None:
+        self._of_another[seen.actor, (fact.topic, fact.partition)] = None
 
     def _stopped(self, seen: Seen, fact: ReplicaStopped) -> None:
         if fact.deleted:
@@ -138,6 +150,7 @@ class ClusterRecovery(Checker):
             self._left_behind.pop(key, None)
             self._to_go.pop(key, None)
             self._went_in.pop(key, None)
+            self._of_another.pop(key, None)
             self._deleted[key] = _Deletion.BY_THIS_LIFE
 
     def _tail_lost(self, seen: Seen, fact: DiskTailLost) -> None:
@@ -207,6 +220,7 @@ class ClusterRecovery(Checker):
         if not fact.kept_disk:
             for key in [key for key in self._logs if key[0] == fact.host]:
                 del self._logs[key]
+                self._of_another.pop(key, None)
             self._deleted = {key: deletion for key, deletion in self._deleted.items() if key[0] != fact.host}
 
     def _heal(self, seen: Seen, fact: Healed) -> None:
@@ -278,12 +292,14 @@ class ClusterRecovery(Checker):
                 found.append(("no-leader", name, "has no state in the store (Q1)"))
                 continue
             leader = broker_host(state.leader)
-            if self.panel.roles.get((leader, at)) != (state.leader_epoch, True):
+            replicas = [replica for replica in replicas if (broker_host(replica), at) not in self._of_another]
+            unled = (leader, at) in self._of_another
+            if not unled and self.panel.roles.get((leader, at)) != (state.leader_epoch, True):
                 text = f"is led by {leader} in epoch {state.leader_epoch}, which does not act so (Q1)"
                 found.append(("no-leader", name, text))
             out = [replica for replica in replicas if replica not in state.isr]
             unheard = self.panel.unheard.of(at)
-            if out and not (unheard is not None and unheard.leader_waits):
+            if out and not unled and not (unheard is not None and unheard.leader_waits):
                 found.append(("out-of-isr", name, f"has replicas {out} out of its ISR {state.isr} (Q4)"))
             for one in map(broker_host, replicas):
                 epoch, _ = self.panel.roles.get((one, at), (-1, False))

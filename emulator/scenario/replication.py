@@ -6,7 +6,7 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from kemu.actors.broker.rules import TODAY, ReplicaRules
-from kemu.actors.controller.rules import RULES, ControllerRules
+from kemu.actors.controller.rules import LAST_WITHOUT_TOPIC_IDS, RULES, ControllerRules
 from kemu.emulator.museum import applying
 from kemu.emulator.scenario.keys import key, problems_of, refuse
 from kemu.emulator.text.kafka_keys import Settings, configured, lenient_settings
@@ -138,7 +138,9 @@ class ReplicationSpec:
 
     def controller_rules(self, profile: Profile, bugs: Sequence[str] = ()) -> ControllerRules:
         """The release's, with what is set here and the decisions of these past bugs."""
-        return applying.controller_rules(evolve(RULES, reassignment=self.reassigns(profile)), bugs)
+        version = RULES.leader_and_isr_version if profile.topic_ids else LAST_WITHOUT_TOPIC_IDS
+        rules = evolve(RULES, reassignment=self.reassigns(profile), leader_and_isr_version=version)
+        return applying.controller_rules(rules, bugs)
 
     def limits(self) -> Limits | None:
         """What limits reassignments from the start; None: nothing ever does."""

@@ -21,6 +21,8 @@ NO_LEADER = -1
 """Leader of a partition that has none at the moment."""
 LEADER_DURING_DELETE = -2
 """Leader in UpdateMetadata of a partition whose topic is being deleted."""
+NO_TOPIC_ID = 0
+"""Topic id of a request that is too old to carry one, and of a log that never heard of one."""
 NO_EPOCH = -1
 """Leader epoch in StopReplica: no leadership is known (or the request is too old to carry one)."""
 EPOCH_DURING_DELETE = -2
@@ -37,6 +39,8 @@ class LeaderAndIsrPartition:
 
     ``zk_version``: version of the partition's state node, which the leader needs to change the ISR.
     ``is_new``: the replica has no log yet; without it, a broker with a failed directory must not create one.
+    ``topic_id``: of this topic and no other of its name (KIP-516); here the store's zxid that created its node, where
+    Kafka writes a random UUID into that node, and names it once for all partitions of a topic.
     """
 
     topic_name: str
@@ -50,6 +54,7 @@ class LeaderAndIsrPartition:
     adding_replicas: tuple[int, ...] = since(3, default=(), ignorable=True)
     removing_replicas: tuple[int, ...] = since(3, default=(), ignorable=True)
     is_new: bool = since(1, default=False, ignorable=True)
+    topic_id: int = since(5, default=NO_TOPIC_ID, ignorable=True)
 
 
 @struct
@@ -65,7 +70,7 @@ class LeaderAndIsr:
     """Controller -> broker: lead or follow these partitions.
 
     The first one after a broker's start holds everything it hosts. Source: LeaderAndIsrRequest.json, Kafka 2.8;
-    the broker epoch since v2 (KIP-380), adding and removing replicas since v3 (KIP-455).
+    the broker epoch since v2 (KIP-380), adding and removing replicas since v3 (KIP-455), topic ids since v5 (KIP-516).
     """
 
     controller_id: int

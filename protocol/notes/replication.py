@@ -433,6 +433,19 @@ class LogDirFailed:
 
 
 @value
+class LogOfAnotherTopic:
+    """A broker takes no part in a partition: its log was left over of a topic of that name that is deleted (KIP-516).
+
+    It answers INCONSISTENT_TOPIC_ID, and keeps the log: until this topic is deleted, too, no controller minds it.
+    """
+
+    topic: str
+    partition: int
+    topic_id: int
+    topic_id_of_log: int
+
+
+@value
 class LogStartMoved:
     """A log starts at ``start_offset`` now: what was before is deleted, and no loss (why: retention, leader, ...).
 

@@ -12,6 +12,7 @@ from kemu.protocol.notes.replication import (
     IsrWriteRefused,
     LeaderElectedForPartition,
     LogDirFailed,
+    LogOfAnotherTopic,
     SessionEnded,
     StoreTookOver,
     TopicDeleted,
@@ -204,6 +205,14 @@ def test_a_failed_log_directory_is_told_with_what_lay_there() -> None:
     assert lines == [
         "00:01.000 log directory 1 of b0 has failed, with t-0, t-2",
         "00:02.000 log directory 0 of b1 has failed, with nothing that it served",
+    ]
+
+
+def test_a_log_left_over_that_keeps_its_broker_out_is_told() -> None:
+    """Nobody but an operator removes it."""
+    assert told((1, "b3", LogOfAnotherTopic(topic="t", partition=1, topic_id=9, topic_id_of_log=4))) == [
+        "00:01.000 b3 takes no part in t-1: its log was left over of a deleted topic of that name "
+        "(INCONSISTENT_TOPIC_ID)"
     ]
 
 

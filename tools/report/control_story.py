@@ -120,6 +120,11 @@ class ControlStory:
             self._starts[at] = fact.start_offset
             self.tell_of(seen, f"records below {fact.start_offset} of {{}} are deleted ({fact.why})", at)
 
+    def log_of_another_topic(self, seen: Seen, fact: control_notes.LogOfAnotherTopic) -> None:
+        """A log that nobody has removed."""
+        said = f"{seen.actor} takes no part in {{}}: its log was left over of a deleted topic of that name"
+        self.tell_of(seen, f"{said} (INCONSISTENT_TOPIC_ID)", (fact.topic, fact.partition))
+
     def log_dir_failed(self, seen: Seen, fact: control_notes.LogDirFailed) -> None:
         """A disk is gone, and what lay there."""
         there = ", ".join(f"{topic}-{number}" for topic, number in sorted(fact.partitions)) or "nothing that it served"
@@ -181,6 +186,7 @@ TELLERS: dict[type, Callable[[ControlStory, Seen, Any], None]] = {
     control_notes.LeaderElectedForPartition: ControlStory.elected,
     control_notes.IsrChanged: ControlStory.isr_changed,
     control_notes.Truncated: ControlStory.truncated,
+    control_notes.LogOfAnotherTopic: ControlStory.log_of_another_topic,
     control_notes.LogDirFailed: ControlStory.log_dir_failed,
     control_notes.LogStartMoved: ControlStory.start_moved,
     control_notes.TopicCreated: ControlStory.topic_created,

@@ -17,6 +17,7 @@ from kemu.protocol.messages.control import (
     UpdateMetadata,
     UpdateMetadataBroker,
 )
+from kemu.protocol.notes.replication import LogOfAnotherTopic
 from tests.actors.broker.replica_world import AT, BROKER_EPOCH, Bench
 
 S = 1_000_000
@@ -59,6 +60,35 @@ def test_a_follower_of_a_leader_it_does_not_see_alive_keeps_its_role():
 
     assert bench.replica("b1").leader == 0
     assert bench.replica("b1").leader_epoch == bench.epoch - 1
+
+
+def test_a_log_of_another_topic_of_that_name_keeps_its_broker_out():
+    """KIP-516: INCONSISTENT_TOPIC_ID; the log remembers its topic through a restart, and is free once it is deleted."""
+    bench = Bench()
+    bench.elect(0, (0, 1, 2), to=())
+    first = bench.tell_state("b0", topic_id=7)
+    again = bench.tell_state("b0", topic_id=8, leader_epoch=9)
+    bench.settle(S)
+    bench.crash("b0")
+    bench.start("b0")
+    after = bench.tell_state("b0", topic_id=8, leader_epoch=9)
+    notes = [note for name, note in bench.notes if name == "b0" and isinstance(note, LogOfAnotherTopic)]
+
+    errors = [row.error_code for reply in (first, again, after) for row in reply.partition_errors]
+    assert errors == [ErrorCode.NONE, ErrorCode.INCONSISTENT_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID]
+    assert notes == [LogOfAnotherTopic(topic="t", partition=0, topic_id=8, topic_id_of_log=7)] * 2
+    assert bench.replica("b0").role is Role.IDLE
+
+
+@pytest.mark.parametrize("topic_ids", [(0, 8), (7, 0)], ids=["of no topic yet", "a controller that knows none"])
+def test_without_topic_ids_on_both_sides_a_log_left_over_is_taken_for_the_new_topics(topic_ids):
+    """Before inter.broker.protocol.version 2.8 LeaderAndIsr has no topic ids."""
+    bench = Bench()
+    bench.elect(0, (0, 1, 2), to=())
+    replies = [bench.tell_state("b0", topic_id=each, leader_epoch=epoch) for epoch, each in enumerate(topic_ids)]
+
+    assert [row.error_code for reply in replies for row in reply.partition_errors] == [ErrorCode.NONE] * 2
+    assert bench.replica("b0").log.topic_id == max(topic_ids)
 
 
 CONTROL = ("LeaderAndIsr", "StopReplica", "UpdateMetadata")

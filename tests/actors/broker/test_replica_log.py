@@ -4,7 +4,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kemu.actors.broker.replica_log import DELETED_ENTRY, ReplicaLog, batch_entry, cut_entry, epoch_entry, restored
+from kemu.actors.broker.replica_log import (
+    DELETED_ENTRY,
+    ReplicaLog,
+    batch_entry,
+    cut_entry,
+    emptied_entry,
+    epoch_entry,
+    restored,
+    topic_id_entry,
+)
 from kemu.actors.machine import Record
 from kemu.protocol.messages.data import ReplicaBatch
 
@@ -138,3 +147,12 @@ def test_consumers_read_below_the_high_watermark_only():
     (found,) = log.read(1, 100, 1)
     assert (found.base_offset, found.count) == (1, 3)
     assert log.read(7, 100, 1) == ()
+
+
+def test_a_log_knows_its_topic_until_it_is_deleted():
+    """Kafka's ``partition.metadata`` lies in the log's directory, and goes with it (KIP-516)."""
+    kept = restored([topic_id_entry(7), epoch_entry(0, 0), emptied_entry(5), cut_entry(5)])
+    fresh = restored([topic_id_entry(7), DELETED_ENTRY, epoch_entry(0, 0)])
+
+    assert kept is not None and kept.topic_id == 7
+    assert fresh is not None and fresh.topic_id == 0
