@@ -1,4 +1,5 @@
-"""What checkers find in a run: rules that were broken, and losses that no rule forbids (the fault atlas).
+"""What checkers find in a run: rules that were broken, and what no rule forbids: losses (the fault atlas), and what did
+not get well again.
 
 Source of the atlas: Kafka's documentation of acks, ``unclean.leader.election.enable`` and flushing; KIP-966 ("last
 replica standing").
@@ -172,3 +173,33 @@ class Loss:
     def records(self) -> int:
         """How many."""
         return self.last - self.first + 1
+
+
+LEFT_OVER_LOG = "left-over-log"
+LOG_OF_ANOTHER_TOPIC = "log-of-another-topic"
+UNTOLD_COORDINATOR = "untold-coordinator"
+UNHEARD_ISR = "unheard-isr"
+
+STAYS_SO: Mapping[str, str] = MappingProxyType(
+    {
+        LEFT_OVER_LOG: "the order to delete it was lost with its controller or its broker's registration, and no"
+        " controller asks what is on a broker's disk",
+        LOG_OF_ANOTHER_TOPIC: "its log was left over of a deleted topic of that name (INCONSISTENT_TOPIC_ID, KIP-516):"
+        " it is for an operator to remove",
+        UNTOLD_COORDINATOR: "the order to stop its replica was lost with the controller: the broker still takes itself"
+        " for the leader of the group's log, where nobody follows it, and members ask for another coordinator only when"
+        " theirs says so or goes; restarting that broker ends it",
+        UNHEARD_ISR: "its leader waits for another leader epoch: the controller does not know the ISR it wrote itself",
+    }
+)
+"""Reason -> why something is not well for good, and no controller sees to it."""
+
+
+@frozen
+class Unmended:
+    """Something did not get well after the faults, for a reason of ``STAYS_SO``: what, and for how long it was so."""
+
+    at_us: int
+    what: str
+    why: str
+    text: str

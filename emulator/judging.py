@@ -10,7 +10,7 @@ from kemu.emulator.checkers import make_checkers
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.liveness import Liveness
 from kemu.emulator.facts import Handler, Seen, handlers_of
-from kemu.emulator.findings import MEMBER_FAILED, Loss, Violation
+from kemu.emulator.findings import MEMBER_FAILED, Loss, Unmended, Violation
 from kemu.emulator.metrics.figures import Figures
 from kemu.emulator.metrics.metrics import Metrics
 from kemu.emulator.scenario.expectations import UNMET, Expected, expectations, split
@@ -23,7 +23,8 @@ class Judgement:
 
     ``verdict``: "holds", "violated" (something bad happened), "liveness" (something good did not happen in time), or
     "broken" (a machine failed an assertion of its own). ``violations``: in the order of time, the expected ones too,
-    and one for each expectation that did not come true. ``reason``: why it does not hold, in a line; "" if it holds.
+    and one for each expectation that did not come true. ``unmended``: what did not get well, for reasons that are
+    Kafka's own. ``reason``: why it does not hold, in a line; "" if it holds.
     ``did_not_work``: why its figures mean nothing, "" if they do (see ``_did_not_work``).
     """
 
@@ -31,6 +32,7 @@ class Judgement:
     violations: tuple[Violation, ...]
     losses: tuple[Loss, ...]
     figures: Figures
+    unmended: tuple[Unmended, ...] = ()
     reason: str = ""
     did_not_work: str = ""
 
@@ -102,6 +104,7 @@ class Judging:
             violations=(*violations, *missed),
             losses=losses,
             figures=figures,
+            unmended=tuple(each for checker in self.checkers for each in checker.unmended),
             reason=reason,
             did_not_work=_did_not_work(violations, self.checkers),
         )

@@ -27,7 +27,7 @@ from kemu.emulator.engine.control import ControlSocket
 from kemu.emulator.engine.drive import drive_bare, drive_trio
 from kemu.emulator.engine.hosts import PageCache
 from kemu.emulator.engine.world import MachineBroke, Observer, World
-from kemu.emulator.findings import Loss, Violation
+from kemu.emulator.findings import Loss, Unmended, Violation
 from kemu.emulator.injection.injector import Injector
 from kemu.emulator.injection.orders import Orders
 from kemu.emulator.judging import Judging
@@ -76,7 +76,8 @@ class RunResult:
 
     ``verdict``: "holds", "violated" (something bad happened), "liveness" (something good did not happen in time), or
     "broken" (a machine failed an assertion of its own). ``faults``: one per entry of the plan. ``losses``: records
-    that are gone as the fault atlas allows (``emulator.findings``); they are no violations.
+    that are gone as the fault atlas allows (``emulator.findings``); they are no violations. ``unmended``: what did not
+    get well after the faults, each for a reason that is Kafka's own; no violations either.
     """
 
     scenario: str
@@ -93,6 +94,7 @@ class RunResult:
     faults: tuple[FaultFired, ...]
     figures: Figures
     losses: tuple[Loss, ...] = ()
+    unmended: tuple[Unmended, ...] = ()
     broke: str = ""
     """What broke, when the verdict is "broken"."""
     reason: str = ""
@@ -342,6 +344,7 @@ def _result(one: Run, seed: int, profile: str, drive: str, broke: str, began_s: 
         ),
         figures=judgement.figures,
         losses=judgement.losses,
+        unmended=judgement.unmended,
         broke=broke,
         reason=judgement.reason,
         did_not_work=judgement.did_not_work,

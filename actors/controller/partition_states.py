@@ -81,9 +81,7 @@ class PartitionStates:
         waiting = [
             at
             for at, phase in context.partition_phases.items()
-            if phase in (OFFLINE, NEW)
-            and not context.is_being_deleted(at[0])
-            and (topics is None or at[0] in topics)
+            if phase in (OFFLINE, NEW) and not context.is_being_deleted(at[0]) and (topics is None or at[0] in topics)
         ]
         yield from self.move(waiting, ONLINE, Strategy.OFFLINE)
 

@@ -14,11 +14,11 @@ topic is that it goes, and DeleteTopics is answered when our broker knows no par
 A topic that is being reassigned: releases 1.0 to 3.4 mean to wait (``KafkaController.processTopicDeletion``), but they
 mark the topic before it is queued, and ``markTopicIneligibleForDeletion`` passes over what is not: the deletion begins
 at once, beside the reassignment, and waits only if the reassignment takes another step before all answers are there.
-We do what is meant; nothing is cancelled, the deletion waits for the end. So for as long its partitions are led and
-looked after as any others: Kafka elects no leaders for topics that are to be deleted
-(``PartitionStateMachine.triggerOnlineStateChangeForPartitions``), and each would wait for the other. The other way round all of them agree: what
-is queued for deletion is not reassigned (2.3 strikes it out of the list in the store; since 2.4 a request for it is
-answered UNKNOWN_TOPIC_OR_PARTITION, too).
+We do what is meant; nothing is cancelled, the deletion waits for the end. For as long its partitions are led and looked
+after as any others: Kafka elects no leaders for topics that are to be deleted
+(``PartitionStateMachine.triggerOnlineStateChangeForPartitions``), and each would wait for the other. The other way
+round all of them agree: what is queued for deletion is not reassigned (2.3 strikes it out of the list in the store;
+since 2.4 a request for it is answered UNKNOWN_TOPIC_OR_PARTITION, too).
 
 Source: Kafka 2.8 ``TopicDeletionManager``.
 """

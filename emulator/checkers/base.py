@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kemu.emulator.facts import Handler, Seen
-from kemu.emulator.findings import KINDS, Loss, Violation
+from kemu.emulator.findings import KINDS, STAYS_SO, Loss, Unmended, Violation
 from kemu.emulator.watching.panel import Panel
 
 MAX_VIOLATIONS = 100
@@ -30,6 +30,8 @@ class Checker:
         self.violations: list[Violation] = []
         self.losses: list[Loss] = []
         """What may be lost, and was."""
+        self.unmended: list[Unmended] = []
+        """What need not get well, and did not."""
         self.suppressed = 0
         """Violations beyond the first ``MAX_VIOLATIONS``."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {}
@@ -75,6 +77,11 @@ class Checker:
 
     def finish(self, at_us: int) -> None:
         """The run is over at this time of the world."""
+
+    def stays_so(self, at_us: int, what: str, why: str, text: str) -> None:
+        """Say that something did not get well, for a reason of ``STAYS_SO``."""
+        assert why in STAYS_SO, f"no reason: {why}"
+        self.unmended.append(Unmended(at_us, what, why, text))
 
     def violation(self, seen: Seen, kind: str, entities: tuple[str, ...], text: str, *, liveness: bool = False) -> None:
         """Say that the rule is broken, and how (one of its ``KINDS``, which scenarios expect)."""

@@ -27,8 +27,9 @@ consumer's commits are fenced as commits are (rule 1); what they say is the busi
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import DiskTailLost, Seen
+from kemu.emulator.watching.group_commits import NOTHING
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, TopicPartition, offsets_partition_of
+from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, TopicPartition
 from kemu.protocol.notes.groups import (
     COMMITTED,
     JUMPED,
@@ -103,9 +104,6 @@ class CommitsChecker(Checker):
     def __init__(self) -> None:
         super().__init__()
         self._groups: dict[str, _Group] = {}
-        self._committed: dict[tuple[str, str, int], int] = {}
-        self._records: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
-        """The same keys -> where in the group's log each commit is, and what it says, oldest first."""
         self._progress: dict[TopicPartition, dict[tuple[str, int], _Progress]] = {}
         """Partition -> (actor, life) -> how far it is there."""
         self._spells: dict[str, _Spell] = {}
@@ -185,7 +183,7 @@ class CommitsChecker(Checker):
         if spell is not None and spell.state == STABLE and group is not None and group.generation == fact.generation:
             spell.given.update(dict.fromkeys(fact.partitions))
         for topic, partition in fact.partitions:
-            committed = self._committed.get((fact.group, topic, partition), -1)
+            committed = self.panel.commits.of(fact.group, (topic, partition))
             self._progress_of(seen, topic, partition).floor = committed
 
     def _owns(self, seen: Seen, fact: PartitionsAssigned) -> None:
@@ -222,15 +220,11 @@ class CommitsChecker(Checker):
         self._kept.setdefault((fact.group, fact.member_id), {})[seen.seq] = None
         if not self.panel.is_current(seen):
             return
-        key = (fact.group, fact.topic, fact.partition)
         self._fenced(seen, fact)
         if fact.generation != NO_GENERATION:
             progress = self._not_ahead(seen, fact)
-            if fact.offset < self._committed.get(key, -1):
-                self._back(seen, fact, progress, self._committed[key])
-        self._committed[key] = fact.offset
-        if fact.position >= 0:
-            self._records.setdefault(key, []).append((fact.position, fact.offset))
+            if fact.offset < self.panel.commits.before:
+                self._back(seen, fact, progress, self.panel.commits.before)
 
     def _range_written(self, seen: Seen, fact: RangeOpened | RangeCommitted) -> None:
         if self.panel.is_current(seen):
@@ -289,13 +283,9 @@ class CommitsChecker(Checker):
             self._report(seen, "went-back", fact, f"though {committed} was committed and nothing was reset")
 
     def _removed(self, seen: Seen, fact: OffsetRemoved) -> None:
-        key = (fact.group, fact.topic, fact.partition)
-        self._records.pop(key, None)
-        if not self.panel.is_current(seen):
-            return
-        if fact.why == EXPIRED:
+        if fact.why == EXPIRED and self.panel.is_current(seen):
             self._expired(seen, fact)
-        if self._committed.pop(key, None) is not None:
+        if self.panel.commits.before != NOTHING:
             self._forget_floors((fact.topic, fact.partition))
 
     def _expired(self, seen: Seen, fact: OffsetRemoved) -> None:
@@ -320,25 +310,14 @@ class CommitsChecker(Checker):
 
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
         if fact.log.startswith(OFFSETS_TOPIC):
-            self._committed.clear()
             self._groups.clear()
             for partition in self._progress:
                 self._forget_floors(partition)
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         """A partition of the groups' log may have lost its end: the commits there are gone."""
-        cut = self.panel.logs.cut
-        if fact.topic != OFFSETS_TOPIC or cut is None:
-            return
-        count = sum(1 for topic, _ in self.panel.assigned if topic == OFFSETS_TOPIC)
-        for key, records in self._records.items():
-            if offsets_partition_of(key[0], count) != fact.partition or not records or records[-1][0] < cut:
-                continue
-            while records and records[-1][0] >= cut:
-                records.pop()
-            left = records[-1][1] if records else -1
-            self._committed[key] = left
-            for progress in self._progress.get(key[1:], {}).values():
+        for (_, at), left in self.panel.commits.changed:
+            for progress in self._progress.get(at, {}).values():
                 progress.floor = min(progress.floor, left)
 
     def _report(self, seen: Seen, kind: str, fact: OffsetCommitted | RangeOpened | RangeCommitted, why: str) -> None:

@@ -11,6 +11,11 @@ within ``bound_us``, there must be a moment at which
 3. No member fails for good (``MemberFailed``): such a process is of no use, and nobody asked for its end. What a plan
 did to it is excused: an error that the plan had a server answer with, a listener that the plan made raise.
 
+A group whose coordinator still leads a replica that was taken from its broker is excused from rule 1: the order to stop
+it was lost with the controller, and nobody repeats it (``recovery`` says whether that may be). Its log cannot be
+written, and its members hear of no other coordinator (Kafka's ``GroupMetadataManager.storeGroup``: REQUEST_TIMED_OUT
+is answered as REBALANCE_IN_PROGRESS).
+
 4. Long before that, too: in any span of ``still_us`` in which nothing disturbed anybody, no fault of the plan lasted
 and all brokers ran, rule 2 holds for groups that have members. (A span begins a second after the last disturbance.
 Whatever it was, Kafka's own timeouts are over by the span's end.)
@@ -40,9 +45,9 @@ from kemu.emulator.facts import (
     Seen,
     TopicGrown,
 )
-from kemu.emulator.findings import MEMBER_FAILED
+from kemu.emulator.findings import MEMBER_FAILED, UNTOLD_COORDINATOR
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.names import ActorName, TopicPartition
+from kemu.protocol.names import ActorName, TopicPartition, broker_host, broker_of, host_of
 from kemu.protocol.notes.groups import (
     AnswerInjected,
     AssignmentReceived,
@@ -429,9 +434,28 @@ class Liveness(Checker):
                 continue
             if not group.rested:
                 text = f"group {name} did not come to rest {within}: {group.wrong}"
+                untold = self._untold_coordinator(name)
+                if untold:
+                    self.stays_so(seen.at_us, f"group {name}", UNTOLD_COORDINATOR, f"{text}; {untold}")
+                    continue
                 self.violation(seen, "not-at-rest", (name,), text, liveness=True)
                 continue
             self._judge_waiting(seen, name, group, late_us, f"{within}, though")
+
+    def _untold_coordinator(self, name: str) -> str:
+        """Whose members' coordinator leads a replica that was taken from its broker; "" if nobody's."""
+        at, watched = self.panel.log_of(name), self.panel.groups.get(name)
+        if at is None or watched is None or not watched.coordinator:
+            return ""
+        host = host_of(watched.coordinator)
+        epoch, leads = self.panel.roles.get((host, at), (-1, False))
+        state, assigned = self.panel.states.get(at), self.panel.assigned.get(at)
+        if not leads or state is None or assigned is None or broker_of(host) in assigned.replicas:
+            return ""
+        where = f"{at[0]}-{at[1]}"
+        return (
+            f"{host} leads {where} in epoch {epoch}, the store has {broker_host(state.leader)} in {state.leader_epoch}"
+        )
 
     def _judge_waiting(self, seen: Seen, name: str, group: _Group, late_us: int, within: str) -> None:
         """Of each partition something was processed, but of those that changed hands late in a group that works."""

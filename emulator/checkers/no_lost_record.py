@@ -14,6 +14,8 @@ loses nobody has processed: the records that come at these offsets are others, a
 skipped them, unless its application chose that position (``seek``: such a position has no leader epoch that could tell;
 KIP-320).
 
+What a group's log loses is committed no more (``Panel.commits``).
+
 A group with two commit logs (KIP-333) has committed what both make of it: the end of a range that nobody worked off yet
 is no such commit.
 
@@ -24,6 +26,7 @@ from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import DiskTailLost, Seen
 from kemu.emulator.findings import LOST_TAIL, READ_PAST, Loss
 from kemu.emulator.watching.done import RecordsDone
+from kemu.emulator.watching.group_commits import NOTHING
 from kemu.emulator.watching.ranges import Ranges
 from kemu.protocol.names import NO_GENERATION, TopicPartition, host_of
 from kemu.protocol.notes.groups import (
@@ -194,6 +197,8 @@ class NoLostRecord(Checker):
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         at = (fact.topic, fact.partition)
+        for (group, where), left in self.panel.commits.changed:
+            self._of(group, *where).committed = left if left != NOTHING else None
         if self.panel.logs.of(at).leader != seen.actor:
             return  # it is deposed already
         log = self._log(*at)

@@ -10,13 +10,13 @@ acknowledged, or given up.
 A replica that a reassignment takes from a broker stays on its disk for good when the order to delete it never comes:
 its broker is down then (StopReplica goes to live brokers only); or the broker's registration ends with the request
 still queued, which goes with its channel (the broker may be up already, in a life that is not registered yet); or the
-broker is registered anew and the controller has not heard of it; or the controller dies or resigns with the request. No
-controller waits for the answer, and nothing in the store reminds the next one (so in Kafka 2.8,
-``ControllerChannelManager.removeBroker``). That is no violation here, as long as the broker takes no part in the
-partition again; any other log left over is one. Old orders may still arrive after the store has the partition
-elsewhere: of no newer leader epoch than there was then. Nor is it one when the order came and the log is back all the
-same: power was cut in the life of the process that deleted it (the deletion was on its way to the disk), or the disk
-lost the end of that log.
+broker is registered anew and the controller has not heard of it; or the controller dies or resigns with the request, or
+was gone already when its last write arrived. No controller waits for the answer, and nothing in the store reminds the
+next one (so in Kafka 2.8, ``ControllerChannelManager.removeBroker``). That is no violation here, as long as the broker
+takes no part in the partition again; any other log left over is one. Old orders may still arrive after the store has
+the partition elsewhere: of no newer leader epoch than there was then. Nor is it one when the order came and the log is
+back all the same: power was cut in the life of the process that deleted it (the deletion was on its way to the disk),
+or the disk lost the end of that log.
 
 A log left over so may meet another topic of its name, created after the first one was deleted. A broker that knows
 topic ids (KIP-516) keeps out of that partition then (``LogOfAnotherTopic``), for as long as nobody removes the log: it
@@ -29,17 +29,19 @@ What the last ISR member took with it when it lost its disk, or never came back 
 plan every broker runs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum
 
 from kemu.actors.broker.partition_log import log_name
 from kemu.actors.broker.replica_log import JOURNALS
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import DiskTailLost, Healed, HostDown, HostStarted, Seen, TopicFilled
+from kemu.emulator.findings import LEFT_OVER_LOG, LOG_OF_ANOTHER_TOPIC, UNHEARD_ISR
 from kemu.protocol.names import ActorName, TopicPartition, broker_host, broker_of, host_of
-from kemu.protocol.nodes import BROKER_IDS
+from kemu.protocol.nodes import BROKER_IDS, PartitionState
 from kemu.protocol.notes.groups import ProduceFailed, ProducerStarted, RecordsAcknowledged, RecordsAppended
 from kemu.protocol.notes.replication import (
+    BecameController,
     BecameFollower,
     BecameLeader,
     BrokersChanged,
@@ -80,6 +82,8 @@ class ClusterRecovery(Checker):
         """Logs that brokers deleted."""
         self._to_go: dict[tuple[str, TopicPartition], ActorName] = {}
         """Logs of partitions that were moved away -> the controller that is to see to their end."""
+        self._retired: dict[ActorName, None] = {}
+        """Controllers that resigned."""
         self._went_in: dict[tuple[str, TopicPartition], int] = {}
         """Logs of partitions that were moved away -> the leader epoch then."""
         self._of_another: dict[tuple[str, TopicPartition], None] = {}
@@ -107,6 +111,7 @@ class ClusterRecovery(Checker):
             ProducerStarted: self._produces,
             RecordsAcknowledged: self._decided,
             ProduceFailed: self._decided,
+            BecameController: self._controls,
             ControllerResigned: self._resigned,
             BrokersChanged: self._brokers_changed,
             HostDown: self._down,
@@ -184,12 +189,20 @@ class ClusterRecovery(Checker):
                 if there is not None and broker_of(host) in there.replicas:
                     self._left_behind.pop((host, at), None)
                     self._to_go.pop((host, at), None)
-                elif there is not None and broker_of(host) not in self.panel.registered:
+                elif there is not None and (broker_of(host) not in self.panel.registered or self._is_no_more(fact)):
                     self._left_behind[host, at] = None
                 elif there is not None:
                     self._to_go.setdefault((host, at), fact.client)
 
+    def _is_no_more(self, fact: NodeWritten) -> bool:
+        """Whether the controller that wrote this died or resigned while it was on its way to the store."""
+        return self.panel.is_down(host_of(fact.client)) or fact.client in self._retired
+
+    def _controls(self, seen: Seen, fact: BecameController) -> None:
+        self._retired.pop(seen.actor, None)
+
     def _resigned(self, seen: Seen, fact: ControllerResigned) -> None:
+        self._retired[seen.actor] = None
         self._give_up(lambda host, controller: controller == seen.actor)
 
     def _brokers_changed(self, seen: Seen, fact: BrokersChanged) -> None:
@@ -281,7 +294,10 @@ class ClusterRecovery(Checker):
 
     def _missing(self) -> list[tuple[str, str, str]]:
         """(kind, partition, what is wrong with it)."""
-        found = []
+        return [(kind, name, text) for kind, name, text, why in self._unwell() if not why]
+
+    def _unwell(self) -> Iterator[tuple[str, str, str, str]]:
+        """(kind, partition, what is wrong with it, why it may stay so: "" if it may not)."""
         for at, assignment in self.panel.assigned.items():
             name = f"{at[0]}-{at[1]}"
             state = self.panel.states.get(at)
@@ -289,37 +305,45 @@ class ClusterRecovery(Checker):
             if state is not None and not any(replica in state.isr for replica in replicas):
                 continue  # its last in-sync replica does not run
             if state is None:
-                found.append(("no-leader", name, "has no state in the store (Q1)"))
+                yield "no-leader", name, "has no state in the store (Q1)", ""
                 continue
             leader = broker_host(state.leader)
-            replicas = [replica for replica in replicas if (broker_host(replica), at) not in self._of_another]
-            unled = (leader, at) in self._of_another
-            if not unled and self.panel.roles.get((leader, at)) != (state.leader_epoch, True):
+            unled = LOG_OF_ANOTHER_TOPIC if (leader, at) in self._of_another else ""
+            if self.panel.roles.get((leader, at)) != (state.leader_epoch, True):
                 text = f"is led by {leader} in epoch {state.leader_epoch}, which does not act so (Q1)"
-                found.append(("no-leader", name, text))
-            out = [replica for replica in replicas if replica not in state.isr]
-            unheard = self.panel.unheard.of(at)
-            if out and not unled and not (unheard is not None and unheard.leader_waits):
-                found.append(("out-of-isr", name, f"has replicas {out} out of its ISR {state.isr} (Q4)"))
+                yield "no-leader", name, text, unled
+            yield from self._out_of_sync(at, name, state, replicas, unled)
             for one in map(broker_host, replicas):
                 epoch, _ = self.panel.roles.get((one, at), (-1, False))
                 if epoch != state.leader_epoch:
                     text = f"is in epoch {state.leader_epoch}, {one} takes part in {epoch} (Q3)"
-                    found.append(("old-epoch", name, text))
+                    yield "old-epoch", name, text, LOG_OF_ANOTHER_TOPIC if (one, at) in self._of_another else ""
         for host, at in self._logs:
             there = self.panel.assigned.get(at)
-            if (host, at) in self._left_behind:
-                continue
             if there is None or broker_of(host) not in there.replicas:
-                found.append(
-                    ("stray-replica", f"{at[0]}-{at[1]}", f"has a log on {host}, which is no replica of it (Q3)")
-                )
-        return found
+                text = f"has a log on {host}, which is no replica of it (Q3)"
+                why = LEFT_OVER_LOG if (host, at) in self._left_behind else ""
+                yield "stray-replica", f"{at[0]}-{at[1]}", text, why
+
+    def _out_of_sync(
+        self, at: TopicPartition, name: str, state: PartitionState, replicas: list[int], unled: str
+    ) -> Iterator[tuple[str, str, str, str]]:
+        unheard = self.panel.unheard.of(at)
+        waits = UNHEARD_ISR if unheard is not None and unheard.leader_waits else ""
+        out = [replica for replica in replicas if replica not in state.isr]
+        others = [replica for replica in out if (broker_host(replica), at) in self._of_another]
+        late = [replica for replica in out if replica not in others]
+        for some, why in ((others, LOG_OF_ANOTHER_TOPIC), (late, unled or waits)):
+            if some:
+                yield "out-of-isr", name, f"has replicas {some} out of its ISR {state.isr} (Q4)", why
 
     def finish(self, at_us: int) -> None:
         """What is still missing at the end of a run that was given its time to get well."""
         if self._healed is None or at_us <= self._healed.at_us:
             return
+        for _, name, text, why in self._unwell():
+            if why:
+                self.stays_so(at_us, name, why, f"{name} {text.rpartition(' (')[0]}")
         for kind, name, text in [*self._missing(), *self._unanswered(at_us, ANSWER_US)]:
             seen = Seen(self._healed.seq, at_us, "", 0, self._healed.fact)
             self.violation(

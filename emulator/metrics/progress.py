@@ -26,6 +26,7 @@ from kemu.emulator.facts import Seen
 from kemu.emulator.metrics.figures import LagFigures
 from kemu.emulator.metrics.waiting import Waiting
 from kemu.emulator.watching.done import RecordsDone
+from kemu.emulator.watching.group_commits import NOTHING
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import NO_GENERATION, TopicPartition
@@ -215,6 +216,8 @@ class Progress:
     def _another_log(self, seen: Seen, fact: PartitionHosted | BecameLeader) -> None:
         """The log may be shorter than it was, or another: what comes at those offsets again is new."""
         at = (fact.topic, fact.partition)
+        if type(fact) is BecameLeader:
+            self._commits_changed()
         log = self._log(at)
         logs = self._panel.logs
         end = logs.cut
@@ -225,6 +228,14 @@ class Progress:
             if end is not None:
                 reading.cut = end if reading.cut is None else min(reading.cut, end)
         log.end = self._panel.logs.of(at).records.end
+
+    def _commits_changed(self) -> None:
+        """What a group's log has lost is committed no more."""
+        for (group, at), left in self._panel.commits.changed:
+            reading = self._reading(group, at)
+            if not self._panel.ranges.uses(group):
+                reading.committed = left if left != NOTHING else None
+            reading.look()
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
         """A partition that is deleted loses nothing; if it comes again it begins anew."""

@@ -26,6 +26,7 @@ from kemu.emulator.facts import (
     TopicGrown,
 )
 from kemu.emulator.watching.applications import WatchedApplications
+from kemu.emulator.watching.group_commits import GroupCommits
 from kemu.emulator.watching.logs import WatchedLogs
 from kemu.emulator.watching.ranges_of_groups import WatchedRanges
 from kemu.emulator.watching.unheard_isrs import UnheardIsrs
@@ -153,6 +154,8 @@ class Panel:
         """What is in the logs, and what members read of it."""
         self.ranges = WatchedRanges(self.logs, self.is_current, self.log_of)
         """Both commit logs of groups in KIP-333's mode."""
+        self.commits = GroupCommits(self.logs, self.is_current, self.log_of)
+        """What groups have committed."""
         self.unheard = UnheardIsrs(self.states)
         """ISRs in the store of which the controller that wrote them does not know."""
         self.applications = WatchedApplications()
@@ -220,12 +223,12 @@ class Panel:
 
     def wants(self, kind: type) -> bool:
         """Facts that change something here."""
-        parts = (self._on, self.logs.on, self.ranges.on, self.unheard.on, self.applications.on)
+        parts = (self._on, self.logs.on, self.ranges.on, self.commits.on, self.unheard.on, self.applications.on)
         return any(kind in part for part in parts)
 
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
         """What takes facts of a type (``facts.handlers_of``)."""
-        parts = (self.logs.on, self.ranges.on, self.unheard.on, self.applications.on)
+        parts = (self.logs.on, self.ranges.on, self.commits.on, self.unheard.on, self.applications.on)
         handlers = tuple([part[kind] for part in parts if kind in part])
         return (*handlers, self._take) if kind in self._on else handlers
 

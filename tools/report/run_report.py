@@ -10,7 +10,7 @@ import attrs
 import click
 from attrs import frozen
 
-from kemu.emulator.findings import ATLAS, Loss
+from kemu.emulator.findings import ATLAS, STAYS_SO, Loss, Unmended
 from kemu.emulator.metrics.figures import (
     Figures,
     ReassignmentFigures,
@@ -45,6 +45,7 @@ def as_dict(result: RunResult) -> dict[str, Any]:
     own["losses"] = [
         {**attrs.asdict(loss), "records": loss.records, "allowed": ATLAS[loss.why]} for loss in result.losses
     ]
+    own["unmended"] = [{**attrs.asdict(each), "explained": STAYS_SO[each.why]} for each in result.unmended]
     own["wall_s"] = round(result.wall_s, 6)
     clash = own.keys() & figures.keys()
     assert not clash, f"figures must not reuse {sorted(clash)}"
@@ -84,6 +85,9 @@ def as_text(
     if result.losses:
         yield from _section("Expected losses")
         yield from _losses(result.losses)
+    if result.unmended:
+        yield from _section("Not well again, for Kafka's own reasons")
+        yield from _unmended(result.unmended)
     yield from _section("Verdict")
     yield from _verdict(result, scenario, command, trace)
 
@@ -199,6 +203,11 @@ def table_of_seeds(results: Sequence[RunResult], command_for: Callable[[int], st
             f"{sum(each.records for each in lost if each.why == why):,} {why}" for why in _reasons(lost)
         )
         yield f"expected losses in {runs} of {len(results)} runs, in records: {reasons}"
+    left = [each.why for result in results for each in result.unmended]
+    if left:
+        runs = sum(1 for result in results if result.unmended)
+        reasons = ", ".join(f"{left.count(why)} {why}" for why in dict.fromkeys(left))
+        yield f"not well again, for Kafka's own reasons, in {runs} of {len(results)} runs: {reasons}"
     failed = [result for result in results if OF_VERDICT[result.verdict]]
     idle = [index for index, _ in enumerate(first.faults) if not any(each.faults[index].fired for each in results)]
     for index in idle:
@@ -482,6 +491,16 @@ def _losses(losses: Sequence[Loss]) -> Iterable[str]:
             yield f"    {clock_text(loss.at_us)}  {loss.records:,} records of {which}"
         if len(rows) > MOST_LOSSES:
             yield f"    ... and {len(rows) - MOST_LOSSES} more times"
+
+
+def _unmended(left: Sequence[Unmended]) -> Iterable[str]:
+    """What stays as it is: by reason, with why the reason is one."""
+    for why in dict.fromkeys(each.why for each in left):
+        rows = [each for each in left if each.why == why]
+        yield f"  {why}: {STAYS_SO[why]}"
+        yield from (f"    {each.text}" for each in rows[:MOST_LOSSES])
+        if len(rows) > MOST_LOSSES:
+            yield f"    ... and {len(rows) - MOST_LOSSES} more"
 
 
 def _verdict(result: RunResult, scenario: Scenario, command: str, trace: Path | None) -> Iterable[str]:

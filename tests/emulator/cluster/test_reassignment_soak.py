@@ -10,6 +10,11 @@ FOUND = (
     ("reassign-limits-lowered", 48, True, "an old LeaderAndIsr arrives after the partition was moved away"),
     ("move-to-new-brokers", 31, False, "a broker is registered, and the controller has not heard of it"),
     ("brokers-join-under-load", 57, False, "a partition that is blocked leaves its place to another"),
+    ("brokers-join-under-load", 236, False, "a group stays with a coordinator that was never told to stop"),
+    ("brokers-join-under-load", 285, False, "a controller's last write arrives after it has died"),
+    ("delete-while-reassigning", 93, False, "a log that was left over makes a topic created again go without a leader"),
+    ("delete-while-reassigning", 140, False, "records are back that were lost, and their batches come again"),
+    ("delete-while-reassigning", 186, False, "a log that was left over is in the ISR of a topic created again"),
     ("delete-while-reassigning", 15, True, "a log that was left over is taken for that of a topic created again"),
 )
 """Seeds that were once not as they should be, whether as the preset is, and what a checker did not know of Kafka."""

@@ -1,0 +1,111 @@
+"""What groups have committed, as the logs of their coordinators have it (a part of the panel).
+
+Where brokers replicate, a group's log may lose its end to an election: what it held there is committed no more, and
+what it held before is what counts. Another replica may bring it back. Commits of a coordinator that is none any more
+(``Panel.is_current``) are nobody's.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from kemu.emulator.facts import DiskTailLost, Seen
+from kemu.emulator.watching.logs import WatchedLogs
+from kemu.protocol.names import OFFSETS_TOPIC, GroupId, TopicPartition
+from kemu.protocol.notes.groups import OffsetCommitted, OffsetRemoved
+from kemu.protocol.notes.replication import BecameLeader
+
+NOTHING = -1
+"""Committed, where nothing is."""
+Key = tuple[GroupId, TopicPartition]
+
+
+class _Commits:
+    """One partition of a group."""
+
+    __slots__ = ("gone", "records")
+
+    def __init__(self) -> None:
+        self.records: list[tuple[int, int]] = []
+        """(position in the group's log, offset), oldest first; empty where positions are not told."""
+        self.gone: list[tuple[int, int, int]] = []
+        """(position, offset, leader epoch) of those that the log has lost."""
+
+
+class GroupCommits:
+    """See the module."""
+
+    def __init__(
+        self,
+        logs: WatchedLogs,
+        is_current: Callable[[Seen], bool],
+        log_of: Callable[[GroupId], TopicPartition | None],
+    ) -> None:
+        self.committed: dict[Key, int] = {}
+        """What is committed; ``NOTHING`` or no entry: nothing."""
+        self.before = NOTHING
+        """What was, before the last commit or removal."""
+        self.changed: list[tuple[Key, int]] = []
+        """What the last leader of a groups' log does not have, or has again: what is committed since."""
+        self._logs = logs
+        self._is_current = is_current
+        self._log_of = log_of
+        self._kept: dict[Key, _Commits] = {}
+        self.on: dict[type, Callable[[Seen, Any], None]] = {
+            OffsetCommitted: self._commits,
+            OffsetRemoved: self._removes,
+            BecameLeader: self._led,
+            DiskTailLost: self._lost_tail,
+        }
+
+    def of(self, group: GroupId, at: TopicPartition) -> int:
+        """What is committed of a partition."""
+        return self.committed.get((group, at), NOTHING)
+
+    def _commits(self, seen: Seen, fact: OffsetCommitted) -> None:
+        key = (fact.group, (fact.topic, fact.partition))
+        self.before = self.committed.get(key, NOTHING)
+        if not self._is_current(seen):
+            return
+        self.committed[key] = fact.offset
+        if fact.position >= 0:
+            kept = self._kept.get(key)
+            if kept is None:
+                kept = self._kept[key] = _Commits()
+            kept.records.append((fact.position, fact.offset))
+
+    def _removes(self, seen: Seen, fact: OffsetRemoved) -> None:
+        key = (fact.group, (fact.topic, fact.partition))
+        self._kept.pop(key, None)
+        self.before = self.committed.pop(key, NOTHING) if self._is_current(seen) else NOTHING
+
+    def _led(self, seen: Seen, fact: BecameLeader) -> None:
+        self.changed = []
+        if fact.topic != OFFSETS_TOPIC or (self._logs.cut is None and not self._logs.back):
+            return
+        for key, kept in self._kept.items():
+            if self._log_of(key[0]) == (fact.topic, fact.partition) and self._follows(kept):
+                self.committed[key] = kept.records[-1][1] if kept.records else NOTHING
+                self.changed.append((key, self.committed[key]))
+
+    def _follows(self, kept: _Commits) -> bool:
+        """What the log has lost and regained; whether that changes the last record."""
+        before = kept.records[-1:]
+        cut = self._logs.cut
+        while cut is not None and kept.records and kept.records[-1][0] >= cut:
+            position, offset = kept.records.pop()
+            written_in = [epoch for first, last, epoch in self._logs.lost if first <= position < last]
+            kept.gone += [(position, offset, epoch) for epoch in written_in]
+        back = [each for each in kept.gone if any(_is_in(each, run) for run in self._logs.back)]
+        if back:
+            kept.gone = [each for each in kept.gone if each not in back]
+            kept.records = sorted([*kept.records, *[(position, offset) for position, offset, _ in back]])
+        return kept.records[-1:] != before
+
+    def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
+        """Where leaders are arranged nobody tells which of them."""
+        if fact.log.startswith(OFFSETS_TOPIC):
+            self.committed.clear()
+
+
+def _is_in(commit: tuple[int, int, int], run: tuple[int, int, int]) -> bool:
+    return run[0] <= commit[0] < run[1] and commit[2] == run[2]
