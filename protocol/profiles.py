@@ -57,7 +57,8 @@ class Profile:
     isr_path: IsrPath = IsrPath.CONTROLLER
     """Who decides a new ISR: the controller since inter.broker.protocol.version 2.7."""
     topic_ids: bool = True
-    """Whether a broker knows a log that was left over from that of a topic created again: since 2.8 (KIP-516)."""
+    """Whether a broker knows a log that was left over from that of a topic created again: since 3.0 (KIP-516; 2.8 asks
+    no log that it found at its start)."""
     streams: StreamsRelease = STREAMS_3_4
     """What instances of Kafka Streams are like."""
 
