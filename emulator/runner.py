@@ -249,6 +249,7 @@ def run(
     assignors: Mapping[str, Assignor] | None = None,
     checkers: Sequence[Checker] | None = None,
     panel: Panel | None = None,
+    recorder: Recorder | None = None,
     control: Path | None = None,
 ) -> RunResult:
     """Run a scenario once.
@@ -266,6 +267,7 @@ def run(
         assignors: instead of the profile's.
         checkers: instead of all that apply.
         panel: the one that observers read, too; it takes each fact before they do. None: a new one.
+        recorder: told all that the trace is told.
         control: where a live run listens for orders (``emulator.injection.orders``).
 
     Raises:
@@ -291,6 +293,7 @@ def run(
             assignors=assignors,
             checkers=checkers,
             panel=panel,
+            recorder=recorder,
         )
         try:
             if drive == "bare":

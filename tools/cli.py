@@ -56,6 +56,9 @@ COMMANDS: Mapping[str, Row] = {
         "kemu.tools.commands.plan_reassignment:plan_reassignment_command",
         "Plan a partition reassignment in batches (KIP-435), without running anything.",
     ),
+    "coverage": Row(
+        "kemu.tools.commands.coverage:coverage", "Say which states, messages, transitions and rare events runs came to."
+    ),
     "campaign": Row(
         "kemu.tools.commands.campaign:campaign", "Run many scenarios, profiles, settings and seeds on Spark."
     ),

@@ -47,7 +47,7 @@ class MemoryRecorder:
 
     def step(self, row: StepRow) -> None:
         """One step of one machine."""
-        self.records.append(Step(*_read_back(row)))
+        self.records.append(Step(*read_back(row)))
 
     def packet(self, row: PacketRow) -> None:
         """What became of a packet."""
@@ -59,7 +59,7 @@ class MemoryRecorder:
 
     def broken(self, row: BrokenRow) -> None:
         """A machine's own assertion failed in this step."""
-        self.records.append(Broken(*_read_back(row)))
+        self.records.append(Broken(*read_back(row)))
 
     def facts(self) -> Iterator[Seen]:
         """What those who watch saw of the run so far."""
@@ -93,7 +93,7 @@ class RecorderOfAll:
             each.broken(row)
 
 
-def _read_back(row: Row) -> Row:
+def read_back(row: Row) -> Row:
     """A row as a trace gives it back: plain values (an ``ErrorCode`` is its number), tuples for lists."""
     plain: Row = msgpack.unpackb(msgpack.packb(row), use_list=False)
     return plain

@@ -1,0 +1,82 @@
+"""``kemu coverage``: where runs have been, and where not."""
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
+from kemu.tools.commands.run_options import seed_range
+from kemu.tools.determinism.sweep import watched_sweep
+from kemu.tools.determinism.watch import SweptRun
+from kemu.tools.exits import worst
+from kemu.tools.progress import progress
+
+
+@click.command()
+@click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...")
+@click.option("--seeds", metavar="A:B", default="1:10", show_default=True, help="The seeds A to B, both included.")
+@click.option("--profile", metavar="P", help="A release or KIP page (default: each scenario's).")
+@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change the scenarios; repeatable.")
+@click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to their plans; repeatable.")
+@click.option("--faults", type=click.IntRange(min=0), default=0, help="So many random faults a run.")
+@click.option("--role", metavar="R", help="Only this role's table: member, coordinator, broker, controller, ...")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def coverage(
+    scenarios: tuple[str, ...],
+    seeds: str,
+    profile: str | None,
+    settings: tuple[str, ...],
+    actions: tuple[str, ...],
+    faults: int,
+    role: str | None,
+    form: str,
+) -> None:
+    """Run each SCENARIO with each seed; show what the runs came to, and what none of them did.
+
+    A table per role: which messages met it, with which outcome, in which of its states (darker: more often). Then the
+    transitions of groups, members, partitions and replicas that were never taken, and the probes (rare events, by
+    name) with how often they were hit. What was not hit was not tried: a sweep that holds says nothing about it.
+
+    Exit codes: those of "kemu run" with --seeds.
+    """
+    from kemu.emulator.exploring.coverage import ROLES, Coverage
+    from kemu.emulator.runner import run
+    from kemu.emulator.scenario.random_faults import with_random_faults
+    from kemu.emulator.text.tables import nearest
+    from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
+    from kemu.tools.report.coverage_report import as_dict, as_text
+
+    if profile is not None and profile not in PROFILES:
+        raise click.UsageError(f'"{profile}" is no profile{nearest(profile, PROFILES)}')
+    if role is not None and role not in ROLES:
+        raise click.UsageError(f'"{role}" is no role{nearest(role, ROLES)}')
+    loaded = [with_values(load_scenario(name), settings) for name in scenarios]
+    if actions:
+        loaded = [with_actions(scenario, actions) for scenario in loaded]
+    chosen = seed_range(seeds)
+    covered, verdicts, first = Coverage(), [], ""
+    with watched_sweep() as watch:
+        with progress("runs", len(loaded) * len(chosen)) as advance:
+            for name, scenario in zip(scenarios, loaded, strict=True):
+                for seed in chosen:
+                    drawn = with_random_faults(scenario, seed, faults) if faults else scenario
+                    listening = covered.of_run()
+                    result = run(drawn, seed=seed, profile=profile, drive="bare", recorder=listening)
+                    listening.finish()
+                    verdicts.append(result.verdict)
+                    said = f"kemu coverage {name} --seeds {seed}:{seed}" + (f" --faults {faults}" if faults else "")
+                    watch.saw(SweptRun(drawn, seed, profile or drawn.profile or DEFAULT_PROFILE, said), result.digest)
+                    if result.verdict != "holds" and not first:
+                        first = f"{name}, seed {seed}: {result.verdict}: {result.reason}"
+                    advance(name, result.verdict != "holds")
+        told: dict[str, Any] = {"scenarios": list(scenarios), "seeds": list(chosen), "random_faults": faults}
+        if form == "json":
+            click.echo(json.dumps({**told, **as_dict(covered, role)}, indent=2))
+        else:
+            for line in as_text(covered, role):
+                click.echo(line)
+            if first:
+                click.echo(f"not every run holds: {first}")
+    sys.exit(worst(verdicts))
