@@ -71,6 +71,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "another-record",
             "append-gap",
             "committed-lost",
+            "failed-log-dir",
             "isr-without-committed",
             "logs-differ",
             "read-uncommitted",

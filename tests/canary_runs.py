@@ -17,7 +17,7 @@ from kemu.emulator.scenario.files import load_scenario
 
 
 def who_speaks(source: str, seeds: int) -> Iterator[str]:
-    """Names of the checkers that find something, or "broken"."""
+    """Names of the checkers that find something, alone and with the kind of what they find, or "broken"."""
     scenario = load_scenario(source)
     for seed in range(1, seeds + 1):
         result = run(scenario, seed=seed, drive="bare")
@@ -25,6 +25,7 @@ def who_speaks(source: str, seeds: int) -> Iterator[str]:
             yield "broken"
         for violation in split(result.violations, scenario.expect)[0]:
             yield violation.checker
+            yield f"{violation.checker}/{violation.kind}"
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ next leader comes from the in-sync replicas. So (Kafka's guarantees; numbers of 
   A controller elects out of the ISR only where the topic allows it or an admin asked for it (KIP-460).
 * I6: a follower appends only behind records that are its leader's, too.
 * I7: a leader's high watermark does not go back within its epoch.
+* A replica in a log directory that failed takes part in nothing until its broker starts again (KIP-112).
 * I8: no leader ever shows another record at an offset below a high watermark; a consumer processes committed records
   only, each from the epoch that was committed (``EpochRead``).
 
@@ -48,6 +49,7 @@ from kemu.protocol.notes.replication import (
     BecameFollower,
     BecameLeader,
     HighWatermarkAdvanced,
+    LogDirFailed,
     LogStartMoved,
     NodeWritten,
     RecordsReplicated,
@@ -78,6 +80,8 @@ class Replicas(Checker):
         """Partitions of which an admin asked for any leader, until the store has their next state."""
         self._asked_less: dict[str, None] = {}
         """Producers that do not ask for all in-sync replicas."""
+        self._offline: dict[str, dict[TopicPartition, None]] = {}
+        """Host -> replicas on its failed log directories, in this life of its."""
         self._deleted: dict[TopicPartition, EpochLog] = {}
         """What was committed of partitions that were deleted."""
         self.on = {
@@ -90,6 +94,7 @@ class Replicas(Checker):
             HighWatermarkAdvanced: self._advanced,
             RecordsAcknowledged: self._acknowledged,
             OffsetCommitted: self._offset_committed,
+            LogDirFailed: self._dir_failed,
             ReplicaRestored: self._restored,
             ReplicaStopped: self._stopped,
             NodeWritten: self._written,
@@ -129,6 +134,7 @@ class Replicas(Checker):
     # --- roles -------------------------------------------------------------------------------------------------
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
+        self._check_on_disk(seen, fact)
         truth = self._truth(fact.topic, fact.partition)
         copy = truth.copy_on(seen.actor)
         copy.leads, copy.following, copy.epoch, copy.watermark = True, "", fact.leader_epoch, fact.high_watermark
@@ -158,6 +164,7 @@ class Replicas(Checker):
         truth.unclean_epoch = -1
 
     def _followed(self, seen: Seen, fact: BecameFollower) -> None:
+        self._check_on_disk(seen, fact)
         copy = self._copy(seen, fact)
         _found(copy)
         copy.leads, copy.epoch, copy.following = False, fact.leader_epoch, broker_host(fact.leader)
@@ -169,6 +176,18 @@ class Replicas(Checker):
         else:
             truth.copy_on(seen.actor).leads = False
 
+    def _dir_failed(self, seen: Seen, fact: LogDirFailed) -> None:
+        self._offline.setdefault(seen.actor, {}).update(dict.fromkeys(fact.partitions))
+
+    def _check_on_disk(
+        self, seen: Seen, fact: BecameLeader | BecameFollower | RecordsAppended | RecordsReplicated
+    ) -> None:
+        """KIP-112: a replica takes part in nothing until its broker starts with the directory repaired."""
+        if (fact.topic, fact.partition) in self._offline.get(seen.actor, {}):
+            name = f"{fact.topic}-{fact.partition}"
+            text = f"{seen.actor} takes part in {name}, whose log there lies in a directory that failed (KIP-112)"
+            self.violation(seen, "failed-log-dir", (name, seen.actor), text)
+
     # --- logs --------------------------------------------------------------------------------------------------
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
@@ -177,6 +196,8 @@ class Replicas(Checker):
         if copy is None or not copy.leads:
             return  # no replication here
         assert truth is not None
+        if self._offline:
+            self._check_on_disk(seen, fact)
         truth.astray(fact.base_offset + fact.count, copy.epoch)
         if not copy.log.append(fact.base_offset, fact.count, copy.epoch):
             name = f"{fact.topic}-{fact.partition}"
@@ -184,6 +205,8 @@ class Replicas(Checker):
             self.violation(seen, "append-gap", (name, seen.actor), text)
 
     def _replicated(self, seen: Seen, fact: RecordsReplicated) -> None:
+        if self._offline:
+            self._check_on_disk(seen, fact)
         truth = self._truth(fact.topic, fact.partition)
         copy = truth.copy_on(seen.actor)
         if not copy.log.append(fact.base_offset, fact.count, fact.leader_epoch):
@@ -392,6 +415,7 @@ class Replicas(Checker):
     # --- hosts -------------------------------------------------------------------------------------------------
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
+        self._offline.pop(fact.host, None)
         for truth in self._partitions.values():
             copy = truth.copies.get(fact.host)
             if copy is not None:

@@ -1,9 +1,10 @@
 """Deliberate one-line breaks of the product, and what must catch each: tests of the tests and of the checkers.
 
 Every module here has a list ``MUTATIONS`` of (file, old text, new text, caught by, runs). The old text stands exactly
-once in the file. ``caught by`` is the name of a checker, ``"broken"`` (a machine's own assertion), or a test (a pytest
-node id). ``runs`` (may be left out) are the runs the checker watches: a preset or a TOML file beside this one, a colon,
-and how many seeds. ``tests/test_mutation_canary.py`` applies one at a time to a copy of the packages.
+once in the file. ``caught by`` is the name of a checker, a checker and the kind of what it finds
+(``"reassignment/unnamed"``), ``"broken"`` (a machine's own assertion), or a test (a pytest node id). ``runs`` (may be
+left out) are the runs the checker watches: a preset or a TOML file beside this one, a colon, and how many seeds.
+``tests/test_mutation_canary.py`` applies one at a time to a copy of the packages.
 """
 
 from typing import NamedTuple

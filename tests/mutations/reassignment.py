@@ -71,7 +71,7 @@ MUTATIONS = [
         "actors/controller/reassignment.py",
         "        return of_limit(batches.limits, of_leaders=batches.waits_for_leaders(at))\n",
         "        return None\n",
-        "reassignment",  # Q5: of what is queued nobody says what it waits for
+        "reassignment/unnamed",  # Q5: of what is queued nobody says what it waits for
         ("drain-a-broker:1",),
     ),
 ]
