@@ -109,6 +109,7 @@ from kemu.emulator.text.units import duration_us
 from kemu.emulator.trace.blocks import TraceError
 from kemu.emulator.trace.traces import read_trace
 from kemu.protocol.assign.base import Assignment, Assignor, Memory, RebalanceProtocol, Subscriber, Topics
+from kemu.protocol.assign.claims import Overlap, rightful_owners, validate_subscriptions
 from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.errors import ErrorCode
 
@@ -179,6 +180,7 @@ __all__ = [
     "OffsetsDeletion",
     "OffsetsReset",
     "Outcome",
+    "Overlap",
     "PartitionsPause",
     "PartitionsReassignment",
     "PartitionsResumption",
@@ -228,7 +230,9 @@ __all__ = [
     "load",
     "presets",
     "replay",
+    "rightful_owners",
     "run",
+    "validate_subscriptions",
 ]
 
 

@@ -140,6 +140,34 @@ def test_an_assignor_of_ones_own_is_used() -> None:
     assert kemu.run(scenario, seed=1).verdict == "holds"
 
 
+class Sticks(ToTheFirst):
+    """Everybody keeps what is rightfully its own (KIP-792); the rest goes to the first."""
+
+    name = "sticks"
+    protocols = (kemu.RebalanceProtocol.COOPERATIVE,)
+    overlaps = 0
+
+    def assign(self, topics: kemu.Topics, members: dict[str, kemu.Subscriber]) -> kemu.Assignment:
+        Sticks.overlaps += len(kemu.validate_subscriptions(members))
+        rightful = kemu.rightful_owners(members)
+        assignment: kemu.Assignment = {member: [] for member in members}
+        for at in [(topic, number) for topic, count in topics.partitions.items() for number in range(count)]:
+            assignment[rightful.get(at, min(members))].append(at)
+        return assignment
+
+
+def test_a_cooperative_assignor_of_ones_own_asks_who_rightfully_owns_what() -> None:
+    """KIP-792's validateSubscription: members that claim the same partition are found before they are believed."""
+    assert kemu.run(crashed(assignors=(Sticks,)), seed=1, profile="kafka-3.9").verdict == "holds"
+    assert Sticks.overlaps == 0, "nobody is wrong about what it owns here"
+
+    claim = [("orders", 0)]
+    members = {
+        name: kemu.Subscriber(("orders",), tuple(claim), generation) for name, generation in (("a", 3), ("b", 4))
+    }
+    assert kemu.validate_subscriptions(members) == (kemu.Overlap(("orders", 0), (("a", 3), ("b", 4)), "b"),)
+
+
 # --- mistakes --------------------------------------------------------------------------------------------------------
 
 
