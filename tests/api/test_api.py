@@ -186,7 +186,7 @@ def test_every_mistake_of_a_scenario_is_told_at_once_as_of_a_file() -> None:
             ),
         )
     ) == [
-        'profile: "kafka-3.5" is no profile; did you mean "kafka-3.4"?',
+        'profile: "kafka-3.5" is no profile; did you mean "kafka-3.9"?',
         'groups.billing.topics: "order" is no topic; did you mean "orders"?',
         "plan[0].at: '30x' is no duration; write it like 250ms, 20s, 1m30s",
         'plan[0].host: "c9" is no host; known: b0, b1, b2, c1, c2, c3, p1, coordinator of billing, leader of billing',
