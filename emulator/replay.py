@@ -140,12 +140,16 @@ def repeatable(trace: Trace) -> Scenario:
     """The scenario of a trace that can be run again from it and its seed.
 
     Raises:
-        TraceError: a live run (its order was the wall clock's), an unreadable scenario, or listeners, applications or
-            choices that the trace does not hold.
+        TraceError: a live run (its order was the wall clock's), one that a test acted on, an unreadable scenario, or
+            listeners, applications or choices that the trace does not hold.
     """
     _same_code(trace)
     if trace.header.live:
         raise TraceError(f"{trace.path}: a live run can be replayed, not run again: the wall clock ordered it")
+    if trace.header.driven:
+        raise TraceError(
+            f"{trace.path}: what a test did to this run is not in its plan: replay it, or run the test again"
+        )
     return scenario_of(trace.header)
 
 

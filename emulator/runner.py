@@ -131,14 +131,16 @@ class Run:
         panel: Panel | None = None,
         choices: Choices | None = None,
         recorder: Recorder | None = None,
+        driven: bool = False,
     ) -> None:
         """As ``run`` takes it, and for whoever steers or explores runs:
 
         Args:
             choices: instead of those drawn from the seed; the trace says so, and is not replayed nor run again.
             recorder: told all that the trace is told.
+            driven: somebody will act on it who is not in its plan; the trace says so, and is not run again.
         """
-        profile = profile or scenario.profile or DEFAULT_PROFILE
+        self.profile = profile = profile or scenario.profile or DEFAULT_PROFILE
         header = Header(
             scenario=scenario.to_dict(),
             plan=plan_to_dicts(scenario.plan),
@@ -150,6 +152,7 @@ class Run:
             listeners=sorted(listeners or ()),
             applications=sorted(applications or ()),
             steered=choices is not None,
+            driven=driven,
         )
         self.scenario = scenario
         self.writer = TraceWriter(sink, header)
@@ -193,16 +196,28 @@ class Run:
         self._observers = (*self._observers, observer)
         self.world.watch(self._observers)
 
-    def drive(self, take_turns: Callable[[World, int], None]) -> str:
-        """Run both phases; what broke, "" if nothing did."""
-        world = self.world
+    def begin(self) -> None:
+        """Hosts start, the plan is on the agenda."""
         self.cluster.begin()
         self.injector.arm()
-        world.at(self.scenario.heal_at_us, self._heal)
+
+    def settle(self, at_us: int) -> None:
+        """At this time everything that lasts is ended; then all must get well."""
+        self.world.at(at_us, self._heal)
+
+    def drive(self, take_turns: Callable[[World, int], None]) -> str:
+        """Run both phases; what broke, "" if nothing did."""
+        self.begin()
+        self.settle(self.scenario.heal_at_us)
+        return self.drive_on(take_turns, self.scenario.ends_us + LONGER_US)
+
+    def drive_on(self, take_turns: Callable[[World, int], None], until_us: int) -> str:
+        """Go on to the end of what was begun and is settled; what broke, "" if nothing did."""
+        world = self.world
         collecting = gc.isenabled()
         gc.disable()  # a full collection looks at every member: the cost of a step would grow with the cluster
         try:
-            take_turns(world, self.scenario.ends_us + LONGER_US)
+            take_turns(world, until_us)
         except MachineBroke as broke:
             return str(broke)
         finally:
@@ -305,7 +320,7 @@ def run(
         except KeyboardInterrupt:
             one.writer.flush()  # the trace holds all that happened, and no footer
             raise
-        return _result(one, seed, profile, drive, broke, began_s)
+        return result_of(one, seed, profile, drive, broke, began_s)
 
 
 def _drive_with_orders(one: Run, path: Path, live: bool) -> str:
@@ -322,7 +337,8 @@ def _drive_with_orders(one: Run, path: Path, live: bool) -> str:
         door.close()
 
 
-def _result(one: Run, seed: int, profile: str, drive: str, broke: str, began_s: float) -> RunResult:
+def result_of(one: Run, seed: int, profile: str, drive: str, broke: str, began_s: float) -> RunResult:
+    """What a run came to that was driven to its end; ``began_s``: by ``time.perf_counter``."""
     world = one.world
     judgement = one.judging.finish(world.now_us, broke)
     for violation in judgement.violations:

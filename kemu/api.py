@@ -112,6 +112,17 @@ from kemu.protocol.assign.base import Assignment, Assignor, Memory, RebalancePro
 from kemu.protocol.assign.claims import Overlap, rightful_owners, validate_subscriptions
 from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.errors import ErrorCode
+from kemu.tools.testkit.cluster import (
+    EmulatedCluster,
+    EmulatedGroup,
+    NoEffect,
+    NotInTime,
+    RuleInForce,
+    Violated,
+    empty,
+    rebalancing,
+    stable,
+)
 
 __all__ = [
     "AddBroker",
@@ -140,6 +151,8 @@ __all__ = [
     "Disconnect",
     "Duplicate",
     "ElectPreferredLeaders",
+    "EmulatedCluster",
+    "EmulatedGroup",
     "ErrorCode",
     "ErrorReply",
     "Expectation",
@@ -175,7 +188,9 @@ __all__ = [
     "Memory",
     "MoveCoordinator",
     "NetworkSpec",
+    "NoEffect",
     "NotHeld",
+    "NotInTime",
     "Noted",
     "OffsetsDeletion",
     "OffsetsReset",
@@ -206,6 +221,7 @@ __all__ = [
     "Returned",
     "RollingRestart",
     "RollingUpgrade",
+    "RuleInForce",
     "ScaleDown",
     "Scenario",
     "ScenarioError",
@@ -223,15 +239,19 @@ __all__ = [
     "Topics",
     "TraceError",
     "Unsubscription",
+    "Violated",
     "Violation",
     "When",
     "check",
     "duration_us",
+    "empty",
     "load",
     "presets",
+    "rebalancing",
     "replay",
     "rightful_owners",
     "run",
+    "stable",
     "validate_subscriptions",
 ]
 

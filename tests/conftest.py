@@ -5,6 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
+pytest_plugins = ("kemu.tools.testkit.plugin",)
+"""The project's own, also where it is not installed."""
+
 LONG = (
     "tests/tools/test_bench_assign.py",
     "tests/test_mutation_canary.py",

@@ -26,8 +26,8 @@ IMPURE = {"trio", "time", "random", "secrets", "datetime", "os", "uuid", "socket
 ONLY_IN = {
     "trio": ("emulator/engine/", "tools/bench/"),
     "pyspark": ("tools/pipeline/",),
-    "hypothesis": (),
-    "pytest": (),
+    "hypothesis": ("tools/testkit/",),
+    "pytest": ("tools/testkit/",),
 }
 """Third parties with one place to live (tests are not looked at); () = only in tests. The bench measures Trio."""
 
@@ -142,7 +142,7 @@ def test_machines_and_the_language_know_no_clock_no_chance_and_no_io(path: Path)
 
 @pytest.mark.parametrize("path", ALL, ids=place)
 def test_a_third_party_stays_in_its_place(path: Path) -> None:
-    """The engine knows Trio; only the pipeline knows Spark; only tests know the test tools."""
+    """The engine knows Trio; only the pipeline knows Spark; only the test kit and tests know the test tools."""
     for line, module in imports(path):
         allowed = ONLY_IN.get(module.partition(".")[0])
         if allowed is not None:

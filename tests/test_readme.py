@@ -8,6 +8,8 @@ import pytest
 
 from kemu.tools.cli import main
 
+pytest_plugins = ("pytester",)
+
 README = Path(__file__).resolve().parent.parent / "README.md"
 BLOCK = re.compile(r"^```(\w+) (file=(\S+)|run)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -37,6 +39,18 @@ def test_the_tour_of_the_readme_works_as_written(
     assert "5 of 5 hold" in said
     assert "NEVER FIRED" not in said
     assert "no difference" in said
+
+
+def test_the_example_test_of_the_readme_passes(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a project of its own, with the plugin."""
+    (text,) = [
+        text for _, _, file, text in BLOCK.findall(README.read_text(encoding="utf-8")) if file == "test_billing.py"
+    ]
+    monkeypatch.syspath_prepend(str(README.parent))
+    pytester.makeconftest('pytest_plugins = ("kemu.tools.testkit.plugin",)')
+    pytester.makepyfile(test_billing=text)
+
+    assert pytester.runpytest().parseoutcomes() == {"passed": 6}
 
 
 def test_the_readme_opens_with_the_two_commands() -> None:

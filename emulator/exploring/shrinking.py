@@ -438,7 +438,10 @@ def _brokers(shrinker: Shrinker) -> None:
 
 
 def _settings(data: Data) -> list[tuple[str | int, ...]]:
-    """Paths of all that could be left out, each table before what is in it; what has a pass of its own is not there."""
+    """Paths of all that could be left out, each table before what is in it.
+
+    What has a pass of its own is not there, nor is what must hold and by when (``checks``): it says what a failure is.
+    """
     found: list[tuple[str | int, ...]] = []
 
     def look(table: Mapping[str, Any], path: tuple[str | int, ...], own: frozenset[str]) -> None:
@@ -449,7 +452,7 @@ def _settings(data: Data) -> list[tuple[str | int, ...]]:
             if isinstance(item, dict):
                 look(item, (*path, key), frozenset())
 
-    look({key: item for key, item in data.items() if key in ("producers", "network", "checks")}, (), frozenset())
+    look({key: item for key, item in data.items() if key in ("producers", "network")}, (), frozenset())
     look(data["brokers"], ("brokers",), frozenset({"count"}))
     for name, topic in data["topics"].items():
         look(topic, ("topics", name), frozenset({"partitions", "rate", "initial_records"}))

@@ -65,6 +65,10 @@ class Injector:
         self._ongoing.fired.append(0)
         return self._do(len(self.plan) - 1, action)
 
+    def end(self, index: int) -> None:
+        """End what one entry of the plan began, if it still lasts."""
+        self._ongoing.end(index)
+
     def heal(self) -> None:
         """End everything that lasts; stop watching; start what is to run."""
         self._on_send, self._on_arrival, self._on_note = [], [], []

@@ -50,6 +50,8 @@ class Header:
     """Members with an application of the caller's; likewise."""
     steered: bool = False
     """Chance was the caller's ``Choices``, not the seed: the trace can be read, not repeated."""
+    driven: bool = False
+    """Somebody acted on it who is not in its plan, such as a test: the run can be replayed, not run again."""
     trace_version: int = TRACE_VERSION
 
 

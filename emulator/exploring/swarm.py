@@ -1,0 +1,189 @@
+"""The swarm: from a seed a cluster, a load and a plan of faults, all drawn, with about half of the fault families off.
+
+What is always a little on hides what only shows alone (Groce et al., "Swarm testing", 2012): so each seed first decides
+which kinds of faults it has at all, then draws from those. Everything is drawn from named streams of the seed, as a
+run's own chance is. The draws come from a ``Stream``, so that whoever has other ways to choose (``kemu.strategies``)
+draws the same things.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import attrs
+from attrs import frozen
+
+from kemu.emulator.chance import Seeded, Stream
+from kemu.emulator.plan.action import ActionKind, Drawn
+from kemu.emulator.plan.actions import ACTIONS
+from kemu.emulator.plan.draw import SECOND, Draw
+from kemu.emulator.plan.entries import At, Plan
+from kemu.emulator.scenario.reading import scenario_from_dict
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.text.units import duration_text
+from kemu.protocol.profiles import DEFAULT_PROFILE
+
+T = TypeVar("T")
+
+MOST_FAULTS = 6
+ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
+SESSIONS_MS = (6_000, 10_000, 30_000, 45_000)
+POLL_INTERVALS_MS = (20_000, 60_000, 300_000)
+
+
+@frozen(kw_only=True)
+class SwarmCase:
+    """What one seed came to. ``on``, ``off``: the families of faults, by the kinds of their actions."""
+
+    seed: int
+    scenario: Scenario
+    on: tuple[str, ...]
+    off: tuple[str, ...]
+
+    def drawn(self) -> tuple[tuple[str, str], ...]:
+        """Every draw, for people: (what, which)."""
+        scenario = self.scenario
+        replication = scenario.brokers.replication
+        rows = [
+            ("profile", scenario.profile or DEFAULT_PROFILE),
+            ("duration", duration_text(scenario.duration_us)),
+            ("draws", scenario.draws.name),
+            ("brokers", str(scenario.brokers.count)),
+            (
+                "replication",
+                "none" if replication is None else f"factor {replication.factor}, min {replication.min_isr}",
+            ),
+        ]
+        rows += [
+            (f"topic {name}", f"{topic.partitions} partitions, {topic.records_per_s}/s")
+            for name, topic in scenario.topics.items()
+        ]
+        for name, group in scenario.groups.items():
+            config = "".join(f", {key}={value}" for key, value in group.config)
+            static = ", static" if group.static else ""
+            rows.append((f"group {name}", f"{group.members} members, {group.assignors[0]}{static}{config}"))
+        return (*rows, ("faults on", ", ".join(self.on) or "none"), ("faults off", ", ".join(self.off) or "none"))
+
+
+def swarm_case(
+    seed: int, scenario: Scenario | None = None, *, profile: str | None = None, replicated: bool | None = None
+) -> SwarmCase:
+    """What a seed draws.
+
+    Args:
+        seed: of all draws, and of the run.
+        scenario: the cluster and the load; None: drawn, too.
+        profile: of a drawn one; None: the default.
+        replicated: whether a drawn cluster's brokers replicate; None: every other one's.
+    """
+    seeded = Seeded(seed)
+    if scenario is None:
+        scenario = drawn_scenario(
+            seeded.stream("swarm/scenario"), profile=profile, replicated=replicated, name=f"swarm-{seed}"
+        )
+    on, off = families_of(scenario, seeded.stream("swarm/families"))
+    plan = drawn_plan(scenario, seeded.stream("swarm/plan"), on, at_most=MOST_FAULTS)
+    scenario = attrs.evolve(scenario, seed=seed, plan=(*scenario.plan, *plan))
+    return SwarmCase(seed=seed, scenario=scenario, on=on, off=off)
+
+
+# --- faults ----------------------------------------------------------------------------------------------------------
+
+
+def _forms(row: ActionKind, replicated: bool) -> tuple[Drawn, ...]:
+    if row.replicated not in (None, replicated):
+        return ()
+    return (*row.drawn, *row.drawn_replicated) if replicated else row.drawn
+
+
+def fault_families(scenario: Scenario) -> tuple[str, ...]:
+    """The kinds of faults that can be drawn for a scenario."""
+    replicated = scenario.brokers.replication is not None
+    return tuple(kind for kind, row in ACTIONS.items() if _forms(row, replicated))
+
+
+def families_of(scenario: Scenario, chance: Stream) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(those that are on, those that are off): each is on as likely as not."""
+    families = fault_families(scenario)
+    on = tuple(kind for kind in families if chance.below(2))
+    return on, tuple(kind for kind in families if kind not in on)
+
+
+def drawn_plan(scenario: Scenario, chance: Stream, families: Sequence[str], *, at_most: int) -> Plan:
+    """Up to so many faults of these families, at times between the start and the end of the load, in order of time."""
+    if not families or not scenario.member_names():
+        return ()
+    draw = Draw(
+        chance,
+        members=tuple(host for host, _, _ in scenario.member_names()),
+        brokers=scenario.broker_names(),
+        groups=tuple(scenario.groups),
+    )
+    replicated = scenario.brokers.replication is not None
+    latest_us = max(2 * SECOND, scenario.heal_at_us - SECOND)
+    entries = []
+    for _ in range(chance.between(0, at_most)):
+        at_ms = chance.between(1_000, latest_us // 1_000)
+        forms = _forms(ACTIONS[families[chance.below(len(families))]], replicated)
+        entries.append(At(at_ms * 1_000, forms[chance.below(len(forms))](draw)))
+    return tuple(sorted(entries, key=lambda entry: entry.at_us))
+
+
+# --- clusters and loads ----------------------------------------------------------------------------------------------
+
+
+def drawn_scenario(
+    chance: Stream, *, profile: str | None = None, replicated: bool | None = None, name: str = "swarm"
+) -> Scenario:
+    """A small cluster with its load, without faults."""
+    with_replicas = bool(chance.below(2)) if replicated is None else replicated
+    brokers: dict[str, Any] = {"count": chance.between(3, 4) if with_replicas else chance.between(1, 3)}
+    if with_replicas:
+        factor = chance.between(2, 3)
+        brokers["replication"] = {
+            "factor": factor,
+            "min_isr": chance.between(1, factor - 1),
+            "session": duration_text(chance.between(4, 12) * SECOND),
+            "lag": duration_text(chance.between(6, 20) * SECOND),
+        }
+        brokers["config"] = {"offsets.topic.num.partitions": chance.between(1, 5)}
+    names = [f"t{number}" for number in range(1, 1 + chance.between(1, 2))]
+    topics = {each: {"partitions": chance.between(1, 6), "rate": f"{chance.between(1, 12)}/s"} for each in names}
+    groups = {f"g{number}": _drawn_group(chance, names) for number in range(1, 1 + chance.between(1, 2))}
+    data: dict[str, Any] = {
+        "name": name,
+        "profile": profile or "",
+        "duration": duration_text(chance.between(40, 80) * SECOND),
+        "draws": "life" if chance.below(4) else "calm",
+        "brokers": brokers,
+        "topics": topics,
+        "groups": groups,
+    }
+    return scenario_from_dict(data)
+
+
+def _drawn_group(chance: Stream, topics: Sequence[str]) -> dict[str, Any]:
+    config = drawn_config(chance)
+    return {
+        "topics": [topic for number, topic in enumerate(topics) if number == 0 or chance.below(2)],
+        "members": chance.between(1, 4),
+        "assignors": [_one_of(chance, ASSIGNORS)],
+        "static": chance.below(4) == 3,
+        "start_spread": duration_text(chance.between(0, 5) * SECOND),
+        "config": config,
+    }
+
+
+def drawn_config(chance: Stream) -> dict[str, Any]:
+    """A consumer's settings that go together, by Kafka's keys."""
+    session_ms = _one_of(chance, SESSIONS_MS)
+    return {
+        "session.timeout.ms": session_ms,
+        "heartbeat.interval.ms": session_ms // chance.between(3, 6),
+        "max.poll.interval.ms": _one_of(chance, POLL_INTERVALS_MS),
+        "max.poll.records": _one_of(chance, (5, 50, 500)),
+        "auto.commit.interval.ms": _one_of(chance, (1_000, 5_000)),
+    }
+
+
+def _one_of(chance: Stream, items: Sequence[T]) -> T:
+    return items[chance.below(len(items))]

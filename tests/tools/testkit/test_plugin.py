@@ -1,0 +1,221 @@
+"""The pytest plugin, as a user's tests meet it: options, seeds, what a failure says, other plugins."""
+
+from pathlib import Path
+
+import pytest
+
+import kemu.tools.testkit.failure
+import kemu.tools.testkit.strategies  # noqa: F401
+from kemu.emulator.replay import repeatable, replay
+from kemu.emulator.trace.blocks import TraceError
+from kemu.emulator.trace.traces import read_trace
+
+pytest_plugins = ("pytester",)
+
+ROOT = Path(__file__).resolve().parents[3]
+
+ASYNC = """
+    from kemu import kemu_test, stable
+
+    @kemu_test(seeds=2)
+    async def test_a_group_gets_stable(kemu):
+        group = await kemu.group("g", members=2)
+        await group.until(stable, within_ms=20_000)
+        assert group.members == ("c1", "c2")
+"""
+
+VIOLATED = """
+    from kemu import kemu_test
+    from tests.emulator.exploring.failing import failing
+
+    @kemu_test(failing, seeds=[4])
+    def test_that_fails(kemu):
+        kemu.run()
+"""
+
+
+@pytest.fixture
+def inner(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A project of its own, with the plugin and without the environment's settings."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    for name in ("KEMU_SEED", "KEMU_SEEDS", "KEMU_SHRINK", "KEMU_TRACE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    pytester.makeini("[pytest]\nfilterwarnings = error\naddopts = --strict-markers\n")
+    pytester.makeconftest('pytest_plugins = ("kemu.tools.testkit.plugin",)')
+    return pytester
+
+
+def outcomes(result: pytest.RunResult) -> dict[str, int]:
+    """How many passed, failed, and so on."""
+    return result.parseoutcomes()
+
+
+def test_an_async_test_runs_once_for_each_seed(inner: pytest.Pytester) -> None:
+    """Of its mark, of options, of the environment; options come first."""
+    inner.makepyfile(ASYNC)
+
+    assert outcomes(inner.runpytest("-v")) == {"passed": 2}
+    several = inner.runpytest("-v", "--kemu-seeds=5:7")
+    assert outcomes(several) == {"passed": 3}
+    several.stdout.fnmatch_lines("*test_a_group_gets_stable?seed6?*")
+
+
+def test_the_environment_says_what_options_say(inner: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And an option comes before it."""
+    inner.makepyfile(ASYNC)
+    monkeypatch.setenv("KEMU_SEED", "9")
+
+    inner.runpytest("-v").stdout.fnmatch_lines("*?seed9?*PASSED*")
+    inner.runpytest("-v", "--kemu-seed=8").stdout.fnmatch_lines("*?seed8?*PASSED*")
+
+
+def test_a_failure_says_all_that_one_needs(inner: pytest.Pytester) -> None:
+    """Seed, violation, the shrunk story, the scenario to paste, the command, the trace."""
+    inner.makepyfile(VIOLATED)
+
+    result = inner.runpytest("--kemu-trace-dir=kept", "--kemu-shrink=12")
+
+    assert outcomes(result) == {"failed": 1}
+    result.stdout.fnmatch_lines(
+        [
+            "*Violated: liveness: liveness (not-at-rest) at *",
+            "dies too late, seed 4, *",
+            "violated: liveness not-at-rest at * s: group g did not come to rest*",
+            "shrunk in * runs to what shows: liveness not-at-rest*",
+            "  lines of the plan             4         1",
+            "*crash c*",
+            "scenario = kemu.Scenario(*",
+            "kemu.check(scenario, seeds=*4*)",
+            'repeat with: pytest "test_a_failure_says_all_that_one_needs.py::test_that_fails" --kemu-seed=4',
+            "trace: kept/*-seed4.kemu *",
+        ]
+    )
+    (trace,) = (inner.path / "kept").iterdir()
+    assert trace.stat().st_size > 1_000
+
+
+def test_a_trace_of_a_test_replays_and_is_not_run_again(inner: pytest.Pytester) -> None:
+    """What the test did is not in its plan."""
+    inner.makepyfile(VIOLATED)
+    inner.runpytest("--kemu-trace-dir=kept", "--kemu-shrink=0")
+    (path,) = (inner.path / "kept").iterdir()
+
+    assert replay(read_trace(path)).difference is None
+    with pytest.raises(TraceError, match="run the test again"):
+        repeatable(read_trace(path))
+
+
+def test_a_test_that_does_nothing_bad_but_leaves_something_bad_fails(inner: pytest.Pytester) -> None:
+    """The cluster is judged after the test: here its group cannot come to rest in time."""
+    inner.makepyfile(
+        """
+        from kemu import kemu_test, stable
+        from tests.emulator.exploring.failing import failing
+
+        @kemu_test(failing)
+        async def test_waits(kemu):
+            group = await kemu.group("g")
+            await group.until(stable, within_ms=10_000)
+            kemu.do("crash", host="c4")
+        """
+    )
+
+    result = inner.runpytest("--kemu-shrink=0", "-p", "no:cacheprovider")
+
+    assert outcomes(result) == {"failed": 1}
+    result.stdout.fnmatch_lines(["*did not come to rest*", "what happened:", "trace: .kemu-traces/*"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--kemu-seed=x",), '*--kemu-seed "x" must be a whole number*'),
+        (("--kemu-seeds=5",), '*--kemu-seeds "5" must be A:B*'),
+        (("--kemu-seeds=5:3",), '*--kemu-seeds "5:3" must be A:B*'),
+        (("--kemu-shrink=much",), '*--kemu-shrink "much" must be a whole number*'),
+    ],
+)
+def test_bad_options_are_one_clear_error(inner: pytest.Pytester, arguments: tuple[str, ...], said: str) -> None:
+    """Before any test runs."""
+    result = inner.runpytest(*arguments)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([said])
+    assert "Traceback" not in result.stderr.str()
+
+
+def test_a_mark_without_the_fixture_is_refused(inner: pytest.Pytester) -> None:
+    """It would run nothing and pass."""
+    inner.makepyfile("from kemu import kemu_test\n\n@kemu_test('steady-group')\ndef test_nothing(): pass\n")
+
+    result = inner.runpytest()
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*marked with kemu, but it does not take the fixture kemu*"])
+
+
+def test_the_plugin_costs_a_project_without_such_tests_nothing(inner: pytest.Pytester) -> None:
+    """Nothing of kemu but the plugin is imported with it; a user's own names are his."""
+    inner.makepyfile(
+        """
+        import sys
+        import pytest
+
+        @pytest.fixture
+        def kemu():
+            return "the user's"
+
+        def test_own(kemu):
+            assert kemu == "the user's"
+            loaded = {name for name in sys.modules if name.startswith("kemu")}
+            assert loaded <= {"kemu", "kemu.tools", "kemu.tools.testkit", "kemu.tools.testkit.plugin"}
+        """
+    )
+
+    assert outcomes(inner.runpytest_subprocess()) == {"passed": 1}
+
+
+def test_tests_are_shared_out_by_xdist(inner: pytest.Pytester) -> None:
+    """Each worker has the plugin, and seeds are in the ids."""
+    inner.makepyfile(ASYNC)
+
+    assert outcomes(inner.runpytest_subprocess("-n1", "--kemu-seeds=1:1")) == {"passed": 1}
+
+
+def test_hypothesis_shrinks_plans(inner: pytest.Pytester) -> None:
+    """What is left of a failing plan is one fault, as early and as short as it goes."""
+    inner.makepyfile(
+        """
+        import attrs
+        import kemu
+        from hypothesis import given, settings, Phase
+
+        SCENARIO = kemu.Scenario(
+            name="s",
+            duration_us="10s",
+            topics={"t": kemu.TopicSpec(partitions=1)},
+            groups={"g": kemu.GroupSpec(topics="t")},
+        )
+
+        @settings(derandomize=True, database=None, max_examples=100, deadline=None)
+        @given(kemu.strategies.plans(SCENARIO))
+        def test_no_crash(plan):
+            made = attrs.evolve(SCENARIO, plan=plan)
+            assert not any(isinstance(entry.action, kemu.Pause) for entry in made.plan), kemu_says(made)
+
+        def kemu_says(made):
+            return "LEFT: " + "; ".join(entry.action.words() for entry in made.plan)
+
+        @settings(derandomize=True, database=None, max_examples=10, deadline=None)
+        @given(kemu.strategies.scenarios(), kemu.strategies.configs())
+        def test_all_are_legal(scenario, config):
+            kemu.GroupSpec(topics="t", config=config)
+            assert scenario.topics and scenario.groups
+        """
+    )
+
+    result = inner.runpytest("-p", "no:cacheprovider")
+
+    assert outcomes(result) == {"failed": 1, "passed": 1}
+    result.stdout.fnmatch_lines(["*LEFT: pause c1 for 1s"])

@@ -1,0 +1,66 @@
+"""What a failed test says of its cluster: the seed, what was violated, the shortest story of it, how to repeat it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from kemu.emulator.exploring.pasteable import said
+from kemu.emulator.exploring.python_text import python_text
+from kemu.emulator.exploring.shrinking import NothingToShrink, Shrinker
+from kemu.emulator.exploring.trial import Trials
+from kemu.emulator.scenario.expectations import split
+from kemu.emulator.text.tables import ScenarioError
+from kemu.tools.report.shrunk_report import sizes, story_of
+from kemu.tools.report.story import clock_text
+from kemu.tools.testkit.cluster import EmulatedCluster
+
+LINES = 40
+"""Of a story that was not shrunk, so many of its last lines."""
+
+
+def failure_text(cluster: EmulatedCluster, trace: Path, again: str, shrink_runs: int) -> Iterator[str]:
+    """The lines. The trace is written to ``trace``; ``shrink_runs`` 0: nothing is shrunk."""
+    scenario = cluster.inside.scenario
+    yield f"{scenario.name}, seed {cluster.seed}, {cluster.inside.profile}"
+    outcome = cluster.outcome
+    unexpected = split(outcome.violations, scenario.expect)[0] if outcome is not None else ()
+    for each in unexpected[:3]:
+        yield f"violated: {said(each)}"
+    if outcome is not None and outcome.broke:
+        yield f"broke: {outcome.broke.splitlines()[0]}"
+    shrunk = list(_shrunk(cluster, shrink_runs)) if outcome is not None and shrink_runs else []
+    if shrunk:
+        yield from shrunk
+    else:
+        yield "what happened:"
+        for line in cluster.story.lines[-LINES:]:
+            yield f"  {clock_text(line.at_us)}  {line.text()}"
+    yield f"repeat with: {again}"
+    try:
+        trace.parent.mkdir(parents=True, exist_ok=True)
+        cluster.inside.writer.flush()
+        trace.write_bytes(cluster.trace.getvalue())
+    except OSError as error:
+        yield f"the trace could not be written to {trace}: {error.strerror}"
+    else:
+        yield f"trace: {trace}   (kemu explain {trace})"
+
+
+def _shrunk(cluster: EmulatedCluster, runs: int) -> Iterator[str]:
+    """The same violation from a scenario without the test; nothing, if it takes code of the test's own."""
+    if cluster.own_code:
+        return
+    scenario = cluster.as_scenario()
+    try:
+        shrinker = Shrinker(scenario, cluster.seed, Trials(profile=cluster.inside.profile), runs=runs)
+    except (NothingToShrink, ScenarioError):
+        return
+    shrunk = shrinker.shrink()
+    yield f"shrunk in {shrunk.runs} runs to what shows: {said(shrunk.violation)}"
+    yield from sizes(shrunk)
+    yield from map(click.unstyle, story_of(shrunk)[1])
+    yield ""
+    yield python_text(shrunk.scenario, before="scenario = ")
+    yield f"kemu.check(scenario, seeds=[{shrunk.scenario.seed}])"
+    yield ""

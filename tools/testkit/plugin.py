@@ -1,0 +1,164 @@
+"""The pytest plugin: the fixture ``kemu``, the mark ``kemu``, options, and what a failure says.
+
+It is imported with every pytest of an environment that has kemu, so it imports nothing of it before a test asks for it.
+Source of the order of settings: the command line, then the environment, then the mark.
+"""
+
+import os
+import re
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from kemu.emulator.scenario.scenario import Scenario
+    from kemu.tools.testkit.cluster import EmulatedCluster
+
+MARK = "kemu(scenario, *, seeds, swarm, profile): what the fixture kemu runs, and with which seeds"
+SHRINK_RUNS = 100
+TRACES = "kemu-traces"
+"""In the folder of pytest's cache, if it has one."""
+_CLUSTER = pytest.StashKey["EmulatedCluster"]()
+
+OPTIONS = (
+    ("--kemu-seed", "KEMU_SEED", "N", "Run tests that use kemu with this one seed."),
+    ("--kemu-seeds", "KEMU_SEEDS", "A:B", "Run tests that use kemu with each of these seeds, both ends included."),
+    ("--kemu-shrink", "KEMU_SHRINK", "RUNS", f"Shrink a failure with so many runs (default {SHRINK_RUNS}; 0: do not)."),
+    ("--kemu-trace-dir", "KEMU_TRACE_DIR", "DIR", "Where traces of failed tests go (default: in pytest's cache)."),
+)
+"""Option, environment variable, what it takes, help."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options; each has an environment variable of the same meaning."""
+    group = parser.getgroup("kemu", "emulated Kafka clusters (kemu)")
+    for option, variable, metavar, text in OPTIONS:
+        group.addoption(option, metavar=metavar, default=None, help=f"{text} ({variable})")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Options are read once, so that a mistake ends the run before any test."""
+    config.addinivalue_line("markers", MARK)
+    _seeds_asked_for(config)
+    _shrink_runs(config)
+
+
+def _setting(config: pytest.Config, option: str) -> str | None:
+    variable = next(variable for name, variable, _, _ in OPTIONS if name == option)
+    given = config.getoption(option)
+    return given if given is not None else os.environ.get(variable) or None
+
+
+def _whole(option: str, text: str) -> int:
+    if not text.isdecimal():
+        raise pytest.UsageError(f'{option} "{text}" must be a whole number')
+    return int(text)
+
+
+def _seeds_asked_for(config: pytest.Config) -> tuple[int, ...] | None:
+    one, several = _setting(config, "--kemu-seed"), _setting(config, "--kemu-seeds")
+    if one is not None:
+        return (_whole("--kemu-seed", one),)
+    if several is None:
+        return None
+    first, colon, last = several.partition(":")
+    if not (colon and first.isdecimal() and last.isdecimal()) or int(last) < int(first):
+        raise pytest.UsageError(f'--kemu-seeds "{several}" must be A:B with A not above B, such as 1:50')
+    return tuple(range(int(first), int(last) + 1))
+
+
+def _shrink_runs(config: pytest.Config) -> int:
+    given = _setting(config, "--kemu-shrink")
+    return SHRINK_RUNS if given is None else _whole("--kemu-shrink", given)
+
+
+# --- running ---------------------------------------------------------------------------------------------------------
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One test for each seed, where there is more than the default one."""
+    if "kemu_seed" not in metafunc.fixturenames:
+        return
+    mark = metafunc.definition.get_closest_marker("kemu")
+    seeds = _seeds_asked_for(metafunc.config) or (mark.kwargs.get("seeds") if mark else None)
+    if seeds:
+        metafunc.parametrize("kemu_seed", seeds, ids=[f"seed{seed}" for seed in seeds], scope="function")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A mark without the fixture would run nothing."""
+    for item in items:
+        if item.get_closest_marker("kemu") and "kemu" not in getattr(item, "fixturenames", ()):
+            raise pytest.UsageError(f"{item.nodeid}: marked with kemu, but it does not take the fixture kemu")
+
+
+@pytest.fixture
+def kemu_seed() -> int:
+    """The seed of a test; more than one makes more than one test."""
+    return 1
+
+
+@pytest.fixture
+def kemu(request: pytest.FixtureRequest, kemu_seed: int) -> "Iterator[EmulatedCluster]":
+    """An emulated cluster (``EmulatedCluster``): the mark's, or what the test makes of it; judged when it is over."""
+    from kemu.tools.testkit.cluster import EmulatedCluster
+
+    mark = request.node.get_closest_marker("kemu")
+    given = mark.kwargs if mark else {}
+    scenario = _scenario(mark.args[0] if mark and mark.args else given.get("scenario"))
+    if given.get("swarm"):
+        from kemu.emulator.exploring.swarm import swarm_case
+
+        scenario = swarm_case(kemu_seed, scenario, profile=given.get("profile")).scenario
+    cluster = EmulatedCluster(seed=kemu_seed, scenario=scenario, profile=given.get("profile"))
+    request.node.stash[_CLUSTER] = cluster
+    yield cluster
+
+
+def _scenario(given: Any) -> "Scenario | None":
+    from kemu.emulator.scenario.files import load_scenario
+
+    if isinstance(given, str | Path):
+        return load_scenario(given)
+    made: Scenario | None = given() if callable(given) else given
+    return made
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """A test that passed has its cluster judged: all is healed, must get well, and nothing bad may have happened."""
+    __tracebackhide__ = True
+    done = yield
+    cluster = pyfuncitem.stash.get(_CLUSTER, None)
+    if cluster is not None and cluster.began:
+        cluster.finish()
+    return done
+
+
+# --- failing ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What a failure says beside the assertion: seed, violation, the short story, how to repeat it, the trace."""
+    report = yield
+    cluster = item.stash.get(_CLUSTER, None)
+    if call.when == "call" and report.failed and cluster is not None and cluster.began:
+        report.sections.append(("kemu", "\n".join(_told(item, cluster))))
+    return report
+
+
+def _told(item: pytest.Item, cluster: "EmulatedCluster") -> Iterator[str]:
+    from kemu.tools.testkit.failure import failure_text
+
+    name = re.sub(r"[^\w.-]+", "-", item.nodeid.rpartition("/")[2]).strip("-").removesuffix(f"-seed{cluster.seed}")
+    chosen, cache = _setting(item.config, "--kemu-trace-dir"), getattr(item.config, "cache", None)
+    place = Path(chosen) if chosen else cache.mkdir(TRACES) if cache else item.config.rootpath / f".{TRACES}"
+    place = place.relative_to(Path.cwd()) if place.is_relative_to(Path.cwd()) else place
+    nodeid = item.nodeid.replace(f"[seed{cluster.seed}]", "").replace(f"seed{cluster.seed}-", "")
+    again = f'pytest "{nodeid}" --kemu-seed={cluster.seed}'
+    yield from failure_text(cluster, place / f"{name}-seed{cluster.seed}.kemu", again, _shrink_runs(item.config))

@@ -1,0 +1,59 @@
+"""Hypothesis strategies of clusters, plans and settings: Hypothesis itself then shrinks what fails.
+
+They draw what the swarm draws (``emulator.exploring.swarm``), through a stream whose every choice is Hypothesis's; the
+simplest choice is the first and the least, so a failing plan becomes few faults, early, short, of the first host.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+
+from kemu.emulator.chance import Stream
+from kemu.emulator.exploring.swarm import drawn_config, drawn_plan, drawn_scenario, fault_families
+from kemu.emulator.plan.entries import Plan
+from kemu.emulator.scenario.scenario import Scenario
+
+
+class _Drawn(Stream):
+    """A stream of Hypothesis's choices."""
+
+    __slots__ = ("_draw",)
+
+    def __init__(self, draw: Callable[[st.SearchStrategy[int]], int]) -> None:
+        super().__init__(lambda bits: draw(st.integers(0, (1 << bits) - 1)))
+        self._draw = draw
+
+    def below(self, bound: int) -> int:
+        """See ``Stream``."""
+        return self._draw(st.integers(0, bound - 1))
+
+    def between(self, low: int, high: int) -> int:
+        """See ``Stream``."""
+        return self._draw(st.integers(low, high))
+
+
+@st.composite
+def scenarios(
+    draw: Callable[[st.SearchStrategy[Any]], Any], *, replicated: bool | None = None, profile: str | None = None
+) -> Scenario:
+    """Small clusters with their load, without faults.
+
+    Args:
+        draw: Hypothesis's.
+        replicated: whether brokers replicate; None: some do.
+        profile: which release everybody is; None: the default.
+    """
+    return drawn_scenario(_Drawn(draw), profile=profile, replicated=replicated)
+
+
+@st.composite
+def plans(draw: Callable[[st.SearchStrategy[Any]], Any], scenario: Scenario, *, at_most: int = 6) -> Plan:
+    """Faults for a scenario, in order of time: ``attrs.evolve(scenario, plan=plan)`` has them."""
+    return drawn_plan(scenario, _Drawn(draw), fault_families(scenario), at_most=at_most)
+
+
+@st.composite
+def configs(draw: Callable[[st.SearchStrategy[Any]], Any]) -> dict[str, Any]:
+    """Settings of consumers by Kafka's keys that go together, for ``GroupSpec(config=...)``."""
+    return drawn_config(_Drawn(draw))
