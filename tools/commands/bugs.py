@@ -13,8 +13,9 @@ from attrs import evolve, frozen
 from kemu.emulator.museum.bug import PastBug
 from kemu.emulator.museum.registry import PAST_BUGS, bug_named, names, scenario_data, scenario_text
 from kemu.emulator.text.tables import nearest
-from kemu.tools.commands.run import writable
+from kemu.tools.commands.run import seed_range, writable
 from kemu.tools.exits import NOT_FOUND_AGAIN, OF_VERDICT
+from kemu.tools.progress import progress
 
 if TYPE_CHECKING:
     from kemu.emulator.findings import Violation
@@ -34,25 +35,48 @@ TAIL_US = 2_000_000
 @click.argument("bug", required=False, metavar="[ID]")
 @click.option("--seed", type=click.IntRange(min=0), help="Another seed than the one that is known to show it.")
 @click.option("--scenario", "show", is_flag=True, help="Print the scenario that shows it (TOML), and run nothing.")
+@click.option("--find", "finding", is_flag=True, help="Count the seeds that it takes to find it, or each of them.")
+@click.option("--seeds", metavar="A:B", help="With --find: these seeds, in five stretches (default: 1:100).")
+@click.option(
+    "--plans",
+    type=click.Choice(["own", "random"]),
+    help="With --find: the plan of its scenario (own, the default), or random faults in its place.",
+)
 @click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), help="Write the past run's trace here.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def bugs(bug: str | None, seed: int | None, show: bool, trace: Path | None, form: str) -> None:
+def bugs(
+    bug: str | None,
+    seed: int | None,
+    show: bool,
+    finding: bool,
+    seeds: str | None,
+    plans: str | None,
+    trace: Path | None,
+    form: str,
+) -> None:
     """List the bugs that Kafka once had and that can be switched on here; with ID, show what one did.
 
     ID is an issue (KAFKA-7152) or the past rule's name (shrink-idle). Its scenario is run with the past rule, which a
     checker must catch, and again with today's, which must hold.
 
+    With --find, the seeds until it is caught are counted in each of five stretches of --seeds, and their median told.
+
     Exit codes: 0 it was caught, and today's rule holds; 1 it was not caught (another --seed may miss it); 2 bad input;
     127, 128, 129 today's rule does not hold, as of "kemu run".
     """
+    if finding:
+        if seed is not None or show or trace is not None:
+            raise click.UsageError("--find goes with an ID, --seeds, --plans and --format alone")
+        _find([_found(bug)] if bug is not None else list(PAST_BUGS.values()), seeds or "1:100", plans or "own", form)
+        return
+    if seeds is not None or plans is not None:
+        raise click.UsageError("--seeds and --plans go with --find")
     if bug is None:
         if seed is not None or show or trace is not None:
             raise click.UsageError("--seed, --scenario and --trace go with one bug: name its ID")
         _list(form)
         return
-    found = bug_named(bug)
-    if found is None:
-        raise click.UsageError(f'"{bug}" is no past bug{_hint(bug)}')
+    found = _found(bug)
     if show:
         click.echo(scenario_text(found.issue), nl=False)
         return
@@ -64,6 +88,13 @@ def bugs(bug: str | None, seed: int | None, show: bool, trace: Path | None, form
         for line in _as_text(shown, trace):
             click.echo(line)
     sys.exit(shown.exit_code)
+
+
+def _found(name: str) -> PastBug:
+    found = bug_named(name)
+    if found is None:
+        raise click.UsageError(f'"{name}" is no past bug{_hint(name)}')
+    return found
 
 
 def _hint(name: str) -> str:
@@ -162,6 +193,31 @@ def _described(bug: PastBug) -> dict[str, Any]:
         "seed": scenario_data(bug.issue)["seed"],
         "scenario": bug.issue,
     }
+
+
+# --- seeds to find ------------------------------------------------------------------------------------------------
+
+
+def _find(chosen: Sequence[PastBug], seeds: str, plans: str, form: str) -> None:
+    """Count, and print each bug's line as soon as it is known (JSON: all at the end)."""
+    from kemu.emulator.museum.finding import SOURCES, STRETCHES, find
+
+    given = seed_range(seeds)
+    if len(given) < STRETCHES:
+        raise click.UsageError(f'--seeds "{seeds}" must be at least {STRETCHES} seeds: one for each stretch')
+    rows = []
+    with progress("bugs", len(chosen)) as advance:
+        for bug in chosen:
+            found = find(bug, SOURCES[plans], given)
+            rows.append({"issue": bug.issue, "plans": plans, "stretch": found.stretch, "seeds": list(found.seeds)})
+            rows[-1]["median"] = found.median
+            if form == "text":
+                each = ", ".join("-" if seed is None else str(seed) for seed in found.seeds)
+                middle = f"more than {found.stretch}" if found.median is None else str(found.median)
+                click.echo(f"{bug.issue:12} median {middle:14} of {each} (stretches of {found.stretch} seeds, {plans})")
+            advance("", found.median is None)
+    if form == "json":
+        click.echo(json.dumps(rows, indent=2))
 
 
 # --- one bug -------------------------------------------------------------------------------------------------------

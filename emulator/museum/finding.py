@@ -1,0 +1,84 @@
+"""How many seeds it takes to find a past bug: with the plan of its exhibit, and with plans drawn at random.
+
+A source of plans makes a scenario with the bug on out of a seed. Whatever draws better plans than these is another
+source (``SOURCES``).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import median_high
+from typing import TypeAlias
+
+from attrs import evolve, frozen
+
+from kemu.emulator.chance import Seeded
+from kemu.emulator.museum.bug import PastBug
+from kemu.emulator.runner import run
+from kemu.emulator.scenario.files import load_scenario
+from kemu.emulator.scenario.random_faults import random_faults
+from kemu.emulator.scenario.scenario import ChecksSpec, GroupSpec, Scenario
+
+Source: TypeAlias = Callable[[PastBug, int], Scenario]
+MOST_FAULTS = 6
+STRETCHES = 5
+
+
+def own_plan(bug: PastBug, seed: int) -> Scenario:
+    """The exhibit as it is: its plan at its moments, all else by the seed."""
+    return load_scenario(bug.issue)
+
+
+def random_plan(bug: PastBug, seed: int) -> Scenario:
+    """The exhibit's cluster and load under one to six faults of any kind, at any moment, instead of its plan.
+
+    Faults that hit members need some: brokers that were alone get a group of two.
+    """
+    exhibit = load_scenario(bug.issue)
+    groups = dict(exhibit.groups) or {"g": GroupSpec(topics=tuple(exhibit.topics)[:1], members=2)}
+    bare = evolve(exhibit, plan=(), groups=groups, checks=ChecksSpec())
+    count = 1 + Seeded(seed).stream("how many").below(MOST_FAULTS)
+    return evolve(bare, plan=random_faults(bare, seed, count))
+
+
+SOURCES: Mapping[str, Source] = {"own": own_plan, "random": random_plan}
+"""By the name that ``kemu bugs --plans`` knows."""
+
+
+def catches(bug: PastBug, source: Source, seed: int) -> bool:
+    """Whether the checker that must catch it does, in the way in which it must, in one run."""
+    result = run(source(bug, seed), seed=seed, drive="bare")
+    return any((each.checker, each.kind) == (bug.caught_by, bug.kind) for each in result.violations)
+
+
+@frozen
+class Found:
+    """Seeds to find a bug in each stretch of seeds, counted from the stretch's first as 1; None: not within it."""
+
+    bug: PastBug
+    stretch: int
+    """How many seeds each stretch has."""
+    seeds: tuple[int | None, ...]
+
+    @property
+    def median(self) -> int | None:
+        """Of all stretches; a stretch without a find counts as longer than any other. None: it is such a one."""
+        middle = median_high(self.stretch + 1 if each is None else each for each in self.seeds)
+        return None if middle > self.stretch else middle
+
+
+def stretches(seeds: range, count: int = STRETCHES) -> Sequence[range]:
+    """The seeds in so many equal stretches, one behind the other; what is left over is left out."""
+    each = len(seeds) // count
+    return [seeds[number * each : (number + 1) * each] for number in range(count)]
+
+
+def find(bug: PastBug, source: Source, seeds: range) -> Found:
+    """Look for a bug in five stretches of these seeds, in each until it is found."""
+    parts = stretches(seeds)
+    found = (next((seed - part[0] + 1 for seed in part if catches(bug, source, seed)), None) for part in parts)
+    return Found(bug, len(parts[0]), tuple(found))
+
+
+def find_all(bugs: Sequence[PastBug], source: Source, seeds: range) -> Iterator[Found]:
+    """One after the other."""
+    for bug in bugs:
+        yield find(bug, source, seeds)
