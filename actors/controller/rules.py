@@ -17,7 +17,7 @@ Fence = Callable[[tuple[StoreOp, ...], int], tuple[StoreOp, ...]]
 
 
 def check_epoch_version(ops: tuple[StoreOp, ...], epoch_zk_version: int) -> tuple[StoreOp, ...]:
-    """Nothing of it happens when another controller was elected since. Source: KAFKA-6082, Kafka 2.2."""
+    """Nothing of it happens when another controller was elected since. Source: KAFKA-6082, Kafka 2.1."""
     return (StoreOp(kind=StoreOpKind.CHECK, path=CONTROLLER_EPOCH, version=epoch_zk_version), *ops)
 
 

@@ -110,6 +110,7 @@ class Instance(HostingMachine):
         chances: one stream for each thread's consumer, reader and producers, by part.
         custom: a task assignor in place of the learners of KIP-429's page.
         placement: how a leader among its threads spreads an instance's tasks over threads.
+        tells_anew: see ``StreamThread``.
     """
 
     def __init__(
@@ -131,6 +132,7 @@ class Instance(HostingMachine):
         versions: ApiVersions = LATEST,
         rules_of: RulesOf = by_assignors,
         placement: ThreadPlacement = ThreadPlacement.KEEPING,
+        tells_anew: bool = True,
     ) -> None:
         super().__init__(name)
         self.application = application
@@ -173,6 +175,7 @@ class Instance(HostingMachine):
                 process_us_per_record=consumer.emulated_process_us_per_record,
                 custom=custom,
                 placement=placement,
+                tells_anew=tells_anew,
             )
 
         self._make = make

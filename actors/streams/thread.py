@@ -120,6 +120,7 @@ class StreamThread:
         layout: how it writes its metadata.
         custom: a task assignor in place of KIP-429's learners.
         placement: how it spreads an instance's tasks over its threads, as leader.
+        tells_anew: when it asks for a rebalance its metadata differs from that of the last one (KAFKA-10455).
     """
 
     name = STREAMS_ASSIGNOR
@@ -138,6 +139,7 @@ class StreamThread:
         process_us_per_record: int,
         custom: TaskAssignor | None,
         placement: ThreadPlacement = ThreadPlacement.KEEPING,
+        tells_anew: bool = True,
     ) -> None:
         self.host = host
         self.number = number
@@ -163,6 +165,7 @@ class StreamThread:
         self._process_id = process_id
         self._process_us_per_record = process_us_per_record
         self._nonce = 0
+        self._tells_anew = tells_anew
         self._busy_until_us = 0
         """Until then the thread works, for its consumer or for its reader."""
         self._calls: Calls
@@ -388,7 +391,8 @@ class StreamThread:
 
     def ask_for_rebalance(self, why: str) -> None:
         """Join again. Other bytes than before, or the coordinator would answer with the generation there is."""
-        self._nonce = (self._nonce + 1) % _NONCES
+        if self._tells_anew:
+            self._nonce = (self._nonce + 1) % _NONCES
         self.host.send(self.part, EnforceRebalance(reason=why))
 
     def tell_to_close(self) -> None:

@@ -311,6 +311,7 @@ class Cluster(ABC):
             versions=profile.versions,
             rules_of=profile.rules_of,
             placement=release.placement_for(kind),
+            tells_anew=release.tells_anew,
         )
 
     def _release_of(self, member: MemberSpec) -> Profile:

@@ -4,7 +4,7 @@ A source of plans makes a scenario with the bug on out of a seed. Whatever draws
 source (``SOURCES``).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median_high
 from typing import TypeAlias
 
@@ -76,9 +76,3 @@ def find(bug: PastBug, source: Source, seeds: range) -> Found:
     parts = stretches(seeds)
     found = (next((seed - part[0] + 1 for seed in part if catches(bug, source, seed)), None) for part in parts)
     return Found(bug, len(parts[0]), tuple(found))
-
-
-def find_all(bugs: Sequence[PastBug], source: Source, seeds: range) -> Iterator[Found]:
-    """One after the other."""
-    for bug in bugs:
-        yield find(bug, source, seeds)

@@ -14,9 +14,10 @@ from kemu.emulator.museum.bug import PastBug
 from kemu.emulator.museum.controller import CONTROLLER
 from kemu.emulator.museum.groups import ASSIGNORS, CONSUMER, COORDINATOR
 from kemu.emulator.museum.replication import REPLICATION
+from kemu.emulator.museum.streams import STREAMS
 
 PAST_BUGS: Mapping[str, PastBug] = MappingProxyType(
-    {bug.issue: bug for bug in (*COORDINATOR, *CONSUMER, *ASSIGNORS, *CONTROLLER, *REPLICATION)}
+    {bug.issue: bug for bug in (*COORDINATOR, *CONSUMER, *ASSIGNORS, *STREAMS, *CONTROLLER, *REPLICATION)}
 )
 """By issue."""
 

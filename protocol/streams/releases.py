@@ -44,6 +44,7 @@ class StreamsRelease:
 
     ``layout``: the metadata that members write, but for learners, which have their own; None: what the task assignor
     needs. ``process_id_on_disk``: whether an instance that comes back is the same process (KAFKA-10716).
+    ``tells_anew``: whether metadata differs each time a thread asks for a rebalance (KAFKA-10455).
     """
 
     config: StreamsConfig = field(factory=StreamsConfig)
@@ -52,6 +53,7 @@ class StreamsRelease:
     layout: Layout | None = None
     process_id_on_disk: bool = True
     placement: ThreadPlacement = ThreadPlacement.TOGETHER
+    tells_anew: bool = True
 
     def placement_for(self, task_assignor: str) -> ThreadPlacement:
         """How an instance's tasks are spread over its threads."""

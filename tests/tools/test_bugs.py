@@ -61,6 +61,13 @@ def test_the_scenario_of_a_bug_can_be_taken_away() -> None:
     assert data["bugs"] == ["KAFKA-7152"] and data["plan"]
 
 
+def test_seeds_to_find_are_counted() -> None:
+    """In five stretches; the median of them."""
+    rows = json.loads(call("bugs", "--find", "KAFKA-7152", "--seeds", "1:5", "--format", "json").stdout)
+
+    assert rows == [{"issue": "KAFKA-7152", "plans": "own", "stretch": 1, "seeds": [1] * 5, "median": 1}]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -68,6 +75,10 @@ def test_the_scenario_of_a_bug_can_be_taken_away() -> None:
         (["shrink-idl"], 'did you mean "shrink-idle"?'),
         (["nothing-like-it-at-all"], "kemu bugs lists them"),
         (["--seed", "3"], "name its ID"),
+        (["--find", "--seeds", "1:3"], "must be at least 5 seeds"),
+        (["--find", "KAFKA-0", "--seeds", "1:5"], "is no past bug"),
+        (["--find", "--seed", "3"], "--find goes with"),
+        (["KAFKA-7152", "--plans", "random"], "go with --find"),
         (["KAFKA-7152", "--trace", "/nowhere/t.kemu"], "cannot be written"),
     ],
 )

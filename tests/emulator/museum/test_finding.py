@@ -1,0 +1,45 @@
+"""Seeds until a past bug is caught: stretches, medians, and the sources of plans."""
+
+import pytest
+
+from kemu.emulator.museum.finding import SOURCES, Found, catches, find, own_plan, random_plan, stretches
+from kemu.emulator.museum.registry import PAST_BUGS
+from kemu.emulator.scenario.files import load_scenario
+
+IDLE = PAST_BUGS["KAFKA-7152"]
+
+
+def test_seeds_are_cut_into_equal_stretches() -> None:
+    """One behind the other; what is left over is left out."""
+    assert stretches(range(1, 13)) == [range(1, 3), range(3, 5), range(5, 7), range(7, 9), range(9, 11)]
+
+
+@pytest.mark.parametrize(
+    ("seeds", "median"), [((1, 2, 3, 4, 5), 3), ((9, None, 1, None, 2), 9), ((None, None, 1, None, 2), None)]
+)
+def test_a_stretch_without_a_find_counts_as_longer_than_any(seeds: tuple[int | None, ...], median: int | None) -> None:
+    """So the median is told only if most stretches found it."""
+    assert Found(IDLE, 10, seeds).median == median
+
+
+def test_the_plan_of_an_exhibit_finds_it_in_every_stretch() -> None:
+    """KAFKA-7152 hangs on nothing but its plan."""
+    assert find(IDLE, own_plan, range(1, 6)).seeds == (1, 1, 1, 1, 1)
+
+
+@pytest.mark.parametrize("issue", ["KAFKA-1211", "KAFKA-7026"])
+def test_a_random_plan_is_drawn_by_its_seed_for_the_exhibits_cluster(issue: str) -> None:
+    """The bug stays on, the plan is another; brokers that are alone get members, whom faults can hit."""
+    bug, exhibit = PAST_BUGS[issue], load_scenario(issue)
+    made = random_plan(bug, 7)
+
+    assert made == random_plan(bug, 7) != random_plan(bug, 8)
+    assert made.bugs == exhibit.bugs and made.brokers == exhibit.brokers and made.groups
+    assert 1 <= len(made.plan) <= 6
+
+
+def test_a_find_is_the_checker_and_the_kind_that_must_be() -> None:
+    """Anything else that a plan breaks is no find."""
+    assert set(SOURCES) == {"own", "random"}
+    assert catches(IDLE, own_plan, 1)
+    assert not catches(PAST_BUGS["KAFKA-1188"], own_plan, 1)
