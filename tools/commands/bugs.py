@@ -13,7 +13,8 @@ from attrs import evolve, frozen
 from kemu.emulator.museum.bug import PastBug
 from kemu.emulator.museum.registry import PAST_BUGS, bug_named, names, scenario_data, scenario_text
 from kemu.emulator.text.tables import nearest
-from kemu.tools.commands.run import seed_range, writable
+from kemu.tools.commands.run import writable
+from kemu.tools.commands.run_options import seed_range
 from kemu.tools.exits import NOT_FOUND_AGAIN, OF_VERDICT
 from kemu.tools.progress import progress
 
