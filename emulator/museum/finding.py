@@ -50,7 +50,7 @@ def catches(bug: PastBug, source: Source, seed: int) -> bool:
 
 
 @frozen
-class Found:
+class SeedsToFind:
     """Seeds to find a bug in each stretch of seeds, counted from the stretch's first as 1; None: not within it."""
 
     bug: PastBug
@@ -71,8 +71,8 @@ def stretches(seeds: range, count: int = STRETCHES) -> Sequence[range]:
     return [seeds[number * each : (number + 1) * each] for number in range(count)]
 
 
-def find(bug: PastBug, source: Source, seeds: range) -> Found:
+def find(bug: PastBug, source: Source, seeds: range) -> SeedsToFind:
     """Look for a bug in five stretches of these seeds, in each until it is found."""
     parts = stretches(seeds)
     found = (next((seed - part[0] + 1 for seed in part if catches(bug, source, seed)), None) for part in parts)
-    return Found(bug, len(parts[0]), tuple(found))
+    return SeedsToFind(bug, len(parts[0]), tuple(found))

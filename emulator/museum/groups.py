@@ -13,7 +13,7 @@ CONSUMER = (
         issue="KAFKA-12983",
         rule="join-unprepared",
         where=Where.CONSUMER,
-        fixed_in="2.8.1",
+        fixed_in="2.7.2",
         summary="A member that is thrown out while it joins keeps what it owned, and claims it when it is back.",
         story=(
             "A member prepares once for a join: it gives up what it must and tells its listener. If the group threw it"
@@ -51,14 +51,14 @@ ASSIGNORS = (
         issue="KAFKA-13406",
         rule="leader-checks-claims",
         where=Where.ASSIGNORS,
-        fixed_in="3.0.1",
-        summary="The leader takes its own good assignment for a bad one because a stale claim overlaps it, and fails.",
+        fixed_in="2.8.2",
+        summary="The leader checks its assignor by claims that this had passed over for stale, and fails.",
         story=(
             "The leader of a cooperative group checks that its assignor gives nobody what another member still owns. It"
-            " believed every claim for that, also the stale ones that cooperative-sticky had rightly passed over, and"
-            " raised an error to its application instead of an assignment."
+            " believed every claim for that, also those that cooperative-sticky had passed over for stale"
+            " (KAFKA-12984), and raised an error to its application instead of an assignment."
         ),
-        was="the leader checks what any assignor decided against all claims, stale ones too",
+        was="the leader checks what any assignor decided by all claims, those it had taken for none (KAFKA-14639) too",
         today="Kafka's own cooperative-sticky, which knows stale claims from good ones, is not checked",
         past=Past(
             consumer={"moved_too_early": given_while_claimed},
@@ -143,7 +143,7 @@ COORDINATOR = (
         issue="KAFKA-13636",
         rule="expire-while-rebalancing",
         where=Where.COORDINATOR,
-        fixed_in="3.0.1",
+        fixed_in="2.8.2",
         summary="Offsets expire while the first members of a group that was empty wait for the others.",
         story=(
             "Offsets of topics that nobody in a group subscribes to expire by the time of their commit. In a group that"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kemu.emulator.museum.finding import SOURCES, Found, catches, find, own_plan, random_plan, stretches
+from kemu.emulator.museum.finding import SOURCES, SeedsToFind, catches, find, own_plan, random_plan, stretches
 from kemu.emulator.museum.registry import PAST_BUGS
 from kemu.emulator.scenario.files import load_scenario
 
@@ -19,7 +19,7 @@ def test_seeds_are_cut_into_equal_stretches() -> None:
 )
 def test_a_stretch_without_a_find_counts_as_longer_than_any(seeds: tuple[int | None, ...], median: int | None) -> None:
     """So the median is told only if most stretches found it."""
-    assert Found(IDLE, 10, seeds).median == median
+    assert SeedsToFind(IDLE, 10, seeds).median == median
 
 
 def test_the_plan_of_an_exhibit_finds_it_in_every_stretch() -> None:
