@@ -201,7 +201,7 @@ def _described(bug: PastBug) -> dict[str, Any]:
 
 def _find(chosen: Sequence[PastBug], seeds: str, plans: str, form: str) -> None:
     """Count, and print each bug's line as soon as it is known (JSON: all at the end)."""
-    from kemu.emulator.museum.finding import SOURCES, STRETCHES, find
+    from kemu.tools.finding import SOURCES, STRETCHES, find
 
     given = seed_range(seeds)
     if len(given) < STRETCHES:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kemu.emulator.museum.finding import SOURCES, SeedsToFind, catches, find, own_plan, random_plan, stretches
 from kemu.emulator.museum.registry import PAST_BUGS
 from kemu.emulator.scenario.files import load_scenario
+from kemu.tools.finding import SOURCES, SeedsToFind, catches, find, own_plan, random_plan, stretches
 
 IDLE = PAST_BUGS["KAFKA-7152"]
 
