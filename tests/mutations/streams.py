@@ -52,4 +52,11 @@ MUTATIONS = [
         "tasks",
         ("streams_learned.toml:1",),
     ),
+    Mutation(  # who asks for a rebalance says what it said before: the coordinator tells it the generation there is
+        "actors/streams/thread.py",
+        "        self._nonce = (self._nonce + 1) % _NONCES\n",
+        "",
+        "tasks",
+        ("streams_warm_ups.toml:3",),
+    ),
 ]
