@@ -476,6 +476,7 @@ class StreamThread:
                 ready=_names(task for task in sorted(said.learning) if said.learning[task].ready),
                 leaving=said.leaving,
                 size=len(data),
+                thread=self.part,
             )
         )
         return data

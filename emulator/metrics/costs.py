@@ -91,6 +91,11 @@ class Bill:
     task_barrier: int | None
     task_restore: int | None
     task_pause: int | None
+    task_learning: int | None
+    task_idle_ready: int | None
+    task_imbalance: int | None
+    join_wait: int | None
+    join_wait_max: int | None
     tasks_moved: int | None
     tasks_least: int | None
     read_bytes: int | None
@@ -114,6 +119,8 @@ class Unit(StrEnum):
     """Seconds summed over partitions; kept in microseconds."""
     TASK_SECONDS = "task-s"
     """Seconds summed over tasks; kept in microseconds."""
+    MEMBER_SECONDS = "member-s"
+    """Seconds summed over members of a group; kept in microseconds."""
     PERCENT = "%"
     MEGABYTES = "MB"
     """Kept in bytes."""
@@ -181,6 +188,11 @@ FIGURES: Mapping[str, FigureKind] = {
     "task_barrier": FigureKind(Unit.TASK_SECONDS, "from there until the new owner was told"),
     "task_restore": FigureKind(Unit.TASK_SECONDS, "from there until it ran"),
     "task_pause": FigureKind(Unit.TASK_SECONDS, "given up for a rebalance, and got back"),
+    "task_learning": FigureKind(Unit.TASK_SECONDS, "tasks that learners and warm-ups restore beside their owners"),
+    "task_idle_ready": FigureKind(Unit.TASK_SECONDS, "of that, learners that are ready and have not got their task"),
+    "task_imbalance": FigureKind(Unit.TASK_SECONDS, "tasks by which the worst instance is off its share, over time"),
+    "join_wait": FigureKind(Unit.MEMBER_SECONDS, "threads that wait for the others to join, summed"),
+    "join_wait_max": FigureKind(Unit.SECONDS, "the same, of the thread that waited longest in all"),
     "tasks_moved": FigureKind(Unit.COUNT, "tasks that went from one living instance to another"),
     "tasks_least": FigureKind(Unit.COUNT, "how many had to, for loads that are even"),
     "read_bytes": FigureKind(Unit.MEGABYTES, "read of changelogs, by owners, learners, warm-ups and standbys"),
@@ -202,7 +214,7 @@ OF_STREAMS = tuple(FIGURES)[tuple(FIGURES).index("task_downtime") :]
 """Those that only a run with Streams applications has; None without."""
 OF_SOME = (*OF_REASSIGNMENTS, *OF_STREAMS)
 """Those that not every run has."""
-_OF_TIME = (Unit.SECONDS, Unit.PARTITION_SECONDS, Unit.TASK_SECONDS)
+_OF_TIME = (Unit.SECONDS, Unit.PARTITION_SECONDS, Unit.TASK_SECONDS, Unit.MEMBER_SECONDS)
 TIMES = tuple(name for name, kind in FIGURES.items() if kind.unit in _OF_TIME)
 """Those that are kept in microseconds and shown in seconds."""
 

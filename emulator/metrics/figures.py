@@ -278,6 +278,14 @@ class StreamsFigures:
     barrier_us: int
     restore_us: int
     pause_us: int
+    learner_us: int
+    """Tasks that were learned or warmed up, over time (``task_work``)."""
+    idle_ready_us: int
+    """Of these, learners that were ready."""
+    imbalance_us: int
+    """Tasks by which the worst instance was off its share, over time."""
+    join_waits_us: Mapping[str, int]
+    """By thread, how long it waited for the others to join."""
     moved: int
     min_moves: int
     back_and_forth: int
@@ -397,6 +405,11 @@ def streams_sums(figures: Figures) -> dict[str, int] | None:
         "task_barrier": sum(each.barrier_us for each in all_of_them),
         "task_restore": sum(each.restore_us for each in all_of_them),
         "task_pause": sum(each.pause_us for each in all_of_them),
+        "task_learning": sum(each.learner_us for each in all_of_them),
+        "task_idle_ready": sum(each.idle_ready_us for each in all_of_them),
+        "task_imbalance": sum(each.imbalance_us for each in all_of_them),
+        "join_wait": sum(sum(each.join_waits_us.values()) for each in all_of_them),
+        "join_wait_max": max((us for each in all_of_them for us in each.join_waits_us.values()), default=0),
         "tasks_moved": sum(each.moved for each in all_of_them),
         "tasks_least": sum(each.min_moves for each in all_of_them),
         "read_bytes": sum(sum(each.read_bytes.values()) for each in all_of_them),

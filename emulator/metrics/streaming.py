@@ -1,7 +1,7 @@
 """All figures of Streams applications, put together (a part of the metrics).
 
 What each means is said where it is counted: ``emulator.metrics.task_downtime``, ``emulator.metrics.restoring``,
-``emulator.metrics.task_moves``.
+``emulator.metrics.task_moves``, ``emulator.metrics.task_work``.
 """
 
 from collections import Counter
@@ -13,6 +13,7 @@ from kemu.emulator.metrics.figures import EpisodeFigures, StreamsFigures
 from kemu.emulator.metrics.restoring import ROLES, Restoring
 from kemu.emulator.metrics.task_downtime import TaskDowntime
 from kemu.emulator.metrics.task_moves import Reason, TaskMoves
+from kemu.emulator.metrics.task_work import TaskWork
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.names import GroupId
 
@@ -27,12 +28,13 @@ class Streaming:
         self._downtime = TaskDowntime(panel)
         self._restoring = Restoring(panel)
         self._moves = TaskMoves(panel)
+        self._work = TaskWork(panel)
         self._ended_us = 0
 
     @property
     def parts(self) -> tuple[Mapping[type, Callable[[Seen, Any], None]], ...]:
         """Which facts each part takes, and how."""
-        return (self._downtime.on, self._restoring.on, self._moves.on)
+        return (self._downtime.on, self._restoring.on, self._moves.on, self._work.on)
 
     def finish(self, at_us: int) -> None:
         """The run is over."""
@@ -40,6 +42,7 @@ class Streaming:
         self._downtime.finish(at_us)
         self._restoring.finish()
         self._moves.finish(at_us)
+        self._work.finish(at_us)
 
     def figures(self) -> dict[GroupId, StreamsFigures]:
         """By application."""
@@ -61,6 +64,10 @@ class Streaming:
             barrier_us=sum(row.barrier_us for row in down),
             restore_us=sum(row.restore_us for row in down),
             pause_us=sum(row.pause_us for row in down),
+            learner_us=self._work.learner_us(name),
+            idle_ready_us=self._work.idle_us(name),
+            imbalance_us=self._work.imbalance_us(name),
+            join_waits_us=self._work.waits_us(name),
             moved=sum(each.moved for each in episodes),
             min_moves=sum(each.min_moves for each in episodes),
             back_and_forth=sum(each.back_and_forth for each in episodes),

@@ -84,6 +84,7 @@ class StreamsJoined:
     ready: tuple[str, ...]
     leaving: bool
     size: int
+    thread: str = ""
 
 
 @value

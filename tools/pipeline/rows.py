@@ -169,8 +169,14 @@ _OF_REPLICAS = ("leaderless_us", "under_replicated_us", "under_min_isr_us")
 _OF_TASKS = {
     **{f"{name}_us": name for name in ("task_downtime", "task_downtime_max")},
     **{f"task_{part}_us": f"task_{part}" for part in ("detect", "barrier", "restore", "pause")},
+    **{f"{name}_us": name for name in ("task_learning", "task_idle_ready", "task_imbalance")},
+    **{f"{name}_us": name for name in ("join_wait", "join_wait_max")},
     **{name: name for name in ("tasks_moved", "tasks_least", "read_bytes")},
     "read_in_vain_bytes": "read_in_vain",
+    **{
+        f"rebalances_{reason}": f"rebalances_{reason}"
+        for reason in ("joined", "gone", "ready", "leaving", "follow_up", "probing", "other", "empty")
+    },
 }
 """Columns of Streams tasks -> the figures they are."""
 

@@ -365,6 +365,20 @@ def _tasks(application: str, streams: StreamsFigures) -> Iterable[str]:
         yield f"    downtime of tasks: {total / 1e6:,.2f} task-seconds, at most {most} of one task"
         yield f"      of that: {_shares(parts, 'task-seconds')}"
         yield from _rows_of_tasks(streams)
+    waits = streams.join_waits_us
+    if any(waits.values()):
+        most = max(waits, key=lambda member: waits[member])
+        yield (
+            f"    waiting for others to join: {sum(waits.values()) / 1e6:,.2f} member-seconds, at most "
+            f"{span_text(waits[most])} of {most}"
+        )
+    if streams.learner_us:
+        yield (
+            f"    learned or warmed up: {streams.learner_us / 1e6:,.1f} task-seconds, "
+            f"{streams.idle_ready_us / 1e6:,.1f} of them by learners that were ready"
+        )
+    if streams.imbalance_us:
+        yield f"    the instance furthest off its exact share: {streams.imbalance_us / 1e6:,.1f} task-seconds"
     if streams.read_bytes:
         said = ", ".join(f"{role} {count / 1e6:,.1f}" for role, count in streams.read_bytes.items())
         yield f"    read of changelogs (MB): {said}; of that in vain: {streams.wasted_bytes / 1e6:,.1f}"

@@ -2,14 +2,14 @@
 
 import pytest
 
-from kemu.emulator.facts import HostDown, HostPaused, HostResumed
+from kemu.emulator.facts import HostDown, HostPaused, HostResumed, HostStarted
 from kemu.emulator.metrics.figures import StreamsFigures
 from kemu.emulator.metrics.metrics import Metrics
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.watching.panel import Panel
-from kemu.protocol.notes.groups import MemberAdded, MemberRemoved, Rejoin
-from kemu.protocol.notes.streams import InstanceLeaving, LearnerReady
+from kemu.protocol.notes.groups import MemberAdded, MemberBecame, MemberRemoved, Rejoin
+from kemu.protocol.notes.streams import InstanceLeaving, LearnerReady, StreamsJoined
 from tests.emulator.streams_story import APP, S, StreamsStory, formed
 
 
@@ -237,6 +237,61 @@ def test_a_load_within_the_tolerated_band_is_balance(imbalance: str, balanced: b
     (episode,) = figures_of(told).episodes
 
     assert (episode.balanced_us is not None) is balanced
+
+
+def test_learners_cost_time_and_more_of_it_while_they_are_ready_and_wait() -> None:
+    """c learns 0_0 from 21 on, is ready at 25, and gets it at 28: "double task processing" of KIP-429's page."""
+    told = StreamsStory()
+    told.start(0, "a", "b")
+    told.decide(1, {"a": "0 1", "b": "2 3"})
+    told.runs(2, a="0 1", b="2 3")
+    told.start(20, "c")
+    told.decide(21, {"a": "0 1", "b": "2 3", "c": "| learn 0"})
+    told.copy(21, "c", "0", "learner", "CREATED", "RESTORING", "RUNNING")
+    told.say(25, "c", LearnerReady(application=APP, instance="c", task="0_0", lag=0))
+    told.copy(28, "a", "0", "active", "SUSPENDED", "CLOSED")
+    told.copy(28, "c", "0", "active", "RESTORING", "RUNNING")
+    found = figures_of(told)
+
+    assert (found.learner_us, found.idle_ready_us) == (7 * S, 3 * S)
+
+
+def test_imbalance_is_how_far_the_worst_instance_is_off_its_share_over_time() -> None:
+    """Even from 2 to 20; then a share is 4/3 and c has none until it gets one at 28 (and a still has 2, 2/3 off)."""
+    told = StreamsStory()
+    told.start(0, "a", "b")
+    told.decide(1, {"a": "0 1", "b": "2 3"})
+    told.runs(2, a="0 1", b="2 3")
+    told.start(20, "c")
+    told.copy(28, "a", "0", "active", "SUSPENDED", "CLOSED")
+    told.copy(28, "c", "0", "active", "CREATED", "RESTORING", "RUNNING")
+    told.say(34, "", HostStarted(host="p9", life=1, kept_disk=True))
+
+    assert figures_of(told, until_s=34).imbalance_us == round(8 * S * 4 / 3 + 6 * S * 2 / 3)
+
+
+def test_threads_wait_from_what_they_say_to_the_answer() -> None:
+    """JoinGroup: sent at 20 (and again at 22, after a connection broke), answered at 24; b falls out of the group."""
+    told = StreamsStory()
+    told.start(0, "a", "b")
+    for at_s, host in ((20, "a"), (20, "b"), (22, "a")):
+        said = StreamsJoined(
+            application=APP,
+            instance=host,
+            assigned=(),
+            revoked=(),
+            learning=(),
+            ready=(),
+            leaving=False,
+            size=0,
+            thread="t1",
+        )
+        told.say(at_s, host, said)
+    for at_s, host, new in ((23, "b", "UNJOINED"), (24, "a", "COMPLETING_REBALANCE")):
+        became = MemberBecame(group=APP, member_id=f"{host}-id", old="", new=new, generation=1, why="")
+        told.say(at_s, f"{host}/t1", became)
+
+    assert figures_of(told).join_waits_us == {"a/t1": 4 * S}
 
 
 def test_events_before_the_application_runs_and_events_without_effect_are_no_episodes() -> None:

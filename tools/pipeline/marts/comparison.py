@@ -134,6 +134,10 @@ def differences(tables: Mapping[str, DataFrame]) -> DataFrame:
     return summed.withColumn("differs", (F.col("low") > 0) | (F.col("high") < 0)).orderBy(*key)
 
 
+_OF_TASKS = ("task_downtime", "task_restore", "task_barrier", "task_learning", "task_imbalance", "join_wait")
+"""Times of Streams applications in ``headline``."""
+
+
 def headline(tables: Mapping[str, DataFrame]) -> DataFrame:
     """One row per cell: how many runs fail or did not work, and what a usual and a bad run costs, in seconds.
 
@@ -141,7 +145,9 @@ def headline(tables: Mapping[str, DataFrame]) -> DataFrame:
     Out: (campaign, cell, runs, failed, did_not_work, why, torn, rebalances, moved, downtime_partition_s,
         service_lost_s, service_lost_max_percent, stopped_s, delay_p50_s, delay_p99_s, delay_max_s, lag_max_s,
         newest_age_s, fresh_after_s, gap_s, reorder_max, reprocessed, lost, expected_losses,
-        leaderless_partition_s): medians over the runs; ``delay_max_s`` and ``lag_max_s`` the worst of all, records
+        leaderless_partition_s, task_downtime_s, task_restore_s, task_barrier_s, task_learning_s, task_imbalance_s,
+        join_wait_s, tasks_moved, tasks_least, read_bytes, read_in_vain_bytes): medians over the runs, those of tasks
+        null where no Streams application ran; ``delay_max_s`` and ``lag_max_s`` the worst of all, records
         lost and expected losses summed. Null where runs did not work. Intervals are in ``quantiles``
     """
     ok = F.col("verdict") == "holds"
@@ -174,6 +180,11 @@ def headline(tables: Mapping[str, DataFrame]) -> DataFrame:
             F.sum("lost").alias("lost"),
             F.sum("expected_losses").alias("expected_losses"),
             (F.median("leaderless_us") / seconds).alias("leaderless_partition_s"),
+            *((F.median(f"{name}_us") / seconds).alias(f"{name}_s") for name in _OF_TASKS),
+            *(
+                F.median(name).alias(name)
+                for name in ("tasks_moved", "tasks_least", "read_bytes", "read_in_vain_bytes")
+            ),
         )
     )
     counts = ("campaign", "cell", "runs", "failed", "did_not_work", "why", "torn")

@@ -91,8 +91,11 @@ RUNS = _schema(
     leader_changes long?, leaderless_us long?, under_replicated_us long?, under_min_isr_us long?
     reassigning_us long?, reassignment_steps long?, moved_bytes long?, peak_extra_bytes_per_s long?
     task_downtime_us long?, task_downtime_max_us long?, task_detect_us long?, task_barrier_us long?
-    task_restore_us long?, task_pause_us long?, tasks_moved long?, tasks_least long?, read_bytes long?
-    read_in_vain_bytes long?
+    task_restore_us long?, task_pause_us long?, task_learning_us long?, task_idle_ready_us long?
+    task_imbalance_us long?, join_wait_us long?, join_wait_max_us long?
+    tasks_moved long?, tasks_least long?, read_bytes long?, read_in_vain_bytes long?
+    rebalances_joined long?, rebalances_gone long?, rebalances_ready long?, rebalances_leaving long?
+    rebalances_follow_up long?, rebalances_probing long?, rebalances_other long?, rebalances_empty long?
     scenario_json string, result_json string?, command string?
     """,
 )
@@ -105,8 +108,8 @@ busiest broker had in its worst second (null where nothing was reassigned). ``do
 partition's, ``first_stable_us`` the last group's. ``service_lost_us`` is an integral of shares,
 ``service_lost_max_percent`` the largest share, ``stop_the_world_us`` the time at 100 %; delays are over records (null
 without any), ``lag_max_us`` is an age, ``max_lag`` a number of records. The six columns from ``newest_age_mean_us`` on
-say how fresh what groups see is, and in which order it comes. Those of tasks and what they read are null where no
-Streams application ran. ``emulator.metrics`` defines them."""
+say how fresh what groups see is, and in which order it comes. Those of tasks, of what they read and of their rebalances
+by reason are null where no Streams application ran. ``emulator.metrics`` defines them."""
 
 STEPS = _schema(
     "steps",
