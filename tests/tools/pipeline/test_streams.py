@@ -26,7 +26,8 @@ def test_downtime_and_restores_of_a_trace_are_those_of_the_run(
         assert sorted(tuple(row)[1:-1] for row in found.collect()) == sorted(
             row[1:] for row in rows("r", made.live.figures)
         )
-    assert figure_columns(made.live.figures)["tasks_moved"] == 2
+    columns = figure_columns(made.live.figures)
+    assert (columns["tasks_moved"], columns["rebalances_ready"], columns["rebalances_leaving"]) == (2, 2, 1)
 
 
 def test_what_no_running_copy_covers_is_the_downtime_of_tasks(
@@ -56,6 +57,19 @@ def test_the_marts_say_what_the_run_said(spark: "SparkSession", lone_runs: LoneR
     assert {row["cause"]: row["intervals"] for row in down} == {"paused": 1, "given up": 2}
     assert sum(row["total_s"] for row in down) == pytest.approx(sum(figures.downtime_us.values()) / 1e6)
     assert all(row["detect"] + row["barrier"] + row["restore"] + row["pause"] == pytest.approx(1) for row in down)
+    (head,) = (
+        spark.read.parquet(str(lone.out / "marts" / "headline.parquet"))
+        .where(F.col("cell").startswith(STREAMS))
+        .collect()
+    )
+    assert (head["tasks_moved"], head["task_learning_s"]) == (2, pytest.approx(figures.learner_us / 1e6))
+    assert head["join_wait_s"] == pytest.approx(sum(figures.join_waits_us.values()) / 1e6) and head["join_wait_s"] > 1
+    others = (
+        spark.read.parquet(str(lone.out / "marts" / "headline.parquet"))
+        .where(~F.col("cell").startswith(STREAMS))
+        .collect()
+    )
+    assert others and {row["task_learning_s"] for row in others} == {None}
     (learned,) = [row for row in read if row["role"] == "learner"]
     assert (learned["copies"], learned["outcome"], learned["wasted_mb"]) == (2, "used", 0)
     assert learned["read_mb"] == pytest.approx(figures.read_bytes["learner"] / 1e6)

@@ -23,7 +23,8 @@ FIGURES = (
     "rebalances", "moved", "reprocessed", "lost",
     "expected_losses", "max_lag",
     "task_downtime_us", "task_downtime_max_us", "task_detect_us", "task_barrier_us", "task_restore_us",
-    "task_pause_us", "tasks_moved", "tasks_least", "read_bytes", "read_in_vain_bytes",
+    "task_pause_us", "task_learning_us", "task_idle_ready_us", "task_imbalance_us", "join_wait_us",
+    "join_wait_max_us", "tasks_moved", "tasks_least", "read_bytes", "read_in_vain_bytes",
     "first_stable_us", "leader_changes", "leaderless_us", "under_replicated_us", "under_min_isr_us", "messages",
     "virtual_us",
 )  # fmt: skip
