@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from kemu.tools.cli import kemu
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "streams-new-instance.md"
-(RELEASES,) = [
+RELEASES, WARM_UPS = [
     shlex.split(line)[1:] for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("kemu compare")
 ]
 
@@ -44,3 +44,15 @@ def test_what_the_page_says_of_releases_and_learners_holds_in_its_command() -> N
     assert warm_ups["rebalances_follow_up"] >= 2 and warm_ups["task_barrier"] > warm_ups["task_restore"]
     assert one_by_one["rebalances_ready"] > together["rebalances_ready"] > 0
     assert warm_ups["rebalances_probing"] == 2 and 120 < warm_ups["to_balance"] / 1e6 < 150
+
+
+def test_what_the_page_says_of_warm_ups_at_a_time_holds_in_its_command() -> None:
+    """KIP-441: ``ceil(moves / max.warmup.replicas)`` probing intervals (60 s), whatever a move costs."""
+    one, two, four = compared(WARM_UPS, "1:1")
+
+    assert [row["rebalances_probing"] for row in (one, two, four)] == [4, 2, 1]
+    for looks, row in ((4, one), (2, two), (1, four)):
+        assert looks * 60 - 15 < row["to_balance"] / 1e6 - 15 < looks * 60 + 30
+        assert row["tasks_moved"] == 4
+    assert max(map(per_move, (one, two, four))) < 1.2 * min(map(per_move, (one, two, four)))
+    assert one["read_bytes"] > two["read_bytes"] > four["read_bytes"]
