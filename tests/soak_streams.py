@@ -7,6 +7,8 @@ learner is left, every task has an owner that stays, and no further learner woul
 
 ``--convergence 1:1000`` is Kafka's ``TaskAssignorConvergenceTest`` on running instances: clients come and go at random
 under the high-availability task assignor, and after each event as many assignments as that test allows must do.
+``--learners 1:1000`` is the same, with the same bound, under KIP-429's learners: a learner that is ready asks where
+there a probing rebalance looks.
 
 ``tests/emulator/test_streams_scripts.py`` runs the same over a few of each.
 """
@@ -27,6 +29,7 @@ from kemu.protocol.notes.groups import MemberBecame, Rejoin
 from kemu.protocol.notes.streams import InstanceStarted, TasksDecided, TasksGiven
 from kemu.protocol.streams.balance import is_even
 from kemu.protocol.streams.learner import BALANCE
+from kemu.protocol.streams.registry import LEARNER
 from tests.soaking import OneSeed, made, report, said, seeds_of, sweep
 
 CHANGELOG = "app-store-changelog"
@@ -122,7 +125,8 @@ class Decisions:
 
     def __init__(self) -> None:
         self.all: list[tuple[int, TasksDecided]] = []
-        self.probing_us: list[int] = []
+        self.looks_us: list[int] = []
+        """Rebalances that warm-ups, or learners that are ready, are the reason for."""
         self.weights: dict[str, int] = {}
 
     def wants(self, kind: type) -> bool:
@@ -134,8 +138,8 @@ class Decisions:
             self.all.append((seen.at_us, fact))
         elif type(fact) is InstanceStarted:
             self.weights[fact.process] = fact.weight
-        elif type(fact) is MemberBecame and fact.why == Rejoin.PROBING:
-            self.probing_us.append(seen.at_us)
+        elif type(fact) is MemberBecame and fact.why in (Rejoin.PROBING, Rejoin.READY):
+            self.looks_us.append(seen.at_us)
 
 
 def one_script(seed: int) -> tuple[str, str]:
@@ -201,7 +205,7 @@ class Convergence:
     limit: int
 
 
-def convergence(seed: int) -> Convergence:
+def convergence(seed: int, task_assignor: str = "ha") -> Convergence:
     """``randomClusterPerturbationsShouldConverge`` (3.4): its ranges, its bound."""
     random = Random(f"convergence/{seed}")
     stateless, stateful, clients = random.randint(1, 10), random.randint(1, 10), random.randint(1, 10)
@@ -229,7 +233,7 @@ def convergence(seed: int) -> Convergence:
                     live.append(f"c{hosts}")
                     plan.append({"at": f"{at_s}s", "do": "add-members", "group": "app", "count": 1})
         at_s += EVENT_S + (2 + stateful * (1 + standbys) // warmups) * (PROBING_S + 1)
-    scenario = cluster(stateless, stateful, clients, warmups, standbys, plan, at_s)
+    scenario = cluster(stateless, stateful, clients, warmups, standbys, plan, at_s, task_assignor)
     return Convergence(scenario, tuple(events_s), limit)
 
 
@@ -241,13 +245,15 @@ def cluster(
     standbys: int,
     plan: Sequence[Mapping[str, Any]],
     seconds: int,
+    task_assignor: str = "ha",
 ) -> Scenario:
     """Two sub-topologies; what a client has no state of, it is 5,000 records behind with, and 100 are acceptable."""
+    page = task_assignor == LEARNER
     data: dict[str, Any] = {
         "name": "convergence",
         "duration": f"{seconds}s",
         "draws": "calm",
-        "profile": "kafka-3.4",
+        "profile": "kip-429-v99" if page else "kafka-3.4",
         "brokers": {"config": {"group.initial.rebalance.delay.ms": 1_000}},
         "producers": {"config": {"emulated.batch.interval.ms": 5_000}},
         "topics": {
@@ -258,10 +264,16 @@ def cluster(
         "groups": {
             "app": {
                 "members": clients,
-                "config": {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 1_000},
+                "config": {
+                    "session.timeout.ms": 6_000,
+                    "heartbeat.interval.ms": 1_000,
+                    **({"rebalance.protocol": "cooperative"} if page else {}),
+                },
                 "streams": {
                     "subtopologies": [f"in -> {CHANGELOG}", "plain"],
                     "config": {
+                        "emulated.task.assignor": task_assignor,
+                        "stream.imbalance.percentage": "",
                         "acceptable.recovery.lag": 100,
                         "max.warmup.replicas": warmups,
                         "num.standby.replicas": standbys,
@@ -284,9 +296,9 @@ def converges(case: Convergence, seed: int) -> tuple[str, str]:
     ends = [*case.events_s[1:], case.scenario.duration_us // 1_000_000]
     for begin_s, end_s in zip(case.events_s, ends, strict=True):
         span = range(begin_s * 1_000_000, end_s * 1_000_000)
-        looks = sum(at_us in span for at_us in decisions.probing_us)
+        looks = sum(at_us in span for at_us in decisions.looks_us)
         if looks > case.limit:
-            return result.verdict, f"{looks} probing rebalances from {begin_s} s on, and {case.limit} were to do"
+            return result.verdict, f"{looks} looks at copies from {begin_s} s on, and {case.limit} were to do"
         last = [each for at_us, each in decisions.all if at_us < span.stop][-1]
         wrong = wrong_after_convergence(last, case)
         if wrong:
@@ -295,7 +307,10 @@ def converges(case: Convergence, seed: int) -> tuple[str, str]:
 
 
 def wrong_after_convergence(last: TasksDecided, case: Convergence) -> str:
-    """What Kafka's test asserts: tasks, copies and sub-topologies are even, and no warm-up is left."""
+    """What Kafka's test asserts: tasks, copies and sub-topologies are even, and no warm-up is left.
+
+    The page's learners even out tasks with state and tasks without each for themselves, and standbys not at all.
+    """
     streams = case.scenario.groups["app"].streams
     assert streams is not None
     standbys, stateful = streams.settings.num_standby_replicas, set(last.stateful)
@@ -306,15 +321,16 @@ def wrong_after_convergence(last: TasksDecided, case: Convergence) -> str:
         if (active, copies) != (1, wanted):
             return f"{task} has {active} owners and {copies} standbys of {wanted}"
     loads = {
-        "active tasks": [len(row.assigned) for row in last.given],
-        "tasks with state": [len(stateful.intersection((*row.assigned, *row.standby))) for row in last.given],
-        **{
-            f"tasks of sub-topology {number}": [
-                sum(task.startswith(f"{number}_") for task in row.assigned) for row in last.given
-            ]
-            for number in (0, 1)
-        },
+        f"tasks of sub-topology {number}": [
+            sum(task.startswith(f"{number}_") for task in row.assigned) for row in last.given
+        ]
+        for number in (0, 1)
     }
+    if not last.learners:
+        loads["active tasks"] = [len(row.assigned) for row in last.given]
+        loads["tasks with state"] = [len(stateful.intersection((*row.assigned, *row.standby))) for row in last.given]
+    if any(row.learning for row in last.given):
+        return "learners are left"
     for what, counts in loads.items():
         if max(counts) - min(counts) > 1:
             return f"{what} are {counts}"
@@ -326,16 +342,23 @@ def one_convergence(seed: int) -> tuple[str, str]:
     return converges(convergence(seed), seed)
 
 
+def one_convergence_of_learners(seed: int) -> tuple[str, str]:
+    """The same case under KIP-429's learners."""
+    return converges(convergence(seed, LEARNER), seed)
+
+
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scripts", metavar="A:B")
     parser.add_argument("--convergence", metavar="A:B")
+    parser.add_argument("--learners", metavar="A:B")
     chosen = parser.parse_args()
     lines = []
     kinds: tuple[tuple[str, OneSeed, str | None], ...] = (
         ("scripts", one_script, chosen.scripts),
         ("convergence", one_convergence, chosen.convergence),
+        ("convergence of learners", one_convergence_of_learners, chosen.learners),
     )
     for name, one, seeds in kinds:
         if seeds is not None:

@@ -5,7 +5,14 @@
 
 import pytest
 
-from tests.soak_streams import Convergence, cluster, converges, one_convergence, one_script
+from tests.soak_streams import (
+    Convergence,
+    cluster,
+    converges,
+    one_convergence,
+    one_convergence_of_learners,
+    one_script,
+)
 
 OUTSIDE_ITS_BAND = [154, 210, 250]
 """A tolerance and weights: somebody was outside its band where no move evened loads out."""
@@ -46,3 +53,9 @@ def test_the_high_availability_assignor_converges_within_kafka_s_bound(name: str
 def test_clients_that_come_and_go_at_random_converge(seed: int) -> None:
     """``randomClusterPerturbationsShouldConverge``: within 2 * (tasks with state + their standbys) after each event."""
     assert one_convergence(seed) == ("holds", "")
+
+
+@pytest.mark.parametrize("seed", [2, 6])
+def test_learners_converge_within_the_same_bound(seed: int) -> None:
+    """KIP-429's page: as many rebalances of learners that are ready, and then tasks of each kind are even."""
+    assert one_convergence_of_learners(seed) == ("holds", "")
