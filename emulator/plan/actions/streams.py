@@ -22,7 +22,10 @@ class ScaleDown:
 
     def words(self) -> str:
         """See ``Action``."""
-        return f"scale {self.group} down to {self.to}" if self.to else f"{', '.join(self.hosts)} of {self.group} leave"
+        leave = f"{', '.join(self.hosts)} of {self.group} leave"
+        if not self.to:
+            return leave
+        return f"scale {self.group} down to {self.to}{f', {leave}' if self.hosts else ''}"
 
     def check(self, table: Table, known: Known) -> None:
         """See ``Action``."""

@@ -34,7 +34,6 @@ from kemu.emulator.plan.entries import At, Entry
 from kemu.emulator.plan.known import Known
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.members import MemberSpec
-from kemu.emulator.scenario.plan_reading import plan_from_dicts
 from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.emulator.scenario.scenario import BrokersSpec, ChecksSpec, GroupSpec, Scenario, TopicSpec
 from kemu.emulator.text.tables import ScenarioError
@@ -53,6 +52,7 @@ from kemu.protocol.notes.groups import (
 from kemu.protocol.notes.replication import LeaderElectedForPartition
 from kemu.tools.report.story import Story
 from tests.emulator.engine.toys import Watcher
+from tests.emulator.plan.plain import plan_from_dicts
 
 S = 1_000_000
 NONE = ErrorCode.NONE

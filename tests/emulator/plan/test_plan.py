@@ -1,8 +1,5 @@
 """Plans: the plain form both ways, words, and messages about what is wrong."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import attrs
 import pytest
 from hypothesis import given
@@ -28,12 +25,12 @@ from kemu.emulator.plan.actions import (
     Split,
     StoreElection,
 )
-from kemu.emulator.plan.entries import At, Entry, Noted, Plan, Receives, Sends, When, entry_to_dict, plan_to_dicts
+from kemu.emulator.plan.entries import At, Entry, Noted, Receives, Sends, When, entry_to_dict, plan_to_dicts
 from kemu.emulator.plan.known import Known
 from kemu.emulator.plan.words import describe_entry
-from kemu.emulator.scenario.plan_reading import plan_from_tables
-from kemu.emulator.text.tables import Problem, ScenarioError, Table
+from kemu.emulator.text.tables import ScenarioError
 from kemu.protocol.errors import ErrorCode
+from tests.emulator.plan.plain import plan_from_dicts
 from tests.emulator.plan.test_faults import actions
 
 KNOWN = Known(
@@ -73,15 +70,6 @@ TRIGGERS = st.one_of(
         fields=st.sampled_from([(), (("new", "Stable"),), (("group", "g"), ("generation", 3))]),
     ),
 )
-
-
-def plan_from_dicts(rows: Sequence[Mapping[str, Any]], known: Known) -> Plan:
-    """The plan of its plain form, as a scenario reads it: everything that is wrong is told at once."""
-    problems: list[Problem] = []
-    plan = plan_from_tables([Table(row, ("plan", index), problems) for index, row in enumerate(rows)], known)
-    if problems:
-        raise ScenarioError(problems)
-    return plan
 
 
 def problems_of(*rows: dict[str, object], known: Known = KNOWN) -> list[str]:
