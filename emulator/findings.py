@@ -178,6 +178,7 @@ class Loss:
 
 LEFT_OVER_LOG = "left-over-log"
 LOG_OF_ANOTHER_TOPIC = "log-of-another-topic"
+EPOCH_OF_ANOTHER_TOPIC = "epoch-of-another-topic"
 UNTOLD_COORDINATOR = "untold-coordinator"
 UNHEARD_ISR = "unheard-isr"
 
@@ -187,6 +188,8 @@ STAYS_SO: Mapping[str, str] = MappingProxyType(
         " controller asks what is on a broker's disk",
         LOG_OF_ANOTHER_TOPIC: "its log was left over of a deleted topic of that name (INCONSISTENT_TOPIC_ID, KIP-516):"
         " it is for an operator to remove",
+        EPOCH_OF_ANOTHER_TOPIC: "it takes part in a later leader epoch of a deleted topic of that name, and heeds"
+        " nothing older: before topic ids (KIP-516) nothing else tells one from the other",
         UNTOLD_COORDINATOR: "the order to stop its replica was lost with the controller: the broker still takes itself"
         " for the leader of the group's log, where nobody follows it, and members ask for another coordinator only when"
         " theirs says so or goes; restarting that broker ends it",

@@ -20,7 +20,9 @@ or the disk lost the end of that log.
 
 A log left over so may meet another topic of its name, created after the first one was deleted. A broker that knows
 topic ids (KIP-516) keeps out of that partition then (``LogOfAnotherTopic``), for as long as nobody removes the log: it
-is in no ISR, and if it was to be the first leader there is none. That is Kafka's doing, and no violation here.
+is in no ISR, and if it was to be the first leader there is none. One that knows none joins, or, if it still takes part
+in a later leader epoch of the first topic, heeds none of the second's until these are later. That is Kafka's doing, and
+no violation here.
 
 A replica out of the ISR is no violation while its leader waits for another leader epoch, because the controller does
 not know of an ISR that it wrote itself (``UnheardIsrs``: Kafka's rule, and its source): such a leader asks for no ISR.
@@ -36,7 +38,7 @@ from kemu.actors.broker.partition_log import log_name
 from kemu.actors.broker.replica_log import JOURNALS
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import DiskTailLost, Healed, HostDown, HostStarted, Seen, TopicFilled
-from kemu.emulator.findings import LEFT_OVER_LOG, LOG_OF_ANOTHER_TOPIC, UNHEARD_ISR
+from kemu.emulator.findings import EPOCH_OF_ANOTHER_TOPIC, LEFT_OVER_LOG, LOG_OF_ANOTHER_TOPIC, UNHEARD_ISR
 from kemu.protocol.names import ActorName, TopicPartition, broker_host, broker_of, host_of
 from kemu.protocol.nodes import BROKER_IDS, PartitionState
 from kemu.protocol.notes.groups import ProduceFailed, ProducerStarted, RecordsAcknowledged, RecordsAppended
@@ -88,6 +90,8 @@ class ClusterRecovery(Checker):
         """Logs of partitions that were moved away -> the leader epoch then."""
         self._of_another: dict[tuple[str, TopicPartition], None] = {}
         """Logs that keep their brokers out of a partition: they are of a deleted topic of that name."""
+        self._deleted_topics: dict[str, None] = {}
+        """Topics that were deleted at some time."""
         self._uncovered: dict[TopicPartition, tuple[int, int]] = {}
         """(log end, since when) of an append that is not below its leader's high watermark yet."""
         self._undecided: dict[TopicPartition, int] = {}
@@ -178,6 +182,8 @@ class ClusterRecovery(Checker):
         if fact.what == "deleted" and fact.path.startswith(f"{BROKER_IDS}/"):
             gone = broker_host(int(fact.path.rpartition("/")[2]))
             self._give_up(lambda host, controller: host == gone)
+        if fact.what == "deleted" and self.panel.written_topic:
+            self._deleted_topics[self.panel.written_topic] = None
         for at in self.panel.replicas_changed:
             there = self.panel.assigned.get(at)
             state = self.panel.states.get(at)
@@ -308,7 +314,7 @@ class ClusterRecovery(Checker):
                 yield "no-leader", name, "has no state in the store (Q1)", ""
                 continue
             leader = broker_host(state.leader)
-            unled = LOG_OF_ANOTHER_TOPIC if (leader, at) in self._of_another else ""
+            unled = self._of_former_life(leader, at, state)
             if self.panel.roles.get((leader, at)) != (state.leader_epoch, True):
                 text = f"is led by {leader} in epoch {state.leader_epoch}, which does not act so (Q1)"
                 yield "no-leader", name, text, unled
@@ -317,7 +323,7 @@ class ClusterRecovery(Checker):
                 epoch, _ = self.panel.roles.get((one, at), (-1, False))
                 if epoch != state.leader_epoch:
                     text = f"is in epoch {state.leader_epoch}, {one} takes part in {epoch} (Q3)"
-                    yield "old-epoch", name, text, LOG_OF_ANOTHER_TOPIC if (one, at) in self._of_another else ""
+                    yield "old-epoch", name, text, self._of_former_life(one, at, state)
         for host, at in self._logs:
             there = self.panel.assigned.get(at)
             if there is None or broker_of(host) not in there.replicas:
@@ -331,11 +337,19 @@ class ClusterRecovery(Checker):
         unheard = self.panel.unheard.of(at)
         waits = UNHEARD_ISR if unheard is not None and unheard.leader_waits else ""
         out = [replica for replica in replicas if replica not in state.isr]
-        others = [replica for replica in out if (broker_host(replica), at) in self._of_another]
-        late = [replica for replica in out if replica not in others]
-        for some, why in ((others, LOG_OF_ANOTHER_TOPIC), (late, unled or waits)):
-            if some:
-                yield "out-of-isr", name, f"has replicas {some} out of its ISR {state.isr} (Q4)", why
+        reasons: dict[str, list[int]] = {}
+        for replica in out:
+            why = self._of_former_life(broker_host(replica), at, state) or unled or waits
+            reasons.setdefault(why, []).append(replica)
+        for why, some in reasons.items():
+            yield "out-of-isr", name, f"has replicas {some} out of its ISR {state.isr} (Q4)", why
+
+    def _of_former_life(self, host: str, at: TopicPartition, state: PartitionState) -> str:
+        """Why a broker takes no part in a topic that was created again; "" if nothing of the first one is why."""
+        if (host, at) in self._of_another:
+            return LOG_OF_ANOTHER_TOPIC
+        epoch, _ = self.panel.roles.get((host, at), (-1, False))
+        return EPOCH_OF_ANOTHER_TOPIC if epoch > state.leader_epoch and at[0] in self._deleted_topics else ""
 
     def finish(self, at_us: int) -> None:
         """What is still missing at the end of a run that was given its time to get well."""

@@ -24,6 +24,7 @@ from kemu.protocol.config import (
     StreamsConfig,
     key_of,
 )
+from kemu.protocol.reassign.moves import Limits, limits_by_key
 from kemu.protocol.rebalancing import kip_429
 from kemu.protocol.streams.learner import PICKS
 from kemu.protocol.streams.modes import REBALANCING_MODES, UNCAUGHT_EXCEPTION
@@ -52,6 +53,9 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "stream.rebalancing.mode": REBALANCING_MODES,
     "emulated.uncaught.exception": UNCAUGHT_EXCEPTION,
 }
+
+AT_LEAST_ONE = frozenset(limits_by_key(Limits()))
+"""Numbers that must be 1 or more; all others 0 or more, or as low as their default."""
 
 SET_BY_SCENARIO: Mapping[str, str] = {
     "group.id": "the group's name is its id",
@@ -253,6 +257,9 @@ def _whole(table: Table, key: str, default: int, given: Any) -> int:
         return (us or 0) // unit
     if isinstance(given, bool) or not isinstance(given, int):
         _problem(table, key, f"must be a whole number, not {given!r}")
+        return default
+    if key in AT_LEAST_ONE and given < 1:
+        _problem(table, key, f"must be at least 1, not {given}")
         return default
     if given < min(default, 0):
         _problem(table, key, f"must not be negative, not {given}")

@@ -53,6 +53,7 @@ def test_an_empty_table_asks_for_replication_with_defaults():
         ({"factor": 2, "min_isr": 3}, "must not be more than the replication factor"),
         ({"config": {"replica.lag": 1}}, "is no key of ReplicaConfig"),
         ({"lagg": "1s"}, "lagg"),
+        ({"controller": {"reassignment.max.concurrent.leader.movements": 0}}, "must be at least 1, not 0"),
     ],
 )
 def test_mistakes_are_named(replication, text):
