@@ -41,6 +41,10 @@ COMMANDS: Mapping[str, Row] = {
     "replay": Row(
         "kemu.tools.commands.replay:replay", "Feed a trace to today's machines and stop at the first difference."
     ),
+    "swarm": Row(
+        "kemu.tools.commands.swarm:swarm",
+        "Draw clusters, loads and faults from seeds, and see whether all that must holds.",
+    ),
     "shrink": Row(
         "kemu.tools.commands.shrink:shrink", "Make a failing run small: a scenario and a test that fail the same way."
     ),

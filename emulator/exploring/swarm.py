@@ -19,7 +19,9 @@ from kemu.emulator.plan.draw import SECOND, Draw
 from kemu.emulator.plan.entries import At, Plan
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.text.kafka_keys import settings_dict
 from kemu.emulator.text.units import duration_text
+from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.profiles import DEFAULT_PROFILE
 
 T = TypeVar("T")
@@ -58,7 +60,7 @@ class SwarmCase:
             for name, topic in scenario.topics.items()
         ]
         for name, group in scenario.groups.items():
-            config = "".join(f", {key}={value}" for key, value in group.config)
+            config = "".join(f", {key}={value}" for key, value in settings_dict(ConsumerConfig, group.config).items())
             static = ", static" if group.static else ""
             rows.append((f"group {name}", f"{group.members} members, {group.assignors[0]}{static}{config}"))
         return (*rows, ("faults on", ", ".join(self.on) or "none"), ("faults off", ", ".join(self.off) or "none"))

@@ -1,0 +1,97 @@
+"""The swarm: everything is drawn from the seed, half of the fault families are off, and what is drawn is legal."""
+
+from collections import Counter
+
+import attrs
+import pytest
+
+import kemu
+from kemu.emulator.chance import Seeded
+from kemu.emulator.exploring.swarm import drawn_plan, drawn_scenario, families_of, fault_families, swarm_case
+from kemu.emulator.plan.action import kind_of
+from kemu.emulator.scenario.reading import scenario_from_dict
+
+SEEDS = range(1, 121)
+CASES = [swarm_case(seed) for seed in SEEDS]
+
+
+def test_a_seed_draws_the_same_each_time_and_another_one_something_else() -> None:
+    """No chance but the seed's."""
+    assert swarm_case(7) == swarm_case(7)
+    assert len({str(case.scenario.to_dict()) for case in CASES}) == len(CASES)
+
+
+def test_families_that_are_off_are_not_in_the_plan() -> None:
+    """Groce et al.: what is on in each run is a random subset."""
+    for case in CASES:
+        assert {kind_of(entry.action) for entry in case.scenario.plan} <= set(case.on)
+        assert sorted((*case.on, *case.off)) == sorted(fault_families(case.scenario))
+
+
+def test_about_half_of_the_families_are_off() -> None:
+    """Each as likely as not, over all seeds and for each family."""
+    on, off = Counter[str](), Counter[str]()
+    for case in CASES:
+        on.update(case.on)
+        off.update(case.off)
+
+    assert 0.45 < on.total() / (on.total() + off.total()) < 0.55
+    for kind in on | off:
+        assert 0.25 < on[kind] / (on[kind] + off[kind]) < 0.75, kind
+
+
+def test_every_family_is_drawn_by_some_seed_and_everything_a_cluster_can_be() -> None:
+    """Nothing that can be drawn never is."""
+    drawn = {kind_of(entry.action) for case in CASES for entry in case.scenario.plan}
+    scenarios = [case.scenario for case in CASES]
+
+    assert drawn == {kind for scenario in scenarios for kind in fault_families(scenario)}
+    assert {len(scenario.plan) for scenario in scenarios} >= {0, 1, 2, 3, 4, 5, 6}
+    assert {scenario.brokers.replication is None for scenario in scenarios} == {True, False}
+    assert {scenario.draws.name for scenario in scenarios} == {"life", "calm"}
+    groups = [group for scenario in scenarios for group in scenario.groups.values()]
+    assert {group.assignors[0] for group in groups} == {"range", "roundrobin", "sticky", "cooperative-sticky"}
+    assert {group.static for group in groups} == {True, False}
+    assert {group.members for group in groups} == {1, 2, 3, 4}
+
+
+def test_what_is_drawn_is_written_down_whole() -> None:
+    """A file of it is the same scenario, seed and plan."""
+    for case in CASES:
+        assert scenario_from_dict(case.scenario.to_dict()) == case.scenario
+        assert case.scenario.seed == case.seed
+
+
+def test_draws_are_told_with_all_that_they_decided() -> None:
+    """For people: profile, brokers, topics, groups, families."""
+    told = dict(swarm_case(3).drawn())
+
+    assert {"profile", "duration", "draws", "brokers", "replication", "faults on", "faults off"} <= told.keys()
+    assert "session.timeout.ms=" in next(text for what, text in told.items() if what.startswith("group "))
+
+
+def test_of_a_scenario_only_faults_are_drawn() -> None:
+    """Its own plan stays, before them in the list."""
+    own = attrs.evolve(kemu.load("rolling-restart-static"), seed=5)
+    case = swarm_case(5, own)
+
+    assert attrs.evolve(case.scenario, plan=own.plan) == own
+    assert case.scenario.plan[: len(own.plan)] == own.plan
+
+
+def test_no_families_no_faults() -> None:
+    """And without members nothing is drawn that would need one."""
+    scenario = drawn_scenario(Seeded(1).stream("x"))
+    on, _ = families_of(scenario, Seeded(1).stream("y"))
+
+    assert drawn_plan(scenario, Seeded(1).stream("z"), (), at_most=5) == ()
+    assert drawn_plan(attrs.evolve(scenario, groups={}), Seeded(1).stream("z"), on, at_most=5) == ()
+
+
+@pytest.mark.parametrize("seed", [3, 11])
+def test_seeds_hold(seed: int) -> None:
+    """A violation here is a bug, of a machine or of a checker; ``kemu swarm`` runs more seeds."""
+    case = swarm_case(seed)
+    outcome = kemu.run(case.scenario, seed=seed)
+
+    assert outcome.verdict == "holds", outcome.reason or outcome.broke
