@@ -20,7 +20,9 @@ from kemu.tools.reach_marks import FOLDER, INDEX, MARKS, Function, functions_of,
 
 ROOT = Path(__file__).resolve().parent.parent
 WATCHED = ("protocol", "actors", "emulator")
-TESTS = ("tests/protocol", "tests/actors", "tests/emulator", "tests/api", "tests/kips")
+TESTS = ("tests/protocol", "tests/actors", "tests/emulator", "tests/api", "tests/kips", "tests/tools")
+WITHOUT = "tests/tools/pipeline"
+"""They start Spark, which takes long, and reach what runs from the command line reach."""
 SEED = 1
 START = """
 import importlib.util
@@ -89,7 +91,9 @@ def run_presets(names: list[str]) -> int:
 
 def _tests(watch: ReachWatch, folder: str) -> bool:
     parallel = ["-n", "auto", "--dist", "loadgroup"] if importlib.util.find_spec("xdist") else []
-    return watch.run(["-m", "pytest", "-q", "-m", "not soak", "-p", "no:cacheprovider", *parallel, folder])
+    return watch.run(
+        ["-m", "pytest", "-q", "-m", "not soak", "-p", "no:cacheprovider", "--ignore", WITHOUT, *parallel, folder]
+    )
 
 
 def main() -> int:

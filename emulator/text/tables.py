@@ -193,16 +193,6 @@ class Table:
             self.problem(key, f"must be a table, not {said_of(given)}")
         return Table(given if isinstance(given, Mapping) else {}, (*self.path, key), self.problems)
 
-    def tables(self, key: str) -> list["Table"]:
-        """The list of tables below this key."""
-        given = self._get(key, None, "a list of tables")
-        if given is _MISSING:
-            return []
-        if not isinstance(given, list | tuple) or not all(isinstance(item, Mapping) for item in given):
-            self.problem(key, f"must be a list of tables, not {said_of(given)}")
-            return []
-        return [Table(item, (*self.path, key, index), self.problems) for index, item in enumerate(given)]
-
     def finish(self, also: Iterable[str] = ()) -> None:
         """Every key that nobody asked for is a problem."""
         known = list(dict.fromkeys([*self._asked, *also]))

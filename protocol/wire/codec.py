@@ -29,7 +29,6 @@ __all__ = [
     "TooLarge",
     "UnsupportedVersion",
     "decode_struct",
-    "encode_struct",
     "seal",
     "unseal",
 ]
@@ -55,7 +54,6 @@ _SEALERS: dict[tuple[type, int], Callable[[Any], tuple[Any, ...]]] = {}
 """(class, version) -> the whole envelope of a message."""
 _OPENERS: dict[bytes, tuple[Callable[[Any], Any], int]] = {}
 """First four bytes, as ``seal`` writes them -> (decoder of the row, version). Exact bytes pin the exact types."""
-_STRUCT_ENCODERS: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
 
 
 def seal(message: object, version: int, *, max_bytes: int = MAX_MESSAGE_BYTES) -> bytes:
@@ -100,15 +98,6 @@ def unseal(data: bytes, *, max_bytes: int = MAX_MESSAGE_BYTES) -> tuple[Any, int
     decode = compile_decoder(spec.cls, spec.fields, version)
     _OPENERS[_pack((spec.api_key, spec.kind.value, version, None))[:_HEADER_BYTES]] = (decode, version)
     return decode(row), version
-
-
-def encode_struct(item: object) -> tuple[Any, ...]:
-    """The row of a struct outside any message: all of its fields, and of the structs in it."""
-    cls = type(item)
-    encode = _STRUCT_ENCODERS.get(cls)
-    if encode is None:
-        encode = _STRUCT_ENCODERS[cls] = compile_encoder(cls, STRUCTS[cls], WHOLE)
-    return encode(item)
 
 
 def decode_struct(cls: type, row: Any) -> Any:

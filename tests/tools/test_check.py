@@ -52,6 +52,10 @@ class Part:
     def empty(self) -> None:
         """Nothing to run."""
 
+    def never(self) -> None:
+        """Of others."""
+        raise NotImplementedError
+
 
 def alone() -> None:
     Part()
@@ -72,7 +76,7 @@ def test_a_function_counts_as_reached_when_it_was_entered(tmp_path: Path) -> Non
     exec(marked(SOURCE.encode(), str(path), numbers), {"__reach__": marks, "__name__": "part"})
 
     found = [f"{function.line}: {function.name}" for function, mark in zip(watched, marks, strict=True) if not mark]
-    assert found == ["6: Part.ran.inside", "18: alone"]
+    assert found == ["6: Part.ran.inside", "22: alone"]
 
 
 def test_every_interpreter_marks_what_it_enters(tmp_path: Path) -> None:
