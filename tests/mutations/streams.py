@@ -46,9 +46,9 @@ MUTATIONS = [
         ("streams_learned.toml:1",),
     ),
     Mutation(  # what is committed goes back now and then
-        "actors/consumer/positions.py",
-        "topic=one.topic, partition=one.number, offset=one.position, leader_epoch",
-        "topic=one.topic, partition=one.number, offset=one.position % 100, leader_epoch",
+        "actors/consumer/commits.py",
+        "    return OffsetToCommit(topic=at[0], partition=at[1], offset=offset)\n",
+        "    return OffsetToCommit(topic=at[0], partition=at[1], offset=offset % 100)\n",
         "tasks",
         ("streams_learned.toml:1",),
     ),
