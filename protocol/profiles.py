@@ -32,6 +32,7 @@ from kemu.protocol.streams.releases import (
     STREAMS_2_3,
     STREAMS_2_4,
     STREAMS_2_6,
+    STREAMS_2_8,
     STREAMS_3_0,
     STREAMS_3_4,
     STREAMS_OF_PAGE,
@@ -163,7 +164,7 @@ PROFILES: Mapping[str, Profile] = {
             assignors=_BEFORE_3_8,
             rules_of=of_client(CLIENT_2_7),
             isr_path=IsrPath.CONTROLLER,
-            streams=STREAMS_2_6,
+            streams=STREAMS_2_8,
         ),
         Profile(
             "kafka-3.0",

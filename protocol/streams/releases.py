@@ -88,7 +88,8 @@ STREAMS_2_6 = StreamsRelease(
     Layout.HIGH_AVAILABILITY,
     placement=ThreadPlacement.COPIES_APART,
 )
-STREAMS_3_0 = evolve(STREAMS_2_6, config=_HIGH_AVAILABILITY, task_assignors=TASK_ASSIGNORS_3_0)
+STREAMS_2_8 = evolve(STREAMS_2_6, config=_HIGH_AVAILABILITY)
+STREAMS_3_0 = evolve(STREAMS_2_8, task_assignors=TASK_ASSIGNORS_3_0)
 STREAMS_3_4 = StreamsRelease(_HIGH_AVAILABILITY, TASK_ASSIGNORS_3_4, BOTH, Layout.HIGH_AVAILABILITY)
 
 

@@ -69,6 +69,8 @@ def test_defaults_are_those_of_the_releases() -> None:
         assert config.probing_rebalance_interval_ms == 600_000
     assert defaults["kafka-2.3"].protocols == (RebalanceProtocol.EAGER,)
     assert [defaults[name].process_id_on_disk for name in RELEASES] == [False, False, True, True, True, True]
+    dies = [defaults[name].config.emulated_uncaught_exception for name in ("kafka-2.6", "kafka-2.8", "kafka-3.0")]
+    assert dies == ["thread-dies", "shutdown-client", "shutdown-client"], "KIP-671"
     assert defaults["kafka-2.6"].layout_of("sticky") is Layout.HIGH_AVAILABILITY
     assert defaults["kafka-2.4"].layout_of("sticky") is Layout.STICKY
     assert defaults["kafka-3.4"].layout_of("learner") is Layout.LEARNER

@@ -4,24 +4,26 @@ from tests.mutations import Mutation
 
 MUTATIONS = [
     Mutation(  # act on a heartbeat error of a generation that is over
-        "actors/consumer/heartbeats.py",
-        "unchanged = sent == membership.generation",
-        "unchanged = True",
+        "actors/consumer/membership.py",
+        "        if sent != self.generation and self._client.passes_over_late_errors:\n            return False\n",
+        "",
         "tests/actors/consumer/test_consumer_heartbeat.py::test_errors_about_a_generation_that_is_over_are_ignored",
     ),
     Mutation(  # act on a JoinGroup error of a generation that is over
         "actors/consumer/membership.py",
         """            case ErrorCode.UNKNOWN_MEMBER_ID:
-                if sent == self.generation:""",
+                self.refused(error, why, sent)
+                self._refuse""",
         """            case ErrorCode.UNKNOWN_MEMBER_ID:
-                if True:""",
+                self.reset(why, forget_member_id=True)
+                self._refuse""",
         "tests/actors/consumer/test_consumer_join.py"
         "::test_unknown_member_on_join_keeps_the_id_when_the_generation_changed_since",
     ),
     Mutation(  # keep the member id on UNKNOWN_MEMBER_ID
-        "actors/consumer/heartbeats.py",
-        "membership.reset(why, forget_member_id=error is ErrorCode.UNKNOWN_MEMBER_ID)",
-        "membership.reset(why, forget_member_id=False)",
+        "actors/consumer/membership.py",
+        "        self.reset(why, forget_member_id=not keeps)\n",
+        "        self.reset(why, forget_member_id=False)\n",
         "tests/actors/consumer/test_consumer_heartbeat.py::test_being_no_member_any_more_loses_the_partitions_at_the_next_poll",
     ),
     Mutation(  # call onPartitionsRevoked where it must be onPartitionsLost

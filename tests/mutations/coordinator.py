@@ -14,6 +14,8 @@ MUTATIONS = [
         """        if request.generation != self.books.generation:
             return ErrorCode.ILLEGAL_GENERATION
         assert self.books.state is not EMPTY, f"{self.name}: {request.member_id} is a member of an empty group"
+        if self.books.state is COMPLETING:
+            return self._machine.rules.answer_while_completing
         return ErrorCode.REBALANCE_IN_PROGRESS if self.books.state is PREPARING else _NONE
 
     # --- leave""",

@@ -39,6 +39,8 @@ MUTATIONS = [
         "actors/coordinator/group.py",
         """            return ErrorCode.ILLEGAL_GENERATION
         assert self.books.state is not EMPTY, f"{self.name}: {request.member_id} is a member of an empty group"
+        if self.books.state is COMPLETING:
+            return self._machine.rules.answer_while_completing
         return ErrorCode.REBALANCE_IN_PROGRESS if self.books.state is PREPARING else _NONE""",
         """            return ErrorCode.ILLEGAL_GENERATION
         return _NONE""",
