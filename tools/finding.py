@@ -1,4 +1,4 @@
-"""How many seeds it takes to find a past bug: with the plan of its exhibit, and with plans drawn at random.
+"""How many seeds it takes to find a past bug: with the plan of its exhibit, with random ones, with all of it drawn.
 
 A source of plans makes a scenario with the bug on out of a seed. Whatever draws better plans than these is another
 source (``SOURCES``).
@@ -10,15 +10,13 @@ from typing import TypeAlias
 
 from attrs import evolve, frozen
 
-from kemu.emulator.chance import Seeded
+from kemu.emulator.exploring.swarm import swarm_case
 from kemu.emulator.museum.bug import PastBug
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario
-from kemu.emulator.scenario.random_faults import random_faults
 from kemu.emulator.scenario.scenario import ChecksSpec, GroupSpec, Scenario
 
 Source: TypeAlias = Callable[[PastBug, int], Scenario]
-MOST_FAULTS = 6
 STRETCHES = 5
 
 
@@ -28,18 +26,24 @@ def own_plan(bug: PastBug, seed: int) -> Scenario:
 
 
 def random_plan(bug: PastBug, seed: int) -> Scenario:
-    """The exhibit's cluster and load under one to six faults of any kind, at any moment, instead of its plan.
+    """The exhibit's cluster and load under what the swarm draws for it, instead of its plan.
 
     Faults that hit members need some: brokers that were alone get a group of two.
     """
     exhibit = load_scenario(bug.issue)
     groups = dict(exhibit.groups) or {"g": GroupSpec(topics=tuple(exhibit.topics)[:1], members=2)}
     bare = evolve(exhibit, plan=(), groups=groups, checks=ChecksSpec())
-    count = 1 + Seeded(seed).stream("how many").below(MOST_FAULTS)
-    return evolve(bare, plan=random_faults(bare, seed, count))
+    return swarm_case(seed, bare).scenario
 
 
-SOURCES: Mapping[str, Source] = {"own": own_plan, "random": random_plan}
+def swarm(bug: PastBug, seed: int) -> Scenario:
+    """Cluster, load and plan as the swarm draws them for the exhibit's release, and the bugs of the exhibit."""
+    exhibit = load_scenario(bug.issue)
+    case = swarm_case(seed, profile=exhibit.profile or None, replicated=bug.past.needs_replication)
+    return evolve(case.scenario, bugs=exhibit.bugs)
+
+
+SOURCES: Mapping[str, Source] = {"own": own_plan, "random": random_plan, "swarm": swarm}
 """By the name that ``kemu bugs --plans`` knows."""
 
 

@@ -67,8 +67,9 @@ def load_scenario(name: str | Path) -> Scenario:
             raise ScenarioError([Problem((), "is not UTF-8 text")], given) from None
         return scenario_from_toml(text, source=given, name=path.stem)
     names = [preset.name for preset in presets()]
-    if given in PAST_BUGS:
-        return scenario_from_toml(scenario_text(given), source=f"{given}.toml", name=given)
+    issue = given.upper()
+    if issue in PAST_BUGS:
+        return scenario_from_toml(scenario_text(issue), source=f"{issue}.toml", name=issue)
     if given not in names:
         hint = nearest(given, names) or "; kemu scenarios lists them"
         raise ScenarioError([Problem((), f'"{given}" is no preset{hint} (a file needs its .toml)')])

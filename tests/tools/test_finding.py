@@ -4,7 +4,7 @@ import pytest
 
 from kemu.emulator.museum.registry import PAST_BUGS
 from kemu.emulator.scenario.files import load_scenario
-from kemu.tools.finding import SOURCES, SeedsToFind, catches, find, own_plan, random_plan, stretches
+from kemu.tools.finding import SOURCES, SeedsToFind, catches, find, own_plan, random_plan, stretches, swarm
 
 IDLE = PAST_BUGS["KAFKA-7152"]
 
@@ -35,11 +35,21 @@ def test_a_random_plan_is_drawn_by_its_seed_for_the_exhibits_cluster(issue: str)
 
     assert made == random_plan(bug, 7) != random_plan(bug, 8)
     assert made.bugs == exhibit.bugs and made.brokers == exhibit.brokers and made.groups
-    assert 1 <= len(made.plan) <= 6
+    assert len(made.plan) <= 6
+
+
+@pytest.mark.parametrize("issue", ["KAFKA-1211", "KAFKA-7026"])
+def test_the_swarm_draws_all_but_the_bugs(issue: str) -> None:
+    """Brokers replicate where the bug is one of replicas."""
+    bug = PAST_BUGS[issue]
+    made = swarm(bug, 3)
+
+    assert made.bugs == load_scenario(issue).bugs and made.brokers != load_scenario(issue).brokers
+    assert (made.brokers.replication is not None) is bug.past.needs_replication
 
 
 def test_a_find_is_the_checker_and_the_kind_that_must_be() -> None:
     """Anything else that a plan breaks is no find."""
-    assert set(SOURCES) == {"own", "random"}
+    assert set(SOURCES) == {"own", "random", "swarm"}
     assert catches(IDLE, own_plan, 1)
     assert not catches(PAST_BUGS["KAFKA-1188"], own_plan, 1)

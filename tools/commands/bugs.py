@@ -40,8 +40,8 @@ TAIL_US = 2_000_000
 @click.option("--seeds", metavar="A:B", help="With --find: these seeds, in five stretches (default: 1:100).")
 @click.option(
     "--plans",
-    type=click.Choice(["own", "random"]),
-    help="With --find: the plan of its scenario (own, the default), or random faults in its place.",
+    type=click.Choice(["own", "random", "swarm"]),
+    help="With --find: the plan of its scenario (own, the default), random faults in its place, or all drawn (swarm).",
 )
 @click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), help="Write the past run's trace here.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
