@@ -4,6 +4,7 @@ Source: the issues named, in Apache Kafka's history; KIP-101, KIP-279, KIP-320, 
 """
 
 from kemu.actors.broker.leader_epochs import Truncation
+from kemu.actors.broker.rules import StopEpoch
 from kemu.emulator.museum.bug import Past, PastBug, Where
 from kemu.protocol.replication import IsrPath
 
@@ -180,5 +181,22 @@ REPLICATION = (
         past=Past(replica={"shrinks_idle": True}),
         caught_by="isr",
         kind="shrunk-in-sync",
+    ),
+    PastBug(
+        issue="KAFKA-13972",
+        rule="stop-by-higher-epoch",
+        where=Where.REPLICATION,
+        fixed_in="3.4.1",
+        summary="A replica of a reassignment that was cancelled stays where it should not be.",
+        story=(
+            "StopReplica says in which leader epoch a replica is to stop, so that a late one does no harm. A"
+            " reassignment that is cancelled has no new leader epoch for the replica that it was adding: the broker"
+            " took the request for an old one, refused it, and kept a replica that nobody knew of."
+        ),
+        was="StopReplica needs a higher leader epoch than the replica has",
+        today="an equal one will do",
+        past=Past(replica={"stop_epoch": StopEpoch.HIGHER}),
+        caught_by="recovery",
+        kind="stray-replica",
     ),
 )
