@@ -4,7 +4,6 @@ A fetch is answered at once when it brings ``min_bytes``, when a partition has a
 want to wait. Otherwise it is held back. Source: Kafka's ``ReplicaManager.fetchMessages``.
 """
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
@@ -87,7 +86,7 @@ class ConsumerFetches:
         """Who was last told that there is no news -> its fetch, which stands where it waited: a client at rest asks the
         same again, and as long as nothing changed there (``look_again``) no row of it need be looked at."""
         self._handle = handle
-        self._muted: dict[tuple[ActorName, int], deque[Received]] = {}
+        self._muted: dict[tuple[ActorName, int], list[Received]] = {}
         """(Client, connection) of each fetch that is held back -> what came after it."""
 
     def mutes(self, event: Received) -> bool:
@@ -103,7 +102,7 @@ class ConsumerFetches:
         at = (caller.actor, caller.connection)
         waiting = self._muted.pop(at, None)
         while waiting:
-            self._handle(waiting.popleft())
+            self._handle(waiting.pop(0))  # there is one, or none
             if at in self._muted:
                 self._muted[at] = waiting
                 return
@@ -116,7 +115,7 @@ class ConsumerFetches:
             if standing.request is request:
                 standing.number, standing.caller = self._delayed.next_number(), caller_of(event)
                 self._delayed.hold_again(standing, request.max_wait_ms)
-                self._muted[event.peer, event.connection] = deque()
+                self._muted[event.peer, event.connection] = []
                 return
             unwatch(standing)
         fetch = ConsumerFetch(self._delayed.next_number(), caller_of(event), request)
@@ -139,7 +138,7 @@ class ConsumerFetches:
             return
         fetch.missing = request.min_bytes - available
         self._delayed.hold(fetch, watched, request.max_wait_ms)
-        self._muted[event.peer, event.connection] = deque()
+        self._muted[event.peer, event.connection] = []
 
     def refuse(self, event: Received, error: ErrorCode) -> None:
         """Answer every partition with this error."""

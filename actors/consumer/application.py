@@ -8,7 +8,6 @@ one of its calls is over and answers with the next one: exactly one of ``poll``,
 Source: Kafka's ``Consumer`` interface (``Calls``), and any program around it (``Application``).
 """
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
@@ -200,7 +199,7 @@ class PollLoop:
         self._us_per_record = config.emulated_process_us_per_record
         self._commits = config.emulated_commit_after_poll
         self._poll_timeout_us = config.emulated_poll_timeout_ms * 1000
-        self._records: deque[Returned] = deque()
+        self._records: list[Returned] = []
         """What the last poll returned and is not processed yet."""
         self._part_started_us = 0
         self._calls: Calls
@@ -236,7 +235,7 @@ class PollLoop:
             calls.poll()
 
     def _part_done(self) -> None:
-        self._calls.processed(self._records.popleft(), self._part_started_us)
+        self._calls.processed(self._records.pop(0), self._part_started_us)
 
     def worked(self) -> None:
         """A partition's part is done, or the pause after an exception is over."""

@@ -197,7 +197,7 @@ class Consumer(HostingMachine):
         """The application does not poll, though it was told nothing: StopPolling."""
         self._raise_next: dict[str, str] = {}
         """Callback -> why its next call is to raise."""
-        self._completed: deque[Callable[[], None]] = deque()
+        self._completed: list[Callable[[], None]] = []
         """Callbacks of commitAsync() that the next poll makes."""
         self._awaited: Callable[[], None] | None = None
         """What the application, or a callback of its listener, does when it can go on."""
@@ -357,7 +357,7 @@ class Consumer(HostingMachine):
         while self.awake and self.doing is _POLLING:
             self.awake = False
             while self._completed:
-                self._completed.popleft()()
+                self._completed.pop(0)()
             if self._closes_at_us:
                 self._notice_close()
             if self._commands:
