@@ -185,12 +185,12 @@ class ConfigureTopic:
 class ClusterView:
     """Broker: what the cluster looks like now; what it answers to Metadata and FindCoordinator.
 
-    ``brokers``: (node id, rack or ""); ``topics``: (topic, leader's node id per partition);
+    ``brokers``: (node id, rack or ""); ``topics``: (topic, leader's node id per partition, leader epoch per partition);
     ``offsets_leaders``: node id per partition of ``__consumer_offsets`` (-1 = none at the moment).
     """
 
     brokers: tuple[tuple[int, str], ...]
-    topics: tuple[tuple[str, tuple[int, ...]], ...]
+    topics: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...]
     offsets_leaders: tuple[int, ...]
 
 

@@ -1,8 +1,9 @@
 """A broker without replication: it leads the partitions it is told to host, and knows the cluster it is told of.
 
-Answers Metadata, FindCoordinator, Produce, Fetch and ListOffsets. A record exists once its append is durable: only
-then is it acknowledged, visible to fetches and reported (``RecordsAppended``), so with one replica acks 1 and acks -1
-are the same. Offsets of groups are the business of ``b<n>/coordinator``, another actor of the same host.
+Answers Metadata, FindCoordinator, Produce, Fetch, ListOffsets and OffsetForLeaderEpoch. A record exists once its
+append is durable: only then is it acknowledged, visible to fetches and reported (``RecordsAppended``), so with one
+replica acks 1 and acks -1 are the same. Offsets of groups are the business of ``b<n>/coordinator``, another actor of
+the same host.
 
 Every step is O(partitions touched): a fetch that is held back is found through the partitions it waits for, a topic's
 metadata is built once per view of the cluster.
@@ -14,6 +15,7 @@ from kemu.actors.broker.answers import ClusterAnswers
 from kemu.actors.broker.consumer_fetches import ConsumerFetches
 from kemu.actors.broker.delayed_fetches import look_again
 from kemu.actors.broker.hosted_partition import HostedPartition, QueuedBatch
+from kemu.actors.broker.leader_epochs import epoch_end, no_epoch_end
 from kemu.actors.broker.partition_log import PartitionLog, log_name, start_entry
 from kemu.actors.broker.produce_calls import ProduceCall, ProduceCalls, fault_of, produced
 from kemu.actors.broker.produce_requests import ProduceRequests
@@ -36,6 +38,7 @@ from kemu.protocol.commands import AnswerNext, ClusterView, ConfigureTopic, Host
 from kemu.protocol.config import BrokerConfig
 from kemu.protocol.draws import CALM
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import EpochEnd, EpochQuestion, OffsetForLeaderEpoch, OffsetForLeaderEpochReply
 from kemu.protocol.messages.data import (
     BrokerMetadata,
     Fetch,
@@ -86,6 +89,7 @@ class Broker(Machine):
             Metadata: self._answers.metadata,
             FindCoordinator: self._answers.find_coordinator,
             ListOffsets: self._list_offsets,
+            OffsetForLeaderEpoch: self._epoch_ends,
         }
 
     def handle(self, event: Event) -> None:
@@ -128,7 +132,7 @@ class Broker(Machine):
         self._answers.brokers = tuple(
             BrokerMetadata(node_id=node, host=broker_host(node), rack=rack or None) for node, rack in view.brokers
         )
-        self._answers.topics = {topic: _topic_metadata(topic, leaders) for topic, leaders in view.topics}
+        self._answers.topics = {row[0]: _topic_metadata(*row) for row in view.topics}
         self._answers.offsets_leaders = view.offsets_leaders
 
     def _host(self, command: HostPartition) -> None:
@@ -136,12 +140,20 @@ class Broker(Machine):
         hosted = self.partitions.get(at)
         if hosted is not None:
             assert command.leader_epoch >= hosted.leader_epoch, f"{at}: leader epoch went back: {command}"
-            hosted.leader_epoch = command.leader_epoch
+            hosted.lead(command.leader_epoch)
             look_again(hosted.waiters)
             return
         log = PartitionLog.rebuilt(self._on_disk.pop(log_name(*at), ()))
-        self.partitions[at] = HostedPartition(*at, command.leader_epoch, command.record_bytes, log)
-        self.note(PartitionHosted(topic=command.topic, partition=command.partition, end_offset=log.end_offset))
+        hosted = self.partitions[at] = HostedPartition(*at, command.leader_epoch, command.record_bytes, log)
+        self.note(
+            PartitionHosted(
+                topic=command.topic,
+                partition=command.partition,
+                end_offset=log.end_offset,
+                leader_epoch=command.leader_epoch,
+                epochs=hosted.epochs.entries,
+            )
+        )
 
     def absent(self, topic: str, partition: int) -> ErrorCode:
         """Why a partition is not here."""
@@ -206,6 +218,7 @@ class Broker(Machine):
                 continue
             start_offset = self._retention.policy(topic).start_of(log, hosted.record_bytes, self.now_us // 1000)
             if log.advance_start(start_offset):
+                hosted.epochs.truncate_start(start_offset)
                 look_again(hosted.waiters)
                 self._last_token += 1
                 self.append(hosted.log_name, (start_entry(start_offset),), self._last_token)
@@ -225,6 +238,17 @@ class Broker(Machine):
     def _list_offsets(self, event: Received) -> None:
         self._answers.list_offsets(event, self.partitions)
 
+    def _epoch_ends(self, event: Received) -> None:
+        request: OffsetForLeaderEpoch = event.message
+        self.reply(event, OffsetForLeaderEpochReply(answers=tuple(map(self._epoch_end, request.questions))))
+
+    def _epoch_end(self, question: EpochQuestion) -> EpochEnd:
+        hosted = self.partitions.get((question.topic, question.partition))
+        if hosted is None:
+            return no_epoch_end(question, self.absent(question.topic, question.partition))
+        error = hosted.epoch_error(question.current_leader_epoch)
+        return epoch_end(question, error, hosted.epochs, hosted.log.end_offset)
+
     def _fetch(self, event: Received) -> None:
         error = self.injections.take("Fetch", event.peer)
         if error is None:
@@ -233,16 +257,16 @@ class Broker(Machine):
             self._fetches.refuse(event, error)
 
 
-def _topic_metadata(topic: str, leaders: tuple[int, ...]) -> TopicMetadata:
-    # No leader epochs: a view has none, and a client that is told -1 does not check them (KIP-320).
+def _topic_metadata(topic: str, leaders: tuple[int, ...], epochs: tuple[int, ...]) -> TopicMetadata:
     rows = tuple(
         PartitionMetadata(
             error=ErrorCode.NONE if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
             partition=number,
             leader=leader,
+            leader_epoch=epoch,
             replicas=(leader,) if leader >= 0 else (),
             isr=(leader,) if leader >= 0 else (),
         )
-        for number, leader in enumerate(leaders)
+        for number, (leader, epoch) in enumerate(zip(leaders, epochs, strict=True))
     )
     return TopicMetadata(error=ErrorCode.NONE, topic=topic, partitions=rows)

@@ -225,7 +225,7 @@ class ConsumerFetches:
         partition = self._partitions.get((row.topic, row.partition))
         if partition is None:
             return None, self._absent(row.topic, row.partition)
-        if row.current_leader_epoch >= 0:
+        if row.current_leader_epoch != partition.leader_epoch:
             error = partition.epoch_error(row.current_leader_epoch)
             if error is not _NONE:
                 return partition, error

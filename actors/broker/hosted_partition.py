@@ -8,7 +8,7 @@ always checked against what is durable.
 from typing import NamedTuple
 
 from kemu.actors.broker.delayed_fetches import Waiters
-from kemu.actors.broker.leader_epochs import leader_epoch_error
+from kemu.actors.broker.leader_epochs import LeaderEpochs, leader_epoch_error
 from kemu.actors.broker.partition_log import LoggedBatch, PartitionLog, log_name, to_record
 from kemu.actors.broker.produce_calls import ProduceCall, produced
 from kemu.actors.machine import Record
@@ -30,15 +30,30 @@ class QueuedBatch(NamedTuple):
 class HostedPartition:
     """One partition on its leader."""
 
-    __slots__ = ("appending", "leader_epoch", "log", "log_name", "number", "queue", "record_bytes", "topic", "waiters")
+    __slots__ = (
+        "appending",
+        "epochs",
+        "leader_epoch",
+        "log",
+        "log_name",
+        "number",
+        "queue",
+        "record_bytes",
+        "topic",
+        "waiters",
+    )
 
     def __init__(self, topic: str, number: int, leader_epoch: int, record_bytes: int, log: PartitionLog) -> None:
         self.topic = topic
         self.number = number
-        self.leader_epoch = leader_epoch
         self.record_bytes = record_bytes
         self.log = log
         self.log_name = log_name(topic, number)
+        self.epochs = LeaderEpochs()
+        """Which epoch wrote which part of the log."""
+        for batch in log.ranges():
+            self.epochs.assign(batch.leader_epoch, batch.base_offset)
+        self.lead(leader_epoch)
         self.queue: list[QueuedBatch] = []
         self.appending: list[tuple[LoggedBatch, QueuedBatch]] = []
         """What the append on its way holds; empty when there is none."""
@@ -48,6 +63,11 @@ class HostedPartition:
     def may_be_behind(self) -> bool:
         """No: without replication what is in the log is committed."""
         return False
+
+    def lead(self, leader_epoch: int) -> None:
+        """Lead in another epoch from now on."""
+        self.leader_epoch = leader_epoch
+        self.epochs.assign(leader_epoch, self.log.end_offset)
 
     def epoch_error(self, current_leader_epoch: int) -> ErrorCode:
         """What is wrong with the leader epoch a client believes in (-1 = it does not say). Source: KIP-320."""

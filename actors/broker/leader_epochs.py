@@ -11,6 +11,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import EpochEnd, EpochQuestion
 
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1
@@ -95,6 +96,25 @@ class LeaderEpochs:
         if above == 0:
             return EpochEndOffset(epoch, self._starts[0])
         return EpochEndOffset(self._epochs[above - 1], self._starts[above])
+
+
+def no_epoch_end(question: EpochQuestion, error: ErrorCode) -> EpochEnd:
+    """An answer that is an error."""
+    return EpochEnd(topic=question.topic, partition=question.partition, error_code=error)
+
+
+def epoch_end(question: EpochQuestion, error: ErrorCode, epochs: LeaderEpochs, log_end_offset: int) -> EpochEnd:
+    """What a leader answers to one row of OffsetForLeaderEpoch; with an error, that alone."""
+    if error is not ErrorCode.NONE:
+        return no_epoch_end(question, error)
+    found = epochs.end_offset_for(question.leader_epoch, log_end_offset)
+    return EpochEnd(
+        topic=question.topic,
+        partition=question.partition,
+        error_code=error,
+        leader_epoch=found.epoch,
+        end_offset=found.end_offset,
+    )
 
 
 class Truncation(Enum):

@@ -28,6 +28,7 @@ from kemu.actors.broker.group_log import OffsetsHost
 from kemu.actors.broker.high_watermarks import HighWatermarks
 from kemu.actors.broker.isr_changes import IsrChanges, IsrWriter
 from kemu.actors.broker.isr_store import IsrStore
+from kemu.actors.broker.leader_epochs import epoch_end, no_epoch_end
 from kemu.actors.broker.led_partitions import LedPartitions
 from kemu.actors.broker.produce_calls import ProduceCalls
 from kemu.actors.broker.record_deletions import RecordDeletions
@@ -317,15 +318,8 @@ class ReplicatedBroker(Machine):
     def _epoch_end(self, question: EpochQuestion) -> EpochEnd:
         replica = self.manager.led.get((question.topic, question.partition))
         error = self.absent(question.topic, question.partition) if replica is None else _NONE
-        if replica is not None and self.manager.rules.fences_fetches:
+        if replica is None:
+            return no_epoch_end(question, error)
+        if self.manager.rules.fences_fetches:
             error = replica.epoch_error(question.current_leader_epoch)
-        if replica is None or error is not _NONE:
-            return EpochEnd(topic=question.topic, partition=question.partition, error_code=error)
-        found = replica.log.epochs.end_offset_for(question.leader_epoch, replica.log.end_offset)
-        return EpochEnd(
-            topic=question.topic,
-            partition=question.partition,
-            error_code=_NONE,
-            leader_epoch=found.epoch,
-            end_offset=found.end_offset,
-        )
+        return epoch_end(question, error, replica.log.epochs, replica.log.end_offset)

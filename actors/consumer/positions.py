@@ -351,7 +351,7 @@ class Positions:
             elif row.error is not ErrorCode.NONE or row.offset < 0:
                 failed = True
             elif one is not None and self._is_owned(one, Seeking.RESET):
-                self._set(one, row.offset, "reset", row.leader_epoch)
+                self._set(one, row.offset, "reset")  # of no epoch, so nothing is asked. Source: resetPositionIfNeeded
                 if machine.catch_up is not None:
                     machine.catch_up.was_reset(one)
             elif one is not None and self._is_owned(one, Seeking.END) and machine.catch_up is not None:

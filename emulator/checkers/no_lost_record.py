@@ -5,8 +5,9 @@ end every record below it was processed by some member of the group, or was skip
 first position (a group that starts at the end of the log), or by a reset of the position. Nobody processes a record
 that is not in the log. A record a producer got acknowledged stays in the log; only a disk that lost its tail may take
 it (``DiskTailLost``), which is an expected loss and not a violation. What comes at those offsets again is other
-records: where brokers do not replicate, a member that had read further goes on behind them, and no leader epoch tells
-it; they are an expected loss, too.
+records. A broker that was alone leads in its old epoch again, so that no leader epoch tells a member that had read
+further: it goes on behind them, and they are an expected loss, too. Wherever the epoch is another, it is told
+(KIP-320).
 
 Where brokers replicate, a log is what its latest leader has (``Panel.logs``): what an election may lose, and what not,
 is the business of ``replicas``. A deposed leader that does not know it yet appends to a log of its own. What the log
@@ -79,8 +80,12 @@ class _Log:
         """The highest end it ever had."""
         self.acknowledged = 0
         """Behind the last record a producer got acknowledged."""
+        self.shrank = False
+        """It was once longer than when it was hosted again."""
+        self.epoch = -1
+        """In which it was last hosted."""
         self.again = Ranges()
-        """Offsets that came twice, because a disk had lost them."""
+        """Offsets that come twice in one epoch, because a disk had lost them."""
 
 
 class NoLostRecord(Checker):
@@ -235,10 +240,11 @@ class NoLostRecord(Checker):
     def _hosted(self, seen: Seen, fact: PartitionHosted) -> None:
         log = self._log(fact.topic, fact.partition)
         if fact.end_offset < log.end:
+            log.shrank = True
             self._another_log((fact.topic, fact.partition))
-            if host_of(seen.actor) in self._tail_lost:
+            if host_of(seen.actor) in self._tail_lost and fact.leader_epoch == log.epoch:
                 log.again.add(fact.end_offset, log.end)
-        log.end = fact.end_offset
+        log.end, log.epoch = fact.end_offset, fact.leader_epoch
         log.longest = max(log.longest, log.end)
         if fact.end_offset < log.acknowledged:
             name = f"{fact.topic}-{fact.partition}"
@@ -264,7 +270,7 @@ class NoLostRecord(Checker):
         for (group, (topic, partition)), progress in self._progress.items():
             end = self._committed_of(group, (topic, partition), progress)
             log = self._logs.get((topic, partition))
-            if log is not None and self.panel.logs.of((topic, partition)).leader:
+            if log is not None and (log.shrank or self.panel.logs.of((topic, partition)).leader):
                 end = min(end, log.end)  # behind it there is nothing yet
             name = f"{topic}-{partition}"
             if log is not None and progress.last_commit is not None:

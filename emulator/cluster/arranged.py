@@ -1,7 +1,13 @@
 """A cluster whose brokers never disagree: who leads what is arranged here, in one place and by name.
 
-For studying groups alone: there is no controller and no store, a partition of a topic lives and dies with its broker, a
-partition of ``__consumer_offsets`` is taken over with all that was durable when its leader's death is noticed.
+For studying groups alone: there is no controller and no store, a partition of a topic lives and dies with its broker,
+a partition of ``__consumer_offsets`` is taken over with all that was durable when its leader's death is noticed.
+
+Leader epochs are those that Kafka's controller would give where no partition has a second replica. Whoever is
+controller writes that a dead broker leads nothing, and elects it again when it is back: an epoch each. A broker that
+was alone is the controller itself: what it reads says that it leads, so nothing is elected and it leads in its old
+epoch again. Source: ``KafkaController.onBrokerFailure``, ``onControllerFailover``, Kafka 3.4;
+``PartitionStateMachine.initializePartitionState``, ``ReplicaStateMachine.doRemoveReplicasFromIsr``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,6 +36,8 @@ NO_STORE = "there is no metadata store: brokers do not replicate"
 @define
 class _Topic:
     leaders: list[int]
+    epochs: list[int]
+    """The leader epoch of each partition."""
     record_bytes: int
 
 
@@ -40,11 +48,17 @@ class ArrangedCluster(Cluster):
         """Arrange who leads what, and add every host; none runs yet."""
         count = len(self.brokers)
         self._topics = {
-            name: _Topic([(first + number) % count for number in range(spec.partitions)], spec.record_bytes)
+            name: _Topic(
+                [(first + number) % count for number in range(spec.partitions)],
+                [0] * spec.partitions,
+                spec.record_bytes,
+            )
             for first, (name, spec) in enumerate(self.scenario.topics.items())
         }
         self._live = [True] * count
         """By node id: whether the broker counts as alive."""
+        self._leads_nothing = [False] * count
+        """By node id: whether the controller wrote that it leads nothing, as it was dead."""
         self._knows_nothing = [False] * count
         """By node id: whether the broker answers and was not told of any topic yet."""
         partitions = self.broker_config.offsets_topic_num_partitions
@@ -91,6 +105,7 @@ class ArrangedCluster(Cluster):
                 self._move(partition, self._next_live(node))
         self._live[node] = False
         self.world.take_down(host, Condition.CLOSED)
+        self._write_deaths()
         self._tell_view()
         return True
 
@@ -98,6 +113,9 @@ class ArrangedCluster(Cluster):
         if host.name not in self.brokers:
             return
         node = self.brokers.index(host.name)
+        if host.life > 1 and self._live[node]:  # back before it was missed: the controller sees another broker epoch
+            self._live[node] = False
+            self._write_deaths()
         self._live[node] = True
         window_us = self._window_us(host, node)
         if not window_us:
@@ -124,6 +142,10 @@ class ArrangedCluster(Cluster):
     def _take_up(self, node: int) -> None:
         """A broker is told what there is and leads what is its."""
         self._knows_nothing[node] = False
+        if self._leads_nothing[node]:
+            self._leads_nothing[node] = False
+            self._next_epoch(node)
+        self._write_deaths()
         self._tell_view()
         for topic, state in self._topics.items():
             if settings := self.scenario.topics[topic].settings():
@@ -153,6 +175,7 @@ class ArrangedCluster(Cluster):
 
     def _notice_death(self, node: int) -> None:
         self._live[node] = False
+        self._write_deaths()
         self._take_over(node)
         self._tell_view()
 
@@ -170,7 +193,7 @@ class ArrangedCluster(Cluster):
         alive = self._live
         brokers = tuple((node, self.scenario.brokers.rack_of(node)) for node in range(len(alive)) if alive[node])
         topics = tuple(
-            (name, tuple(node if alive[node] else NO_LEADER for node in topic.leaders))
+            (name, tuple(node if alive[node] else NO_LEADER for node in topic.leaders), tuple(topic.epochs))
             for name, topic in self._topics.items()
         )
         offsets_leaders = tuple(
@@ -183,8 +206,30 @@ class ArrangedCluster(Cluster):
 
     def _host_partition(self, topic: str, partition: int, node: int) -> None:
         state = self._topics[topic]
-        command = HostPartition(topic=topic, partition=partition, leader_epoch=0, record_bytes=state.record_bytes)
+        command = HostPartition(
+            topic=topic,
+            partition=partition,
+            leader_epoch=state.epochs[partition],
+            record_bytes=state.record_bytes,
+        )
         self.world.tell(self.brokers[node], command)
+
+    def _write_deaths(self) -> None:
+        """Who is dead leads nothing, says the controller, if there is one: if any broker lives and knows its part."""
+        nodes = range(len(self.brokers))
+        if any(
+            self._live[node] and not self._knows_nothing[node] and self.world.hosts[self.brokers[node]].running
+            for node in nodes
+        ):
+            for node in nodes:
+                if not self._live[node] and not self._leads_nothing[node]:
+                    self._leads_nothing[node] = True
+                    self._next_epoch(node)
+
+    def _next_epoch(self, node: int) -> None:
+        for topic in self._topics.values():
+            for partition, leader in enumerate(topic.leaders):
+                topic.epochs[partition] += leader == node
 
     def grow_topic(self, topic: str, partitions: int) -> str | None:
         """Give a topic this many partitions; None, or why not."""
@@ -195,6 +240,7 @@ class ArrangedCluster(Cluster):
         for number in range(len(state.leaders), partitions):
             node = (first + number) % len(self.brokers)
             state.leaders.append(node)
+            state.epochs.append(0)
             self._host_partition(topic, number, node)
         self.world.report(facts.TopicGrown(topic=topic, partitions=partitions))
         self._tell_view()

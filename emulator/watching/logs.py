@@ -121,7 +121,9 @@ class WatchedLogs:
             self._replaced(log, fact.end_offset, fact.epochs)
 
     def _hosted(self, seen: Seen, fact: PartitionHosted) -> None:
-        self._replaced(self.of((fact.topic, fact.partition)), fact.end_offset, ())
+        log = self.of((fact.topic, fact.partition))
+        log.epoch = fact.leader_epoch
+        self._replaced(log, fact.end_offset, fact.epochs)
 
     def _replaced(self, log: WatchedLog, end: int, epochs: tuple[tuple[int, int], ...]) -> None:
         """The log that counts is another's: it ends here, and these epochs wrote it (none: nobody says which)."""
@@ -181,7 +183,7 @@ class WatchedLogs:
     def _still_there(self, seen: Seen, fact: Processed | RangeProcessed) -> list[tuple[int, int]]:
         at = (fact.topic, fact.partition)
         log = self._logs.get(at)
-        if log is None or not log.leader:
+        if log is None or (not log.leader and log.epoch <= 0):  # nobody led it before
             return [(fact.first, fact.last)]
         found = []
         begin = fact.first

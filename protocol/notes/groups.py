@@ -400,11 +400,16 @@ class RecordsAppended:
 
 @value
 class PartitionHosted:
-    """A broker serves a partition (from its start, or since the topic was created or grew); its log ends here."""
+    """A broker serves a partition (from its start, or since the topic was created or grew); its log ends here.
+
+    ``epochs``: (leader epoch, offset of its first record) of its log, ascending; () = not told.
+    """
 
     topic: str
     partition: int
     end_offset: int
+    leader_epoch: int = 0
+    epochs: tuple[tuple[int, int], ...] = ()
 
 
 @value

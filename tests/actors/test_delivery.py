@@ -24,7 +24,7 @@ PARTITIONS = 3
 def _cluster(versions: ApiVersions = LATEST, **config: Any) -> DataWorld:
     """Brokers b0 and b1, topic t with three partitions over them, a producer p1."""
     world = DataWorld()
-    view = ClusterView(brokers=((0, ""), (1, "")), topics=(("t", (0, 1, 0)),), offsets_leaders=())
+    view = ClusterView(brokers=((0, ""), (1, "")), topics=(("t", (0, 1, 0), (0, 0, 0)),), offsets_leaders=())
     for node in (0, 1):
         world.add(f"b{node}", lambda life, node=node: Broker(f"b{node}", node, BrokerConfig()))
         for command in (view, *_hosting(node, 1)):
@@ -50,7 +50,7 @@ def _hosting(node: int, leader_epoch: int) -> list[HostPartition]:
 def _restart(world: DataWorld, node: int) -> None:
     world.crash(f"b{node}")
     world.run(50)
-    view = ClusterView(brokers=((0, ""), (1, "")), topics=(("t", (0, 1, 0)),), offsets_leaders=())
+    view = ClusterView(brokers=((0, ""), (1, "")), topics=(("t", (0, 1, 0), (0, 0, 0)),), offsets_leaders=())
     world.start(f"b{node}", view, *_hosting(node, world.lives[f"b{node}"] + 1))
 
 

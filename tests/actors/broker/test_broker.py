@@ -24,6 +24,7 @@ from kemu.actors.machine import (
 from kemu.protocol.commands import AnswerNext, ClusterView, HostPartition, Start
 from kemu.protocol.config import BrokerConfig
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import EpochQuestion, OffsetForLeaderEpoch
 from kemu.protocol.messages.data import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -59,7 +60,7 @@ class Bench:
             Told(
                 ClusterView(
                     brokers=((0, "rack-a"), (1, "")),
-                    topics=(("t", (0, 0, 1, -1)), ("u", (1,))),
+                    topics=(("t", (0, 0, 1, -1), (LEADER_EPOCH,) * 4), ("u", (1,), (0,))),
                     offsets_leaders=(0, 1, -1),
                 )
             )
@@ -282,8 +283,11 @@ def test_a_restarted_broker_has_the_records_and_producers_its_disk_kept():
     duplicate = bench.answer(_produce(_batch(0, 2, sequence=3)), version=11)
     (write,) = _kind(bench.ask(_produce(_batch(0, 1, sequence=5)), version=11), Append)
 
-    assert bench.hosted[0] == [Note(PartitionHosted(topic="t", partition=0, end_offset=5))]
-    assert bench.hosted[1] == [Note(PartitionHosted(topic="t", partition=1, end_offset=0))]
+    epochs = ((4, 0), (LEADER_EPOCH, 5))
+    assert [effect.fact for effect in [*bench.hosted[0], *bench.hosted[1]]] == [
+        PartitionHosted(topic="t", partition=0, end_offset=5, leader_epoch=LEADER_EPOCH, epochs=epochs),
+        PartitionHosted(topic="t", partition=1, end_offset=0, leader_epoch=LEADER_EPOCH, epochs=((LEADER_EPOCH, 0),)),
+    ]
     assert duplicate.batches[0].base_offset == 3
     assert from_record(write.records[0]) == LoggedBatch(5, 1, 1_000, LEADER_EPOCH, 9, 0, 5)
 
@@ -392,6 +396,36 @@ def test_a_fetch_that_does_not_want_to_wait_is_answered_empty():
 
     assert _offsets(bench.answer(_fetch(_from(0), max_wait_ms=0))) == []
     assert _offsets(bench.answer(_fetch())) == []
+
+
+# --- leader epochs ---------------------------------------------------------------------------------------------------
+
+
+def test_a_leader_tells_where_an_epoch_ended_in_its_log():
+    """KIP-320, OffsetForLeaderEpoch: epoch 4 wrote 40 to 42, this one what came since; the log starts at 40."""
+    bench = Bench(Loaded("t-0", tuple(to_record(LoggedBatch(40 + n, 1, 900, 4)) for n in range(3))))
+    bench.append(0, 2)
+    rows = [(0, 4, -1), (0, LEADER_EPOCH, LEADER_EPOCH), (0, 3, -1), (0, LEADER_EPOCH + 1, -1), (0, 4, 4), (2, 4, -1)]
+
+    reply = bench.answer(
+        OffsetForLeaderEpoch(
+            replica_id=-1,
+            questions=tuple(
+                EpochQuestion(topic="t", partition=number, current_leader_epoch=current, leader_epoch=epoch)
+                for number, epoch, current in rows
+            ),
+        ),
+        version=3,
+    )
+
+    assert [(answer.error_code, answer.leader_epoch, answer.end_offset) for answer in reply.answers] == [
+        (NONE, 4, 43),
+        (NONE, LEADER_EPOCH, 45),
+        (NONE, 3, 40),
+        (NONE, -1, -1),
+        (ErrorCode.FENCED_LEADER_EPOCH, -1, -1),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1),
+    ]
 
 
 # --- offsets, faults -----------------------------------------------------------------------------------------------

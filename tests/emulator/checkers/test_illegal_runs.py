@@ -300,6 +300,23 @@ def test_reading_on_behind_a_cut_is_excused_for_the_records_that_came_again_and_
     ]
 
 
+def test_reading_on_behind_a_cut_of_which_another_leader_epoch_told(story):
+    """KIP-320: whoever is told of the epoch asks where its own ended, and goes back."""
+    story.process("c1", 0, 0, 10)
+    story.down("b0")
+    story.world(DiskTailLost(host="b0", log="t-0", records=4, end_offset=-1))
+    story.start("b0")
+    story.by(
+        "b0", notes.PartitionHosted(topic=TOPIC, partition=0, end_offset=6, leader_epoch=2, epochs=((0, 0), (2, 6)))
+    )
+    story.append(0, 6, 8)
+    story.by("c1", notes.EpochRead(topic=TOPIC, partition=0, offset=10, leader_epoch=2))
+    story.process("c1", 0, 10, 14)
+    story.committed("c1", 0, 14)
+
+    caught(story, "no-lost-record", "group g committed 14 of t-0, but nobody processed records 6 to 9")
+
+
 def test_reading_on_behind_a_cut_that_no_disk_explains(story):
     story.process("c1", 0, 0, 10)
     story.down("b0", "process")

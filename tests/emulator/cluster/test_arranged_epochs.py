@@ -1,0 +1,91 @@
+"""Leader epochs where brokers do not replicate: those that Kafka's controller would give.
+
+Sources: ``KafkaController.onBrokerFailure`` (a dead leader is written off: an epoch), ``onBrokerStartup`` (it is
+elected again: another), ``PartitionStateMachine.initializePartitionState`` (a controller that finds itself as leader in
+the store goes on as that); KIP-320 (clients are told of epochs, and ask where theirs ends).
+"""
+
+from typing import Any
+
+import pytest
+
+from kemu.emulator.findings import LOST_TAIL, READ_PAST
+from kemu.emulator.runner import RunResult, run
+from kemu.emulator.scenario.files import load_scenario, scenario_from_toml, with_values
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.protocol.notes.groups import TRUNCATED, PartitionHosted, PositionSet
+from tests.emulator.engine.toys import Watcher
+
+BROKERS = """
+duration = "60s"
+draws = "calm"
+brokers.count = {count}
+
+[topics.orders]
+partitions = {count}
+rate = "4/s"
+"""
+B0_FAILS = '[[plan]]\nat = "20s"\ndo = "crash"\nhost = "b0"\nfor = "{}"\n'
+B1_FAILS = '[[plan]]\nat = "20s"\ndo = "crash"\nhost = "b1"\nfor = "{}"\n'
+B0_IS_CLOSED = (
+    '[[plan]]\nat = "20s"\ndo = "close-host"\nhost = "b0"\n[[plan]]\nat = "25s"\ndo = "start-host"\nhost = "b0"\n'
+)
+
+
+def _facts(scenario: Scenario, kind: type, seed: int = 1) -> tuple[RunResult, list[Any]]:
+    watcher = Watcher()
+    result = run(scenario, seed=seed, drive="bare", observers=(watcher,))
+    return result, [seen.fact for seen in watcher.facts if type(seen.fact) is kind]
+
+
+@pytest.mark.parametrize(
+    ("count", "plan", "epochs"),
+    [
+        pytest.param(1, B0_FAILS.format("15s"), {0: [0, 0]}, id="alone: nobody wrote it off"),
+        pytest.param(1, B0_IS_CLOSED, {0: [0, 0]}, id="alone and closed"),
+        pytest.param(2, B0_FAILS.format("15s"), {0: [0, 2], 1: [0]}, id="missed by another, then elected"),
+        pytest.param(
+            2, B0_FAILS.format("2s"), {0: [0, 2], 1: [0]}, id="back before it was missed: another broker epoch"
+        ),
+        pytest.param(2, B0_IS_CLOSED, {0: [0, 2], 1: [0]}, id="closed"),
+        pytest.param(
+            2,
+            B0_FAILS.format("20s") + B1_FAILS.format("15s"),
+            {0: [0, 2], 1: [0, 0]},
+            id="both at once: the first one back controls, and writes off the other",
+        ),
+        pytest.param(
+            2,
+            B0_FAILS.format("20s") + B1_FAILS.format("15s").replace("20s", "30s"),
+            {0: [0, 2], 1: [0, 2]},
+            id="the other dies once it has written it off: that stays written, and the first one back writes it off",
+        ),
+    ],
+)
+def test_an_epoch_ends_when_a_living_broker_writes_the_leader_off_and_another_begins_when_it_is_elected(
+    count, plan, epochs
+):
+    """A broker that was alone is the controller: it finds in the store that it leads."""
+    _, hosted = _facts(scenario_from_toml(BROKERS.format(count=count) + plan), PartitionHosted)
+    found: dict[int, list[int]] = {}
+    for fact in hosted:
+        found.setdefault(fact.partition, []).append(fact.leader_epoch)
+
+    assert found == epochs
+
+
+@pytest.mark.parametrize(("count", "told"), [(1, False), (3, True)])
+def test_members_learn_that_a_log_lost_its_end_wherever_its_leader_has_another_epoch(count, told):
+    """KIP-320. A lone broker leads in its old epoch again: members go on behind records that came after the cut."""
+    lost: set[str] = set()
+    truncated = 0
+    for seed in (1, 2, 3, 4):
+        values = (f"brokers.count={count}", "draws=life", "duration=70s", "topics.orders.rate=30/s")
+        result, positions = _facts(with_values(load_scenario("disk-tail-lost"), values), PositionSet, seed)
+        assert result.verdict == "holds", seed
+        lost |= {loss.why for loss in result.losses}
+        truncated += sum(fact.why == TRUNCATED for fact in positions)
+
+    assert LOST_TAIL in lost
+    assert (READ_PAST in lost) != told
+    assert truncated > 0 or not told
