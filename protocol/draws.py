@@ -49,6 +49,7 @@ class DrawName(StrEnum):
     BROKER_START = "broker.start"
     BROKER_WINDOW = "broker.window"
     BROKER_RECOVERY = "broker.recovery"
+    CONTROLLER_START = "controller.start"
     BROKER_STOP = "broker.stop"
     OFFSETS_APPEND = "offsets.append"
     OFFSETS_WAIT = "offsets.wait"
@@ -376,6 +377,16 @@ _ROWS = (
         calm="nothing",
         what="what a broker's start takes longer for each MB of its logs, when it was not closed cleanly",
         source="LogManager.loadLogs reads segments again, at 50 to 200 MB/s",
+    ),
+    DrawRow(
+        name=DrawName.CONTROLLER_START,
+        life="lognormal median=1.3s p99=5.2s",
+        calm="nothing: it takes what its reads and writes of the store take",
+        what="how much longer a broker that was elected as controller takes to read the cluster and tell all who lives,"
+        " and once more until it elects leaders; not the first controller of a run",
+        source="four elections of Kafka 3.4.1 on a loaded machine with two cores: 0.45 to 2.8 s from elected to"
+        " UpdateMetadata, then 0.9 to 2.7 s to ready (KafkaController.onControllerFailover: classes are loaded, each"
+        " broker gets a thread and a connection, every transition is logged); sessions of the dead come on top",
     ),
     DrawRow(
         name=DrawName.BROKER_STOP,

@@ -33,6 +33,7 @@ from kemu.actors.controller.rules import RULES, ControllerRules
 from kemu.actors.controller.topic_deletion import TopicDeletion
 from kemu.actors.controller.topics import REBALANCE, TopicChanges
 from kemu.actors.controller.transactions import (
+    Busy,
     ControllerMoved,
     ControllerStore,
     StoreRefused,
@@ -100,6 +101,7 @@ from kemu.protocol.replication import ReassignmentAlgorithm
 NOBODY = -1
 AnyPart = TypeVar("AnyPart", bound=Part)
 
+BUSY = (ControllerTimer.BUSY,)
 REGISTER_AGAIN = (ControllerTimer.REGISTER,)
 REGISTER_BACKOFF_US = 1_000_000
 """How soon a broker tries again when its registration of a former life is still there. Kafka's process ends with an
@@ -176,6 +178,8 @@ class Controller(Machine):
         self._queue: deque[Task] = deque()
         self._task: Task | None = None
         self._work: Work[Any] | None = None
+        self._busy = False
+        """The running task waits for itself, and not for the store."""
         self._former_sessions: dict[int, None] = {}
         self._leaving: Caller | None = None
 
@@ -229,6 +233,9 @@ class Controller(Machine):
                         return
                 # Else the broker part heard us, or it is an answer to a former controller's request.
                 self._later(self.dispatch.of_request(message, caller_of(event), self.now_us))
+            case TimerFired(key=(ControllerTimer.BUSY,)):
+                self._busy = False
+                self._advance(())
             case TimerFired(key=(timer,)):
                 self._later(self.dispatch.of_timer(timer))
             case Told(command=Start()):
@@ -279,7 +286,7 @@ class Controller(Machine):
         work = self._work
         assert work is not None
         try:
-            transactions = work.send(results)
+            wanted = work.send(results)
         except StopIteration as end:
             task, self._task, self._work = self._task, None, None
             if task is not None and isinstance(end.value, Later):
@@ -296,7 +303,11 @@ class Controller(Machine):
             )
             self._fail(None)
         else:
-            self.session.submit(transactions, self._advance)
+            if isinstance(wanted, Busy):
+                self._busy = True
+                self.start_timer(BUSY, wanted.us)
+            else:
+                self.session.submit(wanted, self._advance)
 
     def _fail(self, then: Task | None) -> None:
         """The running task ended early; its caller, if any, hears that it must ask another controller."""
@@ -315,6 +326,9 @@ class Controller(Machine):
         """Drop what runs and what waits."""
         if self._work is not None:
             self._work.close()
+        if self._busy:
+            self._busy = False
+            self.stop_timer(BUSY)
         waiting = [*([self._task] if self._task is not None else []), *self._queue]
         self._task, self._work = None, None
         self._queue.clear()

@@ -33,6 +33,8 @@ class ControllerTimer(StrEnum):
     """(broker): send the head of its queue again."""
     CHANNEL_TIMEOUT = "channel-timeout"
     """The earliest request in flight to a broker may be overdue."""
+    BUSY = "busy"
+    """The running task was busy with itself so long."""
     ADMIN = "admin"
     """(number): an admin's request has waited as long as it may."""
 

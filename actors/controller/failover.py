@@ -10,12 +10,16 @@
 6. Partition state machine up: partitions without leader try to get one.
 7. Deletions resume; preferred elections that a tool asked for; the timer of the leader rebalance.
 
+Reading the cluster (2, 3) and getting both machines up (5, 6) takes the thread a while (``controller.start``): what the
+first controller of a cluster took is over when a scenario begins.
+
 Every step can be repeated from the store alone. Source: Kafka 2.8 ``KafkaController.onControllerFailover``.
 """
 
 from kemu.actors.controller.dispatch import Moment
 from kemu.actors.controller.machine import ControllerMachine
-from kemu.actors.controller.transactions import Work, ask, ask_one, children, create, delete
+from kemu.actors.controller.transactions import Busy, Work, ask, ask_one, children, create, delete
+from kemu.protocol.draws import DrawName
 from kemu.protocol.nodes import DELETE_TOPICS, ISR_CHANGES, LOG_DIR_EVENTS, TOPICS, read_topic
 from kemu.protocol.notes.replication import ControllerReady
 
@@ -36,8 +40,10 @@ class Failover:
         yield from machine.store.write([delete(f"{path}/{name}") for path, row in rows for name in row.children])
         yield from self._read()
         yield from self._read_deletions()
+        yield from self._start()
         if machine.rules.metadata_before_leadership:
             machine.batch.send_metadata(context.live, ())
+        yield from self._start()
         yield from self._machine.replicas.startup()
         yield from self._machine.partitions.startup()
         if not machine.rules.metadata_before_leadership:
@@ -52,6 +58,11 @@ class Failover:
                 partitions=sum(len(numbers) for numbers in context.topics.values()),
             )
         )
+
+    def _start(self) -> Work[None]:
+        us = self._machine.draws.us(DrawName.CONTROLLER_START, 0) if self._machine.context.epoch > 1 else 0
+        if us:
+            yield Busy(us)
 
     def _read(self) -> Work[None]:
         machine, context = self._machine, self._machine.context

@@ -10,7 +10,7 @@ store's answer leaves no way to go on (``StoreRefused``), and when the session e
 """
 
 from collections.abc import Generator, Iterable, Sequence
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from kemu.actors.controller.context import ControllerContext, Leadership
 from kemu.actors.controller.rules import ControllerRules
@@ -28,8 +28,16 @@ from kemu.protocol.names import TopicPartition
 from kemu.protocol.nodes import read_state, state_data, state_path
 
 T = TypeVar("T")
-Work: TypeAlias = Generator[Sequence[Transaction], tuple[TransactionResult, ...], T]
-"""A procedure that waits for the store."""
+
+
+class Busy(NamedTuple):
+    """The controller's thread does something that takes this long and asks nobody."""
+
+    us: int
+
+
+Work: TypeAlias = Generator[Sequence[Transaction] | Busy, tuple[TransactionResult, ...], T]
+"""A procedure that waits for the store, or for its own work."""
 
 
 class ControllerMoved(Exception):

@@ -30,10 +30,14 @@ from kemu.protocol.notes.groups import (
     RecordsAppended,
 )
 from kemu.protocol.notes.replication import (
+    BecameController,
     BecameLeader,
+    ControllerReady,
+    ControllerResigned,
     IsrChanged,
     LeaderElectedForPartition,
     LogStartMoved,
+    MetadataCached,
     SessionEnded,
     SessionOpened,
 )
@@ -350,6 +354,41 @@ def test_a_broker_takes_time_to_start_and_more_to_recover_its_logs() -> None:
     closed = with_actions(scenario, ["close-host host=b1 at=30s", "start-host host=b1 at=40s"])
     up_us = next(s.at_us for s in driven(closed, 1, HostStarted) if s.fact.host == "b1" and s.fact.life == 2)
     assert up_us == 43 * S
+
+
+def test_a_new_controller_is_busy_twice_first_until_it_says_who_lives_then_until_it_elects() -> None:
+    """KafkaController.onControllerFailover; the first controller of a run was elected long ago."""
+    scenario = with_values(scenario_from_toml(THREE_BROKERS), ["draws=calm"])
+    crash = "crash host=b0 mode=process at=30s for=60s"
+    kinds = (BecameController, MetadataCached, LeaderElectedForPartition, ControllerReady)
+
+    def moments(*draws: str) -> tuple[int, list[int]]:
+        """How long the first controller took; after the crash, when what was said first, since the next was elected."""
+        seen = driven(with_actions(with_values(scenario, draws), [crash]), 1, *kinds)
+        one, two = [each.at_us for each in seen if isinstance(each.fact, BecameController)]
+        ready = next(each.at_us for each in seen if isinstance(each.fact, ControllerReady))
+        later = [each for each in seen if each.at_us > two]
+        return ready - one, [next(s.at_us for s in later if isinstance(s.fact, kind)) - two for kind in kinds[1:]]
+
+    first, calm = moments()
+    same, drawn = moments("draws.controller.start=2s")
+    assert same == first
+    assert [us - was for us, was in zip(drawn, calm, strict=True)] == pytest.approx([2 * S, 4 * S, 4 * S], abs=5_000)
+
+
+def test_a_controller_whose_session_ends_while_it_takes_over_lays_the_office_down() -> None:
+    """Kafka's Expire event preempts what the controller's thread is about to do next."""
+    actions = ["crash host=b0 mode=process at=30s for=60s", "isolate host=b2 at=38s for=12s"]
+    values = ["draws=calm", "draws.controller.start=30s", "duration=150s"]
+    scenario = with_actions(with_values(scenario_from_toml(THREE_BROKERS), values), actions)
+    seen = driven(scenario, 1, BecameController, ControllerReady, ControllerResigned)[2:]
+
+    assert [(type(s.fact), s.fact.broker_id, s.fact.controller_epoch) for s in seen] == [
+        (BecameController, 2, 2),
+        (BecameController, 1, 3),
+        (ControllerResigned, 2, 2),
+        (ControllerReady, 1, 3),
+    ]
 
 
 # --- one broker comes back -----------------------------------------------------------------------------------------
