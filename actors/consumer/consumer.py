@@ -66,6 +66,8 @@ from kemu.protocol.notes.ranges import ParallelRebalance, RangeProcessed
 from kemu.protocol.rebalancing.rules import RulesOf, by_assignors
 from kemu.protocol.wire.compile import maker
 
+CLOSE_TIMEOUT_MS = 30_000
+"""How long ``close()`` commits at most (request.timeout.ms, if less). Source: ``ConsumerUtils``."""
 APPLICATION_COMMANDS = (
     AssignNow,
     Close,
@@ -766,12 +768,13 @@ class Consumer(HostingMachine):
         self.metadata.want(())
 
     def close(self) -> None:
-        """Commit, call back, leave; then be silent. Source: ``ConsumerCoordinator.close``."""
+        """Commit, call back, leave; then be silent. Source: ``KafkaConsumer.close``, ``ConsumerCoordinator.close``."""
         self._worked()
         self.doing = Doing.CLOSING
         self._closing = True
         if self.config.enable_auto_commit:
-            self.commits.run_sync(self.config.default_api_timeout_ms * 1000, self._committed_on_close)
+            wait_ms = min(CLOSE_TIMEOUT_MS, self.config.request_timeout_ms)
+            self.commits.run_sync(wait_ms * 1000, self._committed_on_close)
         else:
             self._committed_on_close()
 

@@ -330,6 +330,20 @@ class GroupFigures:
 
 
 @frozen
+class ClosingFigures:
+    """A host that was closed cleanly (``emulator.metrics.closing``)."""
+
+    host: str
+    ended_us: int
+    took_us: int
+    """From the order to the end of the process."""
+    still_led: int
+    """Partitions a broker led when it ended: it could hand them on to nobody. 0 where brokers do not replicate."""
+    uncommitted: int
+    """Records a member processed and could not commit before it gave their partitions up."""
+
+
+@frozen
 class Figures:
     """All of a run."""
 
@@ -363,6 +377,8 @@ class Figures:
     """None where no broker replicates."""
     reassignment: ReassignmentFigures | None
     """None where nothing was reassigned."""
+    closings: tuple[ClosingFigures, ...]
+    """Hosts that were closed, in the order they ended; empty on ``calm``, where that takes no time of its own."""
     groups: Mapping[str, GroupFigures]
     streams: Mapping[str, StreamsFigures]
     """By application; empty where there is none."""

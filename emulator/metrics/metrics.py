@@ -4,11 +4,12 @@ An observer as checkers are: live, over a trace, or inside Spark. What each figu
 ``emulator.metrics.rebalances``, ``emulator.metrics.serving`` (downtime), ``emulator.metrics.service`` (service lost,
 stops), ``emulator.metrics.waiting`` (record delay, lag in seconds), ``emulator.metrics.freshness`` (ages, gaps, order),
 ``emulator.metrics.progress`` (records), ``emulator.metrics.leading`` (controllers, leaders, ISRs),
-``emulator.metrics.reassigning``; of Streams applications ``emulator.metrics.streaming``. All times are microseconds of
-the world's clock.
+``emulator.metrics.reassigning``, ``emulator.metrics.closing``; of Streams applications ``emulator.metrics.streaming``.
+All times are microseconds of the world's clock.
 """
 
 from kemu.emulator.facts import Handler, Seen
+from kemu.emulator.metrics.closing import Closing
 from kemu.emulator.metrics.figures import DelayFigures, Figures, GroupFigures, RecordFigures
 from kemu.emulator.metrics.freshness import freshness_of, freshness_together
 from kemu.emulator.metrics.leading import Leaders
@@ -33,6 +34,7 @@ class Metrics:
         self._progress = Progress(panel)
         self._leading = Leaders(panel)
         self._reassigning = Reassigning(panel)
+        self._closing = Closing(panel, self._progress)
         self._streaming = Streaming(panel)
         self._on: dict[type, tuple[Handler, ...]] = {}
         # What interrupts service is judged by what waited before the fact in hand.
@@ -43,6 +45,7 @@ class Metrics:
             self._progress.on,
             self._leading.on,
             self._reassigning.on,
+            self._closing.on,
             *self._streaming.parts,
         )
         for part in parts:
@@ -132,6 +135,7 @@ class Metrics:
             lag=progress.lags(self._waiting, self._ended_us),
             replication=self._leading.figures(),
             reassignment=self._reassigning.figures(),
+            closings=tuple(self._closing.all),
             groups=groups,
             streams=self._streaming.figures(),
         )

@@ -178,6 +178,13 @@ class Progress:
             sums[group] = sums.get(group, 0) + measure(self._readings[group, partition])
         return sums
 
+    def uncommitted(self, group: str, at: TopicPartition) -> int:
+        """Records behind the group's last commit that somebody processed."""
+        reading = self._readings.get((group, at))
+        if reading is None:
+            return 0
+        return sum(max(0, last - max(first, reading.committed or 0)) for first, last in reading.processed)
+
     def lost(self) -> dict[str, int]:
         """Group -> records that were committed and never processed."""
         return self.sums(_Reading.lost)

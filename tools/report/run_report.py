@@ -12,6 +12,7 @@ from attrs import frozen
 
 from kemu.emulator.findings import ATLAS, STAYS_SO, Loss, Unmended
 from kemu.emulator.metrics.figures import (
+    ClosingFigures,
     Figures,
     ReassignmentFigures,
     RebalanceFigures,
@@ -77,7 +78,7 @@ def as_text(
             yield from _section(f"Who owned what in {group}")
             yield from picture(ownership, group)
     yield from _section("What it cost")
-    yield from _costs(result.figures)
+    yield from costs_of(result.figures)
     yield from _group_records(result.figures, scenario)
     if result.faults:
         yield from _section("Faults")
@@ -255,7 +256,8 @@ def told_lines(lines: Sequence[StoryLine]) -> Iterable[str]:
             yield f"  {clock_text(line.at_us)}  {click.style(line.text(), fg=colour) if colour else line.text()}"
 
 
-def _costs(figures: Figures) -> Iterable[str]:
+def costs_of(figures: Figures) -> Iterable[str]:
+    """What a run cost, line by line."""
     if figures.rebalances:
         yield from _rebalances(figures.rebalances)
     yield from _downtime(figures)
@@ -266,6 +268,8 @@ def _costs(figures: Figures) -> Iterable[str]:
         yield from _control(figures.replication)
     if figures.reassignment is not None:
         yield from _reassignment(figures.reassignment)
+    if figures.closings:
+        yield from _closings(figures.closings)
     for application, streams in figures.streams.items():
         yield from _tasks(application, streams)
     records = figures.records
@@ -458,6 +462,18 @@ def _control(figures: ReplicationFigures) -> Iterable[str]:
     yield from _spans("partitions without a leader for a time", figures.leaderless_us)
     yield from _spans("partitions under min.insync.replicas for a time", figures.under_min_isr_us)
     yield from _spans("partitions under-replicated for a time", figures.under_replicated_us)
+
+
+def _closings(closings: Sequence[ClosingFigures]) -> Iterable[str]:
+    """How long clean ends took, and what was left undone."""
+    slowest = max(closings, key=lambda row: row.took_us)
+    many = f"{len(closings)} hosts were closed, the slowest" if len(closings) > 1 else "closed"
+    yield f"  {many}: {slowest.host} in {span_text(slowest.took_us)}"
+    for row in closings:
+        if row.still_led:
+            yield f"    {row.host} ended as leader of {row.still_led:,} partitions"
+        if row.uncommitted:
+            yield f"    {row.host} gave up partitions with {row.uncommitted:,} records processed and not committed"
 
 
 def _rebalances(rows: Sequence[RebalanceFigures]) -> Iterable[str]:
