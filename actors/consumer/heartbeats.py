@@ -1,7 +1,8 @@
 """A member's heartbeat thread. A part of its membership.
 
 It runs in COMPLETING_REBALANCE (since 2.6) and STABLE: it sends heartbeats, gives a silent coordinator up after the
-session timeout and looks for another. What an answer resets, the application learns at its next poll.
+session timeout and looks for another every ``retry.backoff.ms``, beside the polling thread. What an answer resets, the
+application learns at its next poll.
 
 The hot path of an idle member: one timer, one request and one answer per interval.
 """
@@ -95,10 +96,11 @@ class Heartbeats:
         now_us = machine.now_us
         coordinator = discovery.coordinator
         if coordinator is None:
-            discovery.find()  # The thread goes on when it is found.
+            discovery.find_beside()
+            machine.start_timer((ConsumerTimer.BEAT,), self._retry_us + self._draws.us(DrawName.HEARTBEAT_WAIT, 0))
         elif now_us >= self._session_until_us:
             discovery.lose_coordinator("no heartbeat was answered within the session timeout")
-            discovery.find()
+            discovery.find_beside()
         elif machine.client.available_at(coordinator) > now_us:
             machine.start_timer((ConsumerTimer.BEAT,), machine.client.available_at(coordinator) - now_us)
         else:
