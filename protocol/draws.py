@@ -368,8 +368,8 @@ _ROWS = (
         calm="nothing: it knows all at once",
         what="how long a broker that comes back, while no other lives, answers requests and knows no topic and no"
         " coordinator, where brokers do not replicate",
-        source="two restarts of a single broker, Kafka 3.4.1: from its first answer to a member (0.7 and 1.3 s after its"
-        " start) to the first with the topic (KafkaController.onControllerFailover)",
+        source="two restarts of a single broker, Kafka 3.4.1: from its first answer to a member (0.7 and 1.3 s after it"
+        " started) to the first with the topic (KafkaController.onControllerFailover)",
     ),
     DrawRow(
         name=DrawName.BROKER_RECOVERY,

@@ -55,6 +55,8 @@ TAKES_TIME = (
     DrawName.CALLBACK_ASSIGNED,
 )
 """Draws that keep a group waiting, each once in a rebalance."""
+STARTS_OF_A_CONTROLLER = (DrawName.CONTROLLER_START, DrawName.CONTROLLER_START)
+"""Where brokers replicate, a controller's failover comes first."""
 LONGEST_US = 7 * 24 * 3_600_000_000
 LARGEST_SEED = 2**63 - 1
 
@@ -572,7 +574,8 @@ class Scenario:
         configs = [configured(EARLIEST, (*config, *own)) for config, own in given] or [EARLIEST]
         waits_ms = max(config.session_timeout_ms for config in configs)
         waits_ms += max(config.max_poll_interval_ms for config in configs)
-        drawn = [how.most for name in TAKES_TIME if (how := self.draws.of(name)) is not None]
+        names = (*TAKES_TIME, *STARTS_OF_A_CONTROLLER) if self.brokers.replication is not None else TAKES_TIME
+        drawn = [how.most for name in names if (how := self.draws.of(name)) is not None]
         callbacks_ms = max(
             config.emulated_on_revoked_ms + config.emulated_on_lost_ms + config.emulated_on_assigned_ms
             for config in configs
