@@ -33,10 +33,10 @@ from kemu.actors.controller.rules import RULES, ControllerRules
 from kemu.actors.controller.topic_deletion import TopicDeletion
 from kemu.actors.controller.topics import REBALANCE, TopicChanges
 from kemu.actors.controller.transactions import (
-    Busy,
     ControllerMoved,
     ControllerStore,
     StoreRefused,
+    ThreadBusy,
     Work,
     ask,
     ask_one,
@@ -303,7 +303,7 @@ class Controller(Machine):
             )
             self._fail(None)
         else:
-            if isinstance(wanted, Busy):
+            if isinstance(wanted, ThreadBusy):
                 self._busy = True
                 self.start_timer(BUSY, wanted.us)
             else:

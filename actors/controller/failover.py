@@ -18,7 +18,7 @@ Every step can be repeated from the store alone. Source: Kafka 2.8 ``KafkaContro
 
 from kemu.actors.controller.dispatch import Moment
 from kemu.actors.controller.machine import ControllerMachine
-from kemu.actors.controller.transactions import Busy, Work, ask, ask_one, children, create, delete
+from kemu.actors.controller.transactions import ThreadBusy, Work, ask, ask_one, children, create, delete
 from kemu.protocol.draws import DrawName
 from kemu.protocol.nodes import DELETE_TOPICS, ISR_CHANGES, LOG_DIR_EVENTS, TOPICS, read_topic
 from kemu.protocol.notes.replication import ControllerReady
@@ -62,7 +62,7 @@ class Failover:
     def _start(self) -> Work[None]:
         us = self._machine.draws.us(DrawName.CONTROLLER_START, 0) if self._machine.context.epoch > 1 else 0
         if us:
-            yield Busy(us)
+            yield ThreadBusy(us)
 
     def _read(self) -> Work[None]:
         machine, context = self._machine, self._machine.context

@@ -30,13 +30,13 @@ from kemu.protocol.nodes import read_state, state_data, state_path
 T = TypeVar("T")
 
 
-class Busy(NamedTuple):
+class ThreadBusy(NamedTuple):
     """The controller's thread does something that takes this long and asks nobody."""
 
     us: int
 
 
-Work: TypeAlias = Generator[Sequence[Transaction] | Busy, tuple[TransactionResult, ...], T]
+Work: TypeAlias = Generator[Sequence[Transaction] | ThreadBusy, tuple[TransactionResult, ...], T]
 """A procedure that waits for the store, or for its own work."""
 
 
