@@ -7,8 +7,9 @@ from kemu.actors.streams.thread import StreamThread
 from kemu.protocol.assign.base import Subscriber, Topics
 from kemu.protocol.commands import AssignNow, ReadPartitions
 from kemu.protocol.config import StreamsConfig
-from kemu.protocol.streams.metadata import Layout
+from kemu.protocol.streams.metadata import Layout, decode_streams_subscription
 from kemu.protocol.streams.registry import TASK_ASSIGNORS
+from kemu.protocol.streams.tasks import task_id
 from kemu.protocol.streams.topology import Subtopology, Topology
 
 TOPICS = Topics({"in": 2})
@@ -42,7 +43,7 @@ class Host:
         raise AssertionError("nobody leaves")
 
 
-def _thread() -> tuple[StreamThread, Host]:
+def _thread(layout: Layout = Layout.HIGH_AVAILABILITY) -> tuple[StreamThread, Host]:
     host = Host()
     thread = StreamThread(
         host,
@@ -50,7 +51,7 @@ def _thread() -> tuple[StreamThread, Host]:
         application="app",
         topology=Topology((Subtopology(("in",), "changelog"),)),
         config=StreamsConfig(emulated_task_assignor="ha"),
-        layout=Layout.HIGH_AVAILABILITY,
+        layout=layout,
         process_id=bytes(16),
         directory=StateDirectory(),
         process_us_per_record=0,
@@ -110,3 +111,24 @@ def test_ends_are_asked_for_anew_for_every_assignment() -> None:
     assert thread.assign(TOPICS, members) is not None
 
     assert thread.assign(TOPICS, _members(thread)) is None
+
+
+def test_state_that_only_lies_on_the_disk_counts_as_a_standby_before_2_6() -> None:
+    """``TaskManager.cachedTasksIds`` (2.3.1): each directory with a checkpoint, those of other threads, too."""
+    thread, _ = _thread(Layout.STICKY)
+    thread.directory.checkpoints.update({task_id("0_0"): 5, task_id("0_1"): 3})
+    assert thread.directory.lock(task_id("0_1"), "t2")
+
+    assert decode_streams_subscription(thread.user_data(("in",)) or b"").standby == {
+        task_id("0_0"): 0,
+        task_id("0_1"): 0,
+    }
+
+
+def test_offsets_of_state_that_only_lies_on_the_disk_are_told_from_2_6_on_by_one_thread() -> None:
+    """``TaskManager.getTaskOffsetSums`` (2.6.3): of what nobody has open; who has it open tells of it."""
+    thread, _ = _thread()
+    thread.directory.checkpoints.update({task_id("0_0"): 5, task_id("0_1"): 3})
+    assert thread.directory.lock(task_id("0_1"), "t2")
+
+    assert decode_streams_subscription(thread.user_data(("in",)) or b"").offset_sums == {task_id("0_0"): 5}
