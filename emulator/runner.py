@@ -111,6 +111,18 @@ def package_version() -> str:
         return "unknown"
 
 
+def profile_of(scenario: Scenario, profile: str | None) -> str:
+    """The release everybody is: what is asked for, else the scenario's, else the default.
+
+    Raises:
+        ScenarioError: there is none of this name.
+    """
+    found = profile or scenario.profile or DEFAULT_PROFILE
+    if found not in PROFILES:
+        raise ScenarioError([Problem(("profile",), f'"{found}" is no profile{nearest(found, PROFILES)}')])
+    return found
+
+
 class Run:
     """A run set up and not yet driven: the world, the cluster in it, and everybody who watches."""
 
@@ -140,7 +152,7 @@ class Run:
             recorder: told all that the trace is told.
             driven: somebody will act on it who is not in its plan; the trace says so, and is not run again.
         """
-        self.profile = profile = profile or scenario.profile or DEFAULT_PROFILE
+        self.profile = profile = profile_of(scenario, profile)
         header = Header(
             scenario=scenario.to_dict(),
             plan=plan_to_dicts(scenario.plan),
@@ -290,9 +302,7 @@ def run(
         ScenarioError: an unknown profile, or a configuration that a machine refuses.
     """
     assert drive in DRIVES, drive
-    profile = profile or scenario.profile or DEFAULT_PROFILE
-    if profile not in PROFILES:
-        raise ScenarioError([Problem(("profile",), f'"{profile}" is no profile{nearest(profile, PROFILES)}')])
+    profile = profile_of(scenario, profile)
     began_s = time.perf_counter()
     with nullcontext() if trace is None else written_beside(trace) as sink:
         one = Run(

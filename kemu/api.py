@@ -11,6 +11,9 @@ from pathlib import Path
 from kemu.actors.consumer.application import Application, ApplicationFactory, Calls, IllegalState, PollLoop
 from kemu.actors.consumer.listener import Listener, Raised, Took
 from kemu.actors.consumer.partition import Returned
+from kemu.emulator.exploring.python_text import python_text
+from kemu.emulator.exploring.shrinking import DEFAULT_RUNS, NothingToShrink, ScenarioSize, Shrinker, Shrunk
+from kemu.emulator.exploring.trial import Signature, Trials
 from kemu.emulator.findings import Loss, Violation
 from kemu.emulator.metrics.figures import (
     ControllerTerm,
@@ -105,6 +108,7 @@ from kemu.emulator.scenario.scenario import (
 )
 from kemu.emulator.scenario.streams import StreamsSpec
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
+from kemu.emulator.text.toml_text import toml_text
 from kemu.emulator.text.units import duration_us
 from kemu.emulator.trace.blocks import TraceError
 from kemu.emulator.trace.traces import read_trace
@@ -192,6 +196,7 @@ __all__ = [
     "NotHeld",
     "NotInTime",
     "Noted",
+    "NothingToShrink",
     "OffsetsDeletion",
     "OffsetsReset",
     "Outcome",
@@ -225,8 +230,11 @@ __all__ = [
     "ScaleDown",
     "Scenario",
     "ScenarioError",
+    "ScenarioSize",
     "Sends",
     "SetRateOf",
+    "Shrunk",
+    "Signature",
     "Slow",
     "SlowDisk",
     "Split",
@@ -247,11 +255,14 @@ __all__ = [
     "empty",
     "load",
     "presets",
+    "python_of",
     "rebalancing",
     "replay",
     "rightful_owners",
     "run",
+    "shrink",
     "stable",
+    "toml_of",
     "validate_subscriptions",
 ]
 
@@ -347,6 +358,48 @@ def check(
             raise NotHeld(outcome)
         outcomes.append(outcome)
     return tuple(outcomes)
+
+
+def shrink(
+    scenario: Scenario,
+    *,
+    seed: int | None = None,
+    profile: str | None = None,
+    keep: str = "",
+    runs: int = DEFAULT_RUNS,
+    tries: int = 1,
+    listeners: Mapping[str, Listener] | None = None,
+    applications: Mapping[str, ApplicationFactory] | None = None,
+) -> Shrunk:
+    """Make a scenario that does not hold as small as it goes, while the same rule is broken.
+
+    Args:
+        scenario: what fails.
+        seed: with which seed; None is the scenario's own.
+        profile: which release everybody is; None is the scenario's own.
+        keep: "CHECKER" or "CHECKER:KIND", the violation to keep; "" is the one that makes the verdict.
+        runs: how many attempts may be made.
+        tries: with how many seeds each attempt is made before it counts as one that holds.
+        listeners: those the run was given; applications: likewise.
+
+    Raises:
+        NothingToShrink: it holds, or does not show that violation.
+        ScenarioError: an unknown profile, or settings that a machine refuses.
+    """
+    trials = Trials(profile=profile, listeners=listeners, applications=applications)
+    return Shrinker(
+        scenario, scenario.seed if seed is None else seed, trials, keep=keep, runs=runs, tries=tries
+    ).shrink()
+
+
+def toml_of(scenario: Scenario) -> str:
+    """A scenario as a TOML file that ``load`` reads back to an equal one."""
+    return toml_text(scenario.to_dict())
+
+
+def python_of(scenario: Scenario) -> str:
+    """A scenario as the expression that builds it: ``kemu.Scenario(...)``."""
+    return python_text(scenario)
 
 
 def replay(

@@ -251,3 +251,29 @@ def test_every_public_name_is_there_and_no_other() -> None:
     assert {"Scenario", "Outcome", "run", "replay", "check", "At", "When", "Crash"} <= set(dir(kemu))
     with pytest.raises(AttributeError, match="no attribute 'Scenari0'"):
         kemu.Scenari0  # type: ignore[attr-defined]  # noqa: B018
+
+
+# --- shrinking -------------------------------------------------------------------------------------------------------
+
+
+def test_a_failure_is_made_small_and_written_down(tmp_path: Path) -> None:
+    """As ``kemu shrink`` does it; what holds is nothing to shrink."""
+    late = kemu.Scenario(
+        name="late",
+        duration_us="8s",
+        topics=ORDERS,
+        groups={"billing": kemu.GroupSpec(topics="orders", members=2)},
+        checks=kemu.ChecksSpec(stable_within_us="1s"),
+        plan=(kemu.At("6s", kemu.SetRateOf(topic="orders", records_per_s=1)), kemu.At("7s", kemu.Crash(host="c2"))),
+    )
+
+    shrunk = kemu.shrink(late, seed=3, runs=8)
+
+    assert (shrunk.before.plan, shrunk.after.plan) == (2, 1)
+    assert kemu.run(shrunk.scenario).verdict == "liveness"
+    (tmp_path / "small.toml").write_text(kemu.toml_of(shrunk.scenario))
+    assert kemu.load(tmp_path / "small.toml") == shrunk.scenario
+    assert eval(kemu.python_of(shrunk.scenario), {"kemu": kemu}) == shrunk.scenario
+    with pytest.raises(kemu.NothingToShrink):
+        kemu.shrink(crashed(), seed=7)
+    assert said(lambda: kemu.shrink(late, profile="kafka-9"))[0].startswith('profile: "kafka-9" is no profile')
