@@ -48,6 +48,9 @@ COMMANDS: Mapping[str, Row] = {
     "shrink": Row(
         "kemu.tools.commands.shrink:shrink", "Make a failing run small: a scenario and a test that fail the same way."
     ),
+    "history": Row(
+        "kemu.tools.commands.history:history", "Say which of Jepsen's Kafka anomalies a run's history has, and why."
+    ),
     "explain": Row("kemu.tools.commands.explain:explain", "Print a trace as a transcript people can read."),
     "assign": Row("kemu.tools.commands.assign:assign", "Compute the assignment of one group, as its leader would."),
     "compare-assignors": Row(

@@ -1,0 +1,132 @@
+"""``kemu history``: Jepsen's Kafka anomalies in the history of a run."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kemu.emulator.trace.blocks import TraceError
+from kemu.protocol.wire.codec import CodecError
+from kemu.tools.commands.run_options import RunOptions, request_of
+from kemu.tools.exits import BAD_INPUT, BROKEN, CORRECTNESS, HOLDS
+from kemu.tools.report.history_report import RunHistory, as_dict, as_text
+
+if TYPE_CHECKING:
+    from kemu.emulator.trace.traces import Trace
+
+
+class _BadInput(click.ClickException):
+    exit_code = BAD_INPUT
+
+
+@click.command()
+@click.argument("source", metavar="TRACE|SCENARIO")
+@click.option("--seed", type=click.IntRange(min=0), help="The seed of the run (default: the scenario's).")
+@click.option("--profile", metavar="P", help="A release or KIP page (default: the scenario's).")
+@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change the scenario; repeatable.")
+@click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to the plan; repeatable.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def history(
+    source: str,
+    seed: int | None,
+    profile: str | None,
+    settings: tuple[str, ...],
+    actions: tuple[str, ...],
+    form: str,
+) -> None:
+    """Judge a run by what was acknowledged and what polls returned: lost write, unseen, poll skip, nonmonotonic poll
+    (both also "internal", inside one poll), duplicate; the names are those of Jepsen's Kafka tests.
+
+    A file that does not end with .toml is a trace, of one run or many; anything else is a preset, a past bug
+    (KAFKA-1211) or a .toml file, and is run. Of each anomaly it says how often it occurred and what explains it, such as a
+    rebalance or an expected loss; what nothing explains, with partition, offsets, member and time.
+
+    Exit codes: 0 nothing unexplained, 2 bad input, 127 the program broke, 129 something unexplained.
+    """
+    path = Path(source)
+    if path.is_file() and path.suffix != ".toml":
+        given = [name for name, value in (("--seed", seed), ("--profile", profile)) if value is not None]
+        given += [name for name, value in (("--set", settings), ("--do", actions)) if value]
+        if given:
+            raise click.UsageError(f"{given[0]} goes with a scenario; {source} is a trace, whose run is over")
+        told = _of_file(path)
+    else:
+        told = [_of_run(source, RunOptions(seed=seed, profile=profile, settings=settings, actions=actions))]
+    if form == "json":
+        click.echo(json.dumps({"runs": [as_dict(each) for each in told]}, indent=2))
+    else:
+        for each in told:
+            click.echo("\n".join(as_text(each)))
+    if any(each.broke for each in told):
+        sys.exit(BROKEN)
+    sys.exit(CORRECTNESS if any(each.unexplained for each in told) else HOLDS)
+
+
+def _of_run(source: str, options: RunOptions) -> RunHistory:
+    from kemu.emulator.exploring.history import History
+    from kemu.emulator.runner import run
+    from kemu.emulator.watching.panel import Panel
+
+    request = request_of(source, options)
+    panel = Panel()
+    listening = History(panel)
+    result = run(
+        request.scenario,
+        seed=request.seeds[0],
+        profile=request.profile,
+        drive="bare",
+        observers=(listening,),
+        panel=panel,
+    )
+    found = listening.finish(result.virtual_us, result.losses)
+    return RunHistory(source, result.seed, result.profile, result.verdict, result.virtual_us, found, result.broke)
+
+
+def _of_file(path: Path) -> list[RunHistory]:
+    from kemu.emulator.trace.traces import read_runs
+
+    try:
+        told = [_of_trace(trace) for trace in read_runs(path)]
+    except (TraceError, CodecError) as error:
+        raise _BadInput(str(error) if str(path) in str(error) else f"{path}: {error}") from None
+    except OSError as error:
+        raise _BadInput(f"{path}: {error.strerror}") from None
+    if not told:
+        raise _BadInput(f"{path}: the file holds no run")
+    return told
+
+
+def _of_trace(trace: "Trace") -> RunHistory:
+    from kemu.emulator.checkers import checkers_for
+    from kemu.emulator.exploring.history import History
+    from kemu.emulator.judging import Judging
+    from kemu.emulator.replay import scenario_of
+    from kemu.emulator.trace.traces import Broken, Footer, Record, Torn, facts_of_records
+
+    scenario = scenario_of(trace.header)
+    end: Footer | Torn | None = None
+    broke = ""
+
+    def watched() -> Iterator[Record]:
+        nonlocal end, broke
+        for record in trace.records():
+            if isinstance(record, Footer | Torn):
+                end = record
+            elif isinstance(record, Broken):
+                broke = record.text
+            yield record
+
+    judging = Judging(checkers_for(scenario), expect=scenario.expect)
+    listening = History(judging.panel)
+    for seen in facts_of_records(watched()):
+        judging.see(seen)
+        listening.see(seen)
+    if not isinstance(end, Footer):
+        raise TraceError(f"{trace.path}: the run's record ends early{f': {end.why}' if end else ''}")
+    judgement = judging.finish(end.virtual_us, broke)
+    found = listening.finish(end.virtual_us, judgement.losses)
+    header: Any = trace.header
+    return RunHistory(str(trace.path), header.seed, header.profile, end.verdict, end.virtual_us, found, broke)
