@@ -44,7 +44,7 @@ from kemu.protocol.notes.groups import (
     RecordsAcknowledged,
     RecordsAppended,
 )
-from kemu.protocol.notes.ranges import RangePositionSet, RangeProcessed, RangeTrimmed
+from kemu.protocol.notes.ranges import ChildConsumerStarted, RangePositionSet, RangeProcessed, RangeTrimmed
 from kemu.protocol.notes.replication import BecameLeader, LogStartMoved, NodeWritten
 from kemu.protocol.notes.streams import ThreadReplaced
 
@@ -228,7 +228,8 @@ class History:
             PartitionsAssigned: lambda seen, fact: self._moved(seen, fact.added),
             PartitionsRevoked: lambda seen, fact: self._moved(seen, fact.revoked),
             PartitionsLost: lambda seen, fact: self._moved(seen, fact.lost),
-            ThreadReplaced: self._replaced,
+            ChildConsumerStarted: lambda seen, fact: self._forget(part_on(seen.actor, SECOND)),
+            ThreadReplaced: lambda seen, fact: self._forget(part_on(fact.instance, fact.thread)),
             OffsetCommitted: self._committed,
             OffsetRemoved: self._removed,
             RecordsAppended: self._appended,
@@ -301,10 +302,28 @@ class History:
             kind = Anomaly.INTERNAL_POLL_SKIP if inside else Anomaly.POLL_SKIP
             log = self._panel.logs.of(at).records
             there = min(max(due, log.start), found)
-            for first, last, reason in ((due, there, why or DELETED), (there, min(found, log.end), why)):
+            for first, last, reason in self._parts(who, at, due, there, min(found, log.end), why):
                 if first < last:
                     text = f"{who} went on in {name} at {found} and was to go on at {due}"
                     self.found.append(Found(kind, seen.at_us, name, first, last - 1, who, reason, text))
+
+    def _parts(
+        self, who: str, at: TopicPartition, first: int, there: int, last: int, why: str
+    ) -> Iterable[tuple[int, int, str]]:
+        """What was skipped, by what explains it: what is deleted; what is in no range of the second consumer's."""
+        yield first, there, why or DELETED
+        if why or not who.endswith(f"/{SECOND}"):
+            yield there, last, why
+            return
+        group = self._panel.ranges.members.get(who.removesuffix(f"/{SECOND}"), "")
+        left = [(there, last)] if there < last else []
+        for each in self._panel.ranges.of(group, at).open_ranges:
+            for piece in left:
+                if both := _overlap(piece, (each.start, each.end)):
+                    yield *both, ""
+            left = [rest for piece in left for rest in _without(piece, (each.start, each.end))]
+        for piece in left:
+            yield *piece, SECOND_READER
 
     def _moved(self, seen: Seen, partitions: tuple[TopicPartition, ...]) -> None:
         """A rebalance gave or took these; the second consumer reads what its member owns."""
@@ -322,6 +341,9 @@ class History:
             reader.why = reader.why or (BY_HAND if not fact.member_id else "")
         else:
             reader.why = {SEEK: SOUGHT, TRUNCATED: TRUNCATION, JUMPED: SECOND_READER}.get(fact.why, RESET)
+            second = self._readers.get((part_on(seen.actor, SECOND), at))
+            if second is not None and fact.why == TRUNCATED:  # its ranges end where the log does
+                second.position, second.why = None, TRUNCATION
         reading = self._reading(fact.group, at)
         reading.next[seen.actor] = fact.offset
         if fact.why == COMMITTED:
@@ -332,15 +354,14 @@ class History:
         reading.began = True
 
     def _positioned_in_range(self, seen: Seen, fact: RangePositionSet) -> None:
-        reader = self._reader(part_on(seen.actor, SECOND), seen.life, (fact.topic, fact.partition))
+        reader = self._reader(seen.actor, seen.life, (fact.topic, fact.partition))
         reader.position, reader.why = fact.offset, SECOND_READER
 
     def _trimmed(self, seen: Seen, fact: RangeTrimmed) -> None:
         self._reading(fact.group, (fact.topic, fact.partition)).excuse(fact.first, fact.last, DELETED)
 
-    def _replaced(self, seen: Seen, fact: ThreadReplaced) -> None:
-        """A new thread of the same name has read nothing yet."""
-        actor = part_on(fact.instance, fact.thread)
+    def _forget(self, actor: ActorName) -> None:
+        """Another of the same name will have read nothing yet."""
         for key in [key for key in self._readers if key[0] == actor]:
             del self._readers[key]
 
@@ -476,7 +497,7 @@ class History:
         excuses = [(*piece, why) for each in readings.values() for why, ranges in each.excused.items() for piece in ranges]
         excuses += [*lost_to, (0, log.records.start, DELETED)]
         if not readings:
-            excuses.append((ack.first, ack.last, NOBODY_READS))
+            excuses.append((ack.first, there, NOBODY_READS))
         elif not self._idle(at, ended_us):
             excuses.append((ack.first, there, STILL_TO_READ))
         for piece in unseen:
