@@ -1,19 +1,19 @@
-"""The history of a run, as who reads only what was acknowledged and what polls returned would judge it: anomalies by the
+"""The history of a run, as judged by who knows only what was acknowledged and what polls returned: anomalies by the
 names of Jepsen's Kafka tests, each with what explains it, or with nothing.
 
 Source of the names: ``jepsen.tests.kafka`` (lost write, unseen, poll skip, internal poll skip, nonmonotonic poll,
 internal nonmonotonic poll, duplicate). It listens to a run as any observer does, live or over a trace, beside a panel
 that has taken each fact before; no run pays for it that is not asked.
 
-What a poll returned is told by nobody, but what an application finished is: so a *poll* is one part of it, the records
-of one partition (``Processed``, ``RangeProcessed``). What a poll returned and a crash cut off is read again by others, and
-is no poll here. Parts of one partition that a member finished in one step are parts of one poll (*internal*); where work
-takes time they are polls of their own. Who reads for no group, tells no positions and is left out.
+What a poll returned nobody tells, but what an application finished is told: so a *poll* is one part of it, the records
+of one partition (``Processed``, ``RangeProcessed``). What a poll returned and a crash cut off is read again by others
+and is no poll here. Parts of one partition that a member finished in one step are parts of one poll (*internal*); where
+work takes time they are polls of their own. Who reads for no group tells no positions and is left out.
 
 A record is an offset and the leader epoch that wrote it: what comes at an offset again is another record. Each group is
 to read every record, so a write is lost to a group. What explains an anomaly (``EXPLANATIONS``) is what the run's facts
-say in the open; records that the fault atlas lets go are explained with its reason (``emulator.findings``). A record that
-one group works through twice is no anomaly: that is at least once, and the figure ``reprocessed`` counts it.
+say in the open; records that the fault atlas lets go are explained with its reason (``emulator.findings``). A record
+that one group works through twice is no anomaly: that is at least once, and the figure ``reprocessed`` counts it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -110,8 +110,8 @@ EXPLANATIONS: Mapping[str, str] = MappingProxyType(
 class Found:
     """An anomaly: records ``first .. last`` of a partition (of one that went back, those it returned again).
 
-    ``explained``: a key of ``EXPLANATIONS``, "" if nothing does. ``who``: the member, the group or the broker it is about.
-    ``at_us``: when the poll was, the record was acknowledged, or the second copy was appended.
+    ``explained``: a key of ``EXPLANATIONS``, "" if nothing does. ``who``: the member, the group or the broker it is
+    about. ``at_us``: when the poll was, the record was acknowledged, or the second copy was appended.
     """
 
     anomaly: Anomaly
@@ -395,8 +395,8 @@ class History:
             why = TRUNCATION if not there else UNCLEAN_ELECTION if before.unclean else ""
             name = f"{at[0]}-{at[1]}"
             text = (
-                f"{seen.actor} appended the batch of producer {fact.producer_id}, epoch {fact.producer_epoch}, sequence "
-                f"{fact.sequence} to {name} at {fact.base_offset}; it was appended at {before.first} before"
+                f"{seen.actor} appended the batch of producer {fact.producer_id}, epoch {fact.producer_epoch}, "
+                f"sequence {fact.sequence} to {name} at {fact.base_offset}; it was appended at {before.first} before"
             )
             found = Found(Anomaly.DUPLICATE, seen.at_us, name, fact.base_offset, last, seen.actor, why, text)
             self.found.append(found)
@@ -436,11 +436,12 @@ class History:
                 if where == at:
                     reader.why = NEW_TOPIC
                     reader.position = None
-        elif panel.state_before is not None and panel.was_elected:
-            if not set(panel.states[at].isr) <= set(panel.state_before.isr):
-                batches = self._batches.get(at, {})
-                for key, batch in batches.items():
-                    batches[key] = batch._replace(unclean=True)
+            return
+        before = panel.state_before
+        if before is not None and panel.was_elected and not set(panel.states[at].isr) <= set(before.isr):
+            batches = self._batches.get(at, {})
+            for key, batch in batches.items():
+                batches[key] = batch._replace(unclean=True)
 
     def _was_healed(self, seen: Seen, fact: Healed) -> None:
         self._healed_us = seen.at_us
@@ -479,7 +480,7 @@ class History:
                 for first, last in unread:
                     if first < (last := min(last, past)):
                         self._tell(Anomaly.LOST_WRITE, at, group, ack, (first, last), excuses)
-            for group, reading in readings.items():
+            for reading in readings.values():
                 unseen = [piece for each in unseen for piece in _without(each, (0, reading.past(ack.epoch)))]
             if unseen:
                 self._tell_unseen(at, ack, unseen, lost_to, ended_us)
@@ -494,7 +495,9 @@ class History:
     ) -> None:
         readings, log = self._readings.get(at, {}), self._panel.logs.of(at)
         there = log.still_has(ack.first, ack.last, ack.epoch)
-        excuses = [(*piece, why) for each in readings.values() for why, ranges in each.excused.items() for piece in ranges]
+        excuses = [
+            (*piece, why) for each in readings.values() for why, ranges in each.excused.items() for piece in ranges
+        ]
         excuses += [*lost_to, (0, log.records.start, DELETED)]
         if not readings:
             excuses.append((ack.first, there, NOBODY_READS))
@@ -582,4 +585,3 @@ def counted(found: Iterable[Found]) -> Mapping[Anomaly, Mapping[str, tuple[int, 
         times, records = row.get(each.explained, (0, 0))
         row[each.explained] = (times + 1, records + each.records)
     return counts
-

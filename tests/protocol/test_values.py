@@ -1,5 +1,6 @@
 """Notes, commands and facts: recorded values survive the record."""
 
+from pathlib import Path
 from typing import Any
 
 import msgpack
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import kemu.emulator.facts  # noqa: F401 (the import fills the registry)
+from kemu.protocol import notes
 from kemu.protocol.commands import AnswerNext, Start
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.notes.groups import AssignmentReceived, Processed
@@ -89,3 +91,8 @@ def test_rows_may_be_lists_and_enums_come_back_as_enums():
     assert from_row(recorded(to_row(RECEIVED))) == RECEIVED
     assert to_row(RECEIVED) == ("AssignmentReceived", "g", "m", 1, (("t", 0), ("t", 1)))
     assert "started_us" in {field.name for field in STRUCTS[Processed]}
+
+
+def test_importing_the_notes_registers_all_of_them():
+    """Whoever reads a trace may import nothing else; a note that is not registered cannot be read back."""
+    assert set(notes.__all__) == {file.stem for file in Path(notes.__file__).parent.glob("*.py")} - {"__init__"}

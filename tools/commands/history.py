@@ -41,8 +41,8 @@ def history(
     (both also "internal", inside one poll), duplicate; the names are those of Jepsen's Kafka tests.
 
     A file that does not end with .toml is a trace, of one run or many; anything else is a preset, a past bug
-    (KAFKA-1211) or a .toml file, and is run. Of each anomaly it says how often it occurred and what explains it, such as a
-    rebalance or an expected loss; what nothing explains, with partition, offsets, member and time.
+    (KAFKA-1211) or a .toml file, and is run. Of each anomaly it says how often it occurred and what explains it, such
+    as a rebalance or an expected loss; what nothing explains, with partition, offsets, member and time.
 
     Exit codes: 0 nothing unexplained, 2 bad input, 127 the program broke, 129 something unexplained.
     """
