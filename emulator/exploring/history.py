@@ -107,7 +107,7 @@ EXPLANATIONS: Mapping[str, str] = MappingProxyType(
 
 
 @frozen
-class Found:
+class Occurrence:
     """An anomaly: records ``first .. last`` of a partition (of one that went back, those it returned again).
 
     ``explained``: a key of ``EXPLANATIONS``, "" if nothing does. ``who``: the member, the group or the broker it is
@@ -210,7 +210,7 @@ class History:
     """See the module. Show it every fact of a run, after its panel, then ``finish``."""
 
     def __init__(self, panel: Panel) -> None:
-        self.found: list[Found] = []
+        self.found: list[Occurrence] = []
         self._panel = panel
         self._readers: dict[tuple[ActorName, TopicPartition], _Reader] = {}
         self._readings: dict[TopicPartition, dict[GroupId, _Reading]] = {}
@@ -297,7 +297,7 @@ class History:
         if found < due:
             kind = Anomaly.INTERNAL_NONMONOTONIC_POLL if inside else Anomaly.NONMONOTONIC_POLL
             text = f"{who} went back in {name} from {due} to {found}"
-            self.found.append(Found(kind, seen.at_us, name, found, due - 1, who, why, text))
+            self.found.append(Occurrence(kind, seen.at_us, name, found, due - 1, who, why, text))
         elif found > due:
             kind = Anomaly.INTERNAL_POLL_SKIP if inside else Anomaly.POLL_SKIP
             log = self._panel.logs.of(at).records
@@ -305,7 +305,7 @@ class History:
             for first, last, reason in self._parts(who, at, due, there, min(found, log.end), why):
                 if first < last:
                     text = f"{who} went on in {name} at {found} and was to go on at {due}"
-                    self.found.append(Found(kind, seen.at_us, name, first, last - 1, who, reason, text))
+                    self.found.append(Occurrence(kind, seen.at_us, name, first, last - 1, who, reason, text))
 
     def _parts(
         self, who: str, at: TopicPartition, first: int, there: int, last: int, why: str
@@ -398,7 +398,7 @@ class History:
                 f"{seen.actor} appended the batch of producer {fact.producer_id}, epoch {fact.producer_epoch}, "
                 f"sequence {fact.sequence} to {name} at {fact.base_offset}; it was appended at {before.first} before"
             )
-            found = Found(Anomaly.DUPLICATE, seen.at_us, name, fact.base_offset, last, seen.actor, why, text)
+            found = Occurrence(Anomaly.DUPLICATE, seen.at_us, name, fact.base_offset, last, seen.actor, why, text)
             self.found.append(found)
         batches[key] = _Batch(fact.base_offset, last, epoch, False)
 
@@ -448,7 +448,7 @@ class History:
 
     # --- the end -----------------------------------------------------------------------------------------------
 
-    def finish(self, at_us: int, losses: Iterable[Loss] = ()) -> tuple[Found, ...]:
+    def finish(self, at_us: int, losses: Iterable[Loss] = ()) -> tuple[Occurrence, ...]:
         """The run is over: all anomalies, in the order of time. ``losses``: what the fault atlas let go."""
         gone: dict[str, list[Loss]] = {}
         for loss in losses:
@@ -550,7 +550,7 @@ class History:
             text = f"{which} were acknowledged and nobody had read them when the run was over"
             if anomaly is Anomaly.LOST_WRITE:
                 text = f"{which} were acknowledged; group {group} read past them and never read them"
-            self.found.append(Found(anomaly, acked_us, name, first, last - 1, group, why, text))
+            self.found.append(Occurrence(anomaly, acked_us, name, first, last - 1, group, why, text))
 
 
 def _joined(acks: list[_Ack]) -> list[_Ack]:
@@ -577,7 +577,7 @@ def _without(one: tuple[int, int], other: tuple[int, int]) -> list[tuple[int, in
     return [piece for piece in pieces if piece[0] < piece[1]]
 
 
-def counted(found: Iterable[Found]) -> Mapping[Anomaly, Mapping[str, tuple[int, int]]]:
+def counted(found: Iterable[Occurrence]) -> Mapping[Anomaly, Mapping[str, tuple[int, int]]]:
     """Anomaly -> what explains it ("" = nothing) -> (how often, how many records)."""
     counts: dict[Anomaly, dict[str, tuple[int, int]]] = {}
     for each in found:

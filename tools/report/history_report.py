@@ -5,7 +5,7 @@ from typing import Any
 
 from attrs import asdict, frozen
 
-from kemu.emulator.exploring.history import EXPLANATIONS, Anomaly, Found, counted
+from kemu.emulator.exploring.history import EXPLANATIONS, Anomaly, Occurrence, counted
 
 MOST = 20
 """Unexplained anomalies that are told one by one; the json has all."""
@@ -20,11 +20,11 @@ class RunHistory:
     profile: str
     verdict: str
     virtual_us: int
-    found: tuple[Found, ...]
+    found: tuple[Occurrence, ...]
     broke: str = ""
 
     @property
-    def unexplained(self) -> tuple[Found, ...]:
+    def unexplained(self) -> tuple[Occurrence, ...]:
         """What nothing explains."""
         return tuple(each for each in self.found if not each.explained)
 

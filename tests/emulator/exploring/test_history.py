@@ -6,7 +6,7 @@ import pytest
 
 from kemu.actors.broker.partition_log import PartitionLog, SequenceCheck
 from kemu.actors.consumer.fetching import Fetching
-from kemu.emulator.exploring.history import EXPLANATIONS, Anomaly, Found, History
+from kemu.emulator.exploring.history import EXPLANATIONS, Anomaly, History, Occurrence
 from kemu.emulator.facts import Healed, HostStarted, Seen
 from kemu.emulator.findings import ATLAS, UNCLEAN, Loss
 from kemu.emulator.runner import run
@@ -355,14 +355,14 @@ def test_every_reason_of_the_atlas_is_an_explanation():
 # --- whole runs ----------------------------------------------------------------------------------------------------
 
 
-def history_of(scenario, seed: int = 1, recorder: MemoryRecorder | None = None) -> tuple[Found, ...]:
+def history_of(scenario, seed: int = 1, recorder: MemoryRecorder | None = None) -> tuple[Occurrence, ...]:
     panel = Panel()
     listening = History(panel)
     result = run(scenario, seed=seed, drive="bare", observers=(listening,), panel=panel, recorder=recorder)
     return listening.finish(result.virtual_us, result.losses)
 
 
-def unexplained(found: tuple[Found, ...]) -> set[str]:
+def unexplained(found: tuple[Occurrence, ...]) -> set[str]:
     return {each.anomaly.value for each in found if not each.explained}
 
 
