@@ -392,7 +392,7 @@ def test_presets_have_no_anomaly_that_nothing_explains(preset, excused):
 
 def test_a_trace_has_the_same_history_as_its_run():
     recorder = MemoryRecorder()
-    live = history_of(load_scenario("unclean-election"), recorder=recorder)
+    live = history_of(load_scenario("catch-up-retention"), recorder=recorder)
     panel = Panel()
     again = History(panel)
     last_us = 0
