@@ -1,4 +1,4 @@
-"""The page on releases: the rules it names are those of the profiles, and what it says of costs holds in its commands."""
+"""The page on releases: the rules it names are those of the profiles, what it says of costs holds in its commands."""
 
 import json
 import re
