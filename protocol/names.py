@@ -74,6 +74,11 @@ def controller_on(broker: str) -> ActorName:
     return broker + CONTROLLER_SUFFIX
 
 
+def is_coordinator(actor: ActorName) -> bool:
+    """Whether this is the group coordinator of some broker."""
+    return actor.endswith(_COORDINATOR_SUFFIX)
+
+
 def is_controller(actor: ActorName) -> bool:
     """Whether this is the controller part of some broker."""
     return actor.endswith(CONTROLLER_SUFFIX)
@@ -141,3 +146,15 @@ def offsets_partition_of(group: GroupId, partitions: int = OFFSETS_PARTITIONS) -
     """
     code = java_string_hash(group)
     return (0 if code == -(1 << 31) else abs(code)) % partitions
+
+
+def role_of(actor: ActorName) -> str:
+    """What an actor is: "coordinator", "controller", "broker", "store", "admin", "producer" or "member"."""
+    if is_coordinator(actor):
+        return "coordinator"
+    if is_controller(actor):
+        return "controller"
+    host = host_of(actor)
+    if host in (STORE, ADMIN):
+        return "store" if host == STORE else "admin"
+    return {"b": "broker", "p": "producer"}.get(host[0], "member")

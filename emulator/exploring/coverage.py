@@ -19,7 +19,7 @@ from kemu.emulator.trace.recorder import read_back
 from kemu.emulator.trace.rows import Packets, Row, noted_by
 from kemu.emulator.trace.traces import BrokenRow, PacketRow, StepRow
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.names import ADMIN, STORE, ActorName, host_of, is_controller, path_and_peer
+from kemu.protocol.names import ActorName, host_of, is_coordinator, path_and_peer, role_of
 from kemu.protocol.notes.groups import GroupBecame, GroupLoaded, GroupUnloaded, MemberBecame
 from kemu.protocol.notes.replication import (
     BecameController,
@@ -193,7 +193,7 @@ class RunCoverage:
             self._coverage.points[asked._replace(outcome=error_of(message).name)] += 1
 
     def _state(self, actor: ActorName, message: object) -> str:
-        group = getattr(message, "group", "") if actor.endswith("/coordinator") else ""
+        group = getattr(message, "group", "") if is_coordinator(actor) else ""
         default = "none" if group else STATELESS
         return self._states.get((actor, group), default)
 
@@ -220,18 +220,6 @@ class RunCoverage:
         for probe in _OF_KIND.get(type(fact).__name__, ()):
             if probe.shows(fact):
                 self._coverage.probes[probe.name] += 1
-
-
-def role_of(actor: ActorName) -> str:
-    """What an actor is: one of ``ROLES``."""
-    if actor.endswith("/coordinator"):
-        return "coordinator"
-    if is_controller(actor):
-        return "controller"
-    host = host_of(actor)
-    if host in (STORE, ADMIN):
-        return "store" if host == STORE else "admin"
-    return {"b": "broker", "p": "producer"}.get(host[0], "member")
 
 
 def error_of(message: object) -> ErrorCode:

@@ -18,6 +18,7 @@ from kemu.emulator.findings import Violation
 from kemu.emulator.runner import Run
 from kemu.emulator.scenario.expectations import split
 from kemu.emulator.scenario.scenario import Scenario
+from kemu.protocol.names import host_of
 
 T = TypeVar("T")
 
@@ -53,7 +54,7 @@ class Roles:
 
     def of(self, entity: str) -> str:
         """One entity's role."""
-        host = entity.partition("/")[0]
+        host = host_of(entity)
         if entity in self._groups:
             return f"group {entity}"
         if host in self._group_of:

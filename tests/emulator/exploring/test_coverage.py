@@ -5,13 +5,14 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from kemu.emulator.exploring.coverage import DECLARED, UNANSWERED, Coverage, Point, Transition, error_of, role_of
+from kemu.emulator.exploring.coverage import DECLARED, UNANSWERED, Coverage, Point, Transition, error_of
 from kemu.emulator.exploring.probes import PROBES
 from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import HeartbeatReply, OffsetCommitReply, OffsetOutcome
+from kemu.protocol.names import role_of
 from kemu.protocol.notes.groups import MemberRemoved, PartitionsLost, RequestRefused
 from kemu.tools.cli import kemu
 
