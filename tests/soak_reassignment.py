@@ -10,6 +10,7 @@ what did not get well for reasons that are Kafka's own (``kemu.emulator.findings
 """
 
 import argparse
+from collections.abc import Sequence
 from functools import partial
 
 import attrs
@@ -77,9 +78,15 @@ def cheap(scenario: Scenario) -> Scenario:
     return attrs.evolve(fewer, duration_us=min(fewer.duration_us, max(LONGEST_US, last_us + AFTER_US)))
 
 
-def drawn(name: str, seed: int, *, as_it_is: bool) -> Scenario:
-    """A preset in which, 1 to 3 times, the controller or a broker dies when a step begins or is committed."""
-    scenario = load_scenario(name) if as_it_is else cheap(load_scenario(name))
+def drawn(name: str, seed: int, *, as_it_is: bool, settings: Sequence[str] = ()) -> Scenario:
+    """A preset in which, 1 to 3 times, the controller or a broker dies when a step begins or is committed.
+
+    Args:
+        settings: ``KEY=VALUE`` of the scenario on top (``with_values``).
+    """
+    scenario = with_values(load_scenario(name), settings)
+    if not as_it_is:
+        scenario = cheap(scenario)
     chance = Seeded(seed).stream("crashes mid-step")
     entries = []
     for _ in range(1 + chance.below(MOST_CRASHES)):
@@ -90,10 +97,10 @@ def drawn(name: str, seed: int, *, as_it_is: bool) -> Scenario:
     return attrs.evolve(scenario, plan=(*scenario.plan, *entries))
 
 
-def one_seed(name: str, seed: int, *, as_it_is: bool = False) -> tuple[str, str]:
+def one_seed(name: str, seed: int, *, as_it_is: bool = False, settings: Sequence[str] = ()) -> tuple[str, str]:
     """The verdict, and what is wrong with the run."""
     waiting = Waiting()
-    scenario = drawn(name, seed, as_it_is=as_it_is or seed % AS_IT_IS_EVERY == 0)
+    scenario = drawn(name, seed, as_it_is=as_it_is or seed % AS_IT_IS_EVERY == 0, settings=settings)
     result = made(scenario, seed=seed, observers=(waiting,))
     if result.verdict != "holds":
         return result.verdict, said(result)

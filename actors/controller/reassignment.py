@@ -363,9 +363,9 @@ class Reassignment:
             self._batches.look_again(limits)
 
     def _step_of(self, at: TopicPartition) -> ReassignmentStep | None:
-        move, plain = self._moving[at]
-        if move.done:  # KIP-455 waits for the whole target, also where nothing moves
-            return ReassignmentStep(StepKind.LAST if plain else StepKind.REORDER, move.replicas)
+        move = self._moving[at].move
+        if move.done:  # nothing comes and nothing goes: it waits for nobody (KafkaController.isReassignmentComplete)
+            return ReassignmentStep(StepKind.REORDER, move.replicas)
         return next_step(move, self._standing(at), self._least[at[0]], self._batches.limits.replica_movements)
 
     def _standing(self, at: TopicPartition) -> Standing:

@@ -6,7 +6,9 @@ the table in ``emulator.checkers``):
 * I1: a leader epoch has one leader; in the store it rises by one with each write of a controller and stays when a
   leader writes another ISR, or the controller writes the one that the leader asked for last (KIP-497).
 * I2: controller epochs rise; only the newest controller writes what controllers write.
-* I3, I12: the leader (if there is one) is in the ISR, the ISR is not empty, and all of it is assigned.
+* I3, I12: the leader (if there is one) is in the ISR, the ISR is not empty, and all of it is assigned; but the last
+  member of an ISR stays in it, also one that a newer target or a cancellation takes the partition from: nobody leads
+  it then (KAFKA-14424; ``ReplicaStateMachine.doRemoveReplicasFromIsr`` of Kafka 3.4).
 * I9: those that the leader of the store's epoch counts for its high watermark (its ISR, and while a change of it is
   undecided the members it may have then) are all members of the ISR in the store, at least.
 * I10: a broker obeys nothing of an older leader, controller or broker epoch than it obeyed before in its life.
@@ -226,7 +228,10 @@ class LeadershipChecker(Checker):
         if not state.isr:
             wrong.append("the ISR is empty (I3)")
         assigned = self.panel.assigned.get(at)
-        if assigned is not None and not set(state.isr) <= set(assigned.replicas):
+        is_last = (
+            controls and before is not None and state.leader < 0 and len(state.isr) == 1 and state.isr == before.isr
+        )
+        if assigned is not None and not is_last and not set(state.isr) <= set(assigned.replicas):
             wrong.append(f"the ISR {state.isr} is not within the replicas {assigned.replicas} (I3)")
         for text in wrong:
             self.violation(

@@ -9,16 +9,20 @@ runs):
 * I13: a step adds at most ``reassignment.max.concurrent.replica.movements`` replicas (or as many as are missing to
   ``min.insync.replicas``, in the first step); a partition begins, and a leader is moved, only while at most the
   allowed number of others is under way. A limit that changes counts for steps that begin a moment later.
-* I14: dropping replicas that are in sync leaves ``min.insync.replicas`` of them, or as many as the target has.
+* I14: dropping replicas that are in sync leaves ``min.insync.replicas`` of them, or as many as the target has. A step
+  drops whom its controller deletes at once; who only goes offline is dead for the controller, whether he is so or (it
+  does not know the registration that followed) not.
 * I15: a reassignment that is called back before anything was committed leaves the original list in its order.
 * Q5: when all brokers of their targets are up, reassignments come to an end; until then their controller names what
-  they wait for (a controller that goes on writing to the store and says nothing of a partition has forgotten it).
+  they wait for (a controller that goes on writing to the store and says nothing of a partition has forgotten it; a new
+  one has nothing to say before it is ready).
 
 Before KIP-455 the store does not tell what comes and goes: the target is the one that the controller took up.
 """
 
 from collections.abc import Mapping
 
+from kemu.actors.controller.context import ReplicaPhase
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import Healed, Seen, TopicReplicated
 from kemu.protocol.dynamic_configs import MIN_INSYNC_REPLICAS
@@ -34,6 +38,7 @@ from kemu.protocol.nodes import (
 )
 from kemu.protocol.notes.replication import (
     BecameController,
+    ControllerReady,
     NodeWritten,
     ReassignmentBlocked,
     ReassignmentFinished,
@@ -41,6 +46,7 @@ from kemu.protocol.notes.replication import (
     ReassignmentStepCommitted,
     ReassignmentStepStarted,
     ReassignmentWaits,
+    ReplicaStateBecame,
     ReplicaStopped,
 )
 from kemu.protocol.reassign.moves import Limits, limits_by_key, without
@@ -83,10 +89,14 @@ class ReassignmentChecker(Checker):
         self._silent: dict[TopicPartition, int] = {}
         """Partitions on their way, and since when nobody names what they wait for."""
         self._controller = ""
+        self._gets_ready = False
+        """Whether that controller still reads the cluster and gets its state machines up."""
         self._under_way: dict[TopicPartition, bool] = {}
         """Partitions that have a place; whether their last step moves the leader."""
         self._dropped: dict[TopicPartition, ReplicaAssignment] = {}
         """The step whose drops were checked."""
+        self._taken_out: dict[tuple[TopicPartition, int], PartitionState] = {}
+        """Replicas that are to go and were taken out of the ISR by their controller -> the state before."""
         self._healed: Seen | None = None
         self.on = {
             NodeWritten: self._written,
@@ -98,6 +108,8 @@ class ReassignmentChecker(Checker):
             ReassignmentStepCommitted: self._committed_step,
             ReassignmentFinished: self._finished,
             BecameController: self._controls,
+            ControllerReady: self._is_ready,
+            ReplicaStateBecame: self._replica_moved,
             ReplicaStopped: self._stopped,
             Healed: self._heal,
         }
@@ -143,8 +155,15 @@ class ReassignmentChecker(Checker):
     def _controls(self, seen: Seen, fact: BecameController) -> None:
         """A new controller has everything to say anew; what never reached the store it does not know."""
         self._controller = seen.actor
+        self._gets_ready = True
         self._waits = {}
+        self._taken_out = {}
         self._silent = {at: seen.at_us for at, node in self._nodes.items() if node.is_being_reassigned}
+
+    def _is_ready(self, seen: Seen, fact: ControllerReady) -> None:
+        if seen.actor == self._controller:
+            self._gets_ready = False
+            self._silent = dict.fromkeys(self._silent, seen.at_us)
 
     def _blocked(self, seen: Seen, fact: ReassignmentBlocked) -> None:
         self._under_way.pop((fact.topic, fact.partition), None)
@@ -155,8 +174,8 @@ class ReassignmentChecker(Checker):
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
         topic = self.panel.written_topic
-        if self._silent and fact.client == self._controller and fact.what != "deleted":  # as its session's end does
-            self._check_named(seen)
+        if self._silent and fact.client == self._controller and not self._gets_ready and fact.what != "deleted":
+            self._check_named(seen)  # its session's end deletes, too
         if self.panel.written is not None:
             self._state_written(seen, self.panel.written)
         elif topic and fact.what == "deleted":
@@ -279,16 +298,26 @@ class ReassignmentChecker(Checker):
         return max(0, self._least.get(at[0], 1) - len(in_sync))
 
     def _state_written(self, seen: Seen, at: TopicPartition) -> None:
-        """I14: the first drop of a step."""
+        """I14: who is taken out of the ISR."""
         node, before = self._nodes.get(at), self.panel.state_before
         state = self.panel.states.get(at)
-        if node is None or before is None or state is None or self._dropped.get(at) is node:
+        if node is None or before is None or state is None or not self.panel.was_elected:
             return
-        gone = [broker for broker in before.isr if broker not in state.isr and broker in node.removing]
-        if not self.panel.was_elected or not any(broker in self.panel.registered for broker in gone):
+        for broker in before.isr:
+            if broker not in state.isr and broker in node.removing:
+                self._taken_out[at, broker] = before
+
+    def _replica_moved(self, seen: Seen, fact: ReplicaStateBecame) -> None:
+        """I14: the first drop of a step. Whom the controller took for dead has been offline before it is deleted."""
+        at = (fact.topic, fact.partition)
+        if fact.new == ReplicaPhase.OFFLINE.value != fact.old:
+            return  # the write is this
+        before, node = self._taken_out.pop((at, fact.replica), None), self._nodes.get(at)
+        if before is None or node is None or fact.new != ReplicaPhase.DELETION_STARTED.value:
             return
-        self._dropped[at] = node
-        self._check_left(seen, at, node, before)
+        if self._dropped.get(at) is not node:
+            self._dropped[at] = node
+            self._check_left(seen, at, node, before)
 
     def _check_left(self, seen: Seen, at: TopicPartition, node: ReplicaAssignment, before: PartitionState) -> None:
         left = without(before.isr, node.removing)

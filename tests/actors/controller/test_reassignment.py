@@ -388,6 +388,21 @@ def test_a_step_whose_brokers_die_blocks_until_one_is_back():
     assert moves.assignments == {0: ReplicaAssignment((0, 2, 3))}
 
 
+@pytest.mark.parametrize("limits", [{}, {"replica": 1}], ids=["KIP-455", "KIP-435"])
+@pytest.mark.parametrize("target", [(0, 1, 2), (0, 2, 1)], ids=["the same list", "another order"])
+def test_where_nothing_comes_and_nothing_goes_nobody_is_waited_for(limits: dict[str, int], target: tuple[int, ...]):
+    """Source: ``KafkaController.isReassignmentComplete``, which asks for ISRs only while something moves."""
+    moves = Moves(3, (0, 1, 2), **limits)
+    moves.world.kill(2)
+    moves.world.run(10_000)
+    assert 2 not in moves.world.state("t", 0).isr
+    moves.alter({0: target})
+
+    assert moves.assignments[0] == ReplicaAssignment(target)
+    assert not moves.ongoing().topics
+    assert moves.world.active.context.reassigning == {}
+
+
 def test_a_cancelled_reassignment_cannot_be_cancelled_again():
     """The way back is a cancel already: NO_REASSIGNMENT_IN_PROGRESS, also of the next controller."""
     moves = Moves(6, (0, 1, 2), replica=1)

@@ -2,18 +2,29 @@
 
 import pytest
 
+from kemu.actors.controller.context import ReplicaPhase
+from kemu.emulator.checkers.leadership import LeadershipChecker
 from kemu.emulator.checkers.no_lost_record import NoLostRecord
 from kemu.emulator.checkers.reassignment import ReassignmentChecker
 from kemu.protocol.nodes import ReplicaAssignment, broker_path, state_path, topic_data, topic_path
 from kemu.protocol.notes.replication import (
     BecameController,
     BrokersChanged,
+    ControllerReady,
     ReassignmentStarted,
     ReassignmentWaits,
+    ReplicaStateBecame,
     ReplicaStopped,
 )
 from tests.emulator.checkers.cluster_story import BROKERS, TOPIC, ClusterStory
 from tests.emulator.checkers.test_replication import begun
+
+ONLINE, OFFLINE, DELETED, INELIGIBLE = (
+    ReplicaPhase.ONLINE.value,
+    ReplicaPhase.OFFLINE.value,
+    ReplicaPhase.DELETION_STARTED.value,
+    ReplicaPhase.DELETION_INELIGIBLE.value,
+)
 
 
 def moved_away_from_b0() -> ClusterStory:
@@ -94,14 +105,25 @@ def test_a_reset_on_a_log_that_lost_everything_skips_what_came_since(
 
 
 @pytest.mark.parametrize(
-    ("named", "controller", "waits_s", "silent"),
-    [(False, 0, 11, True), (True, 0, 11, False), (False, 0, 9, False), (False, 1, 11, False)],
-    ids=["forgotten", "named", "not yet", "another controller"],
+    ("named", "controller", "ready_after_s", "waits_s", "silent"),
+    [
+        (False, 0, 0, 11, True),
+        (True, 0, 0, 11, False),
+        (False, 0, 0, 9, False),
+        (False, 1, 0, 11, False),
+        (False, 0, 11, 9, False),
+        (False, 0, 11, 11, True),
+        (False, 0, None, 11, False),
+    ],
+    ids=["forgotten", "named", "not yet", "another controller", "ready late", "ready late, forgotten", "not ready yet"],
 )
 def test_a_controller_at_work_names_what_a_partition_on_its_way_waits_for(
-    named: bool, controller: int, waits_s: int, silent: bool
+    named: bool, controller: int, ready_after_s: int | None, waits_s: int, silent: bool
 ) -> None:
-    """KIP-435 waits where it can take no step; whoever wants to know why must be able to."""
+    """KIP-435 waits where it can take no step; whoever wants to know why must be able to.
+
+    A controller that is not ready yet writes as well (``ReplicaStateMachine.startup`` takes the dead out of the ISRs).
+    """
     story = begun()
     story.by("b0/controller", BecameController(broker_id=0, controller_epoch=1))
     story.by(
@@ -113,6 +135,10 @@ def test_a_controller_at_work_names_what_a_partition_on_its_way_waits_for(
     if named:
         fact = ReassignmentWaits(topic=TOPIC, partition=0, reason="partition-limit", brokers=(), why="not its turn")
         story.by("b0/controller", fact)
+    if ready_after_s is not None:
+        story.wait(ready_after_s)
+        ready = ControllerReady(broker_id=0, controller_epoch=1, brokers=BROKERS, topics=1, partitions=1)
+        story.by("b0/controller", ready)
     story.wait(waits_s)
     if controller:
         story.by("b1/controller", BecameController(broker_id=1, controller_epoch=2))
@@ -179,3 +205,41 @@ def test_only_what_is_called_back_must_have_its_old_order(called_back: bool) -> 
 
     kinds = [each.kind for each in story.judged(ReassignmentChecker())[0]]
     assert ("order-lost" in kinds) is called_back
+
+
+@pytest.mark.parametrize(
+    ("moves", "is_drop"),
+    [
+        (((ONLINE, OFFLINE), (OFFLINE, DELETED)), True),
+        (((INELIGIBLE, OFFLINE),), False),
+        (((INELIGIBLE, OFFLINE), (OFFLINE, ONLINE), (ONLINE, OFFLINE), (OFFLINE, DELETED)), False),
+        (((INELIGIBLE, OFFLINE), (OFFLINE, OFFLINE), (OFFLINE, DELETED)), False),
+    ],
+    ids=["the step is over", "it was dead at a failover", "it is back", "dead when the step is over"],
+)
+def test_who_leaves_the_isr_is_dropped_by_a_step_only_if_it_is_deleted_at_once(
+    moves: tuple[tuple[str, str], ...], is_drop: bool
+) -> None:
+    """I14. A new controller takes those out that were dead when it read the cluster, registered since or not."""
+    story = begun()
+    running = ReplicaAssignment((0, 1, 2), adding=(0,), removing=(1, 2))
+    story.node(topic_path(TOPIC), topic_data({0: running}), what="set")
+    story.write_state(1, (1, 2))
+    story.write_state(2, (2,))
+    for old, new in moves:
+        story.by("b0/controller", ReplicaStateBecame(topic=TOPIC, partition=0, replica=1, old=old, new=new))
+
+    kinds = [each.kind for each in story.judged(ReassignmentChecker())[0]]
+    assert ("dropped-in-sync" in kinds) is is_drop
+
+
+@pytest.mark.parametrize("leader", [-1, 2], ids=["nobody leads", "it leads"])
+def test_the_last_member_of_an_isr_stays_in_it_when_its_replica_is_taken_away(leader: int) -> None:
+    """A newer target or a cancellation may take the only broker in sync from a partition (KAFKA-14424)."""
+    story = begun()
+    story.write_state(2, (2,))
+    story.node(topic_path(TOPIC), topic_data({0: ReplicaAssignment((0, 1))}), what="set")
+    story.write_state(leader, (2,))
+
+    kinds = [each.kind for each in story.judged(LeadershipChecker())[0]]
+    assert ("state-written" in kinds) is (leader == 2)
