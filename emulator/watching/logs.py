@@ -168,11 +168,11 @@ class WatchedLogs:
         self.reads.told(seen.actor, (fact.topic, fact.partition), fact.offset, fact.leader_epoch)
 
     def _positioned_in_range(self, seen: Seen, fact: RangePositionSet) -> None:
-        self.reads.positioned(part_on(seen.actor, SECOND), (fact.topic, fact.partition), fact.offset)
+        self.reads.positioned(seen.actor, (fact.topic, fact.partition), fact.offset)
 
     def _read_epoch_in_range(self, seen: Seen, fact: RangeEpochRead) -> None:
         at = (fact.topic, fact.partition)
-        self.reads.told(part_on(seen.actor, SECOND), at, fact.offset, fact.leader_epoch)
+        self.reads.told(seen.actor, at, fact.offset, fact.leader_epoch)
 
     def still_there(self, seen: Seen, fact: Processed | RangeProcessed) -> list[tuple[int, int]]:
         """What a member processed, (first, last + 1), without what the log has lost meanwhile."""
