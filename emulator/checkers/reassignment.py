@@ -298,19 +298,21 @@ class ReassignmentChecker(Checker):
         return max(0, self._least.get(at[0], 1) - len(in_sync))
 
     def _state_written(self, seen: Seen, at: TopicPartition) -> None:
-        """I14: who is taken out of the ISR."""
+        """I14: who is taken out of the ISR. A step's end writes the state once before, and then nothing but this."""
         node, before = self._nodes.get(at), self.panel.state_before
         state = self.panel.states.get(at)
-        if node is None or before is None or state is None or not self.panel.was_elected:
-            return
-        for broker in before.isr:
-            if broker not in state.isr and broker in node.removing:
-                self._taken_out[at, broker] = before
+        gone: list[int] = []
+        if node is not None and before is not None and state is not None and self.panel.was_elected:
+            gone = [broker for broker in before.isr if broker not in state.isr and broker in node.removing]
+        if before is not None and gone:
+            self._taken_out.update(((at, broker), before) for broker in gone)
+        elif self._taken_out:
+            self._taken_out = {each: state for each, state in self._taken_out.items() if each[0] != at}
 
     def _replica_moved(self, seen: Seen, fact: ReplicaStateBecame) -> None:
         """I14: the first drop of a step. Whom the controller took for dead has been offline before it is deleted."""
         at = (fact.topic, fact.partition)
-        if fact.new == ReplicaPhase.OFFLINE.value != fact.old:
+        if fact.new == ReplicaPhase.OFFLINE.value:
             return  # the write is this
         before, node = self._taken_out.pop((at, fact.replica), None), self._nodes.get(at)
         if before is None or node is None or fact.new != ReplicaPhase.DELETION_STARTED.value:

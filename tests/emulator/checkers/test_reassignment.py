@@ -25,6 +25,8 @@ ONLINE, OFFLINE, DELETED, INELIGIBLE = (
     ReplicaPhase.DELETION_STARTED.value,
     ReplicaPhase.DELETION_INELIGIBLE.value,
 )
+RAISED = ("", "")
+"""The leader epoch is raised, as when a step is committed."""
 
 
 def moved_away_from_b0() -> ClusterStory:
@@ -213,7 +215,7 @@ def test_only_what_is_called_back_must_have_its_old_order(called_back: bool) -> 
         (((ONLINE, OFFLINE), (OFFLINE, DELETED)), True),
         (((INELIGIBLE, OFFLINE),), False),
         (((INELIGIBLE, OFFLINE), (OFFLINE, ONLINE), (ONLINE, OFFLINE), (OFFLINE, DELETED)), False),
-        (((INELIGIBLE, OFFLINE), (OFFLINE, OFFLINE), (OFFLINE, DELETED)), False),
+        (((INELIGIBLE, OFFLINE), RAISED, (OFFLINE, DELETED)), False),
     ],
     ids=["the step is over", "it was dead at a failover", "it is back", "dead when the step is over"],
 )
@@ -227,6 +229,9 @@ def test_who_leaves_the_isr_is_dropped_by_a_step_only_if_it_is_deleted_at_once(
     story.write_state(1, (1, 2))
     story.write_state(2, (2,))
     for old, new in moves:
+        if (old, new) == RAISED:
+            story.write_state(2, (2,))
+            continue
         story.by("b0/controller", ReplicaStateBecame(topic=TOPIC, partition=0, replica=1, old=old, new=new))
 
     kinds = [each.kind for each in story.judged(ReassignmentChecker())[0]]

@@ -28,6 +28,7 @@ AT_ONCE = ("draws.controller.start=0us",)
 
 FOUND_SINCE = (
     ("brokers-join-under-load", 285, False, "a broker is back before the new controller that takes it for dead"),
+    ("brokers-join-under-load", 5, False, "who was taken for dead is deleted later, when the step is over"),
     ("reassign-target-dies", 68, False, "a new controller takes longer to get ready than it may be silent"),
 )
 """The same of today's scenarios."""
