@@ -233,11 +233,17 @@ def cluster_of(reply: MetadataReply) -> KnownCluster:
         if topic.error is ErrorCode.NONE:
             rows = sorted(topic.partitions, key=_number)
             topics[topic.topic] = TopicLayout(
-                array("i", [row.leader for row in rows]),
-                array("i", [row.leader_epoch for row in rows]),
+                _compact([row.leader for row in rows]),
+                _compact([row.leader_epoch for row in rows]),
                 tuple(row.replicas for row in rows) if racks else (),
             )
     return KnownCluster({broker.node_id: broker.host for broker in reply.brokers}, racks, topics)
+
+
+def _compact(numbers: list[int]) -> "array[int]":
+    """Node ids and epochs are small numbers nearly always: a byte each, then."""
+    small = not numbers or (min(numbers) >= -128 and max(numbers) < 128)
+    return array("b" if small else "i", numbers)
 
 
 def _left_open(topic: TopicMetadata) -> bool:

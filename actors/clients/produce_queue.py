@@ -1,7 +1,5 @@
 """What a producer has for one partition: batches in order, their sequence numbers, and the one under way."""
 
-from collections import deque
-
 from kemu.actors.broker.partition_log import sequence_after
 
 LAST_EPOCH = (1 << 15) - 1
@@ -45,7 +43,7 @@ class ProduceQueue:
         """Among all partitions of its producer."""
         self.leader = -1
         """Node id; -1 when nobody is known to lead."""
-        self.batches: deque[Batch] = deque()
+        self.batches: list[Batch] = []
         self.in_flight: Batch | None = None
         self.not_before_us = 0
         """Backoff of the head."""
@@ -77,7 +75,7 @@ class ProduceQueue:
         """The head is decided for good."""
         self.in_flight = None
         self.not_before_us = 0
-        return self.batches.popleft()
+        return self.batches.pop(0)
 
     def split(self) -> None:
         """Make two batches of the head, which surely is not in the log; they get sequence numbers anew."""

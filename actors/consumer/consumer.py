@@ -12,7 +12,6 @@ commits, discovery (the coordinator), metadata. They speak through the machine (
 Source: Kafka 3.9 ``ClassicKafkaConsumer`` and its coordinator.
 """
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import partial
@@ -179,20 +178,21 @@ class Consumer(HostingMachine):
         self.metadata = self._refresh_of(brokers)
         lookups = CoordinatorLookups(self.client, brokers, versions["FindCoordinator"])
         self.discovery = Discovery(self, self.client, lookups, self.metadata, self, config, chance)
-        self.membership = Membership(self)
+        self.membership: Membership = Membership(self)
         self.positions = Positions(self)
         self.catch_up = CatchUp(self, self.positions) if config.enable_parallel_rebalance else None
         """KIP-333's mode; None: it is off."""
-        self.commits = commits = Commits(self, self.positions)
-        self.questions = Questions(self)
-        self.rebalancing = Rebalancing(self, self.membership, self.positions, commits, used, rules_of(config, used))
+        self.commits: Commits = Commits(self, self.positions)
+        self.questions: Questions = Questions(self)
+        rules = rules_of(config, used)
+        self.rebalancing = Rebalancing(self, self.membership, self.positions, self.commits, used, rules)
         self.application: Application = application or PollLoop(config, draws)
         self.by_hand = False
         """Partitions were assigned by the application (``assign()``): there is no membership."""
         self.doing = _DECIDING
         self._started = False
         self._listener: Listener = listener or TimedListener(config, draws)
-        self._commands: deque[Any] = deque()
+        self._commands: list[Any] = []
         """Told and not done yet: calls of the application, which the polling thread makes between two polls."""
         self._callback: Running | None = None
         self._away = False
@@ -212,24 +212,6 @@ class Consumer(HostingMachine):
         self._poll_timer_runs = False
         self._closing = self._waits_for_leave = False
         self._max_poll_us = config.max_poll_interval_ms * 1000
-        self._timers = self._timer_table()
-
-    def _timer_table(self) -> dict[str, Callable[[], None]]:
-        timers: dict[str, Callable[[], None]] = {
-            ConsumerTimer.BEAT: self.membership.heartbeats.beat,
-            ConsumerTimer.WORK: self._work_done,
-            ConsumerTimer.WAKE: self._wake_fired,
-            ConsumerTimer.DEADLINE: self.client.deadline_passed,
-            ConsumerTimer.COMMIT: self.commits.sync_timer_fired,
-            ConsumerTimer.POLL_TIMEOUT: self._check_poll_timeout,
-            ConsumerTimer.FIND: self.discovery.timer_fired,
-            ConsumerTimer.METADATA: self.metadata.timer_fired,
-            ConsumerTimer.POLL_RETURNS: self._poll_returns_nothing,
-            ConsumerTimer.QUESTION: self.questions.timer_fired,
-        }
-        if self.catch_up is not None:
-            timers[ConsumerTimer.CHILD] = self.catch_up.child_is_back
-        return timers
 
     def _refresh_of(self, brokers: BrokersToAsk) -> MetadataRefresh:
         config = self.config
@@ -259,7 +241,7 @@ class Consumer(HostingMachine):
                 case Received():
                     self.client.reply_arrived(event)
                 case TimerFired(key=key):
-                    self._timers[key[0]]()
+                    _FIRED[key[0]](self)
                 case LinkDown(peer=peer):
                     self.client.connection_broke(peer, DISCONNECTED)
                 case Told(command=command):
@@ -363,7 +345,7 @@ class Consumer(HostingMachine):
             if self._closes_at_us:
                 self._notice_close()
             if self._commands:
-                self._obey(self._commands.popleft())
+                self._obey(self._commands.pop(0))
                 self.awake = True
             elif self._fatal is not None:
                 self.fail(*self._fatal)
@@ -816,6 +798,27 @@ class Consumer(HostingMachine):
         if self.catch_up is not None:
             self.catch_up.end()
         self.finished = state is MemberState.CLOSED
+
+
+def _child_is_back(consumer: Consumer) -> None:
+    assert consumer.catch_up is not None, f"{consumer.name}: no second consumer to come back"
+    consumer.catch_up.child_is_back()
+
+
+_FIRED: dict[str, Callable[[Consumer], None]] = {
+    ConsumerTimer.BEAT: lambda consumer: consumer.membership.heartbeats.beat(),
+    ConsumerTimer.WORK: Consumer._work_done,
+    ConsumerTimer.WAKE: Consumer._wake_fired,
+    ConsumerTimer.DEADLINE: lambda consumer: consumer.client.deadline_passed(),
+    ConsumerTimer.COMMIT: lambda consumer: consumer.commits.sync_timer_fired(),
+    ConsumerTimer.POLL_TIMEOUT: Consumer._check_poll_timeout,
+    ConsumerTimer.FIND: lambda consumer: consumer.discovery.timer_fired(),
+    ConsumerTimer.METADATA: lambda consumer: consumer.metadata.timer_fired(),
+    ConsumerTimer.POLL_RETURNS: Consumer._poll_returns_nothing,
+    ConsumerTimer.QUESTION: lambda consumer: consumer.questions.timer_fired(),
+    ConsumerTimer.CHILD: _child_is_back,
+}
+"""What each timer does; one table for all, since thousands of consumers share a process."""
 
 
 def _sorted(topics: tuple[str, ...]) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ poll returns records the next ones are sent.
 Not emulated: fetch sessions (every Fetch lists all its partitions; the answers carry only those with news).
 """
 
-from collections import deque
 from collections.abc import Callable, Mapping
 
 from kemu.actors.consumer.machine import FetchingMachine
@@ -75,7 +74,7 @@ class Fetching:
         self._reset = reset
         self._owned: Mapping[TopicPartition, Partition] = {}
         self._leaders: dict[ActorName, Leader] = {}
-        self._ready: deque[Partition] = deque()
+        self._ready: list[Partition] = []
         """Partitions with something buffered, in the order it came."""
         self._version = machine.versions["Fetch"]
         self._max_wait_ms = config.fetch_max_wait_ms
@@ -98,7 +97,7 @@ class Fetching:
                 leader = self._leaders.get(one.leader) or self._leaders.setdefault(one.leader, Leader(one.leader))
                 leader.partitions.append(one)
         self._leaders = {name: one for name, one in self._leaders.items() if one.partitions or one.in_flight}
-        self._ready = deque(one for one in self._ready if one.buffer and owned.get(one.at) is one)
+        self._ready = [one for one in self._ready if one.buffer and owned.get(one.at) is one]
 
     def changed(self, one: Partition) -> None:
         """A partition got a position, lost it, or has been read from."""
@@ -109,7 +108,7 @@ class Fetching:
     def pause(self, one: Partition) -> None:
         """Neither fetch nor return it. What is buffered, or on its way, waits. Source: KAFKA-7548."""
         one.paused = True
-        self._ready = deque(other for other in self._ready if other is not one)
+        self._ready = [other for other in self._ready if other is not one]
         self.changed(one)
 
     def resume(self, one: Partition) -> None:
@@ -272,6 +271,6 @@ class Fetching:
                 returned.append(_new(Returned, (one.at, first, last)))
             one.row = None
             if not buffer:
-                ready.popleft()
+                ready.pop(0)
                 self.changed(one)
         return returned

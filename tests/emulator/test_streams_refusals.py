@@ -19,11 +19,11 @@ from kemu.protocol.notes.streams import TaskBecame, TasksDecided
 from tests.emulator.test_streams import of, streams
 
 
-def noted(scenario: Scenario) -> tuple[list[Any], Run]:
-    """Everything that was noted, in order."""
+def noted(scenario: Scenario, until_us: int | None = None) -> tuple[list[Any], Run]:
+    """Everything that was noted, in order; until then, if given, and not until all would be well again."""
     recorder = MemoryRecorder()
     one = Run(scenario, seed=1, profile="kip-429-v99", recorder=recorder)
-    assert one.drive(drive_bare) == ""
+    assert one.drive(lambda world, end_us: drive_bare(world, until_us or end_us)) == ""
     return [(seen.at_us, seen.actor, seen.fact) for seen in recorder.facts()], one
 
 
@@ -115,7 +115,7 @@ def test_the_margin_to_the_limit_is_told_and_is_that_of_the_record() -> None:
 
 def test_a_record_over_the_limit_fails_everybody_who_waits_again_and_again() -> None:
     """KAFKA-7149: SyncGroup is answered UNKNOWN_SERVER_ERROR; the rebalance that is prepared then fails, too."""
-    found, one = noted(crowded(4_000, "replace-thread"))
+    found, one = noted(crowded(4_000, "replace-thread"), until_us=60_000_000)
     refused = [fact for fact in of(GroupRecordWritten, found) if fact.error is not ErrorCode.NONE]
     again = [fact for fact in of(GroupBecame, found) if "could not be written" in fact.why]
     failed = {fact.error for fact in of(MemberFailed, found)}
