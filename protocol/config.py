@@ -57,7 +57,9 @@ class ConsumerConfig:
     enable_auto_commit: bool = key(True, "Kafka 3.9")
     auto_commit_interval_ms: int = key(5_000, "Kafka 3.9")
     auto_offset_reset: str = key("latest", "Kafka 3.9: latest, earliest or none")
-    partition_assignment_strategy: tuple[str, ...] = key(("range",), "Kafka 3.9: range, cooperative-sticky")
+    partition_assignment_strategy: tuple[str, ...] = key(
+        ("range", "cooperative-sticky"), "ConsumerConfig, Kafka 3.0 (KAFKA-13023); range alone before"
+    )
     default_api_timeout_ms: int = key(60_000, "Kafka 3.9")
     internal_leave_group_on_close: bool = key(True, "Kafka 3.9: internal; Streams sets it to false")
     rebalance_protocol: str = key("eager", "KIP-429 page v99: eager or cooperative; never shipped, Kafka ignores it")

@@ -73,6 +73,10 @@ DEFAULT_PROFILE = "kafka-3.4"
 
 _FLAT = 0
 """``retry.backoff.max.ms`` before KIP-580 (3.7): there is none, and every wait is ``retry.backoff.ms``."""
+_BEFORE_3_0 = ConsumerConfig(
+    session_timeout_ms=10_000, retry_backoff_max_ms=_FLAT, partition_assignment_strategy=("range",)
+)
+"""``ConsumerConfig`` 2.8: sessions of 10 s (KIP-735 made them 45 s), range alone (3.0 added cooperative-sticky)."""
 _BEFORE_3_8: Mapping[str, Assignor] = {
     **ASSIGNORS,
     STICKY_BEFORE_3_8.name: STICKY_BEFORE_3_8,
@@ -85,7 +89,7 @@ _KIP_429_PAGE = Profile(
     "KIP-429 as its page had it before it shipped: rebalance.protocol, V0 and V1 subscriptions, Streams with "
     "learners, on Kafka 2.3",
     versions=KAFKA_2_3,
-    consumer=ConsumerConfig(session_timeout_ms=10_000, retry_backoff_max_ms=_FLAT),
+    consumer=_BEFORE_3_0,
     broker=BrokerConfig(coordinator_kind="scala-2.4"),
     producer=ProducerConfig(acks=1, enable_idempotence=False, retry_backoff_max_ms=_FLAT),
     rules_of=page_rules,
@@ -113,7 +117,7 @@ _KAFKA_2_4 = Profile(
     "Kafka 2.4: KIP-429 as it shipped; subscription v1, no generation anywhere; session.timeout.ms 10000; "
     "Streams with the sticky task assignor, cooperatively",
     versions=KAFKA_2_4,
-    consumer=ConsumerConfig(session_timeout_ms=10_000, retry_backoff_max_ms=_FLAT),
+    consumer=_BEFORE_3_0,
     broker=BrokerConfig(coordinator_kind="scala-2.4"),
     producer=ProducerConfig(acks=1, enable_idempotence=False, retry_backoff_max_ms=_FLAT),
     assignors={**ASSIGNORS, COOPERATIVE_STICKY_2_4.name: COOPERATIVE_STICKY_2_4},
@@ -188,7 +192,7 @@ PROFILES: Mapping[str, Profile] = {
             _KAFKA_3_4,
             name="kip-333",
             summary="kafka-3.4 with the mode of KIP-333's page, which never shipped: enable.parallel.rebalance",
-            consumer=ConsumerConfig(enable_parallel_rebalance=True),
+            consumer=evolve(_KAFKA_3_4.consumer, enable_parallel_rebalance=True),
         ),
         Profile(
             "kafka-3.7",

@@ -36,7 +36,7 @@ DEFAULT_RUNS = 600
 SECOND_US = 1_000_000
 ROUND_US = (60_000_000, 30_000_000, 10_000_000, 5_000_000, SECOND_US, 500_000, 100_000, 10_000, 1_000)
 """Durations become multiples of the first of these that works."""
-ASSUMED: Mapping[str, Any] = {"assignors": ["range"], "factor": 3}
+ASSUMED: Mapping[str, Any] = {"factor": 3}
 """What is written even where it is what stands there anyway."""
 HOST_KEYS = frozenset({"host", "hosts", "by", "to", "from", "sender", "receiver", "a", "b", "side", "other"})
 

@@ -62,7 +62,8 @@ class SwarmCase:
         for name, group in scenario.groups.items():
             config = "".join(f", {key}={value}" for key, value in settings_dict(ConsumerConfig, group.config).items())
             static = ", static" if group.static else ""
-            rows.append((f"group {name}", f"{group.members} members, {group.assignors[0]}{static}{config}"))
+            assignors = ", ".join(group.assignors) or "its release's assignors"
+            rows.append((f"group {name}", f"{group.members} members, {assignors}{static}{config}"))
         return (*rows, ("faults on", ", ".join(self.on) or "none"), ("faults off", ", ".join(self.off) or "none"))
 
 

@@ -26,7 +26,7 @@ def streams_settings(given: Mapping[str, Any] | Settings) -> Settings:
     return lenient_settings(StreamsConfig, given)
 
 
-def name_assignors_once(spec: Any, default: tuple[str, ...]) -> None:
+def name_assignors_once(spec: Any) -> None:
     """``partition.assignment.strategy`` among a group's or member's settings is its list of assignors.
 
     Raises:
@@ -36,7 +36,7 @@ def name_assignors_once(spec: Any, default: tuple[str, ...]) -> None:
     strategy = settings.pop("partition_assignment_strategy", None)
     if strategy is None:
         return
-    if spec.assignors not in (default, strategy):
+    if spec.assignors not in ((), strategy):
         text = "and partition.assignment.strategy are the same thing: give one of them"
         raise ScenarioError([Problem(("assignors",), text)])
     object.__setattr__(spec, "assignors", strategy)
@@ -76,7 +76,7 @@ class MemberSpec:
     start_later: bool = field(default=False, metadata=key("whether it starts only when the plan says start-host"))
 
     def __attrs_post_init__(self) -> None:
-        name_assignors_once(self, ())
+        name_assignors_once(self)
         refuse(problems_of(self))
 
     def then(self, later: "MemberSpec") -> "MemberSpec":

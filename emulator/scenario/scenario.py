@@ -199,9 +199,9 @@ class GroupSpec:
         metadata=key("c1, c2, ... over all groups in order", at_least=0, at_most=MOST_MEMBERS, always=True, short=True),
     )
     assignors: tuple[str, ...] = field(
-        default=("range",),
+        default=(),
         converter=assignor_names,
-        metadata=key("best first", at_least=1, what="assignor", always=True, short=True),
+        metadata=key("best first", what="assignor", shown="its members' releases have them", short=True),
     )
     static: bool = field(default=False, metadata=key("whether members have a group.instance.id", short=True))
     one_process: bool = field(
@@ -230,7 +230,7 @@ class GroupSpec:
     )
 
     def __attrs_post_init__(self) -> None:
-        name_assignors_once(self, ("range",))
+        name_assignors_once(self)
         refuse(problems_of(self))
 
     def start_of(self, number: int) -> int:
@@ -246,8 +246,9 @@ class GroupSpec:
         member: MemberSpec = AS_ITS_GROUP,
     ) -> ConsumerConfig:
         """The configuration of one member (number 0 = first); ``defaults`` are a release's, ``member`` its own."""
-        assignors = member.assignors or self.assignors
-        named: dict[str, Any] = {"group_id": group, "client_id": host, "partition_assignment_strategy": assignors}
+        named: dict[str, Any] = {"group_id": group, "client_id": host}
+        if assignors := member.assignors or self.assignors:
+            named["partition_assignment_strategy"] = assignors
         if self.static or member.instance:
             named["group_instance_id"] = member.instance or host
         if self.racks:

@@ -47,7 +47,7 @@ class _Group:
     topics_comment: str = ""
     members: int = ASSUMED_MEMBERS
     members_comment: str = ""
-    assignors: tuple[str, ...] = ("range",)
+    assignors: tuple[str, ...] = ()
     assignors_comment: str = ""
     static: bool = False
     static_comment: str = ""
@@ -166,12 +166,13 @@ class _Composer:
         elif facts.strategy is not None and facts.strategy in ASSIGNORS:
             group.assignors = (facts.strategy,)
         elif facts.strategy is not None:
+            group.assignors = ("range",)
             group.assignors_comment = f"assumed: the group's own, {facts.strategy}, is not emulated"
             self.remarks.append(
                 f'group "{group.name}" uses {facts.strategy}, which is not emulated; range is put there'
             )
         else:
-            group.assignors_comment = "assumed: --state tells the strategy"
+            group.assignors_comment = "assignors: as the release has them; --state tells the strategy"
 
     def rate(self, topic: str, consumed: bool) -> tuple[int, str]:
         """Records per second of a topic, and where the number comes from."""
@@ -268,7 +269,10 @@ def _write_group(out: "_Writer", group: _Group) -> None:
         out.comment(group.lag)
     out.pair("topics", list(group.topics), group.topics_comment)
     out.pair("members", group.members, group.members_comment)
-    out.pair("assignors", list(group.assignors), group.assignors_comment)
+    if group.assignors:
+        out.pair("assignors", list(group.assignors), group.assignors_comment)
+    else:
+        out.comment(group.assignors_comment)
     if group.static:
         out.pair("static", True, group.static_comment)
     out.settings(("groups", group.name, "config"), settings_dict(ConsumerConfig, group.settings))

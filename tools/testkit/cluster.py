@@ -239,7 +239,7 @@ class EmulatedCluster:
             name: of the group.
             topics: topic -> how many partitions (default: "orders" with 6).
             members: how many, c1, c2, ... (default 3).
-            assignors: names of Kafka's, or classes of your own (``kemu.Assignor``); best first.
+            assignors: names of Kafka's, or classes of your own (``kemu.Assignor``), best first; none: its release's.
             static: whether members have a ``group.instance.id``.
             config: consumer settings by Kafka's keys.
             brokers: how many; ``records_per_s``: into each topic.
@@ -260,7 +260,7 @@ class EmulatedCluster:
             spec = GroupSpec(
                 topics=tuple(topics or {"orders": 6}),
                 members=3 if members is None else members,
-                assignors=("range",) if assignors is None else _names_of(assignors),
+                assignors=() if assignors is None else _names_of(assignors),
                 static=bool(static),
                 config=dict(config or {}),
             )

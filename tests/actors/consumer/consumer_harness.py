@@ -155,7 +155,7 @@ class Harness:
         **config: Any,
     ) -> None:
         config.setdefault("auto_offset_reset", "earliest")
-        self.config = ConsumerConfig(**config)
+        self.config = ConsumerConfig(**{"partition_assignment_strategy": ("range",), **config})
         self.cluster = Cluster(topics or {"t": 4})
         self.versions = versions
         self.consumer = Consumer(

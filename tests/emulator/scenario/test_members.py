@@ -14,6 +14,8 @@ from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.scenario.scenario import GroupSpec, Scenario, TopicSpec
 from kemu.emulator.text.kafka_keys import settings_of, texts_of
 from kemu.emulator.text.tables import ScenarioError
+from kemu.protocol.notes.groups import JoinPhaseCompleted
+from kemu.protocol.profiles import PROFILES
 
 S = 1_000_000
 TEXT = """
@@ -41,6 +43,20 @@ hosts = ["c1"]
 profile = "kafka-3.4"
 settings = ["max.poll.records=5"]
 """
+
+
+class Voted:
+    """Keeps the protocol of each generation."""
+
+    def __init__(self) -> None:
+        self.protocols: list[str | None] = []
+
+    def wants(self, kind: type) -> bool:
+        return kind is JoinPhaseCompleted
+
+    def see(self, seen: Seen) -> None:
+        if isinstance(seen.fact, JoinPhaseCompleted):
+            self.protocols.append(seen.fact.protocol)
 
 
 class Reconfigured:
@@ -71,6 +87,36 @@ def test_a_member_has_its_own_release_assignors_and_settings() -> None:
     assert config.session_timeout_ms == 20_000
     assert config.partition_assignment_strategy == ("cooperative-sticky",)
     assert scenario_from_dict(scenario.to_dict()) == scenario
+
+
+@pytest.mark.parametrize(
+    ("release", "assignors"),
+    [("kafka-2.8", ("range",)), ("kafka-3.0", ("range", "cooperative-sticky"))],
+)
+def test_a_group_that_names_no_assignor_has_those_of_its_release(release: str, assignors: tuple[str, ...]) -> None:
+    """Cooperative-sticky beside range since 3.0 (``ConsumerConfig``, KAFKA-13023)."""
+    group = GroupSpec(topics=("t",))
+
+    assert group.consumer("g", "c1", 0, PROFILES[release].consumer).partition_assignment_strategy == assignors
+
+
+@pytest.mark.parametrize(("older", "voted"), [("kafka-3.0", {"cooperative-sticky"}), ("kafka-2.8", set[str]())])
+def test_each_member_names_the_assignors_of_its_own_release(older: str, voted: set[str]) -> None:
+    """c2 has cooperative-sticky alone: a c1 of 3.0 shares it by default, one of 2.8 keeps c2 out (or is kept out)."""
+    watch = Voted()
+    overrides = {"c1": MemberSpec(profile=older), "c2": MemberSpec(assignors=("cooperative-sticky",))}
+    scenario = Scenario(
+        name="mixed",
+        duration_us=20 * S,
+        topics={"t": TopicSpec(partitions=4, records_per_s=1)},
+        groups={"g": GroupSpec(topics=("t",), members=2, overrides=overrides)},
+        profile="kafka-3.9",
+    )
+
+    result = run(scenario, seed=1, drive="bare", observers=(watch,))
+
+    assert (result.verdict == "holds") == bool(voted)
+    assert voted == set(watch.protocols) or (not voted and len(set(watch.protocols)) == 1)
 
 
 def test_the_scenario_s_profile_is_used_unless_another_is_asked_for() -> None:
