@@ -38,6 +38,11 @@ class Agenda:
         heappush(self.heap, (due_us, IN_ORDER, seq, action, argument))
         return seq
 
+    def draw_ties(self, bits: Callable[[int], int]) -> Callable[[int], int]:
+        """From now on ties come from here; where they came from until now."""
+        before, self._bits = self._bits, bits
+        return before
+
     def _pop_picked(self, heap: list[Entry]) -> Entry:
         """Of the drawn entries due first, the one that is picked; the others stay."""
         first = heappop(heap)

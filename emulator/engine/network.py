@@ -196,12 +196,17 @@ class Packet:
         return self.records_bytes + len(self.data)
 
     @property
+    def is_connected(self) -> bool:
+        """Whether its connection is still the one it was sent over."""
+        return self.link.connection == self.connection and not self.link.broken
+
+    @property
     def is_alive(self) -> bool:
         """Whether its connection is still the one it was sent over, and its sender still there."""
         link = self.link
         sender = link.server_host if self.reply else link.client_host
         there = sender is not None and sender.running and sender.life == self.sender_life
-        return there and link.connection == self.connection and not link.broken
+        return there and self.is_connected
 
     @property
     def sender(self) -> str:
@@ -215,7 +220,10 @@ class Packet:
 
 
 class Rule:
-    """Judges packets while it is installed; the first rule that does not pass decides. Counts what it decided."""
+    """Judges packets while it is installed: the first that drops or holds decides, delays add up. Counts its verdicts.
+
+    A packet that was held is judged again, by the rules that there are then, when it goes on.
+    """
 
     def __init__(self) -> None:
         self.hits = 0
@@ -267,6 +275,8 @@ class Network:
         self._last_connection = 0
         self.arrived = 0
         """The number of the packet that came to the current turn."""
+        self.grain_us = 0
+        """While rules judge: packets arrive at whole multiples of this only; 0: whenever they do."""
 
     # --- sending -----------------------------------------------------------------------------------------------
 
@@ -329,6 +339,9 @@ class Network:
                 extra_us = judgement.extra_us
         if self._waits(packet, extra_us):
             return Verdict.QUEUED, -1
+        if self.grain_us and not link.local:
+            extra_us += -(self.now_us + (latency_us := link.latency_us()) + extra_us) % self.grain_us
+            return _SENT, self._dispatch_after(packet, latency_us + extra_us)
         return _SENT, self._dispatch(packet, extra_us)
 
     def limit_bandwidth(self, host: str, bytes_per_s: int) -> None:
@@ -353,22 +366,27 @@ class Network:
         else:
             self._tell(packet, Verdict.LOST, -1)
 
-    def _judge(self, packet: Packet) -> Judgement:
+    def _judge(self, packet: Packet, but: Rule | None = None) -> Judgement:
+        """The verdict of all rules (``but`` this one): the first that drops or holds decides, delays add up."""
         before = packet.link.held[packet.reply]
         if before is not None:
             packet.held_us = self.now_us
             before.waiting.append(packet)
             return HOLD
+        extra_us = 0
         for rule in self.rules:
-            judgement = rule.judge(packet)
-            if judgement is not PASS:
-                rule.hits += 1
-                if judgement is HOLD:
-                    packet.held_us = self.now_us
-                    rule.waiting.append(packet)
-                    packet.link.held[packet.reply] = rule
-                return judgement
-        return PASS
+            if rule is but or (judgement := rule.judge(packet)) is PASS:
+                continue
+            rule.hits += 1
+            if type(judgement) is Delay:
+                extra_us += judgement.extra_us
+                continue
+            if judgement is HOLD:
+                packet.held_us = self.now_us
+                rule.waiting.append(packet)
+                packet.link.held[packet.reply] = rule
+            return judgement
+        return Delay(extra_us) if extra_us else PASS
 
     def _dispatch(self, packet: Packet, extra_us: int = 0) -> int:
         link, way = packet.link, packet.reply
@@ -386,6 +404,16 @@ class Network:
             server_host = link.server_host
             packet.server_life = server_host.life if server_host is not None and server_host.running else 0
             self.agenda.push(due_us, self._request_arrives, packet)
+        return due_us
+
+    def _dispatch_after(self, packet: Packet, after_us: int) -> int:
+        """As ``_dispatch``, when it is known how long the packet takes."""
+        link, way = packet.link, packet.reply
+        link.next_us[way] = due_us = max(self.now_us + after_us, link.next_us[way] + 1)
+        if not way:
+            there = link.server_host is not None and link.server_host.running
+            packet.server_life = link.server_host.life if there and link.server_host is not None else 0
+        self.agenda.push(due_us, self._reply_arrives if way else self._request_arrives, packet)
         return due_us
 
     def _link_of(self, actor: Actor, label: str) -> Link:
@@ -609,6 +637,40 @@ class Network:
         for packet in waiting:
             self._release(packet)
 
+    def deliver(self, rule: Rule, wanted: Callable[[Packet], bool], most: int) -> int:
+        """Of what a rule holds the first ``most`` wanted packets go on at once (0: all); how many there were.
+
+        What waits on their connections goes on before and behind them, up to the next wanted packet that stays, so
+        that each connection keeps its order. The rule stays.
+        """
+        going: list[Packet] = []
+        staying: list[Packet] = []
+        stopped: dict[tuple[Link, int], None] = {}
+        delivered = 0
+        for packet in rule.waiting:
+            way = packet.link, packet.reply
+            if way not in stopped and wanted(packet):
+                if most and delivered == most:
+                    stopped[way] = None
+                else:
+                    delivered += 1
+            (staying if way in stopped else going).append(packet)
+        rule.waiting = staying
+        for packet in going:
+            if packet.link.held[packet.reply] is rule:
+                packet.link.held[packet.reply] = None
+        for packet in going:
+            self._release(packet, but=rule)
+        for link, back in stopped:
+            other = link.held[back]
+            if other is None:
+                link.held[back] = rule
+            elif other is not rule:  # another rule holds what went on before them: they wait behind it
+                behind = [packet for packet in rule.waiting if packet.link is link and packet.reply == back]
+                rule.waiting = [packet for packet in rule.waiting if packet not in behind]
+                other.waiting += behind
+        return delivered
+
     def _release_later(self, waiting: list[Packet]) -> None:
         """What was held goes on with TCP's next retransmission, connection by connection, each in order."""
         backlogs: dict[tuple[int, int], Rule] = {}
@@ -627,9 +689,9 @@ class Network:
         for packet in backlog.waiting:
             self._release(packet)
 
-    def _release(self, packet: Packet) -> None:
+    def _release(self, packet: Packet, but: Rule | None = None) -> None:
         if self.rules or packet.link.held[packet.reply] is not None:
-            judgement = self._judge(packet)
+            judgement = self._judge(packet, but)
             if judgement is HOLD:
                 return
             if judgement is DROP:

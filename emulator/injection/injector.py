@@ -5,7 +5,7 @@ from typing import Any
 
 from kemu.emulator import facts
 from kemu.emulator.draws import CALM_SET, Drawn, DrawSet
-from kemu.emulator.engine.network import Packet
+from kemu.emulator.engine.network import Packet, Rule
 from kemu.emulator.engine.rules import said_api
 from kemu.emulator.engine.world import World
 from kemu.emulator.facts import Seen
@@ -68,6 +68,10 @@ class Injector:
     def end(self, index: int) -> None:
         """End what one entry of the plan began, if it still lasts."""
         self._ongoing.end(index)
+
+    def rule_of(self, index: int) -> Rule | None:
+        """The network's rule that an entry of the plan installed, if it did."""
+        return self._ongoing.rules.get(index)
 
     def heal(self) -> None:
         """End everything that lasts; stop watching; start what is to run."""

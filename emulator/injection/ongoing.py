@@ -24,7 +24,7 @@ class Ongoing:
         self.cluster = cluster
         self.world = world
         self.fired = [0] * entries
-        self._rules: dict[int, Rule] = {}
+        self.rules: dict[int, Rule] = {}
         """Entry -> the rule it installed."""
         self._armed: set[int] = set()
         """Entries that only arm something: a note says when it takes effect."""
@@ -36,11 +36,11 @@ class Ongoing:
 
     def counts(self) -> list[int]:
         """How often each entry of the plan took effect."""
-        return [self._rules[index].hits if index in self._rules else count for index, count in enumerate(self.fired)]
+        return [self.rules[index].hits if index in self.rules else count for index, count in enumerate(self.fired)]
 
     def count_done(self, index: int) -> None:
         """An entry was carried out: it counts, unless its effect is still to be seen."""
-        if index not in self._rules and index not in self._armed:
+        if index not in self.rules and index not in self._armed:
             self.fired[index] += 1
 
     def count_injected(self, fact: AnswerInjected) -> None:
@@ -79,7 +79,7 @@ class Ongoing:
 
     def install(self, index: int, kind: str, for_us: int, rule: Rule) -> None:
         """A rule of the network that lasts; what it judges counts."""
-        self._rules[index] = rule
+        self.rules[index] = rule
         self.world.network.install(rule)
         self.lasts(index, kind, for_us, lambda: self.world.network.remove(rule))
 
@@ -128,6 +128,10 @@ class EntryStage:
     def install(self, for_us: int, rule: Rule) -> None:
         """See ``Ongoing``."""
         self._ongoing.install(self.index, self._kind, for_us, rule)
+
+    def end(self) -> None:
+        """It is over, if it still lasts."""
+        self._ongoing.end(self.index)
 
     def inject(self, command: AnswerNext) -> None:
         """See ``Ongoing``."""

@@ -136,7 +136,10 @@ class HostNames:
 
 @frozen
 class NameOf:
-    """A name the scenario has; ``what``: "group", "topic", "profile" or "API". ``internal``: also the brokers' own."""
+    """A name the scenario has; ``what``: "group", "topic", "profile", "API" (of requests) or "message" (answers too).
+
+    ``internal``: also the brokers' own.
+    """
 
     what: str
     internal: bool = False
@@ -173,6 +176,8 @@ AnyTopicName = Annotated[str, NameOf("topic", internal=True)]
 """Also ``__consumer_offsets``."""
 ProfileName = Annotated[str, NameOf("profile")]
 Api = Annotated[str, NameOf("API")]
+MessageName = Annotated[str, NameOf("message")]
+"""An API, or its answers: "SyncGroup", "SyncGroupReply"."""
 Count = Annotated[int, Bounds()]
 
 

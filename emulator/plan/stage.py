@@ -154,6 +154,9 @@ class Stage(Protocol):
     def install(self, for_us: int, rule: Rule) -> None:
         """A rule of the network that lasts so long; what it judges counts as the entry's effect."""
 
+    def end(self) -> None:
+        """It is over, if it still lasts."""
+
     def inject(self, command: AnswerNext) -> None:
         """Tell every server to answer a request with an error; the answer counts, not the telling."""
 

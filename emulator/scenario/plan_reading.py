@@ -187,7 +187,11 @@ def _names(accepts: NameOf, known: Known) -> Iterable[str]:
     return {"group": known.groups, "topic": tuple(name for name, _ in topics)}[what]
 
 
-NAMES_OF_ALL: Mapping[str, Callable[[], Sequence[str]]] = {"profile": lambda: tuple(PROFILES), "API": request_names}
+NAMES_OF_ALL: Mapping[str, Callable[[], Sequence[str]]] = {
+    "profile": lambda: tuple(PROFILES),
+    "API": request_names,
+    "message": message_names,
+}
 """Names of these kinds are the same in every scenario."""
 
 

@@ -243,7 +243,8 @@ def _accepted(field: Key) -> str:
         kind = "host" if field.accepts.kind == "any" else field.accepts.kind
         return kind if field.annotation is str else f"list of {kind}s"
     if isinstance(field.accepts, NameOf):
-        return f"name of a {field.accepts.what}" if field.accepts.what != "API" else "API, such as SyncGroup"
+        said = {"API": "API, such as SyncGroup", "message": "message, such as SyncGroup or SyncGroupReply"}
+        return said.get(field.accepts.what, f"name of a {field.accepts.what}")
     if field.duration:
         return "duration"
     if field.rate:

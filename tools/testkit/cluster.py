@@ -13,10 +13,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import attrs
+from attrs import frozen
 
 from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.listener import Listener
 from kemu.emulator.engine.drive import drive_bare, drive_in
+from kemu.emulator.engine.mail import open_mail
+from kemu.emulator.engine.network import Packet
+from kemu.emulator.engine.rules import HoldRule, said_api
 from kemu.emulator.engine.world import MachineBroke
 from kemu.emulator.facts import Seen
 from kemu.emulator.findings import Violation
@@ -29,6 +33,7 @@ from kemu.emulator.scenario.scenario import BrokersSpec, ChecksSpec, GroupSpec, 
 from kemu.emulator.text.tables import nearest
 from kemu.emulator.text.units import duration_text
 from kemu.emulator.watching.panel import Holding, WatchedGroup
+from kemu.protocol.names import host_of
 from kemu.tools.report.story import Story, clock_text
 
 READY = "what was waited for is there"
@@ -152,13 +157,14 @@ class RuleInForce:
 
     def __init__(self, cluster: "EmulatedCluster", index: int, words: str) -> None:
         self._cluster = cluster
-        self._index = index
-        self._words = words
+        self.index = index
+        """Which entry of the plan it is."""
+        self.words = words
 
     @property
     def count(self) -> int:
         """How often it took effect until now."""
-        return self._cluster.inside.injector.counts()[self._index]
+        return self._cluster.inside.injector.counts()[self.index]
 
     def hits(self, count: int = 1, *, within_ms: int = LONGEST_MS) -> Awaitable[None]:
         """Let the cluster go on until it took effect so often.
@@ -166,8 +172,87 @@ class RuleInForce:
         Raises:
             NotInTime: it did not by then.
         """
-        what = f"{self._words} took effect {count} times"
+        what = f"{self.words} took effect {count} times"
         return self._cluster.until(lambda: self.count >= count, within_ms=within_ms, what=what, look_us=LOOK_US)
+
+
+@frozen
+class HeldMessage:
+    """A message that a rule of the network holds, as it will be handed over."""
+
+    api: str
+    """"SyncGroup", or "SyncGroupReply" of its answer."""
+    sender: str
+    receiver: str
+    sent_ms: int
+    """When it was sent, or held again, in virtual milliseconds."""
+    message: Any
+    """Its fields, by Kafka's names: ``held.messages[0].message.generation``."""
+
+
+class HeldMessages(RuleInForce):
+    """What ``hold`` or ``barrier`` holds: it is there to be looked at, delivered, or lost with its connection."""
+
+    def __init__(self, cluster: "EmulatedCluster", index: int, words: str, keys: Mapping[str, Any]) -> None:
+        super().__init__(cluster, index, words)
+        self._keys = {key: keys[key] for key in ("api", "sender", "receiver") if key in keys}
+        rule = cluster.inside.injector.rule_of(index)
+        assert isinstance(rule, HoldRule)
+        self._rule = rule
+
+    @property
+    def _packets(self) -> list[Packet]:
+        return [packet for packet in self._rule.waiting if self._rule.holds(packet)]
+
+    @property
+    def messages(self) -> tuple[HeldMessage, ...]:
+        """Those that it is about (what merely waits behind them is not among them), in the order they were sent."""
+        return tuple(
+            HeldMessage(said_api(each), each.sender, each.receiver, each.held_us // MS, open_mail(each.data))
+            for each in self._packets
+        )
+
+    @property
+    def over(self) -> bool:
+        """Whether it holds no more: a barrier that came about, or everything was healed."""
+        return self._rule not in self._cluster.inside.world.network.rules
+
+    def arrives(self, count: int = 1, *, within_ms: int = LONGEST_MS) -> Awaitable[None]:
+        """Let the cluster go on until so many messages are held.
+
+        Raises:
+            NotInTime: there are not so many by then.
+        """
+        what = f"{self.words}: {count} are held"
+        wanted = lambda: len(self._packets) >= count  # noqa: E731
+        return self._cluster.until(wanted, within_ms=within_ms, what=what, look_us=LOOK_US)
+
+    def opens(self, *, within_ms: int = LONGEST_MS) -> Awaitable[None]:
+        """Let the cluster go on until a barrier has come about.
+
+        Raises:
+            NotInTime: it has not by then.
+        """
+        return self._cluster.until(lambda: self.over, within_ms=within_ms, what=self.words, look_us=LOOK_US)
+
+    def deliver(self, count: int = 0) -> None:
+        """The first ``count`` messages go on (0: all), each connection in its order; what comes now is held as before.
+
+        Raises:
+            NoEffect: there are none.
+        """
+        self._cluster.do("deliver", **self._keys, count=count)
+
+    def lose(self) -> None:
+        """The first message is lost as TCP loses: its connection breaks, and all that waits on it is gone.
+
+        Raises:
+            NoEffect: there is none.
+        """
+        if not self._packets:
+            raise NoEffect(f"{self.words}: nothing is held that could be lost")
+        first = self._packets[0]
+        self._cluster.do("disconnect", a=host_of(first.sender), b=host_of(first.receiver))
 
 
 class EmulatedCluster:
@@ -401,6 +486,36 @@ class EmulatedCluster:
             NoEffect: it could not be done.
         """
         self._order(action, keys)
+
+    @contextmanager
+    def hold(self, **keys: Any) -> Iterator[HeldMessages]:
+        """Hold messages back to look at them: ``with kemu.hold(api="SyncGroup", sender="c1") as held``.
+
+        ``api`` ("" = any; with "Reply" at its end, answers), ``sender`` and ``receiver`` as of the action "hold". What
+        is sent behind a held message waits behind it. When the ``with`` ends, all that is held goes on.
+
+        Raises:
+            ScenarioError, NoEffect: as ``do``.
+        """
+        with self._held("hold", keys) as held:
+            yield held
+
+    @contextmanager
+    def barrier(self, **keys: Any) -> Iterator[HeldMessages]:
+        """Hold messages until those of ``count`` senders are there: ``with kemu.barrier(api="JoinGroup", count=3)``.
+
+        Then all go on at once. ``await barrier.opens()`` waits for that.
+
+        Raises:
+            ScenarioError, NoEffect: as ``do``.
+        """
+        with self._held("barrier", keys) as held:
+            yield held
+
+    @contextmanager
+    def _held(self, kind: str, keys: Mapping[str, Any]) -> Iterator[HeldMessages]:
+        with self.rule(kind, **keys) as rule:
+            yield HeldMessages(self, rule.index, rule.words, keys)
 
     @contextmanager
     def rule(self, action: Action | str, **keys: Any) -> Iterator[RuleInForce]:

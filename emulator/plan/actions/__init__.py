@@ -63,6 +63,7 @@ from kemu.emulator.plan.actions.operators import (
     SetRateOf,
     StartHost,
 )
+from kemu.emulator.plan.actions.order import Barrier, Deliver, LateMessage, LinkPriorities, LostMessage, TieOrder
 from kemu.emulator.plan.actions.replies import Duplicate, ErrorReply
 from kemu.emulator.plan.actions.store import (
     ExpiredSession,
@@ -133,6 +134,12 @@ _ALL: tuple[type[Action], ...] = (
     AddBroker,
     RecordsDeletion,
     FailedLogDir,
+    LateMessage,
+    LostMessage,
+    Barrier,
+    Deliver,
+    TieOrder,
+    LinkPriorities,
 )
 """In the order in which they are listed and drawn; another place moves what random plans draw from a seed."""
 
@@ -145,6 +152,7 @@ __all__ = [
     "AddBroker",
     "AddMembers",
     "BandwidthLimit",
+    "Barrier",
     "ChangeSubscription",
     "ChildFailure",
     "ClockDrift",
@@ -153,6 +161,7 @@ __all__ = [
     "Crash",
     "CreateTopic",
     "DeleteTopic",
+    "Deliver",
     "Disconnect",
     "Duplicate",
     "ElectPreferredLeaders",
@@ -169,11 +178,14 @@ __all__ = [
     "Isolate",
     "KeepInstance",
     "KillCoordinator",
+    "LateMessage",
     "LateWatches",
     "LeadersElection",
+    "LinkPriorities",
     "ListenerFailure",
     "LoseDiskTail",
     "Lossy",
+    "LostMessage",
     "LostStoreAnswer",
     "MembersExpulsion",
     "MoveCoordinator",
@@ -200,5 +212,6 @@ __all__ = [
     "Split",
     "StartHost",
     "StoreElection",
+    "TieOrder",
     "Unsubscription",
 ]

@@ -7,7 +7,7 @@ that no such link can have would find bugs that Kafka does not have.
 from typing import Annotated
 
 from kemu.emulator.engine.rules import HoldRule, LossyRule, SlowRule, SplitRule
-from kemu.emulator.plan.action import ANYONE, AnyHost, AnyHosts, Api, Bounds, action, for_words, nothing_more
+from kemu.emulator.plan.action import ANYONE, AnyHost, AnyHosts, Bounds, MessageName, action, for_words, nothing_more
 from kemu.emulator.plan.draw import SECOND
 from kemu.emulator.plan.known import Known
 from kemu.emulator.plan.stage import Outcome, Stage
@@ -25,7 +25,8 @@ def way_of(stage: Stage, sender: str, receiver: str = ANYONE) -> tuple[str, str]
     return None if missing else (names[0], names[1])
 
 
-def _link(sender: str, receiver: str) -> str:
+def link_words(sender: str, receiver: str) -> str:
+    """One way, in words: "c1 -> any"."""
     return f"{sender or 'any'} -> {receiver or 'any'}"
 
 
@@ -116,7 +117,7 @@ class Slow:
     def words(self) -> str:
         """See ``Action``."""
         jitter = f" to {duration_text(self.add_us + self.jitter_us)}" if self.jitter_us else ""
-        link = _link(self.sender, self.receiver)
+        link = link_words(self.sender, self.receiver)
         return f"slow {link} by {duration_text(self.add_us)}{jitter}{for_words(self.for_us)}"
 
     check = nothing_more
@@ -145,7 +146,9 @@ class Lossy:
 
     def words(self) -> str:
         """See ``Action``."""
-        return f"lose {self.per_mille} of 1,000 packets {_link(self.sender, self.receiver)}{for_words(self.for_us)}"
+        return (
+            f"lose {self.per_mille} of 1,000 packets {link_words(self.sender, self.receiver)}{for_words(self.for_us)}"
+        )
 
     check = nothing_more
 
@@ -168,17 +171,18 @@ class Hold:
     """Packets from ``sender`` to ``receiver`` ("" = any) are held back, and delivered in order when it ends.
 
     With ``api`` the hold begins at the first packet of that API; what follows it on the connection waits behind it.
+    ``deliver`` lets some of it go on before.
     """
 
     sender: AnyHost = ANYONE
     receiver: AnyHost = ANYONE
-    api: Api = ""
+    api: MessageName = ""
     for_us: int = 0
 
     def words(self) -> str:
         """See ``Action``."""
         since = f" from the next {self.api}" if self.api else ""
-        return f"hold {_link(self.sender, self.receiver)}{since}{for_words(self.for_us)}"
+        return f"hold {link_words(self.sender, self.receiver)}{since}{for_words(self.for_us)}"
 
     check = nothing_more
 

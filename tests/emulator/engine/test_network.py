@@ -302,3 +302,45 @@ def test_what_stays_within_a_host_takes_microseconds_and_no_fault_touches_it() -
     ((answered_us, _),) = inside.answers
     assert 4 * LOOPBACK_US[0] <= answered_us <= 4 * LOOPBACK_US[1]
     assert (lossy.hits, hold.hits) == (0, 0)
+
+
+def test_what_is_delivered_into_a_split_waits_there_and_what_was_behind_it_behind_it() -> None:
+    """A rule that holds lets the first go; the split that came meanwhile holds it; then all come in order."""
+    world = small_world()
+    hold = HoldRule("c1", "b0", "")
+    world.network.install(hold)
+    for number in range(3):
+        call(world, number)
+    drive_bare(world, SECOND)
+    split = SplitRule(("c1",), (), one_way=False)
+    world.network.install(split)
+
+    assert world.network.deliver(hold, hold.holds, 1) == 1
+
+    drive_bare(world, 2 * SECOND)
+    assert echo(world).got == []
+    assert [len(rule.waiting) for rule in (hold, split)] == [0, 3]
+    world.network.remove(split)
+    drive_bare(world, 3 * SECOND)
+    assert echo(world).got == [], "the rule that held them first holds them again"
+    call(world, 3)
+    world.network.remove(hold)
+    drive_bare(world, 4 * SECOND)
+    assert echo(world).got == [("c1", number) for number in range(4)]
+
+
+def test_delays_add_up_and_do_not_hide_what_drops() -> None:
+    """The first that drops or holds decides."""
+    world = small_world(latency_us=(1000, 1000))
+    call(world, 0)
+    drive_bare(world, SECOND)
+    world.network.install(Verdicts(Delay(5_000), Delay(5_000)))
+    world.network.install(Verdicts(Delay(7_000), PASS, DROP))
+
+    call(world, 1)
+    drive_bare(world, 2 * SECOND)
+    assert echo(world).times[-1] == SECOND + 1_000 + 12_000
+    call(world, 2)
+    drive_bare(world, 3 * SECOND)
+
+    assert len(caller(world).downs) == 1

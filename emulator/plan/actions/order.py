@@ -1,0 +1,224 @@
+"""In which order messages come: single ones later or lost, some held until others are there, links that come last.
+
+Nothing here can do what TCP cannot: within a connection everything keeps its order, and what is lost takes its
+connection with it. A schedule that somebody explored (``emulator.exploring.schedules``) is a few of these lines.
+"""
+
+from typing import Annotated
+
+from kemu.emulator.engine.rules import BarrierRule, GrainRule, HoldRule, LateRule, LoseRule, PriorityRule
+from kemu.emulator.plan.action import (
+    ANYONE,
+    NEVER,
+    AnyHost,
+    Bounds,
+    Count,
+    MessageName,
+    OneOf,
+    action,
+    for_words,
+    nothing_more,
+)
+from kemu.emulator.plan.actions.network import NO_HOST, link_words, way_of
+from kemu.emulator.plan.stage import Outcome, Stage
+from kemu.emulator.text.units import duration_text
+
+Order = Annotated[int, Bounds(0)]
+"""The number of an order: of two runs with one seed, those with the same number have the same."""
+
+
+@action("delay", "a single message comes later", drawn=NEVER)
+class LateMessage:
+    """The ``nth`` message of this API from ``sender`` to ``receiver`` ("" = any) from now on comes later by ``by_us``.
+
+    So does what is behind it on its connection. Messages within a host are not counted: no network carries them.
+    """
+
+    api: MessageName
+    sender: AnyHost = ANYONE
+    receiver: AnyHost = ANYONE
+    nth: Count = 1
+    by_us: int
+
+    def words(self) -> str:
+        """See ``Action``."""
+        which = f"{self.nth}. {self.api} {link_words(self.sender, self.receiver)}"
+        return f"delay the {which} by {duration_text(self.by_us)}"
+
+    check = nothing_more
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        way = way_of(stage, self.sender, self.receiver)
+        if way is None:
+            return NO_HOST
+        stage.install(0, LateRule(*way, self.api, self.nth, self.by_us))
+        return None
+
+
+@action("lose", "a single message is lost, and its connection with it", drawn=NEVER)
+class LostMessage:
+    """The ``nth`` message of this API from ``sender`` to ``receiver`` ("" = any) from now on is lost.
+
+    Its connection breaks, as TCP's does when it gives up: both ends learn of it.
+    """
+
+    api: MessageName
+    sender: AnyHost = ANYONE
+    receiver: AnyHost = ANYONE
+    nth: Count = 1
+
+    def words(self) -> str:
+        """See ``Action``."""
+        return f"lose the {self.nth}. {self.api} {link_words(self.sender, self.receiver)}"
+
+    check = nothing_more
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        way = way_of(stage, self.sender, self.receiver)
+        if way is None:
+            return NO_HOST
+        stage.install(0, LoseRule(*way, self.api, self.nth))
+        return None
+
+
+@action("barrier", "messages of an API wait until those of several senders are there", drawn=NEVER)
+class Barrier:
+    """Messages of this API from ``sender`` to ``receiver`` ("" = any) wait until those of ``count`` senders are there.
+
+    Then all go on at once, connection by connection in order, and it is over; so it is after ``for_us``, as of "hold".
+    """
+
+    api: MessageName
+    count: Count
+    sender: AnyHost = ANYONE
+    receiver: AnyHost = ANYONE
+    for_us: int = 0
+
+    def words(self) -> str:
+        """See ``Action``."""
+        link = link_words(self.sender, self.receiver)
+        return f"hold {self.api} {link} until those of {self.count} are there{for_words(self.for_us, ', or healed')}"
+
+    check = nothing_more
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        way = way_of(stage, self.sender, self.receiver)
+        if way is None:
+            return NO_HOST
+        world = stage.world
+
+        def come() -> None:
+            if rule in world.network.rules:
+                world.network.deliver(rule, rule.holds, 0)
+                stage.end()
+
+        rule = BarrierRule(*way, self.api, self.count, lambda: world.at(world.now_us, come))
+        stage.install(self.for_us, rule)
+        return None
+
+
+@action("deliver", "held messages go on", drawn=NEVER)
+class Deliver:
+    """Of what "hold" and "barrier" hold, the first ``count`` messages of this API ("" = of any) go on; 0: all.
+
+    From ``sender`` to ``receiver`` ("" = any). What waits on their connections goes on too, up to the next such
+    message: a connection keeps its order. They arrive a latency later; what is sent from now on is held as before.
+    """
+
+    api: MessageName = ""
+    sender: AnyHost = ANYONE
+    receiver: AnyHost = ANYONE
+    count: Annotated[int, Bounds(0)] = 0
+
+    def words(self) -> str:
+        """See ``Action``."""
+        which = f"{self.count or 'all'} {self.api or 'messages'} {link_words(self.sender, self.receiver)}"
+        return f"deliver {which} that are held"
+
+    check = nothing_more
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        way = way_of(stage, self.sender, self.receiver)
+        if way is None:
+            return NO_HOST
+        network, delivered = stage.world.network, 0
+        which = HoldRule(*way, self.api)
+        for rule in list(network.rules):
+            if not isinstance(rule, HoldRule) or (self.count and delivered == self.count):
+                continue
+            held = rule.holds
+            left = self.count - delivered if self.count else 0
+            delivered += network.deliver(rule, lambda packet, held=held: held(packet) and which.holds(packet), left)  # type: ignore[misc]
+        return None if delivered else "nothing of it is held"
+
+
+@action("ties", "what is due at one instant comes in another order than the seed's", drawn=NEVER)
+class TieOrder:
+    """What is due at one instant comes in the order with this number, all else as the seed has it.
+
+    With ``grain_us`` packets arrive at whole multiples of it only (later by less than that), so that more of them
+    come at one instant; within a connection they keep their order.
+    """
+
+    order: Order
+    grain_us: int = 0
+    for_us: int = 0
+
+    def words(self) -> str:
+        """See ``Action``."""
+        grain = f", arrivals to {duration_text(self.grain_us)}" if self.grain_us else ""
+        return f"ties in order {self.order}{grain}{for_words(self.for_us)}"
+
+    check = nothing_more
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        world, rule = stage.world, GrainRule()
+        before = world.agenda.draw_ties(world.choices.stream(f"ties/{self.order}").bits)
+        was_us = world.network.grain_us
+        if self.grain_us:
+            world.network.install(rule)
+            world.network.grain_us = self.grain_us
+
+        def end() -> None:
+            world.agenda.draw_ties(before)
+            if self.grain_us:
+                world.network.remove(rule)
+                world.network.grain_us = was_us
+
+        stage.lasts(self.for_us, end)
+        return None
+
+
+@action("priorities", "links, or hosts, come one after the other, and some change places", drawn=NEVER)
+class LinkPriorities:
+    """Each link between two hosts (one way), or each sending host, has a priority, drawn by the ``order`` with this
+    number: its messages come up to ``within_us`` later, the lower the later. At ``changes`` of the next ``messages``
+    the link of that message goes behind all others (PCT, with that many change points).
+    """
+
+    order: Order
+    of: Annotated[str, OneOf("links", "hosts")] = "links"
+    within_us: int
+    changes: Annotated[int, Bounds(0)] = 0
+    messages: Count = 1_000
+    for_us: int = 0
+
+    def words(self) -> str:
+        """See ``Action``."""
+        changes = f", {self.changes} changes in {self.messages} messages"
+        within = f"up to {duration_text(self.within_us)} later"
+        return f"priorities of {self.of} in order {self.order}, {within}{changes}{for_words(self.for_us)}"
+
+    check = nothing_more
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        chance = stage.world.choices.stream(f"priorities/{self.order}")
+        rule = PriorityRule(self.of == "links", self.within_us, self.changes, self.messages, chance)
+        stage.install(self.for_us, rule)
+        return None
