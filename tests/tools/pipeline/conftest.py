@@ -52,8 +52,12 @@ stable_within = "{within}"
 """
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that share the session run in one process, however many there are."""
+    """Tests that share the session run in one process, however many there are.
+
+    First, since xdist reads the marks in the same hook.
+    """
     if config.pluginmanager.hasplugin("xdist"):
         for item in items:
             if "spark" in getattr(item, "fixturenames", ()):
@@ -88,7 +92,10 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
+def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
+    if hasattr(request.config, "workerinput"):
+        # All processes of a run have their folders in one. A second session would double minutes, and nobody would know.
+        (tmp_path_factory.getbasetemp().parent / "spark runs").touch(exist_ok=False)
     log = tmp_path_factory.mktemp("spark") / "spark.log"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
