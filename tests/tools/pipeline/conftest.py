@@ -94,7 +94,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     if hasattr(request.config, "workerinput"):
-        # All processes of a run have their folders in one. A second session would double minutes, and nobody would know.
+        # All processes of a run have their folders in one; a second session would double minutes, unnoticed.
         (tmp_path_factory.getbasetemp().parent / "spark runs").touch(exist_ok=False)
     log = tmp_path_factory.mktemp("spark") / "spark.log"
     with warnings.catch_warnings():
