@@ -65,10 +65,18 @@ class ClusterAnswers:
             else ()
         )
 
+    def knows(self, topic: str, partition: int) -> bool:
+        """Whether the cluster has this partition, as the controller said last."""
+        known = self.topics.get(topic)
+        if known is None:
+            return False
+        rows = known.partitions
+        in_its_place = 0 <= partition < len(rows) and rows[partition].partition == partition
+        return in_its_place or any(row.partition == partition for row in rows)
+
     def absent(self, topic: str, partition: int) -> ErrorCode:
         """Why a partition is not here. Source: Kafka's ``ReplicaManager.getPartitionOrError``."""
-        known = self.topics.get(topic)
-        if known is not None and 0 <= partition < len(known.partitions):
+        if self.knows(topic, partition):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

@@ -207,6 +207,8 @@ class ControlRequests:
         if replica.lead(state, manager.node_id, self._machine.now_us, manager.rules):
             manager.write_journal(replica, (epoch_entry(state.leader_epoch, replica.log.end_offset),))
         manager.led[replica.at] = replica
+        if self._answers.knows(*replica.at):
+            manager.served[replica.at] = replica
         self._machine.note(
             BecameLeader(
                 topic=replica.topic,
@@ -330,7 +332,25 @@ class ControlRequests:
         if error is _NONE:
             self._manager.live_brokers = {broker.id: broker.host for broker in request.live_brokers}
             self._answers.update(request)
+            self._serve(request)
         self._machine.reply(event, UpdateMetadataReply(error_code=error))
+
+    def _serve(self, request: UpdateMetadata) -> None:
+        """What we lead is for clients and followers from the metadata cache's first word of it to its last.
+
+        Source: ``metadataCache.contains`` in ``KafkaApis.handleProduceRequest``, ``handleFetchRequest`` and
+        ``handleDeleteRecordsRequest``.
+        """
+        manager = self._manager
+        for state in request.partition_states:
+            at = (state.topic_name, state.partition_index)
+            replica = manager.led.get(at)
+            if replica is None:
+                continue
+            if self._answers.knows(*at):
+                manager.served[at] = replica
+            else:
+                manager.served.pop(at, None)
 
 
 def _outcome(topic: str, partition: int, error: ErrorCode) -> PartitionOutcome:

@@ -2,7 +2,10 @@
 
 A follower's fetch offset says what it has; that moves the high watermark and the ISR. A fetch that is refused says
 nothing (KAFKA-8400). As consumers' fetches they are held back until there is something; but a follower reads to the
-log's end. Source: Kafka 2.8's ``ReplicaManager.fetchMessages``, ``Partition.updateFollowerFetchState``.
+log's end. Followers are served whatever the metadata cache has; Kafka refuses to them, as to clients, what it has not:
+a topic that waits for its reassignment to be deleted (UNKNOWN_TOPIC_OR_PARTITION from the next UpdateMetadata on).
+
+Source: Kafka 2.8's ``ReplicaManager.fetchMessages``, ``Partition.updateFollowerFetchState``.
 """
 
 from collections.abc import Callable

@@ -27,7 +27,7 @@ _records_appended = maker(RecordsAppended)
 
 
 class LedPartitions:
-    """See the module. ``absent``: why a partition is not led here."""
+    """See the module. ``absent``: why a partition is not served here."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class LedPartitions:
         self._follower_fetches = follower_fetches
         self._deletions = deletions
         self._absent = absent
-        self._requests = ProduceRequests(calls, injections, manager.led, fault=self._fault, append=self._append)
+        self._requests = ProduceRequests(calls, injections, manager.served, fault=self._fault, append=self._append)
 
     # --- appends -----------------------------------------------------------------------------------------------
 
@@ -139,6 +139,7 @@ class LedPartitions:
         fetches = self._consumer_fetches.give_up(replica)
         follower_fetches = self._follower_fetches.give_up(replica)
         del self._manager.led[replica.at]
+        self._manager.served.pop(replica.at, None)
         for ack in replica.acks_given_up():
             self._calls.decide(ack.call, ack.row, ack.outcome(error))
         self._deletions.ended(replica, error)

@@ -58,7 +58,7 @@ class RecordDeletions:
         request: DeleteRecords = event.message
         call = _Call(self._manager.next_order(), caller_of(event), len(request.partitions))
         for index, row in enumerate(request.partitions):
-            replica = self._manager.led.get((row.topic, row.partition))
+            replica = self._manager.served.get((row.topic, row.partition))
             error, offset = self._delete(replica, row)
             if replica is None or error is not _NONE:
                 call.rows[index] = _outcome(row.topic, row.partition, error)

@@ -110,6 +110,8 @@ class ReplicaManager:
         self.replicas: dict[TopicPartition, Replica] = {}
         self.led: dict[TopicPartition, Replica] = {}
         """Those led here."""
+        self.served: dict[TopicPartition, Replica] = {}
+        """Of these the ones that the metadata cache has: clients and followers are served from no others."""
         self.live_brokers: dict[int, ActorName] = {}
         """As the controller last said."""
         self.writes: dict[int, JournalWrite] = {}

@@ -129,10 +129,10 @@ class ReplicatedBroker(Machine):
         self.injections = Injections(self)
         self.answers = ClusterAnswers(self, self.injections)
         calls = ProduceCalls(self)
-        self._fetches = ConsumerFetches(self, manager.led, self.absent, self.handle)
+        self._fetches = ConsumerFetches(self, manager.served, self._unserved, self.handle)
         watermarks = HighWatermarks(self, manager, calls, self._fetches)
         self._isr_changes = IsrChanges(self, manager, watermarks, draws)
-        self._deletions = RecordDeletions(self, manager, self.absent)
+        self._deletions = RecordDeletions(self, manager, self._unserved)
         self._follower_fetches = FollowerFetches(
             self, manager, watermarks, self._isr_changes, self._deletions, self.absent
         )
@@ -145,7 +145,7 @@ class ReplicatedBroker(Machine):
             self._follower_fetches,
             self._deletions,
             self.injections,
-            self.absent,
+            self._unserved,
         )
         self._offsets = OffsetsHost(self, manager, self._led)
         self.fetchers = ReplicaFetchers(self, client, manager, draws)
@@ -280,6 +280,12 @@ class ReplicatedBroker(Machine):
         if replica is None:
             return self.answers.absent(topic, partition)
         return ErrorCode.KAFKA_STORAGE_ERROR if replica.role is Role.OFFLINE else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def _unserved(self, topic: str, partition: int) -> ErrorCode:
+        """Why a partition is not served here: before all else, whether there is one is asked of the metadata cache."""
+        if not self.answers.knows(topic, partition):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return self.absent(topic, partition)
 
     # --- connections and the disk ------------------------------------------------------------------------------
 

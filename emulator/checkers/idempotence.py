@@ -60,8 +60,8 @@ class Idempotence(Checker):
         if fact.producer_id < 0:
             return
         log = self._log((fact.topic, fact.partition))
-        if log.leader and log.leader != seen.actor:
-            return  # it is deposed and does not know it
+        if not self.panel.logs.counts:
+            return  # it is deposed and does not know it, or its topic is deleted
         producer = (fact.producer_id, fact.producer_epoch)
         sequences = log.batches.get(producer)
         if sequences is None:
@@ -83,7 +83,7 @@ class Idempotence(Checker):
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         log = self._log((fact.topic, fact.partition))
-        if fact.leader_epoch >= log.epoch:
+        if fact.leader_epoch >= log.epoch and not self.panel.former.has(seen.actor, (fact.topic, fact.partition)):
             log.leader, log.epoch = seen.actor, fact.leader_epoch
             log.cut(fact.end_offset)
             if self.panel.logs.cut is not None:

@@ -87,6 +87,8 @@ class LeadershipChecker(Checker):
         }
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
+        if self.panel.former.has(seen.actor, (fact.topic, fact.partition)):
+            return  # nobody else hears of that epoch any more
         key = (fact.topic, fact.partition, fact.leader_epoch)
         first = self._leader_of.setdefault(key, seen.actor)
         if first != seen.actor:
@@ -197,6 +199,8 @@ class LeadershipChecker(Checker):
         self._left_over.update((part, self._lives[part]) for part in self._epochs if part[1] == topic)
         for key in [key for key in self._leader_of if key[0] == topic]:
             del self._leader_of[key]
+        for counter in [counter for counter in self._counted if counter[1][0] == topic]:
+            del self._counted[counter]
 
     def _epoch_written(self, seen: Seen, fact: NodeWritten) -> None:
         epoch = read_epoch(fact.data)

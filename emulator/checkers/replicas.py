@@ -32,7 +32,6 @@ from kemu.emulator.facts import (
     UnflushedLost,
 )
 from kemu.emulator.findings import EMPTY_DISK, LEADER_ONLY, LOST_TAIL, UNCLEAN, UNFLUSHED, Loss
-from kemu.emulator.watching.epoch_log import EpochLog
 from kemu.emulator.watching.logs import reader_of
 from kemu.protocol.dynamic_configs import UNCLEAN_ELECTION_ENABLE
 from kemu.protocol.names import TopicPartition, broker_host
@@ -82,8 +81,10 @@ class Replicas(Checker):
         """Producers that do not ask for all in-sync replicas."""
         self._offline: dict[str, dict[TopicPartition, None]] = {}
         """Host -> replicas on its failed log directories, in this life of its."""
-        self._deleted: dict[TopicPartition, EpochLog] = {}
-        """What was committed of partitions that were deleted."""
+        self._deleted: dict[TopicPartition, PartitionTruth] = {}
+        """Partitions that were deleted last."""
+        self._former: dict[tuple[str, TopicPartition], PartitionTruth] = {}
+        """Brokers that take part in a partition of a deleted topic still (``Panel.former``) -> that one."""
         self.on = {
             BecameLeader: self._led,
             BecameFollower: self._followed,
@@ -125,17 +126,36 @@ class Replicas(Checker):
         truth = self._partitions.get((topic, partition))
         if truth is None:
             truth = self._partitions[topic, partition] = PartitionTruth()
-            truth.former = self._deleted.get((topic, partition))  # its readers may still be at work
+            deleted = self._deleted.get((topic, partition))
+            truth.former = deleted.committed if deleted is not None else None  # its readers may still be at work
+        return truth
+
+    def _truth_of(self, seen: Seen, at: TopicPartition) -> PartitionTruth:
+        """The partition that a broker speaks of: of now, or of a deleted topic."""
+        if not self.panel.former.has(seen.actor, at):
+            return self._truth(*at)
+        truth = self._former.get((seen.actor, at))
+        if truth is None:
+            truth = self._former[seen.actor, at] = self._deleted.setdefault(at, PartitionTruth())
         return truth
 
     def _copy(self, seen: Seen, fact: BecameLeader | BecameFollower | RecordsReplicated | Truncated) -> Copy:
-        return self._truth(fact.topic, fact.partition).copy_on(seen.actor)
+        return self._truth_of(seen, (fact.topic, fact.partition)).copy_on(seen.actor)
+
+    def _joins(self, seen: Seen, at: TopicPartition) -> None:
+        """A log that was left over of a deleted topic is one of the topic that was created again from now on."""
+        if (seen.actor, at) not in self._former or self.panel.former.has(seen.actor, at):
+            return
+        left_over = self._former.pop((seen.actor, at)).copies.pop(seen.actor, None)
+        if left_over is not None:
+            self._truth(*at).copies.setdefault(seen.actor, left_over)
 
     # --- roles -------------------------------------------------------------------------------------------------
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         self._check_on_disk(seen, fact)
-        truth = self._truth(fact.topic, fact.partition)
+        self._joins(seen, (fact.topic, fact.partition))
+        truth = self._truth_of(seen, (fact.topic, fact.partition))
         copy = truth.copy_on(seen.actor)
         copy.leads, copy.following, copy.epoch, copy.watermark = True, "", fact.leader_epoch, fact.high_watermark
         _found(copy)
@@ -165,12 +185,15 @@ class Replicas(Checker):
 
     def _followed(self, seen: Seen, fact: BecameFollower) -> None:
         self._check_on_disk(seen, fact)
+        self._joins(seen, (fact.topic, fact.partition))
         copy = self._copy(seen, fact)
         _found(copy)
         copy.leads, copy.epoch, copy.following = False, fact.leader_epoch, broker_host(fact.leader)
 
     def _stopped(self, seen: Seen, fact: ReplicaStopped) -> None:
-        truth = self._truth(fact.topic, fact.partition)
+        at = (fact.topic, fact.partition)
+        former = self._former.pop((seen.actor, at), None)
+        truth = self._truth(*at) if former is None else former
         if fact.deleted:
             truth.copies.pop(seen.actor, None)
         else:
@@ -191,7 +214,8 @@ class Replicas(Checker):
     # --- logs --------------------------------------------------------------------------------------------------
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
-        truth = self._partitions.get((fact.topic, fact.partition))
+        at = (fact.topic, fact.partition)
+        truth = self._truth_of(seen, at) if self.panel.former.has(seen.actor, at) else self._partitions.get(at)
         copy = truth.copies.get(seen.actor) if truth is not None else None
         if copy is None or not copy.leads:
             return  # no replication here
@@ -207,7 +231,7 @@ class Replicas(Checker):
     def _replicated(self, seen: Seen, fact: RecordsReplicated) -> None:
         if self._offline:
             self._check_on_disk(seen, fact)
-        truth = self._truth(fact.topic, fact.partition)
+        truth = self._truth_of(seen, (fact.topic, fact.partition))
         copy = truth.copy_on(seen.actor)
         if not copy.log.append(fact.base_offset, fact.count, fact.leader_epoch):
             name = f"{fact.topic}-{fact.partition}"
@@ -237,7 +261,7 @@ class Replicas(Checker):
         truth = self._partitions.get((fact.topic, fact.partition))
         if truth is None:
             return  # no replication here
-        log = truth.copy_on(seen.actor).log
+        log = self._truth_of(seen, (fact.topic, fact.partition)).copy_on(seen.actor).log
         if fact.start_offset == fact.end_offset != log.end:
             log.begin_at(fact.start_offset)  # the log was emptied
         else:
@@ -252,9 +276,9 @@ class Replicas(Checker):
 
     def _advanced(self, seen: Seen, fact: HighWatermarkAdvanced) -> None:
         at = (fact.topic, fact.partition)
-        truth = self._truth(*at)
+        truth = self._truth_of(seen, at)
         copy = truth.copy_on(seen.actor)
-        state = self.panel.states.get(at)
+        state = self.panel.states.get(at) if not self.panel.former.has(seen.actor, at) else None
         is_deposed = state is not None and fact.leader_epoch < state.leader_epoch
         if is_deposed and truth.excused_from(fact.leader_epoch) <= copy.log.end:
             return  # deposed by an election with losses, and does not know it: what only it has is lost already
@@ -364,7 +388,10 @@ class Replicas(Checker):
         if fact.what == "deleted":
             gone = self._partitions.pop(at, None)
             if gone is not None:
-                self._deleted[at] = gone.committed
+                self._deleted[at] = gone
+                for host in gone.copies:
+                    if self.panel.former.has(host, at):
+                        self._former.setdefault((host, at), gone)
             return
         state, before = self.panel.states[at], self.panel.state_before
         truth = self._truth(*at)
@@ -416,6 +443,7 @@ class Replicas(Checker):
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
         self._offline.pop(fact.host, None)
+        self._former = {key: truth for key, truth in self._former.items() if key[0] != fact.host}
         for truth in self._partitions.values():
             copy = truth.copies.get(fact.host)
             if copy is not None:

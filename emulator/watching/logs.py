@@ -9,6 +9,7 @@ from typing import Any
 
 from kemu.emulator.facts import Seen
 from kemu.emulator.watching.epoch_log import EpochLog
+from kemu.emulator.watching.former_lives import FormerLives
 from kemu.emulator.watching.read_epochs import ReadEpochs
 from kemu.protocol.names import ActorName, TopicPartition, part_on
 from kemu.protocol.notes.groups import EpochRead, PartitionHosted, PositionSet, Processed, RecordsAppended
@@ -72,9 +73,10 @@ def _sifted(runs: list[Run], log: EpochLog) -> tuple[list[Run], list[Run]]:
 
 
 class WatchedLogs:
-    """See the module."""
+    """See the module. ``former``: who is about a log that is deleted."""
 
-    def __init__(self) -> None:
+    def __init__(self, former: FormerLives | None = None) -> None:
+        self._former = FormerLives({}) if former is None else former
         self.reads = ReadEpochs()
         """What members read, by the epochs that wrote it."""
         self.cut: int | None = None
@@ -86,7 +88,7 @@ class WatchedLogs:
         self.appended_to = WatchedLog()
         """The log that the last append was about, and ..."""
         self.counts = False
-        """... whether it counts: a deposed leader appends to a log of its own."""
+        """... whether it counts: a deposed leader appends to a log of its own, one of a deleted topic to that's."""
         self._logs: dict[TopicPartition, WatchedLog] = {}
         self._last: tuple[Seen | None, list[tuple[int, int]]] = (None, [])
         """What ``still_there`` said of the fact in hand: several ask."""
@@ -116,7 +118,7 @@ class WatchedLogs:
         at = (fact.topic, fact.partition)
         log = self.of(at)
         self.cut, self.lost, self.back = None, [], []
-        if fact.leader_epoch >= log.epoch:
+        if fact.leader_epoch >= log.epoch and not self._former.has(seen.actor, at):
             log.leader, log.epoch = seen.actor, fact.leader_epoch
             self._replaced(log, fact.end_offset, fact.epochs)
 
@@ -149,7 +151,8 @@ class WatchedLogs:
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
         log = self.appended_to = self.of((fact.topic, fact.partition))
-        self.counts = counts = log.leader in ("", seen.actor)
+        counts = log.leader in ("", seen.actor) and not self._former.has(seen.actor, (fact.topic, fact.partition))
+        self.counts = counts
         if counts:
             epoch = max(log.epoch, 0)
             if fact.base_offset != log.records.end:  # no-lost-record says so
@@ -158,7 +161,7 @@ class WatchedLogs:
 
     def _start_moved(self, seen: Seen, fact: LogStartMoved) -> None:
         log = self.of((fact.topic, fact.partition))
-        if log.is_led_by(seen.actor):
+        if log.is_led_by(seen.actor) and not self._former.has(seen.actor, (fact.topic, fact.partition)):
             log.records.start_at(fact.start_offset)
 
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:

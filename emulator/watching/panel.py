@@ -26,6 +26,7 @@ from kemu.emulator.facts import (
     TopicGrown,
 )
 from kemu.emulator.watching.applications import WatchedApplications
+from kemu.emulator.watching.former_lives import FormerLives
 from kemu.emulator.watching.group_commits import GroupCommits
 from kemu.emulator.watching.logs import WatchedLogs
 from kemu.emulator.watching.ranges_of_groups import WatchedRanges
@@ -150,7 +151,9 @@ class Panel:
         """(broker, partition) -> (leader epoch it takes part in, whether it leads)."""
         self.leaders: dict[TopicPartition, ActorName] = {}
         """Who leads: it took the office that the store gave it, and was neither deposed nor down since."""
-        self.logs = WatchedLogs()
+        self.former = FormerLives(self.states)
+        """Brokers that take part in a partition of a topic that is deleted."""
+        self.logs = WatchedLogs(self.former)
         """What is in the logs, and what members read of it."""
         self.ranges = WatchedRanges(self.logs, self.is_current, self.log_of)
         """Both commit logs of groups in KIP-333's mode."""
@@ -223,14 +226,17 @@ class Panel:
 
     def wants(self, kind: type) -> bool:
         """Facts that change something here."""
-        parts = (self._on, self.logs.on, self.ranges.on, self.commits.on, self.unheard.on, self.applications.on)
-        return any(kind in part for part in parts)
+        return any(kind in part for part in (self._on, *self._parts()))
 
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
         """What takes facts of a type (``facts.handlers_of``)."""
-        parts = (self.logs.on, self.ranges.on, self.commits.on, self.unheard.on, self.applications.on)
-        handlers = tuple([part[kind] for part in parts if kind in part])
+        handlers = tuple([part[kind] for part in self._parts() if kind in part])
         return (*handlers, self._take) if kind in self._on else handlers
+
+    def _parts(self) -> tuple[dict[type, Callable[[Seen, Any], None]], ...]:
+        """What the parts take, in their order."""
+        own = (self.former, self.logs, self.ranges, self.commits, self.unheard, self.applications)
+        return tuple(part.on for part in own)
 
     def see(self, seen: Seen) -> None:
         """Take one fact."""
@@ -507,6 +513,7 @@ class Panel:
             self.states.pop(at, None)
             self.leaders.pop(at, None)
             self.logs.deleted(at)
+            self.former.deleted(at, [actor for actor, where in self.roles if where == at])
             return
         self.states[at] = state
         self.was_elected = before is not None and state.leader_epoch > before.leader_epoch

@@ -44,6 +44,7 @@ from kemu.protocol.messages.control import (
     StopReplicaPartition,
     UpdateMetadata,
     UpdateMetadataBroker,
+    UpdateMetadataPartition,
 )
 from kemu.protocol.messages.data import Produce, ProduceBatch
 from kemu.protocol.messages.local import BrokerSession
@@ -163,14 +164,31 @@ class Bench:
 
     # --- the controller ----------------------------------------------------------------------------------------
 
-    def tell_brokers(self, *, controller_epoch: int = 1) -> None:
-        """Say who lives."""
+    def tell_brokers(self, *, controller_epoch: int = 1, **partition: Any) -> None:
+        """Say who lives, and of the partition what is known, or this."""
         live = tuple(UpdateMetadataBroker(id=int(name[1:]), host=name) for name in self.brokers)
         request = UpdateMetadata(
-            controller_id=CONTROLLER_ID, controller_epoch=controller_epoch, partition_states=(), live_brokers=live
+            controller_id=CONTROLLER_ID,
+            controller_epoch=controller_epoch,
+            partition_states=(self.metadata(**partition),),
+            live_brokers=live,
         )
         for name in list(self.brokers):
             self.ask(name, request, 7)
+
+    def metadata(self, **changes: Any) -> UpdateMetadataPartition:
+        """What brokers are told of the partition for their metadata caches."""
+        given: dict[str, Any] = {
+            "topic_name": TOPIC,
+            "partition_index": 0,
+            "controller_epoch": 1,
+            "leader": self.leader,
+            "leader_epoch": self.epoch,
+            "isr": self.isr,
+            "zk_version": self.version,
+            "replicas": tuple(range(self.count)),
+        }
+        return UpdateMetadataPartition(**{**given, **changes})
 
     def elect(self, leader: int, isr: tuple[int, ...], *, to: tuple[int, ...] | None = None) -> None:
         """A new epoch with this leader; everybody (or ``to``) is told."""

@@ -9,7 +9,17 @@ import pytest
 from kemu.actors.broker.replica import Role
 from kemu.protocol.config import BrokerConfig
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.data import Fetch, FetchPartition, FetchReply, ListOffsets, OffsetQuestion, ProduceReply
+from kemu.protocol.messages.control import LEADER_DURING_DELETE
+from kemu.protocol.messages.data import (
+    DeleteRecords,
+    Fetch,
+    FetchPartition,
+    FetchReply,
+    ListOffsets,
+    OffsetQuestion,
+    ProduceReply,
+    RecordsToDelete,
+)
 from kemu.protocol.messages.local import BrokerConfigs
 from kemu.protocol.notes.replication import BecameLeader, IsrChanged, IsrChangeFailed, Truncated
 from tests.actors.broker.replica_world import Bench
@@ -302,6 +312,33 @@ def test_consumers_are_answered_below_the_watermark_by_the_leader_only():
     assert fetch("b1", 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     question = OffsetQuestion(topic="t", partition=0, timestamp_ms=-1)
     assert bench.ask("b0", ListOffsets(questions=(question,)), 5, sender="c1").answers[0].offset == 0
+
+
+def test_a_leader_serves_clients_while_its_metadata_cache_has_the_partition():
+    """``metadataCache.contains`` in ``KafkaApis.handleProduceRequest``, ``handleFetchRequest``,
+    ``handleDeleteRecordsRequest``: a leader that is not told to stop refuses them once its topic is being deleted.
+    """
+    bench = led()
+    bench.produce("b0", 3)
+    bench.settle()
+    row = FetchPartition(topic="t", partition=0, fetch_offset=0)
+    fetch = Fetch(max_wait_ms=0, min_bytes=1, partitions=(row,))
+    delete = DeleteRecords(partitions=(RecordsToDelete(topic="t", partition=0, offset=1),), timeout_ms=1)
+
+    bench.tell_brokers(leader=LEADER_DURING_DELETE)
+    bench.produce("b0", 3)
+    said = [errors(bench)[-1]]
+    said += [one.error for one in bench.ask("b0", fetch, 11, sender="c1").partitions]
+    said += [one.error for one in bench.ask("b0", delete, 2, sender="admin").partitions]
+    assert (said, bench.replica("b0").role) == ([ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 3, Role.LEADER)
+    question = OffsetQuestion(topic="t", partition=0, timestamp_ms=-1)
+    assert bench.ask("b0", ListOffsets(questions=(question,)), 5, sender="c1").answers[0].offset == 3
+
+    bench.tell_brokers()
+    bench.produce("b0", 3)
+    bench.settle()
+    assert bench.replica("b0").log.high_watermark == 6
+    assert [one.error for one in bench.ask("b0", fetch, 11, sender="c1").partitions] == [ErrorCode.NONE]
 
 
 def test_a_returning_leader_cuts_what_nobody_else_has():

@@ -18,6 +18,7 @@ from kemu.emulator.facts import (
 from kemu.emulator.findings import Loss, Violation
 from kemu.emulator.judging import Judging
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import EPOCH_DURING_DELETE
 from kemu.protocol.messages.data import PartitionMetadata, TopicMetadata
 from kemu.protocol.nodes import (
     CONTROLLER_EPOCH,
@@ -58,7 +59,7 @@ class ClusterStory:
             self.start(host)
         for number in BROKERS:
             self.node(broker_path(number), client=f"b{number}/controller")
-        self.node(topic_path(TOPIC), topic_data({0: ReplicaAssignment(BROKERS)}), client="")
+        self.create_topic()
         self.new_controller(0)
 
     # --- steps -------------------------------------------------------------------------------------------------
@@ -223,8 +224,20 @@ class ClusterStory:
         )
         self.by(f"b{broker}", fact)
 
-    def stop(self, broker: int, epoch: int) -> None:
-        self.by(f"b{broker}", control_notes.ReplicaStopped(topic=TOPIC, partition=0, leader_epoch=epoch, deleted=False))
+    def stop(self, broker: int, epoch: int, *, deleted: bool = False) -> None:
+        fact = control_notes.ReplicaStopped(topic=TOPIC, partition=0, leader_epoch=epoch, deleted=deleted)
+        self.by(f"b{broker}", fact)
+
+    def delete_topic(self, *told: int) -> None:
+        """These brokers delete their logs, then the store has the topic no more."""
+        for broker in told:
+            self.stop(broker, EPOCH_DURING_DELETE, deleted=True)
+        self.node(state_path(TOPIC, 0), what="deleted")
+        self.node(topic_path(TOPIC), what="deleted")
+
+    def create_topic(self) -> None:
+        """The store has the topic, with one partition on all brokers."""
+        self.node(topic_path(TOPIC), topic_data({0: ReplicaAssignment(BROKERS)}), client="")
 
     def cache(self, *brokers: int, live: tuple[int, ...] = BROKERS, gone: bool = False, **other: object) -> None:
         """These are told what the store has, or ``other`` than that."""

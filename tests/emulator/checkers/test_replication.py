@@ -2,6 +2,8 @@
 
 import pytest
 
+from kemu.emulator.checkers.idempotence import Idempotence
+from kemu.emulator.checkers.no_lost_record import NoLostRecord
 from kemu.emulator.facts import HostPaused, HostResumed
 from kemu.emulator.findings import ATLAS
 from kemu.protocol.nodes import (
@@ -11,7 +13,6 @@ from kemu.protocol.nodes import (
     config_data,
     delete_path,
     epoch_data,
-    state_path,
     topic_config_path,
     topic_data,
     topic_path,
@@ -334,14 +335,82 @@ def test_a_topic_that_is_created_again_is_watched_in_its_second_life(story):
     """Readers of the former topic may report what they had; of the new one they read what is committed."""
     story.commit(10, 5, 1, 2)
     story.position(10)
-    story.node(state_path(TOPIC, 0), what="deleted")
+    story.delete_topic(0, 1, 2)
     story.process(10, 15)
+    story.create_topic()
     story.write_state(0, (0, 1, 2), epoch=0)
     story.lead(0, end=0)
     story.append(0, 0, 20)
     story.process(15, 20)
 
     caught(story, "replicas", "read records 15 to 19 of t-0")
+
+
+def untold_leader() -> ClusterStory:
+    """b0 leads t-0 in epoch 1 when the topic is deleted, and is not told; b1 leads the topic that is created again."""
+    told = begun()
+    told.elect(0, (0, 1, 2), end=10, watermark=10)
+    told.delete_topic(1, 2)
+    told.create_topic()
+    told.write_state(1, (1, 2), epoch=0)
+    told.lead(1)
+    told.follow(2)
+    return told
+
+
+def test_a_leader_that_heard_nothing_of_a_deletion_goes_on_with_the_log_of_the_deleted_topic():
+    """``hasConsistentTopicId`` keeps it from the new topic, and nothing from taking what clients send it."""
+    story = untold_leader()
+    story.append(0, 10, 5)
+    story.advance(0, 15, epoch=1)
+    story.acknowledge(10, 5)
+    story.commit(0, 3, 2)
+    story.acknowledge(0, 3)
+
+    violations, losses, _ = story.judged(NoLostRecord(), Idempotence())
+    assert ([each.text for each in violations], losses) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("breaks", "text"),
+    [
+        (lambda story: story.append(1, 10, 5), "b1 appended to t-0 at 10, whose log there ends at 0"),
+        (lambda story: story.append(0, 12, 5), "b0 appended to t-0 at 12, whose log there ends at 10"),
+        (lambda story: story.advance(0, 9, epoch=1), "b0's high watermark of t-0 went back from 10 to 9 (I7)"),
+        (lambda story: story.acknowledge(0, 11), "p1 was told that all have t-0 to 10; committed is -1 (I5)"),
+        (lambda story: story.copy(2, 3, 1), "b2 copied records of t-0 from 3; its log ends at 0"),
+    ],
+)
+def test_a_deletion_that_was_not_heard_of_excuses_nothing_else(breaks, text):
+    """What the new topic's brokers do, what the old log cannot have, what is told of records that neither has."""
+    story = untold_leader()
+    breaks(story)
+
+    caught(story, "replicas", text)
+
+
+def test_a_log_of_a_deleted_topic_that_joins_the_new_one_is_watched_there():
+    """Before topic ids a LeaderAndIsr of a higher epoch is heeded: what is behind its records is."""
+    story = untold_leader()
+    story.elect(1, (1, 2))
+    story.write_state(1, (1, 2))
+    story.follow(0, 10)
+    story.copy(0, 0, 3)
+
+    caught(story, "replicas", "b0 copied records of t-0 from 0; its log ends at 10")
+
+
+def test_a_leader_that_was_told_of_the_deletion_has_no_excuse():
+    """It stopped, so that what it goes on with is nobody's log."""
+    story = begun()
+    story.delete_topic(0, 1, 2)
+    story.create_topic()
+    story.write_state(1, (1, 2), epoch=0)
+    story.lead(1)
+    story.follow(2)
+    story.advance(0, 15, epoch=0)
+
+    caught(story, "replicas", "b1 is in the ISR of t-0 with a log to 0; b0's high watermark is 15 (I4)")
 
 
 def test_a_disk_that_came_back_empty_is_an_excuse(story):

@@ -27,6 +27,7 @@ They were found when a new controller was ready at once, and are run so (``AT_ON
 AT_ONCE = ("draws.controller.start=0us",)
 
 FOUND_SINCE = (
+    ("delete-while-reassigning", 59, False, "a broker leads the log of a deleted topic, and producers do not know it"),
     ("brokers-join-under-load", 285, False, "a broker is back before the new controller that takes it for dead"),
     ("brokers-join-under-load", 5, False, "who was taken for dead is deleted later, when the step is over"),
     ("reassign-target-dies", 68, False, "a new controller takes longer to get ready than it may be silent"),
