@@ -208,8 +208,7 @@ class Commits:
             case ErrorCode.ILLEGAL_GENERATION | ErrorCode.UNKNOWN_MEMBER_ID:
                 if overtaken:
                     return Result.REBALANCING
-                keeps = error is ErrorCode.ILLEGAL_GENERATION and client.keeps_member_id
-                membership.reset(why, forget_member_id=not keeps)
+                membership.reset_after(error, why)
                 return Result.FAILED
             case ErrorCode.FENCED_INSTANCE_ID:
                 if unchanged or not client.passes_over_late_errors:

@@ -73,8 +73,8 @@ class MembershipView(Protocol):
         """An answer says that the membership a request was sent in is none (any more); whether it is today's."""
         ...
 
-    def reset(self, why: str, *, forget_member_id: bool) -> None:
-        """Be no member any more; the next poll loses what it owns and joins again."""
+    def reset_after(self, error: ErrorCode, why: str) -> None:
+        """Be no member any more, as an answer says; the next poll loses what it owns and joins again."""
         ...
 
 

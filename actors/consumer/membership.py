@@ -360,9 +360,13 @@ class Membership:
         """An answer says that the membership a request was sent in is none (any more); whether it is today's."""
         if sent != self.generation and self._client.passes_over_late_errors:
             return False
+        self.reset_after(error, why)
+        return True
+
+    def reset_after(self, error: ErrorCode, why: str) -> None:
+        """Be no member any more, as an answer says; the id may outlive a generation that is not the group's."""
         keeps = error is ErrorCode.ILLEGAL_GENERATION and self._client.keeps_member_id
         self.reset(why, forget_member_id=not keeps)
-        return True
 
     def reset(self, why: str, *, forget_member_id: bool) -> None:
         """Be no member any more; the next poll loses what it owns and joins again."""

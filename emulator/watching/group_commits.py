@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kemu.emulator.facts import DiskTailLost, Seen
+from kemu.emulator.watching.group_records import GroupRecords
 from kemu.emulator.watching.logs import WatchedLogs
 from kemu.protocol.names import OFFSETS_TOPIC, GroupId, TopicPartition
 from kemu.protocol.notes.groups import OffsetCommitted, OffsetRemoved
@@ -17,18 +18,6 @@ from kemu.protocol.notes.replication import BecameLeader
 NOTHING = -1
 """Committed, where nothing is."""
 Key = tuple[GroupId, TopicPartition]
-
-
-class _Commits:
-    """One partition of a group."""
-
-    __slots__ = ("gone", "records")
-
-    def __init__(self) -> None:
-        self.records: list[tuple[int, int]] = []
-        """(position in the group's log, offset), oldest first; empty where positions are not told."""
-        self.gone: list[tuple[int, int, int]] = []
-        """(position, offset, leader epoch) of those that the log has lost."""
 
 
 class GroupCommits:
@@ -49,7 +38,7 @@ class GroupCommits:
         self._logs = logs
         self._is_current = is_current
         self._log_of = log_of
-        self._kept: dict[Key, _Commits] = {}
+        self._kept: dict[Key, GroupRecords[int]] = {}
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             OffsetCommitted: self._commits,
             OffsetRemoved: self._removes,
@@ -70,8 +59,8 @@ class GroupCommits:
         if fact.position >= 0:
             kept = self._kept.get(key)
             if kept is None:
-                kept = self._kept[key] = _Commits()
-            kept.records.append((fact.position, fact.offset))
+                kept = self._kept[key] = GroupRecords()
+            kept.write(fact.position, fact.offset)
 
     def _removes(self, seen: Seen, fact: OffsetRemoved) -> None:
         key = (fact.group, (fact.topic, fact.partition))
@@ -83,29 +72,11 @@ class GroupCommits:
         if fact.topic != OFFSETS_TOPIC or (self._logs.cut is None and not self._logs.back):
             return
         for key, kept in self._kept.items():
-            if self._log_of(key[0]) == (fact.topic, fact.partition) and self._follows(kept):
-                self.committed[key] = kept.records[-1][1] if kept.records else NOTHING
+            if self._log_of(key[0]) == (fact.topic, fact.partition) and kept.follow(self._logs):
+                self.committed[key] = kept.last(NOTHING)
                 self.changed.append((key, self.committed[key]))
-
-    def _follows(self, kept: _Commits) -> bool:
-        """What the log has lost and regained; whether that changes the last record."""
-        before = kept.records[-1:]
-        cut = self._logs.cut
-        while cut is not None and kept.records and kept.records[-1][0] >= cut:
-            position, offset = kept.records.pop()
-            written_in = [epoch for first, last, epoch in self._logs.lost if first <= position < last]
-            kept.gone += [(position, offset, epoch) for epoch in written_in]
-        back = [each for each in kept.gone if any(_is_in(each, run) for run in self._logs.back)]
-        if back:
-            kept.gone = [each for each in kept.gone if each not in back]
-            kept.records = sorted([*kept.records, *[(position, offset) for position, offset, _ in back]])
-        return kept.records[-1:] != before
 
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
         """Where leaders are arranged nobody tells which of them."""
         if fact.log.startswith(OFFSETS_TOPIC):
             self.committed.clear()
-
-
-def _is_in(commit: tuple[int, int, int], run: tuple[int, int, int]) -> bool:
-    return run[0] <= commit[0] < run[1] and commit[2] == run[2]

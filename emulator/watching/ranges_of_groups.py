@@ -10,6 +10,7 @@ from typing import Any
 from attrs import evolve
 
 from kemu.emulator.facts import DiskTailLost, Seen
+from kemu.emulator.watching.group_records import GroupRecords
 from kemu.emulator.watching.logs import WatchedLogs
 from kemu.protocol.catch_up import CommitLogs, OffsetRange
 from kemu.protocol.names import OFFSETS_TOPIC, ActorName, GroupId, TopicPartition
@@ -31,8 +32,8 @@ class _Kept:
         self.logs = _NOTHING
         self.before = _NOTHING
         """What they said before the last fact about them."""
-        self.records: list[tuple[int, CommitLogs]] = []
-        """(position in the group's log, what the logs say since)."""
+        self.records: GroupRecords[CommitLogs] = GroupRecords()
+        """What the logs say since each of them."""
 
 
 class WatchedRanges:
@@ -89,8 +90,7 @@ class WatchedRanges:
             return
         kept = group.setdefault((fact.topic, fact.partition), _Kept())
         kept.before, kept.logs = kept.logs, change(kept.logs)
-        if fact.position >= 0:
-            kept.records.append((fact.position, kept.logs))
+        kept.records.write(fact.position, kept.logs)
 
     def _committed(self, seen: Seen, fact: OffsetCommitted) -> None:
         if self._groups:
@@ -116,16 +116,14 @@ class WatchedRanges:
     # --- what the groups' log lost -----------------------------------------------------------------------------
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
-        cut = self._logs.cut
-        if fact.topic != OFFSETS_TOPIC or cut is None:
+        if fact.topic != OFFSETS_TOPIC or (self._logs.cut is None and not self._logs.back):
             return
         for group, partitions in self._groups.items():
             if self._log_of(group) != (fact.topic, fact.partition):
                 continue
             for kept in partitions.values():
-                while kept.records and kept.records[-1][0] >= cut:
-                    kept.records.pop()
-                kept.logs = kept.before = kept.records[-1][1] if kept.records else _NOTHING
+                if kept.records.follow(self._logs):
+                    kept.logs = kept.before = kept.records.last(_NOTHING)
 
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
         if fact.log.startswith(OFFSETS_TOPIC):
