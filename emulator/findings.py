@@ -65,7 +65,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "works-when-down",
             "works-when-failed",
         ),
-        "liveness": ("member-failed", "not-at-rest", "nothing-processed"),
+        "liveness": ("member-failed", "not-at-rest", "nothing-processed", "untold-coordinator"),
         "replicas": (
             "acknowledged-uncommitted",
             "another-record",
@@ -100,6 +100,8 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "two-leaders",
         ),
         "recovery": (
+            "epoch-of-another-topic",
+            "log-of-another-topic",
             "no-leader",
             "old-epoch",
             "out-of-isr",
@@ -190,13 +192,29 @@ STAYS_SO: Mapping[str, str] = MappingProxyType(
         " it is for an operator to remove",
         EPOCH_OF_ANOTHER_TOPIC: "it takes part in a later leader epoch of a deleted topic of that name, and heeds"
         " nothing older: before topic ids (KIP-516) nothing else tells one from the other",
-        UNTOLD_COORDINATOR: "the order to stop its replica was lost with the controller: the broker still takes itself"
-        " for the leader of the group's log, where nobody follows it, and members ask for another coordinator only when"
-        " theirs says so or goes; restarting that broker ends it",
         UNHEARD_ISR: "its leader waits for another leader epoch: the controller does not know the ISR it wrote itself",
     }
 )
-"""Reason -> why something is not well for good, and no controller sees to it."""
+"""Reason -> why something is not well for good, and no controller sees to it: all works, with less than it should."""
+
+STANDS_STILL: Mapping[tuple[str, str], str] = MappingProxyType(
+    {
+        ("liveness", UNTOLD_COORDINATOR): "the order to stop its replica was lost with the controller: the broker still"
+        " takes itself for the leader of the group's log, where nobody follows it, and members ask for another"
+        " coordinator only when theirs says so or goes; restarting that broker ends it",
+        (
+            "recovery",
+            LOG_OF_ANOTHER_TOPIC,
+        ): "who is to lead the partition has a log of a deleted topic of that name, and"
+        " refuses (INCONSISTENT_TOPIC_ID, KIP-516): nobody leads it until an operator removes that log",
+        ("recovery", EPOCH_OF_ANOTHER_TOPIC): "who is to lead the partition takes part in a later leader epoch of a"
+        " deleted topic of that name, and heeds nothing older (before topic ids, KIP-516)",
+    }
+)
+"""(checker, kind) -> why something stands still for good as it would in Kafka: a group, a partition.
+
+No run holds in which that is, unless it is expected; sweeps over random faults do (``expectations.OF_KAFKAS_OWN``).
+"""
 
 
 @frozen

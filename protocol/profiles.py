@@ -60,6 +60,8 @@ class Profile:
     topic_ids: bool = True
     """Whether a broker knows a log that was left over from that of a topic created again: since 3.0 (KIP-516; 2.8 asks
     no log that it found at its start)."""
+    balances_while_reassigning: bool = True
+    """Whether preferred replicas lead again while partitions are reassigned: since 3.4.0 (KAFKA-10149)."""
     streams: StreamsRelease = STREAMS_3_4
     """What instances of Kafka Streams are like."""
 
@@ -95,6 +97,7 @@ _KIP_429_PAGE = Profile(
     rules_of=page_rules,
     isr_path=IsrPath.STORE,
     topic_ids=False,
+    balances_while_reassigning=False,
     reassignment=ReassignmentAlgorithm.ALL_AT_ONCE,
     streams=STREAMS_OF_PAGE,
 )
@@ -124,6 +127,7 @@ _KAFKA_2_4 = Profile(
     rules_of=of_client(CLIENT_2_4),
     isr_path=IsrPath.STORE,
     topic_ids=False,
+    balances_while_reassigning=False,
     streams=STREAMS_2_4,
 )
 
@@ -179,6 +183,7 @@ PROFILES: Mapping[str, Profile] = {
             producer=ProducerConfig(retry_backoff_max_ms=_FLAT),
             assignors=_BEFORE_3_8,
             rules_of=of_client(CLIENT_2_7),
+            balances_while_reassigning=False,
             streams=STREAMS_3_0,
         ),
         _KAFKA_3_4,

@@ -15,7 +15,7 @@ from kemu.emulator.scenario.files import scenario_from_toml
 from kemu.emulator.scenario.random_faults import with_random_faults
 from kemu.emulator.scenario.scenario import Scenario
 from tests.actors.consumer.catch_up_scripts import run_script
-from tests.soaking import made, report, said, seeds_of, sweep
+from tests.soaking import made, report, said, seeds_of, standing, sweep
 
 CLUSTERS = ("arranged", "replicated")
 SESSIONS = (6, 10)
@@ -102,7 +102,7 @@ def run_one(cluster: str, seed: int, drive: str = "bare") -> RunResult:
 def one_seed(cluster: str, seed: int) -> tuple[str, str]:
     """The verdict, and what is wrong with it."""
     result = run_one(cluster, seed)
-    return result.verdict, "" if result.verdict == "holds" else said(result)
+    return result.verdict + standing(result), "" if result.verdict == "holds" else said(result)
 
 
 def one_script(seed: int) -> tuple[str, str]:

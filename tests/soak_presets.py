@@ -16,7 +16,7 @@ from kemu.emulator.scenario.files import load_scenario, with_values
 from kemu.emulator.scenario.scenario import DEFAULT_DRAWS, Scenario
 from kemu.protocol.draws import SETS
 from tests.preset_runs import PRESETS
-from tests.soaking import made, report, said, seeds_of
+from tests.soaking import made, report, said, seeds_of, standing
 
 
 def on(name: str, draws: str) -> tuple[Scenario, str]:
@@ -27,15 +27,19 @@ def on(name: str, draws: str) -> tuple[Scenario, str]:
     return with_values(scenario, [f"draws={draws}"]), f" --set draws={draws}"
 
 
-def one_run(name: str, draws: str, seed: int, fired: Counter[tuple[str, int]]) -> str:
-    """What is wrong with a run and the command that repeats it, or ""; ``fired`` counts what took effect."""
+def one_run(name: str, draws: str, seed: int, fired: Counter[tuple[str, int]]) -> tuple[str, str]:
+    """What is wrong with a run and the command that repeats it, or "", and what stands still as it would in Kafka.
+
+    ``fired`` counts what took effect.
+    """
     scenario, added = on(name, draws)
     result = made(scenario, seed=seed)
     for fault in result.faults:
         fired[name, fault.index] += fault.fired
     if result.verdict == "holds":
-        return ""
-    return f"{result.verdict}: {said(result) or result.reason}; kemu run {name} --seed {seed} --drive bare{added}"
+        return "", standing(result)
+    wrong = f"{result.verdict}: {said(result) or result.reason}; kemu run {name} --seed {seed} --drive bare{added}"
+    return wrong, ""
 
 
 def never_fired(names: Iterable[str], fired: Counter[tuple[str, int]]) -> list[str]:
@@ -54,7 +58,9 @@ def sweep_seeds(names: tuple[str, ...], draws: str, seeds: range) -> Iterator[st
     for seed in seeds:
         began_s, holding = time.perf_counter(), 0
         for name in names:
-            wrong = one_run(name, draws, seed, fired)
+            wrong, stands = one_run(name, draws, seed, fired)
+            if stands:
+                yield f"  {name} on {draws}, seed {seed}: holds{stands}"
             holding += not wrong
             if wrong:
                 yield f"  FAILED {name} on {draws}, seed {seed}: {wrong}"

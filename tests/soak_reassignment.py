@@ -5,7 +5,8 @@ should be: all checkers on (no committed record lost, no replica left where it d
 partition has arrived, or waits for what the controller named (nobody to go to, a replica that is not in sync). Four of
 five seeds run a cheaper form of the preset (an append a second, no longer than a minute), so that 300 seeds of all take
 some twenty minutes on one core; a verdict says whether nobody died, because the moment that was drawn never came, and
-what did not get well for reasons that are Kafka's own (``kemu.emulator.findings.STAYS_SO``).
+what did not get well for reasons that are Kafka's own (``kemu.emulator.findings.STAYS_SO``); what stands still for such
+a reason (``STANDS_STILL``) has a line of its own.
 ``tests/emulator/cluster/test_reassignment_soak.py`` runs the same over a few seeds.
 """
 
@@ -28,7 +29,7 @@ from kemu.protocol.notes.replication import (
     ReassignmentStepStarted,
     ReassignmentWaits,
 )
-from tests.soaking import made, report, said, seeds_of, sweep
+from tests.soaking import made, report, said, seeds_of, standing, sweep
 
 
 def _moves(name: str) -> bool:
@@ -111,7 +112,7 @@ def one_seed(name: str, seed: int, *, as_it_is: bool = False, settings: Sequence
         return "stuck", f"{left} partitions did not arrive, {named} of them wait for a named reason: {waiting.for_what}"
     died = any(fault.fired for fault in result.faults[len(load_scenario(name).plan) :])
     stays = "".join(f", {why}" for why in dict.fromkeys(each.why for each in result.unmended))
-    return ("waits" if left else "arrived") + ("" if died else " (nobody died)") + stays, ""
+    return ("waits" if left else "arrived") + ("" if died else " (nobody died)") + stays + standing(result), ""
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from kemu.emulator.runner import RunResult
 from kemu.emulator.scenario.files import load_scenario, presets, with_values
 from kemu.emulator.scenario.random_faults import with_random_faults
 from kemu.emulator.scenario.scenario import ChecksSpec, Scenario
-from tests.soaking import made, report, said, seeds_of, sweep
+from tests.soaking import made, report, said, seeds_of, standing, sweep
 
 PRESETS = tuple(each.name for each in presets() if load_scenario(each.name).brokers.replication is not None)
 DRIVES = ("bare", "trio")
@@ -45,7 +45,7 @@ def one_seed(preset: str, drives: Sequence[str], seed: int, settings: tuple[str,
     first = results[0]
     if any(each.digest != first.digest for each in results):
         return "differs", "the drives differ"
-    return first.verdict, "" if first.verdict == "holds" else said(first)
+    return first.verdict + standing(first), "" if first.verdict == "holds" else said(first)
 
 
 def main() -> None:

@@ -7,14 +7,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import TypeAlias
 
+import attrs
+
 from kemu.emulator.engine.world import Observer
 from kemu.emulator.runner import RunResult, run
+from kemu.emulator.scenario.expectations import OF_KAFKAS_OWN, stood_still
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweepWatch, SweptRun
 
 OneSeed: TypeAlias = Callable[[int], tuple[str, str]]
 """Seed -> (verdict, what is wrong with that or "")."""
+
+STANDING = ", stands still: "
+"""How a verdict says that something stands still; what comes behind is the kind."""
 
 _WATCH: ContextVar[SweepWatch | None] = ContextVar("_WATCH", default=None)
 """Of the sweep that is going on; tests that call a sweep's parts have none."""
@@ -28,7 +34,12 @@ def made(
     drive: str = "bare",
     observers: Sequence[Observer] = (),
 ) -> RunResult:
-    """A run of a sweep; of these a sample is made again in another process (``kemu.tools.determinism``)."""
+    """A run of a sweep; of these a sample is made again in another process (``kemu.tools.determinism``).
+
+    What stands still as it would in Kafka is expected: the sweep's lines name it (``standing``).
+    """
+    expect = (*scenario.expect, *(each for each in OF_KAFKAS_OWN if each not in scenario.expect))
+    scenario = attrs.evolve(scenario, expect=expect)
     result = run(scenario, seed=seed, profile=profile, drive=drive, observers=observers)
     watch = _WATCH.get()
     if watch is not None:
@@ -36,9 +47,17 @@ def made(
     return result
 
 
+def standing(result: RunResult) -> str:
+    """What of a run stands still for a reason that is Kafka's own, as a verdict ends; "" if nothing does."""
+    kinds = dict.fromkeys(each.kind for each in stood_still(result.violations))
+    return f"{STANDING}{', '.join(kinds)}" if kinds else ""
+
+
 def said(result: RunResult) -> str:
-    """What a run found, in a line."""
-    return result.broke or "; ".join(f"{each.checker}: {each.text}" for each in result.violations[:2])
+    """What a run found that is not as it should be, in a line."""
+    own = stood_still(result.violations)
+    wrong = [each for each in result.violations if each not in own]
+    return result.broke or "; ".join(f"{each.checker}: {each.text}" for each in wrong[:2])
 
 
 def seeds_of(text: str) -> range:
@@ -57,6 +76,8 @@ def sweep(cases: Iterable[tuple[str, OneSeed]], seeds: range) -> Iterator[str]:
             verdicts[verdict] += 1
             if wrong:
                 yield f"  FAILED {name} seed {seed}: {wrong}"
+            elif STANDING in verdict:
+                yield f"  {name} seed {seed}: {verdict}"
         counted = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
         yield f"{name:48} {counted}   ({time.perf_counter() - began_s:.0f} s)"
 

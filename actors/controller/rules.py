@@ -32,7 +32,7 @@ LAST_WITHOUT_TOPIC_IDS = 4
 
 @frozen(kw_only=True)
 class ControllerRules:
-    """The decisions of one controller. The defaults are Kafka 2.8's."""
+    """The decisions of one controller. The defaults are Kafka 2.8's, and those of later issues that are named."""
 
     fence: Fence = check_epoch_version
     adopts_newest_epoch: bool = False
@@ -61,6 +61,9 @@ class ControllerRules:
     """How partitions are moved to other brokers."""
     isrs_of_serving_only: bool = True
     """Whether a leader's new ISR is refused when a broker in it is down or in controlled shutdown (KAFKA-14140)."""
+    balances_while_reassigning: bool = True
+    """Whether preferred replicas get their leadership back while partitions are reassigned: since Kafka 3.4.0
+    (``KafkaController.checkAndTriggerAutoLeaderRebalance``, KAFKA-10149); to 3.3.2 nobody's, while any partition is."""
 
 
 RULES = ControllerRules()

@@ -192,6 +192,7 @@ class TopicChanges:
     def rebalance_leaders(self) -> Work[None]:
         """Give leadership back to preferred replicas where too few of them lead."""
         context = self._machine.context
+        may_balance = self._machine.rules.balances_while_reassigning or not context.reassigning
         by_preferred: dict[int, list[TopicPartition]] = {}
         for at in context.partitions():
             replicas = context.replicas(at)
@@ -200,7 +201,7 @@ class TopicChanges:
         limit = self._machine.config.leader_imbalance_per_broker_percentage
         for broker, assigned in by_preferred.items():
             elsewhere = [at for at in assigned if self._led_by_another(at, broker)]
-            if len(elsewhere) * 100 > limit * len(assigned) and not context.reassigning:
+            if len(elsewhere) * 100 > limit * len(assigned) and may_balance:
                 candidates = [at for at in elsewhere if self._preferred_can_lead(at)]
                 yield from self._machine.partitions.move(candidates, PartitionPhase.ONLINE, Strategy.PREFERRED)
 

@@ -11,10 +11,10 @@ within ``bound_us``, there must be a moment at which
 3. No member fails for good (``MemberFailed``): such a process is of no use, and nobody asked for its end. What a plan
 did to it is excused: an error that the plan had a server answer with, a listener that the plan made raise.
 
-A group whose coordinator still leads a replica that was taken from its broker is excused from rule 1: the order to stop
-it was lost with the controller, and nobody repeats it (``recovery`` says whether that may be). Its log cannot be
-written, and its members hear of no other coordinator (Kafka's ``GroupMetadataManager.storeGroup``: REQUEST_TIMED_OUT
-is answered as REBALANCE_IN_PROGRESS).
+A group whose coordinator still leads a replica that was taken from its broker breaks rule 1 in a way of its own
+(``untold-coordinator``), which is Kafka's: the order to stop it was lost with the controller, and nobody repeats it
+(``recovery`` says whether that may be). Its log cannot be written, and its members hear of no other coordinator
+(``GroupMetadataManager.storeGroup``: REQUEST_TIMED_OUT is answered as REBALANCE_IN_PROGRESS).
 
 4. Long before that, too: in any span of ``still_us`` in which nothing disturbed anybody, no fault of the plan lasted
 and all brokers ran, rule 2 holds for groups that have members. (A span begins a second after the last disturbance.
@@ -435,10 +435,8 @@ class Liveness(Checker):
             if not group.rested:
                 text = f"group {name} did not come to rest {within}: {group.wrong}"
                 untold = self._untold_coordinator(name)
-                if untold:
-                    self.stays_so(seen.at_us, f"group {name}", UNTOLD_COORDINATOR, f"{text}; {untold}")
-                    continue
-                self.violation(seen, "not-at-rest", (name,), text, liveness=True)
+                kind = UNTOLD_COORDINATOR if untold else "not-at-rest"
+                self.violation(seen, kind, (name,), f"{text}; {untold}" if untold else text, liveness=True)
                 continue
             self._judge_waiting(seen, name, group, late_us, f"{within}, though")
 

@@ -22,7 +22,7 @@ A log left over so may meet another topic of its name, created after the first o
 topic ids (KIP-516) keeps out of that partition then (``LogOfAnotherTopic``), for as long as nobody removes the log: it
 is in no ISR, and if it was to be the first leader there is none. One that knows none joins, or, if it still takes part
 in a later leader epoch of the first topic, heeds none of the second's until these are later. That is Kafka's doing, and
-no violation here.
+no violation here as long as somebody else leads; a partition that nobody leads is one, of a kind of its own.
 
 A replica out of the ISR is no violation while its leader waits for another leader epoch, because the controller does
 not know of an ISR that it wrote itself (``UnheardIsrs``: Kafka's rule, and its source): such a leader asks for no ISR.
@@ -355,10 +355,13 @@ class ClusterRecovery(Checker):
         """What is still missing at the end of a run that was given its time to get well."""
         if self._healed is None or at_us <= self._healed.at_us:
             return
-        for _, name, text, why in self._unwell():
-            if why:
+        unled: list[tuple[str, str, str]] = []
+        for kind, name, text, why in self._unwell():
+            if why and kind == "no-leader":
+                unled.append((why, name, text))
+            elif why:
                 self.stays_so(at_us, name, why, f"{name} {text.rpartition(' (')[0]}")
-        for kind, name, text in [*self._missing(), *self._unanswered(at_us, ANSWER_US)]:
+        for kind, name, text in [*unled, *self._missing(), *self._unanswered(at_us, ANSWER_US)]:
             seen = Seen(self._healed.seq, at_us, "", 0, self._healed.fact)
             self.violation(
                 seen,

@@ -17,6 +17,7 @@ from kemu.emulator.plan.action import ActionKind, Drawn
 from kemu.emulator.plan.actions import ACTIONS
 from kemu.emulator.plan.draw import SECOND, Draw
 from kemu.emulator.plan.entries import At, Plan
+from kemu.emulator.scenario.expectations import OF_KAFKAS_OWN
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.kafka_keys import settings_dict
@@ -73,7 +74,7 @@ def swarm_case(
     """What a seed draws.
 
     Args:
-        seed: of all draws, and of the run.
+        seed: of all draws, and of the run. What stands still as it would in Kafka is expected of it (``STANDS_STILL``).
         scenario: the cluster and the load; None: drawn, too.
         profile: of a drawn one; None: the default.
         replicated: whether a drawn cluster's brokers replicate; None: every other one's.
@@ -85,7 +86,8 @@ def swarm_case(
         )
     on, off = families_of(scenario, seeded.stream("swarm/families"))
     plan = drawn_plan(scenario, seeded.stream("swarm/plan"), on, at_most=MOST_FAULTS)
-    scenario = attrs.evolve(scenario, seed=seed, plan=(*scenario.plan, *plan))
+    expect = (*scenario.expect, *(each for each in OF_KAFKAS_OWN if each not in scenario.expect))
+    scenario = attrs.evolve(scenario, seed=seed, plan=(*scenario.plan, *plan), expect=expect)
     return SwarmCase(seed=seed, scenario=scenario, on=on, off=off)
 
 

@@ -139,7 +139,12 @@ class ReplicationSpec:
     def controller_rules(self, profile: Profile, bugs: Sequence[str] = ()) -> ControllerRules:
         """The release's, with what is set here and the decisions of these past bugs."""
         version = RULES.leader_and_isr_version if profile.topic_ids else LAST_WITHOUT_TOPIC_IDS
-        rules = evolve(RULES, reassignment=self.reassigns(profile), leader_and_isr_version=version)
+        rules = evolve(
+            RULES,
+            reassignment=self.reassigns(profile),
+            leader_and_isr_version=version,
+            balances_while_reassigning=profile.balances_while_reassigning,
+        )
         return applying.controller_rules(rules, bugs)
 
     def limits(self) -> Limits | None:

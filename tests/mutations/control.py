@@ -104,7 +104,7 @@ MUTATIONS = [
     ),
     Mutation(
         "actors/controller/topics.py",
-        "            if len(elsewhere) * 100 > limit * len(assigned) and not context.reassigning:\n",
+        "            if len(elsewhere) * 100 > limit * len(assigned) and may_balance:\n",
         "            if len(elsewhere) * 100 > limit * len(assigned) * 1_000:\n",
         "handover",  # preferred replicas never lead again
         ("leaders_return.toml:1",),

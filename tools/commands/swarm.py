@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kemu.emulator.exploring.swarm import SwarmCase, swarm_case
+from kemu.emulator.scenario.expectations import stood_still
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
@@ -133,6 +134,8 @@ def _run_many(
                 advance("", result.verdict != "holds")
                 if form == "text":
                     click.echo(_line(case, result))
+                    for each in stood_still(result.violations):
+                        click.echo(f"  stands still as it would in Kafka: {each.checker} ({each.kind}): {each.text}")
                     if tell_draws or result.verdict != "holds":
                         click.echo("\n".join(draws_text(case)))
                     if result.verdict != "holds":
@@ -146,6 +149,11 @@ def _run_many(
             )
         else:
             click.echo(f"{held} of {len(results)} hold")
+            still = [each.kind for result in results for each in stood_still(result.violations)]
+            if still:
+                runs = sum(1 for result in results if stood_still(result.violations))
+                reasons = ", ".join(f"{still.count(kind)} {kind}" for kind in dict.fromkeys(still))
+                click.echo(f"something stands still as it would in Kafka, in {runs} of {len(results)} runs: {reasons}")
     return results
 
 

@@ -10,7 +10,7 @@ import attrs
 import click
 from attrs import frozen
 
-from kemu.emulator.findings import ATLAS, STAYS_SO, Loss, Unmended
+from kemu.emulator.findings import ATLAS, STANDS_STILL, STAYS_SO, Loss, Unmended
 from kemu.emulator.metrics.figures import (
     ClosingFigures,
     Figures,
@@ -540,6 +540,9 @@ def _verdict(result: RunResult, scenario: Scenario, command: str, trace: Path | 
         said = "" if violation in unexpected else "expected, "
         what = f"{violation.checker} ({said}{violation.kind})"
         yield f"  {clock_text(violation.at_us)} step {violation.seq}: {what}: {violation.text}"
+        kafkas_own = STANDS_STILL.get((violation.checker, violation.kind))
+        if kafkas_own:
+            yield f"    as in Kafka: {kafkas_own}"
     if result.did_not_work:
         yield f"  did not work: {result.did_not_work}"
         yield "  what it cost is not to be compared with a run that did"

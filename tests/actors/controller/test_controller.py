@@ -468,6 +468,23 @@ def test_leadership_returns_to_preferred_replicas_by_itself():
     assert world.active.topics.imbalance() == 0
 
 
+@pytest.mark.parametrize(("balances", "leader"), [(True, 1), (False, 0)])
+def test_leadership_returns_while_partitions_are_reassigned_since_3_4(balances: bool, leader: int):
+    """KAFKA-10149: ``checkAndTriggerAutoLeaderRebalance`` asked ``partitionsBeingReassigned.isEmpty`` to 3.3.2."""
+    world = _led_by_its_second_replica(
+        ControllerConfig(zookeeper_session_timeout_ms=6_000, leader_imbalance_check_interval_seconds=10),
+        evolve(RULES, balances_while_reassigning=balances),
+    )
+    world.active.context.reassigning["elsewhere", 0] = None
+
+    world.run(10_000)
+    assert world.state("t").leader == leader
+
+    del world.active.context.reassigning["elsewhere", 0]
+    world.run(10_000)
+    assert world.state("t").leader == 1
+
+
 # --- a store that says no ------------------------------------------------------------------------------------------
 
 

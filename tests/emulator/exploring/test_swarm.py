@@ -75,7 +75,7 @@ def test_of_a_scenario_only_faults_are_drawn() -> None:
     own = attrs.evolve(kemu.load("rolling-restart-static"), seed=5)
     case = swarm_case(5, own)
 
-    assert attrs.evolve(case.scenario, plan=own.plan) == own
+    assert attrs.evolve(case.scenario, plan=own.plan, expect=own.expect) == own
     assert case.scenario.plan[: len(own.plan)] == own.plan
 
 

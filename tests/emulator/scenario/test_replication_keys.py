@@ -11,6 +11,7 @@ from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.emulator.scenario.scenario import BrokersSpec, Scenario, TopicSpec
 from kemu.emulator.text.tables import ScenarioError
 from kemu.emulator.trace.traces import read_trace
+from kemu.protocol.profiles import PROFILES
 
 CRASH = {"at": "8s", "do": "crash", "host": "controller", "for": "5s"}
 
@@ -146,3 +147,22 @@ def test_what_has_a_place_of_its_own_is_not_set_elsewhere(table, key, instead):
     """Checkers and reports read it there: two places could contradict each other."""
     with pytest.raises(ScenarioError, match=rf"write {instead} in \[brokers.replication\]"):
         scenario_from_dict(given(**{table: {key: 1}}))
+
+
+def test_which_releases_balance_leaders_while_partitions_are_reassigned():
+    """KAFKA-10149: since 3.4.0."""
+    waits = [
+        name
+        for name, each in PROFILES.items()
+        if not ReplicationSpec().controller_rules(each).balances_while_reassigning
+    ]
+
+    assert waits == [
+        "kip-429-v99",
+        "kafka-2.3",
+        "kafka-2.4",
+        "kafka-2.4-unfixed",
+        "kafka-2.6",
+        "kafka-2.8",
+        "kafka-3.0",
+    ]
