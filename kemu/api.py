@@ -11,7 +11,9 @@ from pathlib import Path
 from kemu.actors.consumer.application import Application, ApplicationFactory, Calls, IllegalState, PollLoop
 from kemu.actors.consumer.listener import Listener, Raised, Took
 from kemu.actors.consumer.partition import Returned
+from kemu.emulator.exploring.explorer import DEFAULT_EXPLORATION, Explored, ExploredRun, Explorer
 from kemu.emulator.exploring.python_text import python_text
+from kemu.emulator.exploring.schedules import StrategyOptions
 from kemu.emulator.exploring.shrinking import DEFAULT_RUNS, NothingToShrink, ScenarioSize, Shrinker, Shrunk
 from kemu.emulator.exploring.trial import Signature, Trials
 from kemu.emulator.findings import Loss, Violation
@@ -171,6 +173,8 @@ __all__ = [
     "ErrorReply",
     "Expectation",
     "ExpiredSession",
+    "Explored",
+    "ExploredRun",
     "FailedLogDir",
     "FaultFired",
     "Figures",
@@ -255,6 +259,7 @@ __all__ = [
     "Split",
     "StartHost",
     "StoreElection",
+    "StrategyOptions",
     "StreamsSpec",
     "Subscriber",
     "TieOrder",
@@ -269,6 +274,7 @@ __all__ = [
     "check",
     "duration_us",
     "empty",
+    "explore",
     "load",
     "presets",
     "python_of",
@@ -406,6 +412,41 @@ def shrink(
     return Shrinker(
         scenario, scenario.seed if seed is None else seed, trials, keep=keep, runs=runs, tries=tries
     ).shrink()
+
+
+def explore(
+    scenario: Scenario,
+    *,
+    strategy: str = "delays",
+    seeds: Iterable[int] = (),
+    runs: int = DEFAULT_EXPLORATION,
+    profile: str | None = None,
+    keep: str = "",
+    options: StrategyOptions | None = None,
+    listeners: Mapping[str, Listener] | None = None,
+    applications: Mapping[str, ApplicationFactory] | None = None,
+) -> Explored:
+    """Run a scenario in many orders of what happens, until one of them breaks a rule.
+
+    Args:
+        scenario: what is run.
+        strategy: "ties", "pct", "delays" or "plain" (``kemu explore --help``).
+        seeds: whose orders are changed, in turns; none: the scenario's own.
+        runs: at most so many.
+        profile: which release everybody is; None is the scenario's own.
+        keep: "CHECKER" or "CHECKER:KIND", what is looked for; "": what makes a verdict.
+        options: what the strategy takes.
+        listeners: those the run is given; applications: likewise.
+
+    Returns:
+        What it came to; ``found.scenario`` has the order as the last lines of its plan, and the seed.
+
+    Raises:
+        ScenarioError: no such strategy or profile, or settings that a machine refuses.
+    """
+    trials = Trials(profile=profile, listeners=listeners, applications=applications)
+    chosen = tuple(seeds) or (scenario.seed,)
+    return Explorer(scenario, strategy, chosen, trials, options=options, keep=keep).explore(runs)
 
 
 def toml_of(scenario: Scenario) -> str:

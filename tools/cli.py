@@ -45,6 +45,9 @@ COMMANDS: Mapping[str, Row] = {
         "kemu.tools.commands.swarm:swarm",
         "Draw clusters, loads and faults from seeds, and see whether all that must holds.",
     ),
+    "explore": Row(
+        "kemu.tools.commands.explore:explore", "Run a scenario in many orders of its messages, and look for a bad one."
+    ),
     "shrink": Row(
         "kemu.tools.commands.shrink:shrink", "Make a failing run small: a scenario and a test that fail the same way."
     ),

@@ -5,7 +5,9 @@ from collections.abc import Callable
 from kemu.emulator.chance import Stream
 from kemu.emulator.engine.network import DROP, HOLD, PASS, Delay, Judgement, Packet, Rule
 from kemu.protocol.names import host_of
+from kemu.protocol.wire.schema import SPECS
 
+_NAMES = frozenset(cls.__name__ for cls in SPECS)
 Side = Callable[[str], bool]
 """Whether a host belongs to a side."""
 
@@ -216,5 +218,6 @@ class DuplicateRule(Rule):
 
 
 def said_api(packet: Packet) -> str:
-    """Kafka's name of a packet's API; an answer has "Reply" at its end."""
-    return packet.api + "Reply" if packet.reply else packet.api
+    """Kafka's name of a packet's API; an answer has "Reply" at its end (what a store tells by itself is none)."""
+    answer = packet.api + "Reply"
+    return answer if packet.reply and answer in _NAMES else packet.api

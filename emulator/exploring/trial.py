@@ -6,6 +6,7 @@ anew when others are taken away.
 """
 
 import re
+import time
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
@@ -14,10 +15,12 @@ from attrs import frozen
 from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.listener import Listener
 from kemu.emulator.engine.drive import drive_bare
+from kemu.emulator.exploring.schedules import SentMessages
 from kemu.emulator.findings import Violation
-from kemu.emulator.runner import Run
+from kemu.emulator.runner import Run, result_of
 from kemu.emulator.scenario.expectations import split
 from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.trace.recorder import Recorder
 from kemu.protocol.names import host_of
 
 T = TypeVar("T")
@@ -86,6 +89,8 @@ class Tried:
     """By signature, the first of each, in the order of time."""
     expected: frozenset[Signature]
     """Those of them that the scenario expects."""
+    digest: str = ""
+    """Of its trace, if it was not ended early."""
 
     def worst(self) -> Signature | None:
         """The one that makes the verdict: something bad before something late, the first of each; None: it holds."""
@@ -109,8 +114,20 @@ class Trials:
         self._listeners = listeners
         self._applications = applications
 
-    def run(self, scenario: Scenario, seed: int, until: Signature | None = None) -> Tried:
+    def run(
+        self,
+        scenario: Scenario,
+        seed: int,
+        until: Signature | None = None,
+        *,
+        recorder: Recorder | None = None,
+        sent: SentMessages | None = None,
+    ) -> Tried:
         """One run; it ends as soon as it has shown ``until``, unless that is something that comes too late.
+
+        Args:
+            recorder: told all of it.
+            sent: keeps what is sent between hosts until everything is healed.
 
         Raises:
             ScenarioError: a configuration that a machine refuses.
@@ -124,12 +141,18 @@ class Trials:
             drive="bare",
             listeners=_of_hosts(self._listeners, hosts),
             applications=_of_hosts(self._applications, hosts),
+            recorder=recorder,
         )
+        if sent is not None:
+            one.world.network.install(sent)
+            one.world.at(scenario.heal_at_us, sent.stop)
         roles = Roles(scenario)
         if until is not None:
             _end_when_shown(one, roles, until)
+        began_s = time.perf_counter()
         broke = one.drive(drive_bare)
-        violations = one.judging.finish(one.world.now_us, broke).violations
+        result = result_of(one, seed, one.profile, "bare", broke, began_s)
+        violations = result.violations
         unexpected, _ = split(violations, scenario.expect)
         if broke:
             violations = (Violation(BROKEN, one.world.now_us, one.world.steps, (), broke), *violations)
@@ -138,7 +161,7 @@ class Trials:
         for each in violations:
             found.setdefault(_signature(roles, each), each)
         new = {_signature(roles, each) for each in unexpected}
-        return Tried(found, frozenset(found.keys() - new))
+        return Tried(found, frozenset(found.keys() - new), "" if until is not None else result.digest)
 
 
 def _signature(roles: Roles, violation: Violation) -> Signature:

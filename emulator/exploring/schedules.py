@@ -1,0 +1,262 @@
+"""Schedules: in which order messages come, as lines that a plan ends with; and strategies that draw or enumerate them.
+
+A run's order is its seed's. A schedule changes it and nothing else: what is due at one instant (``ties``), which links
+are slow (``priorities``), which single messages come later (``delay``). As it is a few lines of a plan, a run with it
+is repeated, recorded, replayed and shrunk like any other. No line lets one packet of a connection overtake another.
+
+Sources: for priorities Burckhardt et al., "A randomized scheduler with probabilistic guarantees of finding bugs", 2010;
+for delays Emmi et al., "Delay-bounded scheduling", 2011: most bugs of order show when few messages are late.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import attrs
+from attrs import frozen
+
+from kemu.emulator.engine.network import PASS, Judgement, Packet, Rule
+from kemu.emulator.engine.rules import said_api
+from kemu.emulator.plan.actions import LateMessage, LinkPriorities, TieOrder
+from kemu.emulator.plan.entries import At, Plan, entry_to_dict
+from kemu.protocol.names import host_of
+
+SEED_ORDER: Plan = ()
+"""The schedule of a plain run."""
+
+
+@frozen
+class SentMessage:
+    """A message between two hosts, as a line of a plan names it: the ``nth`` of its API this way."""
+
+    api: str
+    sender: str
+    receiver: str
+    nth: int
+
+
+class SentMessages(Rule):
+    """Passes everything, and keeps what the network's rules are asked about, in order, until it is told to stop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[SentMessage] = []
+        self.counting = True
+        self._counts: Counter[tuple[str, str, str]] = Counter()
+        self._last = 0
+
+    def stop(self) -> None:
+        """Keep no more."""
+        self.counting = False
+
+    def judge(self, packet: Packet) -> Judgement:
+        """No objection."""
+        if packet.id > self._last and self.counting:
+            self._last = packet.id
+            kind = said_api(packet), host_of(packet.sender), host_of(packet.receiver)
+            self._counts[kind] += 1
+            self.seen.append(SentMessage(*kind, self._counts[kind]))
+        return PASS
+
+
+@frozen(kw_only=True)
+class Ran:
+    """What a strategy learns of a run: its schedule, the messages sent under it, how much of it was new."""
+
+    schedule: Plan
+    sent: Sequence[SentMessage]
+    new: int
+    """How many (role, state, message, outcome), transitions and probes no run before it came to."""
+
+
+class OrderStrategy(Protocol):
+    """What is run next with one seed. ``next`` and ``learn`` take turns."""
+
+    def next(self) -> Plan | None:
+        """The next schedule; None: there is none left."""
+        ...
+
+    def learn(self, ran: Ran) -> None:
+        """What came of it."""
+        ...
+
+
+@frozen(kw_only=True)
+class StrategyOptions:
+    """What strategies take, each what concerns it.
+
+    ``grain_us``: of ties. ``within_us``, ``depth``: how much later links come at most, and one more than the change
+    points (a bug of depth d needs d - 1 of them). ``bound``: how many messages are delayed at most; ``spans_us``: by
+    how much, one of these; ``messages``: only of these APIs ("SyncGroup", "SyncGroupReply"; () = all).
+    """
+
+    grain_us: int = 10_000
+    within_us: int = 1_000_000
+    depth: int = 3
+    bound: int = 2
+    spans_us: tuple[int, ...] = (1_000_000, 10_000_000)
+    messages: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    """Whom a plan can name; others' messages are not delayed."""
+
+
+class _Plain:
+    """The seed's own order, once."""
+
+    def __init__(self, options: StrategyOptions) -> None:
+        self._left: list[Plan] = [SEED_ORDER]
+
+    def next(self) -> Plan | None:
+        return self._left.pop() if self._left else None
+
+    def learn(self, ran: Ran) -> None:
+        return None
+
+
+class _Numbered:
+    """The seed's own order, then one line with the orders 1, 2, ...; ``sent``: how many messages a plain run has."""
+
+    def __init__(self, options: StrategyOptions) -> None:
+        self.options = options
+        self.sent = 1
+        self._order = -1
+
+    def next(self) -> Plan | None:
+        self._order += 1
+        return (At(0, self.line(self._order)),) if self._order else SEED_ORDER
+
+    def learn(self, ran: Ran) -> None:
+        self.sent = max(1, len(ran.sent)) if ran.schedule == SEED_ORDER else self.sent
+
+    def line(self, order: int) -> Any:
+        raise NotImplementedError
+
+
+class _Ties(_Numbered):
+    """Other orders of what is due at one instant."""
+
+    def line(self, order: int) -> TieOrder:
+        return TieOrder(order=order, grain_us=self.options.grain_us)
+
+
+class _Priorities(_Numbered):
+    """PCT: other priorities of links, with depth - 1 change points among as many messages as a plain run has."""
+
+    def line(self, order: int) -> LinkPriorities:
+        changes = self.options.depth - 1
+        return LinkPriorities(order=order, within_us=self.options.within_us, changes=changes, messages=self.sent)
+
+
+class _Delays:
+    """Which messages are delayed: none, each single one, each two, ... up to the bound, rare messages first.
+
+    Two lists are worked off in turns: the systematic one, smallest schedules first, and one with what grows out of
+    schedules that came to something new: those with another span, and with one more delay. With runs enough every
+    schedule of the systematic list has its turn, whatever the other one has.
+    """
+
+    def __init__(self, options: StrategyOptions) -> None:
+        self._options = options
+        self._systematic: list[deque[Iterator[Plan]]] = [deque() for _ in range(options.bound + 1)]
+        self._systematic[0].append(iter([SEED_ORDER]))
+        self._promising: deque[Iterator[Plan]] = deque()
+        self._had: set[Plan] = set()
+        self._turn = 0
+
+    def next(self) -> Plan | None:
+        self._turn += 1
+        lists: Iterable[Callable[[], Plan | None]] = (self._next_promising, self._next_systematic)
+        for take in lists if self._turn % 2 else reversed(list(lists)):
+            found = take()
+            if found is not None:
+                return found
+        return None
+
+    def _next_systematic(self) -> Plan | None:
+        for size in self._systematic:
+            while size:
+                for schedule in size[0]:
+                    if self._fresh(schedule):
+                        return schedule
+                size.popleft()
+        return None
+
+    def _next_promising(self) -> Plan | None:
+        while self._promising:
+            for schedule in self._promising[0]:
+                if self._fresh(schedule):
+                    self._promising.rotate(-1)
+                    return schedule
+            self._promising.popleft()
+        return None
+
+    def _fresh(self, schedule: Plan) -> bool:
+        if schedule in self._had:
+            return False
+        self._had.add(schedule)
+        return True
+
+    def learn(self, ran: Ran) -> None:
+        grown = self._grown(ran) if len(ran.schedule) < self._options.bound else []
+        if grown:
+            self._systematic[len(ran.schedule) + 1].append(iter(grown))
+        if ran.new and ran.schedule:
+            self._promising.append(iter([*self._respanned(ran.schedule), *grown]))
+
+    def _grown(self, ran: Ran) -> list[Plan]:
+        """The schedule with one more delay, of a message that is sent after those that it delays already."""
+        late = {_message(entry) for entry in ran.schedule}
+        after = max((index for index, sent in enumerate(ran.sent) if sent in late), default=-1)
+        candidates = [sent for sent in ran.sent[after + 1 :] if self._concerns(sent)]
+        counts = Counter((sent.api, sent.sender, sent.receiver) for sent in ran.sent)
+        rounds: Counter[tuple[str, str, str]] = Counter()
+        ranked: list[tuple[int, int, int, SentMessage]] = []
+        for index, sent in enumerate(candidates):
+            kind = sent.api, sent.sender, sent.receiver
+            rounds[kind] += 1
+            ranked.append((rounds[kind], counts[kind], index, sent))
+        ranked.sort(key=lambda row: row[:3])
+        return [
+            (*ran.schedule, At(0, _late(sent, span_us)))
+            for _, _, _, sent in ranked
+            for span_us in self._options.spans_us
+        ]
+
+    def _concerns(self, sent: SentMessage) -> bool:
+        options = self._options
+        known = not options.hosts or {sent.sender, sent.receiver} <= set(options.hosts)
+        return known and (not options.messages or sent.api in options.messages)
+
+    def _respanned(self, schedule: Plan) -> list[Plan]:
+        """The last delay twice and half as long."""
+        *before, last = schedule
+        action = last.action
+        assert isinstance(action, LateMessage)
+        spans = (2 * action.by_us, action.by_us // 2)
+        return [(*before, attrs.evolve(last, action=attrs.evolve(action, by_us=span))) for span in spans if span]  # type: ignore[misc]
+
+
+def _late(sent: SentMessage, by_us: int) -> LateMessage:
+    return LateMessage(api=sent.api, sender=sent.sender, receiver=sent.receiver, nth=sent.nth, by_us=by_us)
+
+
+def _message(entry: Any) -> SentMessage:
+    action = entry.action
+    assert isinstance(action, LateMessage)
+    return SentMessage(action.api, action.sender, action.receiver, action.nth)
+
+
+STRATEGIES: Mapping[str, Callable[[StrategyOptions], OrderStrategy]] = {
+    "plain": _Plain,
+    "ties": _Ties,
+    "pct": _Priorities,
+    "delays": _Delays,
+}
+"""By the name that ``kemu explore --strategy`` knows; each is made anew for each seed."""
+
+
+def as_do(entry: Any) -> str:
+    """A line of a schedule as ``--do`` takes it: "delay at=0us api=SyncGroup ..."."""
+    row = entry_to_dict(entry)
+    kind = row.pop("do")
+    return " ".join([kind, *(f'{key}="{item}"' if " " in str(item) else f"{key}={item}" for key, item in row.items())])

@@ -1,0 +1,274 @@
+"""``kemu explore``: one scenario in many orders of what happens, until one of them breaks a rule."""
+
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kemu.emulator.exploring.explorer import DEFAULT_EXPLORATION, Explored, ExploredRun, Explorer
+from kemu.emulator.exploring.pasteable import said
+from kemu.emulator.exploring.schedules import STRATEGIES, StrategyOptions, as_do
+from kemu.emulator.exploring.trial import BROKEN, Trials
+from kemu.emulator.plan.entries import plan_to_dicts
+from kemu.emulator.scenario.plan_reading import message_names
+from kemu.emulator.text.tables import Problem, ScenarioError, nearest
+from kemu.emulator.text.toml_text import toml_text
+from kemu.emulator.text.units import duration_us
+from kemu.tools.commands.run_options import RunOptions, request_of, seed_range
+from kemu.tools.determinism.sweep import watched_sweep
+from kemu.tools.determinism.watch import SweptRun
+from kemu.tools.exits import OF_VERDICT
+from kemu.tools.progress import progress
+from kemu.tools.request import Request
+
+_PLAIN = StrategyOptions()
+
+
+def _span(ctx: click.Context, param: click.Parameter, value: str) -> int:
+    """A duration that is more than nothing, in microseconds."""
+    try:
+        found = duration_us(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+    if found <= 0:
+        raise click.BadParameter(f'"{value}" must be more than nothing', ctx, param)
+    return found
+
+
+def _spans(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[int, ...]:
+    return tuple(_span(ctx, param, each) for each in value)
+
+
+@click.command()
+@click.argument("scenario", metavar="SCENARIO")
+@click.option(
+    "--strategy",
+    type=click.Choice(list(STRATEGIES)),
+    default="delays",
+    show_default=True,
+    help="How orders are chosen.",
+)
+@click.option("--seed", type=click.IntRange(min=0), help="The seed whose orders are changed (default: the scenario's).")
+@click.option("--seeds", metavar="A:B", help="Several seeds; they take turns.")
+@click.option("--runs", type=click.IntRange(min=1), default=DEFAULT_EXPLORATION, show_default=True, help="At most.")
+@click.option("--bound", type=click.IntRange(1, 10), default=_PLAIN.bound, show_default=True, help="delays: at most.")
+@click.option(
+    "--by",
+    "spans",
+    callback=_spans,
+    multiple=True,
+    metavar="T",
+    help="delays: by how much; repeatable (default: 1s, 10s).",
+)
+@click.option("--message", "messages", metavar="API", multiple=True, help="delays: only these messages; repeatable.")
+@click.option("--depth", type=click.IntRange(1, 20), default=_PLAIN.depth, show_default=True, help="pct: of the bug.")
+@click.option(
+    "--within",
+    callback=_span,
+    metavar="T",
+    default="1s",
+    show_default=True,
+    help="pct: how much later links come at most.",
+)
+@click.option(
+    "--grain",
+    callback=_span,
+    metavar="T",
+    default="10ms",
+    show_default=True,
+    help="ties: arrivals come at its multiples.",
+)
+@click.option("--profile", metavar="P", help="A release or KIP page (default: the scenario's).")
+@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change the scenario; repeatable.")
+@click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to the plan; repeatable.")
+@click.option("--keep", metavar="CHECKER[:KIND]", default="", help="Look for this violation (default: any).")
+@click.option("--draws", "tell_draws", is_flag=True, help="Print every schedule, not only those that came to news.")
+@click.option(
+    "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write what was found as a scenario (TOML)."
+)
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def explore(
+    scenario: str,
+    strategy: str,
+    seed: int | None,
+    seeds: str | None,
+    runs: int,
+    bound: int,
+    spans: tuple[int, ...],
+    messages: tuple[str, ...],
+    depth: int,
+    within: int,
+    grain: int,
+    profile: str | None,
+    settings: tuple[str, ...],
+    actions: tuple[str, ...],
+    keep: str,
+    tell_draws: bool,
+    out: Path | None,
+    form: str,
+) -> None:
+    r"""Run SCENARIO in many orders of what happens, until one of them breaks a rule.
+
+    A seed decides everything, also what comes first. A schedule changes the order and nothing else; it is a few lines
+    at the end of the plan, so what is found is repeated by "kemu run" and made small by "kemu shrink", both printed.
+
+    \b
+    ties    what arrives within a --grain arrives at one instant, in another order each run
+    pct     links have priorities: the lower, the later, up to --within; --depth less 1 change points
+    delays  up to --bound single messages come later by --by: each one, each two, ... rare messages first;
+            schedules under which machines come to something new are varied first
+    plain   the seeds' own orders, to compare
+
+    Every connection keeps its order, as TCP's do. Runs that came to something new (a message in a role and state with
+    an outcome, a transition, a probe; "kemu coverage") are listed.
+
+    Exit codes: 0 nothing was found; 127, 128, 129 something was, as of "kemu run".
+    """
+    names = message_names()
+    for name in messages:
+        if name not in names:
+            raise click.UsageError(f'--message "{name}" is no message{nearest(name, names)}')
+    options = RunOptions(seed=seed, seeds=seeds, profile=profile, settings=settings, actions=actions)
+    request = request_of(scenario, options)
+    _check_keep(keep)
+    chosen = seed_range(seeds) if seeds is not None else request.seeds
+    spans_us = spans or _PLAIN.spans_us
+    given = StrategyOptions(
+        grain_us=grain, within_us=within, depth=depth, bound=bound, spans_us=spans_us, messages=messages
+    )
+    printed = "none" if form == "json" else "all" if tell_draws else "news"
+    explored, told = _explore(request, strategy, chosen, given, runs, keep, printed)
+    if out is not None and explored.found is not None:
+        _write(out, explored.found)
+    if form == "json":
+        click.echo(json.dumps(_as_dict(request, strategy, explored, told), indent=2))
+    else:
+        click.echo("\n".join(_as_text(request, explored, out)))
+    sys.exit(_exit_code(explored))
+
+
+def _explore(
+    request: Request,
+    strategy: str,
+    seeds: Sequence[int],
+    options: StrategyOptions,
+    runs: int,
+    keep: str,
+    printed: str,
+) -> tuple[Explored, list[ExploredRun]]:
+    """Do it; runs are printed as they are made: "all", "news" or "none"."""
+    told: list[ExploredRun] = []
+    with watched_sweep() as watch, progress("runs", runs) as advance:
+
+        def tell(ran: ExploredRun) -> None:
+            told.append(ran)
+            command = command_of(request, ran)
+            watch.saw(SweptRun(ran.scenario, ran.seed, request.profile, command), ran.digest)
+            advance(strategy, ran.found is not None)
+            if printed == "all" or (printed == "news" and (ran.new or ran.found)):
+                click.echo(_line(ran))
+
+        trials = Trials(profile=request.profile)
+        explorer = Explorer(request.scenario, strategy, seeds, trials, options=options, keep=keep, tell=tell)
+        return explorer.explore(runs), told
+
+
+def command_of(request: Request, ran: ExploredRun, command: str = "run") -> str:
+    """The one command that repeats a run, or (``command``: "shrink") makes it small."""
+    words = shlex.split(request.command_for(ran.seed))
+    words[1] = command
+    for entry in ran.schedule:
+        words += ["--do", as_do(entry)]
+    return shlex.join(words)
+
+
+def _check_keep(keep: str) -> None:
+    from kemu.emulator.checkers import CHECKERS
+    from kemu.emulator.findings import KINDS
+
+    checker, _, kind = keep.partition(":")
+    if keep and checker not in (*CHECKERS, BROKEN):
+        raise click.UsageError(f'--keep "{keep}": "{checker}" is no checker{nearest(checker, CHECKERS)}')
+    if kind and kind not in KINDS.get(checker, ()):
+        known = KINDS.get(checker, ())
+        raise click.UsageError(f'--keep "{keep}": "{kind}" is no kind of {checker}{nearest(kind, known)}')
+
+
+def _line(ran: ExploredRun) -> str:
+    schedule = "; ".join(entry.action.words() for entry in ran.schedule) or "its own order"
+    new = f"+{ran.new}" if ran.new else ""
+    return f"  run {ran.number:>4}  seed {ran.seed}  {new:>5}  {schedule}"
+
+
+def _as_text(request: Request, explored: Explored, out: Path | None) -> list[str]:
+    plain = f"{explored.by_plain} of them in the seeds' own order"
+    lines = [
+        f"runs: {explored.runs}; came to {explored.reached} things (messages by role, state, outcome; transitions; "
+        f"probes), {plain}; {explored.kept} schedules came to something new"
+    ]
+    found = explored.found
+    if found is None:
+        lines.append("nothing was violated" + (": every schedule was tried" if explored.exhausted else ""))
+        return lines
+    assert found.violation is not None
+    lines.append(click.style("found", fg="red", bold=True) + f" in run {found.number}: {said(found.violation)}")
+    lines += [f"  {entry.action.words()}" for entry in found.schedule] or ["  in the seed's own order"]
+    if out is not None:
+        lines.append(f"written: {out}")
+    lines.append(f"repeat with: {command_of(request, found)}")
+    lines.append(f"make it small with: {command_of(request, found, 'shrink')}")
+    return lines
+
+
+def _as_dict(request: Request, strategy: str, explored: Explored, told: list[ExploredRun]) -> dict[str, Any]:
+    found = explored.found
+    return {
+        "scenario": request.source,
+        "strategy": strategy,
+        "runs": explored.runs,
+        "exhausted": explored.exhausted,
+        "reached": explored.reached,
+        "by_plain": explored.by_plain,
+        "schedules": [
+            {
+                "run": ran.number,
+                "seed": ran.seed,
+                "schedule": plan_to_dicts(ran.schedule),
+                "new": ran.new,
+                "digest": ran.digest,
+            }
+            for ran in told
+        ],
+        "found": None
+        if found is None or found.violation is None
+        else {
+            "run": found.number,
+            "seed": found.seed,
+            "schedule": plan_to_dicts(found.schedule),
+            "checker": found.violation.checker,
+            "kind": found.violation.kind,
+            "text": found.violation.text,
+            "repeat": command_of(request, found),
+            "shrink": command_of(request, found, "shrink"),
+        },
+    }
+
+
+def _write(out: Path, found: ExploredRun) -> None:
+    try:
+        out.write_text(toml_text(found.scenario.to_dict()), encoding="utf-8")
+    except OSError as error:
+        raise ScenarioError([Problem((), f"--out: cannot be written: {error.strerror}")], str(out)) from None
+
+
+def _exit_code(explored: Explored) -> int:
+    found = explored.found
+    if found is None or found.violation is None:
+        return 0
+    if found.violation.checker == BROKEN:
+        return OF_VERDICT["broken"]
+    return OF_VERDICT["liveness" if found.violation.liveness else "violated"]
