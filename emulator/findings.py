@@ -65,7 +65,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "works-when-down",
             "works-when-failed",
         ),
-        "liveness": ("member-failed", "not-at-rest", "nothing-processed", "untold-coordinator"),
+        "liveness": ("forgotten-instance", "member-failed", "not-at-rest", "nothing-processed", "untold-coordinator"),
         "replicas": (
             "acknowledged-uncommitted",
             "another-record",
@@ -183,6 +183,7 @@ LOG_OF_ANOTHER_TOPIC = "log-of-another-topic"
 EPOCH_OF_ANOTHER_TOPIC = "epoch-of-another-topic"
 UNTOLD_COORDINATOR = "untold-coordinator"
 UNHEARD_ISR = "unheard-isr"
+FORGOTTEN_INSTANCE = "forgotten-instance"
 
 STAYS_SO: Mapping[str, str] = MappingProxyType(
     {
@@ -207,6 +208,8 @@ STANDS_STILL: Mapping[tuple[str, str], str] = MappingProxyType(
             LOG_OF_ANOTHER_TOPIC,
         ): "who is to lead the partition has a log of a deleted topic of that name, and"
         " refuses (INCONSISTENT_TOPIC_ID, KIP-516): nobody leads it until an operator removes that log",
+        ("liveness", FORGOTTEN_INSTANCE): "the group's log lost the record in which a static member had its new id: the"
+        " coordinator knows the former one and fences the member (FENCED_INSTANCE_ID), which is fatal",
         ("recovery", EPOCH_OF_ANOTHER_TOPIC): "who is to lead the partition takes part in a later leader epoch of a"
         " deleted topic of that name, and heeds nothing older (before topic ids, KIP-516)",
     }

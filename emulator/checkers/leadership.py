@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import HostDown, Seen
-from kemu.protocol.names import TopicPartition, broker_host, is_controller
+from kemu.protocol.names import ActorName, TopicPartition, broker_host, is_controller
 from kemu.protocol.nodes import (
     CONTROLLER_EPOCH,
     DELETE_TOPICS,
@@ -26,6 +26,7 @@ from kemu.protocol.nodes import (
     PREFERRED_ELECTION,
     TOPIC_CONFIGS,
     TOPICS,
+    PartitionState,
     read_epoch,
 )
 from kemu.protocol.notes.replication import (
@@ -72,6 +73,12 @@ class LeadershipChecker(Checker):
         """Broker -> controller epoch and broker epoch of the last control request it obeyed."""
         self._asked_for: dict[TopicPartition, tuple[int, tuple[int, ...]]] = {}
         """Partition -> (leader epoch, ISR) that its leader asked for last."""
+        self._assigned_by: dict[TopicPartition, ActorName] = {}
+        """Who wrote the replicas that a partition has."""
+        self._replicas: dict[TopicPartition, tuple[int, ...]] = {}
+        """Those, and ..."""
+        self._dropped: dict[TopicPartition, set[int]] = {}
+        """... who was taken out of them since the present leader epoch began."""
         self._controller_epoch = 0
         self._controller = ""
         self.on = {
@@ -189,6 +196,11 @@ class LeadershipChecker(Checker):
             self._epoch_written(seen, fact)
         elif self.panel.written_topic and fact.what == "deleted":
             self._topic_deleted(self.panel.written_topic)
+        for changed in self.panel.replicas_changed:
+            replicas = self.panel.assigned[changed].replicas
+            dropped = set(self._replicas.get(changed, ())) - set(replicas)
+            self._dropped[changed] = self._dropped.get(changed, set()) | dropped
+            self._replicas[changed], self._assigned_by[changed] = replicas, fact.client
         if at is None and fact.client != self._controller and fact.path.startswith(OF_CONTROLLERS):
             if not is_controller(fact.client):
                 return
@@ -232,13 +244,36 @@ class LeadershipChecker(Checker):
         if not state.isr:
             wrong.append("the ISR is empty (I3)")
         assigned = self.panel.assigned.get(at)
-        is_last = (
-            controls and before is not None and state.leader < 0 and len(state.isr) == 1 and state.isr == before.isr
-        )
-        if assigned is not None and not is_last and not set(state.isr) <= set(assigned.replicas):
+        asked = altered or not controls
+        if assigned is not None and not self._may_be_in_sync(at, state, before, assigned.replicas, asked):
             wrong.append(f"the ISR {state.isr} is not within the replicas {assigned.replicas} (I3)")
+        if not asked:
+            self._dropped.pop(at, None)
         for text in wrong:
             self.violation(
                 seen, "state-written", (name, fact.client), f"{fact.client} wrote the state of {name}: {text}"
             )
         self._check_counted(seen, broker_host(state.leader), at)
+
+    def _may_be_in_sync(
+        self,
+        at: TopicPartition,
+        state: PartitionState,
+        before: PartitionState | None,
+        replicas: tuple[int, ...],
+        asked: bool,
+    ) -> bool:
+        """Whether an ISR is within the replicas, or Kafka has nobody yet who would take out what is not.
+
+        Who is called back or overridden is taken out of the list first, then out of the ISR, one after the other
+        (``updateCurrentReassignment``, ``stopRemovedReplicasOfReassignedPartition``). If its controller dies between
+        both, the next one's writes leave them there, and a leader, which knows the list of its epoch, may ask for them
+        (``asked``). The last of an ISR stays in it.
+        """
+        others = set(state.isr) - set(replicas)
+        there = set(before.isr) - set(replicas) if before is not None else set()
+        if not others or asked:
+            return others <= there | self._dropped.get(at, set())
+        is_last = state.leader < 0 and before is not None and state.isr == before.isr and len(state.isr) == 1
+        left_by_another = self._assigned_by.get(at) != self._controller
+        return others <= there and (is_last or others < there or left_by_another)

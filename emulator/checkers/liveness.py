@@ -9,7 +9,9 @@ within ``bound_us``, there must be a moment at which
    second half of the bound is excused, if the group processed something at all.
 
 3. No member fails for good (``MemberFailed``): such a process is of no use, and nobody asked for its end. What a plan
-did to it is excused: an error that the plan had a server answer with, a listener that the plan made raise.
+did to it is excused: an error that the plan had a server answer with, a listener that the plan made raise. One way is
+Kafka's own (``forgotten-instance``): a static member got a new id, and the group's log lost all that was written since
+(``GroupMetadataManager.storeGroup`` waits for the in-sync replicas, not for disks); its coordinator fences it then.
 
 A group whose coordinator still leads a replica that was taken from its broker breaks rule 1 in a way of its own
 (``untold-coordinator``), which is Kafka's: the order to stop it was lost with the controller, and nobody repeats it
@@ -45,15 +47,16 @@ from kemu.emulator.facts import (
     Seen,
     TopicGrown,
 )
-from kemu.emulator.findings import MEMBER_FAILED, UNTOLD_COORDINATOR
+from kemu.emulator.findings import FORGOTTEN_INSTANCE, MEMBER_FAILED, UNTOLD_COORDINATOR
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.names import ActorName, TopicPartition, broker_host, broker_of, host_of
+from kemu.protocol.names import OFFSETS_TOPIC, ActorName, TopicPartition, broker_host, broker_of, host_of
 from kemu.protocol.notes.groups import (
     AnswerInjected,
     AssignmentReceived,
     GroupBecame,
     GroupLoaded,
     GroupUnloaded,
+    MemberAdded,
     MemberBecame,
     MemberFailed,
     PartitionsAssigned,
@@ -64,6 +67,7 @@ from kemu.protocol.notes.groups import (
     RecordsAppended,
 )
 from kemu.protocol.notes.ranges import RangeProcessed
+from kemu.protocol.notes.replication import BecameLeader
 
 REFUSED_BY: Mapping[ErrorCode, str] = {
     ErrorCode.INVALID_SESSION_TIMEOUT: "session.timeout.ms is outside group.min.session.timeout.ms and "
@@ -150,6 +154,10 @@ class Liveness(Checker):
         """The earlier of ``_next_us`` and ``_deadline_us``."""
         self._last: Seen | None = None
         """The last fact of all."""
+        self._static_since: dict[tuple[str, str], int] = {}
+        """(group, id of a static member) -> where the group's log ended when the member got it."""
+        self._forgotten: dict[tuple[str, str], None] = {}
+        """Those of them that no record of the group's log has any more."""
         self._told: dict[tuple[ActorName, ErrorCode], None] = {}
         """Errors that a plan had servers answer to members."""
         self._listeners_raise = False
@@ -171,6 +179,8 @@ class Liveness(Checker):
             GroupUnloaded: self._became,
             MemberBecame: self._member_became,
             MemberFailed: self._failed,
+            MemberAdded: self._member_entered,
+            BecameLeader: self._led,
             AnswerInjected: self._injected,
             AssignmentReceived: self._received,
             PartitionsAssigned: self._callback,
@@ -281,8 +291,36 @@ class Liveness(Checker):
             said = (fact.error.name, fact.why, REFUSED_BY.get(fact.error, ""))
             why = "; ".join(dict.fromkeys(part for part in said if part))
             text = f"{seen.actor} of group {fact.group} failed for good: {why}"
-            self.violation(seen, MEMBER_FAILED, (fact.group, seen.actor), text, liveness=True)
+            kind = FORGOTTEN_INSTANCE if self._is_forgotten(seen.actor, fact) else MEMBER_FAILED
+            self.violation(seen, kind, (fact.group, seen.actor), text, liveness=True)
         self._leave(seen, fact)
+
+    def _member_entered(self, seen: Seen, fact: MemberAdded) -> None:
+        log = self.panel.log_of(fact.group) if fact.instance_id is not None else None
+        if log is not None:
+            self._static_since[fact.group, fact.member_id] = self.panel.logs.of(log).records.end
+
+    def _led(self, seen: Seen, fact: BecameLeader) -> None:
+        """Of whom all records were lost: they came behind what the log has left."""
+        if fact.topic != OFFSETS_TOPIC:
+            return
+        at, cut = (fact.topic, fact.partition), self.panel.logs.cut
+        if cut is None and not self.panel.logs.back:
+            return
+        for key, end in self._static_since.items():
+            if self.panel.log_of(key[0]) != at:
+                continue
+            if self.panel.logs.back:  # it may be there again
+                self._forgotten.pop(key, None)
+            elif cut is not None and end >= cut:
+                self._forgotten[key] = None
+
+    def _is_forgotten(self, actor: ActorName, fact: MemberFailed) -> bool:
+        """Whether a member is fenced for an id of which the group's log lost all records."""
+        holding = self.panel.holdings.get(actor)
+        if holding is None or fact.error is not ErrorCode.FENCED_INSTANCE_ID:
+            return False
+        return (fact.group, holding.member_id) in self._forgotten
 
     def _received(self, seen: Seen, fact: AssignmentReceived) -> None:
         group = self._group(fact.group)

@@ -84,7 +84,7 @@ class Replicas(Checker):
         self._deleted: dict[TopicPartition, PartitionTruth] = {}
         """Partitions that were deleted last."""
         self._former: dict[tuple[str, TopicPartition], PartitionTruth] = {}
-        """Brokers that take part in a partition of a deleted topic still (``Panel.former``) -> that one."""
+        """Brokers with a log of a deleted partition -> that one; some take part in it still (``Panel.former``)."""
         self.on = {
             BecameLeader: self._led,
             BecameFollower: self._followed,
@@ -390,8 +390,7 @@ class Replicas(Checker):
             if gone is not None:
                 self._deleted[at] = gone
                 for host in gone.copies:
-                    if self.panel.former.has(host, at):
-                        self._former.setdefault((host, at), gone)
+                    self._former.setdefault((host, at), gone)
             return
         state, before = self.panel.states[at], self.panel.state_before
         truth = self._truth(*at)
@@ -452,6 +451,7 @@ class Replicas(Checker):
     def _started(self, seen: Seen, fact: HostStarted) -> None:
         if fact.kept_disk:
             return
+        self._former = {key: truth for key, truth in self._former.items() if key[0] != fact.host}
         for truth in self._partitions.values():
             copy = truth.copies.get(fact.host)
             if copy is not None:

@@ -11,6 +11,7 @@ import pytest
 from kemu.emulator.facts import Seen
 from kemu.emulator.metrics.figures import Figures
 from kemu.emulator.runner import RunResult, run
+from kemu.emulator.scenario.expectations import stood_still
 from kemu.emulator.scenario.files import load_scenario, scenario_from_toml, with_values
 from kemu.protocol.notes.groups import (
     COMMITTED,
@@ -257,6 +258,14 @@ def test_random_scripts_keep_the_promises(first: int) -> None:
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_both_drives_take_the_same_turns(cluster: str) -> None:
     assert run_one(cluster, 5, "bare").digest == run_one(cluster, 5, "trio").digest
+
+
+def test_a_static_member_whose_new_id_went_with_the_last_disk_is_fenced_for_good() -> None:
+    """The only in-sync replica of the group's log lost it with its power: as in Kafka, and the run says so by name."""
+    result = run_one("replicated", 103)
+
+    assert result.verdict == "holds", result.reason
+    assert [each.kind for each in stood_still(result.violations)] == ["forgotten-instance"]
 
 
 @pytest.mark.soak

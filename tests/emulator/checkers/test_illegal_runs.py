@@ -5,7 +5,7 @@ import pytest
 from kemu.emulator.checkers.base import MAX_VIOLATIONS
 from kemu.emulator.checkers.liveness import Liveness
 from kemu.emulator.facts import DiskTailLost, FaultApplied, FaultEnded, HostPaused, HostResumed, HostStarted, TopicGrown
-from kemu.emulator.judging import judge
+from kemu.emulator.judging import Judging, judge
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.notes import groups as notes
 from tests.emulator.checkers.story import COORDINATOR, GROUP, SECOND, TOPIC, Story
@@ -245,6 +245,30 @@ def test_a_start_where_the_groups_log_still_knows_of_is_right_after_a_loss(story
     after_the_groups_log_was_cut(story, end=20, start=4)
 
     assert "commits" not in story.judged()
+
+
+@pytest.mark.parametrize(
+    ("end", "error", "kind"),
+    [
+        (15, ErrorCode.FENCED_INSTANCE_ID, "forgotten-instance"),
+        (16, ErrorCode.FENCED_INSTANCE_ID, "member-failed"),
+        (15, ErrorCode.GROUP_AUTHORIZATION_FAILED, "member-failed"),
+    ],
+)
+def test_a_static_member_that_is_fenced_after_the_groups_log_lost_its_id(story, end, error, kind):
+    """Nobody else knows a member's id: it is in no record before record 15, and was in one behind it."""
+    story.groups_log("b0", 0, (0, 0), end=0)
+    story.by("b0", notes.RecordsAppended(topic="__consumer_offsets", partition=0, base_offset=0, count=15))
+    story.add("c1", instance="c1")
+    story.by("b0", notes.RecordsAppended(topic="__consumer_offsets", partition=0, base_offset=15, count=6))
+    story.groups_log("b1", 1, (0, 0), (1, end), end=end)
+    story.by("c1", notes.MemberFailed(group=GROUP, member_id="", error=error, why="told"))
+
+    liveness = Liveness()
+    judging = Judging([liveness])
+    for seen in story.facts:
+        judging.see(seen)
+    assert [each.kind for each in liveness.violations] == [kind]
 
 
 def test_a_commit_that_is_answered_and_not_kept(story):

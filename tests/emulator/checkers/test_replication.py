@@ -122,6 +122,41 @@ def test_a_state_that_no_controller_writes(story, leader, isr, text):
 # --- I4, I5: what is committed ---------------------------------------------------------------------------------------
 
 
+def dropped() -> ClusterStory:
+    """b0 leads with b1 and b2; the controller takes b2 out of the replicas, and dies before it leaves the ISR."""
+    story = begun()
+    story.node(topic_path(TOPIC), topic_data({0: ReplicaAssignment((0, 1))}), what="set")
+    return story
+
+
+def test_who_left_the_replicas_is_in_the_isr_until_somebody_takes_it_out():
+    """``stopRemovedReplicasOfReassignedPartition`` comes after the list: the next controller knows nothing of it."""
+    story = dropped()
+    story.propose(0, (0, 1, 2), (0, 1, 2))
+    story.write_state(0, (0, 1, 2), client="b0")
+    story.new_controller(1)
+    story.write_state(0, (0, 2))
+    story.write_state(0, (0,))
+
+    holds(story)
+
+
+@pytest.mark.parametrize(
+    ("goes_on", "isr"),
+    [
+        (lambda story: None, "(0, 1, 2)"),
+        (lambda story: (story.new_controller(1), story.write_state(0, (0, 1))), "(0, 1, 2)"),
+    ],
+)
+def test_who_left_the_replicas_is_not_left_in_the_isr_nor_brought_back(goes_on, isr):
+    """By the controller that took it out of the list, by one that found it out of the ISR."""
+    story = dropped()
+    goes_on(story)
+    story.write_state(0, (0, 1, 2))
+
+    caught(story, "leadership", f"the ISR {isr} is not within the replicas (0, 1) (I3)")
+
+
 def test_a_replica_joins_the_isr_with_everything(story):
     story.write_state(0, (0, 1), client="b0")
     story.commit(10, 5, 1)

@@ -76,6 +76,19 @@ def test_before_topic_ids_a_broker_heeds_no_older_epoch_of_a_topic_created_again
     assert EPOCH_OF_ANOTHER_TOPIC in [each.why for each in result.unmended]
 
 
+@pytest.mark.parametrize(
+    ("seed", "settings"),
+    [(101, AT_ONCE), (111, ()), (59, AT_ONCE)],
+    ids=["a leader asks for who was dropped", "a controller finds who was dropped", "a left-over log follows"],
+)
+def test_what_a_sweep_has_found_in_kafka_2_6(seed: int, settings: tuple[str, ...]) -> None:
+    """Controllers died between a partition's list and its ISR; a log of a deleted topic is one of the new topic."""
+    scenario = drawn("delete-while-reassigning", seed, as_it_is=False, settings=settings)
+    result = run(scenario, seed=seed, profile="kafka-2.6", drive="bare")
+
+    assert result.verdict == "holds", result.reason
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("name", PRESETS)
 def test_the_same_for_three_hundred_seeds(name: str) -> None:
