@@ -71,7 +71,7 @@ class GroupBooks:
         self.protocol_type: str | None = None
         self.protocol: str | None = None
         self.generation = 0
-        self.members = Members()
+        self.members = Members(machine.rules.maps)
         self._subscriptions: tuple[bytes, ...] | None = None
         self._topics: frozenset[str] | None = None
 

@@ -303,7 +303,7 @@ class Group:
                 metadata=member.metadata(self.books.protocol) if stable else b"",
                 assignment=member.assignment if stable else b"",
             )
-            for member in self.members
+            for member in map(self.members.by_id.__getitem__, self.members.hashed())
         ]
         return DescribedGroup(
             error=_NONE,

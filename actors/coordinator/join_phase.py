@@ -150,7 +150,7 @@ class JoinPhase:
         assert members.leader is not None, f"{self._books.name}: members without a leader"
         if members.leader in self.parked:
             return True
-        for member_id in members.by_id:
+        for member_id in members.hashed():
             if member_id in self.parked:
                 members.leader = member_id
                 self._books.note_leader()

@@ -127,8 +127,8 @@ class Joining:
         if member_id in members.pending:
             if instance_id is None:
                 self._add(caller, request, member_id)
-            else:  # ids are handed out to dynamic members only
-                self._phase.refuse(caller, ErrorCode.UNKNOWN_SERVER_ERROR, member_id)
+            else:  # ids are handed out to dynamic members only; an exception in Kafka, whose answer names nobody
+                self._phase.refuse(caller, ErrorCode.UNKNOWN_SERVER_ERROR, UNKNOWN_MEMBER, of=member_id)
             return
         error = members.why_not(member_id, instance_id)
         if error is not _NONE:

@@ -6,6 +6,7 @@ Nothing here speaks, knows the group's state or holds a request; the parts of th
 
 from collections.abc import Iterator
 
+from kemu.actors.coordinator.hash_order import HashMaps, MemberTable, vote_order
 from kemu.actors.coordinator.timers import session_key
 from kemu.actors.machine import TimerKey
 from kemu.protocol.errors import ErrorCode
@@ -80,9 +81,11 @@ class Member:
 class Members:
     """The members of one group, in order of arrival (a replaced static member arrives anew)."""
 
-    __slots__ = ("by_id", "leader", "pending", "static", "support")
+    __slots__ = ("_maps", "_table", "by_id", "leader", "pending", "static", "support")
 
-    def __init__(self) -> None:
+    def __init__(self, maps: HashMaps = HashMaps.JAVA) -> None:
+        self._maps = maps
+        self._table = MemberTable(maps)
         self.by_id: dict[MemberId, Member] = {}
         self.static: dict[str, MemberId] = {}
         """Instance id -> member id."""
@@ -116,6 +119,7 @@ class Members:
         if member.instance_id is not None:
             assert member.instance_id not in self.static
             self.static[member.instance_id] = member.member_id
+        self._table.put(len(self.by_id))
         self.by_id[member.member_id] = member
         self._count(member.protocols, 1)
         self.pending.pop(member.member_id, None)
@@ -123,7 +127,7 @@ class Members:
             self.leader = member.member_id
 
     def remove(self, member_id: MemberId) -> Member | None:
-        """An id goes, member or pending; the leader's place passes to the oldest member."""
+        """An id goes, member or pending; the leader's place passes to whom the coordinator's map lists first."""
         self.pending.pop(member_id, None)
         member = self.by_id.pop(member_id, None)
         if member is None:
@@ -132,7 +136,7 @@ class Members:
         if member.instance_id is not None:
             del self.static[member.instance_id]
         if self.leader == member_id:
-            self.leader = next(iter(self.by_id), None)
+            self.leader = next(iter(self.hashed()), None)
         return member
 
     def rename(self, member: Member, member_id: MemberId, group: GroupId) -> None:
@@ -143,6 +147,7 @@ class Members:
         del self.by_id[old]
         member.member_id = member_id
         member.timer = session_key(group, member_id)
+        self._table.put(len(self.by_id))
         self.by_id[member_id] = member
         self.static[member.instance_id] = member_id
         if self.leader == old:
@@ -166,7 +171,7 @@ class Members:
     # --- questions that cost a look at every member ------------------------------------------------------------
 
     def vote(self) -> str:
-        """The protocol most members prefer among those that all support; of equals, the one voted for first."""
+        """The protocol most members prefer among those that all support; of equals, the first by their hashes."""
         everyone = len(self.by_id)
         assert everyone, "no members to vote"
         votes: dict[str, int] = {}
@@ -174,7 +179,11 @@ class Members:
             choice = next((own.name for own in member.protocols if self.support[own.name] == everyone), None)
             assert choice is not None, f"{member.member_id} supports nothing that all others do"
             votes[choice] = votes.get(choice, 0) + 1
-        return max(votes, key=votes.__getitem__)
+        return max(vote_order(self._maps, votes), key=votes.__getitem__)
+
+    def hashed(self) -> list[MemberId]:
+        """All members in the order in which the coordinator's map lists them."""
+        return self._table.ordered(self.by_id)
 
     def supported_by_all(self, protocols: tuple[JoinProtocol, ...]) -> bool:
         """Whether one of these is supported by every member."""
@@ -190,6 +199,6 @@ class Members:
         return tuple(
             [
                 JoinedMember(member_id=m.member_id, instance_id=m.instance_id, metadata=m.metadata(protocol))
-                for m in self
+                for m in map(self.by_id.__getitem__, self.hashed())
             ]
         )

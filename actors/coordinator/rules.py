@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from attrs import evolve, frozen
 
+from kemu.actors.coordinator.hash_order import HashMaps
 from kemu.protocol.errors import ErrorCode
 
 _E = ErrorCode
@@ -57,6 +58,12 @@ class GroupRules:
     """OffsetFetch with require_stable refuses offsets whose commit is being written."""
     revert_restores_protocols: bool
     """A static replacement whose record could not be written restores the old protocols (scala: keeps the new)."""
+    replacement_stays_new: bool
+    """A static member that is replaced before its first generation stays a new one, whose parked join its session ends
+    (GroupMetadata.replaceStaticMember 3.4.1 keeps the object and isNew; ClassicGroup.replaceStaticMember 4.0 makes one
+    that is not new)."""
+    maps: HashMaps
+    """In which order members are walked, and votes: who leads after a leader left, which protocol wins a tie."""
     group_append_errors: Mapping[ErrorCode, ErrorCode]
     """What a failed append of a group's record is answered as; others go through unchanged."""
     offset_append_errors: Mapping[ErrorCode, ErrorCode]
@@ -107,6 +114,8 @@ JAVA = GroupRules(
     tombstone_at_generation_zero=True,
     unreplicated_is_unstable=False,
     revert_restores_protocols=True,
+    replacement_stays_new=False,
+    maps=HashMaps.JAVA,
     group_append_errors=MappingProxyType({**_MOVED, **_TOO_LARGE, **_TIMED_OUT_JAVA}),
     offset_append_errors=MappingProxyType({**_MOVED, **_TOO_LARGE, **_TIMED_OUT_JAVA}),
 )
@@ -129,6 +138,8 @@ SCALA = GroupRules(
     tombstone_at_generation_zero=False,
     unreplicated_is_unstable=True,
     revert_restores_protocols=False,
+    replacement_stays_new=True,
+    maps=HashMaps.SCALA,
     group_append_errors=MappingProxyType({**_MOVED, **_TOO_LARGE, **_TIMED_OUT_SCALA, **_TOO_FEW_SCALA}),
     offset_append_errors=MappingProxyType({**_MOVED, **_COMMIT_TOO_LARGE, **_TOO_FEW_SCALA}),
 )

@@ -80,7 +80,7 @@ class StaticInstances:
         self._machine.stop_timer(member.timer)
         books.note_removed(member, why)
         books.members.rename(member, member_id, books.name)
-        member.is_new = False
+        member.is_new = member.is_new and self._machine.rules.replacement_stays_new
         books.note_added(member)
         if led:
             books.note_leader()

@@ -125,8 +125,8 @@ GROUPS = [
     ),
     Mutation(  # the leader is not told of the last member
         "actors/coordinator/members.py",
-        ("                for m in self\n            ]\n        )"),
-        ("                for m in self\n            ][:-1]\n        )"),
+        ("                for m in map(self.by_id.__getitem__, self.hashed())\n            ]\n        )"),
+        ("                for m in map(self.by_id.__getitem__, self.hashed())\n            ][:-1]\n        )"),
         "liveness",
         ("crash_for_good.toml:1",),
     ),

@@ -96,3 +96,22 @@ def test_before_2_6_a_static_member_that_returns_amid_an_assignment_gets_an_empt
 def test_every_kind_can_be_chosen_and_every_profile_has_one() -> None:
     assert set(CHOICES["coordinator.kind"]) == set(GROUP_RULES)
     assert {profile.broker.coordinator_kind for profile in PROFILES.values()} == set(GROUP_RULES)
+
+
+@pytest.mark.parametrize(("kind", "removed"), [("scala", True), ("java", False)])
+def test_before_4_0_a_static_member_replaced_before_its_first_generation_is_removed_with_its_session(
+    kind: str, removed: bool
+) -> None:
+    """GroupMetadata.replaceStaticMember (3.4.1) keeps the member as it was, isNew too, so that its parked join is no
+    sign of life, and the session that runs is the replaced one's; ClassicGroup.replaceStaticMember (4.0) makes a member
+    that is not new. Seen on a real 3.4.1."""
+    bench = Bench(coordinator_kind=kind)
+    bench.join("c2", version=9)  # an id that is handed out keeps the join phase open
+    first = bench.join("c1", instance="i1", session_ms=4_000)
+    second = bench.join("c1", instance="i1", session_ms=SESSION_MS)
+    assert first.error is E.FENCED_INSTANCE_ID
+
+    bench.advance(4_000 + 1)
+
+    assert second.error is (E.UNKNOWN_MEMBER_ID if removed else None)
+    assert ("i1" in bench.group.members.static) is not removed

@@ -1,6 +1,7 @@
 """SyncGroup, Heartbeat and LeaveGroup, and the timers behind them."""
 
 from collections.abc import Callable
+from itertools import combinations
 
 import pytest
 
@@ -507,15 +508,16 @@ def test_before_v3_the_members_error_is_the_requests(version: int) -> None:
 
 
 def test_a_leave_answers_the_parked_join_of_the_member_and_starts_a_rebalance() -> None:
-    """Section 1.10: parked join answered with 25 (empty member id); leader re-chosen."""
+    """Section 1.10: parked join answered with 25 (empty member id); the map's first member leads."""
     bench = Bench()
     formed = bench.stable_group("c1", "c2", "c3")
     parked = bench.join("c1", formed.ids["c1"])
+    first = next(each for each in bench.group.members.hashed() if each != formed.ids["c1"])
 
     bench.leave("c1", leaving(formed.ids["c1"]))
 
     assert (parked.error, parked.reply.member_id) == (E.UNKNOWN_MEMBER_ID, "")
-    assert bench.noted(LeaderElected)[-1].member_id == formed.ids["c2"]
+    assert bench.noted(LeaderElected)[-1].member_id == first
     joins = [bench.join(client, formed.ids[client]) for client in ("c2", "c3")]
     assert [join.reply.generation for join in joins] == [2, 2]
 
@@ -586,13 +588,21 @@ def test_the_protocol_most_members_prefer_among_those_all_support_wins() -> None
     assert bench.group.members.vote() == "roundrobin"
 
 
-def test_a_tie_goes_to_the_vote_that_was_cast_first() -> None:
-    """Section 1.7: unspecified in Kafka (hash order); deterministic here."""
-    bench = Bench()
-    bench.join("c1", names=("range", "roundrobin"), version=3)
-    bench.join("c2", names=("roundrobin", "range"), version=3)
+@pytest.mark.parametrize(
+    ("kind", "order"),
+    [
+        ("scala", ("cooperative-sticky", "roundrobin", "range", "sticky")),
+        ("java", ("sticky", "range", "roundrobin", "cooperative-sticky")),
+    ],
+)
+def test_a_tied_vote_goes_by_the_hashes_of_the_names(kind: str, order: tuple[str, ...]) -> None:
+    """GroupMetadata.selectProtocol (3.4.1: groupBy, maxBy), ClassicGroup.selectProtocol (4.0: HashMap, max)."""
+    for better, worse in combinations(order, 2):
+        bench = Bench(coordinator_kind=kind)
+        bench.join("c1", names=(worse, better), version=3)
+        bench.join("c2", names=(better, worse), version=3)
 
-    assert bench.group.members.vote() == "range"
+        assert bench.group.members.vote() == better
 
 
 @scenario("S109")

@@ -132,7 +132,8 @@ def test_a_description_shows_subscriptions_and_assignments_only_in_stable(state:
         member_id: f"i-{client}" for client, member_id in expected.items()
     }
     shown = (metadata("t"), b"for-c1") if state is STABLE else (b"", b"")
-    assert not row.members or (row.members[0].metadata, row.members[0].assignment) == shown
+    of_first = [member for member in row.members if member.member_id == ids["c1"]]
+    assert [(member.metadata, member.assignment) for member in of_first] == ([shown] if expected else [])
 
 
 @pytest.mark.parametrize("state", STATES)

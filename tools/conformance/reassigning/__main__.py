@@ -10,10 +10,10 @@ from pathlib import Path
 import click
 
 from kemu.tools.conformance.maven import RealKafkaError
+from kemu.tools.conformance.real_cluster import fetch_jars
 from kemu.tools.conformance.reassigning import recordings
 from kemu.tools.conformance.reassigning.emulated import emulate
 from kemu.tools.conformance.reassigning.plan import RACES
-from kemu.tools.conformance.reassigning.real_cluster import fetch_jars
 from kemu.tools.conformance.reassigning.recording import record
 from kemu.tools.conformance.reassigning.sequences import LinesDiffer, differences
 

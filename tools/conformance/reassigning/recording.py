@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from kemu.protocol.names import broker_host
 from kemu.protocol.nodes import ReplicaAssignment, read_state, read_topic
 from kemu.tools.conformance.maven import RealKafkaError
+from kemu.tools.conformance.real_cluster import RealCluster
 from kemu.tools.conformance.reassigning import plan
 from kemu.tools.conformance.reassigning.plan import PlanStep
-from kemu.tools.conformance.reassigning.real_cluster import RealCluster
 from kemu.tools.conformance.reassigning.sequences import (
     STORE,
     Base,

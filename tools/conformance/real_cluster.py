@@ -6,13 +6,17 @@ ends with the ``with`` block.
 """
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
+import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
+from typing import Any, NoReturn
 
 from kemu.protocol.names import broker_host
 from kemu.tools.conformance.maven import RealKafkaError, bring_jars
@@ -66,6 +70,86 @@ def fetch_jars(release: str, folder: Path) -> Path:
     return libs
 
 
+class JavaProcesses:
+    """Programs of a release's jars in a folder: those that run on are killed with the ``with`` block."""
+
+    def __init__(self, libs: Path, folder: Path) -> None:
+        self.folder = folder
+        self._libs = libs
+        self._running: list[subprocess.Popen[bytes]] = []
+        self._before: Any = None
+        """What a polite request to end did before; while processes run it ends them, too."""
+
+    def __enter__(self) -> "JavaProcesses":
+        if shutil.which("java") is None:
+            raise RealKafkaError("a real Kafka needs java, which is not on the path")
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGTERM, _end)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "tool-log4j.properties").write_text(TOOL_LOG4J, encoding="utf-8")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in reversed(self._running):
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        if self._before is not None:
+            signal.signal(signal.SIGTERM, self._before)
+
+    def tool(self, main: str, *arguments: str) -> str:
+        """Run one of Kafka's own tools to its end; what it printed.
+
+        Raises:
+            RealKafkaError: it ended with an error.
+        """
+        done = subprocess.run(
+            self._java(main, arguments, heap_mb=128, log4j="tool-log4j", logs="tools"),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise RealKafkaError(f"{main} {' '.join(arguments)}: {(done.stdout + done.stderr).strip()[-600:]}")
+        return done.stdout
+
+    def background(self, main: str, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start one of Kafka's own tools; it is ended with the cluster at the latest."""
+        return self.spawn(main, list(arguments), "tools", heap_mb=128, log4j="tool-log4j")
+
+    def spawn(
+        self, main: str, arguments: Sequence[str], logs: str, *, heap_mb: int, log4j: str = "log4j"
+    ) -> subprocess.Popen[bytes]:
+        (self.folder / logs).mkdir(exist_ok=True)
+        with (self.folder / logs / f"{main.rpartition('.')[2]}.out").open("ab") as out:
+            process = subprocess.Popen(
+                self._java(main, arguments, heap_mb=heap_mb, log4j=log4j, logs=logs),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "LC_ALL": "C"},
+            )
+        self._running.append(process)
+        return process
+
+    def _java(self, main: str, arguments: Sequence[str], *, heap_mb: int, log4j: str, logs: str) -> list[str]:
+        return [
+            "java",
+            f"-Xmx{heap_mb}m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            f"-Dlog4j.configuration=file:{self.folder}/{log4j}.properties",
+            f"-Dkafka.logs.dir={self.folder}/{logs}",
+            "-Dzookeeper.jmx.log4j.disable=true",
+            "-cp",
+            f"{self._libs}/*",
+            main,
+            *arguments,
+        ]
+
+
 class RealCluster:
     """ZooKeeper and brokers ``0 .. count - 1``; the first one that is started becomes the controller.
 
@@ -77,42 +161,44 @@ class RealCluster:
     def __init__(self, libs: Path, folder: Path, count: int, settings: Mapping[str, str]) -> None:
         self.folder = folder
         self.count = count
-        self._libs = libs
         self._settings = dict(settings)
-        self._zk_port, *self._ports = _free_ports(count + 1)
+        self._zk_port, *self._ports = free_ports(count + 1)
         self._zk: subprocess.Popen[bytes] | None = None
         self._brokers: dict[int, subprocess.Popen[bytes]] = {}
-        self._running: list[subprocess.Popen[bytes]] = []
+        self._processes = JavaProcesses(libs, folder)
 
     def __enter__(self) -> "RealCluster":
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self._processes.__enter__()
+        try:
+            self._begin()
+        except BaseException:
+            self._processes.__exit__(None, None, None)
+            raise
+        return self
+
+    def _begin(self) -> None:
         appenders = "".join(APPENDER.format(name=name) for name in ("server", "requests", "controller", "states"))
         (self.folder / "log4j.properties").write_text(LOG4J + appenders, encoding="utf-8")
-        (self.folder / "tool-log4j.properties").write_text(TOOL_LOG4J, encoding="utf-8")
         (self.folder / "zk.properties").write_text(
             f"dataDir={self.folder}/zk\nclientPort={self._zk_port}\nclientPortAddress=127.0.0.1\ntickTime=1000\n"
             "maxClientCnxns=0\nadmin.enableServer=false\n",
             encoding="utf-8",
         )
         (self.folder / "zk-logs").mkdir(exist_ok=True)
-        self._zk = self._spawn(
+        self._zk = self._processes.spawn(
             "org.apache.zookeeper.server.quorum.QuorumPeerMain",
             [f"{self.folder}/zk.properties"],
             "zk-logs",
             heap_mb=128,
         )
-        _wait_for_port(self._zk_port)
+        wait_for_port(self._zk_port)
         for broker in range(self.count):
             self.start(broker)
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for process in reversed(self._running):
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+        self._processes.__exit__(kind, error, trace)
 
     @property
     def bootstrap(self) -> str:
@@ -145,7 +231,7 @@ class RealCluster:
         path = self.folder / f"server{broker}.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), encoding="utf-8")
         began = self.log(broker, "server").stat().st_size if self.log(broker, "server").exists() else 0
-        self._brokers[broker] = self._spawn("kafka.Kafka", [str(path)], broker_host(broker), heap_mb=256)
+        self._brokers[broker] = self._processes.spawn("kafka.Kafka", [str(path)], broker_host(broker), heap_mb=256)
         deadline = time.monotonic() + STARTED_S
         while time.monotonic() < deadline:
             if self.log(broker, "server").exists():
@@ -164,57 +250,31 @@ class RealCluster:
         self._brokers[broker].wait()
 
     def tool(self, main: str, *arguments: str) -> str:
-        """Run one of Kafka's own tools to its end; what it printed.
-
-        Raises:
-            RealKafkaError: it ended with an error.
-        """
-        done = subprocess.run(
-            self._java(main, arguments, heap_mb=128, log4j="tool-log4j", logs="tools"),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise RealKafkaError(f"{main} {' '.join(arguments)}: {(done.stdout + done.stderr).strip()[-600:]}")
-        return done.stdout
+        """Run one of Kafka's own tools to its end (``JavaProcesses.tool``)."""
+        return self._processes.tool(main, *arguments)
 
     def background(self, main: str, *arguments: str) -> subprocess.Popen[bytes]:
         """Start one of Kafka's own tools; it is ended with the cluster at the latest."""
-        return self._spawn(main, list(arguments), "tools", heap_mb=128, log4j="tool-log4j")
-
-    def _spawn(
-        self, main: str, arguments: Sequence[str], logs: str, *, heap_mb: int, log4j: str = "log4j"
-    ) -> subprocess.Popen[bytes]:
-        (self.folder / logs).mkdir(exist_ok=True)
-        with (self.folder / logs / f"{main.rpartition('.')[2]}.out").open("ab") as out:
-            process = subprocess.Popen(
-                self._java(main, arguments, heap_mb=heap_mb, log4j=log4j, logs=logs),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, "LC_ALL": "C"},
-            )
-        self._running.append(process)
-        return process
-
-    def _java(self, main: str, arguments: Sequence[str], *, heap_mb: int, log4j: str, logs: str) -> list[str]:
-        return [
-            "java",
-            f"-Xmx{heap_mb}m",
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
-            f"-Dlog4j.configuration=file:{self.folder}/{log4j}.properties",
-            f"-Dkafka.logs.dir={self.folder}/{logs}",
-            "-Dzookeeper.jmx.log4j.disable=true",
-            "-cp",
-            f"{self._libs}/*",
-            main,
-            *arguments,
-        ]
+        return self._processes.background(main, *arguments)
 
 
-def _free_ports(count: int) -> list[int]:
+def _end(number: int, _frame: FrameType | None) -> NoReturn:
+    sys.exit(128 + number)
+
+
+def port_is_free(port: int) -> bool:
+    """Whether nobody has this port of the loopback address."""
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback address that nobody listens on now."""
     sockets = [socket.socket() for _ in range(count)]
     for each in sockets:
         each.bind(("127.0.0.1", 0))
@@ -224,7 +284,12 @@ def _free_ports(count: int) -> list[int]:
     return ports
 
 
-def _wait_for_port(port: int) -> None:
+def wait_for_port(port: int) -> None:
+    """Until somebody listens there.
+
+    Raises:
+        RealKafkaError: nobody does for too long.
+    """
     deadline = time.monotonic() + STARTED_S
     while time.monotonic() < deadline:
         try:
