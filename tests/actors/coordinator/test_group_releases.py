@@ -99,19 +99,21 @@ def test_every_kind_can_be_chosen_and_every_profile_has_one() -> None:
 
 
 @pytest.mark.parametrize(("kind", "removed"), [("scala", True), ("java", False)])
-def test_before_4_0_a_static_member_replaced_before_its_first_generation_is_removed_with_its_session(
+def test_before_4_0_a_static_member_replaced_before_its_first_generation_goes_with_its_session(
     kind: str, removed: bool
 ) -> None:
     """GroupMetadata.replaceStaticMember (3.4.1) keeps the member as it was, isNew too, so that its parked join is no
     sign of life, and the session that runs is the replaced one's; ClassicGroup.replaceStaticMember (4.0) makes a member
-    that is not new. Seen on a real 3.4.1."""
+    that is not new. Seen on a real 3.4.1.
+    """
     bench = Bench(coordinator_kind=kind)
-    bench.join("c2", version=9)  # an id that is handed out keeps the join phase open
-    first = bench.join("c1", instance="i1", session_ms=4_000)
+    short_ms = 6_000
+    bench.stable_group("c2", session_ms=REBALANCE_MS)  # it does not rejoin, which keeps the join phase open
+    first = bench.join("c1", instance="i1", session_ms=short_ms)
     second = bench.join("c1", instance="i1", session_ms=SESSION_MS)
     assert first.error is E.FENCED_INSTANCE_ID
 
-    bench.advance(4_000 + 1)
+    bench.advance(short_ms + 1)
 
     assert second.error is (E.UNKNOWN_MEMBER_ID if removed else None)
     assert ("i1" in bench.group.members.static) is not removed
