@@ -16,10 +16,9 @@ from kemu.protocol.config import BrokerConfig
 from kemu.protocol.profiles import PROFILES
 from kemu.tools.conformance.maven import RealKafkaError
 from kemu.tools.conformance.raw import recordings
-from kemu.tools.conformance.raw.asking import converse
 from kemu.tools.conformance.raw.comparing import Compared, compare, shown
-from kemu.tools.conformance.raw.drawing import Drawn, draw
-from kemu.tools.conformance.raw.settings import SETTINGS, broker_config, profile_of, ready, versions_of
+from kemu.tools.conformance.raw.drawing import DrawnSequence, draw
+from kemu.tools.conformance.raw.settings import SETTINGS, broker_config, profile_of, versions_of
 from kemu.tools.conformance.raw.steps import ConversationError
 from kemu.tools.conformance.real_broker import RealBroker, unpacked
 from kemu.tools.conformance.real_cluster import fetch_jars
@@ -116,8 +115,10 @@ def _compare_recorded(kept: Path, profile: str | None) -> int:
     return code
 
 
-async def _ask_all(port: int, drawn: Sequence[Drawn], config: BrokerConfig, at_once: int) -> list[Compared]:
+async def _ask_all(port: int, drawn: Sequence[DrawnSequence], config: BrokerConfig, at_once: int) -> list[Compared]:
     """All sequences; those that differ again, at most ``ROUNDS`` times in all, the later the fewer at once."""
+    from kemu.tools.conformance.raw.asking import converse, ready  # kafka-python, of the extra ``dev``
+
     await ready(port)
     await converse(port, drawn[:WARM], at_once=at_once, prefix="warm", say=lambda done: None)
     found: dict[int, Compared] = {}

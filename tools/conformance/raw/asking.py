@@ -14,15 +14,27 @@ from typing import Any
 
 from attrs import evolve
 
+from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages import group as messages
 from kemu.protocol.names import UNKNOWN_MEMBER
 from kemu.tools.conformance.maven import RealKafkaError
-from kemu.tools.conformance.raw.drawing import Drawn
-from kemu.tools.conformance.raw.steps import GROUP, Answer, Conversation, Step, symbol, told_by, with_ids
-from kemu.tools.conformance.raw.wire import HEADER_BYTES, WireError, reply_of, request_bytes
+from kemu.tools.conformance.raw.drawing import TOPIC, TOPIC_SIZE, DrawnSequence
+from kemu.tools.conformance.raw.steps import GROUP, Answer, Conversation, RawRequest, symbol, told_by, with_ids
+from kemu.tools.conformance.raw.wire import (
+    HEADER_BYTES,
+    WireError,
+    coordinator_error,
+    coordinator_request,
+    reply_of,
+    request_bytes,
+    topic_error,
+    topic_request,
+)
 
 ANSWERED_WITHIN_S = 3
 """How long the next request waits for an answer that should come at once, or for an id that it names."""
+READY_S = 60
+"""How long the coordinator may take until it answers."""
 MOST_SECONDS = 120
 """Of one conversation: then it is given up."""
 MOST_ANSWER_BYTES = 1 << 20
@@ -78,12 +90,12 @@ class Talker:
 
 
 class _Conversing:
-    def __init__(self, talker: Talker, drawn: Drawn, group: str) -> None:
+    def __init__(self, talker: Talker, drawn: DrawnSequence, group: str) -> None:
         self._talker = talker
         self._drawn = drawn
         self._group = group
         self._began = time.monotonic()
-        self._sent: list[Step] = []
+        self._sent: list[RawRequest] = []
         self._answers: dict[int, Answer] = {}
         self._ids: dict[int, str] = {}
         self._answered: dict[int, asyncio.Event] = {}
@@ -147,14 +159,14 @@ class _Conversing:
                 if steps:
                     self._ids[steps[-1]] = member_id
 
-    async def _ids_of(self, step: Step) -> None:
+    async def _ids_of(self, step: RawRequest) -> None:
         """Wait for the answers that tell the ids which a request names."""
         for name in _named(step.request):
             event = self._answered.get(int(name[1:]))
             if event is not None:
                 await _within(event.wait())
 
-    async def _ask(self, number: int, step: Step) -> None:
+    async def _ask(self, number: int, step: RawRequest) -> None:
         symbols = {symbol(each): member_id for each, member_id in self._ids.items()}
         request = with_ids(step.request, lambda name: symbols.get(name, name))
         reply = await self._talker.ask(step.client, step.version, in_group(request, self._group))
@@ -195,8 +207,39 @@ async def _within(waiting: Awaitable[object]) -> None:
         await asyncio.wait_for(waiting, ANSWERED_WITHIN_S)
 
 
+async def ready(port: int) -> None:
+    """Create the topic that offsets are committed for, and wait until the broker coordinates groups.
+
+    Raises:
+        RealKafkaError: it does not in time.
+    """
+    deadline = time.monotonic() + READY_S
+    said = "nothing"
+    while time.monotonic() < deadline:
+        try:
+            made = topic_error(await _exchange(port, topic_request(TOPIC, TOPIC_SIZE)))
+            found = coordinator_error(await _exchange(port, coordinator_request(GROUP)))
+            said = f"CreateTopics {made.name}, FindCoordinator {found.name}"
+            if found is ErrorCode.NONE and made in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                return
+        except (OSError, EOFError) as error:
+            said = repr(error)
+        await asyncio.sleep(0.5)
+    raise RealKafkaError(f"the broker coordinates no group after {READY_S} s; it said: {said}")
+
+
+async def _exchange(port: int, request: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(request)
+        (length,) = struct.unpack(">i", await reader.readexactly(HEADER_BYTES))
+        return await reader.readexactly(length)
+    finally:
+        writer.close()
+
+
 async def converse(
-    port: int, drawn: Sequence[Drawn], *, at_once: int, prefix: str, say: Callable[[int], None]
+    port: int, drawn: Sequence[DrawnSequence], *, at_once: int, prefix: str, say: Callable[[int], None]
 ) -> list[Conversation]:
     """All sequences, so many at a time; ``say`` hears how many are done.
 
@@ -206,7 +249,7 @@ async def converse(
     talker, room = Talker(port), asyncio.Semaphore(at_once)
     done = 0
 
-    async def one(each: Drawn) -> Conversation:
+    async def one(each: DrawnSequence) -> Conversation:
         nonlocal done
         async with room:
             conversing = _Conversing(talker, each, f"{prefix}-{each.seed}")

@@ -17,7 +17,7 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages import group as messages
 from kemu.protocol.names import CONSUMER, UNKNOWN_MEMBER
 from kemu.tools.conformance.raw.alone import CoordinatorAlone
-from kemu.tools.conformance.raw.steps import GROUP, Step, symbol
+from kemu.tools.conformance.raw.steps import GROUP, RawRequest, symbol
 
 T = TypeVar("T")
 
@@ -51,11 +51,11 @@ class Versions:
 
 
 @frozen
-class Drawn:
+class DrawnSequence:
     """A sequence to be sent: the steps, whether each is answered at once as far as we know, and when it ends."""
 
     seed: int
-    steps: tuple[Step, ...]
+    steps: tuple[RawRequest, ...]
     at_once: tuple[bool, ...]
     end_ms: int
 
@@ -84,7 +84,7 @@ class _Drawing:
         self.random = Random(f"{seed}/raw")
         self.versions = versions
         self.alone = CoordinatorAlone(config, lambda step, _: symbol(step))
-        self.steps: list[Step] = []
+        self.steps: list[RawRequest] = []
         self.at_once: list[bool] = []
         static = self.chance(55)
         instances = (None, None, "i1", self.pick(("i1", "i2"))) if static else (None,) * 4
@@ -131,7 +131,7 @@ class _Drawing:
     def ask(self, client: _Client, version: int, request: Any) -> None:
         number = len(self.steps)
         name = f"{client.name}{number}"
-        self.steps.append(Step(self.now_ms, name, version, request))
+        self.steps.append(RawRequest(self.now_ms, name, version, request))
         self._asked_by[number] = client
         client.waits += 1
         self.alone.ask(number, name, version, request)
@@ -362,7 +362,7 @@ _SUBSCRIPTION = bytes.fromhex("000000000001000174ffffffff")
 """ConsumerProtocolSubscription v0: the topic ``t``, no user data."""
 
 
-def draw(seed: int, config: BrokerConfig, versions: Versions, *, length: int) -> Drawn:
+def draw(seed: int, config: BrokerConfig, versions: Versions, *, length: int) -> DrawnSequence:
     """A sequence of so many requests, the last of them a look at the group once nothing is due any more soon."""
     drawing = _Drawing(seed, config, versions)
     while len(drawing.steps) < length - 1:
@@ -370,4 +370,4 @@ def draw(seed: int, config: BrokerConfig, versions: Versions, *, length: int) ->
     drawing.pass_time(GAP_MS)
     drawing.describe(drawing.clients[0])
     drawing.pass_time(CLEAR_MS)
-    return Drawn(seed, tuple(drawing.steps), tuple(drawing.at_once), drawing.now_ms)
+    return DrawnSequence(seed, tuple(drawing.steps), tuple(drawing.at_once), drawing.now_ms)

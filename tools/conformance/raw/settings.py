@@ -1,21 +1,14 @@
 """A real broker on which raw sequences take seconds, and the same for the machine."""
 
-import asyncio
 import re
-import struct
-import time
 from collections.abc import Mapping
-from typing import Any
 
 from attrs import evolve
-from kafka.protocol.admin.topics import CreateTopicsRequest, CreateTopicsResponse
-from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
 from kemu.protocol.config import BrokerConfig
-from kemu.protocol.errors import ErrorCode
 from kemu.protocol.profiles import PROFILES
 from kemu.tools.conformance.maven import RealKafkaError
-from kemu.tools.conformance.raw.drawing import DELAY_MS, MIN_SESSION_MS, TOPIC, TOPIC_SIZE, Versions
+from kemu.tools.conformance.raw.drawing import DELAY_MS, MIN_SESSION_MS, Versions
 from kemu.tools.conformance.real_broker import release_of
 
 FIRST = (2, 4)
@@ -33,9 +26,6 @@ _VERSIONS: Mapping[tuple[int, ...], Versions] = {
 }
 """Since which release; source: the message schemas of the tags. JoinGroup v8 and LeaveGroup v5 came with KIP-800, v9 of
 JoinGroup with KIP-814 (both 3.2), OffsetCommit v9 with KIP-848 (3.6), and KIP-896 took JoinGroup v0 and v1 away."""
-READY_S = 60
-"""How long the coordinator may take until it answers."""
-_READY_VERSION, _CREATE_VERSION = 2, 4
 
 
 def broker_config(base: BrokerConfig) -> BrokerConfig:
@@ -72,40 +62,3 @@ def versions_of(release: str) -> Versions:
     if number < FIRST:
         raise RealKafkaError(f"Kafka {release} cannot be asked: 2.4 is the first that can")
     return _VERSIONS[max(since for since in _VERSIONS if since <= number)]
-
-
-async def ready(port: int) -> None:
-    """Create the topic that offsets are committed for, and wait until the broker coordinates groups.
-
-    Raises:
-        RealKafkaError: it does not in time.
-    """
-    deadline = time.monotonic() + READY_S
-    topic = CreateTopicsRequest.CreatableTopic(
-        name=TOPIC, num_partitions=TOPIC_SIZE, replication_factor=1, assignments=[], configs=[]
-    )
-    create = CreateTopicsRequest(topics=[topic], timeout_ms=10_000, validate_only=False, version=_CREATE_VERSION)
-    find = FindCoordinatorRequest(key="any", key_type=0, version=_READY_VERSION)
-    error: object = "nothing listens"
-    while time.monotonic() < deadline:
-        try:
-            made = await _call(port, create, CreateTopicsResponse, _CREATE_VERSION)
-            found = await _call(port, find, FindCoordinatorResponse, _READY_VERSION)
-            error = [ErrorCode(row.error_code).name for row in made.topics], ErrorCode(found.error_code).name
-            if found.error_code == 0:
-                return
-        except (OSError, EOFError) as failed:
-            error = failed
-        await asyncio.sleep(0.5)
-    raise RealKafkaError(f"the broker coordinates no group after {READY_S} s: {error}")
-
-
-async def _call(port: int, request: Any, response: Any, version: int) -> Any:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    try:
-        request.with_header(correlation_id=1, client_id="kemu")
-        writer.write(bytes(request.encode(version=version, header=True, framed=True)))
-        (length,) = struct.unpack(">i", await reader.readexactly(4))
-        return response.decode(await reader.readexactly(length), version=version, header=True)
-    finally:
-        writer.close()

@@ -35,7 +35,7 @@ _ID_FIELDS = ("member_id", "leader")
 
 
 @frozen
-class Step:
+class RawRequest:
     """One request: when it is sent (ms since the sequence began), by which client, in which version."""
 
     at_ms: int
@@ -66,7 +66,7 @@ class Conversation:
 
     seed: int
     end_ms: int
-    steps: tuple[Step, ...]
+    steps: tuple[RawRequest, ...]
     answers: Mapping[int, Answer]
     ids: Mapping[int, str] = field(factory=dict)
     """Step -> the member id that was made up for it, as far as an answer told it."""
@@ -137,11 +137,11 @@ def from_row(line: str) -> Conversation:
     """
     try:
         data = json.loads(line)
-        steps: list[Step] = []
+        steps: list[RawRequest] = []
         answers: dict[int, Answer] = {}
         for number, row in enumerate(data["steps"]):
             at_ms, client, version, api, request, *answered = row
-            steps.append(Step(at_ms, client, version, _CONVERTER.structure(request, REQUESTS[api])))
+            steps.append(RawRequest(at_ms, client, version, _CONVERTER.structure(request, REQUESTS[api])))
             if answered:
                 answers[number] = Answer(answered[0], _CONVERTER.structure(answered[1], REPLIES[api]))
         ids = {int(step): str(member_id) for step, member_id in data["ids"].items()}

@@ -1,28 +1,34 @@
 """Our messages as Kafka's bytes and back, by kafka-python's schemas, which are Kafka's own: our codec is not used."""
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from attrs import frozen
-from kafka.protocol.admin.groups import DescribeGroupsRequest, DescribeGroupsResponse
-from kafka.protocol.consumer.group import (
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-    SyncGroupRequest,
-    SyncGroupResponse,
-)
 
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages import group as ours
 from kemu.protocol.wire.codec import seal, unseal
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # of how it reads its schemas, in Python 3.11
+    from kafka.protocol.admin.groups import DescribeGroupsRequest, DescribeGroupsResponse
+    from kafka.protocol.admin.topics import CreateTopicsRequest, CreateTopicsResponse
+    from kafka.protocol.consumer.group import (
+        HeartbeatRequest,
+        HeartbeatResponse,
+        JoinGroupRequest,
+        JoinGroupResponse,
+        LeaveGroupRequest,
+        LeaveGroupResponse,
+        OffsetCommitRequest,
+        OffsetCommitResponse,
+        OffsetFetchRequest,
+        OffsetFetchResponse,
+        SyncGroupRequest,
+        SyncGroupResponse,
+    )
+    from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
 HEADER_BYTES = 4
 """What stands before each message on a connection: its length."""
@@ -62,6 +68,42 @@ def reply_of(request: type, version: int, correlation_id: int, data: bytes) -> A
     if getattr(found, "throttle_time_ms", 0):
         raise WireError(f"{request.__name__} was throttled: no quota is set")
     return unseal(seal(api.reply(found, version), version))[0]
+
+
+# --- what makes a broker ready -------------------------------------------------------------------------------------
+
+_CREATE_VERSION, _FIND_VERSION = 4, 2
+
+
+def topic_request(name: str, partitions: int) -> bytes:
+    """CreateTopics of one topic."""
+    topic = CreateTopicsRequest.CreatableTopic(
+        name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=[]
+    )
+    made = CreateTopicsRequest(topics=[topic], timeout_ms=10_000, validate_only=False, version=_CREATE_VERSION)
+    return _framed(made, _CREATE_VERSION)
+
+
+def topic_error(data: bytes) -> ErrorCode:
+    """What came of ``topic_request``."""
+    (row,) = CreateTopicsResponse.decode(data, version=_CREATE_VERSION, header=True).topics
+    return ErrorCode(row.error_code)
+
+
+def coordinator_request(group: str) -> bytes:
+    """FindCoordinator of a group."""
+    return _framed(FindCoordinatorRequest(key=group, key_type=0, version=_FIND_VERSION), _FIND_VERSION)
+
+
+def coordinator_error(data: bytes) -> ErrorCode:
+    """What came of ``coordinator_request``."""
+    found = FindCoordinatorResponse.decode(data, version=_FIND_VERSION, header=True)
+    return ErrorCode(found.error_code)
+
+
+def _framed(request: Any, version: int) -> bytes:
+    request.with_header(correlation_id=1, client_id="kemu")
+    return bytes(request.encode(version=version, header=True, framed=True))
 
 
 # --- requests ------------------------------------------------------------------------------------------------------
