@@ -292,8 +292,9 @@ class Group:
     # --- what tools see ----------------------------------------------------------------------------------------
 
     def described(self) -> DescribedGroup:
-        """Protocol, subscriptions and assignments are shown only while the group is Stable."""
+        """Protocol, subscriptions and (by the rules) assignments are shown only while the group is Stable."""
         stable = self.books.state is STABLE
+        assigned = stable or self._machine.rules.describes_assignments_always
         members = [
             DescribedMember(
                 member_id=member.member_id,
@@ -301,7 +302,7 @@ class Group:
                 client_id=member.client_id,
                 client_host=member.client_host,
                 metadata=member.metadata(self.books.protocol) if stable else b"",
-                assignment=member.assignment if stable else b"",
+                assignment=member.assignment if assigned else b"",
             )
             for member in map(self.members.by_id.__getitem__, self.members.hashed())
         ]

@@ -62,6 +62,9 @@ class GroupRules:
     """A static member that is replaced before its first generation stays a new one, whose parked join its session ends
     (GroupMetadata.replaceStaticMember 3.4.1 keeps the object and isNew; ClassicGroup.replaceStaticMember 4.0 makes one
     that is not new)."""
+    describes_assignments_always: bool
+    """DescribeGroups shows the assignments that members still have in every state (ClassicGroupMember.describeNoMetadata
+    4.0), not in Stable alone (MemberMetadata.summaryNoMetadata 3.4.1)."""
     maps: HashMaps
     """In which order members are walked, and votes: who leads after a leader left, which protocol wins a tie."""
     group_append_errors: Mapping[ErrorCode, ErrorCode]
@@ -115,6 +118,7 @@ JAVA = GroupRules(
     unreplicated_is_unstable=False,
     revert_restores_protocols=True,
     replacement_stays_new=False,
+    describes_assignments_always=True,
     maps=HashMaps.JAVA,
     group_append_errors=MappingProxyType({**_MOVED, **_TOO_LARGE, **_TIMED_OUT_JAVA}),
     offset_append_errors=MappingProxyType({**_MOVED, **_TOO_LARGE, **_TIMED_OUT_JAVA}),
@@ -139,6 +143,7 @@ SCALA = GroupRules(
     unreplicated_is_unstable=True,
     revert_restores_protocols=False,
     replacement_stays_new=True,
+    describes_assignments_always=False,
     maps=HashMaps.SCALA,
     group_append_errors=MappingProxyType({**_MOVED, **_TOO_LARGE, **_TIMED_OUT_SCALA, **_TOO_FEW_SCALA}),
     offset_append_errors=MappingProxyType({**_MOVED, **_COMMIT_TOO_LARGE, **_TOO_FEW_SCALA}),

@@ -510,9 +510,10 @@ def describe(bench: Bench, *groups: str) -> list:
     return list(bench.ask("admin", DescribeGroups(groups=groups), 5).reply.groups)
 
 
-def test_describe_shows_protocol_and_metadata_only_in_stable() -> None:
-    """Section 1.14."""
-    bench = Bench()
+@pytest.mark.parametrize(("kind", "still_shown"), [("scala", b""), ("java", b"for-c1")])
+def test_describe_shows_protocol_and_metadata_only_in_stable(kind: str, still_shown: bytes) -> None:
+    """Section 1.14; ClassicGroupMember.describeNoMetadata (4.0) shows the last assignment in every state."""
+    bench = Bench(coordinator_kind=kind)
     formed = bench.stable_group("c1", static=True)
     (stable,) = describe(bench, GROUP)
     assert (stable.state, stable.protocol_type, stable.protocol) == ("Stable", "consumer", "range")
@@ -525,7 +526,7 @@ def test_describe_shows_protocol_and_metadata_only_in_stable() -> None:
     (completing,) = describe(bench, GROUP)
 
     assert (completing.state, completing.protocol) == ("CompletingRebalance", "")
-    assert (completing.members[0].metadata, completing.members[0].assignment) == (b"", b"")
+    assert (completing.members[0].metadata, completing.members[0].assignment) == (b"", still_shown)
 
 
 def test_describing_a_missing_group_says_dead_without_an_error() -> None:
