@@ -63,8 +63,8 @@ class GroupRules:
     (GroupMetadata.replaceStaticMember 3.4.1 keeps the object and isNew; ClassicGroup.replaceStaticMember 4.0 makes one
     that is not new)."""
     describes_assignments_always: bool
-    """DescribeGroups shows the assignments that members still have in every state (ClassicGroupMember.describeNoMetadata
-    4.0), not in Stable alone (MemberMetadata.summaryNoMetadata 3.4.1)."""
+    """DescribeGroups shows the assignments that members still have in every state
+    (ClassicGroupMember.describeNoMetadata 4.0), not in Stable alone (MemberMetadata.summaryNoMetadata 3.4.1)."""
     maps: HashMaps
     """In which order members are walked, and votes: who leads after a leader left, which protocol wins a tie."""
     group_append_errors: Mapping[ErrorCode, ErrorCode]

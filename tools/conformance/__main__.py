@@ -1,10 +1,11 @@
-"""``python -m kemu.tools.conformance``: Kafka's recorded runs beside the emulator's.
+"""``python -m kemu.tools.conformance``: Kafka's recorded runs, or runs made now, beside the emulator's.
 
 Exit codes: 0 all agrees or is explained, 1 something differs, 2 bad input.
 """
 
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +17,10 @@ from kemu.protocol.profiles import PROFILES
 from kemu.tools.conformance import plans, tables
 from kemu.tools.conformance.comparing import ComparedPlan, Explanations, differing
 from kemu.tools.conformance.course import Course, course_to_json
+from kemu.tools.conformance.live import LivePlan, compile_members, why_not_live
+from kemu.tools.conformance.maven import RealKafkaError
+from kemu.tools.conformance.real_broker import profile_of, unpacked
+from kemu.tools.conformance.real_cluster import fetch_jars
 from kemu.tools.conformance.recordings import RecordingError, read_recording, recorded_plans
 
 FORMATS = {"text": tables.as_text, "markdown": tables.as_markdown, "json": tables.as_json}
@@ -56,6 +61,14 @@ Made by `python -m kemu.tools.conformance --write-docs` on the emulator of {made
     envvar="KEMU_RECORDINGS",
     help="Folder of recordings of a real Kafka to compare with, instead of the facts kept of them.",
 )
+@click.option("--maven", "release", metavar="VERSION", help="Run the plans now on this Kafka, brought by Maven (Java).")
+@click.option(
+    "--kafka",
+    "distribution",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Run the plans now on the Kafka that is unpacked here (Java).",
+)
+@click.option("--record", type=click.Path(file_okay=False, path_type=Path), help="Keep what is recorded now here.")
 @click.option(
     "--facts",
     "folder",
@@ -68,16 +81,23 @@ Made by `python -m kemu.tools.conformance --write-docs` on the emulator of {made
     "--plans", "wanted", default="all", show_default=True, help="Their names, by commas; a beginning will do."
 )
 @click.option("--seeds", type=click.IntRange(1), default=plans.SEEDS, show_default=True, help="How many runs of each.")
-@click.option("--profile", type=click.Choice(list(PROFILES)), default=plans.PROFILE, show_default=True)
+@click.option(
+    "--profile",
+    type=click.Choice(list(PROFILES)),
+    show_default=f"{plans.PROFILE}, or that of the release that is run now",
+)
 @click.option("--format", "form", type=click.Choice(list(FORMATS)), default="text", show_default=True)
 @click.option("--write-facts", is_flag=True, help="Extract the facts of the recordings, keep them, and stop.")
 @click.option("--write-docs", is_flag=True, help="Also write the table of all plans into docs/.")
 def main(
     recordings: Path | None,
+    release: str | None,
+    distribution: Path | None,
+    record: Path | None,
     folder: Path,
     wanted: str,
     seeds: int,
-    profile: str,
+    profile: str | None,
     form: str,
     write_facts: bool,
     write_docs: bool,
@@ -89,7 +109,17 @@ def main(
             return
         if write_docs and wanted != "all":
             raise click.UsageError("--write-docs is about all plans: leave --plans out")
-        courses = _courses(recordings, folder, wanted)
+        live = (release, distribution) != (None, None)
+        if None not in (release, distribution) or (live and (recordings is not None or write_docs)):
+            raise click.UsageError("--maven and --kafka run the plans now: give one of them, and no --recordings")
+        if record is not None and not live:
+            raise click.UsageError("--record is about a run that is made now: say --maven VERSION or --kafka DIR, too")
+        if live:
+            courses, made_with = _live_courses(release, distribution, folder, wanted, record)
+            profile = profile or profile_of(made_with)
+        else:
+            courses = _courses(recordings, folder, wanted)
+        profile = profile or plans.PROFILE
         compared = plans.compare(
             courses,
             folder,
@@ -98,7 +128,7 @@ def main(
             say=lambda text: click.echo(text, err=True),
         )
         explanations = plans.read_explanations(folder)
-    except (RecordingError, plans.FactsError, ScenarioError) as error:
+    except (RecordingError, RealKafkaError, plans.FactsError, ScenarioError) as error:
         raise click.UsageError(str(error)) from None
     click.echo(FORMATS[form](compared, explanations))
     for needless in explanations.needless(compared):
@@ -110,6 +140,45 @@ def main(
 
 def _courses(recordings: Path | None, folder: Path, wanted: str) -> list[Course]:
     names = plans.plans_in(folder) if recordings is None else recorded_plans(recordings)
+    chosen = _chosen(names, wanted)
+    if recordings is None:
+        return [plans.read_course(folder, name) for name in chosen]
+    return [read_recording(recordings / name) for name in chosen]
+
+
+def _live_courses(
+    release: str | None, distribution: Path | None, facts: Path, wanted: str, record: Path | None
+) -> tuple[list[Course], str]:
+    """The plans run now, one after the other, and the release that ran them."""
+    kept = [plans.read_course(facts, name) for name in _chosen(plans.plans_in(facts), wanted)]
+    why_not = {course.plan: why for course in kept if (why := why_not_live(course)) is not None}
+    for plan, why in why_not.items():
+        if wanted != "all":
+            raise RealKafkaError(f"plan {plan} cannot be run live: {why}")
+        click.echo(f"{plan} is left out: {why}", err=True)
+    if distribution is None:
+        assert release is not None
+        profile_of(release)
+    with tempfile.TemporaryDirectory(prefix="kemu-live-") as name:
+        folder = Path(name)
+        if distribution is not None:
+            release, libs = unpacked(distribution)
+        else:
+            click.echo(f"Maven brings Kafka {release}", err=True)
+            libs = fetch_jars(release, folder / "release")
+        classes = compile_members(libs, folder)
+        courses = []
+        for course in kept:
+            if course.plan not in why_not:
+                place = (record or folder) / course.plan
+                place.mkdir(parents=True, exist_ok=True)
+                plan = LivePlan(release, libs, classes, course, facts, place)
+                plan.run(lambda text: click.echo(text, err=True))
+                courses.append(read_recording(place))
+    return courses, release
+
+
+def _chosen(names: Sequence[str], wanted: str) -> list[str]:
     chosen = list(names)
     if wanted != "all":
         chosen = []
@@ -118,9 +187,7 @@ def _courses(recordings: Path | None, folder: Path, wanted: str) -> list[Course]
             if not found:
                 raise plans.FactsError(f'--plans: "{word}" begins no plan{nearest(word, names)}')
             chosen += found
-    if recordings is None:
-        return [plans.read_course(folder, name) for name in chosen]
-    return [read_recording(recordings / name) for name in chosen]
+    return chosen
 
 
 def _write_facts(recordings: Path | None, folder: Path) -> None:

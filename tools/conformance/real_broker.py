@@ -4,11 +4,13 @@ Needs ``java``; the jars come from Maven or from an unpacked distribution. It en
 """
 
 import re
+import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
+from kemu.protocol.profiles import PROFILES
 from kemu.tools.conformance.maven import RealKafkaError
 from kemu.tools.conformance.real_cluster import (
     APPENDER,
@@ -21,6 +23,12 @@ from kemu.tools.conformance.real_cluster import (
 
 BROKER_HEAP_MB = 512
 QUIET_LOG4J = "log4j.rootLogger=WARN, server\n"
+RECORDING_LOG4J = """\
+log4j.logger.kafka.coordinator.group=INFO
+log4j.logger.org.apache.kafka.coordinator.group=INFO
+log4j.logger.kafka.request.logger=DEBUG, request
+log4j.additivity.kafka.request.logger=false
+"""
 KRAFT_SINCE = (4, 0)
 """ZooKeeper was left behind in 4.0; before, it is what most clusters ran with."""
 _CLUSTER_ID = "a2VtdS1jb25mb3JtYW5jZQ"
@@ -36,6 +44,20 @@ def release_of(text: str) -> tuple[int, ...]:
     if re.fullmatch(r"\d+(\.\d+){1,3}", text) is None:
         raise RealKafkaError(f'"{text}" is no release, such as 3.4.1')
     return tuple(map(int, text.split(".")[:2]))
+
+
+def profile_of(release: str) -> str:
+    """The profile of a release: its own, or that of the last release before it that has one.
+
+    Raises:
+        RealKafkaError: it is no release, or older than all profiles.
+    """
+    number = release_of(release)
+    names = {release_of(name[6:]): name for name in PROFILES if re.fullmatch(r"kafka-\d+\.\d+", name)}
+    older = [each for each in names if each <= number]
+    if not older:
+        raise RealKafkaError(f"Kafka {release} is older than all profiles: the first is {names[min(names)]}")
+    return names[max(older)]
 
 
 def unpacked(folder: Path) -> tuple[str, Path]:
@@ -58,17 +80,27 @@ class RealBroker:
     Args:
         settings: of the broker, besides what one small broker needs.
         port: where it listens; None: one that is free.
+        records: whether it logs each request, and what its coordinator does.
 
     Raises:
         RealKafkaError: the port is taken.
     """
 
     def __init__(
-        self, release: str, libs: Path, folder: Path, settings: Mapping[str, str], port: int | None = None
+        self,
+        release: str,
+        libs: Path,
+        folder: Path,
+        settings: Mapping[str, str],
+        port: int | None = None,
+        *,
+        records: bool = False,
     ) -> None:
         self.release = release
         self._folder = folder
         self._settings = dict(settings)
+        self._records = records
+        self._process: subprocess.Popen[bytes] | None = None
         self._processes = JavaProcesses(libs, folder)
         self._other_port, free = free_ports(2)
         self.port = free if port is None else port
@@ -95,7 +127,8 @@ class RealBroker:
             QUIET_LOG4J
             + "log4j.logger.kafka.server=INFO\n"
             + "log4j.logger.org.apache.kafka.server=INFO\n"
-            + APPENDER.format(name="server"),
+            + (RECORDING_LOG4J if self._records else "")
+            + "".join(APPENDER.format(name=name) for name in ("server", "request")),
             encoding="utf-8",
         )
         listener = f"PLAINTEXT://127.0.0.1:{self.port}"
@@ -131,7 +164,20 @@ class RealBroker:
         path.write_text(text, encoding="utf-8")
         if release_of(self.release) >= KRAFT_SINCE:
             self._processes.tool("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(path))
-        self._wait(path)
+        self.start()
+
+    def stop(self) -> None:
+        """Have it shut down cleanly, and wait until it has.
+
+        Raises:
+            RealKafkaError: it does not end.
+        """
+        assert self._process is not None
+        self._process.terminate()
+        try:
+            self._process.wait(STARTED_S)
+        except subprocess.TimeoutExpired:
+            raise RealKafkaError(f"Kafka {self.release} did not shut down in {STARTED_S} s") from None
 
     def _start_zookeeper(self) -> None:
         (self._folder / "zk.properties").write_text(
@@ -143,12 +189,20 @@ class RealBroker:
         self._processes.spawn(main, [f"{self._folder}/zk.properties"], "zk-logs", heap_mb=128)
         wait_for_port(self._other_port)
 
-    def _wait(self, settings: Path) -> None:
-        process = self._processes.spawn("kafka.Kafka", [str(settings)], "logs", heap_mb=BROKER_HEAP_MB)
+    def start(self) -> None:
+        """Start it, also again, and wait until it says that it has started.
+
+        Raises:
+            RealKafkaError: it has not; with its first complaint.
+        """
         log = self._folder / "logs" / "server.log"
+        began = log.stat().st_size if log.exists() else 0
+        settings = str(self._folder / "server.properties")
+        process = self._processes.spawn("kafka.Kafka", [settings], "logs", heap_mb=BROKER_HEAP_MB)
+        self._process = process
         deadline = time.monotonic() + STARTED_S
         while time.monotonic() < deadline and process.poll() is None:
-            if log.exists() and any(words in log.read_bytes() for words in _STARTED):
+            if log.exists() and any(words in log.read_bytes()[began:] for words in _STARTED):
                 wait_for_port(self.port)
                 return
             time.sleep(0.2)

@@ -77,6 +77,7 @@ class JavaProcesses:
         self.folder = folder
         self._libs = libs
         self._running: list[subprocess.Popen[bytes]] = []
+        self._talking: list[subprocess.Popen[str]] = []
         self._before: Any = None
         """What a polite request to end did before; while processes run it ends them, too."""
 
@@ -92,7 +93,7 @@ class JavaProcesses:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for process in reversed(self._running):
+        for process in (*self._talking, *reversed(self._running)):
             if process.poll() is None:
                 process.kill()
                 process.wait()
@@ -115,6 +116,26 @@ class JavaProcesses:
             raise RealKafkaError(f"{main} {' '.join(arguments)}: {(done.stdout + done.stderr).strip()[-600:]}")
         return done.stdout
 
+    def talking(
+        self, main: str, arguments: Sequence[str], classes: Path, *, heap_mb: int, errors: str
+    ) -> subprocess.Popen[str]:
+        """Start a program of ours that takes lines and answers them; what it complains of goes to a file."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        command = self._java(main, arguments, heap_mb=heap_mb, log4j="tool-log4j", logs="tools")
+        place = command.index("-cp") + 1
+        command[place] = f"{classes}:{command[place]}"
+        with (self.folder / f"{errors}.err").open("ab") as out:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=out,
+                text=True,
+                env={**os.environ, "LC_ALL": "C", "TZ": "UTC"},
+            )
+        self._talking.append(process)
+        return process
+
     def background(self, main: str, *arguments: str) -> subprocess.Popen[bytes]:
         """Start one of Kafka's own tools; it is ended with the cluster at the latest."""
         return self.spawn(main, list(arguments), "tools", heap_mb=128, log4j="tool-log4j")
@@ -129,7 +150,7 @@ class JavaProcesses:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "LC_ALL": "C"},
+                env={**os.environ, "LC_ALL": "C", "TZ": "UTC"},
             )
         self._running.append(process)
         return process

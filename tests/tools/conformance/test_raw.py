@@ -21,9 +21,9 @@ from kemu.tools.conformance.raw.alone import replay
 from kemu.tools.conformance.raw.asking import Talker
 from kemu.tools.conformance.raw.comparing import compare, differences
 from kemu.tools.conformance.raw.drawing import CLEAR_MS, Versions, draw
-from kemu.tools.conformance.raw.settings import broker_config, profile_of, versions_of
+from kemu.tools.conformance.raw.settings import broker_config, versions_of
 from kemu.tools.conformance.raw.steps import Answer, Conversation, from_row, symbol, to_row
-from kemu.tools.conformance.real_broker import RealBroker, unpacked
+from kemu.tools.conformance.real_broker import RealBroker, profile_of, unpacked
 
 RECORDED = recordings.read_all(recordings.KEPT)
 CONFIG = broker_config(PROFILES["kafka-3.4"].broker)

@@ -18,9 +18,9 @@ from kemu.tools.conformance.maven import RealKafkaError
 from kemu.tools.conformance.raw import recordings
 from kemu.tools.conformance.raw.comparing import Compared, compare, shown
 from kemu.tools.conformance.raw.drawing import DrawnSequence, draw
-from kemu.tools.conformance.raw.settings import SETTINGS, broker_config, profile_of, versions_of
+from kemu.tools.conformance.raw.settings import SETTINGS, broker_config, versions_of
 from kemu.tools.conformance.raw.steps import ConversationError
-from kemu.tools.conformance.real_broker import RealBroker, unpacked
+from kemu.tools.conformance.real_broker import RealBroker, profile_of, unpacked
 from kemu.tools.conformance.real_cluster import fetch_jars
 
 DIFFERS = 1

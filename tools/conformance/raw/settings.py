@@ -1,12 +1,10 @@
 """A real broker on which raw sequences take seconds, and the same for the machine."""
 
-import re
 from collections.abc import Mapping
 
 from attrs import evolve
 
 from kemu.protocol.config import BrokerConfig
-from kemu.protocol.profiles import PROFILES
 from kemu.tools.conformance.maven import RealKafkaError
 from kemu.tools.conformance.raw.drawing import DELAY_MS, MIN_SESSION_MS, Versions
 from kemu.tools.conformance.real_broker import release_of
@@ -36,20 +34,6 @@ def broker_config(base: BrokerConfig) -> BrokerConfig:
         group_min_session_timeout_ms=MIN_SESSION_MS,
         offsets_topic_num_partitions=1,
     )
-
-
-def profile_of(release: str) -> str:
-    """The profile of a release: its own, or that of the last release before it that has one.
-
-    Raises:
-        RealKafkaError: it is no release, or older than all profiles.
-    """
-    number = release_of(release)
-    names = {release_of(name[6:]): name for name in PROFILES if re.fullmatch(r"kafka-\d+\.\d+", name)}
-    older = [each for each in names if each <= number]
-    if not older:
-        raise RealKafkaError(f"Kafka {release} is older than all profiles: the first is {names[min(names)]}")
-    return names[max(older)]
 
 
 def versions_of(release: str) -> Versions:
