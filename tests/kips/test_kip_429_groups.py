@@ -205,7 +205,8 @@ def test_a_member_left_behind_keeps_the_group_from_owning_anything() -> None:
 
 def test_a_leader_of_old_byte_code_fails_for_good_when_it_meets_a_cooperative_member() -> None:
     """The page: "if users did not follow the guidance then it may cause consumers to crash badly due to deserialization
-    failures." Whoever of the old byte-code leads, until its session has expired; here the one whose id the map lists first.
+    failures." Whoever of the old byte-code leads, until its session has expired; here the one that the map
+    lists first.
     """
     notes = Notes("MemberFailed")
 

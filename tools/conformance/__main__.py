@@ -156,26 +156,26 @@ def _live_courses(
         if wanted != "all":
             raise RealKafkaError(f"plan {plan} cannot be run live: {why}")
         click.echo(f"{plan} is left out: {why}", err=True)
-    if distribution is None:
-        assert release is not None
+    if release is not None:
         profile_of(release)
     with tempfile.TemporaryDirectory(prefix="kemu-live-") as name:
         folder = Path(name)
         if distribution is not None:
-            release, libs = unpacked(distribution)
+            run_with, libs = unpacked(distribution)
         else:
+            assert release is not None
             click.echo(f"Maven brings Kafka {release}", err=True)
-            libs = fetch_jars(release, folder / "release")
+            run_with, libs = release, fetch_jars(release, folder / "release")
         classes = compile_members(libs, folder)
         courses = []
         for course in kept:
             if course.plan not in why_not:
                 place = (record or folder) / course.plan
                 place.mkdir(parents=True, exist_ok=True)
-                plan = LivePlan(release, libs, classes, course, facts, place)
-                plan.run(lambda text: click.echo(text, err=True))
+                live = LivePlan(run_with, libs, classes, course, facts, place)
+                live.run(lambda text: click.echo(text, err=True))
                 courses.append(read_recording(place))
-    return courses, release
+    return courses, run_with
 
 
 def _chosen(names: Sequence[str], wanted: str) -> list[str]:

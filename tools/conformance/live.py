@@ -166,7 +166,7 @@ class LivePlan:
             lives = sum(row.split("| ")[3].startswith(f"start {name}") for row in self._rows)
             process = shared
             if name in self._alone:
-                process = waiting.pop(name, None) or self._alone_process(name, lives)
+                process = waiting.pop(name) if name in waiting else self._alone_process(name, lives)
             self._of[name] = process
             topics = ",".join(self._partitions)
             process.tell(f"start {name} {topics} group.id=g-{self._course.plan}-1{settings}")

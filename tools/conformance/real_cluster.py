@@ -93,10 +93,12 @@ class JavaProcesses:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for process in (*self._talking, *reversed(self._running)):
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+        for talking in self._talking:
+            talking.kill()
+            talking.wait()
+        for process in reversed(self._running):
+            process.kill()
+            process.wait()
         if self._before is not None:
             signal.signal(signal.SIGTERM, self._before)
 
