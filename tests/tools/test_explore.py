@@ -87,6 +87,7 @@ def test_json_has_every_schedule(calm: str) -> None:
         (("steady-group", "--keep", "one-owner:two"), "is no kind of one-owner"),
         (("steady-group", "--seed", "1", "--seeds", "1:2"), "give one"),
         (("steady-group", "--seeds", "2:1"), "must be A:B"),
+        (("steady-group", "--out", "nowhere/found.toml"), "there is no folder nowhere"),
     ],
 )
 def test_bad_input_is_one_clear_error(arguments: tuple[str, ...], said: str) -> None:

@@ -6,12 +6,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from kemu.emulator.exploring.history import EXPLANATIONS, Anomaly, History, Occurrence
 from kemu.emulator.exploring.swarm import swarm_case
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.text.tables import ScenarioError
 from kemu.emulator.text.toml_text import toml_text
 from kemu.tools.cli import kemu
 from tests.emulator.exploring.failing import failing
+from tests.emulator.exploring.test_explorer import small
 
 
 def swarm(*arguments: str) -> Result:
@@ -52,6 +54,35 @@ def test_json_has_draws_and_results() -> None:
     (run,) = json.loads(result.stdout)["runs"]
     assert run["verdict"] == "holds"
     assert set(run["drawn"]) == {"seed", "on", "off", "scenario"}
+
+
+def test_with_history_each_run_is_judged_by_it_too(tmp_path: Path) -> None:
+    """A table, or a key of the json."""
+    source = tmp_path / "small.toml"
+    source.write_text(toml_text(small().to_dict()))
+    text = swarm(str(source), "--seed", "2", "--history")
+    data = json.loads(swarm(str(source), "--seed", "2", "--history", "--format", "json").stdout)
+
+    assert text.exit_code == 0, text.output
+    assert "Its history" in text.stdout
+    assert text.stdout.rstrip().endswith("unexplained: 0")
+    assert data["history"]["unexplained"] == []
+    assert {row["explained"] for row in data["history"]["anomalies"]} <= {*EXPLANATIONS}
+
+
+def test_an_anomaly_that_nothing_explains_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although no checker says a word."""
+    source = tmp_path / "small.toml"
+    source.write_text(toml_text(small().to_dict()))
+    odd = Occurrence(Anomaly.LOST_WRITE, 5_000_000, "t-0", 3, 3, "b0", "", "record 3 of t-0 is gone")
+    monkeypatch.setattr(History, "finish", lambda self, at_us, losses=(): (odd,))
+    result = swarm(str(source), "--seeds", "2:2", "--history")
+
+    assert result.exit_code == 129
+    assert "       2  violated " in result.stdout
+    assert "  nothing explains: lost write at 5.000 s: record 3 of t-0 is gone" in result.stdout
+    assert f"  repeat with: kemu swarm {source} --history --seed 2" in result.stdout
+    assert result.stdout.rstrip().endswith("0 of 1 hold")
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,8 @@ def explore(
     for name in messages:
         if name not in names:
             raise click.UsageError(f'--message "{name}" is no message{nearest(name, names)}')
+    if out is not None and not out.parent.is_dir():
+        raise click.UsageError(f"--out {out}: there is no folder {out.parent}")
     options = RunOptions(seed=seed, seeds=seeds, profile=profile, settings=settings, actions=actions)
     request = request_of(scenario, options)
     _check_keep(keep)

@@ -2,11 +2,12 @@
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from attrs import frozen
 
 from kemu.emulator.exploring.swarm import SwarmCase, swarm_case
 from kemu.emulator.scenario.expectations import stood_still
@@ -21,7 +22,10 @@ from kemu.tools.exits import worst
 from kemu.tools.progress import progress
 
 if TYPE_CHECKING:
+    from kemu.emulator.engine.world import Observer
     from kemu.emulator.runner import RunResult
+    from kemu.emulator.watching.panel import Panel
+    from kemu.tools.report.history_report import RunHistory
 
 
 @click.command()
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
 @click.option("--profile", metavar="P", help="A release or KIP page (default: the scenario's).")
 @click.option("--replicated/--not-replicated", default=None, help="Whether drawn brokers replicate (default: some do).")
 @click.option("--draws", "tell_draws", is_flag=True, help="Print what every seed draws.")
+@click.option("--history", is_flag=True, help="Judge each run's history, too, as kemu history does.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="With --seed: write the scenario (TOML).")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def swarm(
@@ -40,6 +45,7 @@ def swarm(
     profile: str | None,
     replicated: bool | None,
     tell_draws: bool,
+    history: bool,
     out: Path | None,
     form: str,
 ) -> None:
@@ -48,6 +54,9 @@ def swarm(
     About half of the families of faults are off in each seed, so that what others would hide can show. First the load
     and the faults run, and nothing bad may happen; then all is healed, and everything must get well in time. What a
     seed that failed drew is printed. "kemu swarm --seed N --out n.toml" writes it, "kemu shrink n.toml" makes it small.
+
+    With --history an anomaly (lost write, poll skip, ...) that nothing explains is a failure, too: "kemu history" of
+    the written scenario shows it.
 
     Exit codes: those of "kemu run".
     """
@@ -62,14 +71,56 @@ def swarm(
     given = load_scenario(scenario) if scenario is not None else None
     again = [*([scenario] if scenario else []), *(["--profile", profile] if profile else [])]
     again += [] if replicated is None else ["--replicated" if replicated else "--not-replicated"]
+    again += ["--history"] if history else []
     if seed is not None:
         case = _case(seed, given, profile, replicated)
         if out is not None:
             _write(out, case)
-        result = _run_one(case, profile, _command(again, seed), form)
-        sys.exit(worst([result.verdict]))
-    results = _run_many(given, seed_range(seeds), profile, replicated, again, tell_draws, form)
-    sys.exit(worst(result.verdict for result in results))
+        swarmed = _run_one(case, profile, history, _command(again, seed), form)
+        sys.exit(worst([swarmed.verdict]))
+    runs = _run_many(given, seed_range(seeds), profile, replicated, history, again, tell_draws, form)
+    sys.exit(worst(run.verdict for run in runs))
+
+
+@frozen
+class SwarmRun:
+    """A run of a swarm; ``history``: the anomalies of its history, None if nobody asked."""
+
+    case: SwarmCase
+    result: "RunResult"
+    history: "RunHistory | None"
+
+    @property
+    def verdict(self) -> str:
+        """The run's, or that something in its history is without explanation."""
+        odd = self.result.verdict == "holds" and self.history is not None and self.history.unexplained
+        return "violated" if odd else self.result.verdict
+
+    @property
+    def reason(self) -> str:
+        """Why it does not hold."""
+        if self.result.verdict == "holds" and self.history is not None and self.history.unexplained:
+            first = self.history.unexplained[0]
+            return f"nothing explains: {first.anomaly.value} at {first.at_us / 1e6:.3f} s: {first.text}"
+        return self.result.reason or self.result.broke.splitlines()[0]
+
+
+def _run(
+    case: SwarmCase, profile: str | None, history: bool, panel: "Panel", observers: "Sequence[Observer]" = ()
+) -> SwarmRun:
+    from kemu.emulator.exploring.history import History
+    from kemu.emulator.runner import run
+    from kemu.tools.report.history_report import RunHistory
+
+    listening = History(panel) if history else None
+    watching = [*observers, *([listening] if listening is not None else ())]
+    result = run(case.scenario, seed=case.seed, profile=profile, drive="bare", observers=watching, panel=panel)
+    if listening is None:
+        return SwarmRun(case, result, None)
+    found = listening.finish(result.virtual_us, result.losses)
+    name = case.scenario.name
+    told = RunHistory(name, case.seed, result.profile, result.verdict, result.virtual_us, found, result.broke)
+    return SwarmRun(case, result, told)
 
 
 def _case(seed: int, given: Scenario | None, profile: str | None, replicated: bool | None) -> SwarmCase:
@@ -87,26 +138,27 @@ def _write(out: Path, case: SwarmCase) -> None:
         raise ScenarioError([Problem((), f"--out: cannot be written: {error.strerror}")], str(out)) from None
 
 
-def _run_one(case: SwarmCase, profile: str | None, command: str, form: str) -> "RunResult":
+def _run_one(case: SwarmCase, profile: str | None, history: bool, command: str, form: str) -> SwarmRun:
     """One seed, with its draws and the report of a run."""
-    from kemu.emulator.runner import run
     from kemu.emulator.watching.panel import Panel
+    from kemu.tools.report import history_report
     from kemu.tools.report.ownership import Ownership
     from kemu.tools.report.run_report import as_dict, as_text
     from kemu.tools.report.story import Story
 
     story, panel = Story(), Panel()
     ownership = Ownership(panel)
-    watching = (story, ownership)
-    result = run(case.scenario, seed=case.seed, profile=profile, drive="bare", observers=watching, panel=panel)
+    one = _run(case, profile, history, panel, (story, ownership))
     if form == "json":
-        click.echo(json.dumps({"drawn": _drawn(case), **as_dict(result)}, indent=2))
-        return result
+        click.echo(json.dumps({"drawn": _drawn(case), **as_dict(one.result), **_history(one)}, indent=2))
+        return one
     ownership.finish()
     click.echo("\n".join(draws_text(case)))
-    for line in as_text(result, case.scenario, story, ownership, command, None):
+    for line in as_text(one.result, case.scenario, story, ownership, command, None):
         click.echo(line)
-    return result
+    if one.history is not None:
+        click.echo("\n".join(["", "Its history", *(f"  {line}" for line in history_report.as_text(one.history))]))
+    return one
 
 
 def _run_many(
@@ -114,56 +166,64 @@ def _run_many(
     seeds: range,
     profile: str | None,
     replicated: bool | None,
+    history: bool,
     again: list[str],
     tell_draws: bool,
     form: str,
-) -> "list[RunResult]":
+) -> list[SwarmRun]:
     """Each seed, a line for each; what failed with its draws and the command that repeats it."""
-    from kemu.emulator.runner import run
+    from kemu.emulator.watching.panel import Panel
     from kemu.tools.report.run_report import as_dict
 
-    results, cases = [], []
+    runs: list[SwarmRun] = []
     with watched_sweep() as watch:
         with progress("runs", len(seeds)) as advance:
             for seed in seeds:
-                case = _case(seed, given, profile, replicated)
-                result = run(case.scenario, seed=seed, profile=profile, drive="bare")
-                results.append(result)
-                cases.append(case)
-                watch.saw(SweptRun(case.scenario, seed, result.profile, _command(again, seed)), result.digest)
-                advance("", result.verdict != "holds")
+                one = _run(_case(seed, given, profile, replicated), profile, history, Panel())
+                runs.append(one)
+                command = _command(again, seed)
+                watch.saw(SweptRun(one.case.scenario, seed, one.result.profile, command), one.result.digest)
+                advance("", one.verdict != "holds")
                 if form == "text":
-                    click.echo(_line(case, result))
-                    for each in stood_still(result.violations):
-                        click.echo(f"  stands still as it would in Kafka: {each.checker} ({each.kind}): {each.text}")
-                    if tell_draws or result.verdict != "holds":
-                        click.echo("\n".join(draws_text(case)))
-                    if result.verdict != "holds":
-                        click.echo(f"  {result.reason or result.broke.splitlines()[0]}")
-                        click.echo(f"  repeat with: {_command(again, seed)}")
-        held = sum(result.verdict == "holds" for result in results)
+                    click.echo("\n".join(_told(one, tell_draws, command)))
         if form == "json":
-            pairs = zip(cases, results, strict=True)
-            click.echo(
-                json.dumps({"runs": [{"drawn": _drawn(case), **as_dict(each)} for case, each in pairs]}, indent=2)
-            )
+            rows = [{"drawn": _drawn(one.case), **as_dict(one.result), **_history(one)} for one in runs]
+            click.echo(json.dumps({"runs": rows}, indent=2))
         else:
-            click.echo(f"{held} of {len(results)} hold")
-            still = [each.kind for result in results for each in stood_still(result.violations)]
+            click.echo(f"{sum(one.verdict == 'holds' for one in runs)} of {len(runs)} hold")
+            still = [each.kind for one in runs for each in stood_still(one.result.violations)]
             if still:
-                runs = sum(1 for result in results if stood_still(result.violations))
+                count = sum(1 for one in runs if stood_still(one.result.violations))
                 reasons = ", ".join(f"{still.count(kind)} {kind}" for kind in dict.fromkeys(still))
-                click.echo(f"something stands still as it would in Kafka, in {runs} of {len(results)} runs: {reasons}")
-    return results
+                click.echo(f"something stands still as it would in Kafka, in {count} of {len(runs)} runs: {reasons}")
+    return runs
 
 
-def _line(case: SwarmCase, result: "RunResult") -> str:
-    scenario = case.scenario
+def _told(one: SwarmRun, tell_draws: bool, command: str) -> Iterable[str]:
+    """A run's lines."""
+    yield _line(one)
+    for each in stood_still(one.result.violations):
+        yield f"  stands still as it would in Kafka: {each.checker} ({each.kind}): {each.text}"
+    if tell_draws or one.verdict != "holds":
+        yield from draws_text(one.case)
+    if one.verdict != "holds":
+        yield f"  {one.reason}"
+        yield f"  repeat with: {command}"
+
+
+def _history(one: SwarmRun) -> dict[str, Any]:
+    from kemu.tools.report import history_report
+
+    return {} if one.history is None else {"history": history_report.as_dict(one.history)}
+
+
+def _line(one: SwarmRun) -> str:
+    case, result, scenario = one.case, one.result, one.case.scenario
     members = sum(group.members for group in scenario.groups.values())
     replication = scenario.brokers.replication
     brokers = f"{scenario.brokers.count} brokers" + (f" (factor {replication.factor})" if replication else "")
     faults = ", ".join(fault.kind for fault in result.faults) or "no faults"
-    return f"{case.seed:>8}  {result.verdict:<9}  {brokers}, {members} members: {faults}  {result.digest[:16]}"
+    return f"{case.seed:>8}  {one.verdict:<9}  {brokers}, {members} members: {faults}  {result.digest[:16]}"
 
 
 def draws_text(case: SwarmCase) -> list[str]:
