@@ -126,6 +126,17 @@ def test_generations_are_read_from_the_coordinators_log(folder: Path) -> None:
     assert second.reason == "removing member c2 on heartbeat expiration"
 
 
+def test_generations_are_read_from_the_log_of_4_0_too(folder: Path) -> None:
+    """GroupMetadataManager (4.0): other words after the generation, a full stop, another logger."""
+    lines = SERVER.replace("(__consumer_offsets-41) ", "").replace("(kafka.coordinator.group.GroupCoordinator)", "")
+    logger = "(org.apache.kafka.coordinator.group.GroupMetadataManager)"
+    told = [f"{line.rstrip()}{'.' if line.rstrip().endswith(')') else ''} {logger}" for line in lines.splitlines()]
+    before = read_recording(folder)
+    (folder / "server.log").write_text("\n".join(told))
+
+    assert read_recording(folder).rebalances == before.rebalances
+
+
 def test_owners_are_read_from_the_answers_to_sync_group(folder: Path) -> None:
     """The topic is called "orders", whatever it was called there."""
     first, second = read_recording(folder).rebalances
