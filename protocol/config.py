@@ -105,7 +105,7 @@ class BrokerConfig:
     emulated_first_flush_check_ms: int = key(30_000, "Kafka: fixed delay before the first look of the flush scheduler")
     emulated_load_us: int = key(50_000, "emulated: how long a coordinator reads a partition of its log")
     emulated_new_member_timeout_ms: int = key(300_000, "Kafka: a new member's join may take 5 minutes (fixed)")
-    coordinator_kind: str = key("java", "whose warts: java (4.0), scala (2.8.1 on), scala-2.6, scala-2.4; spec 1.16")
+    coordinator_kind: str = key("java", "whose warts: java (4.0), scala (3.2 on), scala-2.8, -2.6, -2.4; spec 1.16")
 
 
 @attrs.frozen(kw_only=True)

@@ -168,7 +168,7 @@ PROFILES: Mapping[str, Profile] = {
             summary="Kafka 2.8 (2.8.1 on): polls return records during joins; the coordinator waits for syncs with a "
             "timer; ISRs through the controller; cooperative-sticky tells the generation in its user data",
             versions=KAFKA_2_8,
-            broker=BrokerConfig(coordinator_kind="scala"),
+            broker=BrokerConfig(coordinator_kind="scala-2.8"),
             assignors=_BEFORE_3_8,
             rules_of=of_client(CLIENT_2_7),
             isr_path=IsrPath.CONTROLLER,
@@ -179,7 +179,7 @@ PROFILES: Mapping[str, Profile] = {
             "Kafka 3.0: session.timeout.ms 45000, acks=all; subscription v1, the generation in user data",
             versions=KAFKA_3_0,
             consumer=ConsumerConfig(retry_backoff_max_ms=_FLAT),
-            broker=BrokerConfig(coordinator_kind="scala"),
+            broker=BrokerConfig(coordinator_kind="scala-2.8"),
             producer=ProducerConfig(retry_backoff_max_ms=_FLAT),
             assignors=_BEFORE_3_8,
             rules_of=of_client(CLIENT_2_7),

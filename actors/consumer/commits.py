@@ -11,6 +11,7 @@ from typing import NamedTuple
 from kemu.actors.client import Backoff
 from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer
 from kemu.actors.consumer.positions import Positions
+from kemu.actors.consumer.reasons import COMMIT_WHILE_REBALANCING, encountered
 from kemu.actors.consumer.state import Generation, MemberState, Result
 from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
@@ -203,12 +204,12 @@ class Commits:
                 machine.discovery.lose_coordinator(why)
                 return Result.RETRIABLE
             case ErrorCode.REBALANCE_IN_PROGRESS:
-                membership.request_rejoin(why)
+                membership.request_rejoin(COMMIT_WHILE_REBALANCING)
                 return Result.REBALANCING
             case ErrorCode.ILLEGAL_GENERATION | ErrorCode.UNKNOWN_MEMBER_ID:
                 if overtaken:
                     return Result.REBALANCING
-                membership.reset_after(error, why)
+                membership.reset_after(error, encountered(api, error))
                 return Result.FAILED
             case ErrorCode.FENCED_INSTANCE_ID:
                 if unchanged or not client.passes_over_late_errors:

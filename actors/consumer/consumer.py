@@ -30,6 +30,7 @@ from kemu.actors.consumer.membership import Membership
 from kemu.actors.consumer.partition import Partition, Returned, ReturnedOfRange
 from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.questions import Questions
+from kemu.actors.consumer.reasons import CLOSED, UNSUBSCRIBED
 from kemu.actors.consumer.rebalancing import Rebalancing
 from kemu.actors.consumer.state import Generation, MemberState, Result
 from kemu.actors.hosting import HostingMachine
@@ -745,7 +746,7 @@ class Consumer(HostingMachine):
         return tuple(at for at in partitions if at in self.positions.partitions)
 
     def _unsubscribed(self) -> None:
-        self.membership.leave("the consumer unsubscribed from all topics")
+        self.membership.leave(UNSUBSCRIBED)
         self.topics = ()
         self.metadata.want(())
 
@@ -769,7 +770,7 @@ class Consumer(HostingMachine):
             self.rebalancing.give_up_everything(self._leave_on_close)
 
     def _leave_on_close(self) -> None:
-        self._waits_for_leave = self.membership.leave("the consumer is being closed")
+        self._waits_for_leave = self.membership.leave(CLOSED)
         if not self._waits_for_leave:
             self._end(MemberState.CLOSED, "closed")
 

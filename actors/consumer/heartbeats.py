@@ -8,6 +8,7 @@ The hot path of an idle member: one timer, one request and one answer per interv
 """
 
 from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer, MembershipView
+from kemu.actors.consumer.reasons import ALREADY_REBALANCING, encountered
 from kemu.actors.consumer.state import Generation, MemberState
 from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
@@ -121,11 +122,11 @@ class Heartbeats:
             case ErrorCode.REBALANCE_IN_PROGRESS:
                 self._session_until_us = self._machine.now_us + self._session_us
                 if membership.state is MemberState.STABLE:
-                    membership.request_rejoin("the group is rebalancing", self._draws.us(DrawName.HAND_OVER, 0))
+                    membership.request_rejoin(ALREADY_REBALANCING, self._draws.us(DrawName.HAND_OVER, 0))
             case ErrorCode.ILLEGAL_GENERATION | ErrorCode.UNKNOWN_MEMBER_ID:
-                membership.refused(error, why, sent)
+                membership.refused(error, encountered("Heartbeat", error), sent)
             case ErrorCode.FENCED_INSTANCE_ID:
-                if membership.refused(error, why, sent):
+                if membership.refused(error, encountered("Heartbeat", error), sent):
                     self._machine.fail_later(error, why)
             case ErrorCode.COORDINATOR_NOT_AVAILABLE | ErrorCode.NOT_COORDINATOR:
                 self._discovery.lose_coordinator(why)

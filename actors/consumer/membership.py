@@ -12,6 +12,17 @@ Source: Kafka's ``AbstractCoordinator``.
 from kemu.actors.client import Backoff
 from kemu.actors.consumer.heartbeats import Heartbeats
 from kemu.actors.consumer.machine import ConsumerMachine
+from kemu.actors.consumer.reasons import (
+    LEAVING,
+    POLL_TIMEOUT,
+    SUBSCRIPTION_CHANGED,
+    UNJOINED,
+    encountered,
+    exception_of,
+    on_the_wire,
+    overtaken_by_reset,
+    rebalance_failed,
+)
 from kemu.actors.consumer.state import (
     BEATING,
     MAY_FOLLOW,
@@ -38,8 +49,6 @@ from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER
 from kemu.protocol.notes.groups import AssignmentReceived, MemberBecame
 from kemu.protocol.rebalancing.client_rules import ClientRules
 
-REASON_LIMIT = 255
-"""Source: Kafka's ``JoinGroupRequest.maybeTruncateReason``."""
 JOIN_GRACE_US = 5_000_000
 """How much longer than the rebalance timeout a join may take. Source: Kafka's ``JOIN_GROUP_TIMEOUT_LAPSE``."""
 
@@ -112,7 +121,7 @@ class Membership:
             elif not self.rejoin_needed:
                 if self.joined_topics == machine.topics:
                     return True
-                self.request_rejoin("the subscription changed")
+                self.request_rejoin(SUBSCRIPTION_CHANGED)
             elif machine.now_us < self._retry_at_us:
                 machine.wake_at(self._retry_at_us)
                 return False
@@ -132,12 +141,11 @@ class Membership:
                 return self._machine.rebalancing.complete(outcome.assignment)
             # The heartbeat thread reset the membership between the answer and this poll.
             self.outcome = None
-            self.reset("reset before the assignment was taken", forget_member_id=True)
+            self.reset(overtaken_by_reset(self.generation, self.state), forget_member_id=True)
             return True
         self.outcome = None
-        if outcome.error is not ErrorCode.MEMBER_ID_REQUIRED:
-            self.rejoin_needed = True
-            self._rejoin_reason = outcome.why
+        self.rejoin_needed = True
+        self._rejoin_reason = rebalance_failed(outcome.exception or exception_of(outcome.error))
         if outcome.again is Again.NEVER:
             self._machine.fail(outcome.error, outcome.why)
             return False
@@ -180,7 +188,7 @@ class Membership:
             instance_id=self._instance_id,
             protocol_type=machine.rebalancing.protocol_type,
             protocols=machine.rebalancing.subscriptions(),
-            reason=self._rejoin_reason[:REASON_LIMIT],
+            reason=on_the_wire(self._rejoin_reason),
         )
         machine.client.call(
             coordinator,
@@ -203,9 +211,9 @@ class Membership:
         """JoinGroup or SyncGroup got no answer: member id and generation stay, the join starts over."""
         self._refuse(Again.LATER, ErrorCode.NETWORK_EXCEPTION, why)
 
-    def _refuse(self, again: Again, error: ErrorCode, why: str) -> None:
+    def _refuse(self, again: Again, error: ErrorCode, why: str, exception: str = "") -> None:
         self.joining = False
-        self.outcome = Refused(again, error, why)
+        self.outcome = Refused(again, error, why, exception)
         self._machine.wake()
 
     def _read_join_reply(self, reply: JoinGroupReply, sent: Generation) -> None:
@@ -218,7 +226,7 @@ class Membership:
                 self.generation = Generation(NO_GENERATION, reply.member_id, None)
                 self._refuse(Again.NOW, error, why)
             case ErrorCode.UNKNOWN_MEMBER_ID:
-                self.refused(error, why, sent)
+                self.refused(error, encountered("JoinGroup", error), sent)
                 self._refuse(Again.NOW, error, why)
             case ErrorCode.REBALANCE_IN_PROGRESS:
                 self._refuse(Again.NOW, error, why)
@@ -236,7 +244,7 @@ class Membership:
             self._refuse(Again.NEVER, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, why)
         elif self.state is not MemberState.PREPARING:
             # Left or reset meanwhile. Kafka's UnjoinedGroupException, which is retriable.
-            self._refuse(Again.LATER, ErrorCode.UNKNOWN_MEMBER_ID, "the group was left while joining")
+            self._refuse(Again.LATER, ErrorCode.UNKNOWN_MEMBER_ID, "the group was left while joining", UNJOINED)
         else:
             self.generation = Generation(reply.generation, reply.member_id, reply.protocol_name)
             self._become(MemberState.COMPLETING, "joined")
@@ -285,7 +293,7 @@ class Membership:
             case ErrorCode.REBALANCE_IN_PROGRESS:
                 self._refuse(Again.NOW, error, why)
             case ErrorCode.UNKNOWN_MEMBER_ID | ErrorCode.ILLEGAL_GENERATION:
-                self.refused(error, why, sent)
+                self.refused(error, encountered("SyncGroup", error), sent)
                 self._refuse(Again.NOW, error, why)
             case ErrorCode.COORDINATOR_NOT_AVAILABLE | ErrorCode.NOT_COORDINATOR:
                 self._discovery.lose_coordinator(why)
@@ -324,7 +332,7 @@ class Membership:
     def poll_timed_out(self) -> None:
         """The application did not poll in time. The heartbeat thread leaves for it; nothing is raised."""
         if self.heartbeats.running:
-            self.leave("consumer poll timeout has expired")
+            self.leave(POLL_TIMEOUT)
 
     def leave(self, why: str) -> bool:
         """Leave as a dynamic member, go quiet as a static one; forget everything. True if LeaveGroup was sent."""
@@ -343,10 +351,10 @@ class Membership:
                 request = LeaveGroup(group=self._group, member_id=member_id)
             else:
                 request = LeaveGroup(
-                    group=self._group, members=(LeavingMember(member_id=member_id, reason=why[:REASON_LIMIT]),)
+                    group=self._group, members=(LeavingMember(member_id=member_id, reason=on_the_wire(why)),)
                 )
             self._machine.client.call(coordinator, request, version, self._left, self._leave_broke)
-        self.reset(why, forget_member_id=True)
+        self.reset(why, forget_member_id=True, rejoins=LEAVING)
         return sends
 
     def _left(self, reply: object, context: object) -> None:
@@ -368,8 +376,8 @@ class Membership:
         keeps = error is ErrorCode.ILLEGAL_GENERATION and self._client.keeps_member_id
         self.reset(why, forget_member_id=not keeps)
 
-    def reset(self, why: str, *, forget_member_id: bool) -> None:
-        """Be no member any more; the next poll loses what it owns and joins again."""
+    def reset(self, why: str, *, forget_member_id: bool, rejoins: str = "") -> None:
+        """Be no member any more; the next poll loses what it owns and joins again, for ``rejoins`` or else ``why``."""
         if self.state is not MemberState.UNJOINED:
             self._become(MemberState.UNJOINED, why)
         member_id = UNKNOWN_MEMBER if forget_member_id else self.generation.member_id
@@ -377,7 +385,7 @@ class Membership:
         if self._machine.rebalancing.prepares_after_reset:
             self.needs_prepare = True
         self._machine.rebalancing.membership_reset()
-        self.request_rejoin(why)
+        self.request_rejoin(rejoins or why)
 
     # --- state -------------------------------------------------------------------------------------------------
 

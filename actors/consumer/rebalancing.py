@@ -14,6 +14,7 @@ from kemu.actors.consumer.commits import Commit, Commits
 from kemu.actors.consumer.machine import ConsumerMachine
 from kemu.actors.consumer.membership import Membership
 from kemu.actors.consumer.positions import Positions
+from kemu.actors.consumer.reasons import METADATA_CHANGED, NOT_SUBSCRIBED
 from kemu.actors.consumer.state import Generation, MemberState, Result
 from kemu.protocol.assign.base import Assignor, MemberAssignor, Subscriber, Topics, for_member
 from kemu.protocol.assign.checked import InvalidAssignment, NotAnAssignor
@@ -248,8 +249,8 @@ class Rebalancing:
 
     def _check_metadata(self) -> None:
         """Kafka's ``rejoinNeededOrPending``: the leader's assignment is from other metadata than there is now."""
-        if self.is_leader and self._assigned_from != self._snapshot():
-            self._membership.request_rejoin("the metadata of the group's topics changed")
+        if self.is_leader and not self._membership.rejoin_needed and self._assigned_from != self._snapshot():
+            self._membership.request_rejoin(METADATA_CHANGED)
 
     def _snapshot(self) -> Topics:
         metadata = self._machine.metadata
@@ -317,7 +318,7 @@ class Rebalancing:
             membership.assignment_received(given.assigned)
         if not {topic for topic, _ in given.assigned}.issubset(machine.topics):
             membership.assignment_taken()
-            membership.request_rejoin("the assignment has topics that are not subscribed")
+            membership.request_rejoin(NOT_SUBSCRIBED)
             return True
         changes = self.rules.after_sync(self._positions.owned(), given)
         if changes.violation:

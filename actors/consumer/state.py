@@ -85,6 +85,8 @@ class Refused(NamedTuple):
     again: Again
     error: ErrorCode
     why: str
+    exception: str = ""
+    """What Kafka's client raises, where that is not named as the error is."""
 
 
 Outcome: TypeAlias = Joined | Refused

@@ -4,6 +4,7 @@ from typing import Protocol
 
 from kemu.actors.coordinator.log import OffsetsPartition, Writes
 from kemu.actors.coordinator.members import Member, Members
+from kemu.actors.coordinator.reasons import Reasons
 from kemu.actors.coordinator.rules import GroupRules
 from kemu.actors.coordinator.state import DEAD, EMPTY, TRANSITIONS, GroupChange
 from kemu.actors.machine import US_PER_MS, Caller, Received, TimerKey
@@ -72,6 +73,7 @@ class GroupBooks:
         self.protocol: str | None = None
         self.generation = 0
         self.members = Members(machine.rules.maps)
+        self.reasons = Reasons(machine.rules)
         self._subscriptions: tuple[bytes, ...] | None = None
         self._topics: frozenset[str] | None = None
 

@@ -81,11 +81,18 @@ class Group:
         assignments = self.syncing.asked(event, request)
         if assignments is not None:
             record = group_record(self.books.metadata(assignments))
-            write = Write(partial(self._sync_written, self.books.generation, assignments, batch_bytes((record,))))
+            size = batch_bytes((record,))
+            write = Write(partial(self._sync_written, self.books.generation, request.member_id, assignments, size))
             self._machine.writes.begin(self.partition, (record,), write)
 
     def _sync_written(
-        self, generation: int, assignments: dict[MemberId, bytes], size: int, error: ErrorCode, _base_offset: int
+        self,
+        generation: int,
+        leader: MemberId,
+        assignments: dict[MemberId, bytes],
+        size: int,
+        error: ErrorCode,
+        _base_offset: int,
     ) -> None:
         """The assignment is in the log, or it is not: then the group tries again."""
         most = self._machine.config.message_max_bytes
@@ -97,7 +104,7 @@ class Group:
         if error is not _NONE:
             error = self._machine.rules.group_append_errors.get(error, error)
             self.syncing.reset(error)
-            self.phase.prepare(f"the assignment could not be written: {error.name}")
+            self.phase.prepare(self.books.reasons.not_stored(error, leader))
             return
         self.syncing.assign(assignments)
 
@@ -107,7 +114,7 @@ class Group:
         for member_id in late:
             self.phase.drop(member_id, "did not sync in time")
         if late:
-            self.phase.prepare("members did not sync in time")
+            self.phase.prepare(self.books.reasons.did_not_sync(late))
 
     # --- heartbeat ---------------------------------------------------------------------------------------------
 
@@ -154,14 +161,15 @@ class Group:
         left: list[str] = []
         only_pending = True
         for entry in leaving(event.version, request):
+            who = entry.member_id or self.members.static.get(entry.instance_id or "") or ""
             error, was_pending = self._leave_one(entry)
             outcomes.append(LeftMember(member_id=entry.member_id, instance_id=entry.instance_id, error=error))
             if error is not _NONE:
                 continue
-            left.append(entry.member_id or entry.instance_id or "")
+            left.append(who)
             only_pending = only_pending and was_pending
             if per_member:
-                self._after_leave(left[-1:], only_pending=was_pending)
+                self._after_leave(left[-1:], entry.reason, only_pending=was_pending)
         reply = leave_reply(event.version, tuple(outcomes))
         if per_member or not left:
             self._answer_leave(caller, reply)
@@ -169,7 +177,7 @@ class Group:
         self.phase.after_empty = Write(
             partial(self._last_left, caller, reply), partial(self._refuse_leave, caller, "", ErrorCode.NOT_COORDINATOR)
         )
-        self._after_leave(left, only_pending=only_pending)
+        self._after_leave(left, None, only_pending=only_pending)
         if self.phase.after_empty is not None:
             self.phase.after_empty = None
             self._answer_leave(caller, reply)
@@ -210,12 +218,12 @@ class Group:
         self.phase.remove_member(self.members.by_id[member_id], "left")
         return _NONE, False
 
-    def _after_leave(self, left: list[str], *, only_pending: bool) -> None:
+    def _after_leave(self, left: list[str], told: str | None, *, only_pending: bool) -> None:
         rebalances = not only_pending or self._machine.rules.pending_leave_rebalances
         if self.state is PREPARING:
             self.phase.complete_if_all_joined()
         elif self.state in (COMPLETING, STABLE) and rebalances:
-            self.phase.prepare(f"left: {', '.join(left)}")
+            self.phase.prepare(self.books.reasons.left(left, told))
 
     # --- offsets -----------------------------------------------------------------------------------------------
 
@@ -360,8 +368,9 @@ class Group:
         )
         for member in self.members:
             self.books.start_session(member)
-        if len(self.members) > self._machine.config.group_max_size:
-            self.phase.prepare("more members than group.max.size after loading")
+        most = self._machine.config.group_max_size
+        if len(self.members) > most:
+            self.phase.prepare(self.books.reasons.over_capacity(self.name, len(self.members), most))
 
     def die(self, why: str) -> None:
         """Nothing of the group remains here but its name."""

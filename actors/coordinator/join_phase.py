@@ -208,7 +208,7 @@ class JoinPhase:
         if books.state is PREPARING:
             self.complete_if_all_joined(initial_too=ends_delay)
         else:
-            self.prepare(f"{member_id}: {why}")
+            self.prepare(books.reasons.session_over(member_id))
 
     def remove_member(self, member: Member, why: str) -> None:
         """A member goes; its parked join is told so (its parked sync is not, as in Kafka)."""

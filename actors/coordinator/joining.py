@@ -151,8 +151,8 @@ class Joining:
         else:
             assert books.state in (COMPLETING, STABLE), f"{books.name}: {member.member_id} is a member in {books.state}"
             phase.update_and_park(caller, request, member)
-            why = "changed its metadata" if not unchanged else "leads and rejoined"
-            phase.prepare(f"{member.member_id} {why}{_because(request)}")
+            word = books.reasons.leader_rejoins if leads and books.state is STABLE else books.reasons.new_metadata
+            phase.prepare(word(member.member_id, books.state, request.reason))
 
     def _add(self, caller: Caller, request: JoinGroup, member_id: MemberId) -> None:
         books = self._books
@@ -176,8 +176,4 @@ class Joining:
         if books.members.leader == member_id:
             books.note_leader()
         self._machine.start_timer(member.timer, self._machine.config.emulated_new_member_timeout_ms * US_PER_MS)
-        self._phase.rebalance_or_complete(f"{member_id} joined{_because(request)}")
-
-
-def _because(request: JoinGroup) -> str:
-    return f" ({request.reason})" if request.reason else ""
+        self._phase.rebalance_or_complete(books.reasons.new_member(member_id, request.instance_id, request.reason))

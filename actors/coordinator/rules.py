@@ -1,7 +1,7 @@
 """Where Kafka's coordinators differ: each difference is one decision here, none is an ``if`` elsewhere.
 
-"java" is the ``group-coordinator`` module (default in 4.0), "scala" is ``GroupCoordinator.scala`` (2.8.1 through 3.9),
-"scala-2.6" and "scala-2.4" are that of 2.6 to 2.7 and of 2.3 to 2.5.
+"java" is the ``group-coordinator`` module (default in 4.0), "scala" is ``GroupCoordinator.scala`` (3.2 through 3.9),
+"scala-2.8", "scala-2.6" and "scala-2.4" are that of 2.8.1 to 3.1, of 2.6 to 2.7 and of 2.3 to 2.5.
 
 One known difference has no row, because no request can show it: what OffsetDelete does when the subscriptions of a
 group cannot be read (a non-empty group of another type is refused before, an empty one has no subscriptions).
@@ -67,6 +67,10 @@ class GroupRules:
     (ClassicGroupMember.describeNoMetadata 4.0), not in Stable alone (MemberMetadata.summaryNoMetadata 3.4.1)."""
     maps: HashMaps
     """In which order members are walked, and votes: who leads after a leader left, which protocol wins a tie."""
+    scala_words: bool
+    """Reasons of rebalances are worded as in Scala: instance ids are options, sentences have no stop."""
+    tells_client_reasons: bool
+    """Reasons of rebalances name what the member told of its own (KIP-800: since 3.2)."""
     group_append_errors: Mapping[ErrorCode, ErrorCode]
     """What a failed append of a group's record is answered as; others go through unchanged."""
     offset_append_errors: Mapping[ErrorCode, ErrorCode]
@@ -120,6 +124,8 @@ JAVA = GroupRules(
     replacement_stays_new=False,
     describes_assignments_always=True,
     maps=HashMaps.JAVA,
+    scala_words=False,
+    tells_client_reasons=True,
     group_append_errors=MappingProxyType({**_MOVED, **_TOO_LARGE, **_TIMED_OUT_JAVA}),
     offset_append_errors=MappingProxyType({**_MOVED, **_TOO_LARGE, **_TIMED_OUT_JAVA}),
 )
@@ -145,11 +151,14 @@ SCALA = GroupRules(
     replacement_stays_new=True,
     describes_assignments_always=False,
     maps=HashMaps.SCALA,
+    scala_words=True,
+    tells_client_reasons=True,
     group_append_errors=MappingProxyType({**_MOVED, **_TOO_LARGE, **_TIMED_OUT_SCALA, **_TOO_FEW_SCALA}),
     offset_append_errors=MappingProxyType({**_MOVED, **_COMMIT_TOO_LARGE, **_TOO_FEW_SCALA}),
 )
 
-SCALA_2_6 = evolve(SCALA, sync_timer=False)
+SCALA_2_8 = evolve(SCALA, tells_client_reasons=False)
+SCALA_2_6 = evolve(SCALA_2_8, sync_timer=False)
 SCALA_2_4 = evolve(
     SCALA_2_6,
     answer_while_completing=_E.REBALANCE_IN_PROGRESS,
@@ -158,7 +167,7 @@ SCALA_2_4 = evolve(
 )
 
 GROUP_RULES: Mapping[str, GroupRules] = MappingProxyType(
-    {"java": JAVA, "scala": SCALA, "scala-2.6": SCALA_2_6, "scala-2.4": SCALA_2_4}
+    {"java": JAVA, "scala": SCALA, "scala-2.8": SCALA_2_8, "scala-2.6": SCALA_2_6, "scala-2.4": SCALA_2_4}
 )
 """By ``coordinator.kind``."""
 

@@ -62,11 +62,13 @@ class StaticInstances:
         elif books.state is COMPLETING and not rules.replacement_rebalances_completing:
             self._written(caller, member, before, ErrorCode.NONE, 0)
         elif books.state is COMPLETING:
-            self._phase.prepare(f"static member {request.instance_id} was replaced while its assignment was made")
+            why = books.reasons.replaced_while_completing(member_id, request.instance_id, request.reason)
+            self._phase.prepare(why)
         elif not rules.writes_replacements:
             self._written(caller, member, before, ErrorCode.NONE, 0)
         elif books.members.vote() != books.protocol:
-            self._phase.prepare(f"static member {request.instance_id} came back and changed the vote")
+            why = books.reasons.replacement_changes_vote(member_id, request.instance_id, request.reason)
+            self._phase.prepare(why)
         else:
             write = Write(partial(self._written, caller, member, before))
             self._machine.writes.begin(books.partition, (group_record(books.metadata()),), write)

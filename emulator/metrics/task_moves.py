@@ -248,7 +248,8 @@ class TaskMoves:
             elif self._removed == here:
                 mine.preparing = Reason.GONE
             else:  # the coordinator says whose join it is
-                mine.preparing = _REASONS.get(self._why.get(fact.why.partition(" ")[0], ""), Reason.OTHER)
+                told = next((self._why[word] for word in fact.why.split() if word in self._why), "")
+                mine.preparing = _REASONS.get(told, Reason.OTHER)
         elif fact.new == STABLE and mine.decided is not None:
             decided, mine.decided = mine.decided, None
             self._becomes_theirs(mine, decided)

@@ -43,7 +43,7 @@ JAVA_ASSIGNORS: Mapping[str, str] = {
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "auto.offset.reset": ("earliest", "latest", "none"),
-    "coordinator.kind": ("java", "scala", "scala-2.6", "scala-2.4"),
+    "coordinator.kind": ("java", "scala", "scala-2.8", "scala-2.6", "scala-2.4"),
     "rebalance.protocol": kip_429.PROTOCOLS,
     "emulated.bytecode": kip_429.BYTECODES,
     "emulated.mixed.policy": kip_429.MIXED_POLICIES,

@@ -68,7 +68,7 @@ class StreamsStory:
             group=APP, member_id=f"{host}-id", old="STABLE", new="PREPARING_REBALANCE", generation=1, why=why
         )
         self.say(at_s, f"{host}/t1", rejoins)
-        self.prepare(at_s + 0.1, f"{host}-id changed its metadata")
+        self.prepare(at_s + 0.1, f"Updating metadata for member {host}-id during {self.state}")
 
     def decide(self, at_s: float, rows: Mapping[str, str], tasks: str = "0 1 2 3", leaving: str = "") -> None:
         """A generation begins; its leader gives tasks ("0 1 | learn 2 | standby 3"), and the group is Stable."""

@@ -117,7 +117,7 @@ def test_a_record_over_the_limit_fails_everybody_who_waits_again_and_again() -> 
     """KAFKA-7149: SyncGroup is answered UNKNOWN_SERVER_ERROR; the rebalance that is prepared then fails, too."""
     found, one = noted(crowded(4_000, "replace-thread"), until_us=60_000_000)
     refused = [fact for fact in of(GroupRecordWritten, found) if fact.error is not ErrorCode.NONE]
-    again = [fact for fact in of(GroupBecame, found) if "could not be written" in fact.why]
+    again = [fact for fact in of(GroupBecame, found) if "when storing group assignment" in fact.why]
     failed = {fact.error for fact in of(MemberFailed, found)}
     stable = [at_us for at_us, _, fact in found if type(fact) is GroupBecame and fact.new == "Stable"]
     (figures,) = one.judging.finish(one.world.now_us, "").figures.groups.values()

@@ -97,7 +97,7 @@ GROUPS = [
     ),
     Mutation(  # the others do not hear that a member left
         "actors/coordinator/group.py",
-        "            self.phase.prepare(f\"left: {', '.join(left)}\")",
+        "            self.phase.prepare(self.books.reasons.left(left, told))",
         "            pass",
         "liveness",
         ("cooperative-scale-in:1",),
@@ -111,8 +111,8 @@ GROUPS = [
     ),
     Mutation(  # after a load nobody's session runs
         "actors/coordinator/group.py",
-        ("            self.books.start_session(member)\n        if len(self.members) > self"),
-        ("            pass\n        if len(self.members) > self"),
+        "            self.books.start_session(member)\n        most = self",
+        "            pass\n        most = self",
         "liveness",
         ("coordinator_and_member_die.toml:1",),
     ),

@@ -125,7 +125,7 @@ def test_a_run_in_text_tells_what_happened_who_owned_what_and_what_it_cost(crash
     happened = [
         text.index(words)
         for words in ("What happened", "g is Stable: generation 1, 2 members", "fault 0: crash c2 (power) for 12s",
-                      "c2 lost power", "session expired", "generation 2, 1 member,", "c2 started again",
+                      "c2 lost power", "on heartbeat expiration", "generation 2, 1 member,", "c2 started again",
                       "generation 3, 2 members", "Who owned what in g", "What it cost", "Faults", "Verdict")
     ]  # fmt: skip
     assert happened == sorted(happened)

@@ -246,7 +246,7 @@ def test_an_application_that_does_not_poll_in_time_leaves_the_group() -> None:
     assert harness.now_us - began_us <= 8 * SECOND
     (leave,) = harness.requests(LeaveGroup)
     assert leave.members[0].member_id == "c1-1"
-    assert leave.members[0].reason == "consumer poll timeout has expired"
+    assert leave.members[0].reason == "consumer poll timeout has expired."
     assert not harness.names(*CALLBACKS), "the polling thread is busy: it still thinks it owns everything"
 
     harness.run_until(lambda: harness.state == "STABLE")

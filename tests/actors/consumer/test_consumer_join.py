@@ -131,7 +131,7 @@ def test_the_join_carries_all_assignors_in_order_and_what_is_owned() -> None:
     assert subscription.owned == (("a", 0), ("a", 1), ("b", 0))
     assert (subscription.generation, subscription.rack) == (1, "r1")
     assert (join.session_timeout_ms, join.rebalance_timeout_ms) == (45_000, 60_000)
-    assert join.reason == "the group is rebalancing"
+    assert join.reason == "group is already rebalancing"
 
     several = Harness(partition_assignment_strategy=("roundrobin", "range")).stable()
     assert [one.name for one in several.requests(JoinGroup)[-1].protocols] == ["roundrobin", "range"]

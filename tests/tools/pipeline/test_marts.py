@@ -269,9 +269,19 @@ def test_seeds_to_the_first_violation_are_counted_in_the_order_of_seeds(spark: "
 @pytest.mark.parametrize(
     ("reason", "plain"),
     [
-        ("c1-b0.1-12 joined", "a member joined"),
-        ("left: c3-b12.4-3", "left: a member"),
-        ("my-app.x-b0.1-1: session expired", "a member: session expired"),
+        ("removing member my-app.x-b0.1-1 on heartbeat expiration", "removing member a member on heartbeat expiration"),
+        (
+            "explicit `LeaveGroup` request for (c1-b0.1-12) members.",
+            "explicit `LeaveGroup` request for (a member) members.",
+        ),
+        (
+            "Adding new member c3-b12.4-3 with group instance id None; client reason: not provided",
+            "Adding new member a member with group instance id None; client reason: not provided",
+        ),
+        (
+            "Adding new member c3-b12.4-3 with group instance id Some(c3); client reason: ",
+            "Adding new member a member with group instance id of its own; client reason: ",
+        ),
         ("metadata changed", "metadata changed"),
     ],
 )

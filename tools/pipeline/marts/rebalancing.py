@@ -9,11 +9,12 @@ from kemu.tools.pipeline.marts.common import CELL, time_by_cause, with_cell
 
 _MEMBER_ID = r"[\w.-]+-b\d+\.\d+-\d+"
 """A member's id as coordinators make it: client, broker and epoch, number."""
+_INSTANCE_ID = r"instance id (?!None|null)[^\s;]+"
 
 
 def plain_reason(reason: Column) -> Column:
-    """A reason with members' ids taken out, so that the same thing reads the same."""
-    return F.regexp_replace(reason, _MEMBER_ID, "a member")
+    """A reason with ids of members and instances taken out, so that the same thing reads the same."""
+    return F.regexp_replace(F.regexp_replace(reason, _MEMBER_ID, "a member"), _INSTANCE_ID, "instance id of its own")
 
 
 def rebalance_reasons(tables: Mapping[str, DataFrame]) -> DataFrame:

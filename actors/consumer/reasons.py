@@ -1,0 +1,71 @@
+"""Why a member joins again or leaves, in the words that Kafka's consumers log, and send since 3.2 (KIP-800).
+
+Source: ``AbstractCoordinator`` and ``ConsumerCoordinator`` 3.4.1; the same through 3.9.
+"""
+
+from types import MappingProxyType
+from typing import Final
+
+from kemu.actors.consumer.state import Generation, MemberState
+from kemu.protocol.errors import ErrorCode
+
+REASON_LIMIT: Final = 255
+"""Characters that go on the wire. Source: Kafka's ``JoinGroupRequest.maybeTruncateReason``."""
+
+ALREADY_REBALANCING: Final = "group is already rebalancing"
+COMMIT_WHILE_REBALANCING: Final = "offset commit failed since group is already rebalancing"
+METADATA_CHANGED: Final = "cached metadata has changed"
+SUBSCRIPTION_CHANGED: Final = "subscription has changed"
+NOT_SUBSCRIBED: Final = "received assignment does not match the current subscription"
+LEAVING: Final = "consumer pro-actively leaving the group"
+"""Of whoever left and joins again; why it left is in LeaveGroup."""
+CLOSED: Final = "the consumer is being closed"
+UNSUBSCRIBED: Final = "the consumer unsubscribed from all topics"
+POLL_TIMEOUT: Final = "consumer poll timeout has expired."
+UNJOINED: Final = "UnjoinedGroupException"
+
+_API_KEYS = MappingProxyType(
+    {
+        "JoinGroup": "JOIN_GROUP",
+        "SyncGroup": "SYNC_GROUP",
+        "Heartbeat": "HEARTBEAT",
+        "OffsetCommit": "OFFSET_COMMIT",
+    }
+)
+_EXCEPTIONS = MappingProxyType(
+    {
+        ErrorCode.NETWORK_EXCEPTION: "DisconnectException",
+        ErrorCode.UNKNOWN_SERVER_ERROR: "UnknownServerException",
+        ErrorCode.REQUEST_TIMED_OUT: "TimeoutException",
+    }
+)
+
+
+def on_the_wire(reason: str) -> str:
+    """As requests carry it."""
+    return reason[:REASON_LIMIT]
+
+
+def encountered(api: str, error: ErrorCode) -> str:
+    """An answer said that the membership is none (``resetStateOnResponseError``)."""
+    return f"encountered {error.name} from {_API_KEYS.get(api, api)} response"
+
+
+def exception_of(error: ErrorCode) -> str:
+    """The simple name of the exception that Kafka's client makes of an error."""
+    return _EXCEPTIONS.get(error) or "".join(part.capitalize() for part in error.name.split("_")) + "Exception"
+
+
+def rebalance_failed(exception: str) -> str:
+    """A join did not come to an end (``joinGroupIfNeeded``)."""
+    return f"rebalance failed due to {exception}"
+
+
+def overtaken_by_reset(generation: Generation, state: MemberState) -> str:
+    """The heartbeat thread reset the membership between the answer and the poll that would have taken it."""
+    protocol = generation.protocol or "null"
+    said = f"Generation{{generationId={generation.id}, memberId='{generation.member_id}', protocol='{protocol}'}}"
+    return (
+        f"rebalance failed since the generation/state was modified by heartbeat thread to {said}/{state.value} "
+        "before the rebalance callback triggered"
+    )
