@@ -9,9 +9,14 @@ from collections.abc import Mapping, Sequence
 from attrs import evolve, field, frozen
 
 from kemu.protocol.assign.base import Assignor, RebalanceProtocol
-from kemu.protocol.assign.cooperative import COOPERATIVE_STICKY_2_4, COOPERATIVE_STICKY_BEFORE_3_8
+from kemu.protocol.assign.cooperative import (
+    COOPERATIVE_STICKY_2_4,
+    COOPERATIVE_STICKY_BEFORE_3_5,
+    COOPERATIVE_STICKY_BEFORE_3_8,
+)
+from kemu.protocol.assign.range import RANGE_BEFORE_3_5
 from kemu.protocol.assign.registry import ASSIGNORS
-from kemu.protocol.assign.sticky import STICKY_BEFORE_3_8
+from kemu.protocol.assign.sticky import STICKY_BEFORE_3_5, STICKY_BEFORE_3_8
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
 from kemu.protocol.messages.versions import (
     KAFKA_2_3,
@@ -85,6 +90,13 @@ _BEFORE_3_8: Mapping[str, Assignor] = {
     COOPERATIVE_STICKY_BEFORE_3_8.name: COOPERATIVE_STICKY_BEFORE_3_8,
 }
 """What a member keeps is what it names first (KAFKA-16277)."""
+_BEFORE_3_5: Mapping[str, Assignor] = {
+    **ASSIGNORS,
+    RANGE_BEFORE_3_5.name: RANGE_BEFORE_3_5,
+    STICKY_BEFORE_3_5.name: STICKY_BEFORE_3_5,
+    COOPERATIVE_STICKY_BEFORE_3_5.name: COOPERATIVE_STICKY_BEFORE_3_5,
+}
+"""Nor do any of them look at racks (KIP-881, 3.5)."""
 
 _KIP_429_PAGE = Profile(
     "kip-429-v99",
@@ -103,7 +115,7 @@ _KIP_429_PAGE = Profile(
 )
 
 _EAGER_ASSIGNORS: Mapping[str, Assignor] = {
-    name: assignor for name, assignor in ASSIGNORS.items() if RebalanceProtocol.COOPERATIVE not in assignor.protocols
+    name: assignor for name, assignor in _BEFORE_3_5.items() if RebalanceProtocol.COOPERATIVE not in assignor.protocols
 }
 
 _KAFKA_2_3 = evolve(
@@ -123,7 +135,7 @@ _KAFKA_2_4 = Profile(
     consumer=_BEFORE_3_0,
     broker=BrokerConfig(coordinator_kind="scala-2.4"),
     producer=ProducerConfig(acks=1, enable_idempotence=False, retry_backoff_max_ms=_FLAT),
-    assignors={**ASSIGNORS, COOPERATIVE_STICKY_2_4.name: COOPERATIVE_STICKY_2_4},
+    assignors={**_BEFORE_3_5, COOPERATIVE_STICKY_2_4.name: COOPERATIVE_STICKY_2_4},
     rules_of=of_client(CLIENT_2_4),
     isr_path=IsrPath.STORE,
     topic_ids=False,
@@ -138,7 +150,7 @@ _KAFKA_3_4 = Profile(
     consumer=ConsumerConfig(retry_backoff_max_ms=_FLAT),
     broker=BrokerConfig(coordinator_kind="scala"),
     producer=ProducerConfig(retry_backoff_max_ms=_FLAT),
-    assignors=_BEFORE_3_8,
+    assignors=_BEFORE_3_5,
 )
 
 PROFILES: Mapping[str, Profile] = {
@@ -169,7 +181,7 @@ PROFILES: Mapping[str, Profile] = {
             "timer; ISRs through the controller; cooperative-sticky tells the generation in its user data",
             versions=KAFKA_2_8,
             broker=BrokerConfig(coordinator_kind="scala-2.8"),
-            assignors=_BEFORE_3_8,
+            assignors=_BEFORE_3_5,
             rules_of=of_client(CLIENT_2_7),
             isr_path=IsrPath.CONTROLLER,
             streams=STREAMS_2_8,
@@ -181,7 +193,7 @@ PROFILES: Mapping[str, Profile] = {
             consumer=ConsumerConfig(retry_backoff_max_ms=_FLAT),
             broker=BrokerConfig(coordinator_kind="scala-2.8"),
             producer=ProducerConfig(retry_backoff_max_ms=_FLAT),
-            assignors=_BEFORE_3_8,
+            assignors=_BEFORE_3_5,
             rules_of=of_client(CLIENT_2_7),
             balances_while_reassigning=False,
             streams=STREAMS_3_0,

@@ -12,7 +12,15 @@ from attrs import evolve, frozen
 
 from kemu.protocol.assign.base import Assignment, Assignor, Memory, RebalanceProtocol, Subscriber, Topics
 from kemu.protocol.assign.claims import first_claim_wins, last_claim_wins, only_newest_generation
-from kemu.protocol.assign.sticky import KAFKA_RULES, RULES_BEFORE_3_8, Belongings, Sharing, StickyRules, share
+from kemu.protocol.assign.sticky import (
+    KAFKA_RULES,
+    RULES_BEFORE_3_5,
+    RULES_BEFORE_3_8,
+    Belongings,
+    Sharing,
+    StickyRules,
+    share,
+)
 from kemu.protocol.assign.user_data import decode_cooperative, encode_cooperative
 from kemu.protocol.names import NO_GENERATION, MemberId
 
@@ -52,7 +60,10 @@ class CooperativeStickyAssignor:
 COOPERATIVE_STICKY = CooperativeStickyAssignor()
 COOPERATIVE_STICKY_BEFORE_3_8 = CooperativeStickyAssignor(rules=RULES_BEFORE_3_8)
 
-COOPERATIVE_STICKY_2_4 = CooperativeStickyAssignor(rules=StickyRules(owners=first_claim_wins), tells_generation=False)
+COOPERATIVE_STICKY_BEFORE_3_5 = CooperativeStickyAssignor(rules=RULES_BEFORE_3_5)
+COOPERATIVE_STICKY_2_4 = CooperativeStickyAssignor(
+    rules=evolve(RULES_BEFORE_3_5, owners=first_claim_wins), tells_generation=False
+)
 """Before Kafka 2.8.1: nothing says when a claim was true, so of two claims the first one read counts."""
 
 COOPERATIVE_STICKY_OF_NEWEST_ALONE = CooperativeStickyAssignor(

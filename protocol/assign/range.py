@@ -6,20 +6,25 @@ first every member takes partitions with a replica on its rack, co-partitioned t
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from attrs import define, field, frozen
 
 from kemu.protocol.assign.base import Assignment, Memory, RebalanceProtocol, Subscriber, Topics
-from kemu.protocol.assign.search.order import static_first, subscribers_by_topic
+from kemu.protocol.assign.search.order import hash_map_order, hash_order, static_first, subscribers_by_topic
 from kemu.protocol.assign.search.racks import RackSet, member_racks, partition_racks, use_racks
 from kemu.protocol.names import MemberId
 
 
 @frozen
 class RangeAssignor:
-    """Kafka's ``range``. ``force_racks``: look at racks even where every partition is on all of them."""
+    """Kafka's ``range``. Each member's list goes topic by topic, in the order in which a hash map lists them.
+
+    ``force_racks``: look at racks even where every partition is on all of them. ``heeds_racks``: False before 3.5.
+    """
 
     force_racks: bool = False
+    heeds_racks: bool = True
     name: str = "range"
     version: int = 0
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
@@ -32,7 +37,9 @@ class RangeAssignor:
         """Blocks per topic, in the order static members first; see the module."""
         assignment: Assignment = {member: [] for member in sorted(members)}
         subscribers = subscribers_by_topic(topics, members, static_first(members))
-        cuts = [self._cut(topics, topic, members, order) for topic, order in subscribers.items()]
+        named = chain.from_iterable(members[member].topics for member in hash_order(members))
+        listed = hash_map_order(named, computed=not self.heeds_racks)
+        cuts = [self._cut(topics, topic, members, subscribers[topic]) for topic in listed if topic in subscribers]
         by_racks = any(cut.look_at_racks for cut in cuts)
         if by_racks:
             for together in _co_partitioned(cuts):
@@ -52,9 +59,13 @@ class RangeAssignor:
     ) -> "_Cut":
         count = topics.partitions[topic]
         racks = member_racks({member: members[member] for member in order})
-        replicas = partition_racks(topics, topic) if racks and topics.replica_racks else ()
+        replicas = partition_racks(topics, topic) if racks and topics.replica_racks and self.heeds_racks else ()
         look = bool(replicas) and use_racks(racks.values(), replicas, self.force_racks)
         return _Cut(topic, count, order, racks, replicas, look)
+
+
+RANGE_BEFORE_3_5 = RangeAssignor(heeds_racks=False)
+"""Racks came with 3.5 (KIP-881: ``RangeAssignor.assignPartitions``)."""
 
 
 @define

@@ -9,7 +9,7 @@ previous assignment each time.
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kemu.protocol.assign.base import Assignment, Memory, RebalanceProtocol, Subscriber, Topics
 from kemu.protocol.assign.claims import Claim, ClaimRule, every_claim_counts, highest_generation_wins
@@ -43,7 +43,7 @@ class StickyRules:
     ``owners``: whose claim counts. ``keep_owned``: stickiness before balance. ``force_racks``: look at racks even where
     every partition is on all of them. ``keep_spread``: a member that owns more than its share keeps some of each topic;
     False: what it names first, so that all of one topic can move to a newcomer. ``heeds_stale_claims``: what a member
-    claims without owning it has to be given up before it can be another's.
+    claims without owning it has to be given up before it can be another's. ``heeds_racks``: False before 3.5 (KIP-881).
     """
 
     owners: ClaimRule = highest_generation_wins
@@ -51,12 +51,14 @@ class StickyRules:
     force_racks: bool = False
     keep_spread: bool = True
     heeds_stale_claims: bool = True
+    heeds_racks: bool = True
 
 
 KAFKA_RULES = StickyRules()
 RULES_BEFORE_3_8 = StickyRules(keep_spread=False)
 """Up to Kafka 3.7. Source: KAFKA-16277; 3.4.1, ``AbstractStickyAssignor.constrainedAssign``: ``assignOwnedPartitions``
 walks a member's owned partitions in the order of the list and keeps them up to its share."""
+RULES_BEFORE_3_5 = evolve(RULES_BEFORE_3_8, heeds_racks=False)
 
 
 @frozen
@@ -106,6 +108,7 @@ class FairAssignor:
 
 STICKY = StickyAssignor()
 STICKY_BEFORE_3_8 = StickyAssignor(rules=RULES_BEFORE_3_8)
+STICKY_BEFORE_3_5 = StickyAssignor(rules=RULES_BEFORE_3_5)
 STICKY_FIRST = StickyAssignor(name="sticky-first", rules=StickyRules(keep_owned=True))
 FAIR = FairAssignor()
 
@@ -141,7 +144,8 @@ def share(
     numbering = number_partitions(topics, chain.from_iterable(dict.fromkeys(subscribed)))
     claims = [_claim(numbering, *claimed.get(member, ((), NO_GENERATION))) for member in order]
     alike = len(dict.fromkeys(subscribed)) == 1 and not rules.keep_owned and rules.owners is not every_claim_counts
-    racks = _racks(topics, [members[member].rack or None for member in order], numbering, rules.force_racks)
+    at_racks = [members[member].rack or None for member in order] if rules.heeds_racks else []
+    racks = _racks(topics, at_racks, numbering, rules.force_racks)
     if alike and racks is None and not any(claim.numbers for claim in claims):
         # Nothing to preserve and nobody to prefer: dealing in a circle is slicing.
         return Sharing({member: numbering.partitions[at :: len(order)] for at, member in enumerate(order)}, {})

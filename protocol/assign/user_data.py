@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from attrs import frozen
 
-from kemu.protocol.assign.search.order import hash_order
+from kemu.protocol.assign.search.order import hash_map_order
 from kemu.protocol.names import NO_GENERATION, TopicPartition
 
 _INT32 = struct.Struct(">i")
@@ -37,7 +37,7 @@ def encode_sticky(partitions: Iterable[TopicPartition], generation: int | None) 
     for topic, number in partitions:
         by_topic.setdefault(topic, []).append(number)
     parts = [_INT32.pack(len(by_topic))]
-    for topic in hash_order(by_topic):
+    for topic in hash_map_order(by_topic, computed=True):
         name, numbers = topic.encode(), by_topic[topic]
         parts += (_INT16.pack(len(name)), name, struct.pack(f">i{len(numbers)}i", len(numbers), *numbers))
     if generation is not None:

@@ -25,15 +25,31 @@ def hash_order(members: Iterable[MemberId]) -> list[MemberId]:
     mostly random, so it is as good as any, and the same members keep the same number of partitions as there.
     """
     members = list(members)
+    buckets = _buckets(len(members))
+    return sorted(members, key=lambda member: (_bucket(member, buckets), member))
+
+
+def _buckets(keys: int) -> int:
     buckets = _SMALLEST_TABLE
-    while len(members) * 4 > buckets * 3:
+    while keys * 4 > buckets * 3:
         buckets *= 2
+    return buckets
 
-    def bucket(member: MemberId) -> int:
-        code = java_string_hash(member) & 0xFFFFFFFF
-        return (code ^ code >> 16) & buckets - 1
 
-    return sorted(members, key=lambda member: (bucket(member), member))
+def _bucket(key: str, buckets: int) -> int:
+    code = java_string_hash(key) & 0xFFFFFFFF
+    return (code ^ code >> 16) & buckets - 1
+
+
+def hash_map_order(inserted: Iterable[str], *, computed: bool = False) -> list[str]:
+    """The same of keys as they were put in: those of one bucket in that order.
+
+    ``computed``: they came by ``computeIfAbsent``, which puts a new key in front of its bucket.
+    """
+    known = list(dict.fromkeys(inserted))
+    place = {key: -number if computed else number for number, key in enumerate(known)}
+    buckets = _buckets(len(known))
+    return sorted(known, key=lambda key: (_bucket(key, buckets), place[key]))
 
 
 def subscriptions(members: Mapping[MemberId, Subscriber], order: Iterable[MemberId]) -> list[tuple[str, ...]]:

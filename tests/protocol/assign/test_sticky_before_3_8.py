@@ -12,7 +12,7 @@ import pytest
 
 from kemu.protocol.assign.base import Memory, Subscriber, Topics
 from kemu.protocol.assign.cooperative import COOPERATIVE_STICKY, COOPERATIVE_STICKY_BEFORE_3_8
-from kemu.protocol.assign.sticky import STICKY, STICKY_BEFORE_3_8
+from kemu.protocol.assign.sticky import STICKY, STICKY_BEFORE_3_5, STICKY_BEFORE_3_8
 from kemu.protocol.assign.user_data import decode_sticky, encode_sticky
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.profiles import PROFILES
@@ -64,8 +64,9 @@ def test_user_data_names_topics_as_a_hash_map_lists_them() -> None:
 
 @pytest.mark.parametrize("release", ["kafka-3.0", "kafka-3.4"])
 def test_releases_before_3_8_have_the_assignors_of_before(release: str) -> None:
-    """KAFKA-16277 came with 3.8."""
-    assert PROFILES[release].assignors["sticky"] is STICKY_BEFORE_3_8
+    """KAFKA-16277 came with 3.8, racks with 3.5 (KIP-881)."""
+    assert PROFILES[release].assignors["sticky"] is STICKY_BEFORE_3_5
+    assert PROFILES["kafka-3.7"].assignors["sticky"] is STICKY_BEFORE_3_8
     assert PROFILES["kafka-4.0"].assignors["sticky"] is STICKY
 
 

@@ -1,0 +1,90 @@
+"""What Kafka's own consumer assignors gave to random groups, list by list what the emulator's give.
+
+tests/data/assignors: kafka-clients 3.4.1 and 3.9.1, called directly; ``python -m kemu.tools.conformance.assignors --ask
+RELEASE`` asks them, or another release, anew.
+"""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from kemu.tools.conformance.assignors.__main__ import main
+from kemu.tools.conformance.assignors.cases import ChangingGroup
+from kemu.tools.conformance.assignors.java_calls import CLASSES, as_line
+from kemu.tools.conformance.assignors.recordings import KEPT, AssignorAnswers, emulated, read_all
+
+KEPT_ONES = {recording.release: recording for recording in read_all(KEPT)}
+
+
+def alike_and_rackless(step: dict[str, Any]) -> bool:
+    """Whether all members subscribe to the same topics, and nobody looks at racks."""
+    return "racks" not in step and len({tuple(member["topics"]) for member in step["members"].values()}) == 1
+
+
+@pytest.mark.parametrize("release", KEPT_ONES)
+def test_range_and_round_robin_give_the_lists_that_kafka_gives(release: str) -> None:
+    """RangeAssignor, RoundRobinAssignor of that release; racks count since 3.5 (KIP-881)."""
+    wrong = [group for group, _, _ in KEPT_ONES[release].differences()]
+
+    assert Counter(row["assignor"] for row in KEPT_ONES[release].groups) == dict.fromkeys(CLASSES, 15)
+    assert not [group for group in wrong if group.startswith(("range", "roundrobin"))]
+
+
+@pytest.mark.parametrize("release", KEPT_ONES)
+def test_the_sticky_assignors_give_them_where_all_subscribe_to_the_same_and_have_no_racks(release: str) -> None:
+    """AbstractStickyAssignor.constrainedAssign; of mixed subscriptions and racks ours is another optimum."""
+    wrong = [(group, step) for group, step, _ in KEPT_ONES[release].differences()]
+
+    assert not [group for group, step in wrong if alike_and_rackless(step)]
+
+
+def test_before_3_5_racks_change_nothing_and_since_then_they_do() -> None:
+    """KIP-881: AbstractPartitionAssignor knows no racks up to 3.4.1."""
+    racked = [step for row in KEPT_ONES["3.9.1"].groups if row["assignor"] == "range" for step in row["steps"]]
+    racked = [step for step in racked if "racks" in step]
+
+    assert any(emulated("range", step, "3.4.1") != step["answer"] for step in racked)
+    assert all(emulated("range", step, "3.9.1") == step["answer"] for step in racked)
+
+
+def test_a_wrong_answer_is_shown_with_its_step(tmp_path: Path) -> None:
+    first = next(row for row in KEPT_ONES["3.4.1"].groups if row["assignor"] == "roundrobin")
+    step = {**first["steps"][0], "answer": {}}
+    (tmp_path / "x.json").write_text(AssignorAnswers("3.4.1", "", ({**first, "steps": [step]},)).to_json())
+
+    result = CliRunner().invoke(main, ["--kept", str(tmp_path)])
+
+    assert result.exit_code == 1
+    assert "kafka-clients 3.4.1: 1 groups, 1 steps, 1 differ" in result.stdout
+    assert "roundrobin: 1 steps of 1 groups differ" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--keep",), "say --ask RELEASE, too"),
+        (("--ask", "new"), '"new" is no release, such as 3.4.1'),
+        (("--ask", "2.3.1"), "2.4 or later"),
+        (("--kept", "EMPTY"), "there is no recording in"),
+    ],
+)
+def test_bad_input_is_one_error(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, [str(tmp_path) if each == "EMPTY" else each for each in arguments])
+
+    assert result.exit_code == 2
+    assert said in result.output
+
+
+def test_a_step_is_a_line_for_the_program_in_java() -> None:
+    """``AssignorOracle``: fields between tabs, members between semicolons; same seed and number, same group."""
+    step = {
+        "topics": {"t": 2, "u": 1},
+        "racks": {"t": [["a", "b"], ["c"]], "u": [["a"]]},
+        "members": {"c1": {"topics": ["t", "u"], "owned": [["t", 1]], "generation": 3, "rack": "a", "instance": "i"}},
+    }
+
+    assert as_line("x", "range", step) == "x\tRangeAssignor\tt=a.b/c,u=a\tc1|t,u|t:1|3|a|i"
+    assert ChangingGroup("range", 1, 7).next_step() == ChangingGroup("range", 1, 7).next_step()
