@@ -13,6 +13,7 @@ from typing import Any
 from kemu.actors.coordinator.group import Group
 from kemu.actors.coordinator.groups import Groups
 from kemu.actors.coordinator.log import GroupLog, OffsetsPartition, OwnDisk, Writes
+from kemu.actors.coordinator.members import NoCommonProtocol
 from kemu.actors.coordinator.offset_requests import OffsetRequests
 from kemu.actors.coordinator.replies import leave_reply, leaving
 from kemu.actors.coordinator.rules import GroupRules, rules_of_kind
@@ -31,6 +32,7 @@ from kemu.actors.machine import (
     TimerFired,
     TimerKey,
     Told,
+    caller_of,
 )
 from kemu.protocol.commands import AnswerNext, Close, LeadOffsets, ResignOffsets, Start
 from kemu.protocol.config import BrokerConfig
@@ -116,6 +118,13 @@ class Coordinator(Machine):
 
     def handle(self, event: Event) -> None:
         """What happens on each event."""
+        try:
+            self._handle(event)
+        except NoCommonProtocol:
+            if isinstance(event, Received):
+                self._failed(event, event.message)
+
+    def _handle(self, event: Event) -> None:
         match event:
             case Received():
                 self._serve(event)
@@ -198,6 +207,12 @@ class Coordinator(Machine):
             serve(event, request)
         else:
             self._refuse(event, request, injected)
+
+    def _failed(self, event: Received, request: Any) -> None:
+        """Kafka threw while it served this; what was changed until then is changed."""
+        if isinstance(request, JoinGroup):
+            self.groups[request.group].joining.failed(caller_of(event))
+        self._refuse(event, request, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _heartbeat(self, event: Received, request: Heartbeat) -> None:
         group = self.groups.get(request.group) if request.group else None

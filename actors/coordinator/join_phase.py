@@ -10,7 +10,7 @@ members stay), KIP-394 (ids handed out).
 
 from kemu.actors.coordinator.books import GroupBooks, GroupMachine
 from kemu.actors.coordinator.log import Write
-from kemu.actors.coordinator.members import Member
+from kemu.actors.coordinator.members import Member, NoCommonProtocol
 from kemu.actors.coordinator.state import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, GroupChange
 from kemu.actors.coordinator.syncing import Syncing
 from kemu.actors.coordinator.timers import GroupTimer
@@ -45,6 +45,8 @@ class JoinPhase:
         self._delay_ms = 0
         self._delay_left_ms: int | None = None
         """During the initial delay: by how much it may still grow."""
+        self._is_over = False
+        """It ended in an error, and nothing ends it again."""
         self._timer: TimerKey = (GroupTimer.JOIN, books.name)
 
     @property
@@ -91,7 +93,8 @@ class JoinPhase:
     def complete_if_all_joined(self, *, initial_too: bool = False) -> None:
         """End the join phase if it waits for nobody; the initial delay is not cut short but by an expiry."""
         books = self._books
-        if books.state is PREPARING and self.all_joined and (initial_too or books.previous is not EMPTY):
+        initial = books.previous is EMPTY and not initial_too
+        if books.state is PREPARING and self.all_joined and not initial and not self._is_over:
             self._complete()
 
     def timer_fired(self) -> None:
@@ -118,7 +121,10 @@ class JoinPhase:
     # --- the next generation -----------------------------------------------------------------------------------
 
     def _complete(self) -> None:
-        """The next generation begins, unless only silent static members are there."""
+        """The next generation begins, unless only silent static members are there.
+
+        Raises ``NoCommonProtocol``: the generation is counted, the phase goes on without a timer.
+        """
         books, members = self._books, self._books.members
         assert books.state is PREPARING, f"{books.name}: join phase completed in {books.state}"
         self.stop()
@@ -131,8 +137,12 @@ class JoinPhase:
             return
         books.generation += 1
         if members:
-            books.protocol = members.vote()
-            books.know_subscriptions(tuple([m.metadata(books.protocol) for m in members]))
+            try:
+                books.protocol = members.vote()
+                books.know_subscriptions(tuple([m.metadata(books.protocol) for m in members]))
+            except NoCommonProtocol:
+                self._is_over = self._machine.rules.failed_phase_is_over
+                raise
             books.change(GroupChange.GENERATION, "join phase completed")
             self._note_generation()
             self._answer_all()

@@ -72,6 +72,12 @@ class Joining:
             self._phase.refuse(caller, error, UNKNOWN_MEMBER, of=member_id)
             parked.hold(member_id, NOBODY)
 
+    def failed(self, caller: Caller) -> None:
+        """A join was answered with an error of the coordinator's own; who sent it is in the join phase all the same."""
+        parked = self._phase.parked
+        for member_id in [each for each in parked if parked[each] == caller]:
+            parked.hold(member_id, NOBODY)
+
     # --- who may -----------------------------------------------------------------------------------------------
 
     def _has_room(self, member_id: MemberId) -> bool:
@@ -95,8 +101,6 @@ class Joining:
     def _supports(self, request: JoinGroup) -> bool:
         books = self._books
         names = [protocol.name for protocol in request.protocols]
-        if len(dict.fromkeys(names)) != len(names):
-            return False
         if books.state is EMPTY:
             return bool(request.protocol_type) and bool(names)
         return request.protocol_type == books.protocol_type and books.members.supported_by_all(request.protocols)

@@ -15,6 +15,13 @@ from kemu.protocol.messages.records import StoredMember
 from kemu.protocol.names import GroupId, MemberId
 
 
+class NoCommonProtocol(Exception):
+    """The votes of a group lead to no protocol that every member lists, as names that one lists twice count twice.
+
+    Kafka throws here, too: ``MemberMetadata.vote``, ``metadata`` (3.4.1), ``ClassicGroupMember`` (4.0).
+    """
+
+
 class Member:
     """One member, as the group knows it."""
 
@@ -62,7 +69,7 @@ class Member:
         for own in self.protocols:
             if own.name == protocol:
                 return own.metadata
-        raise AssertionError(f"member {self.member_id} does not support {protocol}")
+        raise NoCommonProtocol(f"member {self.member_id} does not support {protocol}")
 
     def stored(self, protocol: str | None, assignments: dict[MemberId, bytes] | None) -> StoredMember:
         """What the log keeps of it, with the assignment it has or is to have."""
@@ -92,7 +99,7 @@ class Members:
         self.pending: dict[MemberId, None] = {}
         """Ids handed out with MEMBER_ID_REQUIRED that have not joined yet. They are members nowhere else."""
         self.support: dict[str, int] = {}
-        """Protocol name -> how many members list it."""
+        """Protocol name -> how often members list it."""
         self.leader: MemberId | None = None
 
     def __len__(self) -> int:
@@ -171,13 +178,17 @@ class Members:
     # --- questions that cost a look at every member ------------------------------------------------------------
 
     def vote(self) -> str:
-        """The protocol most members prefer among those that all support; of equals, the first by their hashes."""
+        """The protocol most members prefer among those that all support; of equals, the first by their hashes.
+
+        Raises ``NoCommonProtocol``.
+        """
         everyone = len(self.by_id)
         assert everyone, "no members to vote"
         votes: dict[str, int] = {}
         for member in self:
             choice = next((own.name for own in member.protocols if self.support[own.name] == everyone), None)
-            assert choice is not None, f"{member.member_id} supports nothing that all others do"
+            if choice is None:
+                raise NoCommonProtocol(f"{member.member_id} supports nothing that all others do")
             votes[choice] = votes.get(choice, 0) + 1
         return max(vote_order(self._maps, votes), key=votes.__getitem__)
 

@@ -58,6 +58,10 @@ class GroupRules:
     """OffsetFetch with require_stable refuses offsets whose commit is being written."""
     revert_restores_protocols: bool
     """A static replacement whose record could not be written restores the old protocols (scala: keeps the new)."""
+    failed_phase_is_over: bool
+    """A join phase whose votes fail (``NoCommonProtocol``) never ends again: to 3.9 it is a DelayedOperation, completed
+    before the votes are counted (DelayedOperation.forceComplete 3.4.1); in 4.0 the next join or leave counts them anew
+    (GroupMetadataManager.maybeCompleteJoinPhase)."""
     replacement_stays_new: bool
     """A static member that is replaced before its first generation stays a new one, whose parked join its session ends
     (GroupMetadata.replaceStaticMember 3.4.1 keeps the object and isNew; ClassicGroup.replaceStaticMember 4.0 makes one
@@ -121,6 +125,7 @@ JAVA = GroupRules(
     tombstone_at_generation_zero=True,
     unreplicated_is_unstable=False,
     revert_restores_protocols=True,
+    failed_phase_is_over=False,
     replacement_stays_new=False,
     describes_assignments_always=True,
     maps=HashMaps.JAVA,
@@ -148,6 +153,7 @@ SCALA = GroupRules(
     tombstone_at_generation_zero=False,
     unreplicated_is_unstable=True,
     revert_restores_protocols=False,
+    failed_phase_is_over=True,
     replacement_stays_new=True,
     describes_assignments_always=False,
     maps=HashMaps.SCALA,

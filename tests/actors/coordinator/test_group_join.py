@@ -82,13 +82,6 @@ def test_one_protocol_in_common_with_all_is_enough() -> None:
     assert bench.join("c3", names=("range", "roundrobin")).error is E.MEMBER_ID_REQUIRED
 
 
-def test_a_protocol_listed_twice_is_refused() -> None:
-    """Kafka's request holds protocols in a keyed collection; a list that repeats a name makes no sense."""
-    bench = Bench()
-
-    assert bench.join("c1", names=("range", "range")).error is E.INCONSISTENT_GROUP_PROTOCOL
-
-
 @scenario("S006")
 def test_an_unknown_id_is_refused_by_a_live_group() -> None:
     """S006 testJoinGroupUnknownConsumerExistingGroup."""

@@ -3,12 +3,13 @@
 import pytest
 
 from kemu.actors.coordinator.rules import GROUP_RULES
-from kemu.actors.coordinator.state import COMPLETING, PREPARING, STABLE
+from kemu.actors.coordinator.state import COMPLETING, EMPTY, PREPARING, STABLE
 from kemu.emulator.text.kafka_keys import CHOICES
 from kemu.protocol.errors import ErrorCode as E
+from kemu.protocol.messages.group import LeavingMember
 from kemu.protocol.messages.records import GroupRecord, decode_record
 from kemu.protocol.profiles import PROFILES
-from tests.actors.coordinator.coordinator_harness import REBALANCE_MS, SESSION_MS, Bench
+from tests.actors.coordinator.coordinator_harness import NEW_MEMBER_MS, REBALANCE_MS, SESSION_MS, Bench
 from tests.actors.coordinator.test_group_static import completing
 from tests.actors.coordinator.test_group_sync import ids_of, joined
 
@@ -117,3 +118,58 @@ def test_before_4_0_a_static_member_replaced_before_its_first_generation_goes_wi
 
     assert second.error is (E.UNKNOWN_MEMBER_ID if removed else None)
     assert ("i1" in bench.group.members.static) is not removed
+
+
+@pytest.mark.parametrize("kind", sorted(GROUP_RULES))
+def test_a_first_member_that_names_a_protocol_twice_waits_for_ever(kind: str) -> None:
+    """GroupMetadata.incSupportedProtocols counts it twice, so no candidate is everybody's: MemberMetadata.vote throws
+    on the timer's thread (3.4.1), after the generation was counted; ClassicGroup.selectProtocol (4.0) likewise. Seen on
+    a real 3.4.1.
+    """
+    bench = Bench(coordinator_kind=kind)
+    first = bench.join_twice("c1", names=("range", "range"))
+    bench.advance(REBALANCE_MS)
+
+    assert (first.reply, bench.group.state, bench.group.books.generation) == (None, PREPARING, 1)
+    assert bench.join("c2").error is E.INCONSISTENT_GROUP_PROTOCOL
+    assert bench.heartbeat("c1", first.request.member_id, 1) is E.REBALANCE_IN_PROGRESS
+
+    bench.resign()
+    assert first.error is E.NOT_COORDINATOR
+    bench.lead("g")
+    assert bench.stable_group("c2").generation == 1
+
+
+@pytest.mark.parametrize(("kind", "over"), [("scala-2.4", True), ("scala", True), ("java", False)])
+def test_a_member_that_comes_back_with_a_protocol_twice_wedges_its_group_in_4_0_until_it_leaves(
+    kind: str, over: bool
+) -> None:
+    """The join that ends the phase gets the exception, UNKNOWN_SERVER_ERROR. To 3.9 the DelayedJoin is completed by
+    then and no other begins (DelayedOperation.forceComplete, GroupCoordinator.prepareRebalance 3.4.1); in 4.0 each
+    join and leave tries again (GroupMetadataManager.maybeCompleteJoinPhase).
+    """
+    bench = Bench(coordinator_kind=kind)
+    leader = bench.stable_group("c1").ids["c1"]
+
+    assert bench.join("c1", leader, names=("range", "range")).error is E.UNKNOWN_SERVER_ERROR
+    assert (bench.group.state, bench.group.books.generation) == (PREPARING, 2)
+    assert bench.join("c1", leader).error is E.INCONSISTENT_GROUP_PROTOCOL
+    assert bench.join("c2").error is E.INCONSISTENT_GROUP_PROTOCOL
+    bench.leave("c1", LeavingMember(member_id=leader))
+
+    assert bench.group.state is (PREPARING if over else EMPTY)
+    later = bench.join_twice("c2")
+    bench.advance(NEW_MEMBER_MS - 1)
+    assert later.error is (None if over else E.NONE)
+
+
+def test_a_protocol_that_one_names_twice_and_another_never_counts_as_everybodys() -> None:
+    """GroupMetadata.candidateProtocols (3.4.1) counts names, not members: two of one member are as good as two members.
+    It wins the tied vote by its hash, and computeSubscribedTopics throws at the member that does not know it.
+    """
+    bench = Bench(coordinator_kind="scala")
+    first = bench.join_twice("c1", names=("range", "range", "sticky"))
+    second = bench.join_twice("c2", names=("sticky",))
+    bench.advance(2 * REBALANCE_MS)
+
+    assert (first.reply, second.reply, bench.group.state) == (None, None, PREPARING)
