@@ -199,6 +199,21 @@ class UnflushedLost:
 
 
 @value
+class CoreHealed:
+    """With ``Healed``, just before it: a core alone is healed. ``core``, ``away``: brokers and members.
+
+    ``how``: they stay away (``AwaySpec``); ``recalled``: brokers that were to stay away and are needed;
+    ``unrecoverable``: why the core cannot get well all the same, a text for each partition; only safety counts then.
+    """
+
+    core: tuple[str, ...]
+    away: tuple[str, ...]
+    how: str
+    recalled: tuple[str, ...]
+    unrecoverable: tuple[str, ...]
+
+
+@value
 class Healed:
     """The plan is over and every fault with it: from now on the liveness bounds run."""
 

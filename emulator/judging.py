@@ -74,8 +74,14 @@ class Judging:
 
     @property
     def well(self) -> bool:
-        """Whether no checker still waits for something good."""
-        return all(checker.satisfied for checker in self.checkers)
+        """Whether no checker still waits for something good; what cannot get well is watched to the end."""
+        return not self.panel.unrecoverable and all(checker.satisfied for checker in self.checkers)
+
+    def _is_demanded(self, violation: Violation) -> bool:
+        """Whether it counts: what a core cannot have is not asked of it."""
+        healed_us = self.panel.core_healed_us
+        hopeless = self.panel.unrecoverable and healed_us is not None and violation.at_us >= healed_us
+        return not (hopeless and violation.liveness)
 
     @property
     def judges_at_us(self) -> int:
@@ -87,7 +93,7 @@ class Judging:
         violations: list[Violation] = []
         for checker in self.checkers:
             checker.finish(at_us)
-            violations += checker.violations
+            violations += filter(self._is_demanded, checker.violations)
         violations.sort(key=lambda violation: (violation.at_us, violation.seq, violation.checker, violation.text))
         unexpected, unmet = split(violations, self._expect)
         seq = self.panel.now.seq if self.panel.now is not None else 0

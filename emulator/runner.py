@@ -1,7 +1,8 @@
 """One run: scenario and seed in, verdict out. The same function for the command line, tests and sweeps.
 
 A run has two phases, as a safety phase under faults and a liveness phase after them: the plan and the load run until
-the scenario's ``heal_at_us``; then everything that lasts is ended, and all must get well again within the bound.
+the scenario's ``heal_at_us``; then everything that lasts is ended, and all must get well again within the bound. Who
+stays away then by the scenario (``[checks.away]``) is not healed and not waited for.
 """
 
 import gc
@@ -28,6 +29,7 @@ from kemu.emulator.engine.drive import drive_bare, drive_trio
 from kemu.emulator.engine.hosts import PageCache
 from kemu.emulator.engine.world import MachineBroke, Observer, World
 from kemu.emulator.findings import Loss, Unmended, Violation
+from kemu.emulator.injection.core import decided, standings
 from kemu.emulator.injection.injector import Injector
 from kemu.emulator.injection.orders import Orders
 from kemu.emulator.judging import Judging
@@ -35,6 +37,7 @@ from kemu.emulator.metrics.figures import Figures
 from kemu.emulator.plan.action import kind_of
 from kemu.emulator.plan.entries import plan_to_dicts
 from kemu.emulator.plan.words import describe_entry
+from kemu.emulator.scenario.away import AwaySpec
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.emulator.trace.files import written_beside
@@ -43,6 +46,7 @@ from kemu.emulator.trace.traces import Header, TraceWriter
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.assign.base import Assignor
 from kemu.protocol.draws import DrawName
+from kemu.protocol.names import host_of
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
 DRIVES = ("trio", "bare")
@@ -101,6 +105,8 @@ class RunResult:
     """Why it does not hold, in a line; "" if it holds."""
     did_not_work: str = ""
     """Why its figures are not to be compared with another run's; "" if they may (``emulator.judging``)."""
+    core: facts.CoreHealed | None = None
+    """What was healed, and whether it can get well without the others; None: everything was (``[checks.away]``)."""
 
 
 def package_version() -> str:
@@ -200,6 +206,8 @@ class Run:
         self.judging = Judging(
             checkers_for(scenario) if checkers is None else checkers, expect=scenario.expect, panel=panel
         )
+        self.core: facts.CoreHealed | None = None
+        """What was healed, if not everything was."""
         self._observers = (self.cluster, self.injector, *self.judging.observers, *observers)
         self.world.watch(self._observers)
 
@@ -239,9 +247,29 @@ class Run:
         return ""
 
     def _heal(self) -> None:
-        self.injector.heal()
+        away = self.scenario.checks.away
+        if away is None:
+            self.injector.heal()
+        else:
+            self._heal_core(away)
         self.world.report(facts.Healed())
         self._look()
+
+    def _heal_core(self, away: AwaySpec) -> None:
+        """Who is not to stay away, or cannot be done without, is healed."""
+        world, now = self.world, standings(self.scenario, self.judging.panel)
+        decision = decided(now, away.hosts, recalled=away.recalled)
+        self.injector.heal_core(decision.away, away.how)
+        members = tuple(member for group in self.judging.panel.groups.values() for member in group.members)
+        hosts = dict.fromkeys((*self.cluster.brokers, *map(host_of, members)))
+        self.core = facts.CoreHealed(
+            core=tuple(host for host in hosts if host not in decision.away),
+            away=decision.away,
+            how=away.how,
+            recalled=decision.recalled,
+            unrecoverable=decision.unrecoverable,
+        )
+        world.report(self.core)
 
     def _look(self) -> None:
         """End the run as soon as the load has run and all is well, or the time for that is over; else look again.
@@ -377,4 +405,5 @@ def result_of(one: Run, seed: int, profile: str, drive: str, broke: str, began_s
         broke=broke,
         reason=judgement.reason,
         did_not_work=judgement.did_not_work,
+        core=one.core,
     )

@@ -99,6 +99,7 @@ from kemu.emulator.replay import replay as _replay
 from kemu.emulator.runner import FaultFired
 from kemu.emulator.runner import RunResult as Outcome
 from kemu.emulator.runner import run as _run
+from kemu.emulator.scenario.away import AwaySpec
 from kemu.emulator.scenario.expectations import Expectation
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.scenario.files import presets as _presets
@@ -146,6 +147,7 @@ __all__ = [
     "Assignment",
     "Assignor",
     "At",
+    "AwaySpec",
     "BandwidthLimit",
     "Barrier",
     "BrokerSpec",

@@ -33,13 +33,13 @@ def random_plan(bug: PastBug, seed: int) -> Scenario:
     exhibit = load_scenario(bug.issue)
     groups = dict(exhibit.groups) or {"g": GroupSpec(topics=tuple(exhibit.topics)[:1], members=2)}
     bare = evolve(exhibit, plan=(), groups=groups, checks=ChecksSpec())
-    return swarm_case(seed, bare).scenario
+    return swarm_case(seed, bare, cores=False).scenario
 
 
 def swarm(bug: PastBug, seed: int) -> Scenario:
     """Cluster, load and plan as the swarm draws them for the exhibit's release, and the bugs of the exhibit."""
     exhibit = load_scenario(bug.issue)
-    case = swarm_case(seed, profile=exhibit.profile or None, replicated=bug.past.needs_replication)
+    case = swarm_case(seed, profile=exhibit.profile or None, replicated=bug.past.needs_replication, cores=False)
     return evolve(case.scenario, bugs=exhibit.bugs)
 
 

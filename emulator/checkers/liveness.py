@@ -26,6 +26,9 @@ What disturbs a group anew (a host that starts or goes down, a topic that grows,
 "There must be a moment" and not "from then on", and the excuse: a group whose members are slower than max.poll.interval
 rebalances for ever and does the same work again and again, and rightly so.
 
+Where a core alone is healed (``CoreHealed``) that is demanded of the members in it: those that stay away own nothing
+that counts, and a group without others has no rule to keep.
+
 Which topics a group has is read from the assignments of its last generation, unless given.
 """
 
@@ -35,6 +38,7 @@ from typing import Any
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import (
     BrokerHostAdded,
+    CoreHealed,
     FaultApplied,
     FaultEnded,
     Healed,
@@ -48,6 +52,7 @@ from kemu.emulator.facts import (
     TopicGrown,
 )
 from kemu.emulator.findings import FORGOTTEN_INSTANCE, MEMBER_FAILED, UNTOLD_COORDINATOR
+from kemu.emulator.watching.panel import Holding
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import OFFSETS_TOPIC, ActorName, TopicPartition, broker_host, broker_of, host_of
 from kemu.protocol.notes.groups import (
@@ -173,6 +178,7 @@ class Liveness(Checker):
             TopicGrown: self._disturbed,
             FaultApplied: self._applied,
             FaultEnded: self._ended,
+            CoreHealed: self._core_healed,
             Healed: self._healed,
             GroupBecame: self._became,
             GroupLoaded: self._became,
@@ -268,7 +274,7 @@ class Liveness(Checker):
 
     def _leave(self, seen: Seen, fact: MemberBecame | MemberFailed) -> None:
         left = self.panel.left
-        if left is not None:
+        if left is not None and not self._is_away(left):
             self._count(self._group(left.group), left.owned, -1)
         self._disturbed(seen, fact)
 
@@ -332,7 +338,8 @@ class Liveness(Checker):
     def _callback(self, seen: Seen, fact: PartitionsAssigned | PartitionsRevoked | PartitionsLost) -> None:
         group = self._group(fact.group)
         self._count_ended()
-        if not self.panel.holding(seen).gone:
+        holding = self.panel.holding(seen)
+        if not holding.gone and not self._is_away(holding):
             self._count(group, self.panel.given_up, -1)
             self._count(group, self.panel.gained, 1)
             for partition in self.panel.gained:
@@ -341,8 +348,12 @@ class Liveness(Checker):
 
     def _count_ended(self) -> None:
         for holding in self.panel.ended:
-            if not holding.gone:
+            if not holding.gone and not self._is_away(holding):
                 self._count(self._group(holding.group), holding.owned, -1)
+
+    def _is_away(self, holding: Holding) -> bool:
+        """Whether what it owns does not count any more."""
+        return host_of(holding.actor) in self.panel.away
 
     @staticmethod
     def _count(group: _Group, partitions: Iterable[TopicPartition], change: int) -> None:
@@ -387,6 +398,12 @@ class Liveness(Checker):
                 yield name, waiting
 
     # --- judging -----------------------------------------------------------------------------------------------
+
+    def _core_healed(self, seen: Seen, fact: CoreHealed) -> None:
+        """Nobody waits for what those own that stay away, nor are the others to share it with them."""
+        for holding in self.panel.holdings.values():
+            if self._is_away(holding) and not holding.gone:
+                self._count(self._group(holding.group), holding.owned, -1)
 
     def _healed(self, seen: Seen, fact: Healed) -> None:
         self._next_us = self._began_us = None

@@ -28,7 +28,8 @@ A replica out of the ISR is no violation while its leader waits for another lead
 not know of an ISR that it wrote itself (``UnheardIsrs``: Kafka's rule, and its source): such a leader asks for no ISR.
 
 What the last ISR member took with it when it lost its disk, or never came back with, is not waited for here: after the
-plan every broker runs.
+plan every broker runs. Where a core alone is healed (``CoreHealed``) nobody waits for those that stay away: they need
+be in no ISR, but nobody of them may lead.
 """
 
 from collections.abc import Callable, Iterator
@@ -307,7 +308,7 @@ class ClusterRecovery(Checker):
         for at, assignment in self.panel.assigned.items():
             name = f"{at[0]}-{at[1]}"
             state = self.panel.states.get(at)
-            replicas = [replica for replica in assignment.replicas if not self.panel.is_down(broker_host(replica))]
+            replicas = [replica for replica in assignment.replicas if self._is_waited_for(broker_host(replica))]
             if state is not None and not any(replica in state.isr for replica in replicas):
                 continue  # its last in-sync replica does not run
             if state is None:
@@ -315,7 +316,9 @@ class ClusterRecovery(Checker):
                 continue
             leader = broker_host(state.leader)
             unled = self._of_former_life(leader, at, state)
-            if self.panel.roles.get((leader, at)) != (state.leader_epoch, True):
+            if leader in self.panel.away:
+                yield "no-leader", name, f"is led by {leader} in epoch {state.leader_epoch}, which stays away (Q1)", ""
+            elif self.panel.roles.get((leader, at)) != (state.leader_epoch, True):
                 text = f"is led by {leader} in epoch {state.leader_epoch}, which does not act so (Q1)"
                 yield "no-leader", name, text, unled
             yield from self._out_of_sync(at, name, state, replicas, unled)
@@ -326,10 +329,13 @@ class ClusterRecovery(Checker):
                     yield "old-epoch", name, text, self._of_former_life(one, at, state)
         for host, at in self._logs:
             there = self.panel.assigned.get(at)
-            if there is None or broker_of(host) not in there.replicas:
+            if host not in self.panel.away and (there is None or broker_of(host) not in there.replicas):
                 text = f"has a log on {host}, which is no replica of it (Q3)"
                 why = LEFT_OVER_LOG if (host, at) in self._left_behind else ""
                 yield "stray-replica", f"{at[0]}-{at[1]}", text, why
+
+    def _is_waited_for(self, broker: str) -> bool:
+        return not self.panel.is_down(broker) and broker not in self.panel.away
 
     def _out_of_sync(
         self, at: TopicPartition, name: str, state: PartitionState, replicas: list[int], unled: str

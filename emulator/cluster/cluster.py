@@ -108,6 +108,8 @@ class Cluster(ABC):
         self.draws = scenario.draws
         self._starting: dict[str, bool] = {}
         """Hosts whose processes are starting -> whether from their disks."""
+        self._away: frozenset[str] = frozenset()
+        """Hosts that are not started any more."""
         self._last_start_us = 0
         """When the last member is started that is there from the beginning."""
         self._closing: dict[str, int] = {}
@@ -389,7 +391,7 @@ class Cluster(ABC):
     def start(self, name: str, *, keep_disk: bool = True) -> bool:
         """Start a host that does not run; False if it does, or is starting. Its process takes its time."""
         host = self.world.hosts[name]
-        if host.running or name in self._starting:
+        if host.running or name in self._starting or name in self._away:
             return False
         us = self._start_us(host)
         if not us:
@@ -475,6 +477,12 @@ class Cluster(ABC):
         """Start every broker that is down: after the plan, the cluster is whole again."""
         for name in self.brokers:
             self.start(name)
+
+    def keep_away(self, names: Sequence[str]) -> None:
+        """From now on these hosts are not started any more; who is only starting does not come."""
+        self._away = frozenset(names)
+        for name in names:
+            self._starting.pop(name, None)
 
     def rolling_restart(self, group: str, every_us: int, down_us: int, how: str, done: Callable[[], None]) -> int:
         """Take the members down and up again, one after the other: how many; ``done`` is told of each that is up."""

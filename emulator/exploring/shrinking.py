@@ -376,9 +376,28 @@ def _renumbered(data: Data, kept: Sequence[str]) -> Data:
     for group in copy["groups"].values():
         if "overrides" in group:
             group["overrides"] = {names[host]: own for host, own in group["overrides"].items() if host in names}
+    if "away" in copy.get("checks", {}):
+        hosts = [renamed(host) for host in copy["checks"]["away"]["hosts"]]
+        copy = _with_away(copy, [host for host in hosts if host != "gone"])
     if "links" in copy.get("network", {}):
         links = [row(link) for link in copy["network"]["links"]]
         copy["network"]["links"] = [link for link in links if "gone" not in (link["a"], link["b"])]
+    return copy
+
+
+def _away(shrinker: Shrinker) -> None:
+    best = shrinker.best
+    if "away" in best.get("checks", {}):
+        shrinker.minimize(best["checks"]["away"]["hosts"], lambda hosts: _with_away(best, hosts))
+
+
+def _with_away(data: Data, hosts: Sequence[str]) -> Data:
+    """These alone stay away; without any all is healed."""
+    copy: Data = json.loads(json.dumps(data))
+    if hosts:
+        copy["checks"]["away"]["hosts"] = list(hosts)
+    else:
+        del copy["checks"]["away"]
     return copy
 
 
@@ -441,6 +460,7 @@ def _settings(data: Data) -> list[tuple[str | int, ...]]:
     """Paths of all that could be left out, each table before what is in it.
 
     What has a pass of its own is not there, nor is what must hold and by when (``checks``): it says what a failure is.
+    Who stays away then has a pass.
     """
     found: list[tuple[str | int, ...]] = []
 
@@ -521,6 +541,7 @@ def _is_duration(text: str) -> bool:
 
 PASSES: tuple[tuple[str, Callable[[Shrinker], None]], ...] = (
     ("the plan", _plan),
+    ("who stays away", _away),
     ("groups", _groups),
     ("members", _members),
     ("topics", _topics),

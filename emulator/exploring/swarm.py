@@ -4,6 +4,8 @@ What is always a little on hides what only shows alone (Groce et al., "Swarm tes
 which kinds of faults it has at all, then draws from those. Everything is drawn from named streams of the seed, as a
 run's own chance is. The draws come from a ``Stream``, so that whoever has other ways to choose (``kemu.strategies``)
 draws the same things.
+
+After the faults everything is healed, or a core of the cluster alone, while the others stay away (``drawn_core``).
 """
 
 from collections.abc import Sequence
@@ -17,9 +19,10 @@ from kemu.emulator.plan.action import ActionKind, Drawn
 from kemu.emulator.plan.actions import ACTIONS
 from kemu.emulator.plan.draw import SECOND, Draw
 from kemu.emulator.plan.entries import At, Plan
+from kemu.emulator.scenario.away import WAYS, AwaySpec
 from kemu.emulator.scenario.expectations import OF_KAFKAS_OWN
 from kemu.emulator.scenario.reading import scenario_from_dict
-from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.scenario import ChecksSpec, Scenario
 from kemu.emulator.text.kafka_keys import settings_dict
 from kemu.emulator.text.units import duration_text
 from kemu.protocol.config import ConsumerConfig
@@ -65,11 +68,25 @@ class SwarmCase:
             static = ", static" if group.static else ""
             assignors = ", ".join(group.assignors) or "its release's assignors"
             rows.append((f"group {name}", f"{group.members} members, {assignors}{static}{config}"))
+        away = scenario.checks.away
+        if away is None:
+            rows.append(("healed", "everything"))
+        else:
+            hosts = (*scenario.broker_names(), *(host for host, _, _ in scenario.member_names()))
+            core = ", ".join(host for host in hosts if host not in away.hosts)
+            recalled = "recalled if needed" if away.recalled else "not recalled"
+            rows.append(("healed", f"the core {core}; {', '.join(away.hosts)} {away.how}, {recalled}"))
+        rows.append(("well within", duration_text(scenario.stable_within_us)))
         return (*rows, ("faults on", ", ".join(self.on) or "none"), ("faults off", ", ".join(self.off) or "none"))
 
 
 def swarm_case(
-    seed: int, scenario: Scenario | None = None, *, profile: str | None = None, replicated: bool | None = None
+    seed: int,
+    scenario: Scenario | None = None,
+    *,
+    profile: str | None = None,
+    replicated: bool | None = None,
+    cores: bool = True,
 ) -> SwarmCase:
     """What a seed draws.
 
@@ -78,6 +95,8 @@ def swarm_case(
         scenario: the cluster and the load; None: drawn, too.
         profile: of a drawn one; None: the default.
         replicated: whether a drawn cluster's brokers replicate; None: every other one's.
+        cores: in about half of the seeds a core alone is healed (``drawn_core``). A scenario that says itself who stays
+            away, or that expects something, keeps what it says.
     """
     seeded = Seeded(seed)
     if scenario is None:
@@ -87,7 +106,10 @@ def swarm_case(
     on, off = families_of(scenario, seeded.stream("swarm/families"))
     plan = drawn_plan(scenario, seeded.stream("swarm/plan"), on, at_most=MOST_FAULTS)
     expect = (*scenario.expect, *(each for each in OF_KAFKAS_OWN if each not in scenario.expect))
-    scenario = attrs.evolve(scenario, seed=seed, plan=(*scenario.plan, *plan), expect=expect)
+    checks = scenario.checks
+    if cores and checks.away is None and not scenario.expect:
+        checks = drawn_core(scenario, seeded.stream("swarm/core"))
+    scenario = attrs.evolve(scenario, seed=seed, plan=(*scenario.plan, *plan), expect=expect, checks=checks)
     return SwarmCase(seed=seed, scenario=scenario, on=on, off=off)
 
 
@@ -131,6 +153,51 @@ def drawn_plan(scenario: Scenario, chance: Stream, families: Sequence[str], *, a
         forms = _forms(ACTIONS[families[chance.below(len(families))]], replicated)
         entries.append(At(at_ms * 1_000, forms[chance.below(len(forms))](draw)))
     return tuple(sorted(entries, key=lambda entry: entry.at_us))
+
+
+# --- the healing -----------------------------------------------------------------------------------------------------
+
+
+def drawn_core(scenario: Scenario, chance: Stream) -> ChecksSpec:
+    """What is healed after the faults, and by when that must be well: everything, or a core.
+
+    Of each group a member is left. Of the brokers so many that each partition keeps ``min.insync.replicas`` of its
+    replicas, wherever these are; who is in sync is known at the healing only, and brokers are recalled then, as a rule.
+    A core has longer than the whole: it learns from timeouts alone who is gone.
+    """
+    checks = scenario.checks
+    if not chance.below(2):
+        return checks
+    away: list[str] = []
+    brokers = list(scenario.broker_names())
+    spare = _spare_brokers(scenario)
+    for _ in range(chance.between(1, spare) if spare and chance.below(4) else 0):
+        away.append(brokers.pop(chance.below(len(brokers))))
+    for name, group in scenario.groups.items():
+        members = [host for host, of, _ in scenario.member_names() if of == name]
+        for _ in range(chance.between(0, max(0, len(members) - 1)) if group.streams is None else 0):
+            away.append(members.pop(chance.below(len(members))))
+    how, recalled = _one_of(chance, WAYS), bool(chance.below(4))
+    within_us = scenario.timeouts_us + chance.between(30, 120) * SECOND
+    if not away:
+        return checks
+    if checks.stable_within_us is not None:
+        within_us = checks.stable_within_us
+    hosts = (*scenario.broker_names(), *(host for host, _, _ in scenario.member_names()))
+    spec = AwaySpec(hosts=tuple(host for host in hosts if host in away), how=how, recalled=recalled)
+    return attrs.evolve(checks, away=spec, stable_within_us=within_us)
+
+
+def _spare_brokers(scenario: Scenario) -> int:
+    """How many can stay away whatever replicas they have."""
+    replication = scenario.brokers.replication
+    if replication is None:
+        return 0
+    spare = [replication.factor - replication.min_isr]
+    for topic in scenario.topics.values():
+        factor = len(topic.placed()[0]) if topic.assignment else topic.replication_factor or replication.factor
+        spare.append(factor - (replication.min_isr if topic.min_isr is None else topic.min_isr))
+    return max(0, min(*spare, scenario.brokers.count - 1))
 
 
 # --- clusters and loads ----------------------------------------------------------------------------------------------

@@ -1,18 +1,20 @@
 """Carries out a plan: does each entry at its time or when its trigger is seen, and knows which ones took effect."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kemu.emulator import facts
 from kemu.emulator.draws import CALM_SET, Drawn, DrawSet
+from kemu.emulator.engine.hosts import Condition
 from kemu.emulator.engine.network import Packet, Rule
-from kemu.emulator.engine.rules import said_api
+from kemu.emulator.engine.rules import SplitRule, said_api
 from kemu.emulator.engine.world import World
 from kemu.emulator.facts import Seen
 from kemu.emulator.injection.ongoing import EntryStage, Ongoing
 from kemu.emulator.plan.action import Action, kind_of
 from kemu.emulator.plan.entries import At, Noted, Plan, Receives, Sends, When
 from kemu.emulator.plan.stage import Operators, Outcome
+from kemu.emulator.scenario.away import CRASHED, CUT_OFF
 from kemu.protocol.draws import DrawName
 from kemu.protocol.names import host_of
 from kemu.protocol.notes.groups import AnswerInjected
@@ -78,6 +80,20 @@ class Injector:
         self._on_send, self._on_arrival, self._on_note = [], [], []
         self._ongoing.end_all()
         self.cluster.revive()
+
+    def heal_core(self, away: Sequence[str], how: str) -> None:
+        """As ``heal``, but these hosts stay away: down if they are down, otherwise as ``how`` says."""
+        world = self.world
+        self.cluster.keep_away(away)
+        self.heal()
+        left = [world.hosts[name] for name in away if world.hosts[name].running]
+        for host in left if how != CUT_OFF else ():
+            if how == CRASHED:
+                world.take_down(host, Condition.SILENT)
+            else:
+                world.pause(host)
+        if left and how == CUT_OFF:
+            world.network.install(SplitRule(tuple(host.name for host in left), (), one_way=False))
 
     def counts(self) -> list[int]:
         """How often each entry of the plan took effect; 0 is a fault that never fired."""

@@ -1,6 +1,6 @@
 """What an action acts on: a cluster as its operators see it, and one entry of a plan that is being carried out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
 from kemu.emulator.chance import Stream
@@ -119,6 +119,9 @@ class Operators(Protocol):
 
     def revive(self) -> None:
         """Start what must run for the cluster to be whole, such as every broker."""
+
+    def keep_away(self, names: Sequence[str]) -> None:
+        """From now on these hosts are not started any more, whoever asks."""
 
 
 class Stage(Protocol):

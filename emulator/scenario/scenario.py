@@ -17,6 +17,7 @@ from kemu.emulator.museum.registry import PAST_BUGS
 from kemu.emulator.plan.actions import AddBroker, AddMembers, CreateTopic, RollingRestart, RollingUpgrade
 from kemu.emulator.plan.entries import At, Entry, Plan, When, entry_to_dict
 from kemu.emulator.plan.known import MOST_BROKERS, Known
+from kemu.emulator.scenario.away import AwaySpec
 from kemu.emulator.scenario.expectations import Expectation, expectations
 from kemu.emulator.scenario.forms import fill_in, plain_form
 from kemu.emulator.scenario.keys import key, problems_of, refuse
@@ -413,7 +414,8 @@ class ChecksSpec:
 
     ``heal_after_us``: time of the world; None = at the scenario's ``duration_us``. From then on every group must get
     Stable (or Empty without members) with every partition owned within ``stable_within_us``; None = the longest that
-    Kafka's own timeouts may keep a group waiting (see ``Scenario.stable_within_us``).
+    Kafka's own timeouts may keep a group waiting (see ``Scenario.stable_within_us``). ``away``: who is not healed, nor
+    waited for.
 
     Raises:
         ScenarioError: everything that is wrong with it.
@@ -434,6 +436,7 @@ class ChecksSpec:
             shown="what the members' timeouts may take",
         ),
     )
+    away: AwaySpec | None = field(default=None, metadata=key("who stays away then; all others must get well"))
 
     def __attrs_post_init__(self) -> None:
         refuse(problems_of(self))
@@ -693,11 +696,29 @@ def _contradictions(scenario: Scenario) -> Iterator[Problem]:
         for side, host in (("a", link.a), ("b", link.b)):
             yield from _unknown(("network", "links", index, side), host, known.hosts(), "host")
     yield from _refused_sessions(scenario)
+    yield from _of_those_away(scenario)
     for index, bug in enumerate(scenario.bugs):
         if scenario.brokers.replication is None and PAST_BUGS[bug].past.needs_replication:
             yield Problem(("bugs", index), f"{bug} is of brokers that replicate: add [brokers.replication]")
     for name, spec in scenario.topics.items():
         yield from _of_replicas(("topics", name), spec, scenario.brokers)
+
+
+def _of_those_away(scenario: Scenario) -> Iterator[Problem]:
+    """Who stays away is there at the start; brokers can only where others have their replicas, and not all of them."""
+    if scenario.checks.away is None:
+        return
+    path = ("checks", "away", "hosts")
+    hosts, brokers = scenario.checks.away.hosts, scenario.broker_names()
+    for host in hosts:
+        yield from _unknown(
+            path, host, (*brokers, *(name for name, _, _ in scenario.member_names())), "broker or member"
+        )
+    away = [host for host in brokers if host in hosts]
+    if away and scenario.brokers.replication is None:
+        yield Problem(path, f"{away[0]} is a broker, and nobody else has its partitions: add [brokers.replication]")
+    elif len(away) == len(brokers):
+        yield Problem(path, "must leave a broker")
 
 
 def _refused_sessions(scenario: Scenario) -> Iterator[Problem]:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kemu.emulator.facts import (
+    CoreHealed,
     Handler,
     HostDown,
     HostPaused,
@@ -164,6 +165,13 @@ class Panel:
         self.applications = WatchedApplications()
         """Streams applications: instances, and copies of tasks."""
 
+        self.away: frozenset[str] = frozenset()
+        """Hosts that stay away for good: nobody waits for them."""
+        self.unrecoverable: tuple[str, ...] = ()
+        """Why those that do not stay away cannot get well either."""
+        self.core_healed_us: int | None = None
+        """When a core alone was healed."""
+
         # What the last fact changed; empty again with the next.
         self.gained: list[TopicPartition] = []
         """What the member that spoke owns since."""
@@ -203,6 +211,7 @@ class Panel:
             RunStarted: self._run_started,
             MemberHostAdded: self._member_added,
             TopicGrown: self._grown,
+            CoreHealed: self._core_healed,
             HostStarted: self._started,
             HostDown: self._down,
             HostPaused: self._stands_still,
@@ -286,20 +295,21 @@ class Panel:
         return known is not None and not known.runs
 
     def is_out(self, host: str) -> bool:
-        """Whether a host that was started is down or stands still."""
+        """Whether a host that was started is down, stands still, or stays away."""
         known = self.hosts.get(host)
-        return known is not None and (known.paused or not known.runs)
+        return known is not None and (known.paused or not known.runs or host in self.away)
 
     def is_paused(self, host: str) -> bool:
         """Whether a host stands still."""
         return host in self._paused
 
     def running_members(self, group: GroupId) -> list[ActorName]:
-        """Members of a group whose host runs and that neither closed nor failed in this life, by name."""
+        """Members of a group that neither closed nor failed in this life, whose host runs and does not stay away."""
         known = self.groups.get(group)
         if known is None:
             return []
-        return sorted(actor for actor in known.members if actor not in self._gone and self.runs(host_of(actor)))
+        running = sorted(actor for actor in known.members if actor not in self._gone and self.runs(host_of(actor)))
+        return [actor for actor in running if host_of(actor) not in self.away] if self.away else running
 
     # --- hosts -------------------------------------------------------------------------------------------------
 
@@ -313,6 +323,10 @@ class Panel:
 
     def _grown(self, seen: Seen, fact: TopicGrown) -> None:
         self.topics[fact.topic] = fact.partitions
+
+    def _core_healed(self, seen: Seen, fact: CoreHealed) -> None:
+        self.away, self.unrecoverable = frozenset(fact.away), fact.unrecoverable
+        self.core_healed_us = seen.at_us
 
     def _host(self, name: str) -> WatchedHost:
         host = self.hosts.get(name)

@@ -52,8 +52,9 @@ def swarm(
     """Draw a cluster, a load and faults from each seed, and run them; with SCENARIO, faults alone are drawn.
 
     About half of the families of faults are off in each seed, so that what others would hide can show. First the load
-    and the faults run, and nothing bad may happen; then all is healed, and everything must get well in time. What a
-    seed that failed drew is printed. "kemu swarm --seed N --out n.toml" writes it, "kemu shrink n.toml" makes it small.
+    and the faults run, and nothing bad may happen; then all is healed, and everything must get well in time: in about
+    half of the seeds a core of the cluster, while some brokers and members stay away. What a seed that failed drew is
+    printed. "kemu swarm --seed N --out n.toml" writes it, "kemu shrink n.toml" makes it small.
 
     With --history an anomaly (lost write, poll skip, ...) that nothing explains is a failure, too: "kemu history" of
     the written scenario shows it.
@@ -191,6 +192,12 @@ def _run_many(
             click.echo(json.dumps({"runs": rows}, indent=2))
         else:
             click.echo(f"{sum(one.verdict == 'holds' for one in runs)} of {len(runs)} hold")
+            cores = [one.result.core for one in runs if one.result.core is not None]
+            if cores:
+                hopeless = sum(1 for core in cores if core.unrecoverable)
+                click.echo(
+                    f"a core alone was healed in {len(cores)} of {len(runs)} runs; in {hopeless} it could not get well"
+                )
             still = [each.kind for one in runs for each in stood_still(one.result.violations)]
             if still:
                 count = sum(1 for one in runs if stood_still(one.result.violations))
@@ -201,7 +208,11 @@ def _run_many(
 
 def _told(one: SwarmRun, tell_draws: bool, command: str) -> Iterable[str]:
     """A run's lines."""
+    from kemu.tools.report.story import core_text
+
     yield _line(one)
+    if one.result.core is not None and one.result.core.unrecoverable:
+        yield f"  {core_text(one.result.core)}"
     for each in stood_still(one.result.violations):
         yield f"  stands still as it would in Kafka: {each.checker} ({each.kind}): {each.text}"
     if tell_draws or one.verdict != "holds":

@@ -29,7 +29,7 @@ from kemu.emulator.scenario.scenario import Scenario
 from kemu.protocol.names import broker_host
 from kemu.tools.exits import OF_VERDICT
 from kemu.tools.report.ownership import Ownership, picture
-from kemu.tools.report.story import Story, StoryLine, clock_text, span_text
+from kemu.tools.report.story import Story, StoryLine, clock_text, core_text, span_text
 
 COLOURS = {"holds": "green", "liveness": "red", "violated": "red", "broken": "red"}
 KIND_COLOURS = {"fault": "yellow", "group": "cyan", "member": "magenta", "control": "blue", "partitions": "blue"}
@@ -41,7 +41,8 @@ LAST_LINES = 120
 
 def as_dict(result: RunResult) -> dict[str, Any]:
     """The result as plain data, the figures' keys beside the run's own."""
-    own = attrs.asdict(result, filter=lambda field, _: field.name != "figures")
+    left_out = {"figures"} if result.core is not None else {"figures", "core"}
+    own = attrs.asdict(result, filter=lambda field, _: field.name not in left_out)
     figures = plain(result.figures)
     own["losses"] = [
         {**attrs.asdict(loss), "records": loss.records, "allowed": ATLAS[loss.why]} for loss in result.losses
@@ -89,6 +90,9 @@ def as_text(
     if result.unmended:
         yield from _section("Not well again, for Kafka's own reasons")
         yield from _unmended(result.unmended)
+    if result.core is not None:
+        yield from _section("What was healed")
+        yield f"  {core_text(result.core)}"
     yield from _section("Verdict")
     yield from _verdict(result, scenario, command, trace)
 

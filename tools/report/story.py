@@ -78,6 +78,8 @@ class Story:
         """group -> when and why the rebalance that runs began."""
         self._members: dict[str, int] = {}
         """group -> members at the last completed join."""
+        self._is_core = False
+        """A core alone is healed."""
         self._control = ControlStory(self.add)
         self._tasks = StreamsStory(self.add)
 
@@ -230,13 +232,29 @@ class Story:
         more = f" and {len(fact.logs) - _SHOWN} more logs" if len(fact.logs) > _SHOWN else ""
         self.add(seen.at_us, "effect", f"{fact.host} lost what was not flushed of {logs}{more}")
 
+    def core_healed(self, seen: Seen, fact: facts.CoreHealed) -> None:
+        """Some stay away."""
+        self._is_core = True
+        self.add(seen.at_us, "fault", core_text(fact))
+
     def healed(self, seen: Seen, fact: facts.Healed) -> None:
         """The plan is over."""
-        self.add(seen.at_us, "fault", "the plan is over, all is healed: now the groups must get well")
+        what = "the core" if self._is_core else "all"
+        self.add(seen.at_us, "fault", f"the plan is over, {what} is healed: now the groups must get well")
 
 
 _SHOWN = 3
 """How many logs a line names."""
+
+
+def core_text(fact: facts.CoreHealed) -> str:
+    """What of a cluster is healed, and whether it can get well."""
+    away = f"{', '.join(fact.away)} stay away ({fact.how})" if fact.away else "nobody stays away"
+    recalled = f"; needed and recalled: {', '.join(fact.recalled)}" if fact.recalled else ""
+    more = len(fact.unrecoverable) - 1
+    why = fact.unrecoverable[0] + (f", and {more} more" if more else "") if fact.unrecoverable else ""
+    able = f"; it cannot get well, so that only safety is checked: {why}" if why else ""
+    return f"the core is {', '.join(fact.core)}; {away}{recalled}{able}"
 
 
 def _beside(text: str) -> str:
@@ -268,6 +286,7 @@ _TELLERS: dict[type, Callable[[Story, Seen, Any], None]] = {
     facts.FaultEnded: Story.fault_ended,
     facts.DiskTailLost: Story.disk_tail_lost,
     facts.UnflushedLost: Story.unflushed_lost,
+    facts.CoreHealed: Story.core_healed,
     facts.Healed: Story.healed,
 }
 """Which fact is told by what. Any row is only ever called with its own type of fact."""

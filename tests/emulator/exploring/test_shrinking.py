@@ -155,3 +155,18 @@ def test_progress_tells_what_is_tried_and_how_small_it_is() -> None:
     assert told[0].step == "the plan"
     assert [each.runs for each in told] == sorted({each.runs for each in told})
     assert json.dumps(attrs.asdict(told[-1].size)) != json.dumps(attrs.asdict(told[0].size))
+
+
+def test_who_stays_away_is_shrunk_too() -> None:
+    """c4 holds on to its partitions until its session is over; c1, of another group, has no part in that."""
+    away = kemu.AwaySpec(hosts=("c1", "c4"), how="paused")
+    checks = kemu.ChecksSpec(stable_within_us="6s", away=away)
+    scenario = attrs.evolve(failing(), plan=(), draws="calm", checks=checks)
+
+    shrunk = Shrinker(scenario, 4, Trials()).shrink()
+
+    assert shrunk.scenario.groups.keys() == {"g"}
+    assert shrunk.scenario.groups["g"].members == 2
+    assert shrunk.scenario.checks.away == attrs.evolve(away, hosts=("c2",)), "members are numbered anew"
+    assert "AwaySpec" in as_test(shrunk)
+    assert kemu.run(scenario_from_toml(as_toml(shrunk))).verdict == "liveness"

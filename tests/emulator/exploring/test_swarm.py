@@ -9,6 +9,7 @@ import kemu
 from kemu.emulator.chance import Seeded
 from kemu.emulator.exploring.swarm import drawn_plan, drawn_scenario, families_of, fault_families, swarm_case
 from kemu.emulator.plan.action import kind_of
+from kemu.emulator.scenario.away import WAYS
 from kemu.emulator.scenario.reading import scenario_from_dict
 
 SEEDS = range(1, 121)
@@ -77,6 +78,36 @@ def test_of_a_scenario_only_faults_are_drawn() -> None:
 
     assert attrs.evolve(case.scenario, plan=own.plan, expect=own.expect) == own
     assert case.scenario.plan[: len(own.plan)] == own.plan
+
+
+def test_in_about_half_of_the_seeds_a_core_alone_is_healed() -> None:
+    """In every way, with brokers and with members away, and somebody is left of each group and of what replicates."""
+    with_core = [case.scenario for case in CASES if case.scenario.checks.away is not None]
+    aways = [scenario.checks.away for scenario in with_core if scenario.checks.away is not None]
+
+    assert 0.3 < len(with_core) / len(CASES) < 0.6
+    assert {away.how for away in aways} == set(WAYS)
+    assert {away.recalled for away in aways} == {True, False}
+    assert {host[0] for away in aways for host in away.hosts} == {"b", "c"}
+    for scenario, away in zip(with_core, aways, strict=True):
+        groups = {group for host, group, _ in scenario.member_names() if host not in away.hosts}
+        assert groups == set(scenario.groups)
+        assert scenario.stable_within_us >= scenario.timeouts_us + 30_000_000
+        if scenario.brokers.replication is not None:
+            left = sum(1 for broker in scenario.broker_names() if broker in away.hosts)
+            assert left <= scenario.brokers.replication.factor - scenario.brokers.replication.min_isr
+
+
+def test_a_core_changes_no_other_draw_and_is_told() -> None:
+    """It comes from a stream of its own; who says itself what is to come about is healed whole."""
+    case = next(case for case in CASES if case.scenario.checks.away is not None)
+    whole = swarm_case(case.seed, cores=False)
+
+    assert attrs.evolve(case.scenario, checks=whole.scenario.checks) == whole.scenario
+    assert dict(case.drawn())["healed"].startswith("the core ")
+    assert dict(whole.drawn())["healed"] == "everything"
+    expecting = attrs.evolve(kemu.load("steady-group"), expect=("liveness",))
+    assert all(swarm_case(seed, expecting).scenario.checks == expecting.checks for seed in range(8))
 
 
 def test_no_families_no_faults() -> None:

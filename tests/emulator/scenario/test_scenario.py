@@ -6,6 +6,7 @@ import pytest
 
 from kemu.emulator.plan.actions import Crash, RollingRestart
 from kemu.emulator.plan.entries import At
+from kemu.emulator.scenario.away import AwaySpec
 from kemu.emulator.scenario.files import load_scenario, presets, scenario_from_toml, with_values
 from kemu.emulator.scenario.members import MemberSpec
 from kemu.emulator.scenario.reading import scenario_from_dict
@@ -124,6 +125,7 @@ latency = "40ms"
 [checks]
 heal_after = "100s"
 stable_within = "1m"
+away = { hosts = ["b3", "c2"], how = "cut off", recalled = false }
 
 [[plan]]
 at = "30s"
@@ -211,7 +213,11 @@ IN_PYTHON = Scenario(
         latency_us=(1_000, 5_000),
         links=(LinkSpec(a="c1", b="b0", latency_us="40ms"),),
     ),
-    checks=ChecksSpec(heal_after_us=100_000_000, stable_within_us=60_000_000),
+    checks=ChecksSpec(
+        heal_after_us=100_000_000,
+        stable_within_us=60_000_000,
+        away=AwaySpec(hosts=("b3", "c2"), how="cut off", recalled=False),
+    ),
     plan=(
         At(30_000_000, RollingRestart(group="g", every_us=20_000_000, down_us=8_000_000)),
         At(90_000_000, Crash(host="c5")),
