@@ -15,6 +15,9 @@ loses nobody has processed: the records that come at these offsets are others, a
 skipped them, unless its application chose that position (``seek``: such a position has no leader epoch that could tell;
 KIP-320).
 
+A member is told when it asks the next leader. Until then it commits where it was: a run in which members run that are
+still to learn what a log lost is not over yet (a request to a leader that is paused takes request.timeout.ms to fail).
+
 What a group's log loses is committed no more (``Panel.commits``).
 
 A group with two commit logs (KIP-333) has committed what both make of it: the end of a range that nobody worked off yet
@@ -265,13 +268,21 @@ class NoLostRecord(Checker):
 
     # --- the end -----------------------------------------------------------------------------------------------
 
+    @property
+    def satisfied(self) -> bool:
+        """Whether members know of what logs lost: who waits for the answer of a leader that is away commits on."""
+        return not any(
+            progress.cut is not None
+            and any(True for _ in progress.done.gaps(0, self._done_to(group, at, progress)))
+            and self.panel.running_members(group)
+            for (group, at), progress in self._progress.items()
+        )
+
     def finish(self, at_us: int) -> None:
         """Every committed offset must stand on work that was done."""
         for (group, (topic, partition)), progress in self._progress.items():
-            end = self._committed_of(group, (topic, partition), progress)
+            end = self._done_to(group, (topic, partition), progress)
             log = self._logs.get((topic, partition))
-            if log is not None and (log.shrank or self.panel.logs.of((topic, partition)).leader):
-                end = min(end, log.end)  # behind it there is nothing yet
             name = f"{topic}-{partition}"
             if log is not None and progress.last_commit is not None:
                 for first, last in [
@@ -286,6 +297,13 @@ class NoLostRecord(Checker):
                 )
                 assert progress.last_commit is not None
                 self.violation(progress.last_commit, "committed-unprocessed", (group, name), text)
+
+    def _done_to(self, group: str, at: TopicPartition, progress: _Progress) -> int:
+        """Up to where work must have been done: what is committed, as far as there is something."""
+        end, log = self._committed_of(group, at, progress), self._logs.get(at)
+        if log is not None and (log.shrank or self.panel.logs.of(at).leader):
+            return min(end, log.end)  # behind it there is nothing yet
+        return end
 
     def _committed_of(self, group: str, at: TopicPartition, progress: _Progress) -> int:
         """Up to where the group says that all is done: with two commit logs, what ``committed()`` makes of them."""

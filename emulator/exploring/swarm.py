@@ -178,7 +178,7 @@ def drawn_core(scenario: Scenario, chance: Stream) -> ChecksSpec:
         for _ in range(chance.between(0, max(0, len(members) - 1)) if group.streams is None else 0):
             away.append(members.pop(chance.below(len(members))))
     how, recalled = _one_of(chance, WAYS), bool(chance.below(4))
-    within_us = scenario.timeouts_us + chance.between(30, 120) * SECOND
+    within_us = (scenario.timeouts_us // SECOND + chance.between(30, 120)) * SECOND
     if not away:
         return checks
     if checks.stable_within_us is not None:

@@ -24,7 +24,7 @@ from kemu.protocol.names import TopicPartition, broker_host
 
 
 @frozen
-class Standing:
+class PartitionStanding:
     """How a partition stands: its replicas and in-sync replicas, and what its topic promises."""
 
     at: TopicPartition
@@ -53,7 +53,7 @@ class CoreDecision:
     unrecoverable: tuple[str, ...]
 
 
-def decided(standings: Sequence[Standing], away: Iterable[str], *, recalled: bool) -> CoreDecision:
+def decided(standings: Sequence[PartitionStanding], away: Iterable[str], *, recalled: bool) -> CoreDecision:
     """Decide; with ``recalled`` brokers come back, the lowest id first, until every partition can go on."""
     out = dict.fromkeys(away)
     back: list[str] = []
@@ -69,7 +69,7 @@ def decided(standings: Sequence[Standing], away: Iterable[str], *, recalled: boo
     return CoreDecision(tuple(out), tuple(back), tuple(reasons))
 
 
-def _lacking(standing: Standing, away: dict[str, None]) -> tuple[str, tuple[int, ...]] | None:
+def _lacking(standing: PartitionStanding, away: dict[str, None]) -> tuple[str, tuple[int, ...]] | None:
     """(what a partition lacks, who could bring it), None if it can go on."""
     name = f"{standing.at[0]}-{standing.at[1]}"
     if not any(broker_host(broker) not in away for broker in standing.able):
@@ -84,7 +84,7 @@ def _lacking(standing: Standing, away: dict[str, None]) -> tuple[str, tuple[int,
     return None
 
 
-def standings(scenario: Scenario, panel: Panel) -> tuple[Standing, ...]:
+def standings(scenario: Scenario, panel: Panel) -> tuple[PartitionStanding, ...]:
     """All partitions as the metadata store has them now; () where brokers do not replicate."""
     replication = scenario.brokers.replication
     if replication is None:
@@ -96,5 +96,5 @@ def standings(scenario: Scenario, panel: Panel) -> tuple[Standing, ...]:
         unclean = replication.unclean if spec is None or spec.unclean is None else spec.unclean
         replicas = tuple(assignment.replicas)
         isr = replicas if state is None else tuple(state.isr)
-        found.append(Standing(at, replicas, isr, min_isr, unclean))
+        found.append(PartitionStanding(at, replicas, isr, min_isr, unclean))
     return tuple(found)

@@ -10,7 +10,7 @@ from kemu.actors.controller.brokers import BrokerChanges
 from kemu.actors.coordinator.join_phase import JoinPhase
 from kemu.emulator import facts
 from kemu.emulator.facts import Seen
-from kemu.emulator.injection.core import Standing, decided
+from kemu.emulator.injection.core import PartitionStanding, decided
 from kemu.emulator.replay import replay, rerun
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.away import WAYS
@@ -23,14 +23,14 @@ T = ("t", 0)
 
 def test_a_core_with_an_in_sync_replica_of_everything_goes_on() -> None:
     """Nobody is recalled, nothing is missing; members have no part in it."""
-    found = decided([Standing(T, (0, 1, 2), (1, 2), min_isr=2)], ["b0", "c3"], recalled=True)
+    found = decided([PartitionStanding(T, (0, 1, 2), (1, 2), min_isr=2)], ["b0", "c3"], recalled=True)
 
     assert (found.away, found.recalled, found.unrecoverable) == (("b0", "c3"), (), ())
 
 
 def test_without_an_in_sync_replica_the_core_can_have_no_leader() -> None:
     """KIP-966's last replica standing: its disk or log directory is not there, and nobody else may lead."""
-    found = decided([Standing(T, (0, 1), (1,))], ["b1"], recalled=False)
+    found = decided([PartitionStanding(T, (0, 1), (1,))], ["b1"], recalled=False)
 
     assert found.away == ("b1",)
     assert found.unrecoverable == ("t-0 can have no leader: its ISR [1] stay away",)
@@ -38,26 +38,26 @@ def test_without_an_in_sync_replica_the_core_can_have_no_leader() -> None:
 
 def test_an_unclean_election_needs_any_replica() -> None:
     """unclean.leader.election.enable: who was not in sync may lead; without any replica nobody does."""
-    assert decided([Standing(T, (0, 1), (1,), unclean=True)], ["b1"], recalled=False).unrecoverable == ()
-    found = decided([Standing(T, (0, 1), (1,), unclean=True)], ["b0", "b1"], recalled=False)
+    assert decided([PartitionStanding(T, (0, 1), (1,), unclean=True)], ["b1"], recalled=False).unrecoverable == ()
+    found = decided([PartitionStanding(T, (0, 1), (1,), unclean=True)], ["b0", "b1"], recalled=False)
     assert found.unrecoverable == ("t-0 can have no leader: its replicas [0, 1] stay away",)
 
 
 def test_too_few_replicas_for_acks_all_are_not_enough() -> None:
     """min.insync.replicas: nothing with acks=all is taken, a group's log not either."""
-    found = decided([Standing(T, (0, 1, 2), (0, 1, 2), min_isr=2)], ["b0", "b2"], recalled=False)
+    found = decided([PartitionStanding(T, (0, 1, 2), (0, 1, 2), min_isr=2)], ["b0", "b2"], recalled=False)
 
     assert found.unrecoverable == ("t-0 has replicas [1] in the core, min.insync.replicas asks for 2",)
 
 
 def test_more_than_there_are_replicas_is_not_asked_for() -> None:
     """A reassignment to one replica, with min.insync.replicas of 2, is no fault of those that stay away."""
-    assert decided([Standing(T, (1,), (1,), min_isr=2)], ["b0"], recalled=False).unrecoverable == ()
+    assert decided([PartitionStanding(T, (1,), (1,), min_isr=2)], ["b0"], recalled=False).unrecoverable == ()
 
 
 def test_who_is_needed_is_recalled_and_nobody_else() -> None:
     """The lowest id first; each partition in its turn."""
-    standings = [Standing(T, (0, 1, 2), (2, 1)), Standing(("t", 1), (3, 2), (3, 2))]
+    standings = [PartitionStanding(T, (0, 1, 2), (2, 1)), PartitionStanding(("t", 1), (3, 2), (3, 2))]
 
     found = decided(standings, ["b1", "b2", "b3", "c1"], recalled=True)
 
