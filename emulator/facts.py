@@ -200,7 +200,7 @@ class UnflushedLost:
 
 @value
 class CoreHealed:
-    """With ``Healed``, just before it: a core alone is healed. ``core``, ``away``: brokers and members.
+    """With ``Healed``, just before it: a core alone is healed; again if that changes. ``core``, ``away``: who.
 
     ``how``: they stay away (``AwaySpec``); ``recalled``: brokers that were to stay away and are needed;
     ``unrecoverable``: why the core cannot get well all the same, a text for each partition; only safety counts then.

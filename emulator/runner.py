@@ -29,7 +29,7 @@ from kemu.emulator.engine.drive import drive_bare, drive_trio
 from kemu.emulator.engine.hosts import PageCache
 from kemu.emulator.engine.world import MachineBroke, Observer, World
 from kemu.emulator.findings import Loss, Unmended, Violation
-from kemu.emulator.injection.core import decided, standings
+from kemu.emulator.injection.core import CoreDecision, decided, standings
 from kemu.emulator.injection.injector import Injector
 from kemu.emulator.injection.orders import Orders
 from kemu.emulator.judging import Judging
@@ -54,6 +54,8 @@ CALM_LATENCY_US = (500, 2_000)
 """How long packets take where neither the scenario nor a draw says so."""
 SLICE_US = 1_000_000
 """How often the liveness phase looks whether all is well."""
+SETTLED_US = 10_000_000
+"""How long after a broker's session and a replica's lag the ISRs are what the core makes of them."""
 TIME_IS_OVER = "time is over"
 LONGER_US = 3_600_000_000
 """How much longer than its time a run may last at most, because something disturbed its groups again and again."""
@@ -260,16 +262,35 @@ class Run:
         world, now = self.world, standings(self.scenario, self.judging.panel)
         decision = decided(now, away.hosts, recalled=away.recalled)
         self.injector.heal_core(decision.away, away.how)
+        self._tell_core(away.how, decision, ())
+        replication = self.scenario.brokers.replication
+        if replication is not None:
+            again_us = world.now_us + replication.session_us + replication.lag_us + SETTLED_US
+            world.at(again_us, lambda: self._decide_again(away))
+
+    def _decide_again(self, away: AwaySpec) -> None:
+        """What faults from before the healing still did to ISRs is done: whoever was last in one may be away."""
+        core = self.core
+        assert core is not None
+        if core.unrecoverable:
+            return
+        now = standings(self.scenario, self.judging.panel)
+        decision = decided(now, core.away, recalled=away.recalled)
+        if decision.recalled or decision.unrecoverable:
+            self.injector.recall(decision.recalled, decision.away)
+            self._tell_core(away.how, decision, core.recalled)
+
+    def _tell_core(self, how: str, decision: CoreDecision, recalled: tuple[str, ...]) -> None:
         members = tuple(member for group in self.judging.panel.groups.values() for member in group.members)
         hosts = dict.fromkeys((*self.cluster.brokers, *map(host_of, members)))
         self.core = facts.CoreHealed(
             core=tuple(host for host in hosts if host not in decision.away),
             away=decision.away,
-            how=away.how,
-            recalled=decision.recalled,
+            how=how,
+            recalled=(*recalled, *decision.recalled),
             unrecoverable=decision.unrecoverable,
         )
-        world.report(self.core)
+        self.world.report(self.core)
 
     def _look(self) -> None:
         """End the run as soon as the load has run and all is well, or the time for that is over; else look again.

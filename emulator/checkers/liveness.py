@@ -401,6 +401,9 @@ class Liveness(Checker):
 
     def _core_healed(self, seen: Seen, fact: CoreHealed) -> None:
         """Nobody waits for what those own that stay away, nor are the others to share it with them."""
+        if self._deadline_us is not None:  # told again: brokers were recalled
+            self._disturbed(seen, fact)
+            return
         for holding in self.panel.holdings.values():
             if self._is_away(holding) and not holding.gone:
                 self._count(self._group(holding.group), holding.owned, -1)

@@ -12,6 +12,10 @@ on with a core in which
 * a member of its ISR is, or any replica, if it allows unclean elections (else nobody in the core may lead it);
 * as many of its replicas are as ``min.insync.replicas`` asks for, or all it has (else nothing with acks=all is taken:
   no record, no commit, no generation of a group). What counts is what topics promised when they were made.
+
+It is decided once more when sessions and lags from before the healing are over: a broker that is down or unheard of at
+the healing may be in an ISR still and leave it afterwards, so that only one that stays away is left there. After that
+the ISRs are the core's own doing, and nobody is recalled for them.
 """
 
 from collections.abc import Iterable, Sequence

@@ -41,6 +41,8 @@ class Injector:
         self.world = world
         self.plan = plan
         self._ongoing = Ongoing(world, cluster, len(plan))
+        self._cut: SplitRule | None = None
+        """What keeps those apart that stay away."""
         self._on_send: list[_Watch] = []
         self._on_arrival: list[_Watch] = []
         self._on_note: list[_Watch] = []
@@ -93,7 +95,24 @@ class Injector:
             else:
                 world.pause(host)
         if left and how == CUT_OFF:
-            world.network.install(SplitRule(tuple(host.name for host in left), (), one_way=False))
+            self._cut_off(tuple(host.name for host in left))
+
+    def recall(self, names: Sequence[str], away: Sequence[str]) -> None:
+        """These come back after all; ``away``: who does not."""
+        world = self.world
+        self.cluster.keep_away(away)
+        if self._cut is not None:
+            self._cut_off(tuple(name for name in away if world.hosts[name].running))
+        for name in names:
+            world.resume(world.hosts[name])
+            self.cluster.start(name)
+
+    def _cut_off(self, names: tuple[str, ...]) -> None:
+        """Nobody else hears them; who was cut off and is not named is heard again."""
+        before, self._cut = self._cut, SplitRule(names, (), one_way=False)
+        self.world.network.install(self._cut)
+        if before is not None:
+            self.world.network.remove(before)
 
     def counts(self) -> list[int]:
         """How often each entry of the plan took effect; 0 is a fault that never fired."""

@@ -326,7 +326,7 @@ class Panel:
 
     def _core_healed(self, seen: Seen, fact: CoreHealed) -> None:
         self.away, self.unrecoverable = frozenset(fact.away), fact.unrecoverable
-        self.core_healed_us = seen.at_us
+        self.core_healed_us = seen.at_us if self.core_healed_us is None else self.core_healed_us
 
     def _host(self, name: str) -> WatchedHost:
         host = self.hosts.get(name)

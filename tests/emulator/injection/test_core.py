@@ -146,6 +146,39 @@ def test_a_core_that_cannot_get_well_is_held_to_safety_alone() -> None:
     assert result.violations == ()
 
 
+def last_in_sync_later(how: str, recalled: bool) -> kemu.Scenario:
+    """b0 is in the ISRs at the healing, but its process died a moment before: the controller takes it out then."""
+    scenario = core_scenario(how, ("b1",), recalled)
+    replication = kemu.ReplicationSpec(factor=2, min_isr=1, session_us="4s", lag_us="5s")
+    topics = {"orders": kemu.TopicSpec(partitions=1, records_per_s=20, assignment=("1 0",))}
+    return attrs.evolve(
+        scenario,
+        brokers=attrs.evolve(scenario.brokers, replication=replication),
+        topics=topics,
+        plan=(kemu.At("19500ms", kemu.Crash(host="b0", mode="power")),),
+    )
+
+
+@pytest.mark.parametrize("how", ["paused", "cut off", "crashed"])
+def test_who_alone_is_left_in_sync_after_the_healing_is_recalled_then(how: str) -> None:
+    """Decided once more when sessions and lags from before the healing are over; all gets well after that."""
+    result = run(last_in_sync_later(how, recalled=True), seed=1, drive="bare")
+
+    assert result.verdict == "holds", result.reason
+    assert result.core is not None
+    assert (result.core.away, result.core.recalled) == ((), ("b1",))
+    assert result.virtual_us > 39_000_000
+
+
+def test_who_alone_is_left_in_sync_and_is_not_recalled_leaves_safety_alone() -> None:
+    """Said then, and nothing is demanded of the core."""
+    result = run(last_in_sync_later("paused", recalled=False), seed=1, drive="bare")
+
+    assert result.verdict == "holds", result.reason
+    assert result.core is not None
+    assert "orders-0 can have no leader: its ISR [1] stay away" in result.core.unrecoverable
+
+
 def test_a_coordinator_that_never_ends_a_session_is_caught_because_members_do_not_come_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
