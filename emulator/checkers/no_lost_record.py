@@ -273,9 +273,13 @@ class NoLostRecord(Checker):
 
     @property
     def satisfied(self) -> bool:
-        """Whether members know of what logs lost: who waits for the answer of a leader that is away commits on."""
+        """Whether members know of what logs lost: who waits for the answer of a leader that is away commits on.
+
+        Of what came again in one epoch nobody is told.
+        """
         return not any(
             progress.was_cut
+            and not (at in self._logs and any(True for _ in self._logs[at].again))
             and any(True for _ in progress.done.gaps(0, self._done_to(group, at, progress)))
             and self.panel.running_members(group)
             for (group, at), progress in self._progress.items()
