@@ -11,12 +11,15 @@ from attrs import evolve, field, frozen
 from kemu.protocol.assign.base import Assignor, RebalanceProtocol
 from kemu.protocol.assign.cooperative import (
     COOPERATIVE_STICKY_2_4,
-    COOPERATIVE_STICKY_BEFORE_3_5,
-    COOPERATIVE_STICKY_BEFORE_3_8,
+    COOPERATIVE_STICKY_2_6,
+    COOPERATIVE_STICKY_2_8,
+    COOPERATIVE_STICKY_3_0,
+    COOPERATIVE_STICKY_3_4,
+    COOPERATIVE_STICKY_3_7,
 )
 from kemu.protocol.assign.range import RANGE_BEFORE_3_5
 from kemu.protocol.assign.registry import ASSIGNORS
-from kemu.protocol.assign.sticky import STICKY_BEFORE_3_5, STICKY_BEFORE_3_8
+from kemu.protocol.assign.sticky import STICKY_2_4, STICKY_2_6, STICKY_2_8, STICKY_3_0, STICKY_3_4, STICKY_3_7
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
 from kemu.protocol.messages.versions import (
     KAFKA_2_3,
@@ -84,19 +87,23 @@ _BEFORE_3_0 = ConsumerConfig(
     session_timeout_ms=10_000, retry_backoff_max_ms=_FLAT, partition_assignment_strategy=("range",)
 )
 """``ConsumerConfig`` 2.8: sessions of 10 s (KIP-735 made them 45 s), range alone (3.0 added cooperative-sticky)."""
-_BEFORE_3_8: Mapping[str, Assignor] = {
-    **ASSIGNORS,
-    STICKY_BEFORE_3_8.name: STICKY_BEFORE_3_8,
-    COOPERATIVE_STICKY_BEFORE_3_8.name: COOPERATIVE_STICKY_BEFORE_3_8,
-}
+
+
+def _assignors(*own: Assignor) -> Mapping[str, Assignor]:
+    return {**ASSIGNORS, **{assignor.name: assignor for assignor in own}}
+
+
+_OF_3_7 = _assignors(STICKY_3_7, COOPERATIVE_STICKY_3_7)
 """What a member keeps is what it names first (KAFKA-16277)."""
-_BEFORE_3_5: Mapping[str, Assignor] = {
-    **ASSIGNORS,
-    RANGE_BEFORE_3_5.name: RANGE_BEFORE_3_5,
-    STICKY_BEFORE_3_5.name: STICKY_BEFORE_3_5,
-    COOPERATIVE_STICKY_BEFORE_3_5.name: COOPERATIVE_STICKY_BEFORE_3_5,
-}
+_OF_3_4 = _assignors(RANGE_BEFORE_3_5, STICKY_3_4, COOPERATIVE_STICKY_3_4)
 """Nor do any of them look at racks (KIP-881, 3.5)."""
+_OF_3_0 = _assignors(RANGE_BEFORE_3_5, STICKY_3_0, COOPERATIVE_STICKY_3_0)
+"""Claims of the highest generation alone count (KAFKA-14639)."""
+_OF_2_8 = _assignors(RANGE_BEFORE_3_5, STICKY_2_8, COOPERATIVE_STICKY_2_8)
+"""Everybody keeps up to the higher share, and gives back what others lack (KAFKA-13046)."""
+_OF_2_6 = _assignors(RANGE_BEFORE_3_5, STICKY_2_6, COOPERATIVE_STICKY_2_6)
+_OF_2_4 = _assignors(RANGE_BEFORE_3_5, STICKY_2_4, COOPERATIVE_STICKY_2_4)
+"""Each partition is dealt and moved by itself, also where all subscribe to the same (KAFKA-9987)."""
 
 _KIP_429_PAGE = Profile(
     "kip-429-v99",
@@ -115,7 +122,7 @@ _KIP_429_PAGE = Profile(
 )
 
 _EAGER_ASSIGNORS: Mapping[str, Assignor] = {
-    name: assignor for name, assignor in _BEFORE_3_5.items() if RebalanceProtocol.COOPERATIVE not in assignor.protocols
+    name: assignor for name, assignor in _OF_2_4.items() if RebalanceProtocol.COOPERATIVE not in assignor.protocols
 }
 
 _KAFKA_2_3 = evolve(
@@ -135,7 +142,7 @@ _KAFKA_2_4 = Profile(
     consumer=_BEFORE_3_0,
     broker=BrokerConfig(coordinator_kind="scala-2.4"),
     producer=ProducerConfig(acks=1, enable_idempotence=False, retry_backoff_max_ms=_FLAT),
-    assignors={**_BEFORE_3_5, COOPERATIVE_STICKY_2_4.name: COOPERATIVE_STICKY_2_4},
+    assignors=_OF_2_4,
     rules_of=of_client(CLIENT_2_4),
     isr_path=IsrPath.STORE,
     topic_ids=False,
@@ -150,7 +157,7 @@ _KAFKA_3_4 = Profile(
     consumer=ConsumerConfig(retry_backoff_max_ms=_FLAT),
     broker=BrokerConfig(coordinator_kind="scala"),
     producer=ProducerConfig(retry_backoff_max_ms=_FLAT),
-    assignors=_BEFORE_3_5,
+    assignors=_OF_3_4,
 )
 
 PROFILES: Mapping[str, Profile] = {
@@ -170,6 +177,7 @@ PROFILES: Mapping[str, Profile] = {
             name="kafka-2.6",
             summary="Kafka 2.6: as 2.4 with JoinGroup v7; Streams with KIP-441's high-availability task assignor",
             versions=KAFKA_2_6,
+            assignors=_OF_2_6,
             broker=BrokerConfig(coordinator_kind="scala-2.6"),
             rules_of=of_client(CLIENT_2_6),
             streams=STREAMS_2_6,
@@ -181,7 +189,7 @@ PROFILES: Mapping[str, Profile] = {
             "timer; ISRs through the controller; cooperative-sticky tells the generation in its user data",
             versions=KAFKA_2_8,
             broker=BrokerConfig(coordinator_kind="scala-2.8"),
-            assignors=_BEFORE_3_5,
+            assignors=_OF_2_8,
             rules_of=of_client(CLIENT_2_7),
             isr_path=IsrPath.CONTROLLER,
             streams=STREAMS_2_8,
@@ -193,7 +201,7 @@ PROFILES: Mapping[str, Profile] = {
             consumer=ConsumerConfig(retry_backoff_max_ms=_FLAT),
             broker=BrokerConfig(coordinator_kind="scala-2.8"),
             producer=ProducerConfig(retry_backoff_max_ms=_FLAT),
-            assignors=_BEFORE_3_5,
+            assignors=_OF_3_0,
             rules_of=of_client(CLIENT_2_7),
             balances_while_reassigning=False,
             streams=STREAMS_3_0,
@@ -216,7 +224,7 @@ PROFILES: Mapping[str, Profile] = {
             "Kafka 3.7: as 3.4 with KIP-580's exponential back-off",
             versions=KAFKA_3_7,
             broker=BrokerConfig(coordinator_kind="scala"),
-            assignors=_BEFORE_3_8,
+            assignors=_OF_3_7,
         ),
         Profile(
             "kafka-3.9",

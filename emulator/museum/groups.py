@@ -4,7 +4,7 @@ Source: the issues named, in Apache Kafka's history; KIP-341, KIP-429, KIP-792.
 """
 
 from kemu.emulator.museum.bug import Past, PastBug, Where
-from kemu.protocol.assign.cooperative import COOPERATIVE_STICKY_2_4, COOPERATIVE_STICKY_OF_NEWEST_ALONE
+from kemu.protocol.assign.cooperative import COOPERATIVE_STICKY_OF_NEWEST_ALONE, COOPERATIVE_STICKY_WITHOUT_GENERATION
 from kemu.protocol.assign.sticky import STICKY_WITHOUT_GENERATION
 from kemu.protocol.rebalancing.rules import given_while_claimed
 
@@ -97,7 +97,7 @@ ASSIGNORS = (
         ),
         was="every claim is as good as any other",
         today="the claim of the highest generation counts (in the user data first, then by KIP-792)",
-        past=Past(assignors={"cooperative-sticky": COOPERATIVE_STICKY_2_4}),
+        past=Past(assignors={"cooperative-sticky": COOPERATIVE_STICKY_WITHOUT_GENERATION}),
         caught_by="cooperative",
         kind="handed-over-too-soon",
     ),

@@ -88,7 +88,7 @@ class Assignor(Protocol):
         ...
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
-        """Who gets what. Same input, whatever its order, same output.
+        """Who gets what. Same input, in whatever order its members come, same output.
 
         A cooperative assignor withholds what must first be given up by another member.
         """

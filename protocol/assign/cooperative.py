@@ -10,31 +10,33 @@ from collections.abc import Mapping
 
 from attrs import evolve, frozen
 
+from kemu.protocol.assign.as_kafka import (
+    COOPERATIVE_RELEASE_2_6,
+    COOPERATIVE_RELEASE_2_8,
+    RELEASE_2_4,
+    RELEASE_3_0,
+    RELEASE_3_4,
+    RELEASE_3_7,
+    RELEASE_3_9,
+)
 from kemu.protocol.assign.base import Assignment, Assignor, Memory, RebalanceProtocol, Subscriber, Topics
 from kemu.protocol.assign.claims import first_claim_wins, last_claim_wins, only_newest_generation
-from kemu.protocol.assign.sticky import (
-    KAFKA_RULES,
-    RULES_BEFORE_3_5,
-    RULES_BEFORE_3_8,
-    Belongings,
-    Sharing,
-    StickyRules,
-    share,
-)
+from kemu.protocol.assign.sharing import Belongings, Sharing
+from kemu.protocol.assign.sticky import BALANCED, StickyRules, share
 from kemu.protocol.assign.user_data import decode_cooperative, encode_cooperative
 from kemu.protocol.names import NO_GENERATION, MemberId
 
 
 @frozen
 class CooperativeStickyAssignor:
-    """Kafka's ``cooperative-sticky``."""
+    """A release's ``cooperative-sticky``, ``cooperative-sticky-balanced``, or another variant by its rules."""
 
     name: str = "cooperative-sticky"
     version: int = 0
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
-    rules: StickyRules = KAFKA_RULES
+    rules: StickyRules = BALANCED
     tells_generation: bool = True
-    """Whether its user data carries the generation: the workaround of Kafka 2.8.1, before KIP-792."""
+    """Whether user data carries the generation, and others' is read: the workaround of Kafka 2.8.1, before KIP-792."""
 
     def user_data(self, memory: Memory | None) -> bytes | None:
         """The generation of the last assignment, for leaders that do not know subscription v2 (KIP-792)."""
@@ -54,17 +56,28 @@ class CooperativeStickyAssignor:
 
     def share(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Sharing:
         """The sticky algorithm on what the members' subscriptions say; nothing withheld yet."""
-        return share(topics, members, {member: belongings(one) for member, one in members.items()}, self.rules)
+        claims = {member: belongings(one) for member, one in members.items()}
+        if not self.tells_generation:
+            claims = {member: (owned, NO_GENERATION) for member, (owned, _) in claims.items()}
+        return share(topics, members, claims, self.rules)
 
 
-COOPERATIVE_STICKY = CooperativeStickyAssignor()
-COOPERATIVE_STICKY_BEFORE_3_8 = CooperativeStickyAssignor(rules=RULES_BEFORE_3_8)
-
-COOPERATIVE_STICKY_BEFORE_3_5 = CooperativeStickyAssignor(rules=RULES_BEFORE_3_5)
-COOPERATIVE_STICKY_2_4 = CooperativeStickyAssignor(
-    rules=evolve(RULES_BEFORE_3_5, owners=first_claim_wins), tells_generation=False
+COOPERATIVE_STICKY = CooperativeStickyAssignor(rules=StickyRules(release=RELEASE_3_9))
+"""Since 3.8."""
+COOPERATIVE_STICKY_3_7 = CooperativeStickyAssignor(rules=StickyRules(release=RELEASE_3_7))
+COOPERATIVE_STICKY_3_4 = CooperativeStickyAssignor(rules=StickyRules(release=RELEASE_3_4))
+COOPERATIVE_STICKY_3_0 = CooperativeStickyAssignor(rules=StickyRules(release=RELEASE_3_0))
+COOPERATIVE_STICKY_2_8 = CooperativeStickyAssignor(rules=StickyRules(release=COOPERATIVE_RELEASE_2_8))
+COOPERATIVE_STICKY_2_6 = CooperativeStickyAssignor(
+    rules=StickyRules(release=COOPERATIVE_RELEASE_2_6), tells_generation=False
 )
-"""Before Kafka 2.8.1: nothing says when a claim was true, so of two claims the first one read counts."""
+COOPERATIVE_STICKY_2_4 = CooperativeStickyAssignor(rules=StickyRules(release=RELEASE_2_4), tells_generation=False)
+COOPERATIVE_STICKY_BALANCED = CooperativeStickyAssignor(name="cooperative-sticky-balanced")
+
+COOPERATIVE_STICKY_WITHOUT_GENERATION = CooperativeStickyAssignor(
+    rules=StickyRules(owners=first_claim_wins), tells_generation=False
+)
+"""A past bug: nothing says when a claim was true, so of two claims the first one read counts."""
 
 COOPERATIVE_STICKY_OF_NEWEST_ALONE = CooperativeStickyAssignor(
     rules=StickyRules(owners=only_newest_generation, heeds_stale_claims=False)

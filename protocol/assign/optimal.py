@@ -35,7 +35,7 @@ from kemu.protocol.assign.claims import Claim, highest_generation_wins
 from kemu.protocol.assign.search.flow import Dealing, bits
 from kemu.protocol.assign.search.levels import Level, levels
 from kemu.protocol.assign.search.numbering import Numbering, number_partitions
-from kemu.protocol.assign.sticky import Belongings
+from kemu.protocol.assign.sharing import Belongings
 from kemu.protocol.assign.user_data import encode_cooperative, encode_sticky
 from kemu.protocol.names import NO_GENERATION, MemberId, TopicPartition
 

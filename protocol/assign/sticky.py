@@ -1,6 +1,10 @@
 """The sticky assignors: balanced first, then as few moves as that allows, or the other way round, or balanced only.
 
-``sticky`` (KIP-54) keeps its memory in user data: what the member was assigned, and in which generation (KIP-341).
+``sticky`` (KIP-54) keeps its memory in user data: what the member was assigned, and in which generation (KIP-341). It
+gives what a release's class gives, list by list; where that class throws, never ends, or gives a partition twice or to
+a member that did not subscribe to it, ``sticky-balanced`` answers. That one reaches KIP-54's goals better where
+subscriptions differ: the best balance and, but for rare cases, the fewest moves that it allows.
+
 ``sticky-first`` and ``fair`` are the page's "alternatives yet to be considered": the first preserves every previous
 assignment that is still valid and hands out only the rest, as fairly as that allows; the second starts from an empty
 previous assignment each time.
@@ -9,31 +13,30 @@ previous assignment each time.
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 
-from attrs import evolve, frozen
+from attrs import frozen
 
+from kemu.protocol.assign.as_kafka import (
+    RELEASE_2_4,
+    RELEASE_3_0,
+    RELEASE_3_4,
+    RELEASE_3_7,
+    RELEASE_3_9,
+    STICKY_RELEASE_2_6,
+    STICKY_RELEASE_2_8,
+    StickyRelease,
+)
+from kemu.protocol.assign.as_kafka import share as share_as_kafka
 from kemu.protocol.assign.base import Assignment, Memory, RebalanceProtocol, Subscriber, Topics
 from kemu.protocol.assign.claims import Claim, ClaimRule, every_claim_counts, highest_generation_wins
 from kemu.protocol.assign.search import constrained, general
+from kemu.protocol.assign.search.failure import KafkaFails
 from kemu.protocol.assign.search.numbering import Numbering, number_partitions
 from kemu.protocol.assign.search.order import hash_order, subscriptions
 from kemu.protocol.assign.search.racks import Racks, RackSet, partition_racks, use_racks
 from kemu.protocol.assign.search.score import balance_score
+from kemu.protocol.assign.sharing import Belongings, Sharing
 from kemu.protocol.assign.user_data import decode_sticky, encode_sticky
 from kemu.protocol.names import NO_GENERATION, MemberId, TopicPartition
-
-Belongings = tuple[Sequence[TopicPartition], int]
-"""What a member claims to own, and since which generation (-1: it does not say)."""
-
-
-@frozen
-class Sharing:
-    """What the sticky algorithm decided.
-
-    ``transferring``: partition -> its new member, where another member still claims it and so has to give it up first.
-    """
-
-    assignment: Assignment
-    transferring: dict[TopicPartition, MemberId]
 
 
 @frozen
@@ -41,29 +44,27 @@ class StickyRules:
     """How the sticky algorithm decides.
 
     ``owners``: whose claim counts. ``keep_owned``: stickiness before balance. ``force_racks``: look at racks even where
-    every partition is on all of them. ``keep_spread``: a member that owns more than its share keeps some of each topic;
-    False: what it names first, so that all of one topic can move to a newcomer. ``heeds_stale_claims``: what a member
-    claims without owning it has to be given up before it can be another's. ``heeds_racks``: False before 3.5 (KIP-881).
+    every partition is on all of them. ``heeds_stale_claims``: what a member
+    claims without owning it has to be given up before it can be another's.
+
+    ``release``: None for the project's own algorithm, which balances better and moves less; else what that release of
+    Kafka does. Where its class fails, the own algorithm answers.
     """
 
     owners: ClaimRule = highest_generation_wins
     keep_owned: bool = False
     force_racks: bool = False
-    keep_spread: bool = True
     heeds_stale_claims: bool = True
-    heeds_racks: bool = True
+    release: StickyRelease | None = None
 
 
-KAFKA_RULES = StickyRules()
-RULES_BEFORE_3_8 = StickyRules(keep_spread=False)
-"""Up to Kafka 3.7. Source: KAFKA-16277; 3.4.1, ``AbstractStickyAssignor.constrainedAssign``: ``assignOwnedPartitions``
-walks a member's owned partitions in the order of the list and keeps them up to its share."""
-RULES_BEFORE_3_5 = evolve(RULES_BEFORE_3_8, heeds_racks=False)
+BALANCED = StickyRules()
+"""The project's own algorithm: the best balance there is, and as few moves as it allows but for rare cases."""
 
 
 @frozen
 class StickyAssignor:
-    """Kafka's ``sticky``, or a variant of it by its rules.
+    """The sticky algorithm by its rules: a release's ``sticky``, ``sticky-balanced``, or another variant.
 
     ``writes_generation``: False writes the user data KIP-54 describes, without the generation KIP-341 added.
     """
@@ -71,7 +72,7 @@ class StickyAssignor:
     name: str = "sticky"
     version: int = 1
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
-    rules: StickyRules = KAFKA_RULES
+    rules: StickyRules = BALANCED
     writes_generation: bool = True
 
     def user_data(self, memory: Memory | None) -> bytes | None:
@@ -103,12 +104,18 @@ class FairAssignor:
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
         """A fresh assignment every time."""
-        return share(topics, members, {}, KAFKA_RULES).assignment
+        return share(topics, members, {}, BALANCED).assignment
 
 
-STICKY = StickyAssignor()
-STICKY_BEFORE_3_8 = StickyAssignor(rules=RULES_BEFORE_3_8)
-STICKY_BEFORE_3_5 = StickyAssignor(rules=RULES_BEFORE_3_5)
+STICKY = StickyAssignor(rules=StickyRules(release=RELEASE_3_9))
+"""Since 3.8."""
+STICKY_3_7 = StickyAssignor(rules=StickyRules(release=RELEASE_3_7))
+STICKY_3_4 = StickyAssignor(rules=StickyRules(release=RELEASE_3_4))
+STICKY_3_0 = StickyAssignor(rules=StickyRules(release=RELEASE_3_0))
+STICKY_2_8 = StickyAssignor(rules=StickyRules(release=STICKY_RELEASE_2_8))
+STICKY_2_6 = StickyAssignor(rules=StickyRules(release=STICKY_RELEASE_2_6))
+STICKY_2_4 = StickyAssignor(rules=StickyRules(release=RELEASE_2_4))
+STICKY_BALANCED = StickyAssignor(name="sticky-balanced")
 STICKY_FIRST = StickyAssignor(name="sticky-first", rules=StickyRules(keep_owned=True))
 FAIR = FairAssignor()
 
@@ -139,12 +146,18 @@ def share(
         claimed: what members claim to own; absent members claim nothing.
         rules: how to decide.
     """
+    if rules.release is not None:
+        try:
+            return share_as_kafka(topics, members, claimed, rules.release, rules.force_racks)
+        except KafkaFails:
+            pass
     order = sorted(members)
     subscribed = subscriptions(members, order)
     numbering = number_partitions(topics, chain.from_iterable(dict.fromkeys(subscribed)))
     claims = [_claim(numbering, *claimed.get(member, ((), NO_GENERATION))) for member in order]
     alike = len(dict.fromkeys(subscribed)) == 1 and not rules.keep_owned and rules.owners is not every_claim_counts
-    at_racks = [members[member].rack or None for member in order] if rules.heeds_racks else []
+    heeds_racks = rules.release is None or rules.release.racks
+    at_racks = [members[member].rack or None for member in order] if heeds_racks else []
     racks = _racks(topics, at_racks, numbering, rules.force_racks)
     if alike and racks is None and not any(claim.numbers for claim in claims):
         # Nothing to preserve and nobody to prefer: dealing in a circle is slicing.
@@ -153,7 +166,7 @@ def share(
 
     def shared(held: Sequence[list[int]]) -> list[list[int]]:
         if alike:
-            return _share_equally(order, held, numbering, racks, rules.keep_spread)
+            return _share_equally(order, held, numbering, racks)
         return general.share_out(subscribed, held, numbering, racks, rules.keep_owned)
 
     results = shared(owners.held) if racks is None or rules.keep_owned else _nearest(shared, owners.held, racks)
@@ -199,17 +212,16 @@ def _nearest(
 
 
 def _share_equally(
-    members: Sequence[MemberId], held: Sequence[list[int]], numbering: Numbering, racks: Racks | None, spread: bool
+    members: Sequence[MemberId], held: Sequence[list[int]], numbering: Numbering, racks: Racks | None
 ) -> list[list[int]]:
     place = {member: place for place, member in enumerate(members)}
     order = [place[member] for member in hash_order(members)]
     kept = []
     for numbers in held:
         mine = list(numbers)
-        if spread:
-            # Two stable sorts: by topic, then by partition number, so that what is kept is spread over the topics.
-            mine.sort()
-            mine.sort(key=lambda number: numbering.partitions[number][1])
+        # Two stable sorts: by topic, then by partition number, so that what is kept is spread over the topics.
+        mine.sort()
+        mine.sort(key=lambda number: numbering.partitions[number][1])
         kept.append(mine)
     shares = constrained.share_out(kept, numbering.total, order, racks)
     return [mine + given for mine, given in zip(shares.kept, shares.given, strict=True)]

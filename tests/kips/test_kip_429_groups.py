@@ -271,16 +271,19 @@ def test_the_upgrade_by_assignor_list_never_leaves_the_group_without_work(profil
 @pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])
 def test_members_of_all_releases_share_one_group(assignor: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """KIP-792: "if there are consumers in old bytecode and some in the new bytecode, it's totally fine": subscriptions
-    v0 (before 2.4), v1 (2.4, 3.0), v2 (the KIP's own) and v3 in one group, through a join and a leave.
+    v0 (before 2.4), v1 (2.4, 3.0), v2 (the KIP's own) and v3 in one group, through a join and a leave. Whoever leads
+    heeds what members claim that tell no generation, which 3.0 itself did not (the next test).
     """
     kip_792 = attrs.evolve(PROFILES["kafka-3.4"], name="kip-792", versions=KAFKA_3_4.but(subscription=2))
     monkeypatch.setitem(PROFILES, "kip-792", kip_792)  # type: ignore[arg-type]
     oldest = attrs.evolve(PROFILES["kafka-2.4"], name="before-2.4", versions=KAFKA_2_4.but(subscription=0))
     monkeypatch.setitem(PROFILES, "before-2.4", oldest)  # type: ignore[arg-type]
+    heeding = attrs.evolve(PROFILES["kafka-3.0"], name="heeding", assignors=PROFILES["kafka-3.4"].assignors)
+    monkeypatch.setitem(PROFILES, "heeding", heeding)  # type: ignore[arg-type]
     releases = {
         "c1": MemberSpec(profile="before-2.4" if assignor == "sticky" else "kafka-3.4"),
         "c2": MemberSpec(profile="kafka-2.4"),
-        "c3": MemberSpec(profile="kafka-3.0"),
+        "c3": MemberSpec(profile="heeding"),
         "c4": MemberSpec(profile="kip-792"),
     }
     scenario = small(assignor, 5, 10, AddMembers(group="g"), RemoveMembers(group="g", count=2))
@@ -290,6 +293,20 @@ def test_members_of_all_releases_share_one_group(assignor: str, monkeypatch: pyt
 
     assert result.verdict == "holds"
     assert len(result.figures.rebalances) >= 3
+
+
+def test_a_leader_of_3_0_gives_away_what_a_member_of_2_4_still_has() -> None:
+    """3.0.2, AbstractStickyAssignor.allSubscriptionsEqual: only claims of the newest generation count, and 2.4 tells
+    none (KAFKA-14639, mended in 3.4.1).
+    """
+    scenario = small("cooperative-sticky", 5, 10, AddMembers(group="g"), RemoveMembers(group="g", count=2))
+    verdicts = {}
+    for release in ("kafka-3.0", "kafka-3.4"):
+        overrides = {"c2": MemberSpec(profile="kafka-2.4"), "c3": MemberSpec(profile=release)}
+        group = attrs.evolve(scenario.groups["g"], overrides=overrides)
+        verdicts[release] = run(attrs.evolve(scenario, groups={"g": group}), seed=1, drive="bare").verdict
+
+    assert verdicts == {"kafka-3.0": "violated", "kafka-3.4": "holds"}
 
 
 def test_a_custom_assignor_without_generations_believes_a_stale_claim() -> None:

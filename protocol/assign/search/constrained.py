@@ -14,6 +14,7 @@ from itertools import compress
 
 from attrs import define, field
 
+from kemu.protocol.assign.search.failure import KafkaFails
 from kemu.protocol.assign.search.racks import Racks, RackSet
 
 
@@ -73,7 +74,8 @@ class Shares:
             # As many whole rounds as nobody leaves the circle in.
             rounds = min(missing[member] for member in circle)
             end = start + rounds * len(circle)
-            assert end <= len(numbers), "fewer partitions are left than members have room for"
+            if end > len(numbers):
+                raise KafkaFails("fewer partitions are left than members lack")
             for place, member in enumerate(circle):
                 self.given[member].extend(numbers[start + place : end : len(circle)])
                 missing[member] -= rounds
@@ -87,29 +89,33 @@ class Shares:
             self.extras -= 1
 
     def deal_by_rack(
-        self, numbers: Sequence[int], racks: Sequence[str | None], replicas: Sequence[RackSet]
+        self, numbers: Sequence[int], racks: Sequence[str | None], replicas: Sequence[RackSet], bounded: bool
     ) -> list[int]:
         """Deal only to members whose rack holds a replica; what finds none is returned.
 
         Partitions that few members could take come first. Members below the share take turns; after them the first
-        one at the share that matches, while extras last.
+        one at the share that matches, while extras last. Not ``bounded``: also when there are none left (KAFKA-15170).
         """
         users: dict[RackSet, int] = {}
         for number in numbers:
             if replicas[number] not in users:
                 users[replicas[number]] = sum(1 for rack in racks if rack in replicas[number])
         turn, unplaced = 0, []
+        if not self.extras:
+            self.exact.clear()
         for number in sorted(numbers, key=lambda one: users[replicas[one]]):
             on = replicas[number]
             if users[on] and (found := _next_on(self.under, turn, racks, on)) is not None:
                 turn = self._give_under(found, number)
-            elif users[on] and self.extras and (found := _next_on(self.exact, 0, racks, on)) is not None:
+            elif (
+                users[on] and (self.extras or not bounded) and (found := _next_on(self.exact, 0, racks, on)) is not None
+            ):
                 self.given[self.exact[found]].append(number)
                 del self.exact[found]
-                self.extras -= 1
+                self.extras -= bounded
             else:
                 unplaced.append(number)
-        return sorted(unplaced)
+        return unplaced
 
     def _give_under(self, place: int, number: int) -> int:
         """Give to one below the share; whose turn it is next."""
@@ -118,7 +124,8 @@ class Shares:
         if len(self.kept[member]) + len(self.given[member]) < self.low:
             return (place + 1) % len(self.under)
         del self.under[place]
-        self.exact.append(member)
+        if self.low * self.members < self.partitions:
+            self.exact.append(member)
         return place % len(self.under) if self.under else 0
 
 
@@ -127,6 +134,7 @@ def share_out(
     partitions: int,
     order: Iterable[int],
     racks: Racks | None = None,
+    bounded: bool = True,
 ) -> Shares:
     """Everybody's share of the numbers 0..partitions-1.
 
@@ -135,12 +143,16 @@ def share_out(
         partitions: how many numbers there are.
         order: the members in the order in which they may keep one more than the common share.
         racks: None to leave racks out of it.
+        bounded: see ``Shares.deal_by_rack``.
+
+    Raises:
+        KafkaFails: not bounded, more members than can have one above the share got it, so that others lack some.
     """
     shares = Shares(len(kept), partitions, kept)
     shares.keep(order)
     numbers = shares.left()
     if racks is not None:
-        numbers = shares.deal_by_rack(numbers, racks.members, racks.partitions)
+        numbers = shares.deal_by_rack(numbers, racks.members, racks.partitions, bounded)
     shares.deal(numbers)
     return shares
 

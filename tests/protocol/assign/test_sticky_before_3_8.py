@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from kemu.protocol.assign.base import Memory, Subscriber, Topics
-from kemu.protocol.assign.cooperative import COOPERATIVE_STICKY, COOPERATIVE_STICKY_BEFORE_3_8
-from kemu.protocol.assign.sticky import STICKY, STICKY_BEFORE_3_5, STICKY_BEFORE_3_8
+from kemu.protocol.assign.cooperative import COOPERATIVE_STICKY, COOPERATIVE_STICKY_3_7
+from kemu.protocol.assign.sticky import STICKY, STICKY_3_0, STICKY_3_4, STICKY_3_7
 from kemu.protocol.assign.user_data import decode_sticky, encode_sticky
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.profiles import PROFILES
@@ -42,7 +42,7 @@ def test_a_newcomer_gets_all_of_one_topic_before_3_8_and_some_of_each_since() ->
     first: tuple[TopicPartition, ...] = (("t", 0), ("t", 1), ("t", 2), ("t", 3))
     second: tuple[TopicPartition, ...] = (("u", 0), ("u", 1), ("u", 2), ("u", 3))
     both = {"a": Subscriber(("t", "u"), first + second, 1), "b": Subscriber(("t", "u"))}
-    assert COOPERATIVE_STICKY_BEFORE_3_8.share(topics, both).assignment["b"] == list(second)
+    assert COOPERATIVE_STICKY_3_7.share(topics, both).assignment["b"] == list(second)
     assert COOPERATIVE_STICKY.share(topics, both).assignment["b"] == [("t", 2), ("t", 3), ("u", 2), ("u", 3)]
 
 
@@ -51,7 +51,7 @@ def test_sticky_keeps_what_its_user_data_names_first() -> None:
     listed: tuple[TopicPartition, ...] = tuple(("t", number) for number in (3, 2, 1, 0))
     members = {"a": Subscriber(("t",), user_data=STICKY.user_data(Memory(listed, 1))), "b": Subscriber(("t",))}
 
-    assert STICKY_BEFORE_3_8.assign(Topics({"t": 4}), members) == {"a": [("t", 3), ("t", 2)], "b": [("t", 0), ("t", 1)]}
+    assert STICKY_3_7.assign(Topics({"t": 4}), members) == {"a": [("t", 3), ("t", 2)], "b": [("t", 0), ("t", 1)]}
     assert STICKY.assign(Topics({"t": 4}), members) == {"a": [("t", 0), ("t", 1)], "b": [("t", 2), ("t", 3)]}
 
 
@@ -62,11 +62,11 @@ def test_user_data_names_topics_as_a_hash_map_lists_them() -> None:
     assert data.partitions == (("a", 2), ("a", 1), ("b", 1), ("b", 0))
 
 
-@pytest.mark.parametrize("release", ["kafka-3.0", "kafka-3.4"])
-def test_releases_before_3_8_have_the_assignors_of_before(release: str) -> None:
-    """KAFKA-16277 came with 3.8, racks with 3.5 (KIP-881)."""
-    assert PROFILES[release].assignors["sticky"] is STICKY_BEFORE_3_5
-    assert PROFILES["kafka-3.7"].assignors["sticky"] is STICKY_BEFORE_3_8
+def test_releases_before_3_8_have_the_assignors_of_before() -> None:
+    """KAFKA-16277 came with 3.8 (and 3.7.1), racks with 3.5 (KIP-881), claims of any generation after 3.1."""
+    assert PROFILES["kafka-3.0"].assignors["sticky"] is STICKY_3_0
+    assert PROFILES["kafka-3.4"].assignors["sticky"] is STICKY_3_4
+    assert PROFILES["kafka-3.7"].assignors["sticky"] is STICKY_3_7
     assert PROFILES["kafka-4.0"].assignors["sticky"] is STICKY
 
 
@@ -78,5 +78,5 @@ def _subscriber(assignor: str, topics: tuple[str, ...], told: dict[str, Any]) ->
     owned, generation = tuple(_pairs(told["owned"])), told["generation"]
     if assignor == "sticky":
         memory = Memory(owned, generation) if generation >= 0 else None
-        return Subscriber(topics, user_data=STICKY_BEFORE_3_8.user_data(memory))
+        return Subscriber(topics, user_data=STICKY_3_7.user_data(memory))
     return Subscriber(topics, tuple(sorted(owned)), generation)

@@ -12,13 +12,18 @@ from hypothesis import strategies as st
 
 from kemu.protocol.assign.base import Assignment, Assignor, Memory, Subscriber, Topics
 from kemu.protocol.assign.checked import check
-from kemu.protocol.assign.cooperative import COOPERATIVE_STICKY, COOPERATIVE_STICKY_BELIEVING_STALE_CLAIMS, settle
+from kemu.protocol.assign.cooperative import (
+    COOPERATIVE_STICKY_BALANCED,
+    COOPERATIVE_STICKY_BELIEVING_STALE_CLAIMS,
+    settle,
+)
 from kemu.protocol.assign.optimal import OPTIMAL
 from kemu.protocol.assign.search.chains import relieve, send_home
 from kemu.protocol.assign.search.leveling import Pool, level, step_bound
 from kemu.protocol.assign.search.score import balance_score, is_balanced, moved, spread
-from kemu.protocol.assign.sticky import FAIR, STICKY, STICKY_FIRST, STICKY_WITHOUT_GENERATION
+from kemu.protocol.assign.sticky import FAIR, STICKY, STICKY_BALANCED, STICKY_FIRST, STICKY_WITHOUT_GENERATION
 from kemu.protocol.names import MemberId
+from kemu.protocol.profiles import PROFILES
 from tests.protocol.assign.vectors import load
 
 TOPICS = ("t", "u", "v", "w")
@@ -144,7 +149,7 @@ START = Group(Topics({"t": 3, "u": 5, "v": 8}), {"m1": Subscriber(("t", "u")), "
 
 @settings(max_examples=150, deadline=None)
 @given(CHAIN)
-def test_sticky_is_valid_minimal_deterministic_and_at_rest_after_any_chain_of_rebalances(chain: Any) -> None:
+def test_sticky_balanced_is_valid_minimal_deterministic_and_at_rest_after_any_chain_of_rebalances(chain: Any) -> None:
     """KIP-54's two goals and its definition of balanced; ``Assignor.assign``: any order of the input, the same
     result.
     """
@@ -153,36 +158,36 @@ def test_sticky_is_valid_minimal_deterministic_and_at_rest_after_any_chain_of_re
     group = START
     for change in changes:
         group = change(group, random)
-        assignment = STICKY.assign(group.topics, group.members)
+        assignment = STICKY_BALANCED.assign(group.topics, group.members)
         check("sticky", group.topics, group.members, assignment, cooperative=False)
         assert _complete(group, assignment)
         assert is_balanced(group.members, assignment)
         fairest = OPTIMAL.assign(group.topics, group.members)
         assert balance_score(_sizes(assignment)) == balance_score(_sizes(fairest))
-        assert STICKY.assign(*_shuffled(group, random)) == assignment
+        assert STICKY_BALANCED.assign(*_shuffled(group, random)) == assignment
 
         taken = evolve(
             group, members={member: _owning(one, assignment[member], 99) for member, one in group.members.items()}
         )
-        again = STICKY.assign(taken.topics, taken.members)
+        again = STICKY_BALANCED.assign(taken.topics, taken.members)
         assert moved(_owned(taken), again) == 0
         group = _next(group, assignment, random)
 
 
 @settings(max_examples=150, deadline=None)
 @given(CHAIN)
-def test_cooperative_sticky_never_hands_over_directly_and_settles_balanced(chain: Any) -> None:
+def test_cooperative_sticky_balanced_never_hands_over_directly_and_settles_balanced(chain: Any) -> None:
     """KIP-429: what moves is withheld until its owner gave it up; Kafka's own tests allow four follow-up rebalances."""
     changes, seed = chain
     random = Random(seed)
     group = START
     for change in changes:
         group = change(group, random)
-        result = settle(COOPERATIVE_STICKY, group.topics, group.members)
+        result = settle(COOPERATIVE_STICKY_BALANCED, group.topics, group.members)
         check("cooperative-sticky", group.topics, group.members, result.first_pass, cooperative=True)
         assert _complete(group, result.assignment)
         assert is_balanced(group.members, result.assignment)
-        assert settle(COOPERATIVE_STICKY, *_shuffled(group, random)) == result
+        assert settle(COOPERATIVE_STICKY_BALANCED, *_shuffled(group, random)) == result
         group = _next(group, result.assignment, random)
 
 
@@ -217,7 +222,7 @@ def test_sticky_first_moves_nothing_that_may_stay_and_fair_is_as_balanced_as_can
 
 @settings(max_examples=100, deadline=None)
 @given(CHAIN)
-@pytest.mark.parametrize("assignor", [STICKY, COOPERATIVE_STICKY])
+@pytest.mark.parametrize("assignor", [STICKY_BALANCED, COOPERATIVE_STICKY_BALANCED])
 def test_with_racks_the_result_is_as_balanced_and_the_input_order_as_little_matters(
     assignor: Assignor, chain: Any
 ) -> None:
@@ -235,6 +240,29 @@ def test_with_racks_the_result_is_as_balanced_and_the_input_order_as_little_matt
         assert is_balanced(group.members, result.assignment)
         assert settle(assignor, *_shuffled(group, random)) == result
         group = _next(group, result.assignment, random)
+
+
+@settings(max_examples=25, deadline=None)
+@given(CHAIN)
+@pytest.mark.parametrize(
+    "release", ["kafka-2.4", "kafka-2.6", "kafka-2.8", "kafka-3.0", "kafka-3.4", "kafka-3.7", "kafka-4.0"]
+)
+def test_of_every_release_all_get_what_they_subscribe_to_and_nothing_twice(release: str, chain: Any) -> None:
+    """Where a release's own class would not see to that, ``sticky-balanced`` answers; so in any order of members."""
+    changes, seed = chain
+    random = Random(seed)
+    group = START
+    for change in changes:
+        group = change(group, random)
+        assignors = PROFILES[release].assignors
+        assignment = assignors["sticky"].assign(group.topics, group.members)
+        settled = settle(assignors["cooperative-sticky"], group.topics, group.members).assignment
+        turned = dict(reversed(group.members.items()))
+        assert assignors["sticky"].assign(group.topics, turned) == assignment
+        for found in (assignment, settled):
+            check("sticky", group.topics, group.members, found, cooperative=False)
+            assert _complete(group, found)
+        group = _next(group, assignment, random)
 
 
 @settings(max_examples=100, deadline=None)
@@ -357,7 +385,7 @@ def test_a_long_chain_of_members_that_share_one_topic_each_is_balanced_within_th
 
 
 @pytest.mark.soak
-def test_sticky_stays_close_to_the_fewest_moves_over_many_random_groups() -> None:
+def test_sticky_balanced_stays_close_to_the_fewest_moves_over_many_random_groups() -> None:
     """Never less balanced than the optimum, and more moves than it needs in at most one case in a hundred."""
     random = Random(1)
     worse = 0
@@ -365,9 +393,9 @@ def test_sticky_stays_close_to_the_fewest_moves_over_many_random_groups() -> Non
         group = START
         for _ in range(4):
             group = random.choice(CHANGES)(group, random)
-        before = STICKY.assign(group.topics, group.members)
+        before = STICKY_BALANCED.assign(group.topics, group.members)
         group = random.choice(CHANGES)(_next(group, before, Random(0)), random)
-        ours, fewest = STICKY.assign(group.topics, group.members), OPTIMAL.assign(group.topics, group.members)
+        ours, fewest = STICKY_BALANCED.assign(group.topics, group.members), OPTIMAL.assign(group.topics, group.members)
         assert balance_score(_sizes(ours)) == balance_score(_sizes(fewest))
         worse += moved(_owned(group), ours) > moved(_owned(group), fewest)
     assert worse <= 30

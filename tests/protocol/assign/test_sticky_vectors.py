@@ -8,18 +8,22 @@ import pytest
 from attrs import frozen
 
 from kemu.protocol.assign import cooperative, sticky
+from kemu.protocol.assign.as_kafka import RELEASE_3_9, StickyRelease
 from kemu.protocol.assign.base import Assignment, Subscriber, Topics
 from kemu.protocol.assign.cooperative import CooperativeStickyAssignor, Settled, settle
 from kemu.protocol.assign.optimal import OPTIMAL, OPTIMAL_COOPERATIVE
 from kemu.protocol.assign.search.score import balance_score, is_balanced, moved, spread
-from kemu.protocol.assign.sticky import Sharing, StickyAssignor, StickyRules
+from kemu.protocol.assign.sharing import Sharing
+from kemu.protocol.assign.sticky import StickyAssignor, StickyRules
 from kemu.protocol.assign.user_data import encode_cooperative, encode_sticky
 from kemu.protocol.names import NO_GENERATION, MemberId, TopicPartition
 from tests.protocol.assign.vectors import as_sets, cases, load, pairs, steps_of
 
 
-def assignor_of(vector: dict[str, Any]) -> StickyAssignor | CooperativeStickyAssignor:
-    rules = StickyRules(force_racks=bool(vector.get("force_rack_aware")))
+def assignor_of(
+    vector: dict[str, Any], release: StickyRelease | None = None
+) -> StickyAssignor | CooperativeStickyAssignor:
+    rules = StickyRules(force_racks=bool(vector.get("force_rack_aware")), release=release)
     if vector["assignor"] == "sticky":
         return StickyAssignor(rules=rules)
     return CooperativeStickyAssignor(rules=rules)
@@ -176,6 +180,20 @@ def test_does_what_kafkas_tests_expect_and_moves_no_more(vector: dict[str, Any],
         for key, value in step["expect"].items():
             assert EXPECTATIONS[key](outcome, value), (key, value, result)
         _compare_with_kafka(vector, step["reference"], topics, members, before, result.assignment)
+
+
+@pytest.mark.parametrize(("vector", "variant"), cases("assignor_sticky") + cases("assignor_cooperative"))
+def test_kafkas_own_do_what_kafkas_tests_expect(vector: dict[str, Any], variant: str) -> None:
+    """The same tests, which Kafka's classes pass."""
+    assignor = assignor_of(vector, RELEASE_3_9)
+    settled: list[Assignment] = []
+    for step, topics, members in steps_of(vector, variant, settled):
+        before = owned_before(vector, members)
+        result = settle(assignor, topics, members)
+        outcome = Outcome(vector, topics, members, assignor.share(topics, members), result, list(settled), before)
+        settled.append(result.assignment)
+        for key, value in step["expect"].items():
+            assert EXPECTATIONS[key](outcome, value), (key, value, result)
 
 
 def _user_data(raw: dict[str, Any]) -> bytes | None:

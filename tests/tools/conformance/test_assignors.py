@@ -1,16 +1,18 @@
 """What Kafka's own consumer assignors gave to random groups, list by list what the emulator's give.
 
-tests/data/assignors: kafka-clients 3.4.1 and 3.9.1, called directly; ``python -m kemu.tools.conformance.assignors --ask
+tests/data/assignors: kafka-clients 2.4.1 to 3.9.1, called directly; ``python -m kemu.tools.conformance.assignors --ask
 RELEASE`` asks them, or another release, anew.
 """
 
 from collections import Counter
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from kemu.protocol.assign.search.score import balance_score, moved
 from kemu.tools.conformance.assignors.__main__ import main
 from kemu.tools.conformance.assignors.cases import ChangingGroup
 from kemu.tools.conformance.assignors.java_calls import CLASSES, as_line
@@ -25,20 +27,47 @@ def alike_and_rackless(step: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("release", KEPT_ONES)
-def test_range_and_round_robin_give_the_lists_that_kafka_gives(release: str) -> None:
-    """RangeAssignor, RoundRobinAssignor of that release; racks count since 3.5 (KIP-881)."""
-    wrong = [group for group, _, _ in KEPT_ONES[release].differences()]
+def test_every_assignor_gives_the_lists_that_kafka_gives(release: str) -> None:
+    """RangeAssignor, RoundRobinAssignor, AbstractStickyAssignor and its two of that release, mixed groups and racks
+    included; racks count since 3.5 (KIP-881).
+    """
+    recording = KEPT_ONES[release]
 
-    assert Counter(row["assignor"] for row in KEPT_ONES[release].groups) == dict.fromkeys(CLASSES, 15)
-    assert not [group for group in wrong if group.startswith(("range", "roundrobin"))]
+    kinds = Counter((row["assignor"], "racks" in row["steps"][0]) for row in recording.groups)
+    assert set(kinds) == set(product(CLASSES, (False, True)))
+    assert not list(recording.differences())
 
 
-@pytest.mark.parametrize("release", KEPT_ONES)
-def test_the_sticky_assignors_give_them_where_all_subscribe_to_the_same_and_have_no_racks(release: str) -> None:
-    """AbstractStickyAssignor.constrainedAssign; of mixed subscriptions and racks ours is another optimum."""
-    wrong = [(group, step) for group, step, _ in KEPT_ONES[release].differences()]
+@pytest.mark.parametrize("name", ["sticky", "cooperative-sticky"])
+def test_the_releases_differ_from_each_other(name: str) -> None:
+    """2.4 deals one by one, 2.6 and 2.8 take back, 3.0 has quotas, 3.5 racks, 3.7.1 sorts what is kept."""
+    asked = ("2.4.1", "2.8.2", "3.4.1", "3.7.0", "3.9.1")
+    steps = [
+        step for one in KEPT_ONES.values() for row in one.groups if row["assignor"] == name for step in row["steps"]
+    ]
+    for older, newer in pairwise(asked):
+        assert any(emulated(name, step, older) != emulated(name, step, newer) for step in steps), (older, newer)
 
-    assert not [group for group, step in wrong if alike_and_rackless(step)]
+
+def test_the_balanced_one_is_never_less_balanced_and_moves_no_more_for_the_same_balance() -> None:
+    """KIP-54's overall balance score, and what moved, over the kept steps of sticky with mixed subscriptions."""
+    scores, moves = Counter[str](), Counter[str]()
+    for recording in KEPT_ONES.values():
+        for row in recording.groups:
+            for step in row["steps"] if row["assignor"] == "sticky" else ():
+                if "racks" in step or alike_and_rackless(step):
+                    continue
+                owned = {name: list(map(tuple, one["owned"])) for name, one in step["members"].items()}
+                given = {name: emulated(name, step, recording.release) for name in ("sticky", "sticky-balanced")}
+                score = {name: balance_score(map(len, rows.values())) for name, rows in given.items()}
+                assert score["sticky-balanced"] <= score["sticky"]
+                scores.update(score)
+                if score["sticky-balanced"] == score["sticky"]:
+                    for name, rows in given.items():
+                        moves[name] += moved(owned, {member: list(map(tuple, got)) for member, got in rows.items()})
+
+    assert scores["sticky-balanced"] < scores["sticky"]
+    assert 0 < moves["sticky-balanced"] < moves["sticky"]
 
 
 def test_before_3_5_racks_change_nothing_and_since_then_they_do() -> None:

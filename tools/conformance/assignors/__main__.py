@@ -11,21 +11,21 @@ from pathlib import Path
 import click
 
 from kemu.tools.conformance.assignors import recordings
-from kemu.tools.conformance.assignors.cases import STEPS, ChangingGroup
+from kemu.tools.conformance.assignors.cases import STEPS, ChangingGroup, Json
 from kemu.tools.conformance.assignors.java_calls import CLASSES, KafkaAssignors
 from kemu.tools.conformance.maven import RealKafkaError
 
 DIFFERS = 1
 SHOWN = 3
 """Differences that are shown in full."""
-KEPT_OF_EACH, MOST_CHARS = 15, 2_200
+KEPT_OF_EACH, MOST_CHARS = 3, 3_300
 
 
 @click.command()
 @click.option("--ask", "release", metavar="RELEASE", help="Ask this release of kafka-clients (Java, Maven): 3.4.1.")
 @click.option("--cases", "count", type=click.IntRange(1), default=1000, show_default=True, help="Groups, by assignor.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the groups.")
-@click.option("--keep", is_flag=True, help=f"Write {KEPT_OF_EACH} groups of each assignor with their answers.")
+@click.option("--keep", is_flag=True, help=f"Write {KEPT_OF_EACH} groups of each kind and assignor with their answers.")
 @click.option(
     "--kept",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -71,13 +71,20 @@ def _ask(release: str, count: int, seed: int, keep_in: Path | None) -> recording
     rows = [{"id": group.id, "assignor": group.assignor, "steps": group.steps} for group in groups]
     if keep_in is not None:
         short = [row for row in rows if len(json.dumps(row)) <= MOST_CHARS]
-        of_each = [[row for row in short if row["assignor"] == name][:KEPT_OF_EACH] for name in CLASSES]
+        kinds = [(name, racked, mixed) for name in CLASSES for racked in (False, True) for mixed in (False, True)]
+        of_each = [[row for row in short if _kind(row) == kind][:KEPT_OF_EACH] for kind in kinds]
         chosen = [row for some in of_each for row in some]
         path = keep_in / f"kafka-clients-{release}.json"
         made = recordings.AssignorAnswers(release, f"{command} --keep", tuple(chosen))
         path.write_text(made.to_json(), encoding="utf-8")
         click.echo(f"wrote {path}", err=True)
     return recordings.AssignorAnswers(release, command, tuple(rows))
+
+
+def _kind(group: Json) -> tuple[str, bool, bool]:
+    """Its assignor, whether it has racks, whether its members subscribe to different topics."""
+    topics = {tuple(member["topics"]) for step in group["steps"] for member in step["members"].values()}
+    return group["assignor"], "racks" in group["steps"][0], len(topics) > 1
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ TOLD_SINCE = (3, 4)
 """Generation and rack are in the subscription (``Subscription``'s constructors)."""
 
 
+
 class AssignorAnswersError(ValueError):
     """No recording of what assignors answered."""
 
@@ -75,7 +76,9 @@ def _read(path: Path) -> AssignorAnswers:
 
 
 def assignors_of(release: str) -> Mapping[str, Assignor]:
-    """Those of the last profile that is not newer."""
+    """Those of the last profile that is not newer; of 3.7 after 3.7.0 those of 3.9 (KAFKA-16277, KAFKA-15170)."""
+    if version_of(release) == (3, 7) and release.split(".")[2:] not in ([], ["0"]):
+        return PROFILES["kafka-3.9"].assignors
     known = {name.removeprefix("kafka-"): profile for name, profile in PROFILES.items() if name.startswith("kafka-")}
     dated = {version_of(name): profile for name, profile in known.items() if "unfixed" not in name}
     return dated[max(since for since in dated if since <= version_of(release))].assignors
