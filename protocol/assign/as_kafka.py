@@ -2,7 +2,7 @@
 
 Up to 2.4 every group is shared out one partition at a time. Since 2.5 (KAFKA-9987) groups that all subscribe to the
 same are dealt their shares at once: what was owned is kept up to the higher share, and taken back where somebody lacks
-the lower one; since 3.0 (KAFKA-12984, KAFKA-13046) only as many keep the higher share as there can be. Racks count
+the lower one; since 3.0 (KAFKA-12464) only as many keep the higher share as there can be. Racks count
 since 3.5 (KIP-881).
 
 Where a release's class throws, never ends, gives a partition to two members or to one that did not ask for it, there is

@@ -18,7 +18,6 @@ TOLD_SINCE = (3, 4)
 """Generation and rack are in the subscription (``Subscription``'s constructors)."""
 
 
-
 class AssignorAnswersError(ValueError):
     """No recording of what assignors answered."""
 
