@@ -32,7 +32,7 @@ from kemu.protocol.messages.versions import (
     LATEST,
     ApiVersions,
 )
-from kemu.protocol.rebalancing.client_rules import CLIENT_2_4, CLIENT_2_6, CLIENT_2_7
+from kemu.protocol.rebalancing.client_rules import CLIENT_2_4, CLIENT_2_6, CLIENT_2_7, CLIENT_3_2
 from kemu.protocol.rebalancing.kip_429 import page_rules
 from kemu.protocol.rebalancing.rules import MemberRules, RulesOf, by_assignors, of_client
 from kemu.protocol.replication import IsrPath, ReassignmentAlgorithm
@@ -113,7 +113,7 @@ _KIP_429_PAGE = Profile(
     consumer=_BEFORE_3_0,
     broker=BrokerConfig(coordinator_kind="scala-2.4"),
     producer=ProducerConfig(acks=1, enable_idempotence=False, retry_backoff_max_ms=_FLAT),
-    rules_of=page_rules,
+    rules_of=of_client(CLIENT_3_2, page_rules),
     isr_path=IsrPath.STORE,
     topic_ids=False,
     balances_while_reassigning=False,
@@ -158,6 +158,7 @@ _KAFKA_3_4 = Profile(
     broker=BrokerConfig(coordinator_kind="scala"),
     producer=ProducerConfig(retry_backoff_max_ms=_FLAT),
     assignors=_OF_3_4,
+    rules_of=of_client(CLIENT_3_2),
 )
 
 PROFILES: Mapping[str, Profile] = {
@@ -211,7 +212,7 @@ PROFILES: Mapping[str, Profile] = {
             _KAFKA_3_4,
             name="kafka-3.4-unfixed",
             summary="kafka-3.4 with the bug KAFKA-12983 of older clients: what KIP-792 makes of stale claims",
-            rules_of=_by_assignors_unprepared,
+            rules_of=of_client(CLIENT_3_2, _by_assignors_unprepared),
         ),
         evolve(
             _KAFKA_3_4,
@@ -225,6 +226,7 @@ PROFILES: Mapping[str, Profile] = {
             versions=KAFKA_3_7,
             broker=BrokerConfig(coordinator_kind="scala"),
             assignors=_OF_3_7,
+            rules_of=of_client(CLIENT_3_2),
         ),
         Profile(
             "kafka-3.9",

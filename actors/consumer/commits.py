@@ -42,9 +42,11 @@ class Commit:
     Where a second consumer commits with it (KIP-333) it is over when both are, and failed if either did.
     """
 
-    __slots__ = ("offsets", "parts", "result", "sent", "settled", "worst")
+    __slots__ = ("offsets", "parts", "raises", "result", "sent", "settled", "worst")
 
-    def __init__(self, sent: Generation, settled: "Callable[[Commit], None] | None") -> None:
+    def __init__(self, sent: Generation, settled: "Callable[[Commit], None] | None", raises: bool) -> None:
+        self.raises = raises
+        """The application's own commitSync(): what no retry helps is raised to it. All others log it."""
         self.sent = sent
         self.settled = settled
         self.result: Result | None = None
@@ -71,6 +73,7 @@ class Commits:
         """commitSync is running; what follows it."""
         self._sync_failures = 0
         self._sync_commit: Commit | None = None
+        self._sync_raises = True
         self._sync_only: CommitSplit | None = None
         """What it is to commit; None: all positions."""
         self.sync_went_through = True
@@ -111,7 +114,12 @@ class Commits:
     # --- one commit --------------------------------------------------------------------------------------------
 
     def send(
-        self, settled: Callable[[Commit], None] | None = None, *, both: bool = True, only: CommitSplit | None = None
+        self,
+        settled: Callable[[Commit], None] | None = None,
+        *,
+        both: bool = True,
+        only: CommitSplit | None = None,
+        raises: bool = False,
     ) -> Commit:
         """Commit all positions, or only these offsets.
 
@@ -121,7 +129,7 @@ class Commits:
         """
         machine = self._machine
         membership, coordinator = machine.membership, machine.discovery.coordinator
-        commit = Commit(membership.generation, settled)
+        commit = Commit(membership.generation, settled, raises)
         offsets = self._positions.consumed() if only is None else only.first
         catch_up = machine.catch_up
         if catch_up is not None and not machine.by_hand:
@@ -185,12 +193,18 @@ class Commits:
         )
         if error is ErrorCode.NONE and machine.catch_up is not None:
             machine.catch_up.committed_first(commit.offsets)
-        result = Result.DONE if error is ErrorCode.NONE else self.react("OffsetCommit", error, commit.sent)
+        result = (
+            Result.DONE if error is ErrorCode.NONE else self.react("OffsetCommit", error, commit.sent, commit.raises)
+        )
         machine.wake()
         self._settle(commit, result)
 
-    def react(self, api: str, error: ErrorCode, sent: Generation) -> Result:
-        """Do what an error asks for that answered a commit under this generation; how the commit ended."""
+    def react(self, api: str, error: ErrorCode, sent: Generation, raises: bool = False) -> Result:
+        """Do what an error asks for that answered a commit under this generation; how the commit ended.
+
+        ``raises``: a missing right is told to the application (``commitOffsetsSync``); else it is logged
+        (``autoCommitOffsetsAsync``, ``maybeAutoCommitOffsetsSync``, 3.4.1).
+        """
         machine = self._machine
         membership = machine.membership
         why = f"{api}: {error.name}"
@@ -216,7 +230,8 @@ class Commits:
                     machine.fail_later(error, why)
                 return Result.REBALANCING if overtaken else Result.FAILED
             case ErrorCode.GROUP_AUTHORIZATION_FAILED | ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                machine.fail_later(error, why)
+                if raises:
+                    machine.fail_later(error, why)
                 return Result.FAILED
             case _:
                 # Too large metadata, an offset that does not fit, or what no client expects: raised to whoever
@@ -225,8 +240,11 @@ class Commits:
 
     # --- commitSync --------------------------------------------------------------------------------------------
 
-    def run_sync(self, timeout_us: int, then: Callable[[], None], only: CommitSplit | None = None) -> None:
+    def run_sync(
+        self, timeout_us: int, then: Callable[[], None], only: CommitSplit | None = None, *, raises: bool = True
+    ) -> None:
         """Commit all positions, or these, retrying what may succeed for this long; ``then`` however it ends."""
+        self._sync_raises = raises
         self.sync_went_through = True
         if not (self._positions.consumed() if only is None else only.first or only.second):
             then()
@@ -246,7 +264,7 @@ class Commits:
         else:
             if self._sync_until_us < machine.now_us + self._request_timeout_us:
                 machine.start_timer((ConsumerTimer.COMMIT,), self._sync_until_us - machine.now_us)
-            commit = self.send(self._sync_settled, only=self._sync_only)
+            commit = self.send(self._sync_settled, only=self._sync_only, raises=self._sync_raises)
             if commit.result is None:
                 self._sync_commit = commit
             else:

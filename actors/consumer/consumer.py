@@ -67,7 +67,10 @@ from kemu.protocol.rebalancing.rules import RulesOf, by_assignors
 from kemu.protocol.wire.compile import maker
 
 CLOSE_TIMEOUT_MS = 30_000
-"""How long ``close()`` commits at most (request.timeout.ms, if less). Source: ``ConsumerUtils``."""
+"""How long ``close()`` waits for its commit and its leave together (request.timeout.ms, if less).
+
+Source: ``KafkaConsumer.close``, ``AbstractCoordinator.close`` (3.4.1), ``ConsumerUtils``.
+"""
 APPLICATION_COMMANDS = (
     AssignNow,
     Close,
@@ -212,6 +215,8 @@ class Consumer(HostingMachine):
         """When the application must have polled again, while it does not poll."""
         self._poll_timer_runs = False
         self._closing = self._waits_for_leave = False
+        self._close_by_us = 0
+        """When close() is over, whatever has not been answered."""
         self._max_poll_us = config.max_poll_interval_ms * 1000
 
     def _refresh_of(self, brokers: BrokersToAsk) -> MetadataRefresh:
@@ -407,6 +412,12 @@ class Consumer(HostingMachine):
                 self._poll_timer_runs = True
                 self.start_timer((ConsumerTimer.POLL_TIMEOUT,), self._max_poll_us)
         self.doing = doing
+
+    @property
+    def polls_too_late(self) -> bool:
+        """The application has not polled for longer than ``max.poll.interval.ms``."""
+        away = self.doing is not _POLLING and not self._closing
+        return away and 0 < self._poll_by_us <= self.now_us
 
     def _check_poll_timeout(self) -> None:
         self._poll_timer_runs = False
@@ -755,9 +766,10 @@ class Consumer(HostingMachine):
         self._worked()
         self.doing = Doing.CLOSING
         self._closing = True
+        wait_us = min(CLOSE_TIMEOUT_MS, self.config.request_timeout_ms) * 1000
+        self._close_by_us = self.now_us + wait_us
         if self.config.enable_auto_commit:
-            wait_ms = min(CLOSE_TIMEOUT_MS, self.config.request_timeout_ms)
-            self.commits.run_sync(wait_ms * 1000, self._committed_on_close)
+            self.commits.run_sync(wait_us, self._committed_on_close, raises=False)
         else:
             self._committed_on_close()
 
@@ -770,7 +782,7 @@ class Consumer(HostingMachine):
             self.rebalancing.give_up_everything(self._leave_on_close)
 
     def _leave_on_close(self) -> None:
-        self._waits_for_leave = self.membership.leave(CLOSED)
+        self._waits_for_leave = self.membership.leave(CLOSED, max(self._close_by_us - self.now_us, 1))
         if not self._waits_for_leave:
             self._end(MemberState.CLOSED, "closed")
 

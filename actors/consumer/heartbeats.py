@@ -7,6 +7,7 @@ application learns at its next poll.
 The hot path of an idle member: one timer, one request and one answer per interval.
 """
 
+from kemu.actors.client import Backoff
 from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer, MembershipView
 from kemu.actors.consumer.reasons import ALREADY_REBALANCING, encountered
 from kemu.actors.consumer.state import Generation, MemberState
@@ -25,6 +26,9 @@ class Heartbeats:
         self._discovery = machine.discovery
         self._draws = machine.draws
         self._retry_us = config.retry_backoff_ms * 1000
+        self._retry = Backoff(self._retry_us, config.retry_backoff_max_ms * 1000)
+        self._failures = 0
+        """Heartbeats that failed since the last one that did not."""
         self._session_us = config.session_timeout_ms * 1000
         self._interval_us = config.heartbeat_interval_ms * 1000
         self._version = machine.versions["Heartbeat"]
@@ -77,7 +81,11 @@ class Heartbeats:
     def coordinator_found(self) -> None:
         """A coordinator was found: it has the whole session timeout to answer."""
         self._session_until_us = self._machine.now_us + self._session_us
-        if self.running:
+        if not self.running:
+            return
+        if self._machine.polls_too_late:
+            self._machine.start_timer((ConsumerTimer.BEAT,), self._retry_us)
+        else:
             self._arm()
 
     def coordinator_lost(self) -> None:
@@ -102,6 +110,8 @@ class Heartbeats:
         elif now_us >= self._session_until_us:
             discovery.lose_coordinator("no heartbeat was answered within the session timeout")
             discovery.find_beside()
+        elif machine.polls_too_late:
+            self._membership.poll_timed_out()
         elif machine.client.available_at(coordinator) > now_us:
             machine.start_timer((ConsumerTimer.BEAT,), machine.client.available_at(coordinator) - now_us)
         else:
@@ -115,12 +125,14 @@ class Heartbeats:
         error = reply.error
         if error is ErrorCode.NONE:
             self._session_until_us = self._machine.now_us + self._session_us
+            self._failures = 0
             return
         membership = self._membership
         why = f"Heartbeat: {error.name}"
         match error:
             case ErrorCode.REBALANCE_IN_PROGRESS:
                 self._session_until_us = self._machine.now_us + self._session_us
+                self._failures = 0
                 if membership.state is MemberState.STABLE:
                     membership.request_rejoin(ALREADY_REBALANCING, self._draws.us(DrawName.HAND_OVER, 0))
             case ErrorCode.ILLEGAL_GENERATION | ErrorCode.UNKNOWN_MEMBER_ID:
@@ -140,5 +152,6 @@ class Heartbeats:
     def _failed(self, sent: Generation) -> None:
         """Another one soon. Without a coordinator the thread looks for one and goes on when it is found."""
         if self.running and sent == self._membership.generation:
-            self._next_us = self._machine.now_us + self._retry_us
+            self._failures += 1
+            self._next_us = self._machine.now_us + self._retry.after(self._failures, self._machine.chance)
             self._arm()

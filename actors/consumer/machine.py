@@ -73,6 +73,10 @@ class MembershipView(Protocol):
         """An answer says that the membership a request was sent in is none (any more); whether it is today's."""
         ...
 
+    def poll_timed_out(self) -> None:
+        """The application did not poll in time: leave for it, if there is a coordinator to tell."""
+        ...
+
     def reset_after(self, error: ErrorCode, why: str) -> None:
         """Be no member any more, as an answer says; the next poll loses what it owns and joins again."""
         ...
@@ -276,6 +280,11 @@ class ConsumerMachine(FetchingMachine, Protocol):
     @property
     def by_hand(self) -> bool:
         """Partitions were assigned by the application (``assign()``): there is no membership."""
+        ...
+
+    @property
+    def polls_too_late(self) -> bool:
+        """The application has not polled for longer than ``max.poll.interval.ms``."""
         ...
 
     def start_timer(self, key: TimerKey, after_us: int) -> None:

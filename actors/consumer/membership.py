@@ -9,7 +9,6 @@ An error only acts if the generation is still the one the request was sent with 
 Source: Kafka's ``AbstractCoordinator``.
 """
 
-from kemu.actors.client import Backoff
 from kemu.actors.consumer.heartbeats import Heartbeats
 from kemu.actors.consumer.machine import ConsumerMachine
 from kemu.actors.consumer.reasons import (
@@ -80,9 +79,9 @@ class Membership:
         """When the polling thread, handed something to go on with, does."""
         self._assigned_before = False
         """This process has had an assignment."""
-        self._failures = 0
         self._retry_at_us = 0
-        self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
+        self._retry_us = config.retry_backoff_ms * 1000
+        """Between two joins, always the same, also since KIP-580. Source: ``joinGroupIfNeeded`` (3.4.1, 3.9)."""
         self.heartbeats = Heartbeats(machine, self)
         self._join_timeout_us = max(
             config.request_timeout_ms * 1000, config.max_poll_interval_ms * 1000 + JOIN_GRACE_US
@@ -137,7 +136,6 @@ class Membership:
         """The join future is done. False when the poll ends here."""
         if isinstance(outcome, Joined):
             if self.state is MemberState.STABLE or not self._machine.rebalancing.heeds_resets:
-                self._failures = 0
                 return self._machine.rebalancing.complete(outcome.assignment)
             # The heartbeat thread reset the membership between the answer and this poll.
             self.outcome = None
@@ -152,8 +150,7 @@ class Membership:
         if outcome.again is Again.LATER:
             if self._client.forgets_when_a_join_fails:
                 self.reset(outcome.why, forget_member_id=True)
-            self._failures += 1
-            self._retry_at_us = self._machine.now_us + self._retry.after(self._failures, self._machine.chance)
+            self._retry_at_us = self._machine.now_us + self._retry_us
         return True
 
     def _hand_over(self, *, waits: bool = True, cold: bool = False) -> None:
@@ -330,12 +327,18 @@ class Membership:
     # --- leaving -----------------------------------------------------------------------------------------------
 
     def poll_timed_out(self) -> None:
-        """The application did not poll in time. The heartbeat thread leaves for it; nothing is raised."""
-        if self.heartbeats.running:
+        """The application did not poll in time. The heartbeat thread leaves for it; nothing is raised.
+
+        It first looks for a coordinator to tell; it looks again with each of its turns.
+        """
+        if self.heartbeats.running and self._discovery.coordinator is not None:
             self.leave(POLL_TIMEOUT)
 
-    def leave(self, why: str) -> bool:
-        """Leave as a dynamic member, go quiet as a static one; forget everything. True if LeaveGroup was sent."""
+    def leave(self, why: str, timeout_us: int = 0) -> bool:
+        """Leave as a dynamic member, go quiet as a static one; forget everything. True if LeaveGroup was sent.
+
+        ``timeout_us``: how long its answer is waited for; 0: as for any other.
+        """
         coordinator, member_id = self._discovery.coordinator, self.generation.member_id
         sends = (
             self._instance_id is None
@@ -353,7 +356,8 @@ class Membership:
                 request = LeaveGroup(
                     group=self._group, members=(LeavingMember(member_id=member_id, reason=on_the_wire(why)),)
                 )
-            self._machine.client.call(coordinator, request, version, self._left, self._leave_broke)
+            client = self._machine.client
+            client.call(coordinator, request, version, self._left, self._leave_broke, None, timeout_us)
         self.reset(why, forget_member_id=True, rejoins=LEAVING)
         return sends
 

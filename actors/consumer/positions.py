@@ -33,6 +33,9 @@ from kemu.protocol.notes.groups import COMMITTED, SEEK, TRUNCATED, PositionSet
 from kemu.protocol.wire.compile import maker
 
 _FETCHING = Seeking.FETCHING
+_STABLE_SINCE = 7
+"""OffsetFetch asks for stable offsets alone (KIP-447, clients since 2.5)."""
+_OFFSET_FETCH_AGAIN = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
 _offset_to_commit = maker(OffsetToCommit)
 
 Asked = tuple[ActorName, dict[TopicPartition, tuple[Partition, int, int, tuple[ActorName | None, int] | None]]]
@@ -172,7 +175,15 @@ class Positions:
                 self._ask_epochs(leader, partitions)
 
     def try_later(self) -> None:
-        """Something that is needed failed: ask again after the backoff."""
+        """Something that is needed failed: ask again after the backoff, which never grows.
+
+        Source: ``OffsetFetcher`` (3.4.1), ``OffsetFetcherUtils`` (3.9): ``requestFailed``.
+        """
+        self._retry_at_us = self._machine.now_us + self._retry.first_us
+        self._machine.wake()
+
+    def _refetch_later(self) -> None:
+        """The committed offsets are asked for again; since KIP-580 ever later (``fetchCommittedOffsets`` 3.7.1)."""
         self._failures += 1
         self._retry_at_us = self._machine.now_us + self._retry.after(self._failures, self._machine.chance)
         self._machine.wake()
@@ -257,14 +268,14 @@ class Positions:
             logs = RangeFetch(group=self._group, topics=topics)
             self._machine.client.call(coordinator, logs, RANGES_VERSION, self._logs_told, self._no_committed, asked)
             return
-        request = OffsetFetch(group=self._group, topics=topics)
         version = self._machine.versions["OffsetFetch"]
+        request = OffsetFetch(group=self._group, topics=topics, require_stable=version >= _STABLE_SINCE)
         self._machine.client.call(coordinator, request, version, self._committed, self._no_committed, asked)
 
     def _no_committed(self, why: str, asked: dict[TopicPartition, Partition]) -> None:
         if asked is self._asked:
             self._asked = None
-            self.try_later()
+            self._refetch_later()
 
     def _committed(self, reply: OffsetFetchReply, asked: dict[TopicPartition, Partition]) -> None:
         if asked is not self._asked:
@@ -276,8 +287,11 @@ class Positions:
             return
         for row in reply.offsets:
             one = asked.get((row.topic, row.partition))
-            if row.error is not ErrorCode.NONE:
-                self._committed_failed(row.error)
+            if row.error is ErrorCode.UNSTABLE_OFFSET_COMMIT:
+                self._refetch_later()
+                return
+            if row.error is not ErrorCode.NONE:  # of one partition, even one that may pass
+                self._machine.fail_later(row.error, f"OffsetFetch: {row.topic}-{row.partition}")
                 return
             if one is None or not self._is_owned(one, Seeking.COMMITTED):
                 continue
@@ -304,8 +318,9 @@ class Positions:
     def _committed_failed(self, error: ErrorCode) -> None:
         if error in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
             self._machine.discovery.lose_coordinator(f"OffsetFetch: {error.name}")
-        if error.retriable:
-            self.try_later()
+        rules = self._machine.rebalancing.client
+        if error in _OFFSET_FETCH_AGAIN or (error.retriable and rules.refetches_after_any_retriable_error):
+            self._refetch_later()
         else:
             self._machine.fail_later(error, "OffsetFetch")
 

@@ -8,7 +8,7 @@ from attrs import evolve, frozen
 
 @frozen(kw_only=True)
 class ClientRules:
-    """The decisions of one release's consumer; the defaults are those of 3.2 and later."""
+    """The decisions of one release's consumer; the defaults are those of 3.9 and later."""
 
     returns_records_while_joining: bool = True
     """poll() returns what was fetched while a join, or the search for a coordinator, goes on. Before 2.5 it returns
@@ -30,8 +30,13 @@ class ClientRules:
     """A cooperative member goes on returning records while the commit before a join runs. Before 3.2 that commit holds
     poll() up (CC 3.1.2 ``onJoinPrepare``: ``maybeAutoCommitOffsetsSync``)."""
 
+    refetches_after_any_retriable_error: bool = True
+    """OffsetFetch is asked again after any retriable error of the group. Before 3.9 after COORDINATOR_LOAD_IN_PROGRESS
+    and NOT_COORDINATOR alone: COORDINATOR_NOT_AVAILABLE is raised (CC 3.8.0 ``OffsetFetchResponseHandler``)."""
 
-CLIENT_3_2 = ClientRules()
+
+CLIENT_3_9 = ClientRules()
+CLIENT_3_2 = evolve(CLIENT_3_9, refetches_after_any_retriable_error=False)
 CLIENT_2_7 = evolve(CLIENT_3_2, keeps_member_id=False, serves_while_committing=False)
 CLIENT_2_6 = evolve(CLIENT_2_7, forgets_when_a_join_fails=True)
 CLIENT_2_4 = evolve(

@@ -17,7 +17,7 @@ from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.messages import member
 from kemu.protocol.messages.member import Subscription
 from kemu.protocol.names import CONSUMER, MemberId, TopicPartition
-from kemu.protocol.rebalancing.client_rules import CLIENT_3_2, ClientRules
+from kemu.protocol.rebalancing.client_rules import CLIENT_3_9, ClientRules
 
 Partitions: TypeAlias = tuple[TopicPartition, ...]
 
@@ -144,7 +144,7 @@ class MemberRules:
     prepare_after_reset: bool = True
     heeds_resets_while_joining: bool = True
     protocol_type: str = CONSUMER
-    client: ClientRules = CLIENT_3_2
+    client: ClientRules = CLIENT_3_9
 
 
 # --- eager: all of it, every time ------------------------------------------------------------------------------------

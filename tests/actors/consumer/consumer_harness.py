@@ -78,7 +78,7 @@ from kemu.protocol.messages.member import Assignment, decode_assignment, encode_
 from kemu.protocol.messages.versions import LATEST, ApiVersions
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.notes.groups import MemberBecame
-from kemu.protocol.rebalancing.client_rules import CLIENT_3_2, ClientRules
+from kemu.protocol.rebalancing.client_rules import CLIENT_3_9, ClientRules
 from kemu.protocol.rebalancing.rules import of_client
 from kemu.protocol.wire.codec import seal, unseal
 from kemu.protocol.wire.schema import SPECS
@@ -150,7 +150,7 @@ class Harness:
         assignors: dict[str, Assignor] | None = None,
         versions: ApiVersions = LATEST,
         draws: Draws = CALM,
-        client: ClientRules = CLIENT_3_2,
+        client: ClientRules = CLIENT_3_9,
         start: bool = True,
         **config: Any,
     ) -> None:

@@ -8,10 +8,17 @@ import pytest
 from attrs import evolve
 
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.group import Heartbeat, JoinGroup
+from kemu.protocol.messages.group import Heartbeat, JoinGroup, OffsetFetch
 from kemu.protocol.notes.groups import MemberBecame, Processed
 from kemu.protocol.profiles import PROFILES
-from kemu.protocol.rebalancing.client_rules import CLIENT_2_4, CLIENT_2_6, CLIENT_2_7, CLIENT_3_2, ClientRules
+from kemu.protocol.rebalancing.client_rules import (
+    CLIENT_2_4,
+    CLIENT_2_6,
+    CLIENT_2_7,
+    CLIENT_3_2,
+    CLIENT_3_9,
+    ClientRules,
+)
 from tests.actors.consumer.consumer_harness import Harness
 
 SECOND = 1_000_000
@@ -130,6 +137,29 @@ def test_before_3_2_the_commit_before_a_cooperative_join_holds_polls_up(client: 
     assert harness.facts(Processed), "while the join itself goes on they are returned in both"
 
 
+@pytest.mark.parametrize(("client", "again"), [(CLIENT_3_2, False), (CLIENT_3_9, True)])
+@pytest.mark.parametrize("error", [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION])
+def test_before_3_9_an_offset_fetch_is_asked_again_after_two_errors_alone(
+    error: ErrorCode, client: ClientRules, again: bool
+) -> None:
+    """CC OffsetFetchResponseHandler 3.8.0: all but 14 and 16 is an unexpected error; 3.9.0: retriable ones are not."""
+    harness = Harness(client=client)
+    harness.answer_next("OffsetFetch", error)
+    harness.run(10 * SECOND)
+
+    assert harness.state == ("STABLE" if again else "FAILED")
+    assert len(harness.requests(OffsetFetch)) == (2 if again else 1)
+
+
+@pytest.mark.parametrize(("name", "stable"), [("kafka-2.4", False), ("kafka-2.6", True), ("kafka-4.0", True)])
+def test_since_2_5_stable_offsets_alone_are_asked_for(name: str, stable: bool) -> None:
+    """CC sendOffsetFetchRequest 2.5.1, KIP-447: requireStable is true, whatever the isolation level; 2.4.1 has none."""
+    harness = Harness(versions=PROFILES[name].versions).stable()
+    harness.run(SECOND)
+
+    assert [request.require_stable for request in harness.requests(OffsetFetch)] == [stable]
+
+
 def test_each_release_has_the_consumer_of_its_time() -> None:
     """The table of ``protocol.profiles``, read through the rules that its members get."""
     expected = {
@@ -139,6 +169,8 @@ def test_each_release_has_the_consumer_of_its_time() -> None:
         "kafka-2.6": CLIENT_2_6,
         "kafka-2.8": CLIENT_2_7,
         "kafka-3.0": CLIENT_2_7,
+        "kafka-3.9": CLIENT_3_9,
+        "kafka-4.0": CLIENT_3_9,
     }
     for name, profile in PROFILES.items():
         assignors = (profile.assignors["range"],)

@@ -120,6 +120,30 @@ def test_close_ends_within_its_timeout_whatever_happens(trouble: str) -> None:
     assert silent(harness)
 
 
+def test_the_timeout_of_close_covers_its_commit_and_its_leave_together() -> None:
+    """AbstractCoordinator.close(timer) (3.4.1): pending requests, the leave's too, are awaited while time is left."""
+    harness = stable(request_timeout_ms=5_000)
+    harness.hold("OffsetCommit", "LeaveGroup")
+    began_us = harness.now_us
+    harness.tell(Close())
+    harness.run(3 * SECOND)
+    harness.release("OffsetCommit")
+    harness.run_until(lambda: harness.state == "CLOSED")
+    assert len(harness.requests(LeaveGroup)) == 1
+    assert harness.now_us - began_us == 5 * SECOND
+
+
+def test_a_close_whose_time_is_over_sends_its_leave_and_waits_for_no_answer() -> None:
+    """AbstractCoordinator.maybeLeaveGroup (3.4.1): sent and polled once; then the timer has expired."""
+    harness = stable(request_timeout_ms=60_000)
+    harness.hold("OffsetCommit", "LeaveGroup")
+    began_us = harness.now_us
+    harness.tell(Close())
+    harness.run_until(lambda: harness.state == "CLOSED")
+    assert len(harness.requests(LeaveGroup)) == 1
+    assert harness.now_us - began_us <= 30 * SECOND + 10
+
+
 def test_a_leave_that_breaks_is_not_retried() -> None:
     """Best effort, no retry."""
     harness = stable()

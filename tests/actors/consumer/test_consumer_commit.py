@@ -241,11 +241,35 @@ def test_a_fenced_commit_of_an_older_generation_is_not_fatal(preparing: bool, re
 
 
 @pytest.mark.parametrize("error", [29, 30])
-def test_a_commit_without_authorization_is_fatal(error: int) -> None:
-    """OffsetCommitResponseHandler: raised."""
+def test_a_commit_without_authorization_is_raised_to_the_application_that_commits(error: int) -> None:
+    """ConsumerCoordinator.commitOffsetsSync (3.4.1) throws what OffsetCommitResponseHandler raised."""
+    harness = stable(enable_auto_commit=False, emulated_commit_after_poll=True)
+    harness.answer_next("OffsetCommit", error)
+    harness.append(("t", 0), 5)
+    harness.run(SECOND)
+    assert harness.state == "FAILED"
+
+
+@pytest.mark.parametrize("error", [29, 30])
+def test_a_commit_by_interval_without_authorization_is_logged_and_made_again(error: int) -> None:
+    """ConsumerCoordinator.autoCommitOffsetsAsync (3.4.1): the callback warns; only a fenced one is raised later."""
     harness, commit = committing()
     answer(harness, error)
-    assert (commit.result, harness.state) == (Result.FAILED, "FAILED")
+    harness.unhold("JoinGroup")
+    harness.run(6 * SECOND)
+    assert (commit.result, harness.state) == (Result.FAILED, "STABLE")
+    assert len(harness.requests(OffsetCommit)) == 2
+
+
+@pytest.mark.parametrize("error", [29, 30])
+def test_a_commit_before_a_join_or_a_close_without_authorization_holds_neither_up(error: int) -> None:
+    """ConsumerCoordinator.onJoinPrepare, close -> maybeAutoCommitOffsetsSync (3.4.1): logged, and on it goes."""
+    harness = stable()
+    harness.answer_next("OffsetCommit", error, error)
+    harness.rejoin_now()
+    harness.run_until(lambda: harness.generation()[0] == 2)
+    harness.stable().close()
+    assert harness.state == "CLOSED"
 
 
 @pytest.mark.parametrize("error", [12, 28, -1])

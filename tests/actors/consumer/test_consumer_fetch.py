@@ -1,5 +1,7 @@
 """Positions and fetching: where a member starts, what a poll returns, what an idle one costs."""
 
+from itertools import pairwise
+
 import pytest
 
 from kemu.protocol.errors import ErrorCode
@@ -91,6 +93,38 @@ def test_fetching_the_committed_offsets_is_retried(error: int) -> None:
     assert len(harness.requests(OffsetFetch)) == 2
     assert len(harness.facts(PositionSet)) == 4
     assert len(harness.requests(FindCoordinator)) == (2 if error in (15, 16) else 1)
+
+
+@pytest.mark.parametrize("error", [3, 5, 14])
+def test_an_error_of_one_partition_is_raised_when_committed_offsets_are_fetched(error: int) -> None:
+    """OffsetFetchResponseHandler (3.4.1): "Topic or Partition t-0 does not exist", also where the error may pass."""
+    harness = Harness()
+    row = FetchedOffset(topic="t", partition=0, error=ErrorCode(error))
+    harness.answer_next("OffsetFetch", lambda request: OffsetFetchReply(offsets=(row,)))
+    harness.run_until(lambda: harness.state == "FAILED")
+    assert harness.facts(MemberFailed)[0].error == ErrorCode(error)
+
+
+@pytest.mark.parametrize("most_ms", [0, 1_000])
+def test_resets_are_tried_again_after_retry_backoff_ms_every_time(most_ms: int) -> None:
+    """OffsetFetcher (3.4.1), OffsetFetcherUtils (3.9.0): subscriptions.requestFailed(..., now + retryBackoffMs)."""
+    harness = Harness(retry_backoff_max_ms=most_ms)
+    harness.answer_next("ListOffsets", *[6] * 8)
+    harness.stable()
+    harness.run(2 * SECOND)
+    at = sorted({us for us, _, message in harness.sent if isinstance(message, ListOffsets)})
+    assert [(after - before - 2_000) // 1_000 for before, after in pairwise(at)] == [100] * 4, "of both leaders at once"
+
+
+@pytest.mark.parametrize(("most_ms", "waits"), [(0, [100, 100, 100, 100]), (1_000, [100, 200, 400, 800])])
+def test_committed_offsets_are_asked_for_ever_later_since_3_7(most_ms: int, waits: list[int]) -> None:
+    """ConsumerCoordinator.fetchCommittedOffsets: 3.4.1 retryBackoffMs, 3.7.1 retryBackoff.backoff(attempts++)."""
+    harness = Harness(retry_backoff_max_ms=most_ms)
+    harness.answer_next("OffsetFetch", *[14] * 4)
+    harness.stable()
+    harness.run(3 * SECOND)
+    at = [us for us, _, message in harness.sent if isinstance(message, OffsetFetch)]
+    assert [(after - before - 2_000) // 1_000 for before, after in pairwise(at)] == waits
 
 
 def test_no_right_to_the_committed_offsets_is_fatal() -> None:

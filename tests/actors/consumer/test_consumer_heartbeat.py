@@ -164,6 +164,19 @@ def test_any_other_heartbeat_error_is_retried_after_the_backoff(error: int) -> N
     assert harness.state == "STABLE"
 
 
+@pytest.mark.parametrize(("most_ms", "waits"), [(0, [100, 100, 100, 100]), (1_000, [100, 200, 400, 800])])
+def test_heartbeats_that_go_on_failing_come_ever_later_since_3_7(most_ms: int, waits: list[int]) -> None:
+    """Heartbeat.failHeartbeat: 3.4.1 retryBackoffMs, 3.7.1 retryBackoff.backoff(heartbeatAttempts++)."""
+    harness = stable(retry_backoff_max_ms=most_ms, session_timeout_ms=45_000)
+    harness.answer_next("Heartbeat", *[14] * 4, 0, 14)
+    harness.run_until(lambda: len(harness.requests(Heartbeat)) == 7)
+
+    at = [us for us, _, message in harness.sent if isinstance(message, Heartbeat)]
+    between = [(after - before - 2_000) // 1_000 for before, after in pairwise(at)]
+    assert between[:4] == waits
+    assert between[5] == 100, "one that succeeded between them begins the count anew"
+
+
 def test_a_broken_connection_loses_the_coordinator_and_keeps_the_membership() -> None:
     """CoordinatorResponseHandler.onFailure(DisconnectException)."""
     harness = stable()
@@ -254,6 +267,37 @@ def test_an_application_that_does_not_poll_in_time_leaves_the_group() -> None:
     assert harness.names(*CALLBACKS)[0] == "PartitionsLost"
     assert harness.now_us - began_us >= 19 * SECOND
     assert harness.requests(JoinGroup)[0].member_id == ""
+
+
+def test_who_polls_too_late_without_a_coordinator_first_finds_one_and_then_leaves() -> None:
+    """HeartbeatThread.run (3.4.1): coordinatorUnknown() is looked at before pollTimeoutExpired()."""
+    harness = slow()
+    harness.hold("FindCoordinator")
+    harness.disconnect()
+    harness.run(15 * SECOND)
+    assert harness.state == "STABLE"
+    assert not harness.requests(LeaveGroup)
+
+    harness.unhold("FindCoordinator")
+    harness.release("FindCoordinator")
+    harness.run_until(lambda: harness.state == "UNJOINED")
+    harness.run(2_000)
+    (leave,) = harness.requests(LeaveGroup)
+    assert leave.members[0].reason == "consumer poll timeout has expired."
+
+
+def test_who_polls_again_before_a_coordinator_is_found_stays() -> None:
+    """HeartbeatThread.run (3.4.1): Heartbeat.poll() has reset the poll timer by then."""
+    harness = slow()
+    harness.hold("FindCoordinator")
+    harness.disconnect()
+    harness.run_until(lambda: harness.consumer.polling)
+
+    harness.unhold("FindCoordinator")
+    harness.release("FindCoordinator")
+    harness.run(5 * SECOND)
+    assert (harness.state, harness.generation()[0]) == ("STABLE", 1)
+    assert not harness.requests(LeaveGroup)
 
 
 def test_a_static_member_that_does_not_poll_in_time_just_goes_quiet() -> None:

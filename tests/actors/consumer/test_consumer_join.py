@@ -1,5 +1,7 @@
 """JoinGroup and SyncGroup: what a member sends, and what it does with every answer (Kafka's reaction table)."""
 
+from itertools import pairwise
+
 import pytest
 
 from kemu.protocol.assign.registry import ASSIGNORS
@@ -43,9 +45,9 @@ def joined(**config: object) -> Harness:
     return harness
 
 
-def joining(*apis: str) -> Harness:
+def joining(*apis: str, **config: object) -> Harness:
     """A member whose request of this API is held: "JoinGroup" with an id, or "SyncGroup"."""
-    harness = Harness()
+    harness = Harness(**config)  # type: ignore[arg-type]
     if apis == ("JoinGroup",):
         harness.run_until(lambda: bool(harness.requests(JoinGroup)))
         harness.run(1_000)
@@ -274,6 +276,19 @@ def test_join_errors_that_are_tried_again(error: int) -> None:
     expected_id = "" if error == 25 else "c1-1"
     assert harness.requests(JoinGroup)[0].member_id == expected_id
     harness.stable()
+
+
+@pytest.mark.parametrize("most_ms", [0, 1_000])
+def test_joins_are_tried_again_after_retry_backoff_ms_every_time(most_ms: int) -> None:
+    """AbstractCoordinator.joinGroupIfNeeded (3.4.1, and 3.9.0 after KIP-580): timer.sleep(retryBackoffMs)."""
+    harness = joining("JoinGroup", retry_backoff_max_ms=most_ms)
+    harness.answer_next("JoinGroup", *[14] * 5)
+    harness.release("JoinGroup", 14)
+    harness.unhold("JoinGroup")
+    harness.stable()
+
+    at = [us for us, _, message in harness.sent if isinstance(message, JoinGroup)]
+    assert [(after - before - 2_000) // 1_000 for before, after in pairwise(at)] == [100] * 5
 
 
 @pytest.mark.parametrize("error", [22, 23, 24, 26, 30, 35, 81, 82, -1])
