@@ -50,12 +50,15 @@ class BrokerShutdown:
         self.try_again()
 
     def try_again(self) -> None:
-        """Ask the controller to take our part over, if there is a try left."""
+        """Ask the controller to take our part over, if there is a try left; not to know who controls costs one, too."""
         control = self._control
-        if self._tries_left <= 0 or control.controller_id < 0 or control.broker_epoch < 0:
+        if self._tries_left <= 0 or control.broker_epoch < 0:
             self._close_logs()
             return
         self._tries_left -= 1
+        if control.controller_id < 0:
+            self._failed("nobody is known to control", None)
+            return
         request = ControlledShutdown(broker_id=self._manager.node_id, broker_epoch=control.broker_epoch)
         controller = controller_on(broker_host(control.controller_id))
         self._client.call(controller, request, _SHUTDOWN_VERSION, self._answered, self._failed)
@@ -67,6 +70,9 @@ class BrokerShutdown:
             self._failed(reply.error_code.name, None)
 
     def _failed(self, why: str, _: None) -> None:
+        if self._tries_left <= 0:
+            self._close_logs()
+            return
         self._machine.start_timer(_TIMER, self._config.controlled_shutdown_retry_backoff_ms * US_PER_MS)
 
     def _close_logs(self) -> None:

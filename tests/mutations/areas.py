@@ -132,7 +132,7 @@ GROUPS = [
     ),
     Mutation(  # a member's session ends, and nobody rebalances
         "actors/coordinator/join_phase.py",
-        '            self.prepare(f"{member_id}: {why}")',
+        "            self.prepare(books.reasons.session_over(member_id))",
         "            pass",
         "liveness",
         ("crash_for_good.toml:1",),

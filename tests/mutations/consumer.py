@@ -12,7 +12,7 @@ MUTATIONS = [
     Mutation(  # act on a JoinGroup error of a generation that is over
         "actors/consumer/membership.py",
         """            case ErrorCode.UNKNOWN_MEMBER_ID:
-                self.refused(error, why, sent)
+                self.refused(error, encountered("JoinGroup", error), sent)
                 self._refuse""",
         """            case ErrorCode.UNKNOWN_MEMBER_ID:
                 self.reset(why, forget_member_id=True)
@@ -79,7 +79,7 @@ MUTATIONS = [
     ),
     Mutation(  # a leader that does not watch metadata
         "actors/consumer/rebalancing.py",
-        "if self.is_leader and self._assigned_from != self._snapshot():",
+        "if self.is_leader and not self._membership.rejoin_needed and self._assigned_from != self._snapshot():",
         "if False:",
         "tests/actors/consumer/test_consumer_rebalance.py::test_a_leader_rejoins_when_a_topic_grows",
     ),

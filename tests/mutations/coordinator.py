@@ -106,8 +106,8 @@ MUTATIONS = [
         "actors/coordinator/group.py",
         """        for member in self.members:
             self.books.start_session(member)
-        if len""",
-        """        if len""",
+        most =""",
+        """        most =""",
         "tests/actors/coordinator/test_group_failover.py::test_after_a_load_every_member_has_a_fresh_session",
     ),
 ]
