@@ -214,7 +214,9 @@ class Consumer(HostingMachine):
         self._poll_by_us = 0
         """When the application must have polled again, while it does not poll."""
         self._poll_timer_runs = False
-        self._closing = self._waits_for_leave = False
+        self._closing = self._waits_for_leave = self._told_to_close = False
+        self._failure: MemberFailed | None = None
+        """What was raised to the application, while it closes."""
         self._close_by_us = 0
         """When close() is over, whatever has not been answered."""
         self._max_poll_us = config.max_poll_interval_ms * 1000
@@ -277,6 +279,8 @@ class Consumer(HostingMachine):
             case FailChild(for_us=for_us):
                 if self.catch_up is not None:
                     self.catch_up.fail_child(for_us)
+            case Close() if self._failure is not None:
+                self._told_to_close = True
             case Close() if notice_us := self.draws.us(DrawName.CLOSE_NOTICE, 0):
                 self._closes_at_us = self.now_us + notice_us
             case _ if isinstance(command, APPLICATION_COMMANDS):
@@ -321,10 +325,17 @@ class Consumer(HostingMachine):
         self.wake()
 
     def fail(self, error: ErrorCode, why: str) -> None:
-        """Raise a fatal error to the application: this consumer is of no use any more."""
+        """Raise a fatal error to the application, which closes its consumer, as programs do: it is of no use any more.
+
+        Without ``internal.leave.group.on.close`` that calls nobody back and tells nobody. Source:
+        ``AbstractCoordinator.close`` (3.4.1).
+        """
         group, member_id = self.config.group_id, self.membership.generation.member_id
-        self.note(MemberFailed(group=group, member_id=member_id, error=error, why=why))
-        self._end(MemberState.FAILED, why)
+        self._failure = MemberFailed(group=group, member_id=member_id, error=error, why=why)
+        if self.config.internal_leave_group_on_close:
+            self.close()
+        else:
+            self._closed()
 
     # --- the polling thread ------------------------------------------------------------------------------------
 
@@ -784,7 +795,7 @@ class Consumer(HostingMachine):
     def _leave_on_close(self) -> None:
         self._waits_for_leave = self.membership.leave(CLOSED, max(self._close_by_us - self.now_us, 1))
         if not self._waits_for_leave:
-            self._end(MemberState.CLOSED, "closed")
+            self._closed()
 
     def commit_refused(self, api: str, error: ErrorCode, sent: Generation) -> None:
         """A commit under this generation was answered with an error: do what it asks for."""
@@ -793,7 +804,17 @@ class Consumer(HostingMachine):
     def leave_answered(self) -> None:
         """LeaveGroup was answered, or never will be."""
         if self._waits_for_leave:
+            self._closed()
+
+    def _closed(self) -> None:
+        """close() is over."""
+        if self._failure is None:
             self._end(MemberState.CLOSED, "closed")
+            return
+        told = any(isinstance(command, Close) for command in self._commands)
+        self._told_to_close = self._told_to_close or told or bool(self._closes_at_us)
+        self.note(self._failure)
+        self._end(MemberState.FAILED, self._failure.why)
 
     def _end(self, state: MemberState, why: str) -> None:
         """CLOSED or FAILED: close all connections, stop all timers, never say anything again."""
@@ -810,7 +831,7 @@ class Consumer(HostingMachine):
                 self.stop_timer((timer,))
         if self.catch_up is not None:
             self.catch_up.end()
-        self.finished = state is MemberState.CLOSED
+        self.finished = state is MemberState.CLOSED or self._told_to_close
 
 
 def _child_is_back(consumer: Consumer) -> None:

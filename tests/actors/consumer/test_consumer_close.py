@@ -3,8 +3,16 @@
 import pytest
 
 from kemu.protocol.commands import Close, Start, Subscribe, Unsubscribe
+from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import JoinGroup, LeaveGroup, OffsetCommit
-from kemu.protocol.notes.groups import MemberBecame, PartitionsAssigned, PartitionsLost, PartitionsRevoked, Processed
+from kemu.protocol.notes.groups import (
+    MemberBecame,
+    MemberFailed,
+    PartitionsAssigned,
+    PartitionsLost,
+    PartitionsRevoked,
+    Processed,
+)
 from tests.actors.consumer.consumer_harness import COORDINATOR, Harness
 
 SECOND = 1_000_000
@@ -142,6 +150,47 @@ def test_a_close_whose_time_is_over_sends_its_leave_and_waits_for_no_answer() ->
     harness.run_until(lambda: harness.state == "CLOSED")
     assert len(harness.requests(LeaveGroup)) == 1
     assert harness.now_us - began_us <= 30 * SECOND + 10
+
+
+def failing(**config: object) -> Harness:
+    """Its application's commitSync() is answered GROUP_AUTHORIZATION_FAILED, which poll() never retries."""
+    harness = stable(enable_auto_commit=False, emulated_commit_after_poll=True, **config)
+    harness.answer_next("OffsetCommit", 30)
+    harness.append(("t", 0), 5)
+    return harness
+
+
+def test_an_application_that_is_thrown_a_fatal_error_closes_its_consumer() -> None:
+    """KafkaConsumer's usual loop: try poll, finally close: onPartitionsRevoked, LeaveGroup (3.4.1)."""
+    harness = failing()
+    harness.hold("LeaveGroup")
+    harness.run_until(lambda: bool(harness.held["LeaveGroup"]))
+    assert harness.names(*CALLBACKS) == ["PartitionsRevoked"]
+    assert not harness.facts(MemberFailed), "it still closes"
+
+    harness.release("LeaveGroup")
+    harness.run_until(lambda: harness.state == "FAILED")
+    assert harness.facts(MemberFailed)[0].error == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert silent(harness)
+
+
+def test_a_process_that_is_told_to_end_while_its_failed_consumer_closes_ends() -> None:
+    """The consumer alone does not end its process: whoever told it so did."""
+    harness = failing()
+    harness.hold("LeaveGroup")
+    harness.run_until(lambda: bool(harness.held["LeaveGroup"]))
+    harness.tell(Close())
+    harness.release("LeaveGroup")
+    harness.run_until(lambda: harness.state == "FAILED")
+    assert harness.consumer.finished
+
+
+def test_who_does_not_leave_on_close_fails_without_a_word() -> None:
+    """AbstractCoordinator.close (3.4.1): without internal.leave.group.on.close neither callback nor LeaveGroup."""
+    harness = failing(internal_leave_group_on_close=False)
+    harness.run_until(lambda: harness.state == "FAILED")
+    assert harness.names(*CALLBACKS) == []
+    assert not harness.requests(LeaveGroup)
 
 
 def test_a_leave_that_breaks_is_not_retried() -> None:

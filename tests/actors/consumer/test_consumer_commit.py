@@ -226,7 +226,8 @@ def test_a_fenced_commit_is_fatal_when_unchanged() -> None:
     """OffsetCommitResponseHandler, 82 unchanged: raised by the next poll; the generation is not touched."""
     harness, commit = committing(group_instance_id="i1")
     answer(harness, 82)
-    assert (commit.result, harness.state) == (Result.FAILED, "FAILED")
+    assert commit.result is Result.FAILED
+    harness.run_until(lambda: harness.state == "FAILED")
     assert harness.facts(MemberFailed)[0].error == ErrorCode.FENCED_INSTANCE_ID
 
 
