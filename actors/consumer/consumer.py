@@ -138,6 +138,8 @@ class Consumer(HostingMachine):
 
     _closes_at_us = 0
     """When the polling thread notices that it was told to close; 0: it was not."""
+    _failure: MemberFailed | None = None
+    """What was raised to the application, while it closes."""
 
     def __init__(
         self,
@@ -215,8 +217,6 @@ class Consumer(HostingMachine):
         """When the application must have polled again, while it does not poll."""
         self._poll_timer_runs = False
         self._closing = self._waits_for_leave = self._told_to_close = False
-        self._failure: MemberFailed | None = None
-        """What was raised to the application, while it closes."""
         self._close_by_us = 0
         """When close() is over, whatever has not been answered."""
         self._max_poll_us = config.max_poll_interval_ms * 1000
