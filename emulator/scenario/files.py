@@ -15,7 +15,7 @@ from kemu.emulator.scenario.keys import declared
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.emulator.scenario.scenario import GroupSpec, Scenario, TopicSpec
-from kemu.emulator.text.kafka_keys import fields_of
+from kemu.emulator.text.kafka_keys import NOT_EMULATED, fields_of
 from kemu.emulator.text.tables import Path as KeyPath
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.emulator.text.toml_lines import key_lines, line_of
@@ -145,8 +145,9 @@ def with_values(scenario: Scenario, given: Iterable[str]) -> Scenario:
             problems.append(Problem((), f'--set "{setting}": {_NO_REPLICATION}'))
             continue
         if not paths:
-            hint = nearest(key, _all_keys())
-            problems.append(Problem((), f'--set "{setting}": "{key}" is no key{hint}'))
+            why = NOT_EMULATED.get(key, "")
+            said = f"cannot be set: {why}" if why else f"is no key{nearest(key, _all_keys())}"
+            problems.append(Problem((), f'--set "{setting}": "{key}" {said}'))
         if key == "draws":
             paths = [("draws", "set")]
         for path in paths:

@@ -71,6 +71,13 @@ SET_BY_SCENARIO: Mapping[str, str] = {
 }
 """Keys that have a place of their own; checkers and reports read them there."""
 
+NOT_EMULATED: Mapping[str, str] = {
+    "group.protocol": "classic groups alone are emulated, not KIP-848's",
+    "group.remote.assignor": "classic groups alone are emulated, not KIP-848's",
+    "isolation.level": "transactions are not emulated",
+}
+"""Kafka's keys that are spelt right."""
+
 
 def fields_of(cls: type) -> dict[str, Any]:
     """Kafka key -> attrs field of a config class, in order of declaration."""
@@ -113,6 +120,8 @@ def read_settings(table: Table, cls: type) -> Settings:
     for key, given in flatten(table.data).items():
         if key in SET_BY_SCENARIO:
             _problem(table, key, f"cannot be set: {SET_BY_SCENARIO[key]}")
+        elif key in NOT_EMULATED and key not in keys:
+            _problem(table, key, f"cannot be set: {NOT_EMULATED[key]}")
         elif key not in keys:
             _problem(table, key, f"is no key of {cls.__name__}{nearest(key, keys)}")
         else:

@@ -488,6 +488,15 @@ def test_wrong_settings_in_python_are_refused_as_in_a_file() -> None:
         GroupSpec(topics=("t",), config={"session.timout.ms": 1})
 
 
+def test_a_key_of_kafkas_that_is_not_emulated_is_no_misspelt_one() -> None:
+    """KIP-848's consumers have another protocol; "rebalance.protocol" is something else."""
+    with pytest.raises(ScenarioError, match=r"group\.protocol: cannot be set: classic groups alone are emulated"):
+        GroupSpec(topics=("t",), config={"group.protocol": "consumer"})
+    (said, *_) = refused(IN_PYTHON, "group.protocol=consumer")
+    assert "classic groups alone are emulated" in said
+    assert "did you mean" not in said
+
+
 # --- lines ---------------------------------------------------------------------------------------------------------
 
 
