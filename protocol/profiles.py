@@ -100,7 +100,7 @@ _OF_3_4 = _assignors(RANGE_BEFORE_3_5, STICKY_3_4, COOPERATIVE_STICKY_3_4)
 _OF_3_0 = _assignors(RANGE_BEFORE_3_5, STICKY_3_0, COOPERATIVE_STICKY_3_0)
 """Claims of the highest generation alone count (KAFKA-14639)."""
 _OF_2_8 = _assignors(RANGE_BEFORE_3_5, STICKY_2_8, COOPERATIVE_STICKY_2_8)
-"""Everybody keeps up to the higher share, and gives back what others lack (KAFKA-12464)."""
+"""Everybody keeps up to the higher share, and gives back what others lack (KAFKA-9987)."""
 _OF_2_6 = _assignors(RANGE_BEFORE_3_5, STICKY_2_6, COOPERATIVE_STICKY_2_6)
 _OF_2_4 = _assignors(RANGE_BEFORE_3_5, STICKY_2_4, COOPERATIVE_STICKY_2_4)
 """Each partition is dealt and moved by itself, also where all subscribe to the same (KAFKA-9987)."""

@@ -38,14 +38,15 @@ class GroupClaims:
     """What the leader reads of a group. Members are known by their place in the order of ids.
 
     ``claims``: per member the numbers it says it owns, and since when. ``fields``: per member the generation in the
-    subscription itself. ``silent``: who says no generation at all. ``walk``: the members as the leader's hash map lists
-    them.
+    subscription itself. ``silent``: who says no generation at all. ``gone``: per member what it says it owns and nobody
+    subscribes to any more. ``walk``: the members as the leader's hash map lists them.
     """
 
     numbering: Numbering
     claims: Sequence[Claimed]
     fields: Sequence[int]
     silent: frozenset[int]
+    gone: Sequence[frozenset[TopicPartition]]
     walk: Sequence[int]
 
 
@@ -68,15 +69,17 @@ class StickyRelease:
 
     ``owners``: whose claims count where all subscribe to the same. ``shares``: how they share then; None: one by one,
     as all others. ``general``: whose count otherwise; ``previous``: who owned a partition before its owner.
-    ``in_turn``: where all subscribe to the same, whoever has most partitions left is looked at next. ``margin``: see
-    ``one_by_one``. ``read_again``: what the second look at a claim finds, at those that were looked at before the first
-    member that subscribes to something else: user data that was read is at its end.
+    ``in_circle``: where all subscribe to the same and own nothing, partitions go round by id. ``in_turn``: where all
+    subscribe to the same, whoever has most partitions left is looked at next. ``margin``: see ``one_by_one``.
+    ``read_again``: what the second look at a claim finds, at those that were looked at before the first member that
+    subscribes to something else: user data that was read is at its end.
     """
 
     owners: Owners
     shares: Shares | None
     general: Owners
     previous: Callable[[GroupClaims], dict[int, int]]
+    in_circle: bool = False
     in_turn: bool = False
     margin: int = 0
     racks: bool = False
@@ -100,13 +103,15 @@ def share(
     numbering = number_partitions(topics, chain.from_iterable(dict.fromkeys(subscribed)))
     told = _told(members, order, claimed, numbering)
     racks = _racks(topics, members, order, numbering, force_racks) if release.racks else None
-    if len(dict.fromkeys(subscribed)) == 1 and release.shares is not None:
+    alike = len(dict.fromkeys(subscribed)) == 1
+    if alike and release.in_circle and racks is None and not any(numbers for numbers, _ in told.claims):
+        # Nothing to preserve and nobody to prefer: dealing in a circle is slicing.
+        return Sharing({member: numbering.partitions[at :: len(order)] for at, member in enumerate(order)}, {})
+    if alike and release.shares is not None:
         results, moving = release.shares(told, release.owners(told), racks)
     else:
         results = _one_by_one(told, subscribed, release, racks, members, order)
         moving = _moving(told, results)
-    if sum(map(len, results)) != numbering.total or len(frozenset(chain.from_iterable(results))) != numbering.total:
-        raise KafkaFails("a partition went to two members or to none")
     partition = numbering.partitions.__getitem__
     return Sharing(
         {member: list(map(partition, numbers)) for member, numbers in zip(order, results, strict=True)},
@@ -121,13 +126,16 @@ def _told(
     numbering: Numbering,
 ) -> GroupClaims:
     place = {member: place for place, member in enumerate(order)}
-    claims = []
+    claims, gone = [], []
     for member in order:
         partitions, generation = claimed.get(member, ((), NO_GENERATION))
-        claims.append((numbering.numbers(partitions), max(generation, NO_GENERATION)))
+        numbers = numbering.numbers(partitions)
+        claims.append((numbers, max(generation, NO_GENERATION)))
+        known = (numbering.partitions[number] for number in numbers)
+        gone.append(frozenset(partitions).difference(known) if len(numbers) < len(partitions) else frozenset())
     fields = [members[member].generation for member in order]
     silent = frozenset(member for member, (_, generation) in enumerate(claims) if generation == NO_GENERATION)
-    return GroupClaims(numbering, claims, fields, silent, [place[member] for member in hash_order(order)])
+    return GroupClaims(numbering, claims, fields, silent, gone, [place[member] for member in hash_order(order)])
 
 
 def _racks(
@@ -158,7 +166,7 @@ def _one_by_one(
     held, previous = release.general(seen).numbers, release.previous(seen)
     known = {tuple(topic for topic in topics if topic in told.numbering.sizes) for topics in subscribed}
     turns = None
-    if release.in_turn and len(known) == 1 and any(held):
+    if release.in_turn and len(known) == 1 and (any(held) or any(seen.gone)):
         topics = hash_map_order(hash_map_order(topic for at in told.walk for topic in members[order[at]].topics))
         turns = _turns(told.numbering, [topic for topic in topics if topic in told.numbering.sizes], held, previous)
     return share_out(ToShareOut(subscribed, held, previous, told.numbering, release.margin, racks, turns))
@@ -170,7 +178,8 @@ def _read_again(
     first = subscribed[told.walk[0]]
     before = frozenset(takewhile(lambda member: subscribed[member] == first, told.walk))
     claims = [again(claim) if member in before else claim for member, claim in enumerate(told.claims)]
-    return evolve(told, claims=claims)
+    gone = [frozenset() if member in before and again is nothing else left for member, left in enumerate(told.gone)]
+    return evolve(told, claims=claims, gone=gone)
 
 
 def nothing(claim: Claimed) -> Claimed:
@@ -242,7 +251,7 @@ def _newer(told: GroupClaims, last_is_other: bool) -> Held:
                 holder[number] = member
             elif last_is_other:
                 holder[number] = member
-    return Held([list(numbers) for numbers in held], frozenset(disputed))
+    return _unless_twice(Held([list(numbers) for numbers in held], frozenset(disputed)))
 
 
 def newest_generation(told: GroupClaims) -> Held:
@@ -272,7 +281,13 @@ def _newest(told: GroupClaims, disputes: bool) -> Held:
             else:
                 holder[number] = member
                 held[member][number] = None
-    return Held([list(numbers) for numbers in held], frozenset(disputed))
+    return _unless_twice(Held([list(numbers) for numbers in held], frozenset(disputed)))
+
+
+def _unless_twice(held: Held) -> Held:
+    if len(frozenset(chain.from_iterable(held.numbers))) < sum(map(len, held.numbers)):
+        raise KafkaFails("two members keep the same partition")
+    return held
 
 
 def by_generation(told: GroupClaims) -> Held:
@@ -301,8 +316,9 @@ def _generations(told: GroupClaims) -> list[tuple[int, dict[int, int]]]:
             if member in told.silent or generation not in by:
                 by[generation] = member
     partitions = told.numbering.partitions
+    others = len(frozenset[TopicPartition]().union(*told.gone))
     number_of = {partitions[number]: number for number in found}
-    return [(number_of[one], found[number_of[one]]) for one in partitions_in_hash_order(number_of)]
+    return [(number_of[one], found[number_of[one]]) for one in partitions_in_hash_order(number_of, others)]
 
 
 def stale_claims(told: GroupClaims) -> dict[int, int]:
@@ -345,23 +361,23 @@ def quotas_up_to_3_7(told: GroupClaims, held: Held, racks: Racks | None) -> tupl
 
 def _quotas(told: GroupClaims, held: Held, racks: Racks | None, fixed: bool) -> tuple[list[list[int]], dict[int, int]]:
     numbering, owners = told.numbering, held.numbers
-    if racks is None and not any(owners) and not held.disputed:
-        # Nothing to preserve and nobody to prefer: dealing in a circle is slicing.
-        count = len(owners)
-        return [list(range(member, numbering.total, count)) for member in range(count)], {}
     kept = []
-    owner: dict[int, int] = {}
+    owned: list[list[int]] = []
     for member, numbers in enumerate(owners):
         mine = [n for n in numbers if n not in held.disputed] if held.disputed else list(numbers)
         if racks is not None:
             mine = [number for number in mine if racks.near(member, number)]
-        owner.update((number, member) for number in (numbers if fixed else mine))
+        owned.append(numbers if fixed else mine[:])
         if fixed:
             # Two stable sorts: by topic, then by partition number.
             mine.sort()
             mine.sort(key=lambda number: numbering.partitions[number][1])
         kept.append(mine)
     shares = constrained.share_out(kept, numbering.total, told.walk, racks, bounded=fixed)
+    owner: dict[int, int] = {}
+    for member, numbers in enumerate(owned):
+        if len(shares.kept[member]) < len(numbers):
+            owner.update(dict.fromkeys(numbers, member))
     moving = {
         number: member
         for member, given in enumerate(shares.given)
@@ -448,7 +464,11 @@ STICKY_RELEASE_2_6 = evolve(_RELEASE_2_6, read_again=nothing)
 STICKY_RELEASE_2_8 = evolve(_RELEASE_2_8, read_again=nothing)
 COOPERATIVE_RELEASE_2_6 = _RELEASE_2_6
 COOPERATIVE_RELEASE_2_8 = evolve(_RELEASE_2_8, read_again=without_generation)
-RELEASE_3_0 = StickyRelease(newest_generation, quotas_up_to_3_7, newest_generation, stale_claims)
-RELEASE_3_4 = StickyRelease(newer_claim_up_to_3_4, quotas_up_to_3_7, newer_claim_up_to_3_4, stale_claims)
-RELEASE_3_7 = StickyRelease(newer_claim, quotas_up_to_3_7, newer_claim, stale_claims, margin=1, racks=True)
-RELEASE_3_9 = StickyRelease(newer_claim, quotas, newer_claim, stale_claims, margin=1, racks=True)
+RELEASE_3_0 = StickyRelease(newest_generation, quotas_up_to_3_7, newest_generation, stale_claims, in_circle=True)
+RELEASE_3_4 = StickyRelease(
+    newer_claim_up_to_3_4, quotas_up_to_3_7, newer_claim_up_to_3_4, stale_claims, in_circle=True
+)
+RELEASE_3_7 = StickyRelease(
+    newer_claim, quotas_up_to_3_7, newer_claim, stale_claims, in_circle=True, margin=1, racks=True
+)
+RELEASE_3_9 = StickyRelease(newer_claim, quotas, newer_claim, stale_claims, in_circle=True, margin=1, racks=True)

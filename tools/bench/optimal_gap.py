@@ -1,4 +1,4 @@
-"""How far the ``sticky`` assignor is from the best assignment there is, over random groups with mixed subscriptions.
+"""How far ``sticky-balanced`` is from the best assignment there is, over random groups with mixed subscriptions.
 
 Both assignors get the same members, with the same user data. Balance is compared in KIP-54's score. Moves are compared
 only where the scores are equal: an assignment that is less balanced may well move less.
@@ -14,7 +14,7 @@ from kemu.protocol.assign.base import Assignment, Memory, Subscriber, Topics
 from kemu.protocol.assign.claims import rightful_owners
 from kemu.protocol.assign.optimal import OPTIMAL, optimal_moves_bound
 from kemu.protocol.assign.search.score import balance_score
-from kemu.protocol.assign.sticky import STICKY
+from kemu.protocol.assign.sticky import STICKY_BALANCED
 from kemu.protocol.names import MemberId, TopicPartition
 
 
@@ -27,7 +27,7 @@ class Excess(TypedDict):
 
 
 class OptimalGap(TypedDict):
-    """``compared_moves``: in how many cases ``sticky`` reached the minimal score, so that moves can be compared."""
+    """``compared_moves``: in how many cases it reached the minimal score, so that moves can be compared."""
 
     cases: int
     seed: int
@@ -45,13 +45,13 @@ class RandomGroup:
 
 
 def optimal_gap(cases: int = 1000, seed: int = 0) -> OptimalGap:
-    """Compare ``sticky`` with ``optimal`` in ``cases`` random groups; the same seed gives the same figures."""
+    """Compare ``sticky-balanced`` with ``optimal`` in ``cases`` random groups; the same seed gives the same figures."""
     random = Random(seed)
     scores: list[int] = []
     moves: list[int] = []
     for _ in range(cases):
         group = random_group(random)
-        found = STICKY.assign(group.topics, group.members)
+        found = STICKY_BALANCED.assign(group.topics, group.members)
         best = OPTIMAL.assign(group.topics, group.members)
         scores.append(_score(found) - _score(best))
         assert scores[-1] >= 0, f"not optimal: {group}"
@@ -87,7 +87,7 @@ def random_group(random: Random) -> RandomGroup:
         generation = 5 if random.random() < 0.9 else random.randint(-1, 4)
         memory = Memory(tuple(owned[member]), generation)
         members[member] = Subscriber(
-            subscribed[member], memory.partitions, generation, user_data=STICKY.user_data(memory)
+            subscribed[member], memory.partitions, generation, user_data=STICKY_BALANCED.user_data(memory)
         )
     return RandomGroup(topics, members)
 

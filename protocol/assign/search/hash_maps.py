@@ -25,10 +25,10 @@ def grown(buckets: int, keys: int) -> int:
     return buckets
 
 
-def partitions_in_hash_order(inserted: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """What a hash map lists whose keys were put in like this."""
+def partitions_in_hash_order(inserted: Iterable[TopicPartition], others: int = 0) -> list[TopicPartition]:
+    """What a hash map lists whose keys were put in like this, with so many others that nobody asks for."""
     keys = list(dict.fromkeys(inserted))
-    mask = grown(_SMALLEST_TABLE, len(keys)) - 1
+    mask = grown(_SMALLEST_TABLE, len(keys) + others) - 1
     return sorted(keys, key=lambda partition: partition_hash(partition) & mask)
 
 

@@ -91,6 +91,19 @@ def test_a_wrong_answer_is_shown_with_its_step(tmp_path: Path) -> None:
     assert "roundrobin: 1 steps of 1 groups differ" in result.stdout
 
 
+def test_what_kafka_must_not_give_is_counted_and_not_a_difference(tmp_path: Path) -> None:
+    """A member gets what it did not subscribe to (AbstractStickyAssignor, 3.0 to 4.0, after a missed generation)."""
+    first = next(row for row in KEPT_ONES["3.4.1"].groups if row["assignor"] == "sticky")
+    member = next(iter(first["steps"][0]["members"]))
+    step = {**first["steps"][0], "answer": {member: [["not-asked-for", 0]]}}
+    (tmp_path / "x.json").write_text(AssignorAnswers("3.4.1", "", ({**first, "steps": [step]},)).to_json())
+
+    result = CliRunner().invoke(main, ["--kept", str(tmp_path)])
+
+    assert result.exit_code == 0
+    assert "1 groups, 1 steps, 0 differ, 1 at which it gives what it must not" in result.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

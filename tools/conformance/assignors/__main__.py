@@ -49,6 +49,7 @@ def main(release: str | None, count: int, seed: int, keep: bool, kept: Path) -> 
         wrong = list(each.differences())
         differ += len(wrong)
         failed = f", {each.failed} at which Kafka's fails" if each.failed else ""
+        failed += f", {each.invalid} at which it gives what it must not" if each.invalid else ""
         said = f"kafka-clients {each.release}: {len(each.groups)} groups, {each.steps} steps, {len(wrong)} differ"
         click.echo(said + failed)
         for name in CLASSES:
