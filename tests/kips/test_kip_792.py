@@ -5,6 +5,7 @@ from kemu.protocol.assign.claims import Overlap, rightful_owners, validate_subsc
 from kemu.protocol.assign.cooperative import (
     COOPERATIVE_STICKY,
     COOPERATIVE_STICKY_2_4,
+    COOPERATIVE_STICKY_BALANCED,
     COOPERATIVE_STICKY_BELIEVING_STALE_CLAIMS,
     COOPERATIVE_STICKY_OF_NEWEST_ALONE,
     settle,
@@ -68,12 +69,15 @@ def test_what_only_a_stale_member_claims_stays_with_it_and_was_free_once() -> No
 
 def test_members_of_before_and_after_the_kip_are_compared_by_the_same_generation() -> None:
     """KIP-792: "For V1 case, we'll get the ownedPartitions data, and then decode the generation info in the ...
-    userData".
+    userData". So the page; of the other claimant Kafka's class (3.9) asks the subscription's own field alone
+    (``AbstractStickyAssignor.allSubscriptionsEqual``), and believes the older claim of two when the newer is a V1's.
     """
     for newer, older in ((_v1, _v2), (_v2, _v1)):
         members = {"new": newer(T0, T1, generation=5), "old": older(T0, T1, T2, T3, generation=4)}
 
-        assert _sets(COOPERATIVE_STICKY.assign(FOUR, members)) == {"new": {T0, T1}, "old": {T2, T3}}
+        assert _sets(COOPERATIVE_STICKY_BALANCED.assign(FOUR, members)) == {"new": {T0, T1}, "old": {T2, T3}}
+        kafkas = {"new": {T0, T1}, "old": {T2, T3}} if newer is _v2 else {"new": set(), "old": {T0, T1}}
+        assert _sets(COOPERATIVE_STICKY.assign(FOUR, members)) == kafkas
 
 
 def test_v0_members_own_nothing_and_unknown_generations_are_the_oldest() -> None:
@@ -139,7 +143,10 @@ def test_custom_assignors_can_ask_for_the_overlaps_and_for_the_rightful_owners()
 
 
 def test_before_the_workaround_nothing_says_when_a_claim_was_true() -> None:
-    """Kafka 2.4's cooperative-sticky writes no user data, so the first claim read is believed, stale or not."""
+    """Kafka 2.4's cooperative-sticky writes no user data, so the first claim read is believed, stale or not.
+
+    Read in the order of a hash map: of these two names, "present" first, whichever of them was paused.
+    """
     members = {
         "apaused": Subscriber(("t",), (T0, T1), user_data=COOPERATIVE_STICKY_2_4.user_data(Memory((T0, T1), 1))),
         "present": Subscriber(("t",), (T0, T1), user_data=COOPERATIVE_STICKY_2_4.user_data(Memory((T0, T1), 3))),
@@ -147,7 +154,9 @@ def test_before_the_workaround_nothing_says_when_a_claim_was_true() -> None:
     workaround = {"apaused": _v1(T0, T1, generation=1), "present": _v1(T0, T1, generation=3)}
 
     assert all(one.user_data is None for one in members.values())
-    assert _sets(COOPERATIVE_STICKY_2_4.assign(FOUR, members))["apaused"] >= {T0, T1}
+    assert _sets(COOPERATIVE_STICKY_2_4.assign(FOUR, members))["present"] >= {T0, T1}
+    renamed = {"present": members["apaused"], "apaused": members["present"]}
+    assert _sets(COOPERATIVE_STICKY_2_4.assign(FOUR, renamed))["present"] >= {T0, T1}
     assert _sets(COOPERATIVE_STICKY.assign(FOUR, workaround))["present"] >= {T0, T1}
 
 

@@ -99,7 +99,8 @@ def test_every_stream_of_a_world_is_asked_of_its_choices_once() -> None:
 
 def test_chance_is_made_in_one_module() -> None:
     """Only ``emulator.chance`` knows ``random``; the bench, and who asks a real Kafka, draw their own inputs."""
-    own = ("tools/bench/", "tools/conformance/task_assignors/cases.py")
+    asking = ("task_assignors/cases.py", "assignors/cases.py", "raw/drawing.py")
+    own = ("tools/bench/", *(f"tools/conformance/{each}" for each in asking))
     for folder in ("protocol", "actors", "emulator", "tools"):
         for path in (ROOT / folder).rglob("*.py"):
             place = path.relative_to(ROOT).as_posix()

@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
 STEPS = 5
+CLIENT = "c"
+"""What the client id of every member begins with."""
 RACKS = "abc"
 JOINS, LEAVES, GROWS, MISSES, CHANGES = 0.5, 0.4, 0.15, 0.15, 0.1
 """Chances of a step."""
@@ -69,7 +71,7 @@ class ChangingGroup:
 
     def _join(self) -> None:
         self._came += 1
-        name = f"c{self._came}-{self._random.getrandbits(32):08x}"
+        name = f"{CLIENT}{self._came}-{self._random.getrandbits(32):08x}"
         member: Json = {"topics": self._subscription(), "owned": [], "generation": -1}
         if self._racked:
             member["rack"] = self._random.choice(RACKS)

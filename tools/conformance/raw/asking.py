@@ -19,7 +19,7 @@ from kemu.protocol.messages import group as messages
 from kemu.protocol.names import UNKNOWN_MEMBER
 from kemu.tools.conformance.maven import RealKafkaError
 from kemu.tools.conformance.raw.drawing import TOPIC, TOPIC_SIZE, DrawnSequence
-from kemu.tools.conformance.raw.steps import GROUP, Answer, Conversation, RawRequest, symbol, told_by, with_ids
+from kemu.tools.conformance.raw.steps import GROUP, Answer, Conversation, RawRequest, step_of, symbol, told_by, with_ids
 from kemu.tools.conformance.raw.wire import (
     HEADER_BYTES,
     WireError,
@@ -162,7 +162,7 @@ class _Conversing:
     async def _ids_of(self, step: RawRequest) -> None:
         """Wait for the answers that tell the ids which a request names."""
         for name in _named(step.request):
-            event = self._answered.get(int(name[1:]))
+            event = self._answered.get(step_of(name))
             if event is not None:
                 await _within(event.wait())
 

@@ -72,9 +72,17 @@ class Conversation:
     """Step -> the member id that was made up for it, as far as an answer told it."""
 
 
+_SYMBOL = "m"
+
+
 def symbol(step: int) -> str:
     """How a sequence names the id that was made up for this step."""
-    return f"m{step}"
+    return f"{_SYMBOL}{step}"
+
+
+def step_of(name: str) -> int:
+    """The step for which an id was made up."""
+    return int(name.removeprefix(_SYMBOL))
 
 
 def with_ids(message: Any, rename: Callable[[str], str]) -> Any:
