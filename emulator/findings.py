@@ -154,8 +154,8 @@ ATLAS: Mapping[str, str] = MappingProxyType(
         UNFLUSHED: "the last in-sync replica had not flushed them when its power was cut (log.flush.interval.*)",
         EMPTY_DISK: "the last in-sync replica came back with an empty disk",
         LOST_TAIL: "the last in-sync replica's disk lost the end of what it was asked to keep",
-        READ_PAST: "they came where the log had lost its end, before a member read on behind them; a broker that is"
-        " alone leads in its old epoch again, so that nothing told it",
+        READ_PAST: "they came where the log had lost its end, before a member read on behind them; its"
+        " leader leads in its old epoch again, so that nothing told it",
         LEADER_ONLY: "only their leader had them: the producer asked for no more (acks=0 or 1), and another leads now",
     }
 )

@@ -5,9 +5,9 @@ end every record below it was processed by some member of the group, or was skip
 first position (a group that starts at the end of the log), or by a reset of the position. Nobody processes a record
 that is not in the log. A record a producer got acknowledged stays in the log; only a disk that lost its tail may take
 it (``DiskTailLost``), which is an expected loss and not a violation. What comes at those offsets again is other
-records. A broker that was alone leads in its old epoch again, so that no leader epoch tells a member that had read
-further: it goes on behind them, and they are an expected loss, too. Wherever the epoch is another, it is told
-(KIP-320).
+records. A broker that was alone leads in its old epoch again (and one with replicas, if it is back before its session
+is over and no controller saw it go), so that no leader epoch tells a member that had read further: it goes on behind
+them, and they are an expected loss, too. Wherever the epoch is another, it is told (KIP-320).
 
 Where brokers replicate, a log is what its latest leader has (``Panel.logs``): what an election may lose, and what not,
 is the business of ``replicas``. A deposed leader that does not know it yet appends to a log of its own. What the log
@@ -212,7 +212,9 @@ class NoLostRecord(Checker):
         if self.panel.logs.of(at).leader != seen.actor:
             return  # it is deposed already
         log = self._log(*at)
-        log.end = fact.end_offset
+        if host_of(seen.actor) in self._tail_lost and fact.leader_epoch == log.epoch:
+            log.again.add(fact.end_offset, max(fact.end_offset, log.end))
+        log.end, log.epoch = fact.end_offset, fact.leader_epoch
         log.longest = max(log.longest, log.end)
         self._another_log(at)
 

@@ -5,7 +5,14 @@ which kinds of faults it has at all, then draws from those. Everything is drawn 
 run's own chance is. The draws come from a ``Stream``, so that whoever has other ways to choose (``kemu.strategies``)
 draws the same things.
 
+Half of the seeds have another order than their own, too (``drawn_orders``): the family "orders", whose lines end the
+plan.
+
 After the faults everything is healed, or a core of the cluster alone, while the others stay away (``drawn_core``).
+
+A swarm is as good as its seeds are many: loads are small, most producers gather records for longer than Kafka's clients
+do by themselves (each batch costs an append, its copies and an answer to everybody who waits for it), and a run is over
+as soon as all is well again.
 """
 
 from collections.abc import Sequence
@@ -15,17 +22,18 @@ import attrs
 from attrs import frozen
 
 from kemu.emulator.chance import Seeded, Stream
-from kemu.emulator.plan.action import ActionKind, Drawn
-from kemu.emulator.plan.actions import ACTIONS
+from kemu.emulator.plan.action import ANYONE, ActionKind, Drawn
+from kemu.emulator.plan.actions import ACTIONS, LateMessage, LinkPriorities, TieOrder
 from kemu.emulator.plan.draw import SECOND, Draw
 from kemu.emulator.plan.entries import At, Plan
+from kemu.emulator.plan.words import describe_entry
 from kemu.emulator.scenario.away import WAYS, AwaySpec
 from kemu.emulator.scenario.expectations import OF_KAFKAS_OWN
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.scenario.scenario import ChecksSpec, Scenario
 from kemu.emulator.text.kafka_keys import settings_dict
 from kemu.emulator.text.units import duration_text
-from kemu.protocol.config import ConsumerConfig
+from kemu.protocol.config import ConsumerConfig, ProducerConfig
 from kemu.protocol.profiles import DEFAULT_PROFILE
 
 T = TypeVar("T")
@@ -34,16 +42,46 @@ MOST_FAULTS = 6
 ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 SESSIONS_MS = (6_000, 10_000, 30_000, 45_000)
 POLL_INTERVALS_MS = (20_000, 60_000, 300_000)
+BATCHES_MS = (100, 250, 500, 1_000)
+ORDERS = "orders"
+"""The family of other orders than the seed's, beside the kinds of faults."""
+GRAINS_US = (1_000, 10_000, 100_000)
+WITHIN_US = (10_000, 100_000, 1_000_000)
+SPANS_US = (200_000, 1_000_000, 5_000_000, 12_000_000)
+MOST_LATE = 3
+RARE, FREQUENT = 4, 60
+"""The latest message that is delayed, of an API that is said now and then and of one that is said all the time."""
+OF_MEMBERS = (
+    ("JoinGroup", RARE),
+    ("SyncGroup", RARE),
+    ("LeaveGroup", 1),
+    ("OffsetFetch", RARE),
+    ("Heartbeat", FREQUENT),
+    ("OffsetCommit", FREQUENT),
+    ("Fetch", FREQUENT),
+)
+OF_BROKERS = (
+    ("LeaderAndIsr", RARE),
+    ("UpdateMetadata", RARE),
+    ("StopReplica", 1),
+    ("OffsetForLeaderEpoch", RARE),
+    ("AlterIsr", RARE),
+    ("Fetch", FREQUENT),
+)
 
 
 @frozen(kw_only=True)
 class SwarmCase:
-    """What one seed came to. ``on``, ``off``: the families of faults, by the kinds of their actions."""
+    """What one seed came to. ``on``, ``off``: the families of faults, by the kinds of their actions, and ``ORDERS``.
+
+    ``orders``: the lines at the end of the plan that make another order than the seed's; () = its own.
+    """
 
     seed: int
     scenario: Scenario
     on: tuple[str, ...]
     off: tuple[str, ...]
+    orders: Plan = ()
 
     def drawn(self) -> tuple[tuple[str, str], ...]:
         """Every draw, for people: (what, which)."""
@@ -63,6 +101,10 @@ class SwarmCase:
             (f"topic {name}", f"{topic.partitions} partitions, {topic.records_per_s}/s")
             for name, topic in scenario.topics.items()
         ]
+        producing = ", ".join(
+            f"{key}={item}" for key, item in settings_dict(ProducerConfig, scenario.producers).items()
+        )
+        rows += [("producers", producing)] if producing else []
         for name, group in scenario.groups.items():
             config = "".join(f", {key}={value}" for key, value in settings_dict(ConsumerConfig, group.config).items())
             static = ", static" if group.static else ""
@@ -77,6 +119,7 @@ class SwarmCase:
             recalled = "recalled if needed" if away.recalled else "not recalled"
             rows.append(("healed", f"the core {core}; {', '.join(away.hosts)} {away.how}, {recalled}"))
         rows.append(("well within", duration_text(scenario.stable_within_us)))
+        rows.append(("order", "; ".join(describe_entry(entry) for entry in self.orders) or "the seed's own"))
         return (*rows, ("faults on", ", ".join(self.on) or "none"), ("faults off", ", ".join(self.off) or "none"))
 
 
@@ -87,6 +130,7 @@ def swarm_case(
     profile: str | None = None,
     replicated: bool | None = None,
     cores: bool = True,
+    orders: bool = True,
 ) -> SwarmCase:
     """What a seed draws.
 
@@ -97,6 +141,7 @@ def swarm_case(
         replicated: whether a drawn cluster's brokers replicate; None: every other one's.
         cores: in about half of the seeds a core alone is healed (``drawn_core``). A scenario that says itself who stays
             away, or that expects something, keeps what it says.
+        orders: about half of the seeds have another order than their own (``drawn_orders``).
     """
     seeded = Seeded(seed)
     if scenario is None:
@@ -109,8 +154,10 @@ def swarm_case(
     checks = scenario.checks
     if cores and checks.away is None and not scenario.expect:
         checks = drawn_core(scenario, seeded.stream("swarm/core"))
-    scenario = attrs.evolve(scenario, seed=seed, plan=(*scenario.plan, *plan), expect=expect, checks=checks)
-    return SwarmCase(seed=seed, scenario=scenario, on=on, off=off)
+    lines = drawn_orders(scenario, seeded.stream("swarm/orders")) if orders else ()
+    scenario = attrs.evolve(scenario, seed=seed, plan=(*scenario.plan, *plan, *lines), expect=expect, checks=checks)
+    on, off = ((*on, ORDERS), off) if lines else (on, (*off, ORDERS))
+    return SwarmCase(seed=seed, scenario=scenario, on=on, off=off, orders=lines)
 
 
 # --- faults ----------------------------------------------------------------------------------------------------------
@@ -153,6 +200,48 @@ def drawn_plan(scenario: Scenario, chance: Stream, families: Sequence[str], *, a
         forms = _forms(ACTIONS[families[chance.below(len(families))]], replicated)
         entries.append(At(at_ms * 1_000, forms[chance.below(len(forms))](draw)))
     return tuple(sorted(entries, key=lambda entry: entry.at_us))
+
+
+# --- orders ----------------------------------------------------------------------------------------------------------
+
+
+def drawn_orders(scenario: Scenario, chance: Stream) -> Plan:
+    """In half of the seeds another order than the seed's, until all is healed: one of what ``kemu explore`` has.
+
+    What is due at one instant, with packets that arrive together; or priorities of links or hosts (PCT), with points at
+    which they change; or a few single messages that come later, of members or between brokers.
+    """
+    if not chance.below(2):
+        return ()
+    order = chance.between(1, 1_000_000)
+    match chance.below(3):
+        case 0:
+            return (At(0, TieOrder(order=order, grain_us=_one_of(chance, GRAINS_US))),)
+        case 1:
+            of, within_us, changes = _one_of(chance, ("links", "hosts")), _one_of(chance, WITHIN_US), chance.below(4)
+            messages = chance.between(500, 8_000)
+            line = LinkPriorities(order=order, of=of, within_us=within_us, changes=changes, messages=messages)
+            return (At(0, line),)
+        case _:
+            late = [_drawn_late(scenario, chance) for _ in range(chance.between(1, MOST_LATE))]
+            return tuple(At(0, each) for each in dict.fromkeys(late))
+
+
+def _drawn_late(scenario: Scenario, chance: Stream) -> LateMessage:
+    """A message, or its answer, of a member, or between brokers that replicate."""
+    members, brokers = tuple(host for host, _, _ in scenario.member_names()), scenario.broker_names()
+    between_brokers = scenario.brokers.replication is not None and (not members or chance.below(2) == 1)
+    api, most = _one_of(chance, OF_BROKERS if between_brokers else OF_MEMBERS)
+    host = _one_of(chance, brokers if between_brokers else members or brokers)
+    answer = chance.below(2) == 1
+    sends = chance.below(2) == 1 if between_brokers else not answer
+    return LateMessage(
+        api=f"{api}Reply" if answer else api,
+        sender=host if sends else ANYONE,
+        receiver=ANYONE if sends else host,
+        nth=chance.between(1, most),
+        by_us=_one_of(chance, SPANS_US),
+    )
 
 
 # --- the healing -----------------------------------------------------------------------------------------------------
@@ -224,11 +313,12 @@ def drawn_scenario(
     data: dict[str, Any] = {
         "name": name,
         "profile": profile or "",
-        "duration": duration_text(chance.between(40, 80) * SECOND),
+        "duration": duration_text(chance.between(30, 70) * SECOND),
         "draws": "life" if chance.below(4) else "calm",
         "brokers": brokers,
         "topics": topics,
         "groups": groups,
+        "producers": {"config": {"emulated.batch.interval.ms": _one_of(chance, BATCHES_MS)}},
     }
     return scenario_from_dict(data)
 

@@ -1,18 +1,30 @@
 """The swarm: everything is drawn from the seed, half of the fault families are off, and what is drawn is legal."""
 
 from collections import Counter
+from pathlib import Path
 
 import attrs
 import pytest
 
 import kemu
 from kemu.emulator.chance import Seeded
-from kemu.emulator.exploring.swarm import drawn_plan, drawn_scenario, families_of, fault_families, swarm_case
+from kemu.emulator.exploring.swarm import (
+    BATCHES_MS,
+    ORDERS,
+    drawn_plan,
+    drawn_scenario,
+    families_of,
+    fault_families,
+    swarm_case,
+)
 from kemu.emulator.plan.action import kind_of
+from kemu.emulator.plan.actions import LateMessage, LinkPriorities, TieOrder
 from kemu.emulator.scenario.away import WAYS
 from kemu.emulator.scenario.reading import scenario_from_dict
 
 SEEDS = range(1, 121)
+SEEDS_OF_BEFORE = Path(__file__).parents[2] / "data" / "swarm"
+"""Scenarios that seeds once drew."""
 CASES = [swarm_case(seed) for seed in SEEDS]
 
 
@@ -25,8 +37,10 @@ def test_a_seed_draws_the_same_each_time_and_another_one_something_else() -> Non
 def test_families_that_are_off_are_not_in_the_plan() -> None:
     """Groce et al.: what is on in each run is a random subset."""
     for case in CASES:
-        assert {kind_of(entry.action) for entry in case.scenario.plan} <= set(case.on)
-        assert sorted((*case.on, *case.off)) == sorted(fault_families(case.scenario))
+        faults = case.scenario.plan[: len(case.scenario.plan) - len(case.orders)]
+        assert {kind_of(entry.action) for entry in faults} <= set(case.on)
+        assert sorted((*case.on, *case.off)) == sorted((*fault_families(case.scenario), ORDERS))
+        assert bool(case.orders) is (ORDERS in case.on)
 
 
 def test_about_half_of_the_families_are_off() -> None:
@@ -46,8 +60,12 @@ def test_every_family_is_drawn_by_some_seed_and_everything_a_cluster_can_be() ->
     drawn = {kind_of(entry.action) for case in CASES for entry in case.scenario.plan}
     scenarios = [case.scenario for case in CASES]
 
-    assert drawn == {kind for scenario in scenarios for kind in fault_families(scenario)}
-    assert {len(scenario.plan) for scenario in scenarios} >= {0, 1, 2, 3, 4, 5, 6}
+    families = {kind for scenario in scenarios for kind in fault_families(scenario)}
+    assert drawn == {*families, "ties", "priorities", "delay"}
+    assert {len(case.scenario.plan) - len(case.orders) for case in CASES} >= {0, 1, 2, 3, 4, 5, 6}
+    assert {str(scenario.producers) for scenario in scenarios} == {
+        str((("emulated_batch_interval_ms", batch_ms),)) for batch_ms in BATCHES_MS
+    }
     assert {scenario.brokers.replication is None for scenario in scenarios} == {True, False}
     assert {scenario.draws.name for scenario in scenarios} == {"life", "calm"}
     groups = [group for scenario in scenarios for group in scenario.groups.values()]
@@ -110,6 +128,42 @@ def test_a_core_changes_no_other_draw_and_is_told() -> None:
     assert all(swarm_case(seed, expecting).scenario.checks == expecting.checks for seed in range(8))
 
 
+def test_in_about_half_of_the_seeds_what_happens_comes_in_another_order() -> None:
+    """Ties, priorities of links and of hosts, single messages of members and between brokers; told as all draws are."""
+    ordered = [case for case in CASES if case.orders]
+    lines = [entry.action for case in ordered for entry in case.orders]
+    late = [line for line in lines if isinstance(line, LateMessage)]
+
+    assert 0.35 < len(ordered) / len(CASES) < 0.65
+    assert {type(line) for line in lines} == {TieOrder, LinkPriorities, LateMessage}
+    assert {line.of for line in lines if isinstance(line, LinkPriorities)} == {"links", "hosts"}
+    assert {(line.sender or line.receiver)[0] for line in late} == {"b", "c"}
+    assert {line.api.endswith("Reply") for line in late} == {True, False}
+    assert all(entry.at_us == 0 for case in ordered for entry in case.orders)
+    for case in CASES:
+        assert (dict(case.drawn())["order"] == "the seed's own") is not bool(case.orders)
+
+
+def test_an_order_changes_no_other_draw() -> None:
+    """It comes from a stream of its own, and its lines end the plan."""
+    case = next(case for case in CASES if case.orders)
+    plain = swarm_case(case.seed, orders=False)
+
+    assert (*plain.scenario.plan, *case.orders) == case.scenario.plan
+    assert attrs.evolve(case.scenario, plan=plain.scenario.plan) == plain.scenario
+    assert (plain.orders, ORDERS in plain.off) == ((), True)
+
+
+@pytest.mark.parametrize("line", [TieOrder, LinkPriorities, LateMessage])
+def test_a_seed_with_another_order_is_the_same_run_each_time(line: type) -> None:
+    """Byte for byte, and not the run that its seed has by itself."""
+    case = next(case for case in CASES if case.orders and type(case.orders[0].action) is line)
+    one, again = (kemu.run(case.scenario, seed=case.seed) for _ in range(2))
+
+    assert one.digest == again.digest
+    assert one.digest != kemu.run(swarm_case(case.seed, orders=False).scenario, seed=case.seed).digest
+
+
 def test_no_families_no_faults() -> None:
     """And without members nothing is drawn that would need one."""
     scenario = drawn_scenario(Seeded(1).stream("x"))
@@ -130,14 +184,26 @@ def test_seeds_hold(seed: int) -> None:
 
 @pytest.mark.parametrize("profile", ["kafka-2.4", "kafka-3.9"])
 def test_a_member_that_still_has_to_learn_what_a_log_lost_is_waited_for(profile: str) -> None:
-    """Seed 47: b2 stays paused with a fetch of c3, b3 is elected uncleanly, and c3 commits what is not there any more.
+    """b2 stays paused with a fetch of c3, b3 is elected uncleanly, and c3 commits what is not there any more.
 
     After request.timeout.ms c3 asks b3, hears that its offset is not there any more (KIP-320), and goes back.
     """
-    case = swarm_case(47, profile=profile, replicated=True)
-    assert case.scenario.checks.away is not None
-    outcome = kemu.run(case.scenario, seed=47)
+    outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "learns-what-a-log-lost.toml"), seed=47, profile=profile)
 
     assert outcome.verdict == "holds", outcome.reason or outcome.broke
     assert "unclean-election" in {each.why for each in outcome.losses}
     assert outcome.virtual_us > 91_307_000, "the last fetch that b2 got is 30 s old then"
+
+
+def test_what_a_leader_lost_that_leads_again_in_its_epoch_is_an_expected_loss() -> None:
+    """The controller stands still while b3 loses power and its disk the log's end; b3 is back within its session.
+
+    The next controller finds it alive and leading: no other epoch tells c4, which takes t1-3 over from c5, that what
+    c5 worked off is gone and that others stand in its place (PartitionStateMachine.initializePartitionState 3.4.1:
+    with a live leader a partition is online).
+    """
+    outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "leads-again-in-its-epoch.toml"), seed=47)
+
+    assert outcome.verdict == "holds", outcome.reason or outcome.broke
+    (loss,) = [each for each in outcome.losses if each.why == "read-past"]
+    assert (loss.partition, loss.first, loss.last) == ("t1-3", 0, 62)
