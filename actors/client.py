@@ -121,6 +121,10 @@ class Client:
         if deadline_us < self._watching_until_us or not self._watching_until_us:
             self._watch(deadline_us)
 
+    def tell(self, to: ActorName, message: object, version: int) -> None:
+        """Send a request that is never answered (acks 0)."""
+        self._machine.request(to, message, version)
+
     def reply_arrived(self, event: Received) -> bool:
         """Give a reply to whom it is for; False, and dropped, if nobody waits for it (any more)."""
         flight = self.in_flight.pop(event.request_id, None)

@@ -86,6 +86,15 @@ class MemberReconfigured:
 
 
 @value
+class BrokerReconfigured:
+    """From its next life on a broker is this release, and speaks this one's protocol to the others."""
+
+    host: str
+    profile: str
+    protocol: str
+
+
+@value
 class HostStarted:
     """A host's process runs (first start or restart); with its disk as it was, or an empty one."""
 

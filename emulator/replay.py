@@ -18,7 +18,7 @@ from kemu.actors.machine import Effect, Event, Machine
 from kemu.emulator.chance import Seeded
 from kemu.emulator.cluster.kinds import cluster_class
 from kemu.emulator.engine.world import World
-from kemu.emulator.facts import BrokerHostAdded, MemberHostAdded, MemberReconfigured
+from kemu.emulator.facts import BrokerHostAdded, BrokerReconfigured, MemberHostAdded, MemberReconfigured
 from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.members import upgraded_to
 from kemu.emulator.scenario.reading import scenario_from_dict
@@ -218,6 +218,8 @@ class _Player:
             case WorldFact(fact=MemberReconfigured(host=host, profile=profile, assignors=assignors, settings=settings)):
                 member = upgraded_to(profile, assignors, settings)
                 self._cluster.reconfigure(host, member)
+            case WorldFact(fact=BrokerReconfigured(host=host, profile=profile, protocol=protocol)):
+                self._cluster.reconfigure_broker(host, profile, protocol)
             case Broken():
                 self._broken(record)
 

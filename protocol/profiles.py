@@ -30,7 +30,7 @@ from kemu.protocol.messages.versions import (
     KAFKA_3_4,
     KAFKA_3_7,
     LATEST,
-    ApiVersions,
+    SpokenVersions,
 )
 from kemu.protocol.rebalancing.client_rules import CLIENT_2_4, CLIENT_2_6, CLIENT_2_7, CLIENT_3_2
 from kemu.protocol.rebalancing.kip_429 import page_rules
@@ -54,7 +54,10 @@ class Profile:
 
     name: str
     summary: str
-    versions: ApiVersions = LATEST
+    release: tuple[int, int]
+    """Kafka's major and minor version: what it is older or newer than."""
+    versions: SpokenVersions = LATEST
+    """What its clients speak, and its brokers understand at most."""
     consumer: ConsumerConfig = field(factory=ConsumerConfig)
     broker: BrokerConfig = field(factory=BrokerConfig)
     producer: ProducerConfig = field(factory=ProducerConfig)
@@ -64,7 +67,8 @@ class Profile:
     reassignment: ReassignmentAlgorithm = ReassignmentAlgorithm.KIP_435
     """How controllers move partitions: KIP-435 never shipped, and is KIP-455 as shipped while nothing is limited."""
     isr_path: IsrPath = IsrPath.CONTROLLER
-    """Who decides a new ISR: the controller since inter.broker.protocol.version 2.7."""
+    """Who decides a new ISR: the controller since inter.broker.protocol.version 2.7 (as all that brokers say to each
+    other, what counts is the protocol they agreed on, not the release each is of)."""
     topic_ids: bool = True
     """Whether a broker knows a log that was left over from that of a topic created again: since 3.0 (KIP-516; 2.8 asks
     no log that it found at its start)."""
@@ -109,6 +113,7 @@ _KIP_429_PAGE = Profile(
     "kip-429-v99",
     "KIP-429 as its page had it before it shipped: rebalance.protocol, V0 and V1 subscriptions, Streams with "
     "learners, on Kafka 2.3",
+    (2, 3),
     versions=KAFKA_2_3,
     consumer=_BEFORE_3_0,
     broker=BrokerConfig(coordinator_kind="scala-2.4"),
@@ -138,6 +143,7 @@ _KAFKA_2_4 = Profile(
     "kafka-2.4",
     "Kafka 2.4: KIP-429 as it shipped; subscription v1, no generation anywhere; session.timeout.ms 10000; "
     "Streams with the sticky task assignor, cooperatively",
+    (2, 4),
     versions=KAFKA_2_4,
     consumer=_BEFORE_3_0,
     broker=BrokerConfig(coordinator_kind="scala-2.4"),
@@ -153,6 +159,7 @@ _KAFKA_2_4 = Profile(
 _KAFKA_3_4 = Profile(
     "kafka-3.4",
     "Kafka 3.4: with KIP-792 (subscription v3), the Scala coordinator",
+    (3, 4),
     versions=KAFKA_3_4,
     consumer=ConsumerConfig(retry_backoff_max_ms=_FLAT),
     broker=BrokerConfig(coordinator_kind="scala"),
@@ -176,6 +183,7 @@ PROFILES: Mapping[str, Profile] = {
         evolve(
             _KAFKA_2_4,
             name="kafka-2.6",
+            release=(2, 6),
             summary="Kafka 2.6: as 2.4 with JoinGroup v7; Streams with KIP-441's high-availability task assignor",
             versions=KAFKA_2_6,
             assignors=_OF_2_6,
@@ -186,6 +194,7 @@ PROFILES: Mapping[str, Profile] = {
         evolve(
             _KAFKA_2_4,
             name="kafka-2.8",
+            release=(2, 8),
             summary="Kafka 2.8 (2.8.1 on): polls return records during joins; the coordinator waits for syncs with a "
             "timer; ISRs through the controller; cooperative-sticky tells the generation in its user data",
             versions=KAFKA_2_8,
@@ -198,6 +207,7 @@ PROFILES: Mapping[str, Profile] = {
         Profile(
             "kafka-3.0",
             "Kafka 3.0: session.timeout.ms 45000, acks=all; subscription v1, the generation in user data",
+            (3, 0),
             versions=KAFKA_3_0,
             consumer=ConsumerConfig(retry_backoff_max_ms=_FLAT),
             broker=BrokerConfig(coordinator_kind="scala-2.8"),
@@ -223,6 +233,7 @@ PROFILES: Mapping[str, Profile] = {
         Profile(
             "kafka-3.7",
             "Kafka 3.7: as 3.4 with KIP-580's exponential back-off",
+            (3, 7),
             versions=KAFKA_3_7,
             broker=BrokerConfig(coordinator_kind="scala"),
             assignors=_OF_3_7,
@@ -231,9 +242,10 @@ PROFILES: Mapping[str, Profile] = {
         Profile(
             "kafka-3.9",
             "Kafka 3.9: sticky assignors sort what a member keeps (KAFKA-16277); still the Scala coordinator",
+            (3, 9),
             broker=BrokerConfig(coordinator_kind="scala"),
         ),
-        Profile("kafka-4.0", "Kafka 4.0's classic groups on the Java coordinator, newest messages"),
+        Profile("kafka-4.0", "Kafka 4.0's classic groups on the Java coordinator, newest messages", (4, 0)),
     )
 }
 """By name. The differences of the two coordinators are listed with ``GroupRules``."""

@@ -26,6 +26,8 @@ from kemu.protocol.messages.data import (
     TopicMetadata,
 )
 from kemu.protocol.messages.group import FindCoordinator, FindCoordinatorReply
+from kemu.protocol.messages.negotiation import told_of
+from kemu.protocol.messages.versions import SpokenVersions
 from kemu.protocol.names import OFFSETS_TOPIC, TopicPartition, broker_host, coordinator_on, offsets_partition_of
 from kemu.protocol.notes.replication import MetadataCached
 
@@ -36,11 +38,12 @@ GROUP_KEY = 0
 
 
 class ClusterAnswers:
-    """See the module."""
+    """See the module. ``versions``: what the broker speaks."""
 
-    def __init__(self, machine: Machine, injections: Injections) -> None:
+    def __init__(self, machine: Machine, injections: Injections, versions: SpokenVersions) -> None:
         self._machine = machine
         self._injections = injections
+        self._versions = versions
         self.brokers: tuple[BrokerMetadata, ...] = ()
         """The live ones."""
         self.topics: dict[str, TopicMetadata] = {}
@@ -64,6 +67,10 @@ class ClusterAnswers:
             if offsets is not None
             else ()
         )
+
+    def api_versions(self, event: Received) -> None:
+        """ApiVersions: before the cluster is known, too."""
+        self._machine.reply(event, told_of(self._versions))
 
     def knows(self, topic: str, partition: int) -> bool:
         """Whether the cluster has this partition, as the controller said last."""

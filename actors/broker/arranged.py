@@ -50,6 +50,8 @@ from kemu.protocol.messages.data import (
     TopicMetadata,
 )
 from kemu.protocol.messages.group import FindCoordinator
+from kemu.protocol.messages.negotiation import ApiVersions
+from kemu.protocol.messages.versions import LATEST, SpokenVersions
 from kemu.protocol.names import ActorName, broker_host
 from kemu.protocol.notes.groups import PartitionHosted, RecordsAppended
 from kemu.protocol.notes.replication import LogStartMoved
@@ -61,15 +63,22 @@ _records_appended = maker(RecordsAppended)
 
 
 class Broker(Machine):
-    """``node_id`` is Kafka's broker id; an actor ``b<node_id>`` is at that address."""
+    """``node_id`` is Kafka's broker id; an actor ``b<node_id>`` is at that address. ``versions``: what it speaks."""
 
-    def __init__(self, name: ActorName, node_id: int, config: BrokerConfig, draws: Draws = CALM) -> None:
+    def __init__(
+        self,
+        name: ActorName,
+        node_id: int,
+        config: BrokerConfig,
+        draws: Draws = CALM,
+        versions: SpokenVersions = LATEST,
+    ) -> None:
         super().__init__(name)
         self.node_id = node_id
         self.config = config
         self.partitions: dict[tuple[str, int], HostedPartition] = {}
         self.injections = Injections(self)
-        self._answers = ClusterAnswers(self, self.injections)
+        self._answers = ClusterAnswers(self, self.injections, versions)
         self._fetches = ConsumerFetches(self, self.partitions, self.absent, self.handle)
         self._calls = ProduceCalls(self)
         self._requests = ProduceRequests(
@@ -90,6 +99,7 @@ class Broker(Machine):
             FindCoordinator: self._answers.find_coordinator,
             ListOffsets: self._list_offsets,
             OffsetForLeaderEpoch: self._epoch_ends,
+            ApiVersions: self._answers.api_versions,
         }
 
     def handle(self, event: Event) -> None:

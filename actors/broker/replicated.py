@@ -75,7 +75,9 @@ from kemu.protocol.messages.local import (
     OwnConfigs,
     OwnConfigsReply,
 )
+from kemu.protocol.messages.negotiation import ApiVersions
 from kemu.protocol.messages.offsets_log import AppendGroups
+from kemu.protocol.messages.versions import LATEST, SpokenVersions
 from kemu.protocol.names import STORE, ActorName
 from kemu.protocol.replication import IsrPath
 
@@ -95,7 +97,10 @@ class ReplicatedBroker(Machine):
         session_timeout_ms: of the session there, which this process's controller part opens.
         max_in_flight: how many transactions may be on their way to it.
         log_dirs: how many log directories it has.
+        versions: what it speaks to clients.
     """
+
+    _isr_writer: IsrWriter
 
     def __init__(
         self,
@@ -112,6 +117,7 @@ class ReplicatedBroker(Machine):
         session_timeout_ms: int = CONTROL.zookeeper_session_timeout_ms,
         max_in_flight: int = CONTROL.zookeeper_max_in_flight_requests,
         log_dirs: int = 1,
+        versions: SpokenVersions = LATEST,
     ) -> None:
         super().__init__(name)
         self.client = client = Client(
@@ -127,7 +133,7 @@ class ReplicatedBroker(Machine):
             self, node_id, config, replication, topics=topics, rules=rules, draws=draws, log_dirs=log_dirs
         )
         self.injections = Injections(self)
-        self.answers = ClusterAnswers(self, self.injections)
+        self.answers = ClusterAnswers(self, self.injections, versions)
         calls = ProduceCalls(self)
         self._fetches = ConsumerFetches(self, manager.served, self._unserved, self.handle)
         watermarks = HighWatermarks(self, manager, calls, self._fetches)
@@ -151,7 +157,6 @@ class ReplicatedBroker(Machine):
         self.fetchers = ReplicaFetchers(self, client, manager, draws)
         control = ControlRequests(self, manager, self.fetchers, self._led, watermarks, self._offsets, self.answers)
         self._control = control
-        self._isr_writer: IsrWriter
         if rules.isr_path is IsrPath.STORE:
             self._isr_writer = IsrStore(
                 self,
@@ -206,6 +211,7 @@ class ReplicatedBroker(Machine):
             FindCoordinator: self.answers.find_coordinator,
             ListOffsets: self._list_offsets,
             DeleteRecords: self._deletions.asked,
+            ApiVersions: self.answers.api_versions,
         }
 
     def handle(self, event: Event) -> None:

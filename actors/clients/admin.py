@@ -13,13 +13,14 @@ from collections.abc import Generator, Mapping
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from kemu.actors.client import DEADLINE, DISCONNECTED, Backoff, Client
+from kemu.actors.client import DEADLINE, DISCONNECTED, Backoff
 from kemu.actors.clients.admin_asks import Ask, Steps, TaskRefused, Who, counted, errors_of, expect, partitions_of
 from kemu.actors.clients.admin_reassignments import list_reassignments, reassign
 from kemu.actors.clients.brokers import BrokersToAsk
 from kemu.actors.clients.discovery import CoordinatorLookups
 from kemu.actors.clients.metadata import METADATA, MetadataRefresh
 from kemu.actors.machine import US_PER_MS, Chance, Event, LinkDown, Machine, Received, TimerFired, Told
+from kemu.actors.negotiating import client_for
 from kemu.protocol.commands import (
     AddPartitions,
     AlterConfigs,
@@ -87,7 +88,7 @@ from kemu.protocol.messages.group import (
     OffsetToCommit,
     TopicPartitions,
 )
-from kemu.protocol.messages.versions import LATEST, ApiVersions
+from kemu.protocol.messages.versions import LATEST, SpokenVersions
 from kemu.protocol.names import ActorName, broker_host, controller_on, coordinator_on
 from kemu.protocol.notes.groups import AdminAnswered, GroupDescribed
 from kemu.protocol.wire.schema import SPECS
@@ -184,7 +185,7 @@ class Admin(Machine):
     """``bootstrap``: the brokers to ask who is responsible, in turn."""
 
     def __init__(
-        self, name: ActorName, bootstrap: tuple[ActorName, ...], *, chance: Chance, versions: ApiVersions = LATEST
+        self, name: ActorName, bootstrap: tuple[ActorName, ...], *, chance: Chance, versions: SpokenVersions = LATEST
     ) -> None:
         super().__init__(name)
         assert bootstrap, f"{name}: no broker to ask"
@@ -192,7 +193,7 @@ class Admin(Machine):
         self._versions = versions
         self._chance = chance
         self._retry = Backoff(RETRY_BACKOFF_US, RETRY_BACKOFF_MAX_US)
-        self._client = Client(
+        self._client = client_for(versions)(
             self,
             request_timeout_us=REQUEST_TIMEOUT_US,
             reconnect=Backoff(RECONNECT_BACKOFF_US, RECONNECT_BACKOFF_MAX_US),

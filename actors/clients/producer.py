@@ -16,17 +16,18 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple
 
-from kemu.actors.client import DEADLINE, DISCONNECTED, TIMED_OUT, Backoff, Client
+from kemu.actors.client import DEADLINE, DISCONNECTED, TIMED_OUT, Backoff
 from kemu.actors.clients.brokers import BrokersToAsk
 from kemu.actors.clients.metadata import METADATA, MetadataRefresh
 from kemu.actors.clients.produce_queue import Batch, ProduceQueue
 from kemu.actors.machine import Chance, Draws, Event, LinkDown, Machine, Received, TimerFired, Told
+from kemu.actors.negotiating import client_for
 from kemu.protocol.commands import Close, FlushRecords, ProduceRecords, SetRate, Start
 from kemu.protocol.config import ProducerConfig
 from kemu.protocol.draws import CALM, DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import Produce, ProduceBatch, ProducedBatch, ProduceReply
-from kemu.protocol.messages.versions import LATEST, ApiVersions
+from kemu.protocol.messages.versions import LATEST, SpokenVersions
 from kemu.protocol.names import ActorName
 from kemu.protocol.notes.groups import ProduceFailed, ProducerStarted, RecordsAcknowledged
 from kemu.protocol.wire.compile import maker
@@ -101,7 +102,7 @@ class Producer(Machine):
         bootstrap: tuple[ActorName, ...],
         chance: Chance,
         draws: Draws = CALM,
-        versions: ApiVersions = LATEST,
+        versions: SpokenVersions = LATEST,
     ) -> None:
         super().__init__(name)
         assert bootstrap, f"{name}: no broker to ask"
@@ -118,7 +119,7 @@ class Producer(Machine):
         self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
         self._produce_version = versions["Produce"]
         self._producer_id = self._new_producer_id()
-        self._client = Client(
+        self._client = client_for(versions)(
             self,
             request_timeout_us=config.request_timeout_ms * 1000,
             reconnect=Backoff(config.reconnect_backoff_ms * 1000, config.reconnect_backoff_max_ms * 1000),
@@ -295,7 +296,7 @@ class Producer(Machine):
         timeout_ms = self.config.request_timeout_ms
         message = _produce(acks=self.config.acks, timeout_ms=timeout_ms, batches=tuple(rows))
         if self.config.acks == 0:
-            self.request(node.host, message, self._produce_version)
+            self._client.tell(node.host, message, self._produce_version)
             for queue, _ in taken:  # nobody will answer
                 self._drop(queue)
             self._send(node)

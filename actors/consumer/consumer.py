@@ -17,7 +17,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple
 
-from kemu.actors.client import DISCONNECTED, Backoff, Client
+from kemu.actors.client import DISCONNECTED, Backoff
 from kemu.actors.clients.brokers import BrokersToAsk
 from kemu.actors.clients.discovery import CoordinatorLookups, Discovery
 from kemu.actors.clients.metadata import MetadataRefresh
@@ -35,6 +35,7 @@ from kemu.actors.consumer.rebalancing import Rebalancing
 from kemu.actors.consumer.state import Generation, MemberState, Result
 from kemu.actors.hosting import HostingMachine
 from kemu.actors.machine import Chance, Draws, Event, LinkDown, Received, TimerFired, Told
+from kemu.actors.negotiating import client_for
 from kemu.protocol.assign.base import Assignor
 from kemu.protocol.commands import (
     ENFORCED,
@@ -59,7 +60,7 @@ from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.draws import CALM, DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from kemu.protocol.messages.versions import LATEST, ApiVersions
+from kemu.protocol.messages.versions import LATEST, SpokenVersions
 from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER, ActorName, TopicPartition
 from kemu.protocol.notes.groups import CallbackReturned, ListenerFailed, MemberFailed, Processed
 from kemu.protocol.notes.ranges import ParallelRebalance, RangeProcessed
@@ -153,7 +154,7 @@ class Consumer(HostingMachine):
         draws: Draws = CALM,
         listener: Listener | None = None,
         application: Application | None = None,
-        versions: ApiVersions = LATEST,
+        versions: SpokenVersions = LATEST,
         rules_of: RulesOf = by_assignors,
     ) -> None:
         super().__init__(name)
@@ -172,7 +173,7 @@ class Consumer(HostingMachine):
         self.awake = False
         """Something happened that the polling thread should look at."""
         self._wake_us = 0
-        self.client = Client(
+        self.client = client_for(versions)(
             self,
             request_timeout_us=config.request_timeout_ms * 1000,
             reconnect=Backoff(config.reconnect_backoff_ms * 1000, config.reconnect_backoff_max_ms * 1000),

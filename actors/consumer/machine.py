@@ -17,7 +17,7 @@ from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import JoinGroupReply, JoinProtocol, OffsetToCommit
 from kemu.protocol.messages.ranges import FetchedLogs
-from kemu.protocol.messages.versions import ApiVersions
+from kemu.protocol.messages.versions import SpokenVersions
 from kemu.protocol.names import ActorName, TopicPartition
 from kemu.protocol.rebalancing.client_rules import ClientRules
 
@@ -140,7 +140,7 @@ class FetchingMachine(Protocol):
         ...
 
     @property
-    def versions(self) -> ApiVersions:
+    def versions(self) -> SpokenVersions:
         """The API versions to speak."""
         ...
 

@@ -66,6 +66,7 @@ from kemu.protocol.config import ControllerConfig
 from kemu.protocol.draws import CALM
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.local import BrokerSession, LeaveStore, LeaveStoreReply
+from kemu.protocol.messages.negotiation import ApiVersions, told_of
 from kemu.protocol.messages.refusals import REFUSALS, refusal
 from kemu.protocol.messages.store import (
     CreateMode,
@@ -76,6 +77,7 @@ from kemu.protocol.messages.store import (
     WatchEvent,
     WatchEventKind,
 )
+from kemu.protocol.messages.versions import LATEST, SpokenVersions
 from kemu.protocol.names import STORE, ActorName, host_of
 from kemu.protocol.nodes import (
     CONTROLLER,
@@ -119,6 +121,7 @@ class Controller(Machine):
         store: the metadata store's actor.
         rules: the decisions that past bugs change.
         draws: what differs from broker to broker and from time to time.
+        versions: what its broker speaks to clients.
     """
 
     def __init__(
@@ -132,8 +135,10 @@ class Controller(Machine):
         store: ActorName = STORE,
         rules: ControllerRules = RULES,
         draws: Draws = CALM,
+        versions: SpokenVersions = LATEST,
     ) -> None:
         super().__init__(name)
+        self._versions = versions
         self.min_insync_replicas = min_insync_replicas
         self.broker_id = broker_id
         self.config = config
@@ -225,6 +230,8 @@ class Controller(Machine):
         match event:
             case Received(message=LeaveStore()):
                 self._leave(caller_of(event))
+            case Received(message=ApiVersions()):
+                self.reply(caller_of(event), told_of(self._versions))
             case Received(message=message):
                 if type(message) in REFUSALS:
                     error = self._injections.take(type(message).__name__, event.peer)

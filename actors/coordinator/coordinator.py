@@ -54,8 +54,10 @@ from kemu.protocol.messages.group import (
     OffsetFetch,
     SyncGroup,
 )
+from kemu.protocol.messages.negotiation import ApiVersions, told_of
 from kemu.protocol.messages.ranges import RangeCommit, RangeFetch
 from kemu.protocol.messages.refusals import described_error, refusal
+from kemu.protocol.messages.versions import LATEST, SpokenVersions
 from kemu.protocol.names import UNKNOWN_MEMBER, ActorName, GroupId, MemberId, broker_host
 from kemu.protocol.notes.groups import RequestRefused
 
@@ -72,6 +74,7 @@ class Coordinator(Machine):
     higher leader epoch each time, also after a restart of the same broker: member ids are unique by it.
 
     ``log_of``: makes the port to the logs where groups are written. ``rules``: None = those of its kind.
+    ``versions``: what its broker speaks.
     """
 
     def __init__(
@@ -81,8 +84,10 @@ class Coordinator(Machine):
         config: BrokerConfig,
         log_of: Callable[[Machine], GroupLog] = OwnDisk,
         rules: GroupRules | None = None,
+        versions: SpokenVersions = LATEST,
     ) -> None:
         super().__init__(name)
+        self._versions = versions
         self.node_id = node_id
         self.config = config
         self.rules = rules or rules_of_kind(config.coordinator_kind)
@@ -107,6 +112,7 @@ class Coordinator(Machine):
             DeleteGroups: self._offsets.delete_groups,
             DescribeGroups: self._describe,
             ListGroups: self._list,
+            ApiVersions: lambda event, _: self.reply(event, told_of(self._versions)),
         }
         self._timers: Mapping[str, Callable[..., None]] = {
             GroupTimer.SESSION: lambda group, member_id: self.groups[group].phase.session_timer_fired(member_id),

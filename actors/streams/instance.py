@@ -42,7 +42,7 @@ from kemu.protocol.commands import (
 )
 from kemu.protocol.config import ConsumerConfig, ProducerConfig, StreamsConfig
 from kemu.protocol.draws import DrawName
-from kemu.protocol.messages.versions import LATEST, ApiVersions
+from kemu.protocol.messages.versions import LATEST, SpokenVersions
 from kemu.protocol.names import ActorName, MemberId, TopicPartition, part_on
 from kemu.protocol.notes.groups import MemberFailed, PartitionsAssigned, RecordsAcknowledged, Rejoin
 from kemu.protocol.notes.streams import InstanceLeaving, InstanceReleased, InstanceStarted, ThreadReplaced
@@ -129,7 +129,7 @@ class Instance(HostingMachine):
         custom: TaskAssignor | None = None,
         layout: Layout = Layout.LEARNER,
         protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER),
-        versions: ApiVersions = LATEST,
+        versions: SpokenVersions = LATEST,
         rules_of: RulesOf = by_assignors,
         placement: ThreadPlacement = ThreadPlacement.KEEPING,
         tells_anew: bool = True,

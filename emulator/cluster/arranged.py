@@ -69,11 +69,20 @@ class ArrangedCluster(Cluster):
         super().build()
 
     def _broker_factories(self, node: int, name: str) -> dict[str, MachineFactory]:
-        config = self.broker_config
-        return {
-            name: lambda life: Broker(name, node, config, Drawn(self.world.choices, self.draws, f"{name}/life {life}")),
-            coordinator_on(name): lambda life: Coordinator(coordinator_on(name), node, config, rules=self.group_rules),
-        }
+        def broker(life: int) -> Broker:
+            draws = Drawn(self.world.choices, self.draws, f"{name}/life {life}")
+            return Broker(name, node, self.config_of_broker(name), draws, self.release_of_broker(name).versions)
+
+        def coordinator(life: int) -> Coordinator:
+            return Coordinator(
+                coordinator_on(name),
+                node,
+                self.config_of_broker(name),
+                rules=self.rules_of_coordinator(name),
+                versions=self.release_of_broker(name).versions,
+            )
+
+        return {name: broker, coordinator_on(name): coordinator}
 
     def coordinator_of(self, group: str) -> str:
         """The host that coordinates a group; "" when nobody does at the moment."""

@@ -6,8 +6,9 @@ What is common to the two kinds: ``emulator.cluster.arranged``, whose brokers ne
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
-from attrs import define, evolve
+from attrs import define, evolve, frozen
 
 from kemu.actors.broker.replica_log import JOURNALS
 from kemu.actors.clients.admin import Admin
@@ -15,7 +16,7 @@ from kemu.actors.clients.producer import Producer
 from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.consumer import Consumer
 from kemu.actors.consumer.listener import Listener
-from kemu.actors.coordinator.rules import rules_of_kind
+from kemu.actors.coordinator.rules import GroupRules, rules_of_kind
 from kemu.actors.machine import Machine, Record
 from kemu.actors.streams.instance import Instance
 from kemu.emulator import facts
@@ -38,8 +39,9 @@ from kemu.emulator.text.kafka_keys import configured, texts_of
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.protocol.assign.base import Assignor
 from kemu.protocol.commands import Close, HoursPass, LeaveGradually, SetRate
-from kemu.protocol.config import StreamsConfig
+from kemu.protocol.config import BrokerConfig, StreamsConfig
 from kemu.protocol.draws import MILLION, DrawName
+from kemu.protocol.messages.versions import LATEST, SpokenVersions
 from kemu.protocol.names import (
     ADMIN,
     OFFSETS_TOPIC,
@@ -75,6 +77,18 @@ class _Group:
     """What a rolling upgrade of the whole group makes of its members; later ones start like that."""
 
 
+@frozen
+class BrokerRelease:
+    """What a broker is: names of ``PROFILES``. ``protocol``: whose protocol it speaks to other brokers."""
+
+    profile: str
+    protocol: str
+
+    def then(self, profile: str, protocol: str) -> "BrokerRelease":
+        """This with what an upgrade makes of it; "" leaves it."""
+        return BrokerRelease(profile or self.profile, protocol or self.protocol)
+
+
 SAID_BY_BROKER_SETTINGS: Mapping[DrawName, str] = {
     DrawName.OFFSETS_APPEND: "emulated_append_us",
     DrawName.OFFSETS_LOAD: "emulated_load_us",
@@ -102,9 +116,12 @@ class Cluster(ABC):
         self.world = world
         self.scenario = scenario
         self._releases: dict[str, Profile] = {}
-        """Profile of a member -> it, with the past bugs that everybody has."""
+        """Profile of a member or broker -> it, with the past bugs that everybody has."""
         self.profile = release_with(profile, scenario.bugs)
         profile = self.profile
+        self._brokers_are: dict[str, BrokerRelease] = {}
+        """Broker -> what it is from its next life on; others are as ``_any_broker_is``."""
+        self._any_broker_is = BrokerRelease(profile.name, profile.name)
         self.draws = scenario.draws
         self._starting: dict[str, bool] = {}
         """Hosts whose processes are starting -> whether from their disks."""
@@ -117,9 +134,9 @@ class Cluster(ABC):
         self._until_down: dict[str, Callable[[], None]] = {}
         self._settling = WarmUp(world, scenario, self.hours_pass)
         self.broker_config = configured(profile.broker, scenario.brokers.config)
-        self.group_rules = group_rules(rules_of_kind(self.broker_config.coordinator_kind), scenario.bugs)
         self.brokers = scenario.broker_names()
         """Those that were added, too."""
+        self._take_releases()
         self._joined: dict[str, None] = {}
         """Brokers that were not there at the start."""
         self._append_draws: dict[str, Drawn] = {}
@@ -139,6 +156,15 @@ class Cluster(ABC):
         self._tasks = TaskCounts()
         world.started = self._started
         world.went_down = self._host_down
+
+    def _take_releases(self) -> None:
+        """What each broker is at the start; the protocol between them is that of the oldest."""
+        spec, own = self.scenario.brokers, self.profile.name
+        named = [spec.profile_of(name) or own for name in (*self.brokers, *spec.overrides)]
+        protocol = min(named, key=lambda name: self.release_named(name).release)
+        self._any_broker_is = BrokerRelease(own, protocol)
+        for host in spec.overrides:
+            self._brokers_are[host] = BrokerRelease(spec.profile_of(host) or own, protocol)
 
     # --- building ----------------------------------------------------------------------------------------------
 
@@ -209,7 +235,9 @@ class Cluster(ABC):
                 self.world.at(start_us, self._starter(host))
 
     def _admin(self, life: int) -> Admin:
-        return Admin(ADMIN, self.brokers, chance=self.world.choices.stream(f"{ADMIN}/life {life}"))
+        versions = LATEST.asking() if self.scenario.mixes_releases else LATEST
+        chance = self.world.choices.stream(f"{ADMIN}/life {life}")
+        return Admin(ADMIN, self.brokers, chance=chance, versions=versions)
 
     def factory(self, actor: str) -> MachineFactory:
         """What builds this actor's machine (for replay)."""
@@ -242,7 +270,10 @@ class Cluster(ABC):
         def make(life: int) -> Machine:
             chance = self.world.choices.stream(f"{host}/life {life}")
             draws = Drawn(self.world.choices, self.draws, f"{host}/life {life}")
-            return Producer(host, (topic,), config, bootstrap=self.brokers, chance=chance, draws=draws)
+            versions = LATEST.asking() if self.scenario.mixes_releases else LATEST
+            return Producer(
+                host, (topic,), config, bootstrap=self.brokers, chance=chance, draws=draws, versions=versions
+            )
 
         return make
 
@@ -278,7 +309,7 @@ class Cluster(ABC):
             draws=member_draws(self.world.choices, self.scenario, group, owner, said, warm=warm, busy=busy),
             listener=self._listeners.get(host),
             application=None if application is None else application(config),
-            versions=profile.versions,
+            versions=self._spoken_by(profile),
             rules_of=profile.rules_of,
         )
 
@@ -310,7 +341,7 @@ class Cluster(ABC):
             custom=None if kind == LEARNER else release.task_assignors.get(kind) or find_task_assignor(kind),
             layout=release.layout_of(kind),
             protocols=release.protocols,
-            versions=profile.versions,
+            versions=self._spoken_by(profile),
             rules_of=profile.rules_of,
             placement=release.placement_for(kind),
             tells_anew=release.tells_anew,
@@ -320,9 +351,88 @@ class Cluster(ABC):
         """The release that a member runs."""
         if not member.profile:
             return self.profile
-        if member.profile not in self._releases:
-            self._releases[member.profile] = release_with(PROFILES[member.profile], self.scenario.bugs)
-        return self._releases[member.profile]
+        return self.release_named(member.profile)
+
+    def release_named(self, name: str) -> Profile:
+        """A release, with the past bugs that everybody has; the scenario's own is that which the run is about."""
+        if name == self.profile.name:
+            return self.profile
+        if name not in self._releases:
+            self._releases[name] = release_with(PROFILES[name], self.scenario.bugs)
+        return self._releases[name]
+
+    def _spoken_by(self, profile: Profile) -> SpokenVersions:
+        """What a client of a release speaks to these brokers."""
+        if self.scenario.mixes_releases:
+            return profile.versions.asking()
+        return profile.versions if profile is self.profile else profile.versions.among(self.profile.versions)
+
+    # --- releases of brokers -----------------------------------------------------------------------------------
+
+    def release_of_broker(self, host: str) -> Profile:
+        """The release of a broker that starts now."""
+        return self.release_named(self._brokers_are.get(host, self._any_broker_is).profile)
+
+    def protocol_of_broker(self, host: str) -> Profile:
+        """The release whose protocol it speaks to other brokers: its ``inter.broker.protocol.version``."""
+        return self.release_named(self._brokers_are.get(host, self._any_broker_is).protocol)
+
+    def config_of_broker(self, host: str) -> BrokerConfig:
+        """Its configuration, with its release's defaults."""
+        return configured(self.release_of_broker(host).broker, self.scenario.brokers.config)
+
+    def rules_of_coordinator(self, host: str) -> GroupRules:
+        """The decisions of the coordinator of a broker that starts now."""
+        return group_rules(rules_of_kind(self.config_of_broker(host).coordinator_kind), self.scenario.bugs)
+
+    def upgrade_brokers(
+        self,
+        every_us: int,
+        down_us: int,
+        how: str,
+        hosts: tuple[str, ...],
+        *,
+        profile: str,
+        protocol: str,
+        done: Callable[[], None],
+    ) -> int | str:
+        """Take brokers down and up again as something else, one after the other: how many, or why not."""
+        names = hosts or self.brokers
+        becomes = {name: self._brokers_are.get(name, self._any_broker_is).then(profile, protocol) for name in names}
+        if refused := self._misfits(becomes):
+            return refused
+        if not hosts:
+            self._any_broker_is = self._any_broker_is.then(profile, protocol)
+        for number, name in enumerate(names):
+            change = partial(self._become, name, becomes[name])
+            self.world.at(self.world.now_us + number * every_us, _Bounce(self, name, down_us, how, change, done))
+        return len(names)
+
+    def _misfits(self, becomes: Mapping[str, BrokerRelease]) -> str | None:
+        """Why brokers that become this, one by one, could not work with each other; None: they could."""
+        for host, then in becomes.items():
+            release, protocol = self.release_named(then.profile), self.release_named(then.protocol)
+            others = [name for name in self.brokers if name != host]
+            spoken = [protocol, *(self.protocol_of_broker(name) for name in others)]
+            newest = max(spoken, key=lambda each: each.release)
+            if release.release < newest.release:
+                return f"{host} would be {release.name}, which does not know the protocol of {newest.name}"
+            older = [name for name in others if self.release_of_broker(name).release < protocol.release]
+            if older and protocol is not self.protocol_of_broker(host):
+                whose = self.release_of_broker(older[0]).name
+                return (
+                    f"{older[0]} is {whose} and would not know the protocol of {protocol.name}: "
+                    "first all brokers get the release, then the protocol"
+                )
+        return None
+
+    def _become(self, host: str, release: BrokerRelease) -> None:
+        self.reconfigure_broker(host, release.profile, release.protocol)
+        self.world.report(facts.BrokerReconfigured(host=host, profile=release.profile, protocol=release.protocol))
+
+    def reconfigure_broker(self, host: str, profile: str, protocol: str) -> None:
+        """What a broker is from its next life on."""
+        self._brokers_are[host] = BrokerRelease(profile, protocol)
 
     def _busy(self, machine: str) -> int:
         """How busy a machine is, in millionths of what is usual; the same for all of a run."""
@@ -510,7 +620,8 @@ class Cluster(ABC):
             self._groups[group].upgraded = self._groups[group].upgraded.then(becomes)
         names = hosts or tuple(self._groups[group].members)
         for number, name in enumerate(names):
-            self.world.at(self.world.now_us + number * every_us, _Bounce(self, name, down_us, how, becomes, done))
+            change = partial(self.change_member, name, becomes)
+            self.world.at(self.world.now_us + number * every_us, _Bounce(self, name, down_us, how, change, done))
         return len(names)
 
     def change_member(self, host: str, becomes: MemberSpec) -> None:
@@ -695,9 +806,9 @@ class _Start:
 
 
 class _Bounce:
-    """Takes a member down; it is started again a drawn time around ``down_us`` after its end.
+    """Takes a host down, to come back as something else or not; it is started again around ``down_us`` after its end.
 
-    Without that draw: ``down_us`` after it was told, and not before it has ended.
+    That time is drawn. Without that draw: ``down_us`` after it was told, and not before it has ended.
     """
 
     def __init__(
@@ -706,22 +817,22 @@ class _Bounce:
         name: str,
         down_us: int,
         how: str,
-        becomes: MemberSpec | None,
+        change: Callable[[], None] | None,
         done: Callable[[], None],
     ) -> None:
         self._cluster = cluster
         self._host = cluster.world.hosts[name]
         self._down_us = down_us
         self._how = how
-        self._becomes = becomes
+        self._change = change
         self._done = done
         self._life = 0
 
     def __call__(self) -> None:
         cluster, world = self._cluster, self._cluster.world
         self._life = self._host.life
-        if self._becomes is not None:
-            self._cluster.change_member(self._host.name, self._becomes)
+        if self._change is not None:
+            self._change()
         if self._host.running:
             if self._how == "crash":
                 world.take_down(self._host, Condition.CRASHED)

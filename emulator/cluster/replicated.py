@@ -164,10 +164,8 @@ class ReplicatedCluster(Cluster):
         return settings
 
     def _broker_factories(self, node: int, name: str) -> dict[str, MachineFactory]:
-        config, spec = self.broker_config, self.replication
+        spec, bugs = self.replication, self.scenario.bugs
         replication, control = spec.replica_config(), spec.controller_config()
-        replica_rules = spec.replica_rules(self.profile, self.scenario.bugs)
-        controller_rules = spec.controller_rules(self.profile, self.scenario.bugs)
         rack = self.scenario.brokers.rack_of(node) or None
         settings = self._settings
 
@@ -176,41 +174,49 @@ class ReplicatedCluster(Cluster):
             return ReplicatedBroker(
                 name,
                 node,
-                config,
+                self.config_of_broker(name),
                 replication,
                 topics=settings,
                 chance=chance,
                 draws=Drawn(self.world.choices, self.draws, f"{name}/life {life}"),
-                rules=replica_rules,
+                rules=spec.replica_rules(self.protocol_of_broker(name), bugs),
                 store=STORE,
                 session_timeout_ms=control.zookeeper_session_timeout_ms,
                 max_in_flight=control.zookeeper_max_in_flight_requests,
                 log_dirs=self.scenario.brokers.log_dirs_of(name),
+                versions=self.release_of_broker(name).versions,
             )
 
         def coordinator(life: int) -> Coordinator:
+            config = self.config_of_broker(name)
             draws = self.group_draws(f"{coordinator_on(name)}/life {life}")
             return Coordinator(
                 coordinator_on(name),
                 node,
                 config,
                 lambda machine: BrokerLog(machine, name, config.emulated_load_us, draws),
-                self.group_rules,
+                self.rules_of_coordinator(name),
+                self.release_of_broker(name).versions,
             )
 
-        return {
-            name: broker,
-            coordinator_on(name): coordinator,
-            controller_on(name): lambda life: Controller(
+        def controller(life: int) -> Controller:
+            release = self.release_of_broker(name)
+            return Controller(
                 controller_on(name),
                 node,
                 control,
                 rack=rack,
                 min_insync_replicas=replication.min_insync_replicas,
                 store=STORE,
-                rules=controller_rules,
+                rules=spec.controller_rules(release, self.protocol_of_broker(name), bugs),
                 draws=Drawn(self.world.choices, self.draws, f"{controller_on(name)}/life {life}"),
-            ),
+                versions=release.versions,
+            )
+
+        return {
+            name: broker,
+            coordinator_on(name): coordinator,
+            controller_on(name): controller,
         }
 
     def _initial_logs(self) -> Iterator[tuple[str, str, tuple[Record, ...]]]:

@@ -46,6 +46,20 @@ class Operators(Protocol):
     ) -> int:
         """As ``rolling_restart``, but members come back as something else; without ``hosts`` the whole group does."""
 
+    def upgrade_brokers(
+        self,
+        every_us: int,
+        down_us: int,
+        how: str,
+        hosts: tuple[str, ...],
+        *,
+        profile: str,
+        protocol: str,
+        done: Callable[[], None],
+    ) -> int | str:
+        """Take brokers down and up again as something else, one after the other: how many, or why not."""
+        ...
+
     def add_brokers(self, count: int) -> Outcome:
         """Start brokers that were not there before, on empty disks."""
 

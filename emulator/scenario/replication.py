@@ -131,14 +131,14 @@ class ReplicationSpec:
         }
         return configured(CONTROL, (*named.items(), *self.controller))
 
-    def replica_rules(self, profile: Profile, bugs: Sequence[str] = ()) -> ReplicaRules:
-        """The release's, with what is set here and the decisions of these past bugs."""
-        rules = evolve(TODAY, isr_path=IsrPath(self.isr_path) if self.isr_path else profile.isr_path)
+    def replica_rules(self, protocol: Profile, bugs: Sequence[str] = ()) -> ReplicaRules:
+        """Those of brokers that speak this release's protocol to each other, with what is set here and past bugs."""
+        rules = evolve(TODAY, isr_path=IsrPath(self.isr_path) if self.isr_path else protocol.isr_path)
         return applying.replica_rules(rules, bugs)
 
-    def controller_rules(self, profile: Profile, bugs: Sequence[str] = ()) -> ControllerRules:
-        """The release's, with what is set here and the decisions of these past bugs."""
-        version = RULES.leader_and_isr_version if profile.topic_ids else LAST_WITHOUT_TOPIC_IDS
+    def controller_rules(self, profile: Profile, protocol: Profile, bugs: Sequence[str] = ()) -> ControllerRules:
+        """The release's, where brokers speak this protocol, with what is set here and the decisions of past bugs."""
+        version = RULES.leader_and_isr_version if protocol.topic_ids else LAST_WITHOUT_TOPIC_IDS
         rules = evolve(
             RULES,
             reassignment=self.reassigns(profile),

@@ -14,7 +14,14 @@ from attrs.converters import optional
 from kemu.emulator.draws import DrawSet
 from kemu.emulator.findings import KINDS
 from kemu.emulator.museum.registry import PAST_BUGS
-from kemu.emulator.plan.actions import AddBroker, AddMembers, CreateTopic, RollingRestart, RollingUpgrade
+from kemu.emulator.plan.actions import (
+    AddBroker,
+    AddMembers,
+    BrokersUpgrade,
+    CreateTopic,
+    RollingRestart,
+    RollingUpgrade,
+)
 from kemu.emulator.plan.entries import At, Entry, Plan, When, entry_to_dict
 from kemu.emulator.plan.known import MOST_BROKERS, Known
 from kemu.emulator.scenario.away import AwaySpec
@@ -264,7 +271,9 @@ fill_in(GroupSpec, topics_of_streams)
 class BrokerSpec:
     """What one broker has other than the others; what is None is as they have it.
 
-    ``bandwidth_bytes_per_s``, ``disk_bytes_per_s``, ``log_dirs``: as ``BrokersSpec`` says.
+    ``bandwidth_bytes_per_s``, ``disk_bytes_per_s``, ``log_dirs``: as ``BrokersSpec`` says. ``profile``: its release, a
+    name of ``PROFILES``. What brokers say to each other is as the lowest of their releases has it, until the plan
+    raises it ("upgrade-brokers"): Kafka's ``inter.broker.protocol.version``.
 
     Raises:
         ScenarioError: everything that is wrong with it.
@@ -282,6 +291,10 @@ class BrokerSpec:
     )
     log_dirs: int | None = field(
         default=None, metadata=key("how many log directories it has", at_least=1, at_most=100, shown="as all have it")
+    )
+    profile: str = field(
+        default="",
+        metadata=key("another release", choices=lambda: ("", *PROFILES), what="profile", shown="the scenario's"),
     )
 
     def __attrs_post_init__(self) -> None:
@@ -322,7 +335,7 @@ class BrokersSpec:
     )
     overrides: Mapping[str, BrokerSpec] = field(
         factory=dict,
-        metadata=key("tables by broker (overrides.b2): its own bandwidth, disk, log_dirs", shown="none"),
+        metadata=key("tables by broker (overrides.b2): its own profile, bandwidth, disk, log_dirs", shown="none"),
     )
     config: Settings = field(
         default=(), converter=_broker_settings, metadata=key("Kafka's keys of a broker", config=BrokerConfig)
@@ -352,6 +365,11 @@ class BrokersSpec:
         """Bytes a second onto a broker's disk; 0: no limit."""
         own = self.overrides.get(host)
         return (own.disk_bytes_per_s if own is not None else None) or self.disk_bytes_per_s or 0
+
+    def profile_of(self, host: str) -> str:
+        """The release of a broker; "" is the scenario's."""
+        own = self.overrides.get(host)
+        return own.profile if own is not None else ""
 
     def rack_of(self, number: int) -> str:
         """The rack of a broker, "" without racks."""
@@ -557,6 +575,9 @@ class Scenario:
     def _ends_us(self, entry: At) -> int:
         """When the last member of a rolling restart is up and has had time to join; 0 for anything else."""
         action = entry.action
+        if isinstance(action, BrokersUpgrade):
+            count = len(action.hosts) or self.brokers.count
+            return entry.at_us + (count - 1) * action.every_us + action.down_us + JOIN_US
         if not isinstance(action, RollingRestart | RollingUpgrade):
             return 0
         hosts = len(action.hosts) if isinstance(action, RollingUpgrade) else 0
@@ -606,6 +627,14 @@ class Scenario:
         actions = (entry.action for entry in self.plan if isinstance(entry, At | When))
         count = sum(action.count for action in actions if isinstance(action, AddBroker))
         return tuple(broker_host(self.brokers.count + number) for number in range(count))
+
+    @property
+    def mixes_releases(self) -> bool:
+        """Whether brokers are of several releases, or become it."""
+        if any(own.profile for own in self.brokers.overrides.values()):
+            return True
+        actions = (entry.action for entry in self.plan if isinstance(entry, At | When))
+        return any(isinstance(action, BrokersUpgrade) and action.profile for action in actions)
 
     def member_names(self) -> tuple[tuple[str, str, int], ...]:
         """(host, group, number within the group) of every member there is at the start; c1 is the first."""

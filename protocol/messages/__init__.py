@@ -1,5 +1,5 @@
 """Every message, by who speaks; importing this package registers all of them."""
 
-from kemu.protocol.messages import control, data, group, local, offsets_log, ranges, store
+from kemu.protocol.messages import control, data, group, local, negotiation, offsets_log, ranges, store
 
-__all__ = ["control", "data", "group", "local", "offsets_log", "ranges", "store"]
+__all__ = ["control", "data", "group", "local", "negotiation", "offsets_log", "ranges", "store"]

@@ -1,6 +1,7 @@
 """Which version of each API a client speaks: what differs between Kafka releases on the wire.
 
-A profile picks older versions (``LATEST.but(JoinGroup=3)``); servers understand every declared one.
+A profile picks older versions (``LATEST.but(JoinGroup=3)``); machines understand every declared one, and what a broker
+of a release speaks is what clients of that release do.
 """
 
 from collections.abc import Mapping
@@ -13,16 +14,21 @@ from kemu.protocol.wire.schema import MESSAGES
 
 
 @frozen
-class ApiVersions:
-    """Kafka's API name -> the version sent; ``subscription``: version of the consumer protocol's bytes."""
+class SpokenVersions:
+    """Kafka's API name -> the version sent; ``subscription``: version of the consumer protocol's bytes.
+
+    ``negotiates``: brokers are of several releases, so that each is asked what it speaks (``ApiVersions``), and nobody
+    speaks a higher version to it. Where all brokers are of one release the answer is known, and nobody asks.
+    """
 
     requests: Mapping[str, int]
     subscription: int = HIGHEST_VERSION
+    negotiates: bool = False
 
     def __getitem__(self, api: str) -> int:
         return self.requests[api]
 
-    def but(self, *, subscription: int | None = None, **requests: int) -> "ApiVersions":
+    def but(self, *, subscription: int | None = None, **requests: int) -> "SpokenVersions":
         """The same table with other versions of some APIs, by Kafka's name: ``but(JoinGroup=3, subscription=1)``.
 
         Raises:
@@ -40,6 +46,15 @@ class ApiVersions:
             subscription=self.subscription if subscription is None else subscription,
         )
 
+    def among(self, brokers: "SpokenVersions") -> "SpokenVersions":
+        """What is spoken to brokers that all speak no higher versions than these."""
+        spoken = {api: min(version, brokers.requests.get(api, version)) for api, version in self.requests.items()}
+        return evolve(self, requests=spoken)
+
+    def asking(self) -> "SpokenVersions":
+        """The same, but each broker is asked first."""
+        return evolve(self, negotiates=True)
+
 
 def _declared(api: str) -> range:
     for spec in MESSAGES.values():
@@ -48,7 +63,7 @@ def _declared(api: str) -> range:
     raise UnsupportedVersion(f"no API is called {api!r}")
 
 
-LATEST = ApiVersions(
+LATEST = SpokenVersions(
     {
         "Produce": 11,
         "Fetch": 17,

@@ -13,7 +13,7 @@ from kemu.actors.clients.producer import Producer
 from kemu.protocol.commands import Close, ClusterView, HostPartition, SetRate
 from kemu.protocol.config import BrokerConfig, ProducerConfig
 from kemu.protocol.messages.data import MetadataReply, ProduceReply
-from kemu.protocol.messages.versions import KAFKA_2_4, KAFKA_3_4, LATEST, ApiVersions
+from kemu.protocol.messages.versions import KAFKA_2_4, KAFKA_3_4, LATEST, SpokenVersions
 from kemu.protocol.notes.groups import ProduceFailed, RecordsAcknowledged
 from tests.actors.broker.data_world import DataWorld, Lot
 
@@ -21,7 +21,7 @@ INTERVAL_US = 100_000
 PARTITIONS = 3
 
 
-def _cluster(versions: ApiVersions = LATEST, **config: Any) -> DataWorld:
+def _cluster(versions: SpokenVersions = LATEST, **config: Any) -> DataWorld:
     """Brokers b0 and b1, topic t with three partitions over them, a producer p1."""
     world = DataWorld()
     view = ClusterView(brokers=((0, ""), (1, "")), topics=(("t", (0, 1, 0), (0, 0, 0)),), offsets_leaders=())

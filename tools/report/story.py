@@ -176,6 +176,11 @@ class Story:
             said.append(f"assignors {', '.join(fact.assignors)}")
         self.add(seen.at_us, "host", f"{{}} will start again with {'; '.join(said)}", fact.host)
 
+    def broker_reconfigured(self, seen: Seen, fact: facts.BrokerReconfigured) -> None:
+        """A step of an upgrade of brokers."""
+        said = f"as {fact.profile}, inter.broker.protocol.version as {fact.protocol} has it"
+        self.add(seen.at_us, "host", f"{{}} will start again {said}", fact.host)
+
     def host_started(self, seen: Seen, fact: facts.HostStarted) -> None:
         """Starts and restarts."""
         again = "started" if fact.life == 1 else "started again" if fact.kept_disk else "started again, its disk empty"
@@ -276,6 +281,7 @@ _TELLERS: dict[type, Callable[[Story, Seen, Any], None]] = {
     notes.AdminAnswered: Story.admin_answered,
     notes.GroupDescribed: Story.group_described,
     facts.MemberReconfigured: Story.member_reconfigured,
+    facts.BrokerReconfigured: Story.broker_reconfigured,
     facts.HostStarted: Story.host_started,
     facts.HostDown: Story.host_down,
     facts.HostClosed: Story.host_closed,

@@ -51,6 +51,7 @@ from kemu.emulator.plan.actions.network import Disconnect, Hold, Isolate, Lossy,
 from kemu.emulator.plan.actions.operators import (
     AddBroker,
     AddMembers,
+    BrokersUpgrade,
     CloseHost,
     CreateTopic,
     DeleteTopic,
@@ -140,6 +141,7 @@ _ALL: tuple[type[Action], ...] = (
     Deliver,
     TieOrder,
     LinkPriorities,
+    BrokersUpgrade,
 )
 """In the order in which they are listed and drawn; another place moves what random plans draw from a seed."""
 
@@ -153,6 +155,7 @@ __all__ = [
     "AddMembers",
     "BandwidthLimit",
     "Barrier",
+    "BrokersUpgrade",
     "ChangeSubscription",
     "ChildFailure",
     "ClockDrift",

@@ -10,6 +10,7 @@ from kemu.emulator.plan.action import (
     NEVER,
     AnyHost,
     BrokerHost,
+    BrokerHosts,
     Given,
     GroupName,
     MemberHosts,
@@ -169,6 +170,60 @@ class RollingUpgrade:
             done=stage.part_done,
         )
         stage.parts(count)
+        return None
+
+
+@action("upgrade-brokers", "brokers come back as another release", drawn=NEVER, workload=True)
+class BrokersUpgrade:
+    """Brokers go down one after the other, ``every_us`` apart, each for ``down_us``, and come back as something else.
+
+    ``profile``: the release they become ("" = stays). ``protocol``: the release whose protocol they speak to each other
+    ("" = stays): what ``inter.broker.protocol.version`` says, which holds back what older brokers would not understand.
+    An upgrade in production takes two bounces: first all get the new release, then the new protocol. ``hosts``: only
+    these, in this order; none = all, and brokers added later are like them.
+
+    A broker is not started with a protocol that is newer than its own release or than that of another broker, nor with
+    a release older than its protocol: Kafka's does not start, or its neighbours do not understand it.
+    """
+
+    every_us: int
+    down_us: int
+    how: Annotated[str, OneOf("close", "crash")] = "close"
+    hosts: BrokerHosts = ()
+    profile: ProfileName = ""
+    protocol: ProfileName = ""
+
+    def words(self) -> str:
+        """See ``Action``."""
+        becomes = [self.profile] if self.profile else []
+        becomes += [f"the protocol of {self.protocol}"] if self.protocol else []
+        pace = f"one every {duration_text(self.every_us)}, each down{for_words(self.down_us)}"
+        return f"upgrade of {', '.join(self.hosts) or 'all brokers'} ({self.how}) to {' and '.join(becomes)}; {pace}"
+
+    def check(self, table: Table, known: Known) -> None:
+        """See ``Action``."""
+        if not (self.profile or self.protocol):
+            table.problem("profile", 'is missing; it or "protocol" must say what changes')
+        if self.protocol and not known.replicated:
+            table.problem("protocol", "is what brokers speak that replicate: add [brokers.replication]")
+
+    def apply(self, stage: Stage) -> Outcome:
+        """See ``Action``."""
+        hosts = tuple(stage.cluster.resolve(name) for name in self.hosts)
+        if not all(hosts):
+            return "a host of it does not exist now"
+        outcome = stage.cluster.upgrade_brokers(
+            self.every_us,
+            self.down_us,
+            self.how,
+            hosts,
+            profile=self.profile,
+            protocol=self.protocol,
+            done=stage.part_done,
+        )
+        if isinstance(outcome, str):
+            return outcome
+        stage.parts(outcome)
         return None
 
 

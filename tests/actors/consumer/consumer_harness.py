@@ -75,7 +75,7 @@ from kemu.protocol.messages.group import (
     SyncGroupReply,
 )
 from kemu.protocol.messages.member import Assignment, decode_assignment, encode_assignment
-from kemu.protocol.messages.versions import LATEST, ApiVersions
+from kemu.protocol.messages.versions import LATEST, SpokenVersions
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.notes.groups import MemberBecame
 from kemu.protocol.rebalancing.client_rules import CLIENT_3_9, ClientRules
@@ -148,7 +148,7 @@ class Harness:
         listener: Listener | None = None,
         application: Application | None = None,
         assignors: dict[str, Assignor] | None = None,
-        versions: ApiVersions = LATEST,
+        versions: SpokenVersions = LATEST,
         draws: Draws = CALM,
         client: ClientRules = CLIENT_3_9,
         start: bool = True,

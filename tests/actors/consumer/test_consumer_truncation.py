@@ -6,7 +6,7 @@ from kemu.protocol.commands import Start
 from kemu.protocol.messages.control import OffsetForLeaderEpoch
 from kemu.protocol.messages.data import Fetch, Metadata
 from kemu.protocol.messages.group import OffsetCommit
-from kemu.protocol.messages.versions import LATEST, ApiVersions
+from kemu.protocol.messages.versions import LATEST, SpokenVersions
 from kemu.protocol.notes.groups import MemberFailed, PositionSet, Processed
 from tests.actors.consumer.consumer_harness import Harness
 
@@ -15,7 +15,7 @@ AT = ("t", 0)
 NOT_LEADER, UNKNOWN_LEADER_EPOCH, FENCED = 6, 75, 74
 
 
-def reading(*, versions: ApiVersions = LATEST, **config: object) -> Harness:
+def reading(*, versions: SpokenVersions = LATEST, **config: object) -> Harness:
     """A member that has read records 0 to 99, written in epoch 0; its history forgotten."""
     harness = Harness({"t": 1}, versions=versions, **config)  # type: ignore[arg-type]
     harness.cluster.epochs[AT], harness.cluster.committed[AT] = (0,), 0
@@ -84,7 +84,7 @@ def test_without_a_reset_policy_the_application_is_told_of_the_truncation():
 def test_a_client_older_than_2_3_goes_on_behind_the_truncation():
     """It sends no OffsetForLeaderEpoch: records 60 to 99 of the new leader are skipped."""
     requests = {api: version for api, version in LATEST.requests.items() if api != "OffsetForLeaderEpoch"}
-    harness = reading(versions=ApiVersions(requests))
+    harness = reading(versions=SpokenVersions(requests))
     elect(harness, (0, 60), 130)
 
     assert not harness.requests(OffsetForLeaderEpoch)

@@ -106,6 +106,7 @@ def test_every_kind_can_be_written_and_read(kind: str) -> None:
         "topic": "orders", "partitions": 8, "rate": "5/s", "settings": ["max.poll.records=5"],
         "to": "earliest", "key": "min.insync.replicas", "topics": ["orders"],
         "callback": "onPartitionsLost", "partition": 1, "offset": 3, "before": 9, "speed": "5MB/s",
+        "profile": "kafka-3.9",
         "order": 1, "within": "1s", "by": "2s", "count": 2,
     }  # fmt: skip
     if kind in ("create-topic", "delete-topic"):

@@ -154,7 +154,7 @@ def test_which_releases_balance_leaders_while_partitions_are_reassigned():
     waits = [
         name
         for name, each in PROFILES.items()
-        if not ReplicationSpec().controller_rules(each).balances_while_reassigning
+        if not ReplicationSpec().controller_rules(each, each).balances_while_reassigning
     ]
 
     assert waits == [

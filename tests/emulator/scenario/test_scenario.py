@@ -46,6 +46,7 @@ log_dirs = 2
 [brokers.overrides.b2]
 disk = "1MB/s"
 log_dirs = 3
+profile = "kafka-2.8"
 [brokers.config]
 group.initial.rebalance.delay.ms = 0
 "group.max.size" = 10
@@ -155,7 +156,7 @@ IN_PYTHON = Scenario(
         bandwidth_bytes_per_s=100_000_000,
         disk_bytes_per_s=50_000_000,
         log_dirs=2,
-        overrides={"b2": BrokerSpec(disk_bytes_per_s="1MB/s", log_dirs=3)},
+        overrides={"b2": BrokerSpec(disk_bytes_per_s="1MB/s", log_dirs=3, profile="kafka-2.8")},
         config={"group.initial.rebalance.delay.ms": 0, "group.max.size": 10},
         replication=ReplicationSpec(
             factor=2,
