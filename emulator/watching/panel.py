@@ -399,7 +399,8 @@ class Panel:
                 group.coordinator = seen.actor
         if group.coordinator == seen.actor:
             group.state, group.loaded = fact.new, True
-            group.proven = fact.new != "Dead" and (group.proven or fact.new == "Stable")
+            anew = fact.old == "Empty" and not fact.generation  # whatever was in a log is not there any more
+            group.proven = fact.new != "Dead" and ((group.proven and not anew) or fact.new == "Stable")
             log = self.log_of(fact.group) if fact.new == "Stable" else None
             if log is not None:
                 group.remembered.append((fact.generation, self.logs.of(log).records.end))

@@ -207,3 +207,14 @@ def test_what_a_leader_lost_that_leads_again_in_its_epoch_is_an_expected_loss() 
     assert outcome.verdict == "holds", outcome.reason or outcome.broke
     (loss,) = [each for each in outcome.losses if each.why == "read-past"]
     assert (loss.partition, loss.first, loss.last) == ("t1-3", 0, 62)
+
+
+def test_a_group_that_is_coordinated_on_both_sides_of_a_split_is_that_of_its_log() -> None:
+    """The group's log is lost with all disks; b2 begins it anew for c2 and c3, and all three stay cut off.
+
+    c1 begins it once more where its log is led by then, and is all that is waited for.
+    """
+    outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "begun-on-both-sides.toml"), seed=48)
+
+    assert outcome.verdict == "holds", outcome.reason or outcome.broke
+    assert outcome.core is not None and set(outcome.core.away) == {"b2", "c2", "c3"}

@@ -125,6 +125,18 @@ def test_a_group_that_was_never_stable_is_begun_anew_by_the_next_coordinator(fed
     assert not fed.panel.is_current(Seen(9, 9, "b0/coordinator", 1, GroupUnloaded(group="g")))
 
 
+def test_a_group_that_its_log_lost_is_proven_no_more_when_it_is_begun_anew(fed: Fed) -> None:
+    """b0 is cut off while it begins the group anew; who leads the log by then begins it once more, and has it."""
+    fed.speaks("b0/coordinator", "CompletingRebalance", "Stable", 2)
+    fed.by("b0/coordinator", GroupUnloaded(group="g"))
+    fed.speaks("b0/coordinator", "Empty", "PreparingRebalance")
+    anew = fed.speaks("b1/coordinator", "Empty", "PreparingRebalance")
+    assert fed.panel.is_current(anew)
+
+    fed.speaks("b1/coordinator", "CompletingRebalance", "Stable", 1)
+    assert not fed.panel.is_current(fed.speaks("b0/coordinator", "Empty", "PreparingRebalance"))
+
+
 def test_a_group_that_was_given_up_has_no_state_until_somebody_speaks(fed: Fed) -> None:
     """GroupUnloaded; the coordinator's death does the same to who coordinates."""
     fed.speaks("b0/coordinator", "Empty", "PreparingRebalance")
