@@ -208,8 +208,12 @@ STANDS_STILL: Mapping[tuple[str, str], str] = MappingProxyType(
             LOG_OF_ANOTHER_TOPIC,
         ): "who is to lead the partition has a log of a deleted topic of that name, and"
         " refuses (INCONSISTENT_TOPIC_ID, KIP-516): nobody leads it until an operator removes that log",
-        ("liveness", FORGOTTEN_INSTANCE): "the group's log lost the record in which a static member had its new id: the"
-        " coordinator knows the former one and fences the member (FENCED_INSTANCE_ID), which is fatal",
+        (
+            "liveness",
+            FORGOTTEN_INSTANCE,
+        ): "the group's log has no record with the new id of a static member: it lost that,"
+        " or another broker took the group over before the rebalance was over in which the member got it; the"
+        " coordinator knows the former id and fences the member (FENCED_INSTANCE_ID), which is fatal",
         ("recovery", EPOCH_OF_ANOTHER_TOPIC): "who is to lead the partition takes part in a later leader epoch of a"
         " deleted topic of that name, and heeds nothing older (before topic ids, KIP-516)",
     }

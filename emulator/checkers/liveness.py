@@ -11,7 +11,10 @@ within ``bound_us``, there must be a moment at which
 3. No member fails for good (``MemberFailed``): such a process is of no use, and nobody asked for its end. What a plan
 did to it is excused: an error that the plan had a server answer with, a listener that the plan made raise. One way is
 Kafka's own (``forgotten-instance``): a static member got a new id, and the group's log lost all that was written since
-(``GroupMetadataManager.storeGroup`` waits for the in-sync replicas, not for disks); its coordinator fences it then.
+(``GroupMetadataManager.storeGroup`` waits for the in-sync replicas, not for disks), or another broker took the group
+over before anything was written: it got its id in a rebalance, and a group is written when its leader's assignment
+comes (``GroupCoordinator`` 3.4.1 calls ``storeGroup`` there, for replacements in Stable, and for groups that get
+Empty). Its coordinator knows the former id, and fences it then.
 
 A group whose coordinator still leads a replica that was taken from its broker breaks rule 1 in a way of its own
 (``untold-coordinator``), which is Kafka's: the order to stop it was lost with the controller, and nobody repeats it
@@ -163,6 +166,10 @@ class Liveness(Checker):
         """(group, id of a static member) -> where the group's log ended when the member got it."""
         self._forgotten: dict[tuple[str, str], None] = {}
         """Those of them that no record of the group's log has any more."""
+        self._unwritten: dict[tuple[str, str], None] = {}
+        """(group, id of a static member) that it got in a rebalance that is not over: no record has it yet."""
+        self._replaced: tuple[int, tuple[str, str]] | None = None
+        """The last one that came into a Stable group, and in which step: written, unless that makes a rebalance."""
         self._told: dict[tuple[ActorName, ErrorCode], None] = {}
         """Errors that a plan had servers answer to members."""
         self._listeners_raise = False
@@ -266,6 +273,16 @@ class Liveness(Checker):
         group = self._group(fact.group)
         if self.panel.is_current(seen):
             self._look(fact.group, group)
+            if isinstance(fact, GroupBecame):
+                self._written_by(seen, fact)
+
+    def _written_by(self, seen: Seen, fact: GroupBecame) -> None:
+        """With the leader's assignment all its members are in the log; a rebalance puts that off."""
+        if fact.new == "Stable":
+            for key in [key for key in self._unwritten if key[0] == fact.group]:
+                del self._unwritten[key]
+        elif self._replaced is not None and self._replaced[0] == seen.seq and fact.old == "Stable":
+            self._unwritten[self._replaced[1]] = None
 
     def _member_became(self, seen: Seen, fact: MemberBecame) -> None:
         self._group(fact.group)
@@ -302,9 +319,15 @@ class Liveness(Checker):
         self._leave(seen, fact)
 
     def _member_entered(self, seen: Seen, fact: MemberAdded) -> None:
-        log = self.panel.log_of(fact.group) if fact.instance_id is not None else None
+        if fact.instance_id is None:
+            return
+        key, log = (fact.group, fact.member_id), self.panel.log_of(fact.group)
+        if self.panel.groups[fact.group].state != "Stable":
+            self._unwritten[key] = None
+        else:
+            self._replaced = seen.seq, key
         if log is not None:
-            self._static_since[fact.group, fact.member_id] = self.panel.logs.of(log).records.end
+            self._static_since[key] = self.panel.logs.of(log).records.end
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         """Of whom all records were lost: they came behind what the log has left."""
@@ -322,11 +345,12 @@ class Liveness(Checker):
                 self._forgotten[key] = None
 
     def _is_forgotten(self, actor: ActorName, fact: MemberFailed) -> bool:
-        """Whether a member is fenced for an id of which the group's log lost all records."""
-        holding = self.panel.holdings.get(actor)
-        if holding is None or fact.error is not ErrorCode.FENCED_INSTANCE_ID:
+        """Whether a member is fenced for an id that no record of the group's log has."""
+        if fact.error is not ErrorCode.FENCED_INSTANCE_ID:
             return False
-        return (fact.group, holding.member_id) in self._forgotten
+        holding = self.panel.holdings.get(actor)
+        forgotten = holding is not None and (fact.group, holding.member_id) in self._forgotten
+        return forgotten or (fact.group, fact.member_id) in self._unwritten
 
     def _received(self, seen: Seen, fact: AssignmentReceived) -> None:
         group = self._group(fact.group)

@@ -117,7 +117,7 @@ class Cluster(ABC):
         self.scenario = scenario
         self._releases: dict[str, Profile] = {}
         """Profile of a member or broker -> it, with the past bugs that everybody has."""
-        self.profile = release_with(profile, scenario.bugs)
+        self.profile = release_with(profile, scenario.bugs, scenario.mended)
         profile = self.profile
         self._brokers_are: dict[str, BrokerRelease] = {}
         """Broker -> what it is from its next life on; others are as ``_any_broker_is``."""
@@ -358,7 +358,8 @@ class Cluster(ABC):
         if name == self.profile.name:
             return self.profile
         if name not in self._releases:
-            self._releases[name] = release_with(PROFILES[name], self.scenario.bugs)
+            scenario = self.scenario
+            self._releases[name] = release_with(PROFILES[name], scenario.bugs, scenario.mended)
         return self._releases[name]
 
     def _spoken_by(self, profile: Profile) -> SpokenVersions:
@@ -383,7 +384,8 @@ class Cluster(ABC):
 
     def rules_of_coordinator(self, host: str) -> GroupRules:
         """The decisions of the coordinator of a broker that starts now."""
-        return group_rules(rules_of_kind(self.config_of_broker(host).coordinator_kind), self.scenario.bugs)
+        of_release = rules_of_kind(self.config_of_broker(host).coordinator_kind)
+        return group_rules(of_release, self.scenario.bugs, self.scenario.mended)
 
     def upgrade_brokers(
         self,

@@ -13,6 +13,7 @@ from attrs.converters import optional
 
 from kemu.emulator.draws import DrawSet
 from kemu.emulator.findings import KINDS
+from kemu.emulator.museum import applying
 from kemu.emulator.museum.registry import PAST_BUGS
 from kemu.emulator.plan.actions import (
     AddBroker,
@@ -480,7 +481,8 @@ class Scenario:
     ``duration_us``: how long the plan and the load run. ``expect``: violations that it is to bring about (a scenario
     that shows a known weakness); the verdict of every other violation stands. ``profile``: the release it is about, a
     name of ``PROFILES``; "" = whatever is asked for.
-    ``bugs``: issues of ``PAST_BUGS``; machines and assignors decide as they did before these were fixed.
+    ``bugs``: issues of ``PAST_BUGS``; machines and assignors decide as they did before these were fixed. ``mended``: of
+    those that a release has by itself, which ones it has not here.
     ``draws``: "life" or "calm", or a table of single draws, perhaps with its ``set``.
 
     Raises:
@@ -514,6 +516,16 @@ class Scenario:
             'bugs of Kafka\'s past that everybody has here ("kemu bugs" lists them)',
             choices=lambda: PAST_BUGS,
             what="past bug",
+            short=True,
+        ),
+    )
+    mended: tuple[str, ...] = field(
+        default=(),
+        converter=words,
+        metadata=key(
+            "past bugs of its release that nobody has here",
+            choices=applying.bugs_of_releases,
+            what="bug that a release has by itself",
             short=True,
         ),
     )

@@ -3,15 +3,18 @@
 import json
 from pathlib import Path
 
+import attrs
 import pytest
 from click.testing import CliRunner, Result
 
 from kemu.emulator.exploring.history import EXPLANATIONS, Anomaly, History, Occurrence
-from kemu.emulator.exploring.swarm import swarm_case
+from kemu.emulator.exploring.swarm import SwarmCase, swarm_case
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.text.tables import ScenarioError
 from kemu.emulator.text.toml_text import toml_text
+from kemu.emulator.watching.panel import Panel
 from kemu.tools.cli import kemu
+from kemu.tools.commands.swarm import _run, _told
 from tests.emulator.exploring.failing import failing
 from tests.emulator.exploring.test_explorer import small
 
@@ -83,6 +86,21 @@ def test_an_anomaly_that_nothing_explains_is_a_failure(tmp_path: Path, monkeypat
     assert "  nothing explains: lost write at 5.000 s: record 3 of t-0 is gone" in result.stdout
     assert f"  repeat with: kemu swarm {source} --history --seed 2" in result.stdout
     assert result.stdout.rstrip().endswith("0 of 1 hold")
+
+
+def test_what_a_release_does_by_itself_is_told_with_the_bug_that_it_is() -> None:
+    """Kafka 2.4 writes no replacement of a static member (KAFKA-10284); with that mended the seed holds."""
+    scenario = attrs.evolve(load_scenario("KAFKA-10284"), bugs=(), profile="kafka-2.4")
+    one = _run(SwarmCase(seed=1, scenario=scenario, on=(), off=()), None, False, Panel())
+    told = list(_told(one, False, "again"))
+
+    assert (one.result.verdict, one.verdict, one.own_bugs) == ("liveness", "holds", ("KAFKA-10284",))
+    assert told[2] == (
+        '  a bug of kafka-2.4 itself, KAFKA-10284 (fixed in 2.6.1): it holds with mended = ["KAFKA-10284"]'
+    )
+    switched_on = attrs.evolve(scenario, bugs=("KAFKA-10284",))
+    again = _run(SwarmCase(seed=1, scenario=switched_on, on=(), off=()), None, False, Panel())
+    assert (again.verdict, again.own_bugs) == ("liveness", ())
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kemu.emulator.exploring.swarm import SwarmCase, swarm_case
+from kemu.emulator.museum.registry import PAST_BUGS
 from kemu.emulator.scenario.expectations import stood_still
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.scenario.scenario import Scenario
@@ -54,7 +55,8 @@ def swarm(
     About half of the families of faults are off in each seed, so that what others would hide can show. First the load
     and the faults run, and nothing bad may happen; then all is healed, and everything must get well in time: in about
     half of the seeds a core of the cluster, while some brokers and members stay away. What a seed that failed drew is
-    printed. "kemu swarm --seed N --out n.toml" writes it, "kemu shrink n.toml" makes it small.
+    printed. "kemu swarm --seed N --out n.toml" writes it, "kemu shrink n.toml" makes it small. A seed that holds
+    without the past bugs that its release has by itself ("kemu bugs") counts as one that holds, and tells which.
 
     With --history an anomaly (lost write, poll skip, ...) that nothing explains is a failure, too: "kemu history" of
     the written scenario shows it.
@@ -85,15 +87,21 @@ def swarm(
 
 @frozen
 class SwarmRun:
-    """A run of a swarm; ``history``: the anomalies of its history, None if nobody asked."""
+    """A run of a swarm; ``history``: the anomalies of its history, None if nobody asked.
+
+    ``own_bugs``: past bugs of its release without which it holds: what failed is known, and Kafka's own.
+    """
 
     case: SwarmCase
     result: "RunResult"
     history: "RunHistory | None"
+    own_bugs: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:
         """The run's, or that something in its history is without explanation."""
+        if self.own_bugs:
+            return "holds"
         odd = self.result.verdict == "holds" and self.history is not None and self.history.unexplained
         return "violated" if odd else self.result.verdict
 
@@ -107,6 +115,26 @@ class SwarmRun:
 
 
 def _run(
+    case: SwarmCase, profile: str | None, history: bool, panel: "Panel", observers: "Sequence[Observer]" = ()
+) -> SwarmRun:
+    """As it is; if it does not hold, also without the past bugs that its release has by itself."""
+    from kemu.emulator.museum.applying import bugs_of
+    from kemu.emulator.watching.panel import Panel
+    from kemu.protocol.profiles import PROFILES
+
+    one = _run_once(case, profile, history, panel, observers)
+    own = bugs_of(PROFILES[one.result.profile]) if one.verdict != "holds" else ()
+
+    def holds(mended: tuple[str, ...]) -> bool:
+        without = evolve(case, scenario=evolve(case.scenario, mended=mended))
+        return _run_once(without, profile, history, Panel()).verdict == "holds"
+
+    if not own or not holds(own):
+        return one
+    return evolve(one, own_bugs=next(((each,) for each in own if holds((each,))), own))
+
+
+def _run_once(
     case: SwarmCase, profile: str | None, history: bool, panel: "Panel", observers: "Sequence[Observer]" = ()
 ) -> SwarmRun:
     from kemu.emulator.exploring.history import History
@@ -151,12 +179,14 @@ def _run_one(case: SwarmCase, profile: str | None, history: bool, command: str, 
     ownership = Ownership(panel)
     one = _run(case, profile, history, panel, (story, ownership))
     if form == "json":
-        click.echo(json.dumps({"drawn": _drawn(case), **as_dict(one.result), **_history(one)}, indent=2))
+        click.echo(json.dumps({"drawn": _drawn(case), **as_dict(one.result), **_own(one), **_history(one)}, indent=2))
         return one
     ownership.finish()
     click.echo("\n".join(draws_text(case)))
     for line in as_text(one.result, case.scenario, story, ownership, command, None):
         click.echo(line)
+    if one.own_bugs:
+        click.echo(f"  {_of_release(one)}")
     if one.history is not None:
         click.echo("\n".join(["", "Its history", *(f"  {line}" for line in history_report.as_text(one.history))]))
     return one
@@ -188,7 +218,7 @@ def _run_many(
                 if form == "text":
                     click.echo("\n".join(_told(one, tell_draws, command)))
         if form == "json":
-            rows = [{"drawn": _drawn(one.case), **as_dict(one.result), **_history(one)} for one in runs]
+            rows = [{"drawn": _drawn(one.case), **as_dict(one.result), **_own(one), **_history(one)} for one in runs]
             click.echo(json.dumps({"runs": rows}, indent=2))
         else:
             click.echo(f"{sum(one.verdict == 'holds' for one in runs)} of {len(runs)} hold")
@@ -213,6 +243,9 @@ def _told(one: SwarmRun, tell_draws: bool, command: str) -> Iterable[str]:
     yield _line(one)
     if one.result.core is not None and one.result.core.unrecoverable:
         yield f"  {core_text(one.result.core)}"
+    if one.own_bugs:
+        yield f"  {one.reason}"
+        yield f"  {_of_release(one)}"
     for each in stood_still(one.result.violations):
         yield f"  stands still as it would in Kafka: {each.checker} ({each.kind}): {each.text}"
     if tell_draws or one.verdict != "holds":
@@ -220,6 +253,17 @@ def _told(one: SwarmRun, tell_draws: bool, command: str) -> Iterable[str]:
     if one.verdict != "holds":
         yield f"  {one.reason}"
         yield f"  repeat with: {command}"
+
+
+def _of_release(one: SwarmRun) -> str:
+    """That what failed is known of this release."""
+    fixed = " and ".join(f"{issue} (fixed in {PAST_BUGS[issue].fixed_in})" for issue in one.own_bugs)
+    mended = json.dumps(one.own_bugs)
+    return f"a bug of {one.result.profile} itself, {fixed}: it holds with mended = {mended}"
+
+
+def _own(one: SwarmRun) -> dict[str, Any]:
+    return {"own_bugs": list(one.own_bugs)} if one.own_bugs else {}
 
 
 def _history(one: SwarmRun) -> dict[str, Any]:

@@ -271,6 +271,33 @@ def test_a_static_member_that_is_fenced_after_the_groups_log_lost_its_id(story, 
     assert [each.kind for each in liveness.violations] == [kind]
 
 
+@pytest.mark.parametrize(
+    ("came_in", "then", "kind"),
+    [
+        ("PreparingRebalance", "", "forgotten-instance"),
+        ("PreparingRebalance", "Stable", "member-failed"),
+        ("Stable", "", "member-failed"),
+        ("CompletingRebalance", "", "forgotten-instance"),
+    ],
+)
+def test_a_static_member_that_is_fenced_for_an_id_from_a_rebalance_that_was_never_written(story, came_in, then, kind):
+    """GroupCoordinator 3.4.1 stores a group with its leader's assignment, and a replacement in Stable by itself."""
+    story.become(came_in)
+    story.add("c1", instance="c1")
+    if then:
+        story.become(then)
+    failed = notes.MemberFailed(
+        group=GROUP, member_id=story.ids["c1"], error=ErrorCode.FENCED_INSTANCE_ID, why="another coordinator"
+    )
+    story.by("c1", failed)
+
+    liveness = Liveness()
+    judging = Judging([liveness])
+    for seen in story.facts:
+        judging.see(seen)
+    assert [each.kind for each in liveness.violations] == [kind]
+
+
 def test_a_commit_that_is_answered_and_not_kept(story):
     """One was reported and heard of; of the second success no coordinator knows anything."""
     answered = notes.CommitAnswered(group="g", member_id=story.ids["c1"], generation=1, error=ErrorCode.NONE)

@@ -88,3 +88,17 @@ def test_an_unknown_bug_is_told_with_the_nearest():
     """Scenario files name bugs by issue."""
     with pytest.raises(ScenarioError, match=r'KAFKA-1212.*"KAFKA-1211"'):
         Scenario(name="s", topics={"t": TopicSpec(partitions=1)}, bugs=("KAFKA-1212",))
+
+
+def test_a_bug_that_a_release_has_by_itself_can_be_mended() -> None:
+    """Kafka 2.4's coordinators have two; a release without bugs of its own stays the very same."""
+    release = PROFILES["kafka-2.4-unfixed"]
+    rules = GROUP_RULES[release.broker.coordinator_kind]
+
+    assert applying.bugs_of(PROFILES[DEFAULT_PROFILE]) == ()
+    assert applying.bugs_of(PROFILES["kafka-2.4"]) == ("KAFKA-9801", "KAFKA-10284")
+    assert applying.bugs_of(release) == ("KAFKA-9801", "KAFKA-10284", "KAFKA-12983")
+    assert applying.group_rules(rules, (), ("KAFKA-10284",)).writes_replacements
+    assert not applying.group_rules(rules, (), ("KAFKA-10284",)).replacement_rebalances_completing
+    assert "KAFKA-12983" not in applying.bugs_of(applying.release_with(release, (), ("KAFKA-12983",)))
+    assert set(applying.bugs_of_releases()) == {"KAFKA-9801", "KAFKA-10284", "KAFKA-12983"}

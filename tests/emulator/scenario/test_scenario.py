@@ -35,6 +35,7 @@ draws = "life"
 seed = 7
 profile = "kafka-3.0"
 bugs = ["KAFKA-1211"]
+mended = ["KAFKA-9801"]
 expect = ["commits"]
 
 [brokers]
@@ -149,6 +150,7 @@ IN_PYTHON = Scenario(
     draws="life",
     profile="kafka-3.0",
     bugs=("KAFKA-1211",),
+    mended=("KAFKA-9801",),
     expect=("commits",),
     brokers=BrokersSpec(
         count=4,
