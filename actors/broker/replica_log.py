@@ -193,6 +193,11 @@ def batch_of(record: Record) -> LoggedBatch | None:
     return from_record((b"", value[: -_COUNT.size])) if key == _BATCH_KEY and value is not None else None
 
 
+def is_content(record: Record) -> bool:
+    """Whether an entry is a record of the batch whose head came before."""
+    return record[0].startswith(_RECORD_KEY)
+
+
 def cut_entry(end_offset: int) -> Record:
     """The log was cut."""
     return _CUT_KEY, _OFFSET.pack(end_offset)

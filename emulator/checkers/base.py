@@ -46,12 +46,8 @@ class Checker:
         """Read this panel; whoever shows facts to the checker shows them to the panel before."""
         self.panel = panel
 
-    def wants(self, kind: type) -> bool:
-        """Facts that have a handler; a world need not show us others. A subclass with its own ``see`` is shown all."""
-        return bool(self.handlers_of(kind))
-
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
-        """What takes facts of a type (``facts.handlers_of``)."""
+        """What takes facts of a type (``facts.handlers_of``); a subclass with its own ``see`` is shown all."""
         if type(self).see is not Checker.see:
             return (self._shown,)
         return tuple([handler for handler in (self.every, self.on.get(kind)) if handler is not None])

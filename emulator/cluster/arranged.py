@@ -22,6 +22,7 @@ from kemu.emulator import facts
 from kemu.emulator.cluster.cluster import Cluster
 from kemu.emulator.draws import Drawn
 from kemu.emulator.engine.hosts import Condition, Host, MachineFactory
+from kemu.emulator.plan.stage import ReplicatedOperators
 from kemu.protocol.commands import ClusterView, ConfigureTopic, HostPartition, HoursPass, LeadOffsets, ResignOffsets
 from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
@@ -30,7 +31,6 @@ from kemu.protocol.names import OFFSETS_TOPIC, coordinator_on
 
 BROKER_SESSION_US = 9_000_000
 """How long a broker that fell silent counts as alive. Source: ``broker.session.timeout.ms``, Kafka 3.9."""
-NO_STORE = "there is no metadata store: brokers do not replicate"
 
 
 @define
@@ -275,47 +275,10 @@ class ArrangedCluster(Cluster):
         self._tell_view()
         return None
 
-    def add_brokers(self, count: int) -> str | None:
-        """Who leads what is arranged once, among those that are there."""
-        return NO_STORE
-
-    def tell_store(self, command: object) -> str | None:
-        """Tell the metadata store something; None, or why not."""
-        return NO_STORE
-
-    def fail_log_dir(self, name: str, log_dir: int) -> str | None:
-        """There are no log directories where brokers do not replicate."""
-        return NO_STORE
-
-    def repair_log_dir(self, name: str, log_dir: int) -> None:
-        """None has failed."""
-
-    def store_election_us(self, said_us: int) -> int:
-        """Nobody elects a leader where there is no store."""
-        return said_us
-
-    def create_topic(self, topic: str, partitions: int, replication_factor: int, records_per_s: int) -> str | None:
-        """Have a topic created, and appended to once it is there; None, or why not."""
-        return NO_STORE
-
-    def delete_topic(self, topic: str) -> str | None:
-        """Ask for a topic to be deleted; None, or why not."""
-        return NO_STORE
-
     @property
-    def reassigns_by_store(self) -> bool:
-        """Nothing is reassigned here."""
-        return False
-
-    def reassign_in_store(
-        self, topic: str, targets: tuple[tuple[int, tuple[int, ...]], ...], brokers: tuple[int, ...]
-    ) -> str | None:
-        """There are no replicas to move."""
-        return NO_STORE
-
-    def elect_preferred_leaders(self, topics: tuple[str, ...], *, in_store: bool) -> str | None:
-        """Ask for preferred leaders of these topics (none = of all); None, or why not."""
-        return NO_STORE
+    def replicated(self) -> ReplicatedOperators:
+        """There is no store, no controller and no log directory."""
+        raise AssertionError("a plan that needs brokers that replicate is refused when it is read")
 
     def _next_live(self, node: int) -> int:
         count = len(self.brokers)

@@ -31,6 +31,7 @@ from kemu.emulator.facts import Seen
 from kemu.emulator.museum.applying import group_rules, release_with
 from kemu.emulator.plan.actions import PartitionsReassignment, RollingUpgrade
 from kemu.emulator.plan.known import role_of
+from kemu.emulator.plan.stage import ReplicatedOperators
 from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, upgraded_to
 from kemu.emulator.scenario.scenario import EARLIEST, GroupSpec, Scenario
 from kemu.emulator.scenario.streams import StreamsSpec
@@ -123,8 +124,9 @@ class Cluster(ABC):
         """Broker -> what it is from its next life on; others are as ``_any_broker_is``."""
         self._any_broker_is = BrokerRelease(profile.name, profile.name)
         self.draws = scenario.draws
-        self._starting: dict[str, bool] = {}
-        """Hosts whose processes are starting -> whether from their disks."""
+        self._starting: dict[str, int] = {}
+        """Hosts whose processes are starting -> the number of the order to; who ends that takes it out."""
+        self._orders_to_start = 0
         self._away: frozenset[str] = frozenset()
         """Hosts that are not started any more."""
         self._last_start_us = 0
@@ -196,7 +198,8 @@ class Cluster(ABC):
     def _limit(self, broker: str) -> None:
         """What a broker's disk and network card bear."""
         spec, world = self.scenario.brokers, self.world
-        world.hosts[broker].disk_bytes_per_s = spec.disk_of(broker)
+        if spec.disk_of(broker):
+            world.limit_disk(world.hosts[broker], spec.disk_of(broker))
         if spec.bandwidth_of(broker):
             world.network.limit_bandwidth(broker, spec.bandwidth_of(broker))
 
@@ -509,10 +512,12 @@ class Cluster(ABC):
         if not us:
             self.world.start(host, keep_disk=keep_disk)
             return True
-        self._starting[name] = True
+        self._orders_to_start += 1
+        order = self._starting[name] = self._orders_to_start
 
         def up() -> None:
-            if self._starting.pop(name, False) and not host.running:
+            if self._starting.get(name) == order:
+                del self._starting[name]
                 self.world.start(host, keep_disk=keep_disk)
 
         self.world.at(self.world.now_us + us, up)
@@ -738,11 +743,7 @@ class Cluster(ABC):
 
     def _not_started_after_all(self, name: str) -> bool:
         """A process that is starting and has done nothing yet ends; False if there is none."""
-        return self._starting.pop(name, False)
-
-    @abstractmethod
-    def add_brokers(self, count: int) -> str | None:
-        """Start so many brokers that were not there before; None, or why not."""
+        return self._starting.pop(name, 0) > 0
 
     @abstractmethod
     def grow_topic(self, topic: str, partitions: int) -> str | None:
@@ -756,44 +757,10 @@ class Cluster(ABC):
     def move_coordinator(self, group: str, to: str) -> str | None:
         """Make another broker ("" = the next live one) the leader of a group's offsets partition."""
 
-    @abstractmethod
-    def tell_store(self, command: object) -> str | None:
-        """Tell the metadata store something."""
-
-    @abstractmethod
-    def fail_log_dir(self, name: str, log_dir: int) -> str | None:
-        """A log directory of a broker cannot be written or read any more; None, or why not."""
-
-    @abstractmethod
-    def repair_log_dir(self, name: str, log_dir: int) -> None:
-        """It can again; the broker is started again, which it takes to see that."""
-
-    @abstractmethod
-    def store_election_us(self, said_us: int) -> int:
-        """How long the metadata store elects a leader when the plan says so long; 0: it does not say."""
-
-    @abstractmethod
-    def create_topic(self, topic: str, partitions: int, replication_factor: int, records_per_s: int) -> str | None:
-        """Have a topic created (factor 0: as the brokers have it), and appended to once it is there."""
-
-    @abstractmethod
-    def delete_topic(self, topic: str) -> str | None:
-        """Ask for a topic to be deleted."""
-
     @property
     @abstractmethod
-    def reassigns_by_store(self) -> bool:
-        """Whether the brokers' release knows reassignments by a list in the store only."""
-
-    @abstractmethod
-    def reassign_in_store(
-        self, topic: str, targets: tuple[tuple[int, tuple[int, ...]], ...], brokers: tuple[int, ...]
-    ) -> str | None:
-        """Leave the controller a list of partitions in the store: (partition, replicas), or all to these brokers."""
-
-    @abstractmethod
-    def elect_preferred_leaders(self, topics: tuple[str, ...], *, in_store: bool) -> str | None:
-        """Ask for preferred leaders of these topics (none = of all): the controller, or by a list in the store."""
+    def replicated(self) -> ReplicatedOperators:
+        """What operators can do beside, where brokers replicate."""
 
 
 class _Start:

@@ -24,6 +24,7 @@ from kemu.emulator.draws import Drawn
 from kemu.emulator.engine.hosts import Condition, Host, MachineFactory
 from kemu.emulator.facts import Seen
 from kemu.emulator.plan.known import role_of
+from kemu.emulator.plan.stage import ReplicatedOperators
 from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.protocol.commands import (
     AddPartitions,
@@ -455,7 +456,12 @@ class ReplicatedCluster(Cluster):
 
     def move_coordinator(self, group: str, to: str) -> str | None:
         """Leaders move by elections only."""
-        return "with replication a coordinator moves when its partition's leader does: close or crash that broker"
+        raise AssertionError("a plan that moves a coordinator where brokers replicate is refused when it is read")
+
+    @property
+    def replicated(self) -> ReplicatedOperators:
+        """All of it is here."""
+        return self
 
     def _started(self, host: Host) -> None:
         """Nobody tells a broker its part but the controller; which of its log directories it can open, it sees."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kemu.actors.broker.partition_log import START_KEY, from_record
-from kemu.actors.broker.replica_log import JOURNALS, batch_of
+from kemu.actors.broker.replica_log import JOURNALS, batch_of, is_content
 from kemu.actors.machine import Record
 from kemu.protocol.messages.data import FetchedPartition, FetchReply, Produce
 
@@ -31,17 +31,19 @@ class Weights:
         return 0
 
     def of_write(self, log: str, records: tuple[Record, ...]) -> int:
-        """Bytes of a write to a log of a broker."""
-        journal = log.removeprefix(JOURNALS)
-        topic = journal.rpartition("-")[0]
+        """Bytes of a write to a log of a broker: of batches what their records weigh, of others what they hold."""
+        name = log.removeprefix(JOURNALS)
+        topic, is_journal = name.rpartition("-")[0], name != log
         weight = 0
         for record in records:
-            batch = batch_of(record) if journal != log else None
-            if batch is None and journal == log and topic in self._sizes and record[0] != START_KEY:
-                batch = from_record(record)
-            weight += (
-                batch.records * self.of_topic(topic) if batch is not None else len(record[0]) + len(record[1] or b"")
-            )
+            if is_journal:
+                batch = batch_of(record)
+            else:
+                batch = from_record(record) if topic in self._sizes and record[0] != START_KEY else None
+            if batch is not None:
+                weight += batch.records * self.of_topic(topic)
+            elif not (is_journal and is_content(record)):
+                weight += len(record[0]) + len(record[1] or b"")
         return weight
 
 

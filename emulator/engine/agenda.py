@@ -38,10 +38,14 @@ class Agenda:
         heappush(self.heap, (due_us, IN_ORDER, seq, action, argument))
         return seq
 
-    def draw_ties(self, bits: Callable[[int], int]) -> Callable[[int], int]:
-        """From now on ties come from here; where they came from until now."""
-        before, self._bits = self._bits, bits
-        return before
+    @property
+    def ties(self) -> Callable[[int], int]:
+        """Where ties come from now."""
+        return self._bits
+
+    def draw_ties(self, bits: Callable[[int], int]) -> None:
+        """From now on ties come from here."""
+        self._bits = bits
 
     def _pop_picked(self, heap: list[Entry]) -> Entry:
         """Of the drawn entries due first, the one that is picked; the others stay."""

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from kemu.actors.machine import Event, Machine, Record, TimerKey
 from kemu.emulator.chance import Entry, Stream
+from kemu.emulator.engine.disk_speed import DiskSpeed
 
 MILLION = 1_000_000
 _NEVER_US = 1 << 62
@@ -77,6 +78,15 @@ class DiskWrite:
         """Of a flush: how many records the log had when it was asked for; -1: all, and these."""
 
 
+class LimitedWrite(NamedTuple):
+    """A write that a disk of limited speed is to take: then it is an append that becomes durable, or is answered."""
+
+    append: DiskWrite | None
+    due_us: int
+    """When the append would be durable had the disk all the time there is."""
+    answer: tuple[Actor, Event] | None
+
+
 class PageCache(NamedTuple):
     """When the system writes back by itself what was written and not flushed.
 
@@ -109,8 +119,6 @@ class Disk:
         """By number, in the order they were issued; the device keeps the order within a log."""
         self.due_us: dict[str, int] = {}
         """When the last write of a log will be durable."""
-        self.free_us = 0
-        """When all that was asked of it is written, where its speed is limited."""
         self.writers: dict[str, str] = {}
         """Log -> the actor that writes it, which is told what it holds when its next life begins."""
         self._writes = 0
@@ -236,8 +244,8 @@ class Host:
         self.running = False
         """Whether its process exists (it may stand still)."""
         self.disk = Disk()
-        self.disk_bytes_per_s = 0
-        """How fast it writes; 0: as fast as it is asked to."""
+        self.disk_speed: DiskSpeed[LimitedWrite] | None = None
+        """How fast it writes; None: that was never limited."""
         self.held: list[Entry] = []
         self.ppm = 0
         self.steady = True

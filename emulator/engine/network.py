@@ -344,6 +344,10 @@ class Network:
             return _SENT, self._dispatch_after(packet, latency_us + extra_us)
         return _SENT, self._dispatch(packet, extra_us)
 
+    def round_arrivals(self, grain_us: int) -> None:
+        """From now on packets arrive at whole multiples of this only, while rules judge; 0: whenever they do."""
+        self.grain_us = grain_us
+
     def limit_bandwidth(self, host: str, bytes_per_s: int) -> None:
         """From now on a host's network card passes so many bytes a second each way; 0: all there is."""
         if self.bandwidth is None:

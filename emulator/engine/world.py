@@ -29,13 +29,14 @@ from kemu.actors.machine import (
 from kemu.emulator import facts
 from kemu.emulator.chance import Choices, Entry
 from kemu.emulator.engine.agenda import Agenda
+from kemu.emulator.engine.disk_speed import DiskSpeed
 from kemu.emulator.engine.hosts import (
-    MILLION,
     Actor,
     Condition,
     Disk,
     DiskWrite,
     Host,
+    LimitedWrite,
     MachineFactory,
     PageCache,
     Timer,
@@ -301,24 +302,41 @@ class World:
             return
         base = disk.write_only(actor, log, records, self.now_us)
         event = _new(Appended, (token, _NO_ERROR, base))
-        self.agenda.push(self._written_us(actor, effect), self._event_due, (actor, event))
-
-    def _written_us(self, actor: Actor, effect: Append | WriteOnly) -> int:
-        """When a disk has taken a write: at once, unless its speed is limited."""
-        speed, disk = actor.host.disk_bytes_per_s, actor.host.disk
-        if not speed:
-            return self.now_us
-        size = self.weigh_write(effect.log, effect.records)
-        disk.free_us = max(disk.free_us, self.now_us) + -(-size * MILLION // speed)
-        return disk.free_us
+        speed = actor.host.disk_speed
+        if speed is not None and speed.bytes_per_s:
+            speed.take(self.weigh_write(log, records), LimitedWrite(None, 0, (actor, event)), self.now_us)
+        else:
+            self.agenda.push(self.now_us, self._event_due, (actor, event))
 
     def _append(self, actor: Actor, effect: Append | WriteOnly) -> None:
         disk = actor.host.disk
         write = disk.issue(actor, effect.log, effect.records, effect.token)
         took_us = self.append_us if self.append_of is None else self.append_of(actor.host.name, effect.log)
-        due_us = max(self.now_us + took_us, disk.due_us.get(effect.log, 0) + 1)
-        disk.due_us[effect.log] = due_us = max(due_us, self._written_us(actor, effect))
+        speed = actor.host.disk_speed
+        if speed is not None and speed.bytes_per_s:
+            size = self.weigh_write(effect.log, effect.records)
+            speed.take(size, LimitedWrite(write, self.now_us + took_us, None), self.now_us)
+        else:
+            self._durable_from(write, self.now_us + took_us)
+
+    def _durable_from(self, write: DiskWrite, least_us: int) -> None:
+        """An append will be durable at this time, and after those to its log before it."""
+        disk = write.actor.host.disk
+        disk.due_us[write.log] = due_us = max(least_us, disk.due_us.get(write.log, 0) + 1)
         self.agenda.push(due_us, self._append_done, write)
+
+    def limit_disk(self, host: Host, bytes_per_s: int) -> None:
+        """From now on a host's disk writes so many bytes a second; 0: as many as it is asked to."""
+        if host.disk_speed is None:
+            host.disk_speed = DiskSpeed(self.agenda, self._taken)
+        host.disk_speed.limit(bytes_per_s, self.now_us)
+
+    def _taken(self, limited: LimitedWrite) -> None:
+        """A disk of limited speed has taken a write."""
+        if limited.append is not None:
+            self._durable_from(limited.append, max(limited.due_us, self.now_us))
+        else:
+            self.agenda.push(self.now_us, self._event_due, limited.answer)
 
     def _append_done(self, entry: Entry) -> Turn | None:
         write: DiskWrite = entry[4]
@@ -390,6 +408,8 @@ class World:
         assert not host.running, f"{host.name} runs already"
         if not keep_disk:
             host.disk = Disk(self.page_cache)
+            if host.disk_speed is not None:
+                host.disk_speed.forget()
         host.life += 1
         host.condition = Condition.UP
         host.running = True
@@ -414,6 +434,8 @@ class World:
         lost: dict[str, int] = {}
         if how is Condition.SILENT:
             lost = host.disk.power_cut(self.choices.stream(f"disk/{host.name}/life {host.life}"), self.now_us)
+            if host.disk_speed is not None:
+                host.disk_speed.forget()
         else:
             host.disk.process_died()
         host.condition = how

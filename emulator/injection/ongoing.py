@@ -33,6 +33,8 @@ class Ongoing:
         self.parts: dict[int, list[int]] = {}
         """Entry of several parts -> [how many are done, how many there are]."""
         self._endings: dict[int, tuple[str, End]] = {}
+        self._put: dict[tuple[str, str], tuple[End, dict[int, End]]] = {}
+        """(kind of entries, what they change) -> how it was before them, and how each that lasts has it, in order."""
 
     def counts(self) -> list[int]:
         """How often each entry of the plan took effect."""
@@ -77,6 +79,20 @@ class Ongoing:
         for index in list(self._endings):
             self.end(index)
 
+    def puts(self, index: int, kind: str, what: str, put: End, back: End) -> Callable[[], None]:
+        """Change a setting; see ``Stage.puts``."""
+        before, lasting = self._put.setdefault((kind, what), (back, {}))
+        lasting[index] = put
+        put()
+
+        def end() -> None:
+            del lasting[index]
+            next(reversed(lasting.values()), before)()
+            if not lasting:
+                del self._put[kind, what]
+
+        return end
+
     def install(self, index: int, kind: str, for_us: int, rule: Rule) -> None:
         """A rule of the network that lasts; what it judges counts."""
         self.rules[index] = rule
@@ -92,7 +108,7 @@ class Ongoing:
     def tell_store(self, index: int, command: object) -> Outcome:
         """Arm a fault of the store."""
         self._armed.add(index)
-        return self.cluster.tell_store(command)
+        return self.cluster.replicated.tell_store(command)
 
 
 class EntryStage:
@@ -124,6 +140,10 @@ class EntryStage:
     def lasts(self, for_us: int, end: End) -> None:
         """See ``Ongoing``."""
         self._ongoing.lasts(self.index, self._kind, for_us, end)
+
+    def puts(self, what: str, put: End, back: End) -> Callable[[], None]:
+        """See ``Stage``."""
+        return self._ongoing.puts(self.index, self._kind, what, put, back)
 
     def install(self, for_us: int, rule: Rule) -> None:
         """See ``Ongoing``."""

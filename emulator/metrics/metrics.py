@@ -55,10 +55,6 @@ class Metrics:
         self._ended_us = 0
         self._finished = False
 
-    def wants(self, kind: type) -> bool:
-        """Facts that some figure needs; a world need not show us others."""
-        return kind in self._on
-
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
         """What takes facts of a type (``facts.handlers_of``)."""
         return self._on.get(kind, ())

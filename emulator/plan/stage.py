@@ -16,6 +16,14 @@ Outcome: TypeAlias = str | None
 class Operators(Protocol):
     """What operators can do to a cluster. An ``Outcome`` tells why something cannot be had."""
 
+    @property
+    def replicated(self) -> "ReplicatedOperators":
+        """What else they can do where brokers replicate; actions declared so (``replicated=True``) alone ask for it.
+
+        A plan that has one for other brokers is refused when it is read.
+        """
+        ...
+
     def resolve(self, name: str) -> str:
         """The host a name or a role ("leader of g") means now; "" if there is none."""
 
@@ -60,9 +68,6 @@ class Operators(Protocol):
         """Take brokers down and up again as something else, one after the other: how many, or why not."""
         ...
 
-    def add_brokers(self, count: int) -> Outcome:
-        """Start brokers that were not there before, on empty disks."""
-
     def add_members(self, group: str, count: int) -> None:
         """Start more members, configured as the others."""
 
@@ -79,7 +84,10 @@ class Operators(Protocol):
         """The host that coordinates a group; "" when nobody does at the moment."""
 
     def move_coordinator(self, group: str, to: str) -> Outcome:
-        """Make another broker ("" = the next live one) the leader of a group's offsets partition."""
+        """Make another broker ("" = the next live one) the leader of a group's offsets partition.
+
+        Where brokers replicate, elections alone do: no plan asks for this there.
+        """
 
     def expect_takeover(self, group: str) -> None:
         """This group's coordinator was killed on purpose: when that is noticed, another broker is to follow it."""
@@ -87,11 +95,45 @@ class Operators(Protocol):
     def set_rate(self, topic: str, records_per_s: int) -> Outcome:
         """Change a producer's rate."""
 
-    def create_topic(self, topic: str, partitions: int, replication_factor: int, records_per_s: int) -> Outcome:
-        """Have a topic created (factor 0: as the brokers have it), and appended to once it is there."""
-
     def grow_topic(self, topic: str, partitions: int) -> Outcome:
         """Give a topic this many partitions."""
+
+    def ask_admin(self, command: object) -> Outcome:
+        """Tell the admin client; what comes of it is a note."""
+
+    def tell_servers(self, command: object) -> None:
+        """Tell every broker and coordinator."""
+
+    def revive(self) -> None:
+        """Start what must run for the cluster to be whole, such as every broker."""
+
+    def keep_away(self, names: Sequence[str]) -> None:
+        """From now on these hosts are not started any more, whoever asks."""
+
+
+class ReplicatedOperators(Protocol):
+    """What operators can do to a cluster that has a controller, a metadata store, replicas and log directories."""
+
+    def add_brokers(self, count: int) -> Outcome:
+        """Start brokers that were not there before, on empty disks."""
+
+    def tell_store(self, command: object) -> Outcome:
+        """Tell the metadata store something."""
+
+    def fail_log_dir(self, name: str, log_dir: int) -> Outcome:
+        """A log directory of a broker cannot be written or read any more; a broker that has no other dies."""
+        ...
+
+    def repair_log_dir(self, name: str, log_dir: int) -> None:
+        """It can again, with what lies there; the broker is started again, which it takes to see that."""
+        ...
+
+    def store_election_us(self, said_us: int) -> int:
+        """How long the metadata store elects a leader when the plan says so long; 0: it does not say."""
+        ...
+
+    def create_topic(self, topic: str, partitions: int, replication_factor: int, records_per_s: int) -> Outcome:
+        """Have a topic created (factor 0: as the brokers have it), and appended to once it is there."""
 
     def delete_topic(self, topic: str) -> Outcome:
         """Ask for a topic to be deleted."""
@@ -109,33 +151,6 @@ class Operators(Protocol):
 
     def elect_preferred_leaders(self, topics: tuple[str, ...], *, in_store: bool) -> Outcome:
         """Ask for preferred leaders of these topics (none = of all): the controller, or by a list in the store."""
-
-    def ask_admin(self, command: object) -> Outcome:
-        """Tell the admin client; what comes of it is a note."""
-
-    def tell_servers(self, command: object) -> None:
-        """Tell every broker and coordinator."""
-
-    def tell_store(self, command: object) -> Outcome:
-        """Tell the metadata store something."""
-
-    def fail_log_dir(self, name: str, log_dir: int) -> Outcome:
-        """A log directory of a broker cannot be written or read any more; a broker that has no other dies."""
-        ...
-
-    def repair_log_dir(self, name: str, log_dir: int) -> None:
-        """It can again, with what lies there; the broker is started again, which it takes to see that."""
-        ...
-
-    def store_election_us(self, said_us: int) -> int:
-        """How long the metadata store elects a leader when the plan says so long; 0: it does not say."""
-        ...
-
-    def revive(self) -> None:
-        """Start what must run for the cluster to be whole, such as every broker."""
-
-    def keep_away(self, names: Sequence[str]) -> None:
-        """From now on these hosts are not started any more, whoever asks."""
 
 
 class Stage(Protocol):
@@ -167,6 +182,13 @@ class Stage(Protocol):
 
     def lasts(self, for_us: int, end: Callable[[], object]) -> None:
         """It ends after ``for_us`` (0 = when all is healed), by doing this."""
+
+    def puts(self, what: str, put: Callable[[], object], back: Callable[[], object]) -> Callable[[], None]:
+        """Change a setting of which there is one, with ``put``: what ends that, for ``lasts``.
+
+        Entries of one kind may change the same (``what``) at a time: the last of those that still last decides, and
+        when none does any more, the ``back`` of the first. Whoever ends first takes nothing from the others.
+        """
 
     def install(self, for_us: int, rule: Rule) -> None:
         """A rule of the network that lasts so long; what it judges counts as the entry's effect."""

@@ -84,10 +84,9 @@ class Declared:
 
     @property
     def default(self) -> Any:
-        """The value that stands where nothing is written; of a required key, something harmless of its kind."""
+        """The value that stands where nothing is written; a required key has none."""
         given: Any = self.field.default
-        if given is attrs.NOTHING:
-            return self.kind.harmless(self.key.limits)
+        assert given is not attrs.NOTHING, f"{self.name} is required"
         if isinstance(given, attrs.Factory):  # type: ignore[arg-type]
             return given.factory()
         return given

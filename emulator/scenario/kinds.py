@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias, Union, get_args, get_origin
 import attrs
 from attrs import frozen
 
-from kemu.emulator.draws import CALM_SET, LIFE, DrawSet
+from kemu.emulator.draws import LIFE, DrawSet
 from kemu.emulator.plan.entries import Plan, plan_to_dicts
 from kemu.emulator.text.kafka_keys import (
     CHOICES,
@@ -97,7 +97,7 @@ class ValueKind(Protocol):
         ...
 
     def harmless(self, limits: ValueBounds) -> Any:
-        """Something of this kind that stands for a value that is wrong, while the rest is checked."""
+        """Something of this kind that stands for a wrong value of a required key, while the rest is checked."""
         ...
 
     def below(self) -> type | None:
@@ -117,7 +117,7 @@ class _Leaf:
         return value
 
     def harmless(self, limits: ValueBounds) -> Any:
-        return limits.at_least or 0
+        raise AssertionError(f"no key of a scenario that must be given is of this kind: {type(self).__name__}")
 
     def below(self) -> type | None:
         return None
@@ -156,6 +156,9 @@ class CountKey(_Leaf):
         bounds = {"minimum": limits.at_least, "maximum": limits.at_most}
         return {"type": "integer"} | {name: bound for name, bound in bounds.items() if bound is not None}
 
+    def harmless(self, limits: ValueBounds) -> Any:
+        return limits.at_least or 0
+
 
 class FlagKey(_Leaf):
     """True or false."""
@@ -168,9 +171,6 @@ class FlagKey(_Leaf):
 
     def schema(self, limits: ValueBounds) -> Schema:
         return {"type": "boolean"}
-
-    def harmless(self, limits: ValueBounds) -> Any:
-        return False
 
 
 class DurationKey(_Leaf):
@@ -191,9 +191,6 @@ class DurationKey(_Leaf):
 
     def schema(self, limits: ValueBounds) -> Schema:
         return {"type": "string", "pattern": DURATION}
-
-    def harmless(self, limits: ValueBounds) -> Any:
-        return duration_text(limits.at_least or 0)
 
 
 def _wrong_duration(value: Any, limits: ValueBounds) -> Wrong:
@@ -384,9 +381,6 @@ class SettingsKey(_Leaf):
             return settings
         return {"type": "object", "properties": {self.inside: settings}, "additionalProperties": False}
 
-    def harmless(self, limits: ValueBounds) -> Any:
-        return {}
-
 
 class TableKey(_Leaf):
     """A table of a class of its own."""
@@ -407,9 +401,6 @@ class TableKey(_Leaf):
 
     def schema(self, limits: ValueBounds) -> Schema:
         return _reference(self.cls)
-
-    def harmless(self, limits: ValueBounds) -> Any:
-        return {}
 
     def below(self) -> type | None:
         return self.cls
@@ -452,9 +443,6 @@ class TablesKey(TableKey):
 
     def schema(self, limits: ValueBounds) -> Schema:
         return {"type": "array", "items": _reference(self.cls)}
-
-    def harmless(self, limits: ValueBounds) -> Any:
-        return []
 
 
 class ExpectationsKey(TablesKey):
@@ -532,9 +520,6 @@ class DrawsKey(_Leaf):
             place["properties"][last] = leaf
         return {"anyOf": [one, table]}
 
-    def harmless(self, limits: ValueBounds) -> Any:
-        return CALM_SET
-
 
 class PlanKey(_Leaf):
     """The plan; what its entries may be is said by the tables of actions, triggers and notes."""
@@ -552,9 +537,6 @@ class PlanKey(_Leaf):
 
     def schema(self, limits: ValueBounds) -> Schema:
         return {"type": "array", "items": {"$ref": "#/$defs/Entry"}}
-
-    def harmless(self, limits: ValueBounds) -> Any:
-        return []
 
 
 def kind_of(name: str, declared: Any, limits: ValueBounds) -> ValueKind:

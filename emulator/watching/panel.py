@@ -233,10 +233,6 @@ class Panel:
             ReplicaStopped: self._stopped,
         }
 
-    def wants(self, kind: type) -> bool:
-        """Facts that change something here."""
-        return any(kind in part for part in (self._on, *self._parts()))
-
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
         """What takes facts of a type (``facts.handlers_of``)."""
         handlers = tuple([part[kind] for part in self._parts() if kind in part])

@@ -335,8 +335,8 @@ class PartitionsReassignment:
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
         targets, brokers = _lists(self.assignment), _ids(self.to)
-        if stage.cluster.reassigns_by_store if not self.through else self.through == "store":
-            return stage.cluster.reassign_in_store(self.topic, targets, brokers)
+        if stage.cluster.replicated.reassigns_by_store if not self.through else self.through == "store":
+            return stage.cluster.replicated.reassign_in_store(self.topic, targets, brokers)
         return stage.cluster.ask_admin(ReassignPartitions(topic=self.topic, targets=targets, brokers=brokers))
 
 

@@ -151,8 +151,9 @@ class ClockDrift:
         host = stage.host(self.host)
         if isinstance(host, str):
             return host
-        host.drift(stage.world.now_us, self.ppm)
-        stage.lasts(self.for_us, lambda: host.drift(stage.world.now_us, 0))
+        world = stage.world
+        drifts, keeps_time = lambda: host.drift(world.now_us, self.ppm), lambda: host.drift(world.now_us, 0)
+        stage.lasts(self.for_us, stage.puts(host.name, drifts, keeps_time))
         return None
 
 
@@ -165,21 +166,17 @@ def a_speed(action: "SlowDisk | BandwidthLimit", table: Table, known: Known) -> 
         table.problem("speed", str(error))
 
 
-def slow_down(action: "SlowDisk | BandwidthLimit", stage: Stage, limit: Callable[[Host, int], int]) -> Outcome:
-    """Limit something of a host, later to what it was; ``limit`` takes bytes per second and gives those of before."""
-    host = stage.host(action.host)
-    if isinstance(host, str):
-        return host
-    before = limit(host, bytes_per_second(action.speed))
-    stage.lasts(action.for_us, lambda: limit(host, before))
-    return None
+def _limit(stage: Stage, host: Host, was: int, limited: "SlowDisk | BandwidthLimit", to: Callable[[int], None]) -> None:
+    """Limit something of a host with ``to``, later to what it was (bytes per second; 0: not at all)."""
+    speed = bytes_per_second(limited.speed)
+    stage.lasts(limited.for_us, stage.puts(host.name, lambda: to(speed), lambda: to(was)))
 
 
 @action("slow-disk", "a broker's disk writes slowly", drawn=NEVER)
 class SlowDisk:
     """What is written to a broker's disk takes its time: so many bytes a second, "5MB/s", one write after the other.
 
-    How large records are is what the scenario says of their topics. What is on its way already is not slower.
+    How large records are is what the scenario says of their topics. What was asked of the disk before is not slower.
     """
 
     host: BrokerHost
@@ -194,12 +191,12 @@ class SlowDisk:
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-
-        def write_at(host: Host, bytes_per_s: int) -> int:
-            before, host.disk_bytes_per_s = host.disk_bytes_per_s, bytes_per_s
-            return before
-
-        return slow_down(self, stage, write_at)
+        host = stage.host(self.host)
+        if isinstance(host, str):
+            return host
+        was = host.disk_speed.bytes_per_s if host.disk_speed is not None else 0
+        _limit(stage, host, was, self, lambda bytes_per_s: stage.world.limit_disk(host, bytes_per_s))
+        return None
 
 
 @action("limit-bandwidth", "a host's network card passes little", drawn=NEVER)
@@ -218,14 +215,12 @@ class BandwidthLimit:
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-        network = stage.world.network
-
-        def pass_at(host: Host, bytes_per_s: int) -> int:
-            before = network.bandwidth.limit_of(host.name) if network.bandwidth is not None else 0
-            network.limit_bandwidth(host.name, bytes_per_s)
-            return before
-
-        return slow_down(self, stage, pass_at)
+        host, network = stage.host(self.host), stage.world.network
+        if isinstance(host, str):
+            return host
+        was = network.bandwidth.limit_of(host.name) if network.bandwidth is not None else 0
+        _limit(stage, host, was, self, lambda bytes_per_s: network.limit_bandwidth(host.name, bytes_per_s))
+        return None
 
 
 @action(
@@ -299,9 +294,9 @@ class FailedLogDir:
         host = stage.host(self.host)
         if isinstance(host, str):
             return host
-        outcome = stage.cluster.fail_log_dir(host.name, self.log_dir)
+        outcome = stage.cluster.replicated.fail_log_dir(host.name, self.log_dir)
         if outcome is None:
-            stage.lasts(self.for_us, lambda: stage.cluster.repair_log_dir(host.name, self.log_dir))
+            stage.lasts(self.for_us, lambda: stage.cluster.replicated.repair_log_dir(host.name, self.log_dir))
         return outcome
 
 

@@ -301,7 +301,7 @@ class AddBroker:
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-        return stage.cluster.add_brokers(self.count)
+        return stage.cluster.replicated.add_brokers(self.count)
 
 
 @action("remove-members", "members close and do not come back", drawn=NEVER, workload=True)
@@ -438,7 +438,9 @@ class CreateTopic:
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-        return stage.cluster.create_topic(self.topic, self.partitions, self.replication_factor, self.records_per_s)
+        return stage.cluster.replicated.create_topic(
+            self.topic, self.partitions, self.replication_factor, self.records_per_s
+        )
 
 
 def _deleted(known: Known, given: Given) -> Known:
@@ -466,7 +468,7 @@ class DeleteTopic:
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-        return stage.cluster.delete_topic(self.topic)
+        return stage.cluster.replicated.delete_topic(self.topic)
 
 
 @action(
@@ -500,4 +502,4 @@ class ElectPreferredLeaders:
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-        return stage.cluster.elect_preferred_leaders(self.topics, in_store=self.through == "store")
+        return stage.cluster.replicated.elect_preferred_leaders(self.topics, in_store=self.through == "store")

@@ -177,20 +177,19 @@ class TieOrder:
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-        world, rule = stage.world, GrainRule()
-        before = world.agenda.draw_ties(world.choices.stream(f"ties/{self.order}").bits)
-        was_us = world.network.grain_us
+        agenda, network, rule = stage.world.agenda, stage.world.network, GrainRule()
+        drawn, before = stage.world.choices.stream(f"ties/{self.order}").bits, agenda.ties
+        ends = [stage.puts("order", lambda: agenda.draw_ties(drawn), lambda: agenda.draw_ties(before))]
         if self.grain_us:
-            world.network.install(rule)
-            world.network.grain_us = self.grain_us
-
-        def end() -> None:
-            world.agenda.draw_ties(before)
-            if self.grain_us:
-                world.network.remove(rule)
-                world.network.grain_us = was_us
-
-        stage.lasts(self.for_us, end)
+            was_us = network.grain_us
+            network.install(rule)
+            ends += [
+                lambda: network.remove(rule),
+                stage.puts(
+                    "grain", lambda: network.round_arrivals(self.grain_us), lambda: network.round_arrivals(was_us)
+                ),
+            ]
+        stage.lasts(self.for_us, lambda: [end() for end in ends])
         return None
 
 

@@ -43,7 +43,7 @@ class StoreElection:
         host = stage.take_down(STORE, Condition.CRASHED)
         if isinstance(host, str):
             return host
-        stage.lasts(stage.cluster.store_election_us(self.for_us), lambda: stage.cluster.start(STORE))
+        stage.lasts(stage.cluster.replicated.store_election_us(self.for_us), lambda: stage.cluster.start(STORE))
         return None
 
 
@@ -51,7 +51,7 @@ def _tell(stage: Stage, for_us: int, command: object) -> Outcome:
     """Arm a fault that can be ended."""
     outcome = stage.tell_store(command)
     if outcome is None:
-        stage.lasts(for_us, lambda: stage.cluster.tell_store(EndStoreFault(number=stage.index)))
+        stage.lasts(for_us, lambda: stage.cluster.replicated.tell_store(EndStoreFault(number=stage.index)))
     return outcome
 
 

@@ -2,44 +2,51 @@
 
 import pytest
 
-from kemu.emulator import facts
 from kemu.emulator.checkers import CHECKERS
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.leadership import LeadershipChecker
 from kemu.emulator.checkers.lifecycle import Lifecycle
 from kemu.emulator.facts import Seen
+from kemu.emulator.runner import run
+from kemu.emulator.scenario.files import load_scenario
 from kemu.protocol.commands import Start
 from kemu.protocol.notes.replication import BecameLeader
+from tests.emulator.engine.toys import Watcher
 
 
 class LooksItself(Checker):
-    """Counts everything."""
+    """Keeps everything it is shown."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.count = 0
+        self.seen: list[Seen] = []
 
     def see(self, seen: Seen) -> None:
-        """Count."""
-        self.count += 1
+        """Keep."""
+        self.seen.append(seen)
 
 
-def test_a_checker_wants_what_it_has_handlers_for() -> None:
+def test_a_checker_is_shown_what_it_has_handlers_for() -> None:
     checker = LeadershipChecker()
 
-    assert checker.wants(BecameLeader)
-    assert not checker.wants(Start)
+    assert checker.handlers_of(BecameLeader)
+    assert not checker.handlers_of(Start)
+    assert Lifecycle().handlers_of(Start), "it looks at whoever speaks"
 
 
-def test_a_checker_that_looks_at_facts_itself_wants_all() -> None:
-    assert LooksItself().wants(facts.Healed)
-    assert LooksItself().wants(Start)
-    assert Lifecycle().wants(Start), "it looks at whoever speaks"
+def test_a_checker_that_looks_at_facts_itself_is_shown_all_of_a_run() -> None:
+    """A user's own checker may have a ``see`` instead of handlers; it takes part in the verdict as any other."""
+    checker, watcher = LooksItself(), Watcher()
+    result = run(load_scenario("steady-group"), seed=1, drive="bare", observers=(watcher,), checkers=(checker,))
+
+    assert result.verdict == "holds"
+    assert checker.seen == watcher.facts
+    assert len({type(seen.fact) for seen in checker.seen}) > 10
 
 
 @pytest.mark.parametrize("name", sorted(CHECKERS))
-def test_every_checker_wants_something(name: str) -> None:
+def test_every_checker_is_shown_something(name: str) -> None:
     checker = CHECKERS[name]()
 
     assert checker.on, "it can never speak"
-    assert all(checker.wants(kind) for kind in checker.on)
+    assert all(checker.handlers_of(kind) for kind in checker.on)

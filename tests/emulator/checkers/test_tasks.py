@@ -3,10 +3,10 @@
 import pytest
 
 from kemu.emulator.checkers.tasks import Tasks
-from kemu.emulator.facts import DiskTailLost, Healed, HostStarted
+from kemu.emulator.facts import DiskTailLost, Healed, HostStarted, Seen
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.notes.groups import OffsetCommitted, OffsetRemoved, PositionSet
-from kemu.protocol.notes.streams import InstanceLeaving
+from kemu.protocol.notes.streams import InstanceLeaving, TasksDecided, TasksGiven, TasksSaid
 from tests.emulator.streams_story import APP, COORDINATOR, S, StreamsStory, formed
 
 BOUND_S = 60
@@ -149,3 +149,141 @@ def test_where_nothing_is_committed_an_application_begins_at_the_beginning() -> 
     told.say(11, "b/t1", begins(7, "reset"))
 
     assert kinds(told) == ["records-skipped"]
+
+
+# --- what a leader decides -------------------------------------------------------------------------------------------
+
+Row = tuple[str, ...]
+
+
+def says(process: str, *, leaving: bool = False, **tasks: Row) -> TasksSaid:
+    """What an instance tells the leader: nothing but this."""
+    nothing: dict[str, Row] = {"assigned": (), "revoked": (), "learning": (), "ready": ()}
+    return TasksSaid(process=process, leaving=leaving, **(nothing | tasks))
+
+
+def gets(process: str, *, shutdown: bool = False, **tasks: Row) -> TasksGiven:
+    """What the leader gives it: nothing but this."""
+    nothing: dict[str, Row] = {"assigned": (), "revoked": (), "learning": (), "being_learned": (), "standby": ()}
+    return TasksGiven(process=process, shutdown=shutdown, **(nothing | tasks))
+
+
+def violations(*rows: TasksSaid | TasksGiven, learners: bool = True) -> list[tuple[str, tuple[str, ...], str]]:
+    """What the checker finds wrong with one decision about a task 0_0 that has state: kind, whom, and in words."""
+    decided = TasksDecided(
+        application=APP,
+        instance="a",
+        tasks=("0_0",),
+        stateful=("0_0",),
+        said=tuple(row for row in rows if isinstance(row, TasksSaid)),
+        given=tuple(row for row in rows if isinstance(row, TasksGiven)),
+        size=0,
+        fresh=False,
+        learners=learners,
+    )
+    panel, checker = Panel(), Tasks(BOUND_S * S)
+    checker.attach(panel)
+    seen = Seen(1, S, "a", 1, decided)
+    panel.see(seen)
+    checker.see(seen)
+    assert all(each.checker == "tasks" and (each.seq, each.at_us) == (1, S) for each in checker.violations)
+    return [(each.kind, each.entities, each.text) for each in checker.violations]
+
+
+T: Row = ("0_0",)
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind", "text"),
+    [
+        (
+            (says("A"), says("B"), gets("A", assigned=T), gets("B", assigned=T)),
+            "owned-twice",
+            "0_0 is given to ['A', 'B']",
+        ),
+        ((says("A", assigned=T), gets("A")), "task-lost", "0_0 is given to nobody and taken from nobody"),
+        ((says("A", revoked=T), gets("A")), "task-lost", "0_0 is given to nobody and taken from nobody"),
+        (
+            (says("A", assigned=T), says("B"), gets("A"), gets("B", assigned=T)),
+            "moved-while-running",
+            "0_0 runs on A and goes to B without being paused",
+        ),
+        (
+            (says("A", revoked=T), says("B", ready=T), says("C"), gets("A"), gets("B"), gets("C", assigned=T)),
+            "ready-passed-over",
+            "0_0 is paused and ready on ['B'], and goes to ['C']",
+        ),
+        (
+            (says("A"), says("B", leaving=True), gets("A", assigned=T, being_learned=T), gets("B", learning=T)),
+            "learner-misplaced",
+            "B is leaving and is to learn 0_0",
+        ),
+        (
+            (
+                *(says("A"), says("B"), says("C")),
+                *(gets("A", assigned=T, being_learned=T), gets("B", learning=T), gets("C", learning=T)),
+            ),
+            "learner-misplaced",
+            "0_0 is learned by 2 instances",
+        ),
+        (
+            (says("A"), gets("A", assigned=T, standby=T)),
+            "learner-misplaced",
+            "A has 0_0 in 2 roles",
+        ),
+        (
+            (says("A"), says("B"), gets("A", assigned=T), gets("B", learning=T)),
+            "marks-differ",
+            "0_0 is learned, and its owner is not told",
+        ),
+        (
+            (says("A"), gets("A", assigned=T, being_learned=T)),
+            "marks-differ",
+            "the owner of 0_0 is told of a learner; there is none",
+        ),
+    ],
+)
+def test_a_decision_that_breaks_a_rule_is_told_with_its_task(
+    rows: tuple[TasksSaid | TasksGiven, ...], kind: str, text: str
+) -> None:
+    """I2 to I5 and I8, one broken at a time."""
+    assert violations(*rows) == [(kind, (APP, "0_0"), text)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [
+        (says("B", leaving=True), gets("B", shutdown=True, assigned=T)),
+        (says("B"), gets("B", shutdown=True)),
+    ],
+)
+def test_who_has_tasks_or_does_not_leave_is_not_told_to_shut_down(asked: TasksSaid, given: TasksGiven) -> None:
+    """I7: such a decision is no single task's fault."""
+    (found,) = violations(asked, given)
+
+    assert found[:2] == ("shut-down-early", (APP,))
+    assert found[2].startswith("B is told to shut down and has TasksGiven(")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (says("A", assigned=T), gets("A", assigned=T)),
+        (says("A", assigned=T), says("B"), gets("A", revoked=T), gets("B")),
+        (says("A", revoked=T), says("B", ready=T), gets("A"), gets("B", assigned=T)),
+        (says("A", revoked=T), says("B", ready=T, leaving=True), says("C"), gets("B"), gets("C", assigned=T)),
+        (says("A"), says("B"), gets("A", assigned=T, being_learned=T), gets("B", learning=T)),
+        (says("A", leaving=True), says("B"), gets("A", shutdown=True), gets("B", assigned=T)),
+        (says("A"), gets("A")),
+    ],
+)
+def test_a_decision_within_the_rules_is_no_violation(rows: tuple[TasksSaid | TasksGiven, ...]) -> None:
+    """Kept, taken in two steps, given to who is ready, learned by one, released; or a task that nobody had before."""
+    assert violations(*rows) == []
+
+
+def test_who_is_ready_is_passed_over_where_there_are_no_learners() -> None:
+    """Kafka's own releases pause and give in other ways: I3 is of KIP-429's learners."""
+    rows = (says("A", revoked=T), says("B", ready=T), says("C"), gets("A"), gets("B"), gets("C", assigned=T))
+
+    assert violations(*rows, learners=False) == []

@@ -64,6 +64,7 @@ REFUSED: dict[bytes, str] = {
     b'{"do": "scale-down", "to": "80"}': 'to: "80" must be a percentage',
     b'{"do": "scale-down", "to": "100%"}': "100 % of 3 instances are all of them",
     b'{"do": "scale-dwn"}': 'did you mean "scale-down"',
+    b'{"do": "add-broker"}': '"add-broker" needs brokers that replicate: add [brokers.replication]',
     b'{"do": "scale-down", "to": "50%", "at": "9s"}': "they are carried out now",
     b"down to 80%": "an order is one JSON object",
     b"[1]": "an order is one JSON object",

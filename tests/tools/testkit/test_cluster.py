@@ -90,6 +90,9 @@ async def test_what_has_no_effect_is_an_error(kemu: EmulatedCluster) -> None:
         kemu.do(public.Crash(host="c2"))
     with pytest.raises(public.ScenarioError, match="c22"):
         kemu.do("crash", host="c22")
+    for order in (public.DeleteTopic(topic="t"), "delete-topic"):
+        with pytest.raises(public.ScenarioError, match='"delete-topic" needs brokers that replicate'):
+            kemu.do(order, **({"topic": "t"} if isinstance(order, str) else {}))
     with pytest.raises(ValueError, match="no group here"):
         await kemu.group("other")
     with pytest.raises(ValueError, match="runs already"):
