@@ -166,7 +166,10 @@ class NoLostRecord(Checker):
     def _committed(self, seen: Seen, fact: OffsetCommitted) -> None:
         progress = self._of(fact.group, fact.topic, fact.partition)
         if fact.generation == NO_GENERATION:  # an operator's: what it skips is skipped in the open
-            progress.done.add(progress.rests_on, fact.offset)
+            first, ranges = progress.rests_on, self.panel.ranges
+            if ranges.uses(fact.group):  # also what was left of ranges, which end with it
+                first = min(first, ranges.before(fact.group, (fact.topic, fact.partition)).committed or 0)
+            progress.done.add(first, fact.offset)
         log = self._logs.get((fact.topic, fact.partition))
         progress.committed, progress.last_commit = fact.offset, seen
         progress.cut = log.end if log is not None and fact.offset > log.end else None

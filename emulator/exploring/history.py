@@ -370,7 +370,10 @@ class History:
     def _committed(self, seen: Seen, fact: OffsetCommitted) -> None:
         reading = self._reading(fact.group, (fact.topic, fact.partition))
         if fact.generation == NO_GENERATION:
-            reading.excuse(reading.committed or 0, fact.offset, OPERATOR)
+            ranges, committed = self._panel.ranges, reading.committed
+            if ranges.uses(fact.group):  # what was left of ranges ends with it
+                committed = ranges.before(fact.group, (fact.topic, fact.partition)).committed
+            reading.excuse(committed or 0, fact.offset, OPERATOR)
         reading.committed = fact.offset
 
     def _removed(self, seen: Seen, fact: OffsetRemoved) -> None:

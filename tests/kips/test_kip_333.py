@@ -7,12 +7,15 @@ import itertools
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from kemu.emulator.facts import Seen
 from kemu.emulator.metrics.figures import Figures
 from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.expectations import stood_still
-from kemu.emulator.scenario.files import load_scenario, scenario_from_toml, with_values
+from kemu.emulator.scenario.files import load_scenario, scenario_from_toml, with_actions, with_values
+from kemu.emulator.watching.panel import Panel
+from kemu.protocol.catch_up import CommitLogs
 from kemu.protocol.notes.groups import (
     COMMITTED,
     JUMPED,
@@ -34,6 +37,7 @@ from kemu.protocol.notes.ranges import (
 )
 from tests.soak_catch_up import CLUSTERS, one_script, run_one
 
+S = 1_000_000
 FACTS = (
     *(OffsetCommitted, PartitionsAssigned, PartitionsLost, PositionSet, Processed),
     *(ChildConsumerDied, ChildConsumerStarted, RangeCommitted, RangeOpened, RangePositionSet),
@@ -191,6 +195,68 @@ def test_a_range_goes_with_its_partition_to_the_new_owner() -> None:
                 moved.append(each.fact.partition)
             opened[each.fact.partition] = each.actor
     assert moved, "a range of another member was gone on with"
+
+
+class Removals(Watch):
+    """Keeps what the panel says of the ranges of a group when they are removed: before that, and then."""
+
+    def __init__(self, panel: Panel) -> None:
+        super().__init__()
+        self.panel = panel
+        self.said: list[tuple[CommitLogs, CommitLogs]] = []
+
+    def see(self, seen: Seen) -> None:
+        """Ask the panel, which has taken the fact already."""
+        super().see(seen)
+        if type(seen.fact) is RangesRemoved:
+            key = seen.fact.group, (seen.fact.topic, seen.fact.partition)
+            self.said.append((self.panel.ranges.before(*key), self.panel.ranges.of(*key)))
+
+
+def read_of(watch: Watch, before_s: int) -> set[tuple[int, int]]:
+    """Records below 60 that either consumer processed until then: (partition, offset)."""
+    return {
+        (seen.fact.partition, offset)
+        for seen in watch.seen
+        if type(seen.fact) in (Processed, RangeProcessed) and seen.at_us < before_s * S
+        for offset in range(seen.fact.first, min(seen.fact.last, 60))
+    }
+
+
+@pytest.mark.parametrize(
+    ("order", "why", "left", "goes_on"),
+    [
+        ("delete-group group=g at=40s", "the group was deleted", None, (0, "reset")),
+        ("reset-offsets group=g topic=events to=offset offset=60 at=40s", "an operator chose an offset", 60, None),
+    ],
+)
+def test_ranges_go_with_their_group_and_with_an_operators_choice(
+    order: str, why: str, left: int | None, goes_on: tuple[int, str] | None
+) -> None:
+    """Four ranges are open when c1 closes at 36 s; at 40 s nothing of them is left, and who comes opens others."""
+    preset = load_scenario("catch-up-rebalance")
+    scenario = with_actions(
+        evolve(preset, plan=preset.plan[:1]),
+        ("remove-members group=g count=1 at=36s", order, "start-host host=c1 at=50s"),
+    )
+    panel = Panel()
+    watch = Removals(panel)
+    result = run(scenario, seed=1, drive="bare", observers=(watch,), panel=panel)
+
+    assert result.verdict == "holds", result.reason or result.broke
+    assert result.figures.skipped == (0 if left is None else 4 * left - len(read_of(watch, before_s=40)))
+    assert sorted((fact.partition, fact.why) for fact in watch.of(RangesRemoved)) == [(each, why) for each in range(4)]
+    for before, now in watch.said:
+        assert before.open_ranges != ()
+        assert now == CommitLogs(primary=left)
+    placed = [(seen.fact.offset, seen.fact.why) for seen in watch.seen if type(seen.fact) is PositionSet][-4:]
+    opened = [(seen.fact.start, seen.at_us >= 50 * S) for seen in watch.seen if type(seen.fact) is RangeOpened]
+    if goes_on is not None:
+        assert placed == [goes_on] * 4
+        assert not any(late for _, late in opened), "a group that begins anew has nothing to catch up with"
+    else:
+        assert all(why == JUMPED for _, why in placed)
+        assert [start for start, late in opened if late] == [left] * 4
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)

@@ -154,6 +154,49 @@ def test_a_group_that_never_balances_is_unfinished_until_the_end_of_the_run() ->
     assert bill.stopped > 100_000_000
 
 
+MOVED_AND_LIMPING = """
+duration = "30s"
+draws = "calm"
+[brokers]
+count = 4
+[brokers.replication]
+factor = 2
+session = "3s"
+[brokers.config]
+"offsets.topic.num.partitions" = 3
+[topics.t]
+partitions = 2
+rate = "10/s"
+initial_records = 2000
+assignment = ["0 1", "1 0"]
+[[plan]]
+at = "8s"
+do = "crash"
+host = "b1"
+for = "12s"
+[[plan]]
+at = "22s"
+do = "reassign-partitions"
+topic = "t"
+to = ["2", "3"]
+"""
+
+
+def test_what_a_reassignment_cost_is_in_the_bill_of_runs_that_reassign_alone(tmp_path: Path) -> None:
+    """b1 is missed from 11 to 20 s, and back in both ISRs before they move: that time counts for each partition."""
+    scenario = tmp_path / "moved.toml"
+    scenario.write_text(MOVED_AND_LIMPING)
+    bill, of_others = bill_of(str(scenario)), bill_of("replicated-steady", "duration=10s")
+    replication = run(load_scenario(str(scenario)), seed=1, drive="bare").figures.replication
+
+    assert replication is not None
+    limping = replication.under_replicated_us
+    assert all(8_000_000 < limping[name] < 11_000_000 for name in ("t-0", "t-1"))
+    assert bill.under_replicated == sum(limping.values())
+    assert bill.reassigning is not None and 0 < bill.reassigning < 8_000_000
+    assert (of_others.under_replicated, of_others.reassigning, of_others.moved_bytes) == (None, None, None)
+
+
 def bill_of(preset: str, *settings: str) -> Bill:
     scenario = with_values(load_scenario(preset), settings)
     panel = Panel()

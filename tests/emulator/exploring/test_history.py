@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from kemu.actors.broker.partition_log import PartitionLog, SequenceCheck
 from kemu.actors.consumer.fetching import Fetching
@@ -17,6 +18,7 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.notes.groups import (
     EpochRead,
     OffsetCommitted,
+    OffsetRemoved,
     PartitionHosted,
     PartitionsAssigned,
     PartitionsRevoked,
@@ -224,6 +226,32 @@ def test_an_operators_offset_explains_what_it_leaves_out():
     assert lost == [("lost write", 40, 69, "offsets set by an operator")]
 
 
+@pytest.mark.parametrize(("deleted", "explained"), [(False, ""), (True, "offsets set by an operator")])
+def test_where_offsets_were_deleted_an_operators_offset_leaves_out_all_before_it(deleted, explained):
+    """Without them the group would have begun anew (earliest), and come to what it had passed over."""
+    told = Told()
+    told.own()
+    told.poll(0, 40)
+    told.poll(43, 70)
+    told.revoke()
+    told.tell("b0/coordinator", committed(70, generation=1))
+    if deleted:
+        told.tell("b0/coordinator", OffsetRemoved(group="g", topic="orders", partition=0, why="told"))
+    told.tell("b0/coordinator", committed(80, generation=-1))
+    told.own(80)
+    told.poll(80, 100)
+    assert [each for each in told.finish() if each[0] == "lost write"] == [
+        ("lost write", 40, 42, explained),
+        ("lost write", 70, 79, "offsets set by an operator"),
+    ]
+
+
+def committed(offset: int, generation: int) -> OffsetCommitted:
+    return OffsetCommitted(
+        group="g", topic="orders", partition=0, offset=offset, generation=generation, member_id="m" * (generation > 0)
+    )
+
+
 def test_what_the_second_consumer_works_off_is_read():
     """KIP-333: the member jumps, its second consumer reads what lies between; another one after it begins anew."""
     told = Told()
@@ -388,6 +416,37 @@ def test_presets_have_no_anomaly_that_nothing_explains(preset, excused):
     assert not [each for each in found if not each.explained]
     assert {each.anomaly.value for each in found} == excused
     assert all(each.explained in EXPLANATIONS for each in found)
+
+
+@pytest.mark.parametrize(("reset", "excused"), [("earliest", {"unseen"}), ("latest", {"unseen", "lost write"})])
+def test_a_group_whose_offsets_were_deleted_begins_anew_and_that_is_no_anomaly(reset, excused):
+    """KIP-496: what came while nobody was there is read again, or left out by the reset policy, which explains it."""
+    plan = (
+        "remove-members group=g count=6 at=15s",
+        "delete-offsets group=g topic=orders at=20s",
+        "start-host host=c1 at=30s",
+    )
+    steady = with_values(load_scenario("steady-group"), ["duration=45s", f"auto.offset.reset={reset}"])
+    found = history_of(with_actions(steady, plan))
+    assert not [each for each in found if not each.explained]
+    assert {each.anomaly.value for each in found} == excused
+    lost = [each for each in found if each.anomaly is Anomaly.LOST_WRITE]
+    assert {each.explained for each in lost} == ({"reset policy"} if reset == "latest" else set())
+
+
+def test_what_an_operators_offset_leaves_out_of_ranges_is_explained():
+    """KIP-333: an offset of 60 in the midst of open ranges ends them; what lay before it in them is nobody's now."""
+    preset = load_scenario("catch-up-rebalance")
+    plan = (
+        "remove-members group=g count=1 at=36s",
+        "reset-offsets group=g topic=events to=offset offset=60 at=40s",
+        "start-host host=c1 at=50s",
+    )
+    found = history_of(with_actions(evolve(preset, plan=preset.plan[:1]), plan))
+    lost = [each for each in found if each.anomaly is Anomaly.LOST_WRITE]
+    assert {(each.partition, each.last, each.explained) for each in lost} == {
+        (f"events-{number}", 59, "offsets set by an operator") for number in range(4)
+    }
 
 
 def test_a_trace_has_the_same_history_as_its_run():

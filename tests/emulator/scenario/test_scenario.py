@@ -1,6 +1,8 @@
 """Scenarios: the same in TOML and in Python, checked with line and nearest name, changed from the command line."""
 
+import copy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,6 +10,7 @@ from kemu.emulator.plan.actions import Crash, RollingRestart
 from kemu.emulator.plan.entries import At
 from kemu.emulator.scenario.away import AwaySpec
 from kemu.emulator.scenario.files import load_scenario, presets, scenario_from_toml, with_values
+from kemu.emulator.scenario.keys import declared
 from kemu.emulator.scenario.members import MemberSpec
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.scenario.replication import ReplicationSpec
@@ -616,3 +619,61 @@ def test_no_setting_changes_nothing() -> None:
 def test_a_wrong_setting_is_refused_as_in_a_file(setting: str, message: str) -> None:
     """The same checks, the same messages."""
     assert message in refused(IN_PYTHON, setting)[0]
+
+
+WITH_ALL_REQUIRED: dict[str, Any] = {
+    "name": "all",
+    "topics": {"t": {"partitions": 1}},
+    "groups": {"g": {"topics": ["t"], "members": 2}, "app": {"streams": {"subtopologies": ["t"]}}},
+    "network": {"links": [{"a": "b0", "b": "b1", "latency": "1ms"}]},
+    "checks": {"away": {"hosts": ["c2"]}},
+    "expect": [{"checker": "liveness"}],
+}
+"""Each key that must be given where its table is."""
+REQUIRED_KEYS = {
+    ("name",): "a string",
+    ("topics", "t", "partitions"): "a whole number",
+    ("groups", "g", "topics"): "a list of strings",
+    ("groups", "app", "streams", "subtopologies"): "a list of strings",
+    ("network", "links", 0, "a"): "a string",
+    ("network", "links", 0, "b"): "a string",
+    ("network", "links", 0, "latency"): "a duration",
+    ("checks", "away", "hosts"): "a list of strings",
+    ("expect", 0, "checker"): "a string",
+}
+
+
+def test_the_keys_that_must_be_given_are_these() -> None:
+    """Each is tried below; what stands for one that is missing is said by its kind."""
+    classes: list[type] = [Scenario]
+    for cls in classes:  # grows as it is walked
+        below = dict.fromkeys(each.kind.below() for each in declared(cls))
+        classes += [each for each in below if each is not None and each not in classes]
+    required = [each.name for cls in classes for each in declared(cls) if each.required]
+
+    assert sorted(required) == sorted(str(path[-1]) for path in REQUIRED_KEYS)
+
+
+@pytest.mark.parametrize("path", REQUIRED_KEYS)
+def test_a_missing_key_is_told_and_what_else_is_wrong_too(path: tuple[str | int, ...]) -> None:
+    """What stands for it while the rest is read makes no problem of its own."""
+    assert scenario_from_dict(WITH_ALL_REQUIRED).name == "all"
+    data: Any = copy.deepcopy(WITH_ALL_REQUIRED) | {"durashun": "1m"}
+    place = data
+    for part in path[:-1]:
+        place = place[part]
+    del place[path[-1]]
+    follows = {}
+    if path[-1] == "subtopologies":  # neither they nor what would follow from them
+        follows = {("groups", "app", "topics"): "is missing; a list of strings is required"}
+    wanted = f"is missing; {REQUIRED_KEYS[path]} is required"
+    if path == ("name",):  # a file has one, which names it
+        place["name"], wanted = 5, "must be a string, not a number (5)"
+    with pytest.raises(ScenarioError) as caught:
+        scenario_from_dict(data)
+
+    assert {problem.path: problem.text for problem in caught.value.problems} == {
+        path: wanted,
+        **follows,
+        ("durashun",): 'is no key here; did you mean "duration"?',
+    }
