@@ -91,12 +91,11 @@ class StreamsProtocol:
 
     def user_data(self, memory: Memory | None) -> bytes | None:
         """Only a thread knows its tasks."""
-        return None
+        raise AssertionError("a consumer asks the thread (for_member)")
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
-        """What the thread would decide, if it knows enough by itself."""
-        decided = self._thread.assign(topics, members)
-        return {} if decided is None else decided.partitions
+        """Only a thread decides, and perhaps later."""
+        raise AssertionError("a consumer asks the thread (for_member)")
 
 
 class Instance(HostingMachine):

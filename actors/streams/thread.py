@@ -283,8 +283,8 @@ class StreamThread:
         self._poll()
 
     def poll_raised(self, why: str) -> None:
-        """A callback never raises here; poll on."""
-        self._poll()
+        """Its callbacks never raise, and no plan can have them do so (``fail-listener`` is about consumers)."""
+        raise AssertionError(f"{self.part}: {why}")
 
     # --- the rebalance listener ------------------------------------------------------------------------------------
 
@@ -708,9 +708,9 @@ class ReaderLoop:
         self._go_on()
 
     def committed(self) -> None:
-        """It never commits."""
-        self._calls.poll()
+        """It reads for no group, and never commits."""
+        raise AssertionError(f"{self._thread.reader_part} does not commit")
 
     def poll_raised(self, why: str) -> None:
-        """It has no listener."""
-        self._calls.poll()
+        """It is assigned by hand: nobody is called back."""
+        raise AssertionError(f"{self._thread.reader_part}: {why}")

@@ -42,9 +42,6 @@ class Batches(Generic[At]):
     def __contains__(self, at: At) -> bool:
         return at in self._number
 
-    def __len__(self) -> int:
-        return len(self._number)
-
     def submit(self, at: At) -> None:
         """A partition is to be moved; behind all others. One that is there keeps its place."""
         if at not in self._number:

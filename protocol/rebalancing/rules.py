@@ -104,9 +104,9 @@ def read_shipped_assignment(data: bytes) -> Given:
 SHIPPED_LEADER = LeaderRules(read_shipped, hand_out, write_shipped)
 
 
-def never_again(before: Known | None, now: Known) -> bool:
-    """Assignments without errors give no reason to ask again."""
-    return False
+def nobody_asks(before: Known | None, now: Known) -> bool:
+    """What shipped knows no incompatible members."""
+    raise AssertionError("only KIP-429's page has an assignment say that members are incompatible")
 
 
 @frozen
@@ -139,7 +139,7 @@ class MemberRules:
     write_subscription: Callable[[Subscription, int], bytes] = member.encode_subscription
     read_assignment: Callable[[bytes], Given] = read_shipped_assignment
     leading: LeaderRules = SHIPPED_LEADER
-    rejoin_when_incompatible: Callable[[Known | None, Known], bool] = never_again
+    rejoin_when_incompatible: Callable[[Known | None, Known], bool] = nobody_asks
     waits_when_incompatible: bool = True
     prepare_after_reset: bool = True
     heeds_resets_while_joining: bool = True

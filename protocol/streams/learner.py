@@ -376,25 +376,13 @@ class _Round:
                 if others:
                     rest.remove(others[0])
                     self._learn(others[0], name, counts)
-                else:
-                    self._swap(rest, name, counts)
+                else:  # only its own are left, which it gives only as a donor: to give one less and get one less is even
+                    rest.pop(0)
+                    counts[name] -= 1
 
     def _learn(self, task: TaskId, name: ClientId, counts: dict[ClientId, int]) -> None:
         counts[name] -= 1
         self._seats[name].learning.add(task)
-
-    def _swap(self, rest: list[TaskId], name: ClientId, counts: dict[ClientId, int]) -> None:
-        """All that is left belongs to the one that is to learn: exchange with one who has not had its own."""
-        task = rest.pop(0)
-        seat = self._seats[name]
-        for other in self._seats.values():
-            for learned in in_order(other.learning):
-                if other is not seat and not self._is_learned(learned) and self._owner.get(learned) is not seat:
-                    other.learning.remove(learned)
-                    other.learning.add(task)
-                    self._learn(learned, name, counts)
-                    return
-        counts[name] -= 1  # nobody could learn it: its owner keeps it
 
     # --- standbys ----------------------------------------------------------------------------------------------
 

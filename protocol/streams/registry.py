@@ -6,7 +6,7 @@ from enum import Enum
 from functools import partial
 from typing import Protocol, TypeAlias
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
 from kemu.protocol.streams.high_availability import (
     BEFORE_3_2,
@@ -15,7 +15,7 @@ from kemu.protocol.streams.high_availability import (
     assign_high_availability,
 )
 from kemu.protocol.streams.java_collections import HashOrder, task_hash, task_hash_before_3_0
-from kemu.protocol.streams.learner import LearnerConfig, StreamsMember, assign_learners
+from kemu.protocol.streams.learner import StreamsMember
 from kemu.protocol.streams.metadata import Layout
 from kemu.protocol.streams.sticky import SINCE_2_6, StickyTaskRules, assign_sticky
 from kemu.protocol.streams.tasks import (
@@ -82,9 +82,7 @@ def assign_prior_tasks(
 
 @frozen
 class Learners:
-    """KIP-429's learners, asked as the others are: learners count among the standbys, new clients have no past."""
-
-    config: LearnerConfig = field(factory=LearnerConfig)
+    """The row of KIP-429's learners. They are asked more than the others: see ``assign_learners``."""
 
     def assign(
         self,
@@ -93,26 +91,8 @@ class Learners:
         stateful: Collection[TaskId],
         config: TaskConfig,
     ) -> TaskAssignment:
-        """See ``assign_learners``. A task that is in transfer is nobody's until the rebalance that follows."""
-        members = {name: member_of(client) for name, client in clients.items()}
-        given = assign_learners(
-            members,
-            stateful,
-            sorted(set(tasks) - set(stateful)),
-            last_instances=[name for name, client in clients.items() if client.prev_active or client.prev_standby],
-            config=LearnerConfig(
-                self.config.stage,
-                self.config.pick,
-                config.num_standby,
-                self.config.imbalance,
-                self.config.prefer_caught_up,
-            ),
-        )
-        return TaskAssignment(
-            {name: each.assigned for name, each in given.items()},
-            {name: tuple(sorted((*each.learning, *each.standby))) for name, each in given.items()},
-            probing=any(each.learning for each in given.values()),
-        )
+        """Clients do not say what they learn, nor a task assignment which tasks are being learned."""
+        raise AssertionError("learners are asked with assign_learners")
 
 
 def member_of(client: ClientState) -> StreamsMember:

@@ -70,6 +70,28 @@ def test_what_a_learner_has_just_got_may_be_learned_by_others_at_once() -> None:
     assert result["S3"].being_learned == (task_id("T4"),)
 
 
+def test_who_would_only_learn_what_it_gives_away_keeps_it() -> None:
+    """Stage 4: S0 is to get what S2 leaves behind and to give its own away; S1's standby gets the former instead.
+
+    What is left for S0 then is its own task: one less to give and one less to learn, and no load is another.
+    """
+    given, left = tasks(["T0", "T1"])
+    members = {
+        "S0": StreamsMember(weight=2),
+        "S1": StreamsMember(standby={left: 1}),
+        "S2": StreamsMember(assigned=(left,), leaving=True),
+        "S3": StreamsMember(),
+    }
+
+    result = assign_learners(
+        members, [given, left], [], last_instances=None, config=LearnerConfig(imbalance=Fraction(0))
+    )
+
+    assert {name: each.assigned for name, each in result.items() if each.assigned} == {"S0": (given,), "S2": (left,)}
+    assert {name: each.learning for name, each in result.items() if each.learning} == {"S1": (left,)}
+    assert result["S0"].being_learned == ()
+
+
 @pytest.mark.parametrize("vector", [vector for vector in VECTORS if vector.get("kind") == "balance_check"])
 def test_the_band_of_stage_4_is_inclusive(vector: dict[str, Any]) -> None:
     """KIP-429 v99, "Assignment Balance": 5/10/10/15 threads, 80 tasks, 20 percent."""
