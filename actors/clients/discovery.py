@@ -76,6 +76,10 @@ class CoordinatorWatcher(Protocol):
         """There is none any more."""
         ...
 
+    def coordinator_not_found(self) -> None:
+        """A lookup ended without one; unless it was refused, another follows after the backoff."""
+        ...
+
     def wake(self) -> None:
         """Something was learned or lost."""
         ...
@@ -188,7 +192,9 @@ class Discovery:
     def _find_later(self, context: None) -> None:
         self._failures += 1
         self._machine.start_timer(FIND, self._retry.after(self._failures, self._chance))
+        self._watcher.coordinator_not_found()
 
     def _refused(self, error: ErrorCode, context: None) -> None:
         self._finding = self._finding_beside = False
         self._watcher.fail_later(error, "FindCoordinator")
+        self._watcher.coordinator_not_found()

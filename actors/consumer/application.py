@@ -93,9 +93,12 @@ class Calls(Protocol):
         offsets: Mapping[TopicPartition, int] | None = None,
         then: Callable[[bool], None] | None = None,
     ) -> None:
-        """Commit all positions, or these offsets; a later poll calls ``then``, which makes no call: is it committed?
+        """Commit all positions, or these offsets, once: a later poll or commit calls ``then``, which makes no call.
 
-        With two consumers (KIP-333) it is called once, when both are done. Raises as ``commit_sync``.
+        ``then(committed)``: False also if the coordinator could not be found or reached; nothing is tried again. While
+        nobody coordinates the commit waits for the lookup under way; what still waits when the consumer closes is
+        dropped, where Kafka's waits for it. With two consumers (KIP-333) it is called once, when both are done. Raises
+        as ``commit_sync``.
         """
         ...
 

@@ -426,6 +426,11 @@ class CatchUp:
         self._tell(CommitNow(generation, None if only is None else dict(only)))
         return True
 
+    def worked_off(self) -> tuple[tuple[TopicPartition, int], ...]:
+        """What the second consumer would commit now."""
+        rows = () if self._child is None else self._child.to_commit()
+        return tuple(((row.topic, row.partition), row.offset) for row in rows)
+
     def split(self, offsets: Mapping[TopicPartition, int]) -> CommitSplit:
         """Given offsets by who commits them; what is committed already nobody does.
 

@@ -275,6 +275,9 @@ class ChildConsumer(Machine):
     def coordinator_found(self) -> None:
         """What waits for it is tried again by itself."""
 
+    def coordinator_not_found(self) -> None:
+        """Nothing waits for this lookup alone."""
+
     def coordinator_lost(self) -> None:
         """The next commit looks it up."""
 
@@ -328,6 +331,9 @@ class ChildConsumer(Machine):
                 work.one.serving = False
                 work.one.buffer = []
                 work.one.row = None
+                if at in self._asking:  # should it come back, it finds out anew
+                    del self._asking[at]
+                    work.one.seeking = Seeking.FETCHING
         self._deal()
 
     def _serve(self, generation: Generation, partitions: tuple[TopicPartition, ...]) -> None:

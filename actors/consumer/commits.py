@@ -78,6 +78,8 @@ class Commits:
         """What it is to commit; None: all positions."""
         self.sync_went_through = True
         """Whether the last one did what it was asked for."""
+        self._waiting: list[tuple[CommitSplit, Callable[[Commit], None]]] = []
+        """commitAsync() while nobody coordinates: sent when the lookup under way brings somebody, given up if not."""
 
     # --- by interval -------------------------------------------------------------------------------------------
 
@@ -110,6 +112,35 @@ class Commits:
         if commit.result is Result.RETRIABLE:
             self._next_us = self._machine.now_us + self._retry.first_us
             self._machine.wake()
+
+    # --- commitAsync -------------------------------------------------------------------------------------------
+
+    def send_async(self, settled: Callable[[Commit], None], only: CommitSplit | None) -> None:
+        """Commit all positions as they are now, or these offsets; once, and in the order in which they were asked for.
+
+        Source: ``ConsumerCoordinator.commitOffsetsAsync``.
+        """
+        machine = self._machine
+        if only is None:
+            second = () if machine.catch_up is None else machine.catch_up.worked_off()
+            only = CommitSplit(self._positions.consumed(), second)
+        if machine.discovery.coordinator is None and (only.first or only.second):
+            self._waiting.append((only, settled))
+            machine.discovery.find()
+        else:
+            self.send(settled, only=only)
+
+    def coordinator_found(self) -> None:
+        """What waited for it is sent."""
+        waiting, self._waiting = self._waiting, []
+        for only, settled in waiting:
+            self.send(settled, only=only)
+
+    def coordinator_not_found(self) -> None:
+        """What waited for it failed, and may be tried again by whoever asked (``RetriableCommitFailedException``)."""
+        waiting, self._waiting = self._waiting, []
+        for _, settled in waiting:
+            self._settle(Commit(self._machine.membership.generation, settled, raises=False), Result.RETRIABLE)
 
     # --- one commit --------------------------------------------------------------------------------------------
 

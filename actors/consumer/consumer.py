@@ -17,6 +17,8 @@ from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple
 
+from attrs import define
+
 from kemu.actors.client import DISCONNECTED, Backoff
 from kemu.actors.clients.brokers import BrokersToAsk
 from kemu.actors.clients.discovery import CoordinatorLookups, Discovery
@@ -113,6 +115,14 @@ class Running(NamedTuple):
     started_us: int
 
 
+@define
+class AsyncCommit:
+    """A commitAsync(), and who is told; None: it is under way."""
+
+    then: Callable[[bool], None] | None
+    committed: bool | None = None
+
+
 _POLLING, _DECIDING, _ENDED = Doing.POLLING, Doing.DECIDING, Doing.ENDED
 """Asked for in every step: to look a member up in its class is slow on CPython 3.11."""
 _processed = maker(Processed)
@@ -206,8 +216,8 @@ class Consumer(HostingMachine):
         """The application does not poll, though it was told nothing: StopPolling."""
         self._raise_next: dict[str, str] = {}
         """Callback -> why its next call is to raise."""
-        self._completed: list[Callable[[], None]] = []
-        """Callbacks of commitAsync() that the next poll makes."""
+        self._asynchronous: list[AsyncCommit] = []
+        """Of commitAsync(), as they were asked for; the next poll or commit calls back for those that are over."""
         self._awaited: Callable[[], None] | None = None
         """What the application, or a callback of its listener, does when it can go on."""
         self._poll_until_us = 0
@@ -309,6 +319,11 @@ class Consumer(HostingMachine):
     def coordinator_found(self) -> None:
         """Discovery found the coordinator."""
         self.membership.heartbeats.coordinator_found()
+        self.commits.coordinator_found()
+
+    def coordinator_not_found(self) -> None:
+        """Discovery asked for it, in vain."""
+        self.commits.coordinator_not_found()
 
     def coordinator_lost(self) -> None:
         """Discovery lost the coordinator."""
@@ -358,8 +373,7 @@ class Consumer(HostingMachine):
         """poll() after poll(), until the application is busy or everything waits for events."""
         while self.awake and self.doing is _POLLING:
             self.awake = False
-            while self._completed:
-                self._completed.pop(0)()
+            self._call_completed()
             if self._closes_at_us:
                 self._notice_close()
             if self._commands:
@@ -369,6 +383,13 @@ class Consumer(HostingMachine):
                 self.fail(*self._fatal)
             elif self.topics or self.by_hand:
                 self._poll_once()
+
+    def _call_completed(self) -> None:
+        """Callbacks of commitAsync() whose commits are over. Source: ``invokeCompletedOffsetCommitCallbacks``."""
+        while self._asynchronous and self._asynchronous[0].committed is not None:
+            one = self._asynchronous.pop(0)
+            if one.then is not None:
+                one.then(one.committed is True)
 
     def _notice_close(self) -> None:
         """The application looks, between two polls, whether it was told to close."""
@@ -456,6 +477,7 @@ class Consumer(HostingMachine):
             self._assert_decided()
 
     def _sync_done(self) -> None:
+        self._call_completed()
         self.doing = _DECIDING
         self.application.committed()
         self._assert_decided()
@@ -480,6 +502,7 @@ class Consumer(HostingMachine):
     def commit_sync(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
         """See ``Calls``."""
         self._worked()
+        self._call_completed()
         split = self._split(offsets)
         self.doing = Doing.COMMITTING
         self.commits.run_sync(self.config.default_api_timeout_ms * 1000, self._sync_done, split)
@@ -491,13 +514,17 @@ class Consumer(HostingMachine):
     ) -> None:
         """See ``Calls``."""
         self._worked()
+        self._call_completed()
+
+        split = self._split(offsets)
+        one = AsyncCommit(then)
+        self._asynchronous.append(one)
 
         def settled(commit: Commit) -> None:
-            if then is not None:
-                self._completed.append(partial(then, commit.result is Result.DONE))
-                self.wake()
+            one.committed = commit.result is Result.DONE
+            self.wake()
 
-        self.commits.send(settled, only=self._split(offsets))
+        self.commits.send_async(settled, split)
 
     def _split(self, offsets: Mapping[TopicPartition, int] | None) -> CommitSplit | None:
         """Given offsets by who commits them; None: everybody all of theirs."""

@@ -233,6 +233,10 @@ class CatchUpView(Protocol):
         """Have the second consumer commit, too (these, or all of its); False: it has nothing to."""
         ...
 
+    def worked_off(self) -> tuple[tuple[TopicPartition, int], ...]:
+        """What the second consumer would commit now."""
+        ...
+
 
 class ConsumerMachine(FetchingMachine, Protocol):
     """The machine, as its parts see it: its verbs, its settings, and the polling thread."""

@@ -33,9 +33,8 @@ from kemu.protocol.notes.groups import COMMITTED, SEEK, TRUNCATED, PositionSet
 from kemu.protocol.wire.compile import maker
 
 _FETCHING = Seeking.FETCHING
-_STABLE_SINCE = 7
+STABLE_SINCE = 7
 """OffsetFetch asks for stable offsets alone (KIP-447, clients since 2.5)."""
-_OFFSET_FETCH_AGAIN = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
 _offset_to_commit = maker(OffsetToCommit)
 
 Asked = tuple[ActorName, dict[TopicPartition, tuple[Partition, int, int, tuple[ActorName | None, int] | None]]]
@@ -269,7 +268,7 @@ class Positions:
             self._machine.client.call(coordinator, logs, RANGES_VERSION, self._logs_told, self._no_committed, asked)
             return
         version = self._machine.versions["OffsetFetch"]
-        request = OffsetFetch(group=self._group, topics=topics, require_stable=version >= _STABLE_SINCE)
+        request = OffsetFetch(group=self._group, topics=topics, require_stable=version >= STABLE_SINCE)
         self._machine.client.call(coordinator, request, version, self._committed, self._no_committed, asked)
 
     def _no_committed(self, why: str, asked: dict[TopicPartition, Partition]) -> None:
@@ -318,8 +317,7 @@ class Positions:
     def _committed_failed(self, error: ErrorCode) -> None:
         if error in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
             self._machine.discovery.lose_coordinator(f"OffsetFetch: {error.name}")
-        rules = self._machine.rebalancing.client
-        if error in _OFFSET_FETCH_AGAIN or (error.retriable and rules.refetches_after_any_retriable_error):
+        if self._machine.rebalancing.client.fetches_again(error):
             self._refetch_later()
         else:
             self._machine.fail_later(error, "OffsetFetch")

@@ -1,7 +1,8 @@
 """What an application asks, and waits for: committed(), beginningOffsets(), endOffsets() and offsetsForTimes().
 
 A part of the machine. One question at a time, since the polling thread asks; it is asked again while that may help, for
-``default.api.timeout.ms``. What is not known then is answered with None, where Kafka raises a TimeoutException.
+``default.api.timeout.ms``. What is not known then is answered with None, where Kafka raises a TimeoutException; so is
+what no retry helps, at once, and the next poll raises it.
 
 With two commit logs (KIP-333) ``committed()`` is how far the first open range is worked off, and without one the first
 log's commit: everything below it is committed in one of the logs.
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from kemu.actors.client import Backoff
 from kemu.actors.consumer.application import Answers
 from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer
+from kemu.actors.consumer.positions import STABLE_SINCE
 from kemu.protocol.catch_up import CommitLogs, OffsetRange
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import ListOffsets, ListOffsetsReply, OffsetQuestion
@@ -125,25 +127,36 @@ class Questions:
             logs = RangeFetch(group=self._group, topics=topics)
             machine.client.call(coordinator, logs, RANGES_VERSION, self._logs_told, self._not_told, question)
         else:
-            request, version = OffsetFetch(group=self._group, topics=topics), machine.versions["OffsetFetch"]
+            version = machine.versions["OffsetFetch"]
+            request = OffsetFetch(group=self._group, topics=topics, require_stable=version >= STABLE_SINCE)
             machine.client.call(coordinator, request, version, self._offsets_told, self._not_told, question)
 
     def _not_told(self, why: str, question: _Question) -> None:
         self._answered(question)
 
-    def _refused(self, api: str, error: ErrorCode) -> None:
+    def _refused(self, api: str, error: ErrorCode, question: _Question) -> None:
+        """Look for the coordinator, and ask again; or give up what no retry helps: the next poll raises it."""
+        machine = self._machine
         if error in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
-            self._machine.discovery.lose_coordinator(f"{api}: {error.name}")
+            machine.discovery.lose_coordinator(f"{api}: {error.name}")
+        if error is not ErrorCode.NONE and not machine.rebalancing.client.fetches_again(error):
+            self._raise(api, error, question)
+
+    def _raise(self, about: str, error: ErrorCode, question: _Question) -> None:
+        self._machine.fail_later(error, about)
+        question.missing.clear()
 
     def _offsets_told(self, reply: OffsetFetchReply, question: _Question) -> None:
-        self._refused("OffsetFetch", reply.error)
+        self._refused("OffsetFetch", reply.error, question)
         for row in reply.offsets:
             if row.error is ErrorCode.NONE:
                 self._known(question, (row.topic, row.partition), row.offset if row.offset >= 0 else None)
+            elif row.error is not ErrorCode.UNSTABLE_OFFSET_COMMIT:
+                self._raise(f"OffsetFetch: {row.topic}-{row.partition}", row.error, question)
         self._answered(question)
 
     def _logs_told(self, reply: RangeFetchReply, question: _Question) -> None:
-        self._refused("RangeFetch", reply.error)
+        self._refused("RangeFetch", reply.error, question)
         for row in reply.logs:
             self._known(question, (row.topic, row.partition), logs_of(row).committed)
         self._answered(question)
@@ -175,6 +188,8 @@ class Questions:
         for row in reply.answers:
             if row.error is ErrorCode.NONE:
                 self._known(question, (row.topic, row.partition), row.offset if row.offset >= 0 else None)
+            elif row.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                self._raise("ListOffsets", row.error, question)
             else:
                 self._machine.metadata.refresh()
         self._answered(question)

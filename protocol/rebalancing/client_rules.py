@@ -5,6 +5,8 @@ Sources are Kafka's classes at the tags named; AC is ``AbstractCoordinator``, CC
 
 from attrs import evolve, frozen
 
+from kemu.protocol.errors import ErrorCode
+
 
 @frozen(kw_only=True)
 class ClientRules:
@@ -34,7 +36,16 @@ class ClientRules:
     """OffsetFetch is asked again after any retriable error of the group. Before 3.9 after COORDINATOR_LOAD_IN_PROGRESS
     and NOT_COORDINATOR alone: COORDINATOR_NOT_AVAILABLE is raised (CC 3.8.0 ``OffsetFetchResponseHandler``)."""
 
+    def fetches_again(self, error: ErrorCode) -> bool:
+        """Whether OffsetFetch is asked again after this error of the group; else it is raised to the application."""
+        return error in _ANY_RELEASE or (error.retriable and self.refetches_after_any_retriable_error)
 
+
+_ANY_RELEASE = (
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.UNSTABLE_OFFSET_COMMIT,  # of a partition, and of KIP-333's two logs together
+)
 CLIENT_3_9 = ClientRules()
 CLIENT_3_2 = evolve(CLIENT_3_9, refetches_after_any_retriable_error=False)
 CLIENT_2_7 = evolve(CLIENT_3_2, keeps_member_id=False, serves_while_committing=False)

@@ -376,7 +376,7 @@ class _Round:
                 if others:
                     rest.remove(others[0])
                     self._learn(others[0], name, counts)
-                else:  # only its own are left, which it gives only as a donor: to give one less and get one less is even
+                else:  # its own alone are left, and those it gives away: to give one less and get one less is even
                     rest.pop(0)
                     counts[name] -= 1
 

@@ -11,11 +11,15 @@ from attrs import evolve
 
 from kemu.emulator.facts import Seen
 from kemu.emulator.metrics.figures import Figures
+from kemu.emulator.plan.action import Action
+from kemu.emulator.plan.actions.replies import Duplicate, ErrorReply
+from kemu.emulator.plan.entries import At
 from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.expectations import stood_still
 from kemu.emulator.scenario.files import load_scenario, scenario_from_toml, with_actions, with_values
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.catch_up import CommitLogs
+from kemu.protocol.errors import ErrorCode
 from kemu.protocol.notes.groups import (
     COMMITTED,
     JUMPED,
@@ -96,6 +100,38 @@ def test_the_first_timeline_of_the_page() -> None:
     assert covered(rows(watch, Processed)) == set(range(100))
     assert covered(rows(watch, RangeProcessed)) == set(range(70, 120))
     assert len(watch.of(ChildConsumerStarted)) == 1
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        make(api)
+        for api in ("RangeFetch", "RangeCommit", "OffsetCommit")
+        for make in (
+            lambda api: Duplicate(api=api, sender="c1"),
+            lambda api: ErrorReply(api=api, sender="c1", error=ErrorCode.NOT_COORDINATOR),
+            lambda api: ErrorReply(api=api, sender="c1", error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        )
+    ],
+    ids=lambda fault: fault.words(),
+)
+def test_a_jump_whose_requests_fail_ends_where_it_would_have(fault: Action) -> None:
+    """What the token, the commit, or the question for both logs is answered with, or an answer that is lost: it is
+    asked again as the client does with any commit (ConsumerCoordinator.OffsetCommitResponseHandler), and a token that
+    stands in the log already is one token.
+    """
+    watch = Watch()
+    scenario = load_scenario("catch-up-timeline")
+    plan = (*scenario.plan, At("20s", fault))
+
+    result = run(evolve(scenario, plan=plan), seed=1, drive="bare", observers=(watch,))
+
+    assert result.verdict == "holds", result.reason or result.broke
+    assert result.faults[-1].fired == 1
+    assert tokens(watch) == [(70, 120)]
+    assert commits(watch) == [70, 120]
+    assert [(fact.offset, fact.why) for fact in watch.of(PositionSet)] == [(0, "reset"), (120, JUMPED)]
+    assert covered(rows(watch, RangeProcessed)) == set(range(70, 120))
 
 
 def test_the_second_timeline_of_the_page_reuses_the_standby() -> None:

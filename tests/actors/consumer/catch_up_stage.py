@@ -525,13 +525,13 @@ class Stage:
 
     def pause(self) -> None:
         """pause() of the partition."""
-        self._tell(PausePartitions(partitions=(AT,)))
+        self.tell(PausePartitions(partitions=(AT,)))
 
     def resume(self) -> None:
         """resume() of it."""
-        self._tell(ResumePartitions(partitions=(AT,)))
+        self.tell(ResumePartitions(partitions=(AT,)))
 
-    def _tell(self, command: object) -> None:
+    def tell(self, command: object) -> None:
         assert self.member is not None
         self._step(self.member.name, Told(command))
         self.run(10 * HOP_US)

@@ -1,0 +1,201 @@
+"""KIP-333's second consumer when brokers answer with errors, or not at all: it asks again, loses nothing, or ends.
+
+The page says nothing of errors; the second consumer is a consumer like the first (``OffsetFetcher``, ``Fetcher``).
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from kemu.actors.machine import LinkDown, Machine, Received
+from kemu.protocol.commands import Unsubscribe
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.data import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Fetch, ListOffsets, Metadata
+from kemu.protocol.names import part_on, through
+from kemu.protocol.notes.groups import MemberFailed
+from kemu.protocol.notes.ranges import RangeTrimmed
+from tests.actors.consumer.catch_up_stage import BROKER, SECOND, Member, Stage
+
+CHILD = part_on("c1", "catch-up")
+Changed = Callable[[Any], Any]
+
+
+def _with_error(error: ErrorCode) -> Changed:
+    """Every row of an answer, with this error in its place."""
+
+    def change(reply: Any) -> Any:
+        name = "answers" if hasattr(reply, "answers") else "partitions" if hasattr(reply, "partitions") else "topics"
+        return evolve(reply, **{name: tuple(evolve(row, error=error) for row in getattr(reply, name))})
+
+    return change
+
+
+class Broker(Stage):
+    """A stage whose broker keeps what the second consumer asks, and answers the next of its requests otherwise."""
+
+    def __init__(self, log_end: int, p_commit: int | None) -> None:
+        self.asked: list[Any] = []
+        self.held: list[tuple[str, Machine, str, Received]] = []
+        self.hold: type | None = None
+        self.changes: dict[type, deque[Changed]] = {}
+        super().__init__(log_end, p_commit)
+
+    def _request_arrives(self, name: str, machine: Machine, to: str, event: Received) -> None:
+        if to == through("catch-up", BROKER):
+            self.asked.append(event.message)
+            if type(event.message) is self.hold:
+                self.held.append((name, machine, to, event))
+                return
+        super()._request_arrives(name, machine, to, event)
+
+    def _reply(self, sender: str, event: Received, reply: Any) -> None:
+        changes = self.changes.get(type(event.message))
+        if sender == CHILD and changes:
+            reply = changes.popleft()(reply)
+        super()._reply(sender, event, reply)
+
+    def release(self) -> None:
+        """What is held is answered now."""
+        self.hold = None
+        held, self.held = self.held, []
+        for each in held:
+            self._request_arrives(*each)
+        self.run(SECOND)
+
+    def break_connection(self) -> None:
+        """The second consumer's, to the broker: what is under way on it is gone."""
+        self.hold, self.held = None, []
+        self._step("c1", LinkDown(through("catch-up", BROKER)))
+        self.run(SECOND)
+
+    def of(self, kind: type) -> list[Any]:
+        """What the second consumer asked of this kind."""
+        return [message for message in self.asked if type(message) is kind]
+
+    def looks(self) -> list[int]:
+        """What it asked about the log: the timestamps of ListOffsets."""
+        return [question.timestamp_ms for request in self.of(ListOffsets) for question in request.questions]
+
+    @property
+    def owner(self) -> Member:
+        """The member."""
+        assert self.member is not None
+        return self.member
+
+
+def _trimmed_range() -> Broker:
+    """20 to 100 was open when the power went, and retention took what lies before 60; the member is down."""
+    stage = Broker(100, 20)
+    stage.start()
+    stage.crash("both")
+    stage.trim(60)
+    stage.asked.clear()
+    return stage
+
+
+def _works_off_what_is_left(stage: Broker) -> None:
+    stage.poll("secondary", 10_000)
+    stage.commit("both")
+    assert [[who, first, last] for who, first, last in stage.delivered if who == "S"] == [["S", 60, 100]]
+    assert [(fact.first, fact.last) for fact in stage.facts(RangeTrimmed)] == [(20, 60)]
+    assert stage.state()["pending"] == []
+    assert stage.state()["committed"] == 100
+
+
+@pytest.mark.parametrize("error", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])
+def test_where_a_log_begins_is_asked_again_after_the_backoff_and_with_new_metadata(error: ErrorCode) -> None:
+    """OffsetFetcher.resetPositionsAsync: a partition whose answer has an error is retried after retry.backoff.ms."""
+    stage = _trimmed_range()
+    stage.changes[ListOffsets] = deque([_with_error(error)])
+
+    stage.start()
+    stage.run(50_000)
+    assert stage.looks() == [EARLIEST_TIMESTAMP]
+    told = len(stage.of(Metadata))
+    stage.run(SECOND)
+
+    assert stage.looks() == [EARLIEST_TIMESTAMP, EARLIEST_TIMESTAMP]
+    assert len(stage.of(Metadata)) > told
+    _works_off_what_is_left(stage)
+
+
+def test_where_a_log_begins_is_asked_again_when_the_connection_broke() -> None:
+    """The same: what is lost with its connection is an answer that failed."""
+    stage = _trimmed_range()
+    stage.hold = ListOffsets
+
+    stage.start()
+    stage.run(50_000)
+    assert stage.looks() == [EARLIEST_TIMESTAMP]
+    stage.break_connection()
+
+    assert stage.looks() == [EARLIEST_TIMESTAMP, EARLIEST_TIMESTAMP]
+    _works_off_what_is_left(stage)
+
+
+def test_what_was_given_up_while_its_log_was_asked_about_is_not_read() -> None:
+    """A consumer reads what it is assigned: an answer that comes late is about a partition of somebody else."""
+    stage = _trimmed_range()
+    stage.hold = ListOffsets
+    stage.start()
+    stage.run(50_000)
+    assert stage.looks() == [EARLIEST_TIMESTAMP]
+
+    stage.tell(Unsubscribe())
+    assert stage.owner.machine.assignment() == ()
+    stage.release()
+    stage.poll("secondary", 10_000)
+
+    assert stage.delivered == []
+    assert [row.fetch_offset for fetch in stage.of(Fetch) for row in fetch.partitions] == [20], "before it was told"
+
+
+@pytest.mark.parametrize("error", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])
+def test_a_fetch_that_is_refused_is_sent_again_with_new_metadata(error: ErrorCode) -> None:
+    """Fetcher.initializeCompletedFetch: these errors ask for metadata, and the position stays."""
+    stage = Broker(100, 20)
+    stage.changes[Fetch] = deque([_with_error(error)])
+
+    stage.start()
+    stage.run(SECOND)
+
+    assert len(stage.of(Metadata)) == 2
+    assert [row.fetch_offset for fetch in stage.of(Fetch) for row in fetch.partitions] == [20, 20]
+    stage.poll("secondary", 10_000)
+    assert stage.delivered == [["S", 20, 100]]
+
+
+def test_a_topic_that_may_not_be_read_any_more_fails_the_member() -> None:
+    """Metadata.maybeThrowAnyException: TopicAuthorizationException from poll(), whichever consumer was told."""
+    stage = Broker(100, 20)
+    stage.changes[Metadata] = deque([_with_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)])
+
+    stage.start()
+    stage.run(SECOND)
+
+    (failed,) = stage.facts(MemberFailed)
+    assert failed.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert failed.why == "Metadata of t"
+    assert stage.of(Fetch) == []
+
+
+def test_a_log_that_was_cut_below_an_open_range_leaves_nothing_to_work_off() -> None:
+    """An unclean election: what lies beyond the log's end is no more, and what comes there later is the first one's."""
+    stage = Broker(100, 20)
+    stage.start()
+    stage.crash("both")
+    stage.log_end = 10
+    stage.asked.clear()
+
+    stage.start()
+    stage.run(SECOND)
+    stage.append(30)
+    stage.poll("primary", 10_000)
+    stage.poll("secondary", 10_000)
+
+    assert stage.looks() == [EARLIEST_TIMESTAMP, LATEST_TIMESTAMP]
+    assert [row.fetch_offset for fetch in stage.of(Fetch) for row in fetch.partitions] == [20]
+    assert stage.delivered == [["P", 10, 30]]
