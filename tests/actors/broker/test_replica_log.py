@@ -8,6 +8,7 @@ from kemu.actors.broker.replica_log import (
     DELETED_ENTRY,
     ReplicaLog,
     batch_entry,
+    batch_of,
     cut_entry,
     emptied_entry,
     epoch_entry,
@@ -156,3 +157,17 @@ def test_a_log_knows_its_topic_until_it_is_deleted():
 
     assert kept is not None and kept.topic_id == 7
     assert fresh is not None and fresh.topic_id == 0
+
+
+@given(st.integers(1, 9), st.booleans())
+def test_a_disk_is_told_by_a_journals_entries_which_batches_it_writes(count: int, contents: bool) -> None:
+    """One head a batch, with its place and its number of records; nothing else in a journal is one."""
+    log = ReplicaLog()
+    log.take(batch(log, 4, 0))
+    one = batch(log, count, 1, contents)
+
+    others = (cut_entry(2), emptied_entry(3), epoch_entry(1, 4), topic_id_entry(7), DELETED_ENTRY)
+    told = [batch_of(record) for record in (*batch_entry(one), *others)]
+
+    (found,) = [each for each in told if each is not None]
+    assert (found.base_offset, found.records) == (4, count)

@@ -7,7 +7,7 @@ import pytest
 
 from kemu.actors.clients.producer import Producer
 from kemu.actors.machine import Effect, Hangup, LinkDown, Note, Received, Send, StartTimer, TimerFired, Told
-from kemu.protocol.commands import Close, SetRate, Start
+from kemu.protocol.commands import Close, ProduceRecords, SetRate, Start
 from kemu.protocol.config import ProducerConfig
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import (
@@ -390,6 +390,24 @@ def test_a_fatal_error_ends_the_batch_and_the_next_one_starts_a_new_epoch(lost_f
     ]
     following = bench.take(Produce)[0].message.batches[0]
     assert (following.producer_epoch, following.sequence) == (1, 0)
+
+
+@pytest.mark.parametrize("error", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION])
+def test_a_topic_that_may_not_be_used_is_asked_for_again_until_it_may(error):
+    """KafkaProducer.waitOnMetadata: send() raises, and the next one of an application that goes on asks anew."""
+    bench = Bench()
+    bench.step(Told(ProduceRecords(counts=((0, 3),), topic="t")))
+    for _ in range(3):
+        bench.metadata(error=error)
+        assert bench.take(Metadata) == [], "not before the backoff is over"
+        bench.wait(1_500_000)
+    assert bench.take(Produce) == []
+
+    bench.metadata(0)
+
+    (send,) = bench.take(Produce)
+    assert _counts(send) == [(0, 3)]
+    assert bench.notes == []
 
 
 def test_after_a_gap_in_the_log_the_same_records_go_in_a_new_epoch():

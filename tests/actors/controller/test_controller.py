@@ -551,6 +551,35 @@ def test_a_zombie_writes_states_only_without_the_fence(fenced: bool):
         assert world.node(CONTROLLER_EPOCH) == b"2", "the state was written by a controller of a past epoch (I2)"
 
 
+def test_a_controller_with_a_half_full_batch_gives_up_its_office_and_its_node_stays():
+    """KafkaController.handleIllegalState, triggerControllerMove: "Forcing the controller to resign", then
+    deleteController, which checks the epoch node's version and does nothing if that is another.
+
+    A tool has written /controller_epoch, so no write of the controller's passes the fence, though the office is still
+    its own: what it gathered for a dead broker stays in the batch, and the broker's return finds it there.
+    """
+    world = ControlWorld(3, {"t": ((0, 1, 2),)})
+    world.put(CONTROLLER_EPOCH, b"7")
+    world.kill(2)
+    world.run(SESSION_MS + 3_000)
+    assert len(world.facts(ControllerWriteRefused)) == 1
+    assert world.part(0).is_active and world.state("t").isr == (0, 1, 2)
+
+    world.revive(2)
+    world.run(1_000)
+
+    (resigned,) = world.facts(ControllerResigned)
+    assert (resigned.broker_id, resigned.why) == (0, "metadata in the middle of another batch")
+    assert not any(world.part(broker).is_active for broker in world.ids)
+    assert _controls(world) == 0, "nobody else may take it"
+
+    world.kill(0)
+    world.run(SESSION_MS + 3_000)
+    assert world.active.broker_id == _controls(world) == 1
+    assert world.active.context.epoch == 8
+    assert 0 not in world.state("t").isr
+
+
 def test_a_deposed_controller_that_adopts_the_newest_epoch_is_believed():
     """KAFKA-1096 with the fix off: until it looks at /controller again, two controllers act under one epoch."""
     world = _led_by_its_second_replica(rules=evolve(RULES, adopts_newest_epoch=True))
