@@ -24,9 +24,10 @@ class Close:
 
 @value
 class Subscribe:
-    """Consumer: the subscription is now these topics (sorted or not)."""
+    """Consumer: the subscription is now these topics (sorted or not), or all that this pattern matches."""
 
     topics: tuple[str, ...]
+    pattern: str = ""
 
 
 @value

@@ -50,6 +50,7 @@ class ConsumerConfig:
     reconnect_backoff_ms: int = key(50, "Kafka 3.9")
     reconnect_backoff_max_ms: int = key(1_000, "Kafka 3.9")
     metadata_max_age_ms: int = key(300_000, "Kafka 3.9")
+    exclude_internal_topics: bool = key(True, "Kafka 3.9: patterns do not match __consumer_offsets")
     fetch_min_bytes: int = key(1, "Kafka 3.9")
     fetch_max_wait_ms: int = key(500, "Kafka 3.9")
     fetch_max_bytes: int = key(52_428_800, "Kafka 3.9")

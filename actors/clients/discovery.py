@@ -154,7 +154,7 @@ class Discovery:
     def timer_fired(self) -> None:
         """FIND fired."""
         self._finding = False
-        if self._metadata.interest:
+        if self._metadata.is_wanted:
             self.find()
 
     def lose_coordinator(self, why: str, *, connected: bool = True) -> None:

@@ -7,6 +7,7 @@ Source: Kafka's ``Metadata`` and ``NetworkClient.DefaultMetadataUpdater``; ``Adm
 """
 
 from array import array
+from collections.abc import Callable
 from typing import Protocol
 
 from attrs import frozen
@@ -118,7 +119,11 @@ class MetadataRefresh:
         """Newer metadata is wanted and not here yet."""
         self.behind = False
         """Some topics of interest were not asked for yet."""
+        self.answers = 0
+        """How often it was told something."""
         self.interest: tuple[str, ...] = ()
+        self._keeps: Callable[[str], bool] | None = None
+        """All topics are asked for; of those of no interest these are kept."""
         self._for_now: tuple[str, ...] = ()
         """Topics beside these that a question under way is about. Source: ``Metadata.addTransientTopics``."""
         self._machine = machine
@@ -132,6 +137,8 @@ class MetadataRefresh:
         self._without_topics = without_topics
         self._asked_for: tuple[str, ...] | None = None
         """The topics of the Metadata in flight."""
+        self._asked_all = False
+        """The Metadata in flight is about all topics."""
         self._failures = 0
         self._not_before_us = 0
         self._timer_us = 0
@@ -145,6 +152,27 @@ class MetadataRefresh:
         """Be interested in these, too, until this is said with others or none."""
         before, self._for_now = self._topics, topics
         self._ask_for_new(before)
+
+    def want_all(self, keeps: Callable[[str], bool] | None) -> None:
+        """Ask for all topics from now on, and keep those for which this holds; None: ask by name again.
+
+        Source: ``ConsumerMetadata.newMetadataRequestBuilder``, ``retainTopic``.
+        """
+        self._keeps = keeps
+        if keeps is not None:
+            self.stale = self.behind = True
+            self._not_before_us = 0
+            self._ask()
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether topics are of interest to anybody, also if there are none."""
+        return bool(self.interest) or self._keeps is not None
+
+    def refresh_if_allowed(self) -> None:
+        """Ask again, unless the last answer is younger than the backoff. Source: ``Metadata.timeToAllowUpdate``."""
+        if self._machine.now_us >= self._not_before_us:
+            self.refresh()
 
     @property
     def _topics(self) -> tuple[str, ...]:
@@ -177,14 +205,15 @@ class MetadataRefresh:
         self.refresh()
 
     def _ask(self) -> None:
-        if self._asked_for is not None or not (self._topics or self._without_topics):
+        if self._asked_for is not None or not (self._topics or self._without_topics or self._keeps is not None):
             return
         if self._machine.now_us < self._not_before_us:
             self._ask_at(self._not_before_us)
             return
-        self._asked_for = self._topics
+        self._asked_for, self._asked_all = self._topics, self._keeps is not None
         host = self._brokers.pick()
-        self._client.call(host, Metadata(topics=self._asked_for), self._version, self._answered, self._failed, host)
+        asked = Metadata(topics=None if self._asked_all else self._asked_for)
+        self._client.call(host, asked, self._version, self._answered, self._failed, host)
 
     def _ask_at(self, at_us: int) -> None:
         if at_us < self._timer_us or not self._timer_us:
@@ -202,6 +231,11 @@ class MetadataRefresh:
             if topic.error in FATAL_TOPIC_ERRORS:
                 self._watcher.fail_later(topic.error, f"Metadata of {topic.topic}")
                 return
+        if self._keeps is not None:
+            wanted = dict.fromkeys(self._topics)
+            kept = tuple(row for row in reply.topics if row.topic in wanted or self._keeps(row.topic))
+            reply = MetadataReply(brokers=reply.brokers, controller_id=reply.controller_id, topics=kept)
+        self.answers += 1
         learned = cluster_of(reply)
         self.controller = learned.brokers.get(reply.controller_id)
         changed = learned != self.cluster
@@ -209,7 +243,10 @@ class MetadataRefresh:
             self.cluster = learned
             self._brokers.learned(tuple(learned.brokers.values()))
         topics = self._topics
-        self.behind = asked_for != topics and not set(topics).issubset(asked_for or ())
+        if self._keeps is not None or self._asked_all:
+            self.behind = not self._asked_all
+        else:
+            self.behind = asked_for != topics and not set(topics).issubset(asked_for or ())
         self.stale = self.behind
         self._timer_us = 0
         self._ask_at(self._machine.now_us + self._max_age_us)

@@ -110,6 +110,10 @@ class Calls(Protocol):
         """The subscription is now these topics; takes effect with the next poll."""
         ...
 
+    def subscribe_to_pattern(self, pattern: str) -> None:
+        """The subscription is all topics whose names match this expression, now and later; with the next poll."""
+        ...
+
     def unsubscribe(self) -> None:
         """Give everything up and leave; done when the next poll begins."""
         ...

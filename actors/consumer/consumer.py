@@ -12,7 +12,7 @@ commits, discovery (the coordinator), metadata. They speak through the machine (
 Source: Kafka 3.9 ``ClassicKafkaConsumer`` and its coordinator.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple
@@ -33,7 +33,7 @@ from kemu.actors.consumer.partition import Partition, Returned, ReturnedOfRange
 from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.questions import Questions
 from kemu.actors.consumer.reasons import CLOSED, UNSUBSCRIBED
-from kemu.actors.consumer.rebalancing import Rebalancing
+from kemu.actors.consumer.rebalancing import Rebalancing, assignors_of
 from kemu.actors.consumer.state import Generation, MemberState, Result
 from kemu.actors.hosting import HostingMachine
 from kemu.actors.machine import Chance, Draws, Event, LinkDown, Received, TimerFired, Told
@@ -67,6 +67,7 @@ from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER, ActorName, TopicP
 from kemu.protocol.notes.groups import CallbackReturned, ListenerFailed, MemberFailed, Processed
 from kemu.protocol.notes.ranges import ParallelRebalance, RangeProcessed
 from kemu.protocol.rebalancing.rules import RulesOf, by_assignors
+from kemu.protocol.topic_pattern import TopicPattern
 from kemu.protocol.wire.compile import maker
 
 CLOSE_TIMEOUT_MS = 30_000
@@ -134,6 +135,7 @@ class Consumer(HostingMachine):
     Args:
         name: the actor's name; also the client id of a config that has none.
         topics: what it subscribes to when it starts; none: its application subscribes, or assigns by hand.
+        pattern: what topics match that it subscribes to when it starts, if it is not to those.
         bootstrap: brokers to ask first.
         assignors: all there are, by name; the config says which are used.
         chance: this life's own stream: the first broker asked, and the jitter of backoffs.
@@ -166,18 +168,18 @@ class Consumer(HostingMachine):
         application: Application | None = None,
         versions: SpokenVersions = LATEST,
         rules_of: RulesOf = by_assignors,
+        pattern: str = "",
     ) -> None:
         super().__init__(name)
         assert bootstrap, f"{name}: no broker to ask"
         if config.heartbeat_interval_ms >= config.session_timeout_ms:
-            raise ValueError(
-                f"heartbeat.interval.ms ({config.heartbeat_interval_ms}) must be lower than "
-                f"session.timeout.ms ({config.session_timeout_ms})"
-            )
+            beat_ms, session_ms = config.heartbeat_interval_ms, config.session_timeout_ms
+            raise ValueError(f"heartbeat.interval.ms ({beat_ms}) must be lower than session.timeout.ms ({session_ms})")
         self.config = config
         self.versions = versions
         self.bootstrap = bootstrap
         self.topics = _sorted(topics)
+        self.pattern = self._pattern_of(pattern) if pattern else None
         self.chance = chance
         self.draws = draws
         self.awake = False
@@ -190,7 +192,7 @@ class Consumer(HostingMachine):
             chance=chance,
             link_lost=self._link_lost,
         )
-        used = _configured(config, assignors)
+        used = assignors_of(config, assignors)
         brokers = BrokersToAsk(self, self.client, bootstrap, chance.below(len(bootstrap)))
         self.metadata = self._refresh_of(brokers)
         lookups = CoordinatorLookups(self.client, brokers, versions["FindCoordinator"])
@@ -277,7 +279,7 @@ class Consumer(HostingMachine):
                 self._started = True
                 if self.catch_up is not None:
                     self.note(ParallelRebalance(group=self.config.group_id))
-                self.metadata.want(self.topics)
+                self._want_metadata()
                 self.application.started(self)
                 self._assert_decided()
             case HoursPass():
@@ -332,6 +334,8 @@ class Consumer(HostingMachine):
     def metadata_refreshed(self, changed: bool) -> None:
         """There is an answer about topics."""
         self.positions.locate()
+        if changed and self.pattern is not None:
+            self.subscribe_from_pattern(self.metadata.cluster.topics)
         self.rebalancing.metadata_refreshed(changed)
         self.wake()
 
@@ -381,7 +385,7 @@ class Consumer(HostingMachine):
                 self.awake = True
             elif self._fatal is not None:
                 self.fail(*self._fatal)
-            elif self.topics or self.by_hand:
+            elif self.topics or self.by_hand or self.pattern is not None:
                 self._poll_once()
 
     def _call_completed(self) -> None:
@@ -416,7 +420,7 @@ class Consumer(HostingMachine):
 
     def _may_read(self) -> bool:
         """As a member, or by hand; then only who commits needs a coordinator."""
-        if self.topics:
+        if self.is_subscribed:
             return self.membership.poll()
         return self.by_hand and (not self.config.group_id or self.discovery.ready())
 
@@ -604,8 +608,38 @@ class Consumer(HostingMachine):
         """See ``Calls``."""
         if self.by_hand:
             raise IllegalState("subscribe() after assign(): subscription to topics and partitions exclude each other")
-        self.topics = _sorted(topics)
+        self.topics, self.pattern = _sorted(topics), None
+        self._want_metadata()
+
+    def subscribe_to_pattern(self, pattern: str) -> None:
+        """See ``Calls``. Topics that are known and match count at once, the others when they are heard of."""
+        if self.by_hand:
+            raise IllegalState("subscribe() after assign(): subscription to topics and partitions exclude each other")
+        self.pattern = self._pattern_of(pattern)
+        self.topics = self.pattern.among(self.metadata.cluster.topics)
+        self._want_metadata()
+
+    def _pattern_of(self, text: str) -> TopicPattern:
+        return TopicPattern(text, internal=not self.config.exclude_internal_topics)
+
+    def _want_metadata(self) -> None:
+        self.metadata.want_all(None if self.pattern is None else self.pattern.matches)
         self.metadata.want(self.topics)
+
+    def subscribe_from_pattern(self, topics: Iterable[str]) -> None:
+        """Among these are those that the pattern matches. Source: ``ConsumerCoordinator.updatePatternSubscription``."""
+        assert self.pattern is not None
+        matched = self.pattern.among(topics)
+        if matched == self.topics:
+            return
+        self.topics = matched
+        others = self.metadata.interest if self.rebalancing.is_leader else ()
+        self.metadata.want(_sorted((*matched, *others)))
+
+    @property
+    def is_subscribed(self) -> bool:
+        """Whether it is, or is to be, a member: to topics, or to a pattern that may match none yet."""
+        return bool(self.topics) or self.pattern is not None
 
     def unsubscribe(self) -> None:
         """See ``Calls``."""
@@ -613,7 +647,7 @@ class Consumer(HostingMachine):
 
     def assign(self, partitions: tuple[TopicPartition, ...]) -> None:
         """See ``Calls``."""
-        if self.topics:
+        if self.is_subscribed:
             raise IllegalState("assign() after subscribe(): subscription to topics and partitions exclude each other")
         self.by_hand = bool(partitions)
         self.positions.assign(tuple(dict.fromkeys(partitions)), NO_GENERATION, UNKNOWN_MEMBER)
@@ -675,7 +709,7 @@ class Consumer(HostingMachine):
 
     def enforce_rebalance(self, reason: str = ENFORCED) -> None:
         """See ``Calls``."""
-        if not self.topics:
+        if not self.is_subscribed:
             raise IllegalState("enforceRebalance() without a subscription")
         self.membership.request_rejoin(reason)
 
@@ -755,10 +789,12 @@ class Consumer(HostingMachine):
 
     def _obey(self, command: object) -> None:
         match command:
+            case Subscribe(pattern=pattern) if pattern:
+                self.subscribe_to_pattern(pattern)
             case Subscribe(topics=topics):
                 self.subscribe(topics)
             case Unsubscribe():
-                if self.topics:
+                if self.is_subscribed:
                     self.positions.stop_serving()
                     self.rebalancing.give_up_everything(self._unsubscribed)
                 elif self.by_hand:
@@ -771,7 +807,7 @@ class Consumer(HostingMachine):
                 for at in self._those_assigned(((topic, partition),)):
                     self.seek(at, offset)
             case EnforceRebalance(reason=reason):
-                if self.topics:
+                if self.is_subscribed:
                     self.enforce_rebalance(reason)
             case AssignNow():
                 self.rebalancing.go_on_leading()
@@ -797,8 +833,8 @@ class Consumer(HostingMachine):
 
     def _unsubscribed(self) -> None:
         self.membership.leave(UNSUBSCRIBED)
-        self.topics = ()
-        self.metadata.want(())
+        self.topics, self.pattern = (), None
+        self._want_metadata()
 
     def close(self) -> None:
         """Commit, call back, leave; then be silent. Source: ``KafkaConsumer.close``, ``ConsumerCoordinator.close``."""
@@ -885,10 +921,3 @@ _FIRED: dict[str, Callable[[Consumer], None]] = {
 
 def _sorted(topics: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(dict.fromkeys(topics)))
-
-
-def _configured(config: ConsumerConfig, assignors: Mapping[str, Assignor]) -> tuple[Assignor, ...]:
-    for name in config.partition_assignment_strategy:
-        if name not in assignors:
-            raise ValueError(f"partition.assignment.strategy: no assignor is called {name!r}")
-    return tuple(assignors[name] for name in dict.fromkeys(config.partition_assignment_strategy))

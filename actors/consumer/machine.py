@@ -3,7 +3,7 @@
 The parts know these protocols and the parts they own or were handed, never ``actors.consumer.consumer`` itself.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import Protocol, TypeAlias
 
@@ -20,6 +20,7 @@ from kemu.protocol.messages.ranges import FetchedLogs
 from kemu.protocol.messages.versions import SpokenVersions
 from kemu.protocol.names import ActorName, TopicPartition
 from kemu.protocol.rebalancing.client_rules import ClientRules
+from kemu.protocol.topic_pattern import TopicPattern
 
 Callback: TypeAlias = Callable[[tuple[TopicPartition, ...], bool], None]
 """What follows a callback of the listener: (its partitions, whether it raised)."""
@@ -279,6 +280,15 @@ class ConsumerMachine(FetchingMachine, Protocol):
     @property
     def topics(self) -> tuple[str, ...]:
         """The subscription."""
+        ...
+
+    @property
+    def pattern(self) -> TopicPattern | None:
+        """The subscription is whatever this matches; None: the topics were named."""
+        ...
+
+    def subscribe_from_pattern(self, topics: Iterable[str]) -> None:
+        """The pattern's topics are these now."""
         ...
 
     @property

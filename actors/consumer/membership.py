@@ -68,6 +68,8 @@ class Membership:
         """Of the join, until the polling thread takes it."""
         self.joined_topics: tuple[str, ...] | None = None
         """The subscription sent with the last JoinGroup."""
+        self._fresh_after: int | None = None
+        """With which answer about topics a pattern is matched afresh, for the next join; None: nobody asked."""
         self._machine = machine
         self._discovery = machine.discovery
         self._group = config.group_id
@@ -124,6 +126,8 @@ class Membership:
             elif machine.now_us < self._retry_at_us:
                 machine.wake_at(self._retry_at_us)
                 return False
+            elif not self._is_fresh():
+                return False
             elif self.needs_prepare:
                 if not machine.rebalancing.prepare():
                     return False
@@ -131,6 +135,19 @@ class Membership:
             else:
                 self._send_join()
         return False
+
+    def _is_fresh(self) -> bool:
+        """Whether a pattern was matched against what there is now: asked once before each join, if that is allowed.
+
+        Source: ``ConsumerCoordinator.poll``, which asks again at each poll() while the join goes on.
+        """
+        machine = self._machine
+        if machine.pattern is None:
+            return True
+        if self._fresh_after is None:
+            machine.metadata.refresh_if_allowed()
+            self._fresh_after = machine.metadata.answers + machine.metadata.stale
+        return machine.metadata.answers >= self._fresh_after
 
     def _take(self, outcome: Outcome) -> bool:
         """The join future is done. False when the poll ends here."""
@@ -177,6 +194,7 @@ class Membership:
         self._become(MemberState.PREPARING, self._rejoin_reason or "join")
         self.joining = True
         self.joined_topics = machine.topics
+        self._fresh_after = None
         request = JoinGroup(
             group=self._group,
             session_timeout_ms=config.session_timeout_ms,

@@ -18,6 +18,7 @@ from kemu.actors.consumer.reasons import METADATA_CHANGED, NOT_SUBSCRIBED
 from kemu.actors.consumer.state import Generation, MemberState, Result
 from kemu.protocol.assign.base import Assignor, MemberAssignor, Subscriber, Topics, for_member
 from kemu.protocol.assign.checked import InvalidAssignment, NotAnAssignor
+from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import JoinGroupReply, JoinProtocol, MemberAssignment
 from kemu.protocol.messages.member import Subscription
@@ -316,7 +317,7 @@ class Rebalancing:
             return self._cannot_take(f"the assignment cannot be read: {error}")
         if not again:
             membership.assignment_received(given.assigned)
-        if not {topic for topic, _ in given.assigned}.issubset(machine.topics):
+        if not self._covers({topic for topic, _ in given.assigned}):
             membership.assignment_taken()
             membership.request_rejoin(NOT_SUBSCRIBED)
             return True
@@ -335,6 +336,23 @@ class Rebalancing:
                 membership.request_rejoin("the new assignment asks for another rebalance")
             self._take()
         return machine.polling
+
+    def _covers(self, assigned: set[str]) -> bool:
+        """Whether all of it is subscribed to. What else matches a pattern is from now on, too: the leader knew first.
+
+        Source: ``SubscriptionState.checkAssignmentMatchedSubscription``,
+        ``ConsumerCoordinator.maybeUpdateJoinedSubscription``.
+        """
+        machine = self._machine
+        if machine.pattern is None or assigned.issubset(machine.topics):
+            return assigned.issubset(machine.topics)
+        if not all(map(machine.pattern.matches, assigned)):
+            return False
+        before = machine.topics
+        machine.subscribe_from_pattern((*before, *assigned))
+        if self._membership.joined_topics == before:
+            self._membership.joined_topics = machine.topics
+        return True
 
     def _look_for_error(self, incompatible: bool) -> None:
         """Count an assignment that says INCOMPATIBLE_MEMBERS, once per generation, and ask again if the rules do."""
@@ -424,3 +442,11 @@ class Rebalancing:
 def _subscriber(told: ToldByMember, instance_id: str | None) -> Subscriber:
     said = told.subscription
     return Subscriber(said.topics, said.owned, said.generation, said.rack, instance_id, said.user_data)
+
+
+def assignors_of(config: ConsumerConfig, assignors: Mapping[str, Assignor]) -> tuple[Assignor, ...]:
+    """Those that a consumer is configured with, best first. Raises ``ValueError``: one that nobody knows."""
+    for name in config.partition_assignment_strategy:
+        if name not in assignors:
+            raise ValueError(f"partition.assignment.strategy: no assignor is called {name!r}")
+    return tuple(assignors[name] for name in dict.fromkeys(config.partition_assignment_strategy))

@@ -53,6 +53,7 @@ from kemu.emulator.checkers.recovery import ClusterRecovery
 from kemu.emulator.checkers.replicas import Replicas
 from kemu.emulator.checkers.tasks import Tasks
 from kemu.emulator.plan.action import lasts
+from kemu.protocol.topic_pattern import TopicPattern
 
 if TYPE_CHECKING:
     from kemu.emulator.scenario.scenario import Scenario
@@ -83,7 +84,7 @@ OF_REPLICAS = (Replicas, ClusterRecovery, Isr)
 
 
 def make_checkers(
-    *, bound_us: int = DEFAULT_BOUND_US, topics: Mapping[str, Iterable[str]] | None = None
+    *, bound_us: int = DEFAULT_BOUND_US, topics: Mapping[str, Iterable[str] | TopicPattern] | None = None
 ) -> tuple[Checker, ...]:
     """One of each, fresh, in the order of the table.
 
@@ -99,7 +100,7 @@ def make_checkers(
 
 def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
     """All checkers, with the bound and the subscriptions of this scenario."""
-    topics = {name: group.topics for name, group in scenario.groups.items()}
+    topics = {name: group.subscription for name, group in scenario.groups.items()}
     lasting = [index for index, entry in enumerate(scenario.plan) if lasts(entry.action)]
     liveness = Liveness(scenario.stable_within_us, topics, still_us=scenario.timeouts_us, lasting=lasting)
     bounded: Mapping[str, Checker] = {each.name: each for each in (liveness, Tasks(scenario.stable_within_us))}

@@ -76,6 +76,7 @@ from kemu.protocol.notes.groups import (
 )
 from kemu.protocol.notes.ranges import RangeProcessed
 from kemu.protocol.notes.replication import BecameLeader
+from kemu.protocol.topic_pattern import TopicPattern
 
 REFUSED_BY: Mapping[ErrorCode, str] = {
     ErrorCode.INVALID_SESSION_TIMEOUT: "session.timeout.ms is outside group.min.session.timeout.ms and "
@@ -124,8 +125,9 @@ class _Group:
 class Liveness(Checker):
     """After the faults end, groups get Stable and go on processing within the bound.
 
-    ``topics``: by group, the topics it is subscribed to, for those who know. ``still_us``: how long a group may stand
-    still before the healing. ``lasting``: the entries of the plan that last until ``FaultEnded``; None: all may.
+    ``topics``: by group, the topics it is subscribed to, or their pattern, for those who know. ``still_us``: how long a
+    group may stand still before the healing. ``lasting``: the entries of the plan that last until ``FaultEnded``; None:
+    all may.
     """
 
     name = "liveness"
@@ -133,7 +135,7 @@ class Liveness(Checker):
     def __init__(
         self,
         bound_us: int = DEFAULT_BOUND_US,
-        topics: Mapping[str, Iterable[str]] | None = None,
+        topics: Mapping[str, Iterable[str] | TopicPattern] | None = None,
         *,
         still_us: int = DEFAULT_BOUND_US,
         lasting: Collection[int] | None = None,
@@ -151,7 +153,10 @@ class Liveness(Checker):
         """Before the healing: when a span begins or ends; None while something disturbs."""
         self._began_us: int | None = None
         """When the present span began."""
-        self._given = {group: frozenset(names) for group, names in (topics or {}).items()}
+        self._given = {
+            group: names if isinstance(names, TopicPattern) else frozenset(names)
+            for group, names in (topics or {}).items()
+        }
         self._groups: dict[str, _Group] = {}
         self._ends: dict[TopicPartition, int] = {}
         self._deadline_us: int | None = None
@@ -474,7 +479,8 @@ class Liveness(Checker):
             self._count_waiting(name, group)
 
     def _topics_of(self, name: str, group: _Group) -> Collection[str]:
-        return self._given.get(name, group.topics)
+        given = self._given.get(name, group.topics)
+        return given.among(self.panel.topics_there()) if isinstance(given, TopicPattern) else given
 
     def _wanted(self, name: str, group: _Group) -> int:
         return sum([self.panel.topics.get(topic, 0) for topic in self._topics_of(name, group)])

@@ -314,6 +314,7 @@ class Cluster(ABC):
             application=None if application is None else application(config),
             versions=self._spoken_by(profile),
             rules_of=profile.rules_of,
+            pattern=spec.pattern,
         )
 
     def _instance(

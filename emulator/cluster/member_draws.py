@@ -55,7 +55,7 @@ def work_shares(scenario: Scenario, group: str) -> Mapping[DrawName, int]:
     if load is None or not spec.members:
         return {}
     polls = records = 0  # in a million seconds, of one member
-    for name in spec.topics:
+    for name in spec.subscribed_to(scenario.topics):
         topic = scenario.topics.get(name)
         if topic is None or not topic.records_per_s:
             continue

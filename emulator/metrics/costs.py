@@ -49,6 +49,7 @@ from kemu.protocol.notes.groups import (
     PartitionsLost,
     PartitionsRevoked,
 )
+from kemu.protocol.topic_pattern import TopicPattern
 
 STABLE = "Stable"
 
@@ -220,8 +221,8 @@ TIMES = tuple(name for name, kind in FIGURES.items() if kind.unit in _OF_TIME)
 
 
 class _Group:
-    def __init__(self, topics: Sequence[str]) -> None:
-        self.topics = tuple(topics)
+    def __init__(self, topics: Sequence[str] | TopicPattern) -> None:
+        self.topics = topics
         self.formed = False
         self.rounds = 0
         """Join phases completed since it had formed."""
@@ -237,10 +238,10 @@ class _Group:
 class Costs:
     """Feed it every fact in order, each after its panel, then ``finish``, then ask for the ``bill``.
 
-    ``topics``: by group, the topics it is subscribed to.
+    ``topics``: by group, the topics it is subscribed to, or their pattern.
     """
 
-    def __init__(self, panel: Panel, topics: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, panel: Panel, topics: Mapping[str, Sequence[str] | TopicPattern]) -> None:
         self._panel = panel
         self._groups = {name: _Group(subscribed) for name, subscribed in topics.items()}
         self._finished = False
@@ -349,7 +350,10 @@ class Costs:
         running = self._panel.running_members(name)
         loads = [len(holdings[actor].owned) if actor in holdings else 0 for actor in running]
         group.served = group.served or any(loads)
-        wanted = sum(self._panel.topics.get(topic, 0) for topic in group.topics)
+        topics = group.topics
+        if isinstance(topics, TopicPattern):
+            topics = topics.among(self._panel.topics_there())
+        wanted = sum(self._panel.topics.get(topic, 0) for topic in topics)
         watched = self._panel.groups.get(name)
         stable = watched is not None and watched.state == STABLE
         balanced = stable and bool(loads) and sum(loads) == wanted and max(loads) - min(loads) <= 1

@@ -43,6 +43,7 @@ from kemu.protocol.dynamic_configs import RETENTION_BYTES, RETENTION_MS, SEGMENT
 from kemu.protocol.names import OFFSETS_TOPIC, broker_host, consumer_host, producer_host
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 from kemu.protocol.reassign.requests import list_error
+from kemu.protocol.topic_pattern import TopicPattern, wrong_pattern
 
 EARLIEST = ConsumerConfig(auto_offset_reset="earliest")
 """The defaults of members. Only ``auto.offset.reset`` differs from Kafka's ("latest"): under "latest" a member that
@@ -201,7 +202,12 @@ class GroupSpec:
     """
 
     topics: tuple[str, ...] = field(
-        converter=words, metadata=key("what its members subscribe to", at_least=1, what="topic", always=True)
+        default=(),
+        converter=words,
+        metadata=key("what its members subscribe to", what="topic", shown="those that match its pattern"),
+    )
+    pattern: str = field(
+        default="", metadata=key("instead of topics: what the names of topics match, whole, as in subscribe(Pattern)")
     )
     members: int = field(
         default=3,
@@ -240,7 +246,28 @@ class GroupSpec:
 
     def __attrs_post_init__(self) -> None:
         name_assignors_once(self)
-        refuse(problems_of(self))
+        refuse([*self._wrong_subscription(), *problems_of(self)])
+
+    def _wrong_subscription(self) -> Iterator[Problem]:
+        if not self.topics and not self.pattern:
+            yield Problem(("topics",), 'needs at least one topic, or "pattern" says what its members subscribe to')
+        elif self.topics and self.pattern:
+            yield Problem(("pattern",), 'and "topics" exclude each other: give one of them')
+        elif isinstance(self.pattern, str) and (wrong := wrong_pattern(self.pattern)):
+            yield Problem(("pattern",), wrong)
+
+    @property
+    def subscription(self) -> tuple[str, ...] | TopicPattern:
+        """The topics by name, or what tells which they are."""
+        if not self.pattern:
+            return self.topics
+        excludes = configured(EARLIEST, self.config).exclude_internal_topics
+        return TopicPattern(self.pattern, internal=not excludes)
+
+    def subscribed_to(self, topics: Iterable[str]) -> tuple[str, ...]:
+        """What its members read while there are these topics."""
+        subscription = self.subscription
+        return subscription.among(topics) if isinstance(subscription, TopicPattern) else subscription
 
     def start_of(self, number: int) -> int:
         """When the member with this number (0 = first) starts, in microseconds of the world."""
@@ -722,7 +749,8 @@ def _contradictions(scenario: Scenario) -> Iterator[Problem]:
     topics = [*scenario.topics, *created]
     for name, group in scenario.groups.items():
         for topic in group.topics:
-            yield from _unknown(("groups", name, "topics"), topic, topics, "topic")
+            path = ("groups", name, "topics") if group.streams is None else ("groups", name, "streams", "subtopologies")
+            yield from _unknown(path, topic, topics, "topic")
         yield from _of_streams(("groups", name), group, scenario.topics)
         hosts = [host for host, of, _ in scenario.member_names() if of == name]
         for host in group.overrides:

@@ -64,7 +64,7 @@ from kemu.protocol.notes.groups import (
     PartitionsLost,
     PartitionsRevoked,
 )
-from kemu.protocol.notes.replication import BecameFollower, BecameLeader, NodeWritten, ReplicaStopped
+from kemu.protocol.notes.replication import BecameFollower, BecameLeader, NodeWritten, ReplicaStopped, TopicDeleted
 from kemu.protocol.notes.streams import ThreadReplaced
 
 Service = tuple[GroupId, TopicPartition]
@@ -135,6 +135,7 @@ class Panel:
         self.now: Seen | None = None
         """The last fact taken."""
         self.hosts: dict[str, WatchedHost] = {}
+        self._deleted: dict[str, None] = {}
         self.topics: dict[str, int] = {}
         """Topic -> partitions, of those that clients use."""
         self.groups: dict[GroupId, WatchedGroup] = {}
@@ -211,6 +212,7 @@ class Panel:
             RunStarted: self._run_started,
             MemberHostAdded: self._member_added,
             TopicGrown: self._grown,
+            TopicDeleted: self._topic_deleted,
             CoreHealed: self._core_healed,
             HostStarted: self._started,
             HostDown: self._down,
@@ -319,6 +321,14 @@ class Panel:
 
     def _grown(self, seen: Seen, fact: TopicGrown) -> None:
         self.topics[fact.topic] = fact.partitions
+        self._deleted.pop(fact.topic, None)
+
+    def _topic_deleted(self, seen: Seen, fact: TopicDeleted) -> None:
+        self._deleted[fact.topic] = None
+
+    def topics_there(self) -> list[str]:
+        """Topics that were not deleted."""
+        return [topic for topic in self.topics if topic not in self._deleted]
 
     def _core_healed(self, seen: Seen, fact: CoreHealed) -> None:
         self.away, self.unrecoverable = frozenset(fact.away), fact.unrecoverable

@@ -203,7 +203,7 @@ def test_every_mistake_of_a_part_is_told_when_it_is_made() -> None:
             topics=(), members=10**9, start_us="3q", assignors="rang", config={"sesion.timeout.ms": 3}
         )
     ) == [
-        "topics: needs at least one topic",
+        'topics: needs at least one topic, or "pattern" says what its members subscribe to',
         "members: must be at most 10000, not 1000000000",
         'assignors: "rang" is no assignor; did you mean "range"?',
         "start: '3q' is no duration; write it like 250ms, 20s, 1m30s",

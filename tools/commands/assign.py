@@ -177,9 +177,11 @@ def _from_scenario(source: str) -> Iterator[tuple[str, Situation | BadLine]]:
         racks = {topic: ((*dict.fromkeys(replicas),),) * count for topic, count in counts.items()}
         topics = Topics(counts, racks if any(replicas) else None)
 
-        def member(number: int, spec: Any = spec) -> Subscriber:
+        read = spec.subscribed_to(counts)
+
+        def member(number: int, spec: Any = spec, read: tuple[str, ...] = read) -> Subscriber:
             rack = spec.racks[number % len(spec.racks)] if spec.racks else None
-            return Subscriber(spec.topics, rack=rack, instance_id=consumer_host(number) if spec.static else None)
+            return Subscriber(read, rack=rack, instance_id=consumer_host(number) if spec.static else None)
 
         start = GroupLine(topics, {consumer_host(number): member(number) for number in range(spec.members)})
         yield f"{name}: start", _always(start)

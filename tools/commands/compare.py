@@ -197,7 +197,7 @@ def compared(
     idle: list[str] = []
     for seed in seeds:
         panel = Panel()
-        costs = Costs(panel, {name: group.topics for name, group in mine.groups.items()})
+        costs = Costs(panel, {name: group.subscription for name, group in mine.groups.items()})
         drawn = with_random_faults(mine, seed, random_faults) if random_faults else mine
         result = run(drawn, seed=seed, profile=contender.profile, drive="bare", observers=(costs,), panel=panel)
         costs.finish(result.virtual_us)

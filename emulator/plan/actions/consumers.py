@@ -19,6 +19,7 @@ from kemu.protocol.commands import (
     Unsubscribe,
 )
 from kemu.protocol.names import TopicPartition
+from kemu.protocol.topic_pattern import wrong_pattern
 
 
 def _is_instance(host: str, known: Known) -> bool:
@@ -54,27 +55,36 @@ def _tell(stage: Stage, name: str, command: object) -> Outcome:
 class ChangeSubscription:
     """A member's subscription is these topics from now on, until its process ends; it joins with them.
 
-    Its group rebalances. The others keep theirs: members of a group may subscribe to different topics.
+    ``pattern``: instead of topics, all whose names match this expression, also those that are created later. Its group
+    rebalances. The others keep theirs: members of a group may subscribe to different topics.
     """
 
     host: MemberHost
-    topics: tuple[str, ...]
+    topics: tuple[str, ...] = ()
+    pattern: str = ""
 
     def words(self) -> str:
         """See ``Action``."""
-        return f"{self.host} subscribes to {', '.join(self.topics)}"
+        return f"{self.host} subscribes to {', '.join(self.topics) or f'all that matches {self.pattern}'}"
 
     def check(self, table: Table, known: Known) -> None:
         """See ``Action``."""
         _no_instance(self.host, table, known)
-        if not self.topics:
+        if self.pattern:
+            if self.topics:
+                table.problem("pattern", 'and "topics" exclude each other: give one of them')
+            if wrong := wrong_pattern(self.pattern):
+                table.problem("pattern", wrong)
+        elif not table.has("topics"):
+            table.problem("topics", 'is missing; it or "pattern" must say what; to none is do = "unsubscribe"')
+        elif not self.topics:
             table.problem("topics", 'must name at least one; to subscribe to none write do = "unsubscribe"')
         for topic in self.topics:
             table.known("topics", topic, [name for name, _ in known.topics], "topic")
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-        return _tell(stage, self.host, Subscribe(topics=self.topics))
+        return _tell(stage, self.host, Subscribe(topics=self.topics, pattern=self.pattern))
 
 
 @action("unsubscribe", "a member leaves its group and goes on without topics", drawn=NEVER, workload=True)

@@ -145,6 +145,7 @@ class Harness:
         topics: dict[str, int] | None = None,
         *,
         subscribe: tuple[str, ...] = ("t",),
+        pattern: str = "",
         listener: Listener | None = None,
         application: Application | None = None,
         assignors: dict[str, Assignor] | None = None,
@@ -170,6 +171,7 @@ class Harness:
             application=application,
             rules_of=of_client(client),
             versions=versions,
+            pattern=pattern,
         )
         self.now_us = 0
         self.steps = 0
@@ -415,7 +417,7 @@ class Harness:
             case FindCoordinator():
                 return FindCoordinatorReply(error=ErrorCode.NONE, node_id=0, host=COORDINATOR)
             case Metadata(topics=topics):
-                return self._metadata(topics or ())
+                return self._metadata(self.cluster.topics if topics is None else topics)
             case JoinGroup():
                 return self._join(request)
             case SyncGroup():

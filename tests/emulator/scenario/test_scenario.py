@@ -114,6 +114,10 @@ subtopologies = ["orders -> orders-store"]
 [groups.h.streams.config]
 num.stream.threads = 2
 
+[groups.i]
+pattern = "with[.]d.*"
+members = 1
+
 [topics.orders-store]
 partitions = 12
 
@@ -213,6 +217,7 @@ IN_PYTHON = Scenario(
             members=2,
             streams=StreamsSpec(subtopologies=("orders -> orders-store",), config={"num.stream.threads": 2}),
         ),
+        "i": GroupSpec(pattern="with[.]d.*", members=1),
     },
     producers={"acks": 1},
     network=NetworkSpec(
@@ -293,7 +298,14 @@ def test_the_presets_of_the_issue_are_there() -> None:
 
 def test_members_are_numbered_over_all_groups() -> None:
     """c1 is the first member of the first group."""
-    assert IN_PYTHON.member_names() == (("c1", "g", 0), ("c2", "g", 1), ("c3", "g", 2), ("c4", "h", 0), ("c5", "h", 1))
+    assert IN_PYTHON.member_names() == (
+        ("c1", "g", 0),
+        ("c2", "g", 1),
+        ("c3", "g", 2),
+        ("c4", "h", 0),
+        ("c5", "h", 1),
+        ("c6", "i", 0),
+    )
     assert IN_PYTHON.broker_names() == ("b0", "b1", "b2", "b3")
     assert IN_PYTHON.producer_names() == (("p1", "orders"), ("p2", "with.dots"), ("p3", "orders-store"))
 
@@ -403,7 +415,10 @@ do = "crsh"
     [
         ("members = -1", "groups.g.members: must be at least 0, not -1"),
         ("members = true", "groups.g.members: must be a whole number, not true or false (True)"),
-        ("topics = []", "groups.g.topics: needs at least one topic"),
+        (
+            "topics = []",
+            'groups.g.topics: needs at least one topic, or "pattern" says what its members subscribe to',
+        ),
         ("config = 3", "groups.g.config: must be a table, not a number (3)"),
         ("config.group.id = 'x'", "groups.g.config.group.id: cannot be set: the group's name is its id"),
         (
@@ -588,9 +603,9 @@ def test_a_short_key_changes_every_group_or_topic() -> None:
          "partition.assignment.strategy=range"],
     )  # fmt: skip
 
-    assert [group.members for group in changed.groups.values()] == [5, 5]
-    assert [dict(group.config)["session_timeout_ms"] for group in changed.groups.values()] == [9_000, 9_000]
-    assert [group.assignors for group in changed.groups.values()] == [("range",), ("range",)]
+    assert [group.members for group in changed.groups.values()] == [5, 5, 5]
+    assert [dict(group.config)["session_timeout_ms"] for group in changed.groups.values()] == [9_000, 9_000, 9_000]
+    assert [group.assignors for group in changed.groups.values()] == [("range",)] * 3
     assert [topic.records_per_s for topic in changed.topics.values()] == [1, 1, 1]
     assert (changed.duration_us, changed.seed) == (240_000_000, 3)
     assert dict(changed.brokers.config)["group_max_size"] == 4
@@ -633,7 +648,6 @@ WITH_ALL_REQUIRED: dict[str, Any] = {
 REQUIRED_KEYS = {
     ("name",): "a string",
     ("topics", "t", "partitions"): "a whole number",
-    ("groups", "g", "topics"): "a list of strings",
     ("groups", "app", "streams", "subtopologies"): "a list of strings",
     ("network", "links", 0, "a"): "a string",
     ("network", "links", 0, "b"): "a string",
@@ -663,9 +677,6 @@ def test_a_missing_key_is_told_and_what_else_is_wrong_too(path: tuple[str | int,
     for part in path[:-1]:
         place = place[part]
     del place[path[-1]]
-    follows = {}
-    if path[-1] == "subtopologies":  # neither they nor what would follow from them
-        follows = {("groups", "app", "topics"): "is missing; a list of strings is required"}
     wanted = f"is missing; {REQUIRED_KEYS[path]} is required"
     if path == ("name",):  # a file has one, which names it
         place["name"], wanted = 5, "must be a string, not a number (5)"
@@ -674,6 +685,5 @@ def test_a_missing_key_is_told_and_what_else_is_wrong_too(path: tuple[str | int,
 
     assert {problem.path: problem.text for problem in caught.value.problems} == {
         path: wanted,
-        **follows,
         ("durashun",): 'is no key here; did you mean "duration"?',
     }
