@@ -4,7 +4,11 @@ Source: the issues named, in Apache Kafka's history; KIP-341, KIP-429, KIP-792.
 """
 
 from kemu.emulator.museum.bug import Past, PastBug, Where
-from kemu.protocol.assign.cooperative import COOPERATIVE_STICKY_OF_NEWEST_ALONE, COOPERATIVE_STICKY_WITHOUT_GENERATION
+from kemu.protocol.assign.cooperative import (
+    COOPERATIVE_STICKY_3_7,
+    COOPERATIVE_STICKY_OF_NEWEST_ALONE,
+    COOPERATIVE_STICKY_WITHOUT_GENERATION,
+)
 from kemu.protocol.assign.sticky import STICKY_WITHOUT_GENERATION
 from kemu.protocol.rebalancing.rules import given_while_claimed
 
@@ -47,6 +51,24 @@ CONSUMER = (
 )
 
 ASSIGNORS = (
+    PastBug(
+        issue="KAFKA-15170",
+        rule="moved-to-its-rack-at-once",
+        where=Where.ASSIGNORS,
+        fixed_in="3.7.1",
+        summary="What is not on its owner's rack goes to another member while its owner still works on it.",
+        story=(
+            "Since 3.5 the sticky assignors look at racks (KIP-881): what a member owns and its rack has no replica of"
+            " is dealt anew. cooperative-sticky takes out of an assignment what moves, so that its owner gives it up"
+            " first; what had been passed over for its rack was not counted among that, and went to its new member in"
+            " the same rebalance. Until the old one had revoked it both worked on it."
+        ),
+        was="only what is owned beyond the share is in transfer",
+        today="so is what its owner's rack does not have",
+        past=Past(assignors={"cooperative-sticky": COOPERATIVE_STICKY_3_7}),
+        caught_by="cooperative",
+        kind="handed-over-too-soon",
+    ),
     PastBug(
         issue="KAFKA-13406",
         rule="leader-checks-claims",
