@@ -17,6 +17,8 @@ KIP-320).
 
 A member is told when it asks the next leader. Until then it commits where it was: a run in which members run that are
 still to learn what a log lost is not over yet (a request to a leader that is paused takes request.timeout.ms to fail).
+Where a core cannot get well it may never learn it: without a coordinator a poll looks after no positions
+(``KafkaConsumer.updateAssignmentMetadataIfNeeded`` 3.4.1), so that what it has committed by then is not judged.
 
 What a group's log loses is committed no more (``Panel.commits``).
 
@@ -302,6 +304,8 @@ class NoLostRecord(Checker):
                 ]:
                     self.losses.append(Loss(progress.last_commit.at_us, name, first, last - 1, READ_PAST))
                     progress.done.add(first, last)
+            if self._still_to_learn(group, progress):
+                continue
             for first, last in progress.done.gaps(0, end):
                 text = (
                     f"group {group} committed {self._committed_of(group, (topic, partition), progress)} of {name}, "
@@ -309,6 +313,10 @@ class NoLostRecord(Checker):
                 )
                 assert progress.last_commit is not None
                 self.violation(progress.last_commit, "committed-unprocessed", (group, name), text)
+
+    def _still_to_learn(self, group: str, progress: _Progress) -> bool:
+        """Whether nobody may ever tell its members what the log lost."""
+        return bool(self.panel.unrecoverable and progress.was_cut and self.panel.running_members(group))
 
     def _done_to(self, group: str, at: TopicPartition, progress: _Progress) -> int:
         """Up to where work must have been done: what is committed, as far as there is something."""

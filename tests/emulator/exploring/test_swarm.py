@@ -218,3 +218,14 @@ def test_a_group_that_is_coordinated_on_both_sides_of_a_split_is_that_of_its_log
 
     assert outcome.verdict == "holds", outcome.reason or outcome.broke
     assert outcome.core is not None and set(outcome.core.away) == {"b2", "c2", "c3"}
+
+
+def test_a_member_without_a_coordinator_does_not_learn_what_a_log_lost() -> None:
+    """b1 stays away with all in-sync replicas of g2's log: c5 never asks b2, which leads t1-1 after losing its tail.
+
+    KafkaConsumer.updateAssignmentMetadataIfNeeded 3.4.1: coordinator.poll comes first, positions are validated then.
+    """
+    outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "nobody-tells-it.toml"), seed=282)
+
+    assert outcome.verdict == "holds", outcome.reason or outcome.broke
+    assert outcome.core is not None and "__consumer_offsets-0 can have no leader" in outcome.core.unrecoverable[0]
