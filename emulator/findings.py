@@ -84,11 +84,13 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "marks-differ",
             "moved-while-running",
             "not-at-rest",
+            "open-state-kept",
             "owned-twice",
             "ready-passed-over",
             "records-skipped",
             "runs-twice",
             "shut-down-early",
+            "state-passed-over",
             "task-lost",
         ),
         "leadership": (

@@ -51,6 +51,7 @@ from kemu.protocol.streams import modes
 from kemu.protocol.streams.learner import BALANCE
 from kemu.protocol.streams.metadata import Layout
 from kemu.protocol.streams.registry import TaskAssignor
+from kemu.protocol.streams.releases import TASK_RULES, TaskRules
 from kemu.protocol.streams.tasks import TaskId, task_id
 from kemu.protocol.streams.threads import ThreadPlacement
 from kemu.protocol.streams.topology import Topology
@@ -109,7 +110,7 @@ class Instance(HostingMachine):
         chances: one stream for each thread's consumer, reader and producers, by part.
         custom: a task assignor in place of the learners of KIP-429's page.
         placement: how a leader among its threads spreads an instance's tasks over threads.
-        tells_anew: see ``StreamThread``.
+        tells_anew, task_rules: see ``StreamThread``.
     """
 
     def __init__(
@@ -132,6 +133,7 @@ class Instance(HostingMachine):
         rules_of: RulesOf = by_assignors,
         placement: ThreadPlacement = ThreadPlacement.KEEPING,
         tells_anew: bool = True,
+        task_rules: TaskRules = TASK_RULES,
     ) -> None:
         super().__init__(name)
         self.application = application
@@ -175,6 +177,7 @@ class Instance(HostingMachine):
                 custom=custom,
                 placement=placement,
                 tells_anew=tells_anew,
+                task_rules=task_rules,
             )
 
         self._make = make

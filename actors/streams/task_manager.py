@@ -13,6 +13,7 @@ from kemu.actors.streams.tasks import StateDirectory, TaskCopy, TaskRole, TaskSt
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.notes.streams import LearnerReady, TaskBecame, TaskRestored
 from kemu.protocol.streams.metadata import Learning, StreamsGiven
+from kemu.protocol.streams.releases import TASK_RULES, TaskRules
 from kemu.protocol.streams.tasks import TaskId, in_order
 from kemu.protocol.streams.topology import Topology
 
@@ -58,16 +59,25 @@ class TaskManager:
         directory: the instance's disk.
         ready_lag: records behind its end at which a learner is ready.
         exactly_once: whether state that was not closed cleanly is of no use.
+        rules: a release's decisions.
     """
 
     def __init__(
-        self, host: TaskHost, topology: Topology, directory: StateDirectory, *, ready_lag: int, exactly_once: bool
+        self,
+        host: TaskHost,
+        topology: Topology,
+        directory: StateDirectory,
+        *,
+        ready_lag: int,
+        exactly_once: bool,
+        rules: TaskRules = TASK_RULES,
     ) -> None:
         self._host = host
         self._topology = topology
         self._directory = directory
         self._ready_lag = ready_lag
         self._exactly_once = exactly_once
+        self._rules = rules
         self.copies: dict[TaskId, TaskCopy] = {}
         """In order of their numbers within each assignment."""
         self.being_learned: frozenset[TaskId] = frozenset()
@@ -164,17 +174,21 @@ class TaskManager:
             elif one.role is not role:
                 self._recycle(one, role)
             elif one.state is TaskState.SUSPENDED:
+                if self._exactly_once and self._rules.forgets_when_resumed:
+                    self._forget_checkpoint(one)
                 self._become(one, TaskState.RESTORING)
                 one.end = one.position
             one = self.copies[task]
             if role is TaskRole.LEARNER and not one.ready:
                 one.end = None
-        self.advance()
+        self.advance(taken=True)
 
     def _recycle(self, one: TaskCopy, role: TaskRole) -> None:
         """Another role, the same state: nothing is read again."""
         was_active = one.role is TaskRole.ACTIVE
-        if was_active and one.state is TaskState.RUNNING:
+        if self._exactly_once:
+            self._forget_checkpoint(one)  # it stays open, as something else
+        elif was_active and one.state is TaskState.RUNNING:
             self._checkpoint(one)  # KAFKA-10166
         before = one.state
         if one.state is TaskState.RUNNING:
@@ -186,9 +200,15 @@ class TaskManager:
         one.end = None
         self._tell(one, before.value)
 
-    def advance(self) -> None:
-        """What can go on does: directories that were locked, tasks without state, what is restored."""
+    def advance(self, *, taken: bool = False) -> None:
+        """What can go on does: directories that were locked, tasks without state, what is restored.
+
+        ``taken``: an assignment was just taken.
+        """
+        tries = taken or self._rules.tries_copies_again or self._waits_for_active()
         for one in [self.copies[task] for task in sorted(self.copies)]:
+            if not tries and one.role is not TaskRole.ACTIVE and one.state is TaskState.CREATED:
+                continue
             if one.state is TaskState.CREATED and self._directory.lock(one.task, self._host.name):
                 one.position = self._directory.checkpoints.get(one.task, 0)
                 if self._exactly_once:
@@ -202,6 +222,9 @@ class TaskManager:
                 or (one.end is not None and one.position >= one.end)
             ):
                 self._become(one, TaskState.RUNNING)
+
+    def _waits_for_active(self) -> bool:
+        return any(one.state is not TaskState.RUNNING for one in self.of_role(TaskRole.ACTIVE))
 
     # --- restoring -------------------------------------------------------------------------------------------------
 

@@ -53,6 +53,7 @@ from kemu.protocol.streams.metadata import (
 )
 from kemu.protocol.streams.modes import INCREMENTAL, STREAM
 from kemu.protocol.streams.registry import TaskAssignor
+from kemu.protocol.streams.releases import TASK_RULES, TaskRules
 from kemu.protocol.streams.tasks import LATEST_OFFSET, TaskId
 from kemu.protocol.streams.threads import ThreadPlacement
 from kemu.protocol.streams.topology import Topology
@@ -121,6 +122,7 @@ class StreamThread:
         custom: a task assignor in place of KIP-429's learners.
         placement: how it spreads an instance's tasks over its threads, as leader.
         tells_anew: when it asks for a rebalance its metadata differs from that of the last one (KAFKA-10455).
+        task_rules: what it does with its tasks.
     """
 
     name = STREAMS_ASSIGNOR
@@ -140,6 +142,7 @@ class StreamThread:
         custom: TaskAssignor | None,
         placement: ThreadPlacement = ThreadPlacement.KEEPING,
         tells_anew: bool = True,
+        task_rules: TaskRules = TASK_RULES,
     ) -> None:
         self.host = host
         self.number = number
@@ -155,6 +158,7 @@ class StreamThread:
             directory,
             ready_lag=config.emulated_learner_ready_lag,
             exactly_once=config.exactly_once,
+            rules=task_rules,
         )
         self.leader = TaskLeader(topology, config, custom, placement)
         self.member_id: MemberId = UNKNOWN_MEMBER

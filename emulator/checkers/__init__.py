@@ -103,7 +103,13 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
     topics = {name: group.subscription for name, group in scenario.groups.items()}
     lasting = [index for index, entry in enumerate(scenario.plan) if lasts(entry.action)]
     liveness = Liveness(scenario.stable_within_us, topics, still_us=scenario.timeouts_us, lasting=lasting)
-    bounded: Mapping[str, Checker] = {each.name: each for each in (liveness, Tasks(scenario.stable_within_us))}
+    exactly_once = [
+        name
+        for name, group in scenario.groups.items()
+        if group.streams is not None and group.streams.settings.exactly_once
+    ]
+    tasks = Tasks(scenario.stable_within_us, exactly_once)
+    bounded: Mapping[str, Checker] = {each.name: each for each in (liveness, tasks)}
     made = tuple(bounded.get(checker.name, checker) for checker in make_checkers())
     replication = scenario.brokers.replication
     streams = any(group.streams is not None for group in scenario.groups.values())

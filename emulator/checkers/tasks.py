@@ -17,9 +17,15 @@ Theory (KIP-429, page version 99, and what any task assignor must keep):
 * I9: the committed offset of a source partition does not go back, and nobody begins behind it: what lies between would
   be read by nobody (an application resets to the earliest offset, never to the latest). Where an operator, a lost log
   or its retention moved one of the two, what was known of it does not count.
+* I10: under exactly once, state that was open when its process died is of no use: it may hold what was never committed,
+  so that the next life begins anew. (A power cut may bring back what a disk had before: that is not judged.)
+* I11: a task with state does not go to an instance that said it has nothing of it while another one that said it has
+  more than ``acceptable.recovery.lag`` of it stays without it. What instances said is where their copies were when they
+  joined. Asked of assignors that look at lags (KIP-441), and of leaders that could read where changelogs end.
 """
 
 from collections import Counter
+from collections.abc import Collection
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.liveness import DEFAULT_BOUND_US
@@ -35,27 +41,51 @@ from kemu.emulator.facts import (
     Seen,
     TopicGrown,
 )
-from kemu.emulator.watching.applications import WatchedApplication
+from kemu.emulator.watching.applications import CLOSED, CREATED, RESTORING, RUNNING, WatchedApplication
 from kemu.emulator.watching.balance import at_work, is_balanced
 from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, GroupId, TopicPartition, host_of
-from kemu.protocol.notes.groups import COMMITTED, SEEK, GroupBecame, OffsetCommitted, OffsetRemoved, PositionSet
+from kemu.protocol.notes.groups import (
+    COMMITTED,
+    SEEK,
+    GroupBecame,
+    JoinPhaseCompleted,
+    OffsetCommitted,
+    OffsetRemoved,
+    PositionSet,
+)
 from kemu.protocol.notes.replication import BecameLeader
-from kemu.protocol.notes.streams import TaskBecame, TasksDecided, TasksGiven, TasksSaid
+from kemu.protocol.notes.streams import StreamsJoined, TaskBecame, TasksDecided, TasksGiven, TasksSaid
 
 At = tuple[str, str]
 """(application, task)"""
 
 
 _UNKNOWN = -1
+_KILLED = "process"
+"""How a host goes down whose disk is as its process left it."""
+_KNOWS_ENDS_WITHIN_US = 5_000_000
+"""A leader that decides later than this after the join phase was not told where changelogs end."""
 
 
 class Tasks(Checker):
-    """See the module. ``bound_us``: how long after the faults end applications may take to come to rest."""
+    """See the module. ``bound_us``: how long after the faults end applications may take to come to rest.
+
+    ``exactly_once``: the applications whose state is of no use unless it was closed.
+    """
 
     name = "tasks"
 
-    def __init__(self, bound_us: int = DEFAULT_BOUND_US) -> None:
+    def __init__(self, bound_us: int = DEFAULT_BOUND_US, exactly_once: Collection[GroupId] = ()) -> None:
         super().__init__()
+        self._exactly_once = frozenset(exactly_once)
+        self._open: dict[tuple[GroupId, str, str], None] = {}
+        """(application, task, host) whose state was open when the host's process died."""
+        self._on_disk: dict[tuple[GroupId, str], dict[str, int]] = {}
+        """(application, host) -> task -> how far a copy was that was closed."""
+        self._said: dict[tuple[GroupId, str], dict[str, int]] = {}
+        """(application, host) -> task -> how far its copy was when the instance joined last."""
+        self._completed_us: dict[GroupId, int] = {}
+        """When its last join phase was over."""
         self._bound_us = bound_us
         self._running: dict[At, dict[str, str]] = {}
         """Active and running: host -> member id."""
@@ -72,8 +102,10 @@ class Tasks(Checker):
             TaskBecame: self._became,
             TasksDecided: self._decided,
             GroupBecame: self._group_became,
-            HostDown: self._gone,
-            HostStarted: self._gone,
+            HostDown: self._down,
+            HostStarted: self._started,
+            StreamsJoined: self._joined,
+            JoinPhaseCompleted: self._completed,
             HostPaused: self._gone,
             HostResumed: self._gone,
             FaultApplied: self._disturbed,
@@ -91,6 +123,7 @@ class Tasks(Checker):
 
     def _became(self, seen: Seen, fact: TaskBecame) -> None:
         at = fact.application, fact.task
+        self._looks_at_state(seen, fact)
         holders = self._running.setdefault(at, {})
         self._look(seen, fact.application)
         if fact.role != "active" or fact.state != "RUNNING":
@@ -104,6 +137,39 @@ class Tasks(Checker):
                 text = f"{fact.task} of {fact.application} runs on {fact.instance} and on {host}"
                 self.violation(seen, "runs-twice", (fact.application, fact.task), text)
         holders[fact.instance] = fact.member_id
+
+    # --- I10 -------------------------------------------------------------------------------------------------------
+
+    def _looks_at_state(self, seen: Seen, fact: TaskBecame) -> None:
+        """What a copy begins with; and what is left of one that is closed."""
+        key = fact.application, fact.task, fact.instance
+        if fact.state == CLOSED:
+            self._on_disk.setdefault((fact.application, fact.instance), {})[fact.task] = fact.position
+        if fact.before == CREATED and key in self._open:
+            del self._open[key]
+            if fact.position > 0:
+                text = (
+                    f"{fact.task} of {fact.application} begins on {fact.instance} at {fact.position} of its changelog, "
+                    "with state that was open when the process died"
+                )
+                self.violation(seen, "open-state-kept", (fact.application, fact.task), text)
+
+    def _down(self, seen: Seen, fact: HostDown) -> None:
+        for copy in self.panel.applications.ended:
+            key = copy.application, copy.task, copy.instance
+            self._open.pop(key, None)
+            if fact.how == _KILLED and copy.application in self._exactly_once and copy.state in (RUNNING, RESTORING):
+                self._open[key] = None
+        self._gone(seen, fact)
+
+    def _started(self, seen: Seen, fact: HostStarted) -> None:
+        if not fact.kept_disk:
+            for key in [key for key in self._open if key[2] == fact.host]:
+                del self._open[key]
+            for known in (self._on_disk, self._said):
+                for at in [at for at in known if at[1] == fact.host]:
+                    del known[at]
+        self._gone(seen, fact)
 
     def _gone(self, seen: Seen, fact: HostDown | HostStarted | HostPaused | HostResumed) -> None:
         """A host that stands still or stood still may be thrown out without knowing it yet."""
@@ -250,6 +316,7 @@ class Tasks(Checker):
                 owners.setdefault(task, []).append(row.process)
         self._owners(seen, fact, owners)
         self._moves(seen, fact, said, owners)
+        self._furthest(seen, fact, said, owners)
         self._copies(seen, fact, said, owners)
         for row in fact.given:
             if row.shutdown and (not said[row.process].leaving or row.assigned or row.learning):
@@ -278,6 +345,44 @@ class Tasks(Checker):
             if fact.learners and paused and not keepers and ready and not set(new) & set(ready):
                 text = f"{task} is paused and ready on {ready}, and goes to {list(new) or 'nobody'}"
                 self._broken(seen, fact, "ready-passed-over", task, text)
+
+    # --- I11 -------------------------------------------------------------------------------------------------------
+
+    def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
+        self._completed_us[fact.group] = seen.at_us
+
+    def _joined(self, seen: Seen, fact: StreamsJoined) -> None:
+        key = fact.application, fact.instance
+        said = dict(self._on_disk.get(key, ()))
+        for copy in self.panel.applications.of(fact.application).copies.values():
+            if copy.instance == fact.instance:
+                said[copy.task] = max(said.get(copy.task, 0), copy.position)
+        self._said[key] = said
+
+    def _furthest(
+        self, seen: Seen, fact: TasksDecided, said: dict[str, TasksSaid], owners: dict[str, list[str]]
+    ) -> None:
+        application = self.panel.applications.of(fact.application)
+        leader = application.instances.get(fact.instance)
+        late = seen.at_us - self._completed_us.get(fact.application, seen.at_us) > _KNOWS_ENDS_WITHIN_US
+        if leader is None or not leader.started.probing_us or late:
+            return
+
+        def had(process: str, task: str) -> int:
+            return self._said.get((fact.application, application.processes.get(process, "")), {}).get(task, 0)
+
+        for task in fact.stateful:
+            for new in owners.get(task, ()):
+                if task in (*said[new].assigned, *said[new].revoked) or had(new, task):
+                    continue
+                best = max(said, key=lambda process: had(process, task))
+                if had(best, task) > leader.started.ready_lag:
+                    hosts = [application.processes.get(process, process) for process in (new, best)]
+                    text = (
+                        f"{task} goes to {hosts[0]}, which has nothing of it; "
+                        f"{hosts[1]} had {had(best, task)} of its changelog's records"
+                    )
+                    self._broken(seen, fact, "state-passed-over", task, text)
 
     def _copies(self, seen: Seen, fact: TasksDecided, said: dict[str, TasksSaid], owners: dict[str, list[str]]) -> None:
         """I4 and I8."""

@@ -349,6 +349,7 @@ class Cluster(ABC):
             rules_of=profile.rules_of,
             placement=release.placement_for(kind),
             tells_anew=release.tells_anew,
+            task_rules=release.task_rules,
         )
 
     def _release_of(self, member: MemberSpec) -> Profile:

@@ -20,7 +20,7 @@ from kemu.protocol.notes.streams import (
 )
 
 ACTIVE, STANDBY, LEARNER, WARM_UP = "active", "standby", "learner", "warm-up"
-RUNNING, RESTORING, SUSPENDED, CLOSED = "RUNNING", "RESTORING", "SUSPENDED", "CLOSED"
+CREATED, RUNNING, RESTORING, SUSPENDED, CLOSED = "CREATED", "RUNNING", "RESTORING", "SUSPENDED", "CLOSED"
 
 
 class WatchedCopy:

@@ -3,7 +3,15 @@
 from collections import Counter
 from fractions import Fraction
 
-from kemu.emulator.watching.applications import ACTIVE, LEARNER, RUNNING, WARM_UP, WatchedApplication
+from kemu.emulator.watching.applications import (
+    ACTIVE,
+    CREATED,
+    LEARNER,
+    RUNNING,
+    STANDBY,
+    WARM_UP,
+    WatchedApplication,
+)
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.streams.balance import bands, is_even, is_stable
 
@@ -21,6 +29,8 @@ def at_work(application: WatchedApplication) -> str:
             return f"{copy.instance} {'learns' if role == LEARNER else 'warms up'} {copy.task}"
         if role == ACTIVE and copy.state != RUNNING:
             return f"{copy.task} is {copy.state} on {copy.instance}"
+        if role == STANDBY and copy.state == CREATED:
+            return f"the standby of {copy.task} is not begun on {copy.instance}"
         if role == ACTIVE:
             running.add(copy.task)
     missing = [task for task in tasks if task not in running]

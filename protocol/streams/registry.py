@@ -144,6 +144,10 @@ TASK_ASSIGNORS_2_6 = _task_assignors(StickyTaskRules(_BEFORE_3_0), evolve(BEFORE
 """2.6 to 2.8."""
 TASK_ASSIGNORS_3_0 = _task_assignors(StickyTaskRules(_SINCE_3_0), evolve(BEFORE_3_2, visits=_SINCE_3_0))
 """3.0 and 3.1."""
+TASK_ASSIGNORS_FROM_NOTHING = _task_assignors(
+    StickyTaskRules(_SINCE_3_0), evolve(SINCE_3_3, to_the_furthest=False, visits=_SINCE_3_0)
+)
+"""A past bug: who is not caught up is not asked how far it is (KAFKA-13600)."""
 TASK_ASSIGNORS_3_2 = _task_assignors(StickyTaskRules(_SINCE_3_0), evolve(SINCE_3_3, in_turn=False, visits=_SINCE_3_0))
 """3.2."""
 TASK_ASSIGNORS_3_4 = _task_assignors(StickyTaskRules(_SINCE_3_0), evolve(SINCE_3_3, visits=_SINCE_3_0))

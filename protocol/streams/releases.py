@@ -39,6 +39,22 @@ BOTH = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
 
 
 @frozen
+class TaskRules:
+    """What a thread does with its tasks.
+
+    ``forgets_when_resumed``: under exactly once state that is opened again has no checkpoint, as any that is open
+    (KAFKA-10362). ``tries_copies_again``: a copy whose directory another thread holds is tried again also while all
+    active tasks run (KAFKA-8187).
+    """
+
+    forgets_when_resumed: bool = True
+    tries_copies_again: bool = True
+
+
+TASK_RULES = TaskRules()
+
+
+@frozen
 class StreamsRelease:
     """What instances of a release are like, unless they are told otherwise.
 
@@ -54,6 +70,7 @@ class StreamsRelease:
     process_id_on_disk: bool = True
     placement: ThreadPlacement = ThreadPlacement.TOGETHER
     tells_anew: bool = True
+    task_rules: TaskRules = TASK_RULES
 
     def placement_for(self, task_assignor: str) -> ThreadPlacement:
         """How an instance's tasks are spread over its threads."""

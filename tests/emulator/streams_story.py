@@ -23,12 +23,19 @@ class StreamsStory:
     """Facts of an application with one sub-topology, told in seconds."""
 
     def __init__(
-        self, *, assignor: str = "learner", standbys: int = 0, imbalance: str = "", ready_lag: int = 0
+        self,
+        *,
+        assignor: str = "learner",
+        standbys: int = 0,
+        imbalance: str = "",
+        ready_lag: int = 0,
+        probing_us: int = 0,
     ) -> None:
         self.told: list[Told] = [(0, "", RecordSizes(topics=(("log", 100),)))]
         self.generation = 0
         self.state = "Empty"
         self._settings = (assignor, standbys, imbalance, ready_lag)
+        self._probing_us = probing_us
         self._states: dict[tuple[str, str, str], tuple[str, str]] = {}
 
     def say(self, at_s: float, actor: str, *facts: object) -> None:
@@ -51,7 +58,7 @@ class StreamsStory:
                 warmups=2,
                 ready_lag=ready_lag,
                 imbalance=imbalance,
-                probing_us=0,
+                probing_us=self._probing_us,
                 changelogs=("log",),
             )
             self.say(at_s, host, started)
@@ -70,7 +77,14 @@ class StreamsStory:
         self.say(at_s, f"{host}/t1", rejoins)
         self.prepare(at_s + 0.1, f"Updating metadata for member {host}-id during {self.state}")
 
-    def decide(self, at_s: float, rows: Mapping[str, str], tasks: str = "0 1 2 3", leaving: str = "") -> None:
+    def decide(
+        self,
+        at_s: float,
+        rows: Mapping[str, str],
+        tasks: str = "0 1 2 3",
+        leaving: str = "",
+        decided_after_s: float = 0,
+    ) -> None:
         """A generation begins; its leader gives tasks ("0 1 | learn 2 | standby 3"), and the group is Stable."""
         self.generation += 1
         completed = JoinPhaseCompleted(
@@ -114,6 +128,7 @@ class StreamsStory:
             fresh=False,
             learners=True,
         )
+        at_s += decided_after_s
         self.say(at_s, next(iter(rows)), decided)
         stable = GroupBecame(group=APP, old="CompletingRebalance", new="Stable", generation=self.generation, why="done")
         self.say(at_s, COORDINATOR, stable)
@@ -144,6 +159,10 @@ class StreamsStory:
             )
             self.say(at_s, host, became)
             self._states[key] = (role, "" if state == "CLOSED" else state)
+
+    def start_over(self, host: str, task: str) -> None:
+        """Nothing is left of a copy: its host was down."""
+        self._states.pop((host, task, "t1"), None)
 
     def runs(self, at_s: float, **owners: str) -> None:
         """Tasks run, on these, for the first time."""

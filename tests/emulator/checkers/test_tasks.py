@@ -3,18 +3,18 @@
 import pytest
 
 from kemu.emulator.checkers.tasks import Tasks
-from kemu.emulator.facts import DiskTailLost, Healed, HostStarted, Seen
+from kemu.emulator.facts import DiskTailLost, Healed, HostDown, HostStarted, Seen
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.notes.groups import OffsetCommitted, OffsetRemoved, PositionSet
-from kemu.protocol.notes.streams import InstanceLeaving, TasksDecided, TasksGiven, TasksSaid
+from kemu.protocol.notes.streams import InstanceLeaving, StreamsJoined, TasksDecided, TasksGiven, TasksSaid
 from tests.emulator.streams_story import APP, COORDINATOR, S, StreamsStory, formed
 
 BOUND_S = 60
 
 
-def kinds(told: StreamsStory, until_s: float = 200) -> list[str]:
+def kinds(told: StreamsStory, until_s: float = 200, exactly_once: tuple[str, ...] = ()) -> list[str]:
     """What the checker finds."""
-    panel, checker = Panel(), Tasks(BOUND_S * S)
+    panel, checker = Panel(), Tasks(BOUND_S * S, exactly_once)
     checker.attach(panel)
     for seen in told.seen():
         panel.see(seen)
@@ -287,3 +287,56 @@ def test_who_is_ready_is_passed_over_where_there_are_no_learners() -> None:
     rows = (says("A", revoked=T), says("B", ready=T), says("C"), gets("A"), gets("B"), gets("C", assigned=T))
 
     assert violations(*rows, learners=False) == []
+
+
+# --- I10, I11 ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("state", "how", "kept", "position", "exactly_once", "found"),
+    [
+        ("RUNNING", "process", True, 7, (APP,), ["open-state-kept"]),
+        ("RESTORING", "process", True, 7, (APP,), ["open-state-kept"]),
+        ("RUNNING", "process", True, 0, (APP,), []),
+        ("RUNNING", "process", True, 7, (), []),
+        ("RUNNING", "process", False, 7, (APP,), []),
+        ("RUNNING", "power", True, 7, (APP,), []),
+        ("SUSPENDED", "process", True, 7, (APP,), []),
+    ],
+)
+def test_state_that_was_open_when_its_process_died_is_not_used_again(
+    state: str, how: str, kept: bool, position: int, exactly_once: tuple[str, ...], found: list[str]
+) -> None:
+    """I10: under exactly once, and but for what was suspended, whose checkpoint is that of a clean end."""
+    told = formed()
+    told.copy(30, "a", "0", "active", *(["SUSPENDED"] if state != "RUNNING" else []))
+    told.copy(30.5, "a", "0", "active", *(["RESTORING"] if state == "RESTORING" else []), position=7)
+    told.say(31, "", HostDown(host="a", life=1, how=how))
+    told.say(33, "", HostStarted(host="a", life=2, kept_disk=kept))
+    told.decide(34, {"a": "0 1", "b": "2 3"})
+    told.start_over("a", "0")
+    told.copy(34, "a", "0", "active", "CREATED")
+    told.copy(34.5, "a", "0", "active", "RESTORING", position=position)
+
+    assert kinds(told, exactly_once=exactly_once) == found
+
+
+@pytest.mark.parametrize(
+    ("has", "lag", "late_s", "found"), [(50, 20, 0, ["state-passed-over"]), (20, 20, 0, []), (50, 20, 6, [])]
+)
+def test_a_task_does_not_go_past_who_has_most_of_it(has: int, lag: int, late_s: float, found: list[str]) -> None:
+    """I11: KIP-441's assignor asks how far everybody is; a leader that is not told (it takes its time) cannot."""
+    told = StreamsStory(assignor="ha", standbys=1, ready_lag=lag, probing_us=600 * S)
+    told.start(0, "a", "b", "c")
+    told.decide(1, {"a": "0 | standby 1", "b": "1 | standby 0", "c": "2 3"})
+    told.runs(2, a="0", b="1", c="2 3")
+    told.copy(2, "b", "0", "standby", "CREATED", "RESTORING", "RUNNING")
+    told.read(3, "b", "0", "standby", 0, has)
+    for host in "abc":
+        joined = StreamsJoined(
+            application=APP, instance=host, assigned=(), revoked=(), learning=(), ready=(), leaving=False, size=0
+        )
+        told.say(10, host, joined)
+    told.decide(11, {"a": "", "b": "1", "c": "0 2 3"}, decided_after_s=late_s)
+
+    assert [each for each in kinds(told) if each == "state-passed-over"] == found
