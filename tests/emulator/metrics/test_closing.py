@@ -1,5 +1,7 @@
 """Clean ends: how long they took, and what they left undone (``emulator.metrics.closing``)."""
 
+import pytest
+
 from kemu.emulator.metrics.figures import ClosingFigures, plain
 from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.files import scenario_from_toml, with_actions
@@ -47,6 +49,32 @@ def test_a_member_that_closes_out_of_reach_gives_up_what_it_could_not_commit() -
     assert 300 < one.uncommitted <= result.figures.reprocessed
     said = f"    c1 gave up partitions with {one.uncommitted:,} records processed and not committed"
     assert said in list(costs_of(result.figures))
+
+
+@pytest.mark.parametrize(
+    ("failures", "backoffs", "still_leads"),
+    [
+        (("duplicate api=ControlledShutdown sender=b1",), 1, False),
+        (("error-reply api=ControlledShutdown sender=b1 error=NOT_CONTROLLER",), 1, False),
+        (
+            tuple(f"error-reply api=ControlledShutdown sender=b1 nth={n} error=NOT_CONTROLLER" for n in (1, 2, 3)),
+            2,
+            True,
+        ),
+    ],
+    ids=["lost", "refused", "refused each time"],
+)
+def test_a_broker_whose_controlled_shutdown_fails_tries_again_and_ends_in_the_end(
+    failures: tuple[str, ...], backoffs: int, still_leads: bool
+) -> None:
+    """KafkaServer.controlledShutdown: controlled.shutdown.max.retries tries, retry.backoff.ms between them; without an
+    answer that says it is done the broker "proceeds to do an unclean shutdown".
+    """
+    result, one = closed(BROKERS % 3, *(f"{each} at=15s" for each in failures), "close-host host=b1 at=20s")
+
+    assert [fault.fired for fault in result.faults[:-1]] == [1] * len(failures)
+    assert backoffs * 5_000_000 <= one.took_us < backoffs * 5_000_000 + 4_000_000
+    assert (one.still_led > 0) is still_leads
 
 
 def test_a_broker_that_closes_hands_on_what_others_can_lead_and_no_more() -> None:
