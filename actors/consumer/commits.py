@@ -80,6 +80,8 @@ class Commits:
         """Whether the last one did what it was asked for."""
         self._waiting: list[tuple[CommitSplit, Callable[[Commit], None]]] = []
         """commitAsync() while nobody coordinates: sent when the lookup under way brings somebody, given up if not."""
+        self._fenced = False
+        """A commit that nobody waits for was told that its instance is another's: none that is waited for is sent."""
 
     # --- by interval -------------------------------------------------------------------------------------------
 
@@ -224,6 +226,8 @@ class Commits:
         )
         if error is ErrorCode.NONE and machine.catch_up is not None:
             machine.catch_up.committed_first(commit.offsets)
+        if error is ErrorCode.FENCED_INSTANCE_ID and commit is not self._sync_commit and self._is_raised(commit.sent):
+            self._fenced = True
         result = (
             Result.DONE if error is ErrorCode.NONE else self.react("OffsetCommit", error, commit.sent, commit.raises)
         )
@@ -257,7 +261,7 @@ class Commits:
                 membership.reset_after(error, encountered(api, error))
                 return Result.FAILED
             case ErrorCode.FENCED_INSTANCE_ID:
-                if unchanged or not client.passes_over_late_errors:
+                if self._is_raised(sent):
                     machine.fail_later(error, why)
                 return Result.REBALANCING if overtaken else Result.FAILED
             case ErrorCode.GROUP_AUTHORIZATION_FAILED | ErrorCode.TOPIC_AUTHORIZATION_FAILED:
@@ -269,12 +273,24 @@ class Commits:
                 # commits. An interval commit only logs it.
                 return Result.FAILED
 
+    def _is_raised(self, sent: Generation) -> bool:
+        """Whether FENCED_INSTANCE_ID is told to the application: if it is about the generation of now."""
+        machine = self._machine
+        return sent == machine.membership.generation or not machine.rebalancing.client.passes_over_late_errors
+
     # --- commitSync --------------------------------------------------------------------------------------------
 
     def run_sync(
         self, timeout_us: int, then: Callable[[], None], only: CommitSplit | None = None, *, raises: bool = True
     ) -> None:
-        """Commit all positions, or these, retrying what may succeed for this long; ``then`` however it ends."""
+        """Commit all positions, or these, retrying what may succeed for this long; ``then`` however it ends.
+
+        Source: ``ConsumerCoordinator.commitOffsetsSync`` (3.4.1): it looks at ``asyncCommitFenced`` first.
+        """
+        if self._fenced:
+            self.sync_went_through = False
+            then()
+            return
         self._sync_raises = raises
         self.sync_went_through = True
         if not (self._positions.consumed() if only is None else only.first or only.second):

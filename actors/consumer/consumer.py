@@ -224,6 +224,7 @@ class Consumer(HostingMachine):
         """What the application, or a callback of its listener, does when it can go on."""
         self._poll_until_us = 0
         """When this poll() returns with nothing; 0: only with records."""
+        self.polls_since_us = 0
         self._fatal: tuple[ErrorCode, str] | None = None
         """To be raised by the next poll."""
         self._poll_by_us = 0
@@ -322,6 +323,7 @@ class Consumer(HostingMachine):
         """Discovery found the coordinator."""
         self.membership.heartbeats.coordinator_found()
         self.commits.coordinator_found()
+        self.rebalancing.coordinator_found()
 
     def coordinator_not_found(self) -> None:
         """Discovery asked for it, in vain."""
@@ -330,6 +332,7 @@ class Consumer(HostingMachine):
     def coordinator_lost(self) -> None:
         """Discovery lost the coordinator."""
         self.membership.heartbeats.coordinator_lost()
+        self.rebalancing.coordinator_lost()
 
     def metadata_refreshed(self, changed: bool) -> None:
         """There is an answer about topics."""
@@ -472,6 +475,7 @@ class Consumer(HostingMachine):
         elif self._away:
             self._away = False
             self.doing = _POLLING
+            self.polls_since_us = self.now_us
             self.awake = True
             self._poll_returns_nothing()
         else:
@@ -493,6 +497,7 @@ class Consumer(HostingMachine):
         if self.catch_up is not None:
             self.catch_up.application_is_back()
         self.doing = _POLLING
+        self.polls_since_us = self.now_us
         self.awake = True
         if timeout_us:
             self._poll_until_us = self.now_us + timeout_us

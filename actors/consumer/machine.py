@@ -292,6 +292,11 @@ class ConsumerMachine(FetchingMachine, Protocol):
         ...
 
     @property
+    def polls_since_us(self) -> int:
+        """Since when one poll() follows the other, each as long as its timeout."""
+        ...
+
+    @property
     def by_hand(self) -> bool:
         """Partitions were assigned by the application (``assign()``): there is no membership."""
         ...

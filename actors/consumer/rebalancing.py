@@ -66,6 +66,8 @@ class Rebalancing:
         """Generation and known members of the last assignment, if that said INCOMPATIBLE_MEMBERS."""
         self._assigned_from: Topics | None = None
         """Leader: the metadata its last assignment was computed from."""
+        self._snapshots: list[tuple[int, Topics]] = []
+        """Leader without a coordinator: since when metadata said what."""
         self._commit: Commit | None = None
         """The auto-commit before a join."""
         self._prepare_until_us = 0
@@ -233,8 +235,32 @@ class Rebalancing:
         if self._leading is not None:
             if not self._machine.metadata.behind:
                 self._assign()
-        elif changed:
-            self._check_metadata()
+        elif changed and self.is_leader:
+            if self._machine.discovery.coordinator is None:
+                self._snapshots.append((self._machine.now_us, self._snapshot()))
+            else:
+                self._check_metadata()
+
+    def coordinator_lost(self) -> None:
+        """Until it is found again poll() looks at nothing else: what metadata bring meanwhile is only noted."""
+        self._snapshots = [(0, self._snapshot())] if self.is_leader else []
+
+    def coordinator_found(self) -> None:
+        """poll() goes on with the snapshot that it took when it began; metadata of since then count in the next one.
+
+        Source: ``ConsumerCoordinator.poll`` (3.4.1): ``maybeUpdateSubscriptionMetadata``, then
+        ``coordinatorUnknownAndUnreadySync`` for all its time, and only then ``rejoinNeededOrPending``.
+        """
+        snapshots, self._snapshots = self._snapshots, []
+        if not self.is_leader or self._leading is not None:
+            return
+        if self._machine.polling:
+            machine = self._machine
+            timeout_us = machine.config.emulated_poll_timeout_ms * 1000 or 1
+            began_us = machine.now_us - (machine.now_us - machine.polls_since_us) % timeout_us
+            taken = [snapshot for since_us, snapshot in snapshots if since_us <= began_us]
+            self._check_against(taken[-1] if taken else self._snapshot())
+        self._check_metadata()
 
     def go_on_leading(self) -> None:
         """The assignor has what it waited for; metadata that is under way is waited for, too."""
@@ -250,7 +276,10 @@ class Rebalancing:
 
     def _check_metadata(self) -> None:
         """Kafka's ``rejoinNeededOrPending``: the leader's assignment is from other metadata than there is now."""
-        if self.is_leader and not self._membership.rejoin_needed and self._assigned_from != self._snapshot():
+        self._check_against(self._snapshot())
+
+    def _check_against(self, snapshot: Topics) -> None:
+        if self.is_leader and not self._membership.rejoin_needed and self._assigned_from != snapshot:
             self._membership.request_rejoin(METADATA_CHANGED)
 
     def _snapshot(self) -> Topics:

@@ -79,9 +79,22 @@ MUTATIONS = [
     ),
     Mutation(  # a leader that does not watch metadata
         "actors/consumer/rebalancing.py",
-        "if self.is_leader and not self._membership.rejoin_needed and self._assigned_from != self._snapshot():",
+        "if self.is_leader and not self._membership.rejoin_needed and self._assigned_from != snapshot:",
         "if False:",
         "tests/actors/consumer/test_consumer_rebalance.py::test_a_leader_rejoins_when_a_topic_grows",
+    ),
+    Mutation(  # a leader that finds its coordinator looks at metadata of now, not of when its poll() began
+        "actors/consumer/rebalancing.py",
+        "self._check_against(taken[-1] if taken else self._snapshot())",
+        "self._check_against(self._snapshot())",
+        "tests/actors/consumer/test_consumer_rebalance.py"
+        "::test_a_leader_that_finds_its_coordinator_again_looks_at_the_metadata_of_when_its_poll_began",
+    ),
+    Mutation(  # a consumer that was fenced commits once more when it closes
+        "actors/consumer/commits.py",
+        "            self._fenced = True",
+        "            pass",
+        "tests/actors/consumer/test_consumer_commit.py::test_who_was_fenced_commits_no_more_when_it_closes",
     ),
     Mutation(  # no backoff while there is no coordinator
         "actors/client.py",

@@ -39,16 +39,23 @@ runs the same plan as a scenario with {seeds} seeds (profile `{profile}`, bare d
   recordings do not tell when a record was processed.
 - *owners N*, *members*: how many runs gave exactly what Kafka gave.
 - errors: how many answers to members carried this code, by request.
+- *answers to*: each member's connections, to its coordinator and to brokers as such; how many answers came in order,
+  with error codes and generations, and how many periodic ones (heartbeats, commits, metadata, lookups) between them;
+  how many runs have exactly this order. Counts of periodic ones may be off by one, or one in twenty.
 
-The scenarios start members when the recording shows their first JoinGroup. What differs from time to time is drawn as
-measured over all recordings together, so that a range is that machine's, not the plan's own: how late heartbeats are,
-how long threads take to go on, cold processes, noticed closes, writes of groups. In the plans in which brokers start (g
-and n) heartbeats, requests, writes and loads are those of these two. Phases of old groups, callbacks that take time and
-work on records are left out, as in the recordings.
+Members and brokers start, close, are killed and stand still here at the moments at which those of the recording felt
+it: a member joins when its first JoinGroup came, closes when its polling thread saw that it was to, a lone broker is
+there with its first answer. How long such a broker knew no topic, and how long coordinators loaded, is drawn between
+the recording's least and most. What else differs from time to time is drawn as measured over all recordings together,
+so that a range is that machine's, not the plan's own: how late heartbeats are, how long threads take to go on, cold
+processes, writes of groups. In the plans in which brokers start (g and n) heartbeats, requests and writes are those of
+these two. Phases of old groups, callbacks that take time and work on records are left out, as in the recordings.
 
-A figure agrees when Kafka's lies between the emulator's 5 % and 95 % quantile; generation counts must be equal. Kafka's
-side is a sample of one: where both are alike one duration in ten lies outside. *DIFFERS* with a reason: the reason is
-known and is to be mended, not a licence.
+A figure agrees when Kafka's lies between the emulator's 5 % and 95 % quantile; generation counts must be equal.
+Durations are compared with runs whose generations had Kafka's members. Kafka's side is a sample of one: where both
+are alike one duration in ten lies outside. So one that lies outside of this range and inside that of all runs is put
+down to *chance*, as long as no more lie outside than chance lets in 99 of 100 comparisons. *DIFFERS* with a reason:
+the reason is known and is to be mended, not a licence.
 
 Made by `python -m kemu.tools.conformance --write-docs` on the emulator of {made_of}.
 """
@@ -87,6 +94,7 @@ Made by `python -m kemu.tools.conformance --write-docs` on the emulator of {made
     show_default=f"{plans.PROFILE}, or that of the release that is run now",
 )
 @click.option("--format", "form", type=click.Choice(list(FORMATS)), default="text", show_default=True)
+@click.option("--requests", is_flag=True, help="Also list every answer to every member beside ours.")
 @click.option("--write-facts", is_flag=True, help="Extract the facts of the recordings, keep them, and stop.")
 @click.option("--write-docs", is_flag=True, help="Also write the table of all plans into docs/.")
 def main(
@@ -99,6 +107,7 @@ def main(
     seeds: int,
     profile: str | None,
     form: str,
+    requests: bool,
     write_facts: bool,
     write_docs: bool,
 ) -> None:
@@ -130,8 +139,10 @@ def main(
         explanations = plans.read_explanations(folder)
     except (RecordingError, RealKafkaError, plans.FactsError, ScenarioError) as error:
         raise click.UsageError(str(error)) from None
+    if requests:
+        click.echo(tables.every_answer(compared))
     click.echo(FORMATS[form](compared, explanations))
-    for needless in explanations.needless(compared):
+    for needless in explanations.needless(compared) if not live and recordings is None else ():
         click.echo(f"explained, and yet it agrees: {needless}", err=True)
     if write_docs:
         _write_docs(compared, explanations, seeds, profile)
@@ -151,13 +162,14 @@ def _live_courses(
 ) -> tuple[list[Course], str]:
     """The plans run now, one after the other, and the release that ran them."""
     kept = [plans.read_course(facts, name) for name in _chosen(plans.plans_in(facts), wanted)]
-    why_not = {course.plan: why for course in kept if (why := why_not_live(course)) is not None}
+    run_with = unpacked(distribution)[0] if distribution is not None else release
+    assert run_with is not None
+    profile_of(run_with)
+    why_not = {course.plan: why for course in kept if (why := why_not_live(course, run_with)) is not None}
     for plan, why in why_not.items():
         if wanted != "all":
             raise RealKafkaError(f"plan {plan} cannot be run live: {why}")
         click.echo(f"{plan} is left out: {why}", err=True)
-    if release is not None:
-        profile_of(release)
     with tempfile.TemporaryDirectory(prefix="kemu-live-") as name:
         folder = Path(name)
         if distribution is not None:

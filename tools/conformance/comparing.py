@@ -6,20 +6,33 @@
 | who was in each generation; who owned what in each | at least one run in twenty has exactly Kafka's |
 | a rebalance's duration; downtime, its sum and its longest span | Kafka's lies between the 5 % and the 95 % quantile |
 | an error that members were answered with (API and code), how often | likewise |
+| what a member was answered on a connection, in order | see ``compare_exchanges`` |
 
-A figure that does not agree *differs*, unless a duration is off by no more than the recordings' machine accounts for
-(``HAND_OVER_S`` for each span in it, and at most a tenth of a sum), or the plans' table of explanations says why it may
-(``explained``). What is known of a difference that ought not to be stands in that table too (``causes``): it is printed
-and stays a difference.
+Durations are compared with those runs whose generations had the same members so far: others took another course. A
+figure that does not agree *differs*, unless
+
+- a duration is off by no more than the recordings' machine accounts for (``HAND_OVER_S`` for each span in it, and at
+  most a tenth of a sum),
+- a duration lies outside of the 5-95 % range, but not outside of all runs, and no more durations lie outside than
+  chance allows: of what is alike one in ten does (``allow_for_chance``),
+- or the plans' table of explanations says why it may (``explained``). Counts of generations are explained by a race
+  alone: at least one run in twenty must have Kafka's, too.
+
+What is known of a difference that ought not to be stands in that table too (``causes``): it is printed and stays a
+difference.
 """
 
+import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from fnmatch import fnmatchcase
 
-from attrs import frozen
+import attrs
+from attrs import field, frozen
 
-from kemu.tools.conformance.course import Course, RebalanceSeen
+from kemu.protocol.names import number_of
+from kemu.tools.conformance.course import Course, Exchange, RebalanceSeen, is_periodic
 
 FEWEST = 0.05
 """Of all runs: an outcome that fewer have is none that the emulator gives."""
@@ -29,7 +42,15 @@ few on an idle one: so much of each span is that machine's, not Kafka's."""
 MOST_OF_A_SUM = 0.1
 """Of Kafka's sum of downtime: more than this is never put down to the machine, however many spans there are."""
 HAND_OVER = "hand-over"
-"""Name of the reason that every duration has."""
+CHANCE = "chance"
+"""Names of the reasons that every duration may have."""
+OUTSIDE = 0.1
+"""How many of a run's durations lie outside of the 5-95 % range of runs that are alike, by chance."""
+BEATS = 1
+MOST_OF_BEATS = 0.05
+"""How many more or fewer periodic answers may come between two others than in any run: one, or one in twenty."""
+TOO_UNLIKELY = 0.01
+"""With so little probability more would: then it was not chance."""
 
 
 class FigureStanding(StrEnum):
@@ -61,6 +82,8 @@ class SeedRange:
     median: float
     low: float
     high: float
+    least: float
+    most: float
 
     def holds(self, value: float, slack: float = 0) -> bool:
         """Whether a value lies in it or not further than ``slack`` outside, ends included."""
@@ -88,6 +111,49 @@ class ComparedFigure:
 
 
 @frozen
+class ComparedStep:
+    """One answer in its order, or how often a periodic one came there (``periodic``).
+
+    ``low``, ``high``: fewest and most in those runs that have Kafka's order.
+    """
+
+    what: str
+    kafka: int
+    low: int
+    high: int
+    periodic: bool
+
+    @property
+    def agrees(self) -> bool:
+        """An order agrees as a whole; counts may be a little off, as beats fall on either side of a moment."""
+        off = max(BEATS, MOST_OF_BEATS * self.kafka)
+        return not self.periodic or self.low - off <= self.kafka <= self.high + off
+
+    @property
+    def difference(self) -> str:
+        """In words."""
+        return f"{self.what}: {self.kafka} times, here {self.low} to {self.high}"
+
+
+@frozen
+class ComparedExchange:
+    """What one member was answered on one of its connections ("c1 coordinator"), answer by answer.
+
+    ``runs_like_it``: how many runs have Kafka's order. ``steps``: Kafka's. ``why``: reasons by name, with commas.
+    """
+
+    plan: str
+    name: str
+    steps: tuple[ComparedStep, ...]
+    runs_like_it: int
+    runs: int
+    standing: FigureStanding
+    why: str = ""
+    differences: Mapping[str, str] = field(factory=dict)
+    """What explanations call it ("c1 coordinator, order", "c1 coordinator, Heartbeat") -> in words."""
+
+
+@frozen
 class ComparedPlan:
     """All rows of one plan, and how many runs of it held."""
 
@@ -96,40 +162,58 @@ class ComparedPlan:
     runs: int
     held: int
     figures: tuple[ComparedFigure, ...]
+    exchanges: tuple[ComparedExchange, ...] = ()
+
+    @property
+    def rows(self) -> tuple[ComparedFigure | ComparedExchange, ...]:
+        """Figures and answers."""
+        return (*self.figures, *self.exchanges)
 
 
 @frozen
 class Explanations:
     """Why figures do not agree: plan -> reason (by name) -> figures.
 
-    ``explained``: they may differ. ``causes``: they must not, and this is why they do. ``reasons``: names -> texts.
-    ``unsaid``: plan -> what a scenario lacks to say it.
+    ``explained``: they may differ, because of what happened in the run that was recorded. ``races``: they may in any
+    run, on a condition that the reason names. ``causes``: they must not, and this is why they do. ``reasons``: names ->
+    texts. ``unsaid``: plan -> what a scenario lacks to say it.
     """
 
     reasons: Mapping[str, str]
     explained: Mapping[str, Mapping[str, tuple[str, ...]]]
     causes: Mapping[str, Mapping[str, tuple[str, ...]]]
     unsaid: Mapping[str, str]
+    races: Mapping[str, Mapping[str, tuple[str, ...]]] = field(factory=dict)
+
+    def why(self, plan: str, figure: str) -> str:
+        """The name of the reason why a figure may differ; "" if there is none."""
+        return _reason(self.races, plan, figure) or _reason(self.explained, plan, figure)
+
+    def of_another_run(self, plan: str) -> "Explanations":
+        """What holds of another run of this plan than the recorded one, too."""
+        explained = {name: figures for name, figures in self.explained.items() if name != plan}
+        return attrs.evolve(self, explained=explained)
 
     def text_of(self, reason: str) -> str:
         """A reason in words."""
         if reason == HAND_OVER:
             return f"off by at most {HAND_OVER_S:g} s a span: that is the hand-over on the recordings' loaded machine"
+        if reason == CHANCE:
+            return "outside of the 5-95 % range and inside that of all runs: of what is alike one in ten is, by chance"
         return self.reasons[reason]
 
     def unknown(self) -> list[str]:
         """Names of reasons that have no text."""
-        used = (reason for table in (self.explained, self.causes) for plan in table.values() for reason in plan)
+        used = (
+            reason for table in (self.explained, self.races, self.causes) for plan in table.values() for reason in plan
+        )
         return sorted(set(used) - set(self.reasons))
 
     def needless(self, compared: Sequence[ComparedPlan]) -> list[str]:
-        """Explanations of what agrees, or of a figure that is not there."""
-        needed = {
-            (row.plan, row.name)
-            for plan in compared
-            for row in plan.figures
-            if row.standing is not FigureStanding.AGREES
-        }
+        """Explanations of what agrees, or of a figure that is not there; a race need not be seen in every run."""
+        figures = [row for plan in compared for row in plan.figures]
+        needed = [(row.plan, row.name) for row in figures if row.standing is not FigureStanding.AGREES]
+        needed += [(row.plan, about) for plan in compared for row in plan.exchanges for about in row.differences]
         here = {plan.plan for plan in compared}
         return [
             f"{plan}: {figure}"
@@ -137,16 +221,16 @@ class Explanations:
             for plan, reasons in table.items()
             for figures in reasons.values()
             for figure in figures
-            if plan in here and (plan, figure) not in needed
+            if plan in here and not any(plan == other and fnmatchcase(name, figure) for other, name in needed)
         ]
 
 
 def interval_of(values: Sequence[float]) -> SeedRange:
     """Median and 5-95 % range; quantiles are interpolated, and of one value all three are that value."""
     if len(values) == 1:
-        return SeedRange(values[0], values[0], values[0])
+        return SeedRange(values[0], values[0], values[0], values[0], values[0])
     cuts = statistics.quantiles(values, n=20, method="inclusive")
-    return SeedRange(statistics.median(values), cuts[0], cuts[-1])
+    return SeedRange(statistics.median(values), cuts[0], cuts[-1], min(values), max(values))
 
 
 def compare_plan(kafka: Course, emulated: Sequence[Course], explanations: Explanations) -> ComparedPlan:
@@ -162,15 +246,130 @@ def compare_plan(kafka: Course, emulated: Sequence[Course], explanations: Explan
     for name in sorted({name for course in (kafka, *emulated) for name in course.errors}):
         rows.counted(name, ComparedKind.ERROR, lambda course: course.errors.get(name, 0))  # noqa: B023 - called at once
     held = sum(course.verdict == "holds" for course in emulated)
-    return ComparedPlan(kafka.plan, kafka.source, len(emulated), held, tuple(rows.figures))
+    exchanges = compare_exchanges(kafka, emulated, explanations)
+    return ComparedPlan(kafka.plan, kafka.source, len(emulated), held, tuple(rows.figures), exchanges)
+
+
+def allow_for_chance(compared: Sequence[ComparedPlan]) -> list[ComparedPlan]:
+    """The same, where durations that lie outside of 5-95 % and inside of all runs are put down to chance.
+
+    Not if more durations lie outside than chance lets (``TOO_UNLIKELY``): then all of them differ.
+    """
+    inside, durations = durations_inside(compared)
+    if durations - inside > most_outside(durations):
+        return list(compared)
+    return [attrs.evolve(plan, figures=tuple(map(_by_chance, plan.figures))) for plan in compared]
+
+
+def most_outside(durations: int) -> int:
+    """How many of so many durations may lie outside of the 5-95 % range, if both sides are alike."""
+    likely = 0.0
+    for outside in range(durations + 1):
+        likely += math.comb(durations, outside) * OUTSIDE**outside * (1 - OUTSIDE) ** (durations - outside)
+        if likely >= 1 - TOO_UNLIKELY:
+            return outside
+    return durations
+
+
+def _by_chance(row: ComparedFigure) -> ComparedFigure:
+    ours = row.emulated
+    if row.standing is not FigureStanding.DIFFERS or row.kind not in DURATIONS or ours is None or row.kafka is None:
+        return row
+    if not ours.least <= row.kafka <= ours.most:
+        return row
+    return attrs.evolve(row, standing=FigureStanding.EXPLAINED, why=CHANCE)
+
+
+def compare_exchanges(
+    kafka: Course, emulated: Sequence[Course], explanations: Explanations
+) -> tuple[ComparedExchange, ...]:
+    """Answer by answer: what each member was told on each of its connections.
+
+    The order agrees when at least one run in twenty has exactly Kafka's, error codes and the generations of JoinGroup
+    included. What comes periodically is counted between the others: it agrees when Kafka's count is no more than one
+    (``BEATS``), or one in twenty, outside of those of the runs with that order. All that differs has to be explained.
+    """
+    places = sorted({place for course in (kafka, *emulated) for place in course.exchanges}, key=_by_member)
+    return tuple(_exchange(kafka, emulated, explanations, place) for place in places if kafka.exchanges)
+
+
+def _exchange(kafka: Course, emulated: Sequence[Course], explanations: Explanations, place: str) -> ComparedExchange:
+    theirs = _in_order(kafka.exchanges.get(place, ()))
+    ours = [_in_order(course.exchanges.get(place, ())) for course in emulated]
+    alike = [each for each in ours if each.order == theirs.order]
+    steps: list[ComparedStep] = []
+    for at, gap in enumerate(theirs.gaps):
+        names = sorted({*gap, *(name for each in alike for name in each.gaps[at])})
+        for name in names:
+            counts = [each.gaps[at].get(name, 0) for each in alike] or [0]
+            steps.append(ComparedStep(name, gap.get(name, 0), min(counts), max(counts), periodic=True))
+        if at < len(theirs.order):
+            steps.append(ComparedStep(theirs.order[at], 1, 1, 1, periodic=False))
+    if len(alike) >= max(1, FEWEST * len(emulated)):
+        differ = {f"{place}, {step.what}": step.difference for step in steps if not step.agrees}
+    else:
+        differ = {f"{place}, order": _first_difference(theirs.order, [each.order for each in ours])}
+    explained = [explanations.why(kafka.plan, about) for about in differ]
+    if not differ:
+        standing, why = FigureStanding.AGREES, ""
+    elif all(explained):
+        standing, why = FigureStanding.EXPLAINED, ", ".join(dict.fromkeys(explained))
+    else:
+        causes = (_reason(explanations.causes, kafka.plan, about) for about in differ)
+        standing, why = FigureStanding.DIFFERS, ", ".join(dict.fromkeys(filter(None, causes)))
+    return ComparedExchange(kafka.plan, place, tuple(steps), len(alike), len(emulated), standing, why, differ)
+
+
+@frozen
+class _InOrder:
+    """``gaps[n]``: the periodic answers before ``order[n]``; the last one is what came after all of them."""
+
+    order: tuple[str, ...]
+    gaps: tuple[Mapping[str, int], ...]
+
+
+def _in_order(exchanges: Sequence[Exchange]) -> _InOrder:
+    order: list[str] = []
+    gaps: list[dict[str, int]] = [{}]
+    for what, times in exchanges:
+        if is_periodic(what):
+            gaps[-1][what] = gaps[-1].get(what, 0) + times
+        else:
+            for _ in range(times):
+                order.append(what)
+                gaps.append({})
+    return _InOrder(tuple(order), tuple(gaps))
+
+
+def _first_difference(theirs: Sequence[str], ours: Sequence[Sequence[str]]) -> str:
+    """Where the run that follows Kafka longest parts from it."""
+
+    def common(order: Sequence[str]) -> int:
+        pairs = enumerate(zip(theirs, order, strict=False))
+        return next((at for at, (one, other) in pairs if one != other), min(len(theirs), len(order)))
+
+    longest = max(ours, key=common)
+    at = common(longest)
+    told, here = (order[at] if at < len(order) else "nothing more" for order in (theirs, longest))
+    return f"after {at} alike: {told}, here {here}"
+
+
+def _by_member(place: str) -> tuple[int, str]:
+    return number_of(place.partition(" ")[0]), place
 
 
 def _reason(table: Mapping[str, Mapping[str, tuple[str, ...]]], plan: str, figure: str) -> str:
-    return next((reason for reason, figures in table.get(plan, {}).items() if figure in figures), "")
+    rows = table.get(plan, {}).items()
+    return next((reason for reason, figures in rows if any(fnmatchcase(figure, each) for each in figures)), "")
 
 
 def _members(course: Course) -> tuple[tuple[str, ...], ...]:
     return tuple(seen.members for seen in course.rebalances)
+
+
+def same_course(one: Course, other: Course) -> bool:
+    """Whether both had the same generations with the same members."""
+    return _members(one) == _members(other)
 
 
 class _Rows:
@@ -181,13 +380,17 @@ class _Rows:
         self._kafka = kafka
         self._emulated = emulated
         self._explanations = explanations
+        alike = [course for course in emulated if same_course(course, kafka)]
+        self._alike = alike if self._enough(len(alike)) else emulated
+        """The runs whose downtime is compared."""
 
     def counted(self, name: str, kind: ComparedKind, count: Callable[[Course], int], *, exact: bool = False) -> None:
         """A count that every course has."""
         values = [count(course) for course in self._emulated]
         ours, theirs = interval_of(values), count(self._kafka)
         agrees = ours.low == ours.high == theirs if exact else ours.holds(theirs)
-        self._add(name, kind, "", theirs, ours, values.count(theirs), agrees)
+        happens = not exact or self._enough(values.count(theirs))
+        self._add(name, kind, "", theirs, ours, values.count(theirs), agrees, may_be_explained=happens)
 
     def same(self, name: str, kind: ComparedKind, outcome: Callable[[Course], object]) -> None:
         """Something that is equal or is not."""
@@ -197,15 +400,16 @@ class _Rows:
 
     def duration(self, name: str, unit: str, figure: Callable[[Course], float], *, spans: int = 1) -> None:
         """Seconds of downtime; ``spans``: how many went into it on Kafka's side."""
-        ours, theirs = interval_of([figure(course) for course in self._emulated]), figure(self._kafka)
+        ours, theirs = interval_of([figure(course) for course in self._alike]), figure(self._kafka)
         slack = min(HAND_OVER_S * spans, max(HAND_OVER_S, MOST_OF_A_SUM * theirs))
         near = HAND_OVER if ours.holds(theirs, slack) else ""
-        self._add(name, ComparedKind.DOWNTIME, unit, theirs, ours, len(self._emulated), ours.holds(theirs), near)
+        self._add(name, ComparedKind.DOWNTIME, unit, theirs, ours, len(self._alike), ours.holds(theirs), near)
 
     def rebalance(self, place: int, seen: RebalanceSeen) -> None:
         """Duration and owners of the n-th generation; runs that have none, or not finished, have no duration."""
         number = seen.generation
-        there = [course.rebalances[place] for course in self._emulated if place < len(course.rebalances)]
+        so_far = _members(self._kafka)[: place + 1]
+        there = [course.rebalances[place] for course in self._emulated if _members(course)[: place + 1] == so_far]
         took = [each.took_ms / 1000 for each in there if each.took_ms is not None]
         if seen.took_ms is not None:
             ours = interval_of(took) if self._enough(len(took)) else None
@@ -229,9 +433,11 @@ class _Rows:
         runs: int,
         agrees: bool,
         near: str = "",
+        *,
+        may_be_explained: bool = True,
     ) -> None:
         plan = self._kafka.plan
-        explained = _reason(self._explanations.explained, plan, name) or near
+        explained = (self._explanations.why(plan, name) or near) if may_be_explained else ""
         cause = _reason(self._explanations.causes, plan, name)
         if agrees:
             standing, why = FigureStanding.AGREES, ""
@@ -244,9 +450,10 @@ class _Rows:
         )
 
 
-def differing(compared: Sequence[ComparedPlan]) -> list[ComparedFigure]:
+def differing(compared: Sequence[ComparedPlan]) -> list[ComparedFigure | ComparedExchange]:
     """Every row that neither agrees nor is explained."""
-    return [row for plan in compared for row in plan.figures if row.standing is FigureStanding.DIFFERS]
+    rows = [row for plan in compared for row in plan.rows]
+    return [row for row in rows if row.standing is FigureStanding.DIFFERS]
 
 
 def durations_inside(compared: Sequence[ComparedPlan]) -> tuple[int, int]:

@@ -9,10 +9,33 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import cattrs
-from attrs import frozen
+from attrs import field, frozen
 
 Owners = Mapping[str, Mapping[str, tuple[int, ...]]]
 """Client -> topic -> partitions."""
+Exchange = tuple[str, int]
+"""What was answered, such as "SyncGroup", "JoinGroup 3" or "Heartbeat REBALANCE_IN_PROGRESS", and how often."""
+COORDINATOR, BROKERS = "coordinator", "brokers"
+"""A member's connections: one to its group's coordinator, others to brokers as such. No request goes over both."""
+_OF_COORDINATOR = frozenset(("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch"))
+_PERIODIC = frozenset(
+    (
+        "Heartbeat",
+        "OffsetCommit",
+        "Metadata",
+        "Metadata UNKNOWN_TOPIC_OR_PARTITION",
+        "Metadata LEADER_NOT_AVAILABLE",
+        "FindCoordinator",
+        "FindCoordinator COORDINATOR_NOT_AVAILABLE",
+        "JoinGroup COORDINATOR_LOAD_IN_PROGRESS",
+        "JoinGroup NOT_COORDINATOR",
+        "Heartbeat COORDINATOR_LOAD_IN_PROGRESS",
+        "Heartbeat NOT_COORDINATOR",
+        "OffsetCommit COORDINATOR_LOAD_IN_PROGRESS",
+        "OffsetCommit NOT_COORDINATOR",
+    )
+)
+"""What comes again and again by a timer until something else happens: only how often is compared, not the order."""
 
 
 @frozen
@@ -59,6 +82,16 @@ class Course:
     """What was done to it, and when."""
     verdict: str = ""
     """Of an emulated run."""
+    took_effect: tuple[tuple[int, str], ...] = ()
+    """The timeline as members and brokers felt it (``kemu.tools.conformance.timing``): "joins c1" when the first
+    JoinGroup of that life came, "closes c1" when its polling thread saw that it was to close, and so on."""
+    windows_ms: tuple[int, ...] = ()
+    """After each start of the only broker: how long it answered members and knew no topic."""
+    loads_ms: tuple[tuple[int, int], ...] = ()
+    """Each time that a broker began to coordinate the group: how long its log waited for the thread that reads one
+    after the other, and how long it was read."""
+    exchanges: Mapping[str, tuple[Exchange, ...]] = field(factory=dict)
+    """"c1 coordinator", "c1 brokers" -> what that member was answered there, in order (``ExchangesSeen``)."""
 
     @property
     def downtime_sum_ms(self) -> int:
@@ -69,6 +102,48 @@ class Course:
     def downtime_longest_ms(self) -> int:
         """The longest single span."""
         return max((until - since for spans in self.downtime_ms.values() for since, until in spans), default=0)
+
+
+class ExchangesSeen:
+    """What each member was answered, by connection and in order, with what is periodic counted.
+
+    Between two answers that are not periodic stands, sorted by name, how often each periodic one came. Of the others
+    those that come several times in a row are one with a count. Feed it in the order of time.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[str, list[Exchange]] = {}
+        self._periodic: dict[str, dict[str, int]] = {}
+
+    def answered(self, member: str, api: str, error: str, generation: int = 0) -> None:
+        """One answer; ``error``: its name, "" if there is none; ``generation``: what a JoinGroup brought."""
+        place = f"{member} {COORDINATOR if api in _OF_COORDINATOR else BROKERS}"
+        what = api + (f" {error}" if error else f" {generation}" if generation else "")
+        if what in _PERIODIC:
+            counts = self._periodic.setdefault(place, {})
+            counts[what] = counts.get(what, 0) + 1
+            return
+        self._flush(place)
+        seen = self._seen.setdefault(place, [])
+        if seen and seen[-1][0] == what:
+            seen[-1] = (what, seen[-1][1] + 1)
+        else:
+            seen.append((what, 1))
+
+    def all(self) -> dict[str, tuple[Exchange, ...]]:
+        """By member and connection, sorted."""
+        for place in list(self._periodic):
+            self._flush(place)
+        return {place: tuple(self._seen[place]) for place in sorted(self._seen)}
+
+    def _flush(self, place: str) -> None:
+        counts = self._periodic.pop(place, {})
+        self._seen.setdefault(place, []).extend(sorted(counts.items()))
+
+
+def is_periodic(what: str) -> bool:
+    """Whether an answer comes again and again by a timer."""
+    return what in _PERIODIC
 
 
 class HeldPartitions:

@@ -17,7 +17,7 @@ from kemu.emulator.trace.rows import SEND
 from kemu.emulator.trace.traces import BrokenRow, PacketRow, StepRow
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.group import SyncGroup
+from kemu.protocol.messages.group import JoinGroupReply, SyncGroup
 from kemu.protocol.names import TopicPartition, host_of
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
@@ -32,7 +32,7 @@ from kemu.protocol.notes.groups import (
 )
 from kemu.protocol.wire.codec import unseal
 from kemu.protocol.wire.schema import SPECS, Kind
-from kemu.tools.conformance.course import Course, HeldPartitions, RebalanceSeen
+from kemu.tools.conformance.course import Course, ExchangesSeen, HeldPartitions, RebalanceSeen
 from kemu.tools.conformance.recordings import APIS
 
 COUNTED = frozenset(APIS.values())
@@ -65,6 +65,7 @@ def emulate(scenario: Scenario, *, seed: int, profile: str, until_ms: int) -> Co
         errors=dict(sorted(answers.errors.items())),
         requests=dict(sorted(answers.requests.items())),
         verdict=verdict,
+        exchanges=answers.exchanges.all(),
     )
 
 
@@ -151,6 +152,7 @@ class AnswersToMembers:
         self.requests: dict[str, int] = {}
         self.errors: dict[str, int] = {}
         self.brought_ms: dict[int, int] = {}
+        self.exchanges = ExchangesSeen()
         self._until_us = until_ms * 1000
         self._sent: dict[int, bytes] = {}
 
@@ -175,6 +177,8 @@ class AnswersToMembers:
             return
         self.requests[api] = self.requests.get(api, 0) + 1
         error = _first_error(message)
+        generation = message.generation if isinstance(message, JoinGroupReply) and not error else 0
+        self.exchanges.answered(host_of(to), api, error.name if error else "", generation)
         if error:
             name = f"{api} {error.name}"
             self.errors[name] = self.errors.get(name, 0) + 1

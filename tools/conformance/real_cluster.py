@@ -178,10 +178,14 @@ class RealCluster:
     Args:
         folder: where everything is kept; it is not removed.
         settings: of every broker, besides what a small cluster on one machine needs.
+        tick_ms: ZooKeeper's ``tickTime``; sessions end on a grid of it.
     """
 
-    def __init__(self, libs: Path, folder: Path, count: int, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self, libs: Path, folder: Path, count: int, settings: Mapping[str, str], *, tick_ms: int = 1000
+    ) -> None:
         self.folder = folder
+        self._tick_ms = tick_ms
         self.count = count
         self._settings = dict(settings)
         self._zk_port, *self._ports = free_ports(count + 1)
@@ -202,8 +206,8 @@ class RealCluster:
         appenders = "".join(APPENDER.format(name=name) for name in ("server", "requests", "controller", "states"))
         (self.folder / "log4j.properties").write_text(LOG4J + appenders, encoding="utf-8")
         (self.folder / "zk.properties").write_text(
-            f"dataDir={self.folder}/zk\nclientPort={self._zk_port}\nclientPortAddress=127.0.0.1\ntickTime=1000\n"
-            "maxClientCnxns=0\nadmin.enableServer=false\n",
+            f"dataDir={self.folder}/zk\nclientPort={self._zk_port}\nclientPortAddress=127.0.0.1\n"
+            f"tickTime={self._tick_ms}\nmaxClientCnxns=0\nadmin.enableServer=false\n",
             encoding="utf-8",
         )
         (self.folder / "zk-logs").mkdir(exist_ok=True)
@@ -270,6 +274,18 @@ class RealCluster:
         """As a power cut: it says goodbye to nobody."""
         self._brokers[broker].send_signal(signal.SIGKILL)
         self._brokers[broker].wait()
+
+    def stop(self, broker: int) -> None:
+        """Have it shut down cleanly, and wait until it has.
+
+        Raises:
+            RealKafkaError: it does not end.
+        """
+        self._brokers[broker].send_signal(signal.SIGTERM)
+        try:
+            self._brokers[broker].wait(STARTED_S)
+        except subprocess.TimeoutExpired:
+            raise RealKafkaError(f"broker {broker} did not shut down in {STARTED_S} s") from None
 
     def tool(self, main: str, *arguments: str) -> str:
         """Run one of Kafka's own tools to its end (``JavaProcesses.tool``)."""

@@ -14,7 +14,7 @@ Group ids and topics of a recording carry the plan's name and a number; the grou
 import base64
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,8 @@ from attrs import define, field, frozen
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.member import decode_assignment
 from kemu.protocol.names import consumer_host
-from kemu.tools.conformance.course import Course, HeldPartitions, RebalanceSeen
+from kemu.tools.conformance import timing
+from kemu.tools.conformance.course import Course, ExchangesSeen, HeldPartitions, RebalanceSeen
 
 TOPIC = "orders"
 RECORDED = "Apache Kafka 3.4.1 and kafka-clients 3.4.1 on a loaded machine with 2 cores"
@@ -49,6 +50,12 @@ _PREPARING = re.compile(r"Preparing to rebalance group (\S+) in state .*?\(reaso
 _STABILIZED = re.compile(r"Stabilized group (\S+) generation (\d+)\b.* with (\d+) members")
 _RECEIVED = re.compile(r"Assignment received from leader (\S+) for group (\S+) for generation (\d+)\.")
 _UUID = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_HANDLERS_END = re.compile(r"data-plane Kafka Request Handler on Broker \d+\], shutting down")
+_RUN_LIVE = re.compile(r"Kafka \d[\d.]*, run live")
+_OFFSETS_LOG = re.compile(r"\b(__consumer_offsets-\d+)\b")
+_LOADED = re.compile(
+    r"Finished loading .*(__consumer_offsets-\d+) .*?in (\d+) ?m\w+.* (\d+) ?m\w+ was spent in the scheduler"
+)
 _KILLED = re.compile(r"kill -9 of the process of (\w+)")
 _STILL = re.compile(r"(\w+) stands still")
 _ON = re.compile(r"(\w+) goes on")
@@ -86,13 +93,19 @@ def read_recording(folder: Path) -> Course:
 
 @frozen
 class _Answer:
-    """One answered request of a member."""
+    """One answered request of a member; ``came_ms``: when it came, ``at_ms``: when it was answered."""
 
+    came_ms: int
     at_ms: int
     client: str
     api: str
     request: Mapping[str, Any]
     response: Mapping[str, Any]
+
+    @property
+    def took_effect_ms(self) -> int:
+        """When a JoinGroup was looked at: answered at once with an id, or parked (a loaded broker lets it wait)."""
+        return self.at_ms if self.response["errorCode"] else self.came_ms
 
 
 @define
@@ -134,14 +147,18 @@ class _Reading:
 
     def course(self) -> Course:
         """All of it."""
-        answers = [answer for answer in self._answers() if 0 <= answer.at_ms < self._until_ms]
+        everything = list(self._answers())
+        answers = [answer for answer in everything if 0 <= answer.at_ms < self._until_ms]
+        exchanges = ExchangesSeen()
         errors: dict[str, int] = {}
         requests: dict[str, int] = {}
         for answer in answers:
             requests[answer.api] = requests.get(answer.api, 0) + 1
-            number = _first_error(answer.response)
-            if number:
-                name = f"{answer.api} {ErrorCode(number).name}"
+            error = _error_name(_first_error(answer.response))
+            generation = 0 if error else max(answer.response.get("generationId", 0), 0)
+            exchanges.answered(answer.client, answer.api, error, generation)
+            if error:
+                name = f"{answer.api} {error}"
                 errors[name] = errors.get(name, 0) + 1
         return Course(
             plan=self._folder.name,
@@ -150,9 +167,63 @@ class _Reading:
             downtime_ms=self._downtime(),
             errors=dict(sorted(errors.items())),
             requests=dict(sorted(requests.items())),
-            source=f"{RECORDED}: {self._summary}",
+            source=self._summary if _RUN_LIVE.match(self._summary) else f"{RECORDED}: {self._summary}",
             timeline=self._timeline,
+            took_effect=tuple(self._took_effect(everything)),
+            windows_ms=tuple(self._windows(answers)),
+            loads_ms=tuple(self._loads()),
+            exchanges=exchanges.all(),
         )
+
+    # --- when it took effect -----------------------------------------------------------------------------------
+
+    def _took_effect(self, answers: list[_Answer]) -> list[tuple[int, str]]:
+        """The timeline in ``timing``'s words, each at the moment at which members or brokers felt it."""
+        closings = [(at, event["who"]) for at, event in self._callbacks if event["event"] == "closing"]
+        joins = [(answer.took_effect_ms, answer.client) for answer in answers if answer.api == "JoinGroup"]
+        grown = [
+            at for at, told in self._requests() if told["requestHeader"]["requestApiKeyName"] == "CREATE_PARTITIONS"
+        ]
+        handlers = [at for at, text in self._logged("server.log") if _HANDLERS_END.search(text)]
+        felts: list[tuple[int, str]] = []
+        lone = len(list(self._folder.glob("*request.log"))) == 1
+        for at_ms, row in self._timeline:
+            done = timing.done_by(row)
+            if done is None:
+                continue
+            what, whom = done
+            felt = at_ms
+            if what is timing.Felt.JOINS:
+                whom = self._clients[whom]
+                felt = _next(at_ms, (at for at, client in joins if client == whom))
+            elif what is timing.Felt.CLOSES:
+                felt = _next(at_ms, (at for at, who in closings if who == whom))
+            elif what is timing.Felt.GROWS:
+                felt = _next(at_ms, grown)
+            elif what is timing.Felt.BROKER_CLOSES and lone:
+                felt = _next(at_ms, handlers)
+            elif what is timing.Felt.BROKER_STARTS and lone:
+                felt = _next(at_ms, (answer.at_ms for answer in answers))
+            felts.append((felt, f"{what} {whom}"))
+        return sorted(felts, key=lambda each: each[0])
+
+    def _loads(self) -> Iterator[tuple[int, int]]:
+        """(waited, read) of the log with the group, each time that a broker began to coordinate it."""
+        lines = list(self._logged("server.log"))
+        places = (match.group(1) for _, text in lines if self._group in text and (match := _OFFSETS_LOG.search(text)))
+        place = next(places, None)
+        for at_ms, text in lines:
+            if (match := _LOADED.search(text)) and match.group(1) == place and 0 < at_ms < self._until_ms:
+                waited_ms = int(match.group(3))
+                yield waited_ms, int(match.group(2)) - waited_ms
+
+    def _windows(self, answers: list[_Answer]) -> Iterator[int]:
+        """After each start of the only broker: from the first answer to a member to the first with the topic."""
+        for at_ms, row in self._timeline:
+            if row == "the broker has started":
+                first = _next(at_ms, (answer.at_ms for answer in answers))
+                known = (each.at_ms for each in answers if each.api == "Metadata" and not _first_error(each.response))
+                yield _next(first, known) - first
 
     # --- callbacks ---------------------------------------------------------------------------------------------
 
@@ -212,17 +283,21 @@ class _Reading:
 
     # --- requests ----------------------------------------------------------------------------------------------
 
-    def _answers(self) -> Iterator[_Answer]:
+    def _requests(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """(when it was answered, what the log tells) of all requests, those of brokers and operators too."""
         for at_ms, text in self._logged("request.log"):
             match = _REQUEST.match(text)
-            if not match:
-                continue
-            told = json.loads(match.group(1))
+            if match:
+                yield at_ms, json.loads(match.group(1))
+
+    def _answers(self) -> Iterator[_Answer]:
+        for at_ms, told in self._requests():
             header = told["requestHeader"]
             api = APIS.get(header["requestApiKeyName"])
             if api is not None and header["clientId"] in self._clients:
                 client = self._clients[header["clientId"]]
-                yield _Answer(at_ms, client, api, told["request"], told["response"])
+                came_ms = at_ms - round(told["totalTimeMs"])
+                yield _Answer(came_ms, at_ms, client, api, told["request"], told["response"])
 
     def _logged(self, name: str) -> Iterator[tuple[int, str]]:
         """(time, text) of the lines of a log, of all brokers', in the order of time."""
@@ -300,6 +375,19 @@ def _hosts(clients: Sequence[str]) -> dict[str, str]:
     return {name: name for name in numbered} | {
         name: consumer_host(len(numbered) + place) for place, name in enumerate(others, 1)
     }
+
+
+def _next(at_ms: int, moments: Iterable[int]) -> int:
+    """The first of these moments that is not before; if there is none, this one."""
+    return next((moment for moment in moments if moment >= at_ms), at_ms)
+
+
+def _error_name(number: int) -> str:
+    """Empty for none; of an error that the emulator does not know, its number."""
+    try:
+        return ErrorCode(number).name if number else ""
+    except ValueError:
+        return str(number)
 
 
 def _utc_ms(text: str) -> int:

@@ -231,6 +231,15 @@ def test_a_fenced_commit_is_fatal_when_unchanged() -> None:
     assert harness.facts(MemberFailed)[0].error == ErrorCode.FENCED_INSTANCE_ID
 
 
+def test_who_was_fenced_commits_no_more_when_it_closes() -> None:
+    """ConsumerCoordinator.commitOffsetsSync (3.4.1): asyncCommitFenced is looked at first, so nothing is sent."""
+    harness, _ = committing(group_instance_id="i1")
+    answer(harness, 82)
+    harness.forget()
+    harness.run_until(lambda: harness.state == "FAILED")
+    assert not harness.requests(OffsetCommit)
+
+
 @pytest.mark.parametrize(("preparing", "result"), [(True, Result.REBALANCING), (False, Result.FAILED)])
 def test_a_fenced_commit_of_an_older_generation_is_not_fatal(preparing: bool, result: Result) -> None:
     """OffsetCommitResponseHandler, 82 changed: RebalanceInProgress while joining, else CommitFailed; nothing reset."""

@@ -444,6 +444,31 @@ def test_a_leader_rejoins_when_a_topic_grows() -> None:
     assert "metadata" in (harness.requests(JoinGroup)[0].reason or "")
 
 
+@pytest.mark.parametrize(("later_us", "rejoins"), [(0, True), (110_000, False)])
+def test_a_leader_that_finds_its_coordinator_again_looks_at_the_metadata_of_when_its_poll_began(
+    later_us: int, rejoins: bool
+) -> None:
+    """ConsumerCoordinator.poll (3.4.1): poll(100 ms) takes its snapshot, and then only looks for the coordinator.
+
+    Recorded: of leaders whose topic was gone and came back while nobody coordinated some rejoined, others did not.
+    """
+    harness = Harness(metadata_max_age_ms=1_000).stable()
+    harness.hold("FindCoordinator")
+    harness.disconnect()
+    partitions = harness.cluster.topics.pop("t")
+    harness.run(1_500_000)
+    harness.cluster.topics["t"] = partitions
+    harness.forget()
+    harness.run_until(lambda: "t" in harness.consumer.metadata.cluster.topics)
+    harness.run(later_us)
+
+    harness.unhold("FindCoordinator")
+    harness.release("FindCoordinator")
+    harness.run(1_000_000)
+
+    assert [request.reason for request in harness.requests(JoinGroup)] == ["cached metadata has changed"] * rejoins
+
+
 def test_a_follower_does_not_mind_a_topic_that_grows() -> None:
     """Only the leader watches metadata."""
     harness = follower(ALL, metadata_max_age_ms=20_000)

@@ -2,18 +2,22 @@
 
 from collections.abc import Mapping
 
+import attrs
 import pytest
 
 from kemu.tools.conformance.comparing import (
+    ComparedExchange,
     ComparedFigure,
     Explanations,
     FigureStanding,
+    allow_for_chance,
     compare_plan,
     differing,
     durations_inside,
     interval_of,
+    most_outside,
 )
-from kemu.tools.conformance.course import Course, RebalanceSeen
+from kemu.tools.conformance.course import Course, Exchange, RebalanceSeen
 
 NOTHING = Explanations({}, {}, {}, {})
 
@@ -35,6 +39,17 @@ def course(
         requests={},
         verdict=verdict,
     )
+
+
+def told(*exchanges: Exchange) -> Course:
+    """One in which c1's coordinator answered this."""
+    return attrs.evolve(course(1_000), exchanges={"c1 coordinator": exchanges})
+
+
+def answers(kafka: Course, emulated: list[Course], explanations: Explanations = NOTHING) -> ComparedExchange:
+    """The one row of answers."""
+    (only,) = compare_plan(kafka, emulated, explanations).exchanges
+    return only
 
 
 def row(kafka: Course, emulated: list[Course], name: str, explanations: Explanations = NOTHING) -> ComparedFigure:
@@ -156,3 +171,97 @@ def test_the_range_is_what_nine_runs_in_ten_lie_between() -> None:
 
     assert (wide.low, wide.median, wide.high) == (5, 50, 95)
     assert (single.low, single.median, single.high) == (7, 7, 7)
+
+
+def test_answers_agree_in_the_order_that_one_run_in_twenty_has() -> None:
+    """Errors and generations belong to it; else the first difference is named."""
+    theirs = told(("JoinGroup 1", 1), ("SyncGroup", 1), ("Heartbeat", 5))
+    other = told(("JoinGroup 1", 1), ("SyncGroup REBALANCE_IN_PROGRESS", 1), ("Heartbeat", 5))
+
+    assert answers(theirs, [theirs] + [other] * 19).standing is FigureStanding.AGREES
+    seldom = answers(theirs, [theirs] + [other] * 39)
+    assert (seldom.standing, seldom.runs_like_it) == (FigureStanding.DIFFERS, 1)
+    never = answers(theirs, [other] * 3)
+    assert never.differences == {
+        "c1 coordinator, order": "after 1 alike: SyncGroup, here SyncGroup REBALANCE_IN_PROGRESS"
+    }
+    longer = answers(theirs, [told(("JoinGroup 1", 1), ("SyncGroup", 2))] * 3)
+    assert list(longer.differences.values()) == ["after 2 alike: nothing more, here SyncGroup"]
+
+
+@pytest.mark.parametrize(("beats", "agrees"), [(3, False), (4, True), (7, True), (8, False)])
+def test_what_is_periodic_is_counted_between_the_others_and_may_be_one_off(beats: int, agrees: bool) -> None:
+    """Five or six in the runs; what comes in another gap does not count."""
+    ours = [told(("SyncGroup", 1), ("Heartbeat", 5 + more), ("LeaveGroup", 1)) for more in (0, 1)]
+    theirs = told(("Heartbeat", 1), ("SyncGroup", 1), ("Heartbeat", beats), ("LeaveGroup", 1))
+
+    compared = answers(theirs, ours)
+
+    assert (compared.standing is FigureStanding.AGREES) is agrees
+    assert list(compared.differences.values()) == [] if agrees else [f"Heartbeat: {beats} times, here 5 to 6"]
+
+
+def test_order_and_counts_are_explained_each_by_its_name() -> None:
+    """Who explains a count excuses neither another order nor another count."""
+    theirs, fewer, other = (told((what, 1), ("Heartbeat", beats)) for what, beats in (("A", 9), ("A", 2), ("B", 9)))
+    explanations = Explanations({"why": "because"}, {"p": {"why": ("* coordinator, Heartbeat",)}}, {}, {})
+
+    assert answers(theirs, [fewer] * 3, explanations).standing is FigureStanding.EXPLAINED
+    assert answers(theirs, [other] * 3, explanations).standing is FigureStanding.DIFFERS
+    both = told(("A", 1), ("Heartbeat", 2), ("OffsetCommit", 9))
+    assert answers(theirs, [both] * 3, explanations).standing is FigureStanding.DIFFERS
+    assert explanations.needless([compare_plan(theirs, [fewer] * 3, explanations)]) == []
+    assert explanations.needless([compare_plan(theirs, [theirs] * 3, explanations)]) == ["p: * coordinator, Heartbeat"]
+
+
+def test_a_member_that_only_one_side_answers_differs() -> None:
+    """A connection that is missing is not left out."""
+    theirs = told(("SyncGroup", 1))
+    assert answers(theirs, [attrs.evolve(theirs, exchanges={})] * 3).standing is FigureStanding.DIFFERS
+    both = attrs.evolve(theirs, exchanges={**theirs.exchanges, "c2 coordinator": (("SyncGroup", 1),)})
+    assert [each.name for each in differing([compare_plan(theirs, [both] * 3, NOTHING)])] == ["c2 coordinator"]
+
+
+def test_what_lies_outside_of_the_range_and_inside_of_all_runs_is_chance_unless_it_is_too_much() -> None:
+    """Of three durations two may lie outside (probability of more: 0.1 %), of one run's three not all."""
+    runs = [course(1_000 + 200 * step, 2_000) for step in range(21)]
+    inside, beyond = course(4_950, 2_000), course(5_200, 2_000)
+
+    def standing(kafka: Course) -> str:
+        rows = allow_for_chance([compare_plan(kafka, runs, NOTHING)])[0].figures
+        return next(f"{each.standing} {each.why}".strip() for each in rows if each.name == "rebalance 1")
+
+    assert standing(inside) == "explained chance"
+    assert standing(beyond) == "differs"
+    far = attrs.evolve(
+        inside, downtime_ms={"orders-0": ((0, 20_000),)}, rebalances=(*inside.rebalances[:1], *far_off())
+    )
+    assert standing(far) == "differs"
+
+
+def far_off() -> tuple[RebalanceSeen, ...]:
+    """A second rebalance that took far longer than any."""
+    return course(1_000, 9_000).rebalances[1:]
+
+
+@pytest.mark.parametrize(("durations", "most"), [(0, 0), (1, 1), (3, 2), (10, 4), (70, 13)])
+def test_how_many_durations_may_lie_outside(durations: int, most: int) -> None:
+    """Binomial, one in ten each, not more with 99 %."""
+    assert most_outside(durations) == most
+
+
+def test_durations_are_compared_with_runs_of_the_same_course() -> None:
+    """Runs without Kafka's second generation have other members then; their times say nothing."""
+    theirs, other = course(1_000, 1_000), course(9_000)
+    compared = row(theirs, [theirs] * 5 + [other] * 5, "rebalance 2")
+
+    assert (compared.standing, compared.runs_like_it) == (FigureStanding.AGREES, 5)
+
+
+def test_a_race_explains_a_count_of_generations_that_runs_have_and_no_other() -> None:
+    """One run in twenty at least."""
+    race = Explanations({"race": "either way"}, {"p": {"race": ("generations",)}}, {}, {})
+    theirs, other = course(1_000, 1_000), course(1_000)
+
+    assert row(theirs, [theirs] + [other] * 9, "generations", race).standing is FigureStanding.EXPLAINED
+    assert row(theirs, [other] * 10, "generations", race).standing is FigureStanding.DIFFERS

@@ -4,6 +4,7 @@ import pytest
 
 from kemu.tools.conformance.course import (
     Course,
+    ExchangesSeen,
     HeldPartitions,
     RebalanceSeen,
     course_from_json,
@@ -22,6 +23,10 @@ COURSE = Course(
     requests={"JoinGroup": 5},
     source="made up",
     timeline=((0, "start c1"),),
+    took_effect=((120, "joins c1"),),
+    windows_ms=(1_600,),
+    loads_ms=((170, 28),),
+    exchanges={"c1 coordinator": (("JoinGroup 1", 1), ("Heartbeat", 7))},
 )
 
 
@@ -95,3 +100,35 @@ def test_a_damaged_text_is_refused(text: str, says: str) -> None:
     """One error that says what is wrong."""
     with pytest.raises(ValueError, match=says):
         course_from_json(text)
+
+
+def test_what_is_periodic_is_counted_between_what_is_not() -> None:
+    """Sorted by name: their order among one another is chance. Two connections, each with an order of its own."""
+    seen = ExchangesSeen()
+    for api, error in (
+        ("FindCoordinator", "COORDINATOR_NOT_AVAILABLE"),
+        ("JoinGroup", "MEMBER_ID_REQUIRED"),
+        ("FindCoordinator", "COORDINATOR_NOT_AVAILABLE"),
+        ("OffsetCommit", ""),
+        ("Heartbeat", ""),
+        ("Heartbeat", ""),
+        ("Heartbeat", "REBALANCE_IN_PROGRESS"),
+        ("Heartbeat", "REBALANCE_IN_PROGRESS"),
+        ("OffsetCommit", "FENCED_INSTANCE_ID"),
+    ):
+        seen.answered("c1", api, error)
+    seen.answered("c1", "JoinGroup", "", generation=3)
+    seen.answered("c2", "Heartbeat", "")
+
+    assert seen.all() == {
+        "c1 brokers": (("FindCoordinator COORDINATOR_NOT_AVAILABLE", 2),),
+        "c1 coordinator": (
+            ("JoinGroup MEMBER_ID_REQUIRED", 1),
+            ("Heartbeat", 2),
+            ("OffsetCommit", 1),
+            ("Heartbeat REBALANCE_IN_PROGRESS", 2),
+            ("OffsetCommit FENCED_INSTANCE_ID", 1),
+            ("JoinGroup 3", 1),
+        ),
+        "c2 coordinator": (("Heartbeat", 1),),
+    }

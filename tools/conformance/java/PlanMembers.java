@@ -25,8 +25,9 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 /**
  * Members of a group, told what to do line by line: what their rebalance listeners hear goes to a file, with times.
  *
- * <p>Arguments: bootstrap servers, the file. Lines: {@code topic NAME PARTITIONS}, {@code grow NAME PARTITIONS}, {@code
- * start MEMBER TOPIC,TOPIC KEY=VALUE...}, {@code close MEMBER}, {@code end}. Each is answered with a line: ok, or why not.
+ * <p>Arguments: bootstrap servers, the file. Lines: {@code topic NAME PARTITIONS REPLICAS}, {@code offsets-topic
+ * PARTITIONS BROKER,BROKER...} (all replicas in this order), {@code grow NAME PARTITIONS}, {@code start MEMBER
+ * TOPIC,TOPIC KEY=VALUE...}, {@code close MEMBER}, {@code end}. Each is answered with a line: ok, or why not.
  */
 public final class PlanMembers {
   private static final Duration POLL = Duration.ofMillis(100);
@@ -62,8 +63,16 @@ public final class PlanMembers {
   private void told(String[] words) throws Exception {
     switch (words[0]) {
       case "topic":
-        withAdmin(admin ->
-            admin.createTopics(List.of(new NewTopic(words[1], Integer.parseInt(words[2]), (short) 1))).all().get());
+        create(new NewTopic(words[1], Integer.parseInt(words[2]), Short.parseShort(words[3])));
+        break;
+      case "offsets-topic":
+        List<Integer> replicas =
+            Arrays.stream(words[2].split(",")).map(Integer::valueOf).collect(Collectors.toList());
+        Map<Integer, List<Integer>> all = new HashMap<>();
+        for (int partition = 0; partition < Integer.parseInt(words[1]); partition++) {
+          all.put(partition, replicas);
+        }
+        create(new NewTopic("__consumer_offsets", all).configs(Map.of("cleanup.policy", "compact")));
         break;
       case "grow":
         withAdmin(admin ->
@@ -88,6 +97,10 @@ public final class PlanMembers {
       default:
         throw new IllegalArgumentException("no such order: " + words[0]);
     }
+  }
+
+  private void create(NewTopic topic) throws Exception {
+    withAdmin(admin -> admin.createTopics(List.of(topic)).all().get());
   }
 
   private interface Work {
