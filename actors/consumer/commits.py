@@ -8,6 +8,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from attrs import define
+
 from kemu.actors.client import Backoff
 from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer
 from kemu.actors.consumer.positions import Positions
@@ -55,6 +57,14 @@ class Commit:
         self.worst = Result.DONE
 
 
+@define
+class AsyncCommit:
+    """A commitAsync(), and who is told; None: it is under way."""
+
+    then: Callable[[bool], None] | None
+    committed: bool | None = None
+
+
 class Commits:
     """See the module."""
 
@@ -78,6 +88,8 @@ class Commits:
         """What it is to commit; None: all positions."""
         self.sync_went_through = True
         """Whether the last one did what it was asked for."""
+        self.asynchronous: list[AsyncCommit] = []
+        """As they were asked for; the application's next poll or commit calls back for those that are over."""
         self._waiting: list[tuple[CommitSplit, Callable[[Commit], None]]] = []
         """commitAsync() while nobody coordinates: sent when the lookup under way brings somebody, given up if not."""
         self._fenced = False
@@ -117,12 +129,26 @@ class Commits:
 
     # --- commitAsync -------------------------------------------------------------------------------------------
 
-    def send_async(self, settled: Callable[[Commit], None], only: CommitSplit | None) -> None:
+    def call_completed(self) -> None:
+        """Tell of commits that are over. Source: ``ConsumerCoordinator.invokeCompletedOffsetCommitCallbacks``."""
+        while self.asynchronous and self.asynchronous[0].committed is not None:
+            one = self.asynchronous.pop(0)
+            if one.then is not None:
+                one.then(one.committed is True)
+
+    def send_async(self, only: CommitSplit | None, then: Callable[[bool], None] | None) -> None:
         """Commit all positions as they are now, or these offsets; once, and in the order in which they were asked for.
 
         Source: ``ConsumerCoordinator.commitOffsetsAsync``.
         """
         machine = self._machine
+        one = AsyncCommit(then)
+        self.asynchronous.append(one)
+
+        def settled(commit: Commit) -> None:
+            one.committed = commit.result is Result.DONE
+            machine.wake()
+
         if only is None:
             second = () if machine.catch_up is None else machine.catch_up.worked_off()
             only = CommitSplit(self._positions.consumed(), second)

@@ -17,15 +17,13 @@ from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple
 
-from attrs import define
-
 from kemu.actors.client import DISCONNECTED, Backoff
 from kemu.actors.clients.brokers import BrokersToAsk
 from kemu.actors.clients.discovery import CoordinatorLookups, Discovery
 from kemu.actors.clients.metadata import MetadataRefresh
 from kemu.actors.consumer.application import Answers, Application, IllegalState, PollLoop
 from kemu.actors.consumer.catch_up import CatchUp
-from kemu.actors.consumer.commits import Commit, Commits, CommitSplit, to_commit
+from kemu.actors.consumer.commits import Commits, CommitSplit, to_commit
 from kemu.actors.consumer.listener import Busy, Listener, Outcome, Raised, TimedListener
 from kemu.actors.consumer.machine import Callback, ConsumerTimer
 from kemu.actors.consumer.membership import Membership
@@ -34,7 +32,7 @@ from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.questions import Questions
 from kemu.actors.consumer.reasons import CLOSED, UNSUBSCRIBED
 from kemu.actors.consumer.rebalancing import Rebalancing, assignors_of
-from kemu.actors.consumer.state import Generation, MemberState, Result
+from kemu.actors.consumer.state import Generation, MemberState
 from kemu.actors.hosting import HostingMachine
 from kemu.actors.machine import Chance, Draws, Event, LinkDown, Received, TimerFired, Told
 from kemu.actors.negotiating import client_for
@@ -114,14 +112,6 @@ class Running(NamedTuple):
     then: Callback
     before: Doing
     started_us: int
-
-
-@define
-class AsyncCommit:
-    """A commitAsync(), and who is told; None: it is under way."""
-
-    then: Callable[[bool], None] | None
-    committed: bool | None = None
 
 
 _POLLING, _DECIDING, _ENDED = Doing.POLLING, Doing.DECIDING, Doing.ENDED
@@ -218,8 +208,6 @@ class Consumer(HostingMachine):
         """The application does not poll, though it was told nothing: StopPolling."""
         self._raise_next: dict[str, str] = {}
         """Callback -> why its next call is to raise."""
-        self._asynchronous: list[AsyncCommit] = []
-        """Of commitAsync(), as they were asked for; the next poll or commit calls back for those that are over."""
         self._awaited: Callable[[], None] | None = None
         """What the application, or a callback of its listener, does when it can go on."""
         self._poll_until_us = 0
@@ -380,7 +368,8 @@ class Consumer(HostingMachine):
         """poll() after poll(), until the application is busy or everything waits for events."""
         while self.awake and self.doing is _POLLING:
             self.awake = False
-            self._call_completed()
+            if self.commits.asynchronous:
+                self.commits.call_completed()
             if self._closes_at_us:
                 self._notice_close()
             if self._commands:
@@ -390,13 +379,6 @@ class Consumer(HostingMachine):
                 self.fail(*self._fatal)
             elif self.topics or self.by_hand or self.pattern is not None:
                 self._poll_once()
-
-    def _call_completed(self) -> None:
-        """Callbacks of commitAsync() whose commits are over. Source: ``invokeCompletedOffsetCommitCallbacks``."""
-        while self._asynchronous and self._asynchronous[0].committed is not None:
-            one = self._asynchronous.pop(0)
-            if one.then is not None:
-                one.then(one.committed is True)
 
     def _notice_close(self) -> None:
         """The application looks, between two polls, whether it was told to close."""
@@ -485,7 +467,7 @@ class Consumer(HostingMachine):
             self._assert_decided()
 
     def _sync_done(self) -> None:
-        self._call_completed()
+        self.commits.call_completed()
         self.doing = _DECIDING
         self.application.committed()
         self._assert_decided()
@@ -511,7 +493,7 @@ class Consumer(HostingMachine):
     def commit_sync(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
         """See ``Calls``."""
         self._worked()
-        self._call_completed()
+        self.commits.call_completed()
         split = self._split(offsets)
         self.doing = Doing.COMMITTING
         self.commits.run_sync(self.config.default_api_timeout_ms * 1000, self._sync_done, split)
@@ -523,17 +505,8 @@ class Consumer(HostingMachine):
     ) -> None:
         """See ``Calls``."""
         self._worked()
-        self._call_completed()
-
-        split = self._split(offsets)
-        one = AsyncCommit(then)
-        self._asynchronous.append(one)
-
-        def settled(commit: Commit) -> None:
-            one.committed = commit.result is Result.DONE
-            self.wake()
-
-        self.commits.send_async(settled, split)
+        self.commits.call_completed()
+        self.commits.send_async(self._split(offsets), then)
 
     def _split(self, offsets: Mapping[TopicPartition, int] | None) -> CommitSplit | None:
         """Given offsets by who commits them; None: everybody all of theirs."""
