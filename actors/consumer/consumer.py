@@ -499,9 +499,7 @@ class Consumer(HostingMachine):
         self.commits.run_sync(self.config.default_api_timeout_ms * 1000, self._sync_done, split)
 
     def commit_async(
-        self,
-        offsets: Mapping[TopicPartition, int] | None = None,
-        then: Callable[[bool], None] | None = None,
+        self, offsets: Mapping[TopicPartition, int] | None = None, then: Callable[[bool], None] | None = None
     ) -> None:
         """See ``Calls``."""
         self._worked()
