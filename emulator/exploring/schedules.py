@@ -17,7 +17,7 @@ from attrs import frozen
 
 from kemu.emulator.engine.network import PASS, Judgement, Packet, Rule
 from kemu.emulator.engine.rules import said_api
-from kemu.emulator.plan.actions import LateMessage, LinkPriorities, TieOrder
+from kemu.emulator.plan.actions import Action, LateMessage, LinkPriorities, TieOrder
 from kemu.emulator.plan.entries import At, Plan, entry_to_dict
 from kemu.protocol.names import host_of
 
@@ -114,37 +114,33 @@ class _Plain:
 
 
 class _Numbered:
-    """The seed's own order, then one line with the orders 1, 2, ...; ``sent``: how many messages a plain run has."""
+    """The seed's own order, then one line with the orders 1, 2, ...: ``line_of`` (order, messages of a plain run)."""
 
-    def __init__(self, options: StrategyOptions) -> None:
-        self.options = options
-        self.sent = 1
+    def __init__(self, line_of: Callable[[int, int], Action]) -> None:
+        self._line_of = line_of
+        self._sent = 1
         self._order = -1
 
     def next(self) -> Plan | None:
         self._order += 1
-        return (At(0, self.line(self._order)),) if self._order else SEED_ORDER
+        return (At(0, self._line_of(self._order, self._sent)),) if self._order else SEED_ORDER
 
     def learn(self, ran: Ran) -> None:
-        self.sent = max(1, len(ran.sent)) if ran.schedule == SEED_ORDER else self.sent
-
-    def line(self, order: int) -> Any:
-        raise NotImplementedError
+        if ran.schedule == SEED_ORDER:
+            self._sent = max(1, len(ran.sent))
 
 
-class _Ties(_Numbered):
+def _ties(options: StrategyOptions) -> _Numbered:
     """Other orders of what is due at one instant."""
-
-    def line(self, order: int) -> TieOrder:
-        return TieOrder(order=order, grain_us=self.options.grain_us)
+    return _Numbered(lambda order, _: TieOrder(order=order, grain_us=options.grain_us))
 
 
-class _Priorities(_Numbered):
+def _priorities(options: StrategyOptions) -> _Numbered:
     """PCT: other priorities of links, with depth - 1 change points among as many messages as a plain run has."""
-
-    def line(self, order: int) -> LinkPriorities:
-        changes = self.options.depth - 1
-        return LinkPriorities(order=order, within_us=self.options.within_us, changes=changes, messages=self.sent)
+    within_us, changes = options.within_us, options.depth - 1
+    return _Numbered(
+        lambda order, sent: LinkPriorities(order=order, within_us=within_us, changes=changes, messages=sent)
+    )
 
 
 class _Delays:
@@ -248,8 +244,8 @@ def _message(entry: Any) -> SentMessage:
 
 STRATEGIES: Mapping[str, Callable[[StrategyOptions], OrderStrategy]] = {
     "plain": _Plain,
-    "ties": _Ties,
-    "pct": _Priorities,
+    "ties": _ties,
+    "pct": _priorities,
     "delays": _Delays,
 }
 """By the name that ``kemu explore --strategy`` knows; each is made anew for each seed."""

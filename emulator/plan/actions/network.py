@@ -4,8 +4,10 @@ What is not here on purpose: a network that reorders or duplicates packets. Kafk
 that no such link can have would find bugs that Kafka does not have.
 """
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Concatenate, ParamSpec
 
+from kemu.emulator.engine.network import Rule
 from kemu.emulator.engine.rules import HoldRule, LossyRule, SlowRule, SplitRule
 from kemu.emulator.plan.action import ANYONE, AnyHost, AnyHosts, Bounds, MessageName, action, for_words, nothing_more
 from kemu.emulator.plan.draw import SECOND
@@ -15,14 +17,32 @@ from kemu.emulator.text.tables import Table
 from kemu.emulator.text.units import duration_text
 from kemu.protocol.names import STORE
 
-NO_HOST = "its host does not exist now"
+P = ParamSpec("P")
 
 
-def way_of(stage: Stage, sender: str, receiver: str = ANYONE) -> tuple[str, str] | None:
-    """The hosts that these names or roles mean now ("" = any); None if one of them does not exist."""
-    names = tuple(stage.cluster.resolve(name) if name else "" for name in (sender, receiver))
-    missing = (sender and not names[0]) or (receiver and not names[1])
-    return None if missing else (names[0], names[1])
+def on_link(stage: Stage, sender: str, receiver: str, act: Callable[[str, str], Outcome]) -> Outcome:
+    """Act on the hosts that these names or roles mean now ("" = any), if they exist."""
+    names = [stage.cluster.resolve(name) if name else "" for name in (sender, receiver)]
+    if (sender and not names[0]) or (receiver and not names[1]):
+        return "its host does not exist now"
+    return act(*names)
+
+
+def install_on(
+    stage: Stage,
+    for_us: int,
+    sender: str,
+    receiver: str,
+    rule: Callable[Concatenate[str, str, P], Rule],
+    *args: P.args,
+    **named: P.kwargs,
+) -> Outcome:
+    """Install a rule for these hosts, made with what comes behind it, as ``Stage.install`` does, if they exist."""
+
+    def install(sending: str, receiving: str) -> None:
+        stage.install(for_us, rule(sending, receiving, *args, **named))
+
+    return on_link(stage, sender, receiver, install)
 
 
 def link_words(sender: str, receiver: str) -> str:
@@ -124,11 +144,9 @@ class Slow:
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-        way = way_of(stage, self.sender, self.receiver)
-        if way is None:
-            return NO_HOST
-        stage.install(self.for_us, SlowRule(*way, self.add_us, self.jitter_us, stage.chance()))
-        return None
+        return install_on(
+            stage, self.for_us, self.sender, self.receiver, SlowRule, self.add_us, self.jitter_us, stage.chance()
+        )
 
 
 @action(
@@ -154,11 +172,7 @@ class Lossy:
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-        way = way_of(stage, self.sender, self.receiver)
-        if way is None:
-            return NO_HOST
-        stage.install(self.for_us, LossyRule(*way, self.per_mille, stage.chance()))
-        return None
+        return install_on(stage, self.for_us, self.sender, self.receiver, LossyRule, self.per_mille, stage.chance())
 
 
 @action(
@@ -188,11 +202,7 @@ class Hold:
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-        way = way_of(stage, self.sender, self.receiver)
-        if way is None:
-            return NO_HOST
-        stage.install(self.for_us, HoldRule(*way, self.api))
-        return None
+        return install_on(stage, self.for_us, self.sender, self.receiver, HoldRule, self.api)
 
 
 @action(

@@ -4,8 +4,10 @@ Nothing here can do what TCP cannot: within a connection everything keeps its or
 connection with it. A schedule that somebody explored (``emulator.exploring.schedules``) is a few of these lines.
 """
 
+from functools import partial
 from typing import Annotated
 
+from kemu.emulator.engine.network import Network
 from kemu.emulator.engine.rules import BarrierRule, GrainRule, HoldRule, LateRule, LoseRule, PriorityRule
 from kemu.emulator.plan.action import (
     ANYONE,
@@ -19,7 +21,7 @@ from kemu.emulator.plan.action import (
     for_words,
     nothing_more,
 )
-from kemu.emulator.plan.actions.network import NO_HOST, link_words, way_of
+from kemu.emulator.plan.actions.network import install_on, link_words, on_link
 from kemu.emulator.plan.stage import Outcome, Stage
 from kemu.emulator.text.units import duration_text
 
@@ -49,11 +51,7 @@ class LateMessage:
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-        way = way_of(stage, self.sender, self.receiver)
-        if way is None:
-            return NO_HOST
-        stage.install(0, LateRule(*way, self.api, self.nth, self.by_us))
-        return None
+        return install_on(stage, 0, self.sender, self.receiver, LateRule, self.api, self.nth, self.by_us)
 
 
 @action("lose", "a single message is lost, and its connection with it", drawn=NEVER)
@@ -76,11 +74,7 @@ class LostMessage:
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-        way = way_of(stage, self.sender, self.receiver)
-        if way is None:
-            return NO_HOST
-        stage.install(0, LoseRule(*way, self.api, self.nth))
-        return None
+        return install_on(stage, 0, self.sender, self.receiver, LoseRule, self.api, self.nth)
 
 
 @action("barrier", "messages of an API wait until those of several senders are there", drawn=NEVER)
@@ -105,19 +99,18 @@ class Barrier:
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-        way = way_of(stage, self.sender, self.receiver)
-        if way is None:
-            return NO_HOST
         world = stage.world
 
-        def come() -> None:
-            if rule in world.network.rules:
-                world.network.deliver(rule, rule.holds, 0)
-                stage.end()
+        def barrier(sender: str, receiver: str) -> BarrierRule:
+            def come() -> None:
+                if rule in world.network.rules:
+                    world.network.deliver(rule, rule.holds, 0)
+                    stage.end()
 
-        rule = BarrierRule(*way, self.api, self.count, lambda: world.at(world.now_us, come))
-        stage.install(self.for_us, rule)
-        return None
+            rule = BarrierRule(sender, receiver, self.api, self.count, lambda: world.at(world.now_us, come))
+            return rule
+
+        return install_on(stage, self.for_us, self.sender, self.receiver, barrier)
 
 
 @action("deliver", "held messages go on", drawn=NEVER)
@@ -142,11 +135,10 @@ class Deliver:
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-        way = way_of(stage, self.sender, self.receiver)
-        if way is None:
-            return NO_HOST
-        network, delivered = stage.world.network, 0
-        which = HoldRule(*way, self.api)
+        return on_link(stage, self.sender, self.receiver, partial(self._deliver, stage.world.network))
+
+    def _deliver(self, network: Network, sender: str, receiver: str) -> Outcome:
+        delivered, which = 0, HoldRule(sender, receiver, self.api)
         for rule in list(network.rules):
             if not isinstance(rule, HoldRule) or (self.count and delivered == self.count):
                 continue

@@ -2,7 +2,7 @@
 
 from kemu.emulator.engine.rules import DuplicateRule
 from kemu.emulator.plan.action import ANYONE, AnyHost, Api, action, nothing_more
-from kemu.emulator.plan.actions.network import NO_HOST, way_of
+from kemu.emulator.plan.actions.network import install_on, on_link
 from kemu.emulator.plan.draw import Draw
 from kemu.emulator.plan.stage import Outcome, Stage
 from kemu.protocol.commands import AnswerNext
@@ -46,11 +46,7 @@ class Duplicate:
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-        way = way_of(stage, self.sender)
-        if way is None:
-            return NO_HOST
-        stage.install(0, DuplicateRule(self.api, way[0], self.nth))
-        return None
+        return install_on(stage, 0, self.sender, ANYONE, lambda sender, _: DuplicateRule(self.api, sender, self.nth))
 
 
 def _drawn(draw: Draw) -> "ErrorReply":
@@ -75,8 +71,8 @@ class ErrorReply:
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-        way = way_of(stage, self.sender)
-        if way is None:
-            return NO_HOST
-        stage.inject(AnswerNext(api=self.api, sender=way[0], nth=max(1, self.nth), error=self.error))
-        return None
+
+        def arm(sender: str, _: str) -> None:
+            stage.inject(AnswerNext(api=self.api, sender=sender, nth=max(1, self.nth), error=self.error))
+
+        return on_link(stage, self.sender, ANYONE, arm)
