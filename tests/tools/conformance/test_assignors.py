@@ -13,12 +13,12 @@ import pytest
 from click.testing import CliRunner
 
 from kemu.protocol.assign.search.score import balance_score, moved
-from kemu.tools.conformance.assignors.__main__ import main
+from kemu.tools.conformance.assignors.__main__ import ORACLE, main
 from kemu.tools.conformance.assignors.cases import ChangingGroup
 from kemu.tools.conformance.assignors.java_calls import CLASSES, as_line
-from kemu.tools.conformance.assignors.recordings import KEPT, AssignorAnswers, emulated, read_all
+from kemu.tools.conformance.assignors.recordings import KEPT, AssignorAnswers, emulated
 
-KEPT_ONES = {recording.release: recording for recording in read_all(KEPT)}
+KEPT_ONES = {recording.release: recording for recording in ORACLE.read_all(KEPT)}
 
 
 def alike_and_rackless(step: dict[str, Any]) -> bool:

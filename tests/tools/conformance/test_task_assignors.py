@@ -11,19 +11,19 @@ import pytest
 from click.testing import CliRunner
 
 from kemu.protocol.streams.registry import TASK_ASSIGNORS
-from kemu.tools.conformance.task_assignors.__main__ import main
+from kemu.tools.conformance.task_assignors.__main__ import ORACLE, main
 from kemu.tools.conformance.task_assignors.cases import random_case
 from kemu.tools.conformance.task_assignors.java_calls import CALLED_AS, SOURCES, as_line
-from kemu.tools.conformance.task_assignors.recordings import KEPT, Answers, emulated, read_all
+from kemu.tools.conformance.task_assignors.recordings import KEPT, TaskAnswers, emulated
 from kemu.tools.kafka_files.task_lines import read_case
 
-KEPT_ONES = {recording.release: recording for recording in read_all(KEPT)}
+KEPT_ONES = {recording.release: recording for recording in ORACLE.read_all(KEPT)}
 
 
 @pytest.mark.parametrize("release", KEPT_ONES)
 def test_every_answer_is_the_one_that_kafka_streams_gave(release: str) -> None:
     """StickyTaskAssignor, HighAvailabilityTaskAssignor, FallbackPriorTaskAssignor of that release."""
-    assert [(case["id"], ours) for case, ours in KEPT_ONES[release].differences()] == []
+    assert [(each.asked["id"], each.ours) for each in KEPT_ONES[release].differences()] == []
 
 
 def test_recordings_are_of_the_releases_that_changed_something() -> None:
@@ -61,7 +61,7 @@ def test_hash_sets_decide_among_equals() -> None:
 def test_a_wrong_answer_is_shown_with_its_case(tmp_path: Path) -> None:
     first, *rest = KEPT_ONES["2.3.1"].cases
     wrong = {**first, "answer": {**first["answer"], "probing": True}}
-    (tmp_path / "x.json").write_text(Answers("2.3.1", "", (wrong, *rest)).to_json(), encoding="utf-8")
+    (tmp_path / "x.json").write_text(TaskAnswers("2.3.1", "", (wrong, *rest)).to_json(), encoding="utf-8")
 
     result = CliRunner().invoke(main, ["--kept", str(tmp_path)])
 

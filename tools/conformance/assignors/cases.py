@@ -8,9 +8,10 @@ lower id.
 
 from collections.abc import Mapping
 from random import Random
-from typing import Any, TypeAlias
+from typing import Any
 
-Json: TypeAlias = dict[str, Any]
+from kemu.tools.conformance.oracles import Json
+
 STEPS = 5
 CLIENT = "c"
 """What the client id of every member begins with."""

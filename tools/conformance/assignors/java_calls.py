@@ -10,8 +10,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from kemu.tools.conformance.assignors.cases import ChangingGroup, Json
+from kemu.tools.conformance.assignors.cases import ChangingGroup
 from kemu.tools.conformance.maven import RealKafkaError, bring_jars
+from kemu.tools.conformance.oracles import Json
 from kemu.tools.conformance.task_assignors.java_calls import version_of
 
 SOURCE = Path(__file__).with_name("java") / "AssignorOracle.java"

@@ -1,7 +1,6 @@
 """What a release's assignors gave to some groups, kept so that nobody needs Java; and what the emulator's give."""
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +9,14 @@ from attrs import frozen
 from kemu.protocol.assign.base import Assignor, Memory, Subscriber, Topics
 from kemu.protocol.names import NO_GENERATION, TopicPartition
 from kemu.protocol.profiles import PROFILES
-from kemu.tools.conformance.assignors.cases import Json
+from kemu.tools.conformance.assignors.java_calls import CLASSES
+from kemu.tools.conformance.oracles import Json, OtherAnswer, recording_text
 from kemu.tools.conformance.task_assignors.java_calls import version_of
 
+ROWS = "groups"
 KEPT = Path(__file__).resolve().parents[3] / "tests" / "data" / "assignors"
 TOLD_SINCE = (3, 4)
 """Generation and rack are in the subscription (``Subscription``'s constructors)."""
-
-
-class AssignorAnswersError(ValueError):
-    """No recording of what assignors answered."""
 
 
 @frozen
@@ -46,45 +43,33 @@ class AssignorAnswers:
         return sum(_invalid(step) for group in self.groups for step in group["steps"] if "answer" in step)
 
     def to_json(self) -> str:
-        """A group a line, so that a changed one is a changed line."""
-        head = json.dumps({"kafka": self.release, "made_by": self.made_by})
-        lines = ",\n".join(json.dumps(group, separators=(",", ":")) for group in self.groups)
-        return f'{head[:-1]}, "groups": [\n{lines}\n]}}\n'
+        """See ``AnswersOfRelease``."""
+        return recording_text(self.release, self.made_by, ROWS, self.groups)
 
-    def differences(self) -> Iterator[tuple[str, Json, Json]]:
-        """(group, step, what the emulator gives) where that is not what the release gave, unless that is invalid."""
+    def differences(self) -> Iterator[OtherAnswer]:
+        """Steps at which the emulator does not give what the release gave, unless that is invalid, by their groups."""
         for group in self.groups:
             for step in group["steps"]:
                 if "answer" not in step or _invalid(step):
                     continue
                 if (ours := emulated(group["assignor"], step, self.release)) != step["answer"]:
-                    yield group["id"], step, ours
+                    yield OtherAnswer(group["id"], step, ours)
+
+    def said(self, wrong: Sequence[OtherAnswer]) -> Iterator[str]:
+        """See ``AnswersOfRelease``."""
+        failed = f", {self.failed} at which Kafka's fails" if self.failed else ""
+        failed += f", {self.invalid} at which it gives what it must not" if self.invalid else ""
+        yield f"{len(self.groups)} groups, {self.steps} steps, {len(wrong)} differ{failed}"
+        for name in CLASSES:
+            of_name = [each.name for each in wrong if each.name.rpartition("-")[0] == name]
+            if of_name:
+                yield f"{name}: {len(of_name)} steps of {len(set(of_name))} groups differ"
 
 
 def _invalid(step: Json) -> bool:
     given = [(member, *one) for member, partitions in step["answer"].items() for one in partitions]
     asked = all(topic in step["members"][member]["topics"] for member, topic, _ in given)
     return not asked or len({(topic, number) for _, topic, number in given}) < len(given)
-
-
-def read_all(folder: Path) -> list[AssignorAnswers]:
-    """All recordings of a folder, by name.
-
-    Raises:
-        AssignorAnswersError: there is none, or one cannot be read.
-    """
-    paths = sorted(folder.glob("*.json"))
-    if not paths:
-        raise AssignorAnswersError(f"there is no recording in {folder}")
-    return [_read(path) for path in paths]
-
-
-def _read(path: Path) -> AssignorAnswers:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        return AssignorAnswers(data["kafka"], data["made_by"], tuple(data["groups"]))
-    except (ValueError, KeyError, TypeError) as error:
-        raise AssignorAnswersError(f"{path} is no recording of what assignors answered: {error!r}") from None
 
 
 def assignors_of(release: str) -> Mapping[str, Assignor]:

@@ -6,11 +6,11 @@ lags have nothing to do with who had what.
 """
 
 from random import Random
-from typing import Any, TypeAlias
+
+from kemu.tools.conformance.oracles import Json
 
 LATEST, UNKNOWN = -2, -3
 """Lags of a task that runs and of one nothing is known of. Source: ``Task.LATEST_OFFSET``, ``UNKNOWN_OFFSET_SUM``."""
-Json: TypeAlias = dict[str, Any]
 
 
 def random_case(assignor: str, seed: int, number: int) -> Json:

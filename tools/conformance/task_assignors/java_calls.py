@@ -12,7 +12,7 @@ from typing import Any
 
 from kemu.protocol.streams.tasks import MAX_LAG
 from kemu.tools.conformance.maven import RealKafkaError, bring_jars
-from kemu.tools.conformance.task_assignors.cases import Json
+from kemu.tools.conformance.oracles import Json
 
 SOURCES = Path(__file__).with_name("java")
 MAIN = "org.apache.kafka.streams.processor.internals.assignment.TaskAssignorOracle"
