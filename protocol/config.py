@@ -211,6 +211,7 @@ class ReplicaConfig:
     min_insync_replicas: int = key(1, "Kafka 2.8; a topic's own setting goes first")
     offsets_commit_timeout_ms: int = key(5_000, "Kafka 2.8")
     offsets_topic_replication_factor: int = key(3, "Kafka 2.8")
+    emulated_log_create_us: int = key(0, "emulated: how long a broker takes to make a log it is to have")
     controlled_shutdown_enable: bool = key(True, "Kafka 2.8")
     controlled_shutdown_max_retries: int = key(3, "Kafka 2.8")
     controlled_shutdown_retry_backoff_ms: int = key(5_000, "Kafka 2.8")

@@ -5,7 +5,7 @@ without replication, from a ``ClusterView``; this part only keeps the answers re
 per view of the cluster.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kemu.actors.broker.consumer_fetches import Readable
 from kemu.actors.broker.metadata_cache import cached, topics_after
@@ -50,6 +50,8 @@ class ClusterAnswers:
         self.offsets_leaders: tuple[int, ...] = ()
         """Node id per partition of ``__consumer_offsets``, -1 = none."""
         self.controller_id = -1
+        self.no_offsets_topic: Callable[[], None] | None = None
+        """Called when a coordinator is asked for, and there are no offsets yet; None: there always were."""
 
     def update(self, request: UpdateMetadata) -> None:
         """The controller says what of the cluster is new."""
@@ -114,6 +116,8 @@ class ClusterAnswers:
                 self._machine.reply(event, reply)
                 return
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            if self.no_offsets_topic is not None and OFFSETS_TOPIC not in self.topics:
+                self.no_offsets_topic()
         self._machine.reply(event, FindCoordinatorReply(error=error, node_id=-1, host=""))
 
     def list_offsets(self, event: Received, partitions: Mapping[TopicPartition, Readable]) -> None:

@@ -17,6 +17,7 @@ from kemu.actors.broker.replica_fetchers import ReplicaFetchers
 from kemu.actors.broker.replica_log import DELETED_ENTRY, epoch_entry, topic_id_entry
 from kemu.actors.broker.replica_manager import ReplicaManager
 from kemu.actors.broker.rules import StopEpoch
+from kemu.actors.broker.timers import BrokerTimer
 from kemu.actors.machine import Caller, Machine, Received, caller_of
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
@@ -84,6 +85,8 @@ class ControlRequests:
         """Under which we are registered; -1 until we know."""
         self._held: list[Received] = []
         """Control requests that came before we knew our broker epoch."""
+        self._behind: list[Received] = []
+        """A LeaderAndIsr whose logs are being made, and what came after it."""
         self._taken = (-1, -1)
         """Controller and broker epoch of the last request that was obeyed."""
 
@@ -99,6 +102,32 @@ class ControlRequests:
         if self.broker_epoch < 0:
             self._held.append(event)
             return
+        if self._behind:
+            self._behind.append(event)
+            return
+        if isinstance(event.message, LeaderAndIsr) and (us := self._making_us(event.message)):
+            self._behind.append(event)
+            self._machine.start_timer((BrokerTimer.MAKING_LOGS,), us)
+            return
+        self._decide(event)
+
+    def logs_made(self) -> None:
+        """MAKING_LOGS fired: all that waited takes place now, one after the other (``replicaStateChangeLock``)."""
+        (made, *rest), self._behind = self._behind, []
+        self._decide(made)
+        for event in rest:
+            self.asked(event)
+
+    def _making_us(self, request: LeaderAndIsr) -> int:
+        """How long the logs take that this broker is to have and has not."""
+        manager = self._manager
+        one_us = manager.replication.emulated_log_create_us
+        if not one_us:
+            return 0
+        rows = [state for state in request.partition_states if manager.node_id in state.replicas]
+        return one_us * sum((row.topic_name, row.partition_index) not in manager.replicas for row in rows)
+
+    def _decide(self, event: Received) -> None:
         match event.message:
             case LeaderAndIsr():
                 self._leader_and_isr(event, event.message)

@@ -30,6 +30,7 @@ from kemu.actors.broker.isr_changes import IsrChanges, IsrWriter
 from kemu.actors.broker.isr_store import IsrStore
 from kemu.actors.broker.leader_epochs import epoch_end, no_epoch_end
 from kemu.actors.broker.led_partitions import LedPartitions
+from kemu.actors.broker.offsets_topic import OffsetsTopic
 from kemu.actors.broker.produce_calls import ProduceCalls
 from kemu.actors.broker.record_deletions import RecordDeletions
 from kemu.actors.broker.replica import Role
@@ -98,6 +99,7 @@ class ReplicatedBroker(Machine):
         max_in_flight: how many transactions may be on their way to it.
         log_dirs: how many log directories it has.
         versions: what it speaks to clients.
+        makes_offsets_topic: the cluster is new: whoever is asked for a coordinator has that topic created.
     """
 
     _isr_writer: IsrWriter
@@ -118,6 +120,7 @@ class ReplicatedBroker(Machine):
         max_in_flight: int = CONTROL.zookeeper_max_in_flight_requests,
         log_dirs: int = 1,
         versions: SpokenVersions = LATEST,
+        makes_offsets_topic: bool = False,
     ) -> None:
         super().__init__(name)
         self.client = client = Client(
@@ -157,18 +160,7 @@ class ReplicatedBroker(Machine):
         self.fetchers = ReplicaFetchers(self, client, manager, draws)
         control = ControlRequests(self, manager, self.fetchers, self._led, watermarks, self._offsets, self.answers)
         self._control = control
-        if rules.isr_path is IsrPath.STORE:
-            self._isr_writer = IsrStore(
-                self,
-                manager,
-                self._isr_changes,
-                store=store,
-                session_timeout_ms=session_timeout_ms,
-                max_in_flight=max_in_flight,
-                draws=draws,
-            )
-        else:
-            self._isr_writer = AlterIsrs(self, client, self._isr_changes, manager, self._control)
+        self._isr_writer = self._isr_writer_of(store, session_timeout_ms, max_in_flight, draws)
         self._isr_changes.writer = self._isr_writer
         self._shutdown = BrokerShutdown(self, client, manager, self._control, draws)
         self._timers: dict[str, Callable[[], None]] = {
@@ -176,12 +168,30 @@ class ReplicatedBroker(Machine):
             BrokerTimer.CHECKPOINT: manager.checkpoint_due,
             BrokerTimer.RETENTION: manager.delete_expired,
             BrokerTimer.FLUSH: manager.flush_due,
+            BrokerTimer.MAKING_LOGS: control.logs_made,
             BrokerTimer.LEAVING: self._shutdown.try_again,
             BrokerTimer.CLOSING_LOGS: self._shutdown.logs_closed,
             DEADLINE[0]: client.deadline_passed,
             **self._isr_writer.timers,
         }
+        if makes_offsets_topic:
+            self.answers.no_offsets_topic = OffsetsTopic(self, client, control, config, replication).create
         self._numbered_timers, self._received = self._timers_of_what_waits(), self._requests()
+
+    def _isr_writer_of(self, store: ActorName, session_timeout_ms: int, max_in_flight: int, draws: Draws) -> IsrWriter:
+        """Who has new ISRs decided."""
+        manager, changes = self.manager, self._isr_changes
+        if manager.rules.isr_path is not IsrPath.STORE:
+            return AlterIsrs(self, self.client, changes, manager, self._control)
+        return IsrStore(
+            self,
+            manager,
+            changes,
+            store=store,
+            session_timeout_ms=session_timeout_ms,
+            max_in_flight=max_in_flight,
+            draws=draws,
+        )
 
     def _timers_of_what_waits(self) -> dict[str, Callable[[int], None]]:
         """Timers whose keys have a number, too."""

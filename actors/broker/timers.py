@@ -28,6 +28,8 @@ class BrokerTimer(StrEnum):
     """Look what in the logs is too old or too much."""
     FLUSH = "flush"
     """The flush scheduler looks which logs were not flushed for too long."""
+    MAKING_LOGS = "making-logs"
+    """The logs that a controller's request is about are made: it is done, then what came behind it."""
     LEAVING = "leaving"
     """Ask again for a controlled shutdown."""
     CLOSING_LOGS = "closing-logs"

@@ -130,7 +130,10 @@ class ReplicatedCluster(Cluster):
         brokers = tuple(range(scenario.brokers.count))
         racks = self._racks(brokers)
         offsets = self.broker_config.offsets_topic_num_partitions
-        placed = {OFFSETS_TOPIC: place(brokers, offsets, factor, racks=racks)}
+        placed: dict[str, tuple[tuple[int, ...], ...]] = {}
+        if not self.replication.new_cluster:
+            copies = self.replication.replica_config().offsets_topic_replication_factor
+            placed[OFFSETS_TOPIC] = place(brokers, offsets, copies, racks=racks)
         for start, (name, topic) in enumerate(scenario.topics.items()):
             copies = topic.replication_factor or factor
             placed[name] = topic.placed() or place(
@@ -186,6 +189,7 @@ class ReplicatedCluster(Cluster):
                 max_in_flight=control.zookeeper_max_in_flight_requests,
                 log_dirs=self.scenario.brokers.log_dirs_of(name),
                 versions=self.release_of_broker(name).versions,
+                makes_offsets_topic=spec.new_cluster,
             )
 
         def coordinator(life: int) -> Coordinator:
@@ -294,7 +298,8 @@ class ReplicatedCluster(Cluster):
         """The store holds a topic that was not there, or more partitions of one: say so; its producer starts."""
         if is_new:
             self._report_replicas(topic, replicas)
-        self.world.report(facts.TopicGrown(topic=topic, partitions=len(replicas)))
+        if topic != OFFSETS_TOPIC:
+            self.world.report(facts.TopicGrown(topic=topic, partitions=len(replicas)))
         rate = self._rates.pop(topic, 0) if is_new else 0
         if rate:
             self.set_rate(topic, rate)

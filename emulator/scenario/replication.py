@@ -35,7 +35,8 @@ class ReplicationSpec:
 
     ``min_isr``, ``unclean``: of every topic that does not say otherwise. ``session_us``: after how much silence the
     store takes a broker for dead. ``lag_us``: after how much of it a leader takes a follower out of the ISR.
-    ``isr_path``, ``reassignment``: see ``IsrPath``, ``ReassignmentAlgorithm``.
+    ``isr_path``, ``reassignment``: see ``IsrPath``, ``ReassignmentAlgorithm``. ``new_cluster``: nobody ever asked for a
+    coordinator, so that ``__consumer_offsets`` is created when the first member does.
 
     Raises:
         ScenarioError: everything that is wrong with it.
@@ -99,6 +100,9 @@ class ReplicationSpec:
             shown="as the profile's release does",
             short=True,
         ),
+    )
+    new_cluster: bool = field(
+        default=False, metadata=key("whether __consumer_offsets is created only when it is first asked for", short=True)
     )
     config: Settings = field(
         default=(), converter=_replica_settings, metadata=key("Kafka's keys of replicas", config=ReplicaConfig)

@@ -374,6 +374,11 @@ class BrokersSpec:
         if self.replication is not None and self.replication.factor > self.count:
             text = f"must not be more than there are brokers ({self.count})"
             raise ScenarioError([Problem(("replication", "factor"), text)])
+        if self.replication is not None and not self.replication.new_cluster:
+            copies = self.replication.replica_config().offsets_topic_replication_factor
+            if copies > self.count:
+                text = f"must not be more than there are brokers ({self.count}), but in a new_cluster"
+                raise ScenarioError([Problem(("replication", "config", "offsets.topic.replication.factor"), text)])
         several = [name for name, own in self.overrides.items() if (own.log_dirs or 1) > 1]
         if self.replication is None and (self.log_dirs > 1 or several):
             path = ("log_dirs",) if self.log_dirs > 1 else ("overrides", several[0], "log_dirs")

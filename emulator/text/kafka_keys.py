@@ -67,7 +67,6 @@ SET_BY_SCENARIO: Mapping[str, str] = {
     "replica.lag.time.max.ms": "write lag in [brokers.replication]",
     "zookeeper.session.timeout.ms": "write session in [brokers.replication]",
     "default.replication.factor": "write factor in [brokers.replication], replication_factor in a topic",
-    "offsets.topic.replication.factor": "write factor in [brokers.replication]",
 }
 """Keys that have a place of their own; checkers and reports read them there."""
 

@@ -295,6 +295,14 @@ class PartitionsAdded:
 
 
 @value
+class OffsetsTopicAsked:
+    """A broker that was asked for a coordinator had the controller create ``__consumer_offsets``: what came of it."""
+
+    error: ErrorCode
+    text: str
+
+
+@value
 class TopicDeletionQueued:
     """The controller is to delete a topic: it was asked to, or found that its predecessor was."""
 

@@ -62,6 +62,7 @@ session = "9s"
 lag = "12s"
 isr_path = "store"
 reassignment = "kip-455"
+new_cluster = true
 [brokers.replication.config]
 replica.fetch.max.bytes = 2000
 [brokers.replication.controller]
@@ -175,6 +176,7 @@ IN_PYTHON = Scenario(
             lag_us=12_000_000,
             isr_path="store",
             reassignment="kip-455",
+            new_cluster=True,
             config={"replica.fetch.max.bytes": 2_000},
             controller={"auto.leader.rebalance.enable": False},
         ),

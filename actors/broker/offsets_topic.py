@@ -1,0 +1,73 @@
+"""The topic of groups' offsets in a new cluster: made by the first broker that is asked for a coordinator.
+
+Until it is there, and its partition has a leader that this broker has heard of, whoever asks gets
+COORDINATOR_NOT_AVAILABLE and asks again. With fewer live brokers than ``offsets.topic.replication.factor`` it is never
+there: the controller refuses, and each lookup has it asked once more.
+
+Source: ``KafkaApis.getCoordinator``, ``AutoTopicCreationManager`` 3.4.1. Before 2.8 a broker wrote the topic to the
+store itself, under the same condition (``KafkaApis.createInternalTopic`` 2.6.3): what groups see is the same.
+"""
+
+from kemu.actors.broker.control_requests import ControlRequests
+from kemu.actors.client import Client
+from kemu.actors.machine import US_PER_MS, Machine
+from kemu.protocol.config import BrokerConfig, ReplicaConfig
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import CreateTopics, CreateTopicsReply, NewTopic
+from kemu.protocol.names import OFFSETS_TOPIC, broker_host, controller_on
+from kemu.protocol.notes.replication import OffsetsTopicAsked
+
+_VERSION = 7
+CREATE_TIMEOUT_MS = 30_000
+"""``request.timeout.ms`` of a broker."""
+
+
+class OffsetsTopic:
+    """Asks the controller for it, one request at a time."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        client: Client,
+        control: ControlRequests,
+        config: BrokerConfig,
+        replication: ReplicaConfig,
+    ) -> None:
+        self._machine = machine
+        self._client = client
+        self._control = control
+        self._asked = False
+        """A request is under way: ``inflightTopics``."""
+        self._request = CreateTopics(
+            topics=(
+                NewTopic(
+                    name=OFFSETS_TOPIC,
+                    num_partitions=config.offsets_topic_num_partitions,
+                    replication_factor=replication.offsets_topic_replication_factor,
+                ),
+            ),
+            timeout_ms=CREATE_TIMEOUT_MS,
+        )
+
+    def create(self) -> None:
+        """A coordinator was asked for, and there is no such topic in the metadata cache.
+
+        While no controller is known, nobody is asked; the client's next lookup has it tried again.
+        """
+        controller = self._control.controller_id
+        peer = controller_on(broker_host(controller))
+        if self._asked or controller < 0 or self._machine.now_us < self._client.available_at(peer):
+            return
+        self._asked = True
+        self._client.call(
+            peer, self._request, _VERSION, self._answered, self._failed, timeout_us=CREATE_TIMEOUT_MS * US_PER_MS
+        )
+
+    def _answered(self, reply: CreateTopicsReply, _: None) -> None:
+        self._asked = False
+        (row,) = reply.topics
+        self._machine.note(OffsetsTopicAsked(error=row.error_code, text=row.error_message or ""))
+
+    def _failed(self, why: str, _: None) -> None:
+        self._asked = False
+        self._machine.note(OffsetsTopicAsked(error=ErrorCode.NETWORK_EXCEPTION, text=why))
