@@ -96,20 +96,28 @@ def read(path: Path) -> dict[Trial, int | None]:
     return {Trial(row["issue"], row["strategy"], row["stretch"]): row["run"] for row in rows}
 
 
+def whole_stretches(known: Mapping[Trial, int | None]) -> tuple[int, ...]:
+    """Those of which everything was run."""
+    missing = {trial.stretch for trial in trials() if trial not in known}
+    return tuple(stretch for stretch in range(STRETCHES) if stretch not in missing)
+
+
 def table(known: Mapping[Trial, int | None]) -> Iterator[str]:
-    """As Markdown: the run that showed it in each stretch ("-": none), and the median if most stretches did."""
+    """As Markdown: the run that showed it in each whole stretch ("-": none), and the median if most stretches did."""
+    whole = whole_stretches(known)
     yield "| issue | " + " | ".join(f"`{strategy}`" for strategy in STRATEGIES) + " |"
     yield "|---" * (1 + len(STRATEGIES)) + "|"
     for issue in order_bugs():
         cells = []
         for strategy in STRATEGIES:
-            runs = [known[trial] for trial in trials() if (trial.issue, trial.strategy) == (issue, strategy)]
+            runs = [known[Trial(issue, strategy, stretch)] for stretch in whole]
             middle = median_high(RUNS + 1 if run is None else run for run in runs)
             each = ", ".join("-" if run is None else str(run) for run in runs)
             cells.append(f"{'> ' + str(RUNS) if middle > RUNS else middle} ({each})")
         yield f"| {issue} | " + " | ".join(cells) + " |"
-    found = [sum(run is not None for at, run in known.items() if at.strategy == each) for each in STRATEGIES]
-    yield f"| of {len(order_bugs()) * STRETCHES} | " + " | ".join(map(str, found)) + " |"
+    counted = [at.strategy for at, run in known.items() if run is not None and at.stretch in whole]
+    found = [str(counted.count(strategy)) for strategy in STRATEGIES]
+    yield f"| found, of {len(order_bugs()) * len(whole)} | " + " | ".join(found) + " |"
 
 
 def main() -> None:
@@ -121,9 +129,8 @@ def main() -> None:
     given = parser.parse_args()
     if given.table is not None:
         known = read(given.table)
-        missing = [trial for trial in trials() if trial not in known]
-        if missing:
-            parser.error(f"{given.table}: {len(missing)} of {len(list(trials()))} are not run yet: --out goes on")
+        if not whole_stretches(known):
+            parser.error(f"{given.table}: no stretch is whole yet: --out goes on")
         print("\n".join(table(known)))
         return
     if given.out is None:
