@@ -19,6 +19,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from statistics import median_high
 
@@ -76,6 +77,7 @@ def without_its_order(scenario: Scenario) -> Scenario:
     return attrs.evolve(scenario, plan=tuple(entry for entry in scenario.plan if not is_of_order(entry)))
 
 
+@cache
 def order_bugs() -> tuple[str, ...]:
     """Those that this is about."""
     return tuple(issue for issue in PAST_BUGS if any(map(is_of_order, load_scenario(issue).plan)))
