@@ -72,6 +72,8 @@ class Profile:
     topic_ids: bool = True
     """Whether a broker knows a log that was left over from that of a topic created again: since 3.0 (KIP-516; 2.8 asks
     no log that it found at its start)."""
+    waits_twice_for_lost_fetches: bool = False
+    """Whether followers wait two back-offs after a fetch without an answer: to 3.0 (KAFKA-8529)."""
     balances_while_reassigning: bool = True
     """Whether preferred replicas lead again while partitions are reassigned: since 3.4.0 (KAFKA-10149)."""
     streams: StreamsRelease = STREAMS_3_4
@@ -121,6 +123,7 @@ _KIP_429_PAGE = Profile(
     rules_of=of_client(CLIENT_3_2, page_rules),
     isr_path=IsrPath.STORE,
     topic_ids=False,
+    waits_twice_for_lost_fetches=True,
     balances_while_reassigning=False,
     reassignment=ReassignmentAlgorithm.ALL_AT_ONCE,
     streams=STREAMS_OF_PAGE,
@@ -152,6 +155,7 @@ _KAFKA_2_4 = Profile(
     rules_of=of_client(CLIENT_2_4),
     isr_path=IsrPath.STORE,
     topic_ids=False,
+    waits_twice_for_lost_fetches=True,
     balances_while_reassigning=False,
     streams=STREAMS_2_4,
 )
@@ -214,6 +218,7 @@ PROFILES: Mapping[str, Profile] = {
             producer=ProducerConfig(retry_backoff_max_ms=_FLAT),
             assignors=_OF_3_0,
             rules_of=of_client(CLIENT_2_7),
+            waits_twice_for_lost_fetches=True,
             balances_while_reassigning=False,
             streams=STREAMS_3_0,
         ),

@@ -397,7 +397,8 @@ class ReplicaFetcher:
 
     def _unanswered(self, why: str, asked: dict[TopicPartition, Asked]) -> None:
         self._busy = False
-        self._back_off(self.followed.values())
+        twice = asked is self._asked and self._manager.rules.waits_twice_for_lost_fetches
+        self._back_off(self.followed.values(), 1 + twice)
         self.run()
 
     def _current(self, ask: Asked, state: Copying, *, checked: bool) -> Followed | None:
@@ -418,7 +419,7 @@ class ReplicaFetcher:
         else:
             self._back_off([each])
 
-    def _back_off(self, which: Iterable[Followed]) -> None:
-        until_us = self._machine.now_us + self._manager.replication.replica_fetch_backoff_ms * US_PER_MS
+    def _back_off(self, which: Iterable[Followed], times: int = 1) -> None:
+        until_us = self._machine.now_us + times * self._manager.replication.replica_fetch_backoff_ms * US_PER_MS
         for each in which:
             each.not_before_us = until_us

@@ -61,6 +61,9 @@ class ReplicaRules:
     """A replica joins the ISR only after a fetch in the current leader epoch (B24)."""
     failed_fetches_count: bool = False
     """A fetch that was refused moves what the leader knows of its follower. KAFKA-8400, KAFKA-13141 (B26)."""
+    waits_twice_for_lost_fetches: bool = False
+    """A fetch without an answer holds its loop back for ``replica.fetch.backoff.ms``, and then each of its partitions
+    for as long: to 3.0 (``AbstractFetcherThread.processFetchRequest`` 3.0.2; not in 3.1.2, KAFKA-8529)."""
     shrinks_idle: bool = False
     """A follower that has everything is removed when it asked too long ago. KAFKA-7152 (B27)."""
 

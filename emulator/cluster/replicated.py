@@ -183,7 +183,7 @@ class ReplicatedCluster(Cluster):
                 topics=settings,
                 chance=chance,
                 draws=Drawn(self.world.choices, self.draws, f"{name}/life {life}"),
-                rules=spec.replica_rules(self.protocol_of_broker(name), bugs),
+                rules=spec.replica_rules(self.release_of_broker(name), self.protocol_of_broker(name), bugs),
                 store=STORE,
                 session_timeout_ms=control.zookeeper_session_timeout_ms,
                 max_in_flight=control.zookeeper_max_in_flight_requests,

@@ -135,9 +135,13 @@ class ReplicationSpec:
         }
         return configured(CONTROL, (*named.items(), *self.controller))
 
-    def replica_rules(self, protocol: Profile, bugs: Sequence[str] = ()) -> ReplicaRules:
-        """Those of brokers that speak this release's protocol to each other, with what is set here and past bugs."""
-        rules = evolve(TODAY, isr_path=IsrPath(self.isr_path) if self.isr_path else protocol.isr_path)
+    def replica_rules(self, profile: Profile, protocol: Profile, bugs: Sequence[str] = ()) -> ReplicaRules:
+        """The release's, where brokers speak this protocol, with what is set here and the decisions of past bugs."""
+        rules = evolve(
+            TODAY,
+            isr_path=IsrPath(self.isr_path) if self.isr_path else protocol.isr_path,
+            waits_twice_for_lost_fetches=profile.waits_twice_for_lost_fetches,
+        )
         return applying.replica_rules(rules, bugs)
 
     def controller_rules(self, profile: Profile, protocol: Profile, bugs: Sequence[str] = ()) -> ControllerRules:

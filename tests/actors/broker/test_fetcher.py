@@ -9,9 +9,10 @@ from attrs import evolve
 
 from kemu.actors.broker.leader_epochs import Truncation
 from kemu.actors.broker.rules import TODAY, ReplicaRules
+from kemu.actors.machine import LinkDown
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import OffsetForLeaderEpoch
-from kemu.protocol.messages.data import FetchReply
+from kemu.protocol.messages.data import Fetch, FetchReply
 from kemu.protocol.notes.replication import Truncated
 from tests.actors.broker.replica_world import Bench
 
@@ -88,6 +89,21 @@ def test_a_follower_of_a_later_epoch_than_its_leader_asks_again_after_a_pause():
     bench.produce("b0", 2)
     bench.settle(2 * S)
     assert log_of(bench, "b1") == [1, 1]
+
+
+@pytest.mark.parametrize(("twice", "waits_us"), [(False, S), (True, 2 * S)])
+def test_a_fetch_that_is_not_answered_holds_its_loop_back_once_and_to_3_0_twice(twice: bool, waits_us: int):
+    """AbstractFetcherThread.processFetchRequest: it awaited the back-off, then delayed all partitions (KAFKA-8529)."""
+    bench = led(rules=evolve(TODAY, waits_twice_for_lost_fetches=twice))
+    bench.settle(S)
+    bench.step("b1", LinkDown("b0"))
+    bench.mail[("b1", "b0")].clear()
+    bench.mail.pop(("b0", "b1"), None)
+
+    bench.pass_time(waits_us - 1)
+    assert not any(isinstance(each, Fetch) for each in under_way(bench, "b1", "b0"))
+    bench.pass_time(1)
+    assert any(isinstance(each, Fetch) for each in under_way(bench, "b1", "b0"))
 
 
 def test_a_follower_that_asks_about_epochs_too_early_asks_again():

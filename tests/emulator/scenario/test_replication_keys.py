@@ -166,3 +166,21 @@ def test_which_releases_balance_leaders_while_partitions_are_reassigned():
         "kafka-2.8",
         "kafka-3.0",
     ]
+
+
+def test_followers_of_old_releases_wait_twice_for_lost_fetches() -> None:
+    """AbstractFetcherThread 3.0.2 and 3.1.2; what a broker does by itself is its release's, not the protocol's."""
+    newest = PROFILES["kafka-3.4"]
+    twice = [
+        name
+        for name, each in PROFILES.items()
+        if ReplicationSpec().replica_rules(each, newest).waits_twice_for_lost_fetches
+    ]
+
+    assert [name for name in twice if name.count(".") and "unfixed" not in name] == [
+        "kafka-2.3",
+        "kafka-2.4",
+        "kafka-2.6",
+        "kafka-2.8",
+        "kafka-3.0",
+    ]
