@@ -234,8 +234,8 @@ def test_a_fenced_commit_is_fatal_when_unchanged() -> None:
 def test_who_was_fenced_commits_no_more_when_it_closes() -> None:
     """ConsumerCoordinator.commitOffsetsSync (3.4.1): asyncCommitFenced is looked at first, so nothing is sent."""
     harness, _ = committing(group_instance_id="i1")
-    answer(harness, 82)
     harness.forget()
+    answer(harness, 82)
     harness.run_until(lambda: harness.state == "FAILED")
     assert not harness.requests(OffsetCommit)
 
