@@ -106,6 +106,17 @@ def test_what_a_broker_speaks_is_asked_anew_on_every_connection() -> None:
     assert [why for why, _ in asker.failures] == [DISCONNECTED]
 
 
+def test_who_closes_waits_for_nobodys_versions_any_more() -> None:
+    """NetworkClient.close: what was never on the wire goes with it, and an answer that comes late sends nothing."""
+    asker = Asker()
+    (asked,) = asker.ask(FIND, 3)
+
+    asker.sent(Told(lambda client: client.close()), 1)
+
+    assert asker.told(asked, OLD, 2) == []
+    assert (asker.answers, asker.failures) == ([], [])
+
+
 def test_requests_that_wait_fail_with_the_connection_and_are_not_sent_later() -> None:
     """Also those that were never on the wire."""
     asker = Asker()
