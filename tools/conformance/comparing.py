@@ -205,7 +205,7 @@ class Explanations:
     def unknown(self) -> list[str]:
         """Names of reasons that have no text."""
         used = (
-            reason for table in (self.explained, self.causes) for plan in table.values() for reason in plan
+            reason for table in (self.explained, self.races, self.causes) for plan in table.values() for reason in plan
         )
         return sorted(set(used) - set(self.reasons))
 

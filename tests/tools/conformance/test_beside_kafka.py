@@ -189,6 +189,7 @@ def test_a_damaged_file_of_facts_is_named(tmp_path: Path) -> None:
         ('[reasons]\n[unsaid]\n[explained.p]\nx = ["rebalance 1"]\n[causes]\n', "no text among reasons for x"),
         ('[reasons]\nx = "y"\n[unsaid]\n[explained.p]\nx = "rebalance 1"\n[causes]\n', "expected tuple @ "),
         ("[reasons]\n[unsaid]\n[explained]\n", "causes"),
+        ('[reasons]\n[unsaid]\n[explained]\n[causes]\n[races.p]\ny = ["generations"]\n', "no text among reasons for y"),
         ("[reasons", "is not TOML"),
     ],
 )
