@@ -84,10 +84,6 @@ class CoordinatorWatcher(Protocol):
         """Something was learned or lost."""
         ...
 
-    def wake_at(self, at_us: int) -> None:
-        """The coordinator may be asked from this time on."""
-        ...
-
     def fail_later(self, error: ErrorCode, why: str) -> None:
         """A fatal error, to be raised by the next poll."""
         ...
@@ -100,6 +96,9 @@ class Discovery:
     clock and whatever the other has under way. Source: ``AbstractCoordinator.ensureCoordinatorReady`` and its
     ``HeartbeatThread``, which does not wait for the other's answer (KAFKA-10793). Recorded with 3.4.1: members whose
     heartbeat threads run look it up 19 to 25 times a second while nobody coordinates, a new member 6.5 times.
+
+    A coordinator that is found where a connection broke so shortly before that none may be opened yet is none: it is
+    looked up again, so that another is found long before the back-off is over. Source: ``checkAndGetCoordinator``.
     """
 
     def __init__(
@@ -130,12 +129,7 @@ class Discovery:
         """Whether the coordinator can be asked now; if not, what is needed for it is under way."""
         if self.coordinator is None:
             self.find()
-            return False
-        at_us = self._client.available_at(self.coordinator)
-        if at_us > self._machine.now_us:
-            self._watcher.wake_at(at_us)
-            return False
-        return True
+        return self.coordinator is not None
 
     def find(self) -> None:
         """Look the coordinator up, unless it is known, asked for already, or the last try is too recent."""
@@ -170,8 +164,15 @@ class Discovery:
         self._watcher.wake()
 
     def _found(self, host: ActorName, context: None) -> None:
+        if self.coordinator is None and self._is_unavailable(host):
+            self._find_later(context)
+            return
         self._finding = False
         self._learned(host)
+
+    def _is_unavailable(self, host: ActorName) -> bool:
+        """Source: ``ConsumerNetworkClient.isUnavailable``."""
+        return self._client.available_at(host) > self._machine.now_us
 
     def _learned(self, host: ActorName) -> None:
         if self.coordinator is not None:
@@ -184,7 +185,8 @@ class Discovery:
 
     def _found_beside(self, host: ActorName, context: None) -> None:
         self._finding_beside = False
-        self._learned(host)
+        if not self._is_unavailable(host):
+            self._learned(host)
 
     def _not_found_beside(self, context: None) -> None:
         self._finding_beside = False

@@ -112,8 +112,6 @@ class Heartbeats:
             discovery.find_beside()
         elif machine.polls_too_late:
             self._membership.poll_timed_out()
-        elif machine.client.available_at(coordinator) > now_us:
-            machine.start_timer((ConsumerTimer.BEAT,), machine.client.available_at(coordinator) - now_us)
         else:
             if now_us >= self._next_us:
                 self._next_us = now_us + self._after_us()

@@ -345,7 +345,7 @@ def test_an_asynchronous_commit_without_a_coordinator_waits_for_the_lookup_and_c
     harness.append(FIRST, 3)
     harness.run(10_000)
     harness.append(FIRST, 4)
-    harness.run(10_000)
+    harness.run(50_000)
     assert _commits(harness) == [] and application.answers == []
 
     harness.release("FindCoordinator")
@@ -353,6 +353,22 @@ def test_an_asynchronous_commit_without_a_coordinator_waits_for_the_lookup_and_c
 
     assert _commits(harness) == [{0: 3}, {0: 7}]
     assert application.answers == [("0:3", True), ("0:7", True)]
+
+
+def test_an_asynchronous_commit_fails_if_the_coordinator_that_is_found_may_not_be_connected_to_yet() -> None:
+    """``sendOffsetCommitRequest``: ``checkAndGetCoordinator`` knows none within the back-off of a broken connection."""
+    application, harness = _committing()
+    harness.hold("FindCoordinator")
+    harness.disconnect(COORDINATOR)
+    harness.append(FIRST, 3)
+    harness.run(10_000)
+
+    harness.release("FindCoordinator")
+    harness.run(2_000_000)
+
+    assert application.answers == [("0:3", False)]
+    assert _commits(harness) == []
+    assert harness.stable().state == "STABLE", "it was looked up again"
 
 
 @pytest.mark.parametrize("error", [ErrorCode.COORDINATOR_NOT_AVAILABLE, None])
@@ -380,9 +396,7 @@ def test_an_asynchronous_commit_fails_with_the_lookup_that_it_waited_for(error: 
 
 
 def test_callbacks_of_asynchronous_commits_come_before_a_commit_sync_returns() -> None:
-    """ConsumerCoordinator.commitOffsetsSync: "ensure that the corresponding callbacks are invoked prior to returning
-    in order to preserve the order that the offset commits were applied".
-    """
+    """ConsumerCoordinator.commitOffsetsSync: callbacks are called in the order in which commits were applied."""
     application, harness = _committing()
     application.once = lambda: application.calls.commit_sync()
 
