@@ -143,7 +143,7 @@ MUTATIONS = [
         "        fired = self.watches.reset(event.peer, request.watches, request.last_zxid, self.tree)\n",
         "        fired = self.watches.reset(event.peer, (), request.last_zxid, self.tree)\n",
         "no-lost-record",  # clients that come back have no watches any more
-        ("store-away-for-long:2",),
+        ("store-away-for-long:8",),
     ),
     Mutation(
         "actors/controller/reports.py",

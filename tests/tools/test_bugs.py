@@ -68,7 +68,7 @@ def test_the_page_on_past_bugs_has_all_of_them() -> None:
     for issue, bug in PAST_BUGS.items():
         row = f"| {issue} | {bug.where.value} | {bug.fixed_in} | {bug.summary} | `{bug.caught_by}` ({bug.kind}) |"
         assert row in page
-        assert page.count(f"| {issue} |") == 2
+        assert page.partition("## Other orders")[0].count(f"| {issue} |") == 2
 
 
 def test_seeds_to_find_are_counted() -> None:
