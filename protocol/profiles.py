@@ -35,7 +35,7 @@ from kemu.protocol.messages.versions import (
 from kemu.protocol.rebalancing.client_rules import CLIENT_2_4, CLIENT_2_6, CLIENT_2_7, CLIENT_3_2
 from kemu.protocol.rebalancing.kip_429 import page_rules
 from kemu.protocol.rebalancing.rules import MemberRules, RulesOf, by_assignors, of_client
-from kemu.protocol.replication import IsrPath, ReassignmentAlgorithm
+from kemu.protocol.replication import IsrPath, ReassignmentAlgorithm, Truncation
 from kemu.protocol.streams.releases import (
     STREAMS_2_3,
     STREAMS_2_4,
@@ -69,6 +69,8 @@ class Profile:
     isr_path: IsrPath = IsrPath.CONTROLLER
     """Who decides a new ISR: the controller since inter.broker.protocol.version 2.7 (as all that brokers say to each
     other, what counts is the protocol they agreed on, not the release each is of)."""
+    truncation: Truncation = Truncation.ON_FETCH
+    """How new followers find what to cut: told by answers to Fetch since inter.broker.protocol.version 2.7."""
     topic_ids: bool = True
     """Whether a broker knows a log that was left over from that of a topic created again: since 3.0 (KIP-516; 2.8 asks
     no log that it found at its start)."""
@@ -122,6 +124,7 @@ _KIP_429_PAGE = Profile(
     producer=ProducerConfig(acks=1, enable_idempotence=False, retry_backoff_max_ms=_FLAT),
     rules_of=of_client(CLIENT_3_2, page_rules),
     isr_path=IsrPath.STORE,
+    truncation=Truncation.MULTI_ROUND,
     topic_ids=False,
     waits_twice_for_lost_fetches=True,
     balances_while_reassigning=False,
@@ -154,6 +157,7 @@ _KAFKA_2_4 = Profile(
     assignors=_OF_2_4,
     rules_of=of_client(CLIENT_2_4),
     isr_path=IsrPath.STORE,
+    truncation=Truncation.MULTI_ROUND,
     topic_ids=False,
     waits_twice_for_lost_fetches=True,
     balances_while_reassigning=False,
@@ -206,6 +210,7 @@ PROFILES: Mapping[str, Profile] = {
             assignors=_OF_2_8,
             rules_of=of_client(CLIENT_2_7),
             isr_path=IsrPath.CONTROLLER,
+            truncation=Truncation.ON_FETCH,
             streams=STREAMS_2_8,
         ),
         Profile(

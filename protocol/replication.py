@@ -1,4 +1,5 @@
-"""What releases decide otherwise about replicas: how an ISR is changed, and how a partition is moved to other brokers.
+"""What releases decide otherwise about replicas: how an ISR is changed, what followers cut off, and how a
+partition is moved to other brokers.
 
 Each is a value that a profile picks (``protocol.profiles``) and a scenario may set.
 """
@@ -19,6 +20,23 @@ class IsrPath(StrEnum):
     """The leader asks the controller, which writes the state node (AlterIsr; AlterPartition since 3.2).
 
     KIP-497, inter.broker.protocol.version 2.7. While the controller does not answer, the ISR stays as it is.
+    """
+
+
+class Truncation(StrEnum):
+    """How a new follower finds out what to cut off its log."""
+
+    HIGH_WATERMARK = "high-watermark"
+    """Before KIP-101: everything above its own high watermark, without asking."""
+    SINGLE_ROUND = "epoch-single-round"
+    """KIP-101: one question about its latest epoch; whatever epoch the answer is about, its offset counts."""
+    MULTI_ROUND = "epoch-multi-round"
+    """KIP-279: when the leader does not know the epoch, cut to what both may have and ask about the one before."""
+    ON_FETCH = "on-fetch"
+    """KIP-595, inter.broker.protocol.version 2.7: it fetches at once and says the epoch of its last record; a leader
+    where that epoch ends earlier tells the end instead of records. One without epochs cuts to its high watermark.
+
+    Source: ``AbstractFetcherThread.truncateOnFetchResponse``, ``ReplicaFetcherThread.isTruncationOnFetchSupported``.
     """
 
 

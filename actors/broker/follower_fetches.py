@@ -1,11 +1,12 @@
 """Followers' fetches at their leader (a part of the replicated broker): copies of batches, and news of who has what.
 
 A follower's fetch offset says what it has; that moves the high watermark and the ISR. A fetch that is refused says
-nothing (KAFKA-8400). As consumers' fetches they are held back until there is something; but a follower reads to the
+nothing (KAFKA-8400), nor does one of a follower whose log has parted ways with ours: it is told where, and cuts
+(KIP-595, KAFKA-13141). As consumers' fetches they are held back until there is something; but a follower reads to the
 log's end. Followers are served whatever the metadata cache has; Kafka refuses to them, as to clients, what it has not:
 a topic that waits for its reassignment to be deleted (UNKNOWN_TOPIC_OR_PARTITION from the next UpdateMetadata on).
 
-Source: Kafka 2.8's ``ReplicaManager.fetchMessages``, ``Partition.updateFollowerFetchState``.
+Source: Kafka 2.8's ``ReplicaManager.fetchMessages``, ``Partition.updateFollowerFetchState``, ``readRecords``.
 """
 
 from collections.abc import Callable
@@ -14,13 +15,21 @@ from typing import cast
 from kemu.actors.broker.delayed_fetches import DelayedFetch, DelayedFetches, unwatch
 from kemu.actors.broker.high_watermarks import HighWatermarks
 from kemu.actors.broker.isr_changes import IsrChanges
+from kemu.actors.broker.leader_epochs import UNDEFINED
 from kemu.actors.broker.record_deletions import RecordDeletions
 from kemu.actors.broker.replica import Replica
 from kemu.actors.broker.replica_manager import ReplicaManager
 from kemu.actors.broker.timers import BrokerTimer
 from kemu.actors.machine import Caller, Machine, Received, caller_of
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.data import Fetch, FetchedPartition, FetchPartition, FetchReply, ReplicaBatch
+from kemu.protocol.messages.data import (
+    DivergingEpoch,
+    Fetch,
+    FetchedPartition,
+    FetchPartition,
+    FetchReply,
+    ReplicaBatch,
+)
 from kemu.protocol.names import ActorName
 from kemu.protocol.wire.compile import maker
 
@@ -71,7 +80,7 @@ class FollowerFetches:
             self._delayed.next_number(), caller_of(event), request.max_bytes, request.partitions, broker
         )
         served: list[tuple[Replica, FetchPartition]] = []
-        failed = False
+        at_once = False
         available = 0
         for index, row in enumerate(request.partitions):
             replica = led.get((row.topic, row.partition))
@@ -80,8 +89,8 @@ class FollowerFetches:
                 served.append((replica, row))
                 continue
             error = self._error(replica, row, broker)
-            if replica is None or error is not _NONE:
-                failed = True
+            if replica is None or error is not _NONE or replica.divergence(row) is not None:
+                at_once = True
                 fetch.replicas.append(None)
                 fetch.available[index] = 0
                 if replica is not None and self._manager.rules.failed_fetches_count and broker in replica.followers:
@@ -93,7 +102,7 @@ class FollowerFetches:
                 available += there
             fetch.replicas.append(replica)
             served.append((replica, row))
-        if failed or available >= request.min_bytes or request.max_wait_ms <= 0 or not request.partitions:
+        if at_once or available >= request.min_bytes or request.max_wait_ms <= 0 or not request.partitions:
             # What was read before the positions count, high watermarks included, as Kafka does.
             self._answer(fetch)
         else:
@@ -176,6 +185,19 @@ class FollowerFetches:
                 rows.append(_refused(row, error))
                 continue
             log, follower = replica.log, replica.followers[broker]
+            diverging = replica.divergence(row)
+            if diverging is not None:
+                rows.append(
+                    FetchedPartition(
+                        topic=row.topic,
+                        partition=row.partition,
+                        error=_NONE,
+                        high_watermark=log.high_watermark,
+                        log_start_offset=log.start_offset,
+                        diverging=DivergingEpoch(epoch=diverging.epoch, end_offset=diverging.end_offset),
+                    )
+                )
+                continue
             batches: tuple[ReplicaBatch, ...] = ()
             if left > 0 and row.fetch_offset < log.end_offset and not self._held_back(replica, broker):
                 batches = log.copy_from(row.fetch_offset, min(row.max_bytes, left), replica.record_bytes)
@@ -209,9 +231,11 @@ class FollowerFetches:
         if broker not in replica.followers:
             # Not assigned, as far as we know: the LeaderAndIsr that adds it may still be on its way to us.
             return ErrorCode.UNKNOWN_LEADER_EPOCH
-        if not replica.log.start_offset <= row.fetch_offset <= replica.log.end_offset:
+        log = replica.log
+        diverging = replica.divergence(row)
+        if row.fetch_offset < log.start_offset or diverging == UNDEFINED:
             return ErrorCode.OFFSET_OUT_OF_RANGE
-        return _NONE
+        return ErrorCode.OFFSET_OUT_OF_RANGE if diverging is None and row.fetch_offset > log.end_offset else _NONE
 
 
 def _refused(row: FetchPartition, error: ErrorCode) -> FetchedPartition:

@@ -1,17 +1,18 @@
 """Which leader epoch wrote which part of a log, and where a follower's log and its leader's part ways.
 
 Each epoch is known by the offset of its first record: epoch ``e`` ends where the next known one begins. A leader
-answers "where does epoch e end?" from it (OffsetForLeaderEpoch), a follower finds from the answer how much of its own
-log to keep. Both are pure; sources: KIP-101 (truncate by epoch, not by high watermark), KIP-279 (ask again when the
-leader never knew the epoch one asked for). Kafka: ``LeaderEpochFileCache``, ``AbstractFetcherThread``.
+answers "where does epoch e end?" from it (OffsetForLeaderEpoch, or since 2.7 a fetch that says its last epoch), a
+follower finds from the answer how much of its own log to keep. Both are pure; sources: KIP-101 (truncate by epoch, not
+by high watermark), KIP-279 (ask again when the leader never knew the epoch one asked for), KIP-595 (told by fetches).
+Kafka: ``LeaderEpochFileCache``, ``AbstractFetcherThread``.
 """
 
 from bisect import bisect_left, bisect_right
-from enum import Enum
 from typing import NamedTuple
 
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import EpochEnd, EpochQuestion
+from kemu.protocol.replication import Truncation
 
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1
@@ -30,21 +31,18 @@ UNDEFINED = EpochEndOffset(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
 class LeaderEpochs:
     """(epoch, start offset) in ascending order of both."""
 
-    __slots__ = ("_epochs", "_starts")
+    __slots__ = ("_epochs", "_starts", "latest")
 
     def __init__(self) -> None:
         self._epochs: list[int] = []
         self._starts: list[int] = []
+        self.latest = UNDEFINED_EPOCH
+        """The newest epoch, -1 when none is known."""
 
     @property
     def entries(self) -> tuple[tuple[int, int], ...]:
         """What is known, oldest first."""
         return tuple(zip(self._epochs, self._starts, strict=True))
-
-    @property
-    def latest(self) -> int:
-        """The newest epoch, -1 when none is known."""
-        return self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
 
     def assign(self, epoch: int, start_offset: int) -> bool:
         """``epoch`` begins at ``start_offset``; whether that was news.
@@ -59,6 +57,7 @@ class LeaderEpochs:
         del self._epochs[keep:], self._starts[keep:]
         self._epochs.append(epoch)
         self._starts.append(start_offset)
+        self.latest = epoch
         return True
 
     def truncate_end(self, end_offset: int) -> None:
@@ -67,6 +66,7 @@ class LeaderEpochs:
             return
         keep = bisect_left(self._starts, end_offset)
         del self._epochs[keep:], self._starts[keep:]
+        self.latest = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
 
     def truncate_start(self, start_offset: int) -> None:
         """The log starts here now: the epoch of its first record starts here, older ones are forgotten."""
@@ -79,6 +79,7 @@ class LeaderEpochs:
         """Nothing is known."""
         self._epochs.clear()
         self._starts.clear()
+        self.latest = UNDEFINED_EPOCH
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
         """The largest epoch known that is not above ``epoch``, and where it ends.
@@ -96,6 +97,15 @@ class LeaderEpochs:
         if above == 0:
             return EpochEndOffset(epoch, self._starts[0])
         return EpochEndOffset(self._epochs[above - 1], self._starts[above])
+
+    def divergence(self, last_epoch: int, offset: int, log_end_offset: int) -> EpochEndOffset | None:
+        """Where a log that ends at ``offset`` with a record of ``last_epoch`` has parted ways with this one: the newest
+        epoch that both may have, and where it ends here. None: it has not. Undefined: newer than all that is known.
+
+        Source: ``Partition.readRecords`` (KIP-595).
+        """
+        found = self.end_offset_for(last_epoch, log_end_offset)
+        return None if found.epoch == last_epoch and offset <= found.end_offset else found
 
 
 def no_epoch_end(question: EpochQuestion, error: ErrorCode) -> EpochEnd:
@@ -117,19 +127,8 @@ def epoch_end(question: EpochQuestion, error: ErrorCode, epochs: LeaderEpochs, l
     )
 
 
-class Truncation(Enum):
-    """How a new follower finds out what to cut off its log."""
-
-    HIGH_WATERMARK = "high-watermark"
-    """Before KIP-101: everything above its own high watermark, without asking."""
-    SINGLE_ROUND = "epoch-single-round"
-    """KIP-101: one question about its latest epoch; whatever epoch the answer is about, its offset counts."""
-    MULTI_ROUND = "epoch-multi-round"
-    """KIP-279: when the leader does not know the epoch, cut to what both may have and ask about the one before."""
-
-
 class Cut(NamedTuple):
-    """Keep the log up to ``end_offset``; ``done``: that was all, fetch from there. Else ask again."""
+    """Keep the log up to ``end_offset``; ``done``: fetch from there. Else ask again."""
 
     end_offset: int
     done: bool
@@ -139,7 +138,10 @@ class Cut(NamedTuple):
 def cut_for(
     answer: EpochEndOffset, own: LeaderEpochs, log_end_offset: int, high_watermark: int, mode: Truncation
 ) -> Cut:
-    """What a follower keeps of its log after its leader's answer about the follower's latest epoch."""
+    """What a follower keeps of its log after its leader's answer about the follower's latest epoch.
+
+    Where epochs are told by answers to fetches it always fetches next: that asks again.
+    """
     epoch, end_offset = answer
     if end_offset == UNDEFINED_OFFSET:
         return Cut(min(high_watermark, log_end_offset), True, "high-watermark")
@@ -150,7 +152,7 @@ def cut_for(
         return Cut(min(end_offset, log_end_offset), True, "leader-epoch")
     if found.epoch == epoch:
         return Cut(min(found.end_offset, end_offset, log_end_offset), True, "leader-epoch")
-    return Cut(min(found.end_offset, log_end_offset), False, "leader-epoch")
+    return Cut(min(found.end_offset, log_end_offset), mode is Truncation.ON_FETCH, "leader-epoch")
 
 
 def leader_epoch_error(believed: int, epoch: int) -> ErrorCode:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kemu.actors.broker.delayed_fetches import Waiters, look_again
 from kemu.actors.broker.isr import NEVER_US, Follower, InSync, fallen_behind, may_join, watermark_for
-from kemu.actors.broker.leader_epochs import leader_epoch_error
+from kemu.actors.broker.leader_epochs import UNDEFINED_EPOCH, EpochEndOffset, leader_epoch_error
 from kemu.actors.broker.partition_log import log_name
 from kemu.actors.broker.produce_calls import ProduceCall, produced
 from kemu.actors.broker.replica_log import JOURNALS, ReplicaLog
@@ -207,7 +207,15 @@ class Replica:
             row.fetch_offset == self.log.end_offset
             and row.current_leader_epoch == self.leader_epoch
             and broker in self.followers
+            and self.divergence(row) is None
         )
+
+    def divergence(self, row: FetchPartition) -> EpochEndOffset | None:
+        """Where the log of a follower that fetches so has parted ways with ours; None: it has not, or does not ask."""
+        last, log = row.last_fetched_epoch, self.log
+        if last == UNDEFINED_EPOCH or (last == log.epochs.latest and row.fetch_offset <= log.end_offset):
+            return None
+        return log.epochs.divergence(last, row.fetch_offset, log.end_offset)
 
     def has_no_news(self, row: FetchPartition, broker: int) -> bool:
         """Whether, besides, the follower knows our high watermark: there is nothing to tell it."""

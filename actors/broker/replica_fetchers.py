@@ -1,18 +1,19 @@
 """How a broker copies the partitions it follows (a part of the replicated broker): one fetch loop per leading broker.
 
-As Kafka's fetcher threads: the partitions that became followers first find out where their log and the leader's part
-ways (``leader_epochs``); the others are fetched, all in one request, which the leader holds back until there is
-something. One request is on its way at a time, and the next one leaves when what came is written. A partition with an
-error waits for a back-off; one whose leader epoch is too old waits for the controller.
+As Kafka's fetcher threads: partitions are fetched, all in one request, which the leader holds back until there is
+something. Where the log of a new follower and its leader's part ways (``leader_epochs``) is told by the answer to its
+first fetch, or before that to a question of its own (``Truncation``, as the release has it). One request is on its way
+at a time, and the next one leaves when what came is written. A partition with an error waits for a back-off; one whose
+leader epoch is too old waits for the controller.
 
-Source: Kafka 2.8's ``AbstractFetcherThread``, ``ReplicaFetcherThread``.
+Source: Kafka 2.6's and 3.4's ``AbstractFetcherThread``, ``ReplicaFetcherThread``.
 """
 
 from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
-from kemu.actors.broker.leader_epochs import UNDEFINED_EPOCH, EpochEndOffset, Truncation, cut_for
+from kemu.actors.broker.leader_epochs import UNDEFINED_EPOCH, EpochEndOffset, cut_for
 from kemu.actors.broker.replica import Replica, Role
 from kemu.actors.broker.replica_log import batch_entry
 from kemu.actors.broker.replica_manager import US_PER_MS, ReplicaManager
@@ -21,7 +22,7 @@ from kemu.actors.client import Client
 from kemu.actors.machine import Draws, Machine, Record, TimerKey
 from kemu.protocol.draws import CALM, DrawName
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.control import EpochEnd, EpochQuestion, OffsetForLeaderEpoch, OffsetForLeaderEpochReply
+from kemu.protocol.messages.control import EpochQuestion, OffsetForLeaderEpoch, OffsetForLeaderEpochReply
 from kemu.protocol.messages.data import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -36,6 +37,7 @@ from kemu.protocol.messages.data import (
 )
 from kemu.protocol.names import ActorName, TopicPartition
 from kemu.protocol.notes.replication import RecordsReplicated
+from kemu.protocol.replication import Truncation
 from kemu.protocol.wire.compile import maker
 
 _EPOCH_VERSION = 4
@@ -102,8 +104,10 @@ class ReplicaFetchers:
             loop = self._loops[replica.leader] = ReplicaFetcher(
                 self._machine, self._client, self._manager, replica.leader, host
             )
-        state = Copying.TRUNCATING if truncates else Copying.FETCHING
-        followed = Followed(replica, state)
+        told_by_fetch = self._manager.rules.truncation is Truncation.ON_FETCH
+        if told_by_fetch and replica.log.epochs.latest != UNDEFINED_EPOCH:
+            truncates = False
+        followed = Followed(replica, Copying.TRUNCATING if truncates else Copying.FETCHING)
         loop.followed[followed.at] = followed
 
     def hours_pass(self) -> None:
@@ -241,13 +245,13 @@ class ReplicaFetcher:
             if row.error_code is not ErrorCode.NONE:
                 self._failed(each, row.error_code, ask)
             else:
-                self._cut(each, row)
+                self._cut(each, EpochEndOffset(row.leader_epoch, row.end_offset))
 
-    def _cut(self, each: Followed, row: EpochEnd) -> None:
+    def _cut(self, each: Followed, answer: EpochEndOffset) -> None:
         log = each.replica.log
-        answer = EpochEndOffset(row.leader_epoch, row.end_offset)
         cut = cut_for(answer, log.epochs, log.end_offset, log.high_watermark, self._manager.rules.truncation)
         self._manager.cut(each.replica, cut.end_offset, cut.why)
+        each.row = None  # another last epoch may end at the same offset
         if cut.done:
             each.state = Copying.FETCHING
 
@@ -285,6 +289,7 @@ class ReplicaFetcher:
                 self._manager.empty(each.replica, earliest.offset, "leader")  # it deleted what we would need next
             else:  # its log is shorter than ours: an unclean election, or truncation by high watermark
                 self._manager.cut(each.replica, latest.offset, "out-of-range")
+            each.row = None
             each.state = Copying.FETCHING
 
     # --- fetching ----------------------------------------------------------------------------------------------
@@ -296,6 +301,7 @@ class ReplicaFetcher:
             return False
         config = self._manager.replication
         rows: list[FetchPartition] = []
+        tells_epochs = self._manager.rules.truncation is Truncation.ON_FETCH
         request = self._request
         same = request is not None and len(request.partitions) == len(which)
         for each in which:
@@ -308,6 +314,7 @@ class ReplicaFetcher:
                     partition=each.replica.number,
                     current_leader_epoch=self._current_epoch(each.replica),
                     fetch_offset=log.end_offset,
+                    last_fetched_epoch=log.epochs.latest if tells_epochs else UNDEFINED_EPOCH,
                     log_start_offset=log.start_offset,
                     max_bytes=config.replica_fetch_max_bytes,
                 )
@@ -333,12 +340,15 @@ class ReplicaFetcher:
         return free
 
     def _fetch_answered(self, reply: FetchReply, asked: dict[TopicPartition, Asked]) -> None:
+        checked = self._manager.rules.checks_fetch_epoch
         for row in reply.partitions:
             ask = asked[row.topic, row.partition]
-            each = self._current(ask, _FETCHING, checked=False)
+            each = self._current(ask, _FETCHING, checked=checked)
             if each is None or each.replica.log.end_offset != ask.offset:
                 continue
-            if row.error is _NONE:
+            if row.diverging is not None:
+                self._cut(each, EpochEndOffset(row.diverging.epoch, row.diverging.end_offset))
+            elif row.error is _NONE:
                 self._copy(each.replica, row)
                 if each.row is not None and each.row.log_start_offset != each.replica.log.start_offset:
                     each.row = None  # the leader is to hear of it with the next fetch

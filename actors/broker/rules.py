@@ -8,8 +8,7 @@ from enum import Enum
 
 from attrs import frozen
 
-from kemu.actors.broker.leader_epochs import Truncation
-from kemu.protocol.replication import IsrPath
+from kemu.protocol.replication import IsrPath, Truncation
 
 
 class StopEpoch(Enum):
@@ -29,8 +28,8 @@ class ReplicaRules:
 
     isr_path: IsrPath = IsrPath.CONTROLLER
     """KIP-497."""
-    truncation: Truncation = Truncation.MULTI_ROUND
-    """KIP-101 (B1, B2), KIP-279 (B3)."""
+    truncation: Truncation = Truncation.ON_FETCH
+    """KIP-101 (B1, B2), KIP-279 (B3), KIP-595."""
     follows_same_leader_again: bool = True
     """A new epoch of the same leader truncates, too. KAFKA-7164 (B4)."""
     leader_writes_epoch: bool = True
@@ -41,6 +40,9 @@ class ReplicaRules:
     """Fetches and epoch questions of another leader epoch are refused. KIP-320 (B7)."""
     checks_answer_epoch: bool = True
     """A follower ignores answers to what it asked in an older leader epoch. KAFKA-7786 (B8)."""
+    checks_fetch_epoch: bool = True
+    """Answers to fetches likewise: they may be of a log that its leader has cut since. KAFKA-18991, here in every
+    release; where followers asked for the ends of epochs first (to 2.6) such answers found none that fetched."""
     checks_broker_epoch: bool = True
     """Control requests meant for an earlier life are refused. KIP-380 (B9)."""
     stop_epoch: StopEpoch = StopEpoch.NOT_LOWER

@@ -3,12 +3,13 @@
 Source: the issues named, in Apache Kafka's history; KIP-101, KIP-279, KIP-320, KIP-380, KIP-497.
 """
 
-from kemu.actors.broker.leader_epochs import Truncation
 from kemu.actors.broker.rules import StopEpoch
 from kemu.emulator.museum.bug import Past, PastBug, Where
-from kemu.protocol.replication import IsrPath
+from kemu.protocol.replication import IsrPath, Truncation
 
 _OLD_ISRS = {"isr_path": IsrPath.STORE}
+_BY_QUESTION = {"truncation": Truncation.MULTI_ROUND}
+"""Before 2.7 followers asked for the ends of epochs before they fetched."""
 
 REPLICATION = (
     PastBug(
@@ -59,7 +60,7 @@ REPLICATION = (
         ),
         was="a new epoch of the same leader is no reason to truncate",
         today="every new epoch is",
-        past=Past(replica={"follows_same_leader_again": False}),
+        past=Past(replica={**_BY_QUESTION, "follows_same_leader_again": False}),
         caught_by="replicas",
         kind="logs-differ",
     ),
@@ -76,7 +77,7 @@ REPLICATION = (
         ),
         was="an epoch begins with the first record appended in it",
         today="a leader notes its epoch and where it starts when it is elected",
-        past=Past(replica={"leader_writes_epoch": False}),
+        past=Past(replica={**_BY_QUESTION, "leader_writes_epoch": False}),
         caught_by="replicas",
         kind="logs-differ",
     ),
@@ -111,7 +112,7 @@ REPLICATION = (
         ),
         was="an answer counts whatever leader epoch it was asked in",
         today="answers to questions of an older epoch are ignored",
-        past=Past(replica={"checks_answer_epoch": False}),
+        past=Past(replica={**_BY_QUESTION, "checks_answer_epoch": False}),
         caught_by="recovery",
         kind="out-of-isr",
     ),

@@ -140,6 +140,7 @@ class ReplicationSpec:
         rules = evolve(
             TODAY,
             isr_path=IsrPath(self.isr_path) if self.isr_path else protocol.isr_path,
+            truncation=protocol.truncation,
             waits_twice_for_lost_fetches=profile.waits_twice_for_lost_fetches,
         )
         return applying.replica_rules(rules, bugs)

@@ -5,7 +5,7 @@ group them by topic, which changes bytes, not meaning. Field names are Kafka's.
 
 Who may speak to whom: LeaderAndIsr, StopReplica and UpdateMetadata go from a broker's controller actor
 (``b2/controller``) to brokers (``b0``); ControlledShutdown and the admin requests go to the controller actor of the
-active controller; AlterIsr goes to it from leaders; OffsetForLeaderEpoch goes from followers to leaders.
+active controller; AlterIsr goes to it from leaders; OffsetForLeaderEpoch goes from followers (to 2.6) to leaders.
 
 Fences, who carries them and who checks them:
 
@@ -279,7 +279,7 @@ class EpochQuestion:
 
 @message(api_key=23, kind=REQUEST, versions=range(0, 5))
 class OffsetForLeaderEpoch:
-    """Follower (or, ``replica_id`` -1, consumer) -> leader. Source: KIP-101, KIP-279 (v1), KIP-320 (v2)."""
+    """Follower (to 2.6; or, ``replica_id`` -1, consumer) -> leader. Source: KIP-101, KIP-279 (v1), KIP-320 (v2)."""
 
     replica_id: int = since(3, default=-2, ignorable=True)
     questions: tuple[EpochQuestion, ...]

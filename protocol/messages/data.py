@@ -99,12 +99,17 @@ class ProduceReply:
 
 @struct
 class FetchPartition:
-    """Where to read one partition, and at most how much of it."""
+    """Where to read one partition, and at most how much of it.
+
+    ``last_fetched_epoch``: of the record before; a leader where that epoch ends earlier says so (KIP-595). Consumers
+    say -1.
+    """
 
     topic: str
     partition: int
     current_leader_epoch: int = since(9, default=-1, ignorable=True)
     fetch_offset: int
+    last_fetched_epoch: int = since(12, default=-1)
     log_start_offset: int = since(5, default=-1, ignorable=True)
     max_bytes: int = 1_048_576
 
@@ -157,14 +162,23 @@ class ReplicaBatch:
 
 
 @struct
+class DivergingEpoch:
+    """The largest epoch of the leader not above the last fetched one, and where it ends: the logs part ways there."""
+
+    epoch: int
+    end_offset: int
+
+
+@struct
 class FetchedPartition:
-    """What one partition has from the fetch offset on."""
+    """What one partition has from the fetch offset on; nothing where logs part ways before (``diverging``, KIP-595)."""
 
     topic: str
     partition: int
     error: ErrorCode
     high_watermark: int = -1
     log_start_offset: int = since(5, default=-1, ignorable=True)
+    diverging: DivergingEpoch | None = since(12, default=None, ignorable=True)
     batches: tuple[RecordBatch, ...] = ()
     replica_batches: tuple[ReplicaBatch, ...] = since(18, default=())
 

@@ -3,6 +3,7 @@
 from types import ModuleType
 from typing import Any
 
+import attrs
 import pytest
 
 from kemu.emulator.engine.drive import drive_bare
@@ -55,7 +56,7 @@ SENT_BY: dict[type, str] = {
     control.UpdateMetadata: "the controller",
     control.StopReplica: "the controller when a topic is deleted",
     control.ControlledShutdown: "a broker that closes",
-    control.OffsetForLeaderEpoch: "a follower of a new leader",
+    control.OffsetForLeaderEpoch: "a follower of a new leader, to 2.6",
     control.CreateTopics: "create-topic",
     control.CreatePartitions: "grow-topic",
     control.DeleteTopics: "delete-topic",
@@ -94,7 +95,7 @@ def requests_of(module: ModuleType) -> set[type]:
 
 @pytest.fixture(scope="module")
 def sent() -> set[type]:
-    """What was sent in a small replicated cluster under the plan."""
+    """What was sent in small replicated clusters of two releases under the plan."""
     made = Scenario(
         name="senders",
         duration_us=45 * S,
@@ -112,10 +113,11 @@ def sent() -> set[type]:
     def watch(packet: Packet, message: Any) -> None:
         kinds.add(type(message))
 
-    started = Run(made, seed=1)
-    started.world.watch_sends = watch
-    assert not started.drive(lambda world, _: drive_bare(world, made.duration_us))
-    assert started.injector.counts() == [1] * len(PLAN)
+    for profile in ("kafka-3.4", "kafka-2.6"):
+        started = Run(attrs.evolve(made, profile=profile), seed=1)
+        started.world.watch_sends = watch
+        assert not started.drive(lambda world, _: drive_bare(world, made.duration_us))
+        assert started.injector.counts() == [1] * len(PLAN)
     return kinds
 
 

@@ -174,4 +174,18 @@ MUTATIONS = [
         "",
         "tests/actors/broker/test_log_dirs.py::test_what_lies_on_a_failed_directory_is_offline_and_the_rest_serves_on",
     ),
+    Mutation(
+        "actors/broker/follower_fetches.py",
+        "replica is not None and self._manager.rules.failed_fetches_count and broker in replica.followers:",
+        "replica is not None and broker in replica.followers:",
+        "tests/actors/broker/test_fetcher.py"
+        "::test_a_fetch_of_a_log_that_parted_ways_moves_nothing_the_leader_knows_of_its_follower",
+    ),
+    Mutation(
+        "actors/broker/replica_fetchers.py",
+        "            if row.diverging is not None:\n",
+        "            if row.diverging is None and row.error is not _NONE:\n",
+        "broken",  # a follower does not cut what its leader has not (KIP-595)
+        ("tail_of_its_own.toml:1",),
+    ),
 ]

@@ -7,16 +7,19 @@ EpochDrivenReplicationProtocolAcceptanceTest (spec sections 2.3, 2.4, 5).
 import pytest
 from attrs import evolve
 
-from kemu.actors.broker.leader_epochs import Truncation
+from kemu.actors.broker.leader_epochs import UNDEFINED, EpochEndOffset, LeaderEpochs
 from kemu.actors.broker.rules import TODAY, ReplicaRules
 from kemu.actors.machine import LinkDown
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import OffsetForLeaderEpoch
-from kemu.protocol.messages.data import Fetch, FetchReply
+from kemu.protocol.messages.data import DivergingEpoch, Fetch, FetchReply
 from kemu.protocol.notes.replication import Truncated
+from kemu.protocol.replication import Truncation
 from tests.actors.broker.replica_world import Bench
 
 S = 1_000_000
+ASKING = evolve(TODAY, truncation=Truncation.MULTI_ROUND)
+"""Inter-broker protocol 2.6: followers ask where epochs end before they fetch."""
 
 
 def led(count: int = 2, **how: object) -> Bench:
@@ -108,7 +111,7 @@ def test_a_fetch_that_is_not_answered_holds_its_loop_back_once_and_to_3_0_twice(
 
 def test_a_follower_that_asks_about_epochs_too_early_asks_again():
     """AbstractFetcherThreadTest.testUnknownLeaderEpochInTruncation."""
-    bench = led()
+    bench = led(rules=ASKING)
     bench.produce("b0", 2)
     bench.settle(S)
     bench.elect(0, (0, 1), to=(1,))
@@ -140,14 +143,14 @@ def _stale_answer(rules: ReplicaRules) -> Bench:
 
 def test_an_answer_to_a_question_of_an_earlier_epoch_is_not_believed():
     """AbstractFetcherThreadTest.testLeaderEpochChangeDuringFencedFetchEpochsFromLeader; KAFKA-7786."""
-    bench = _stale_answer(TODAY)
+    bench = _stale_answer(ASKING)
 
     assert bench.copies("b1")
     bench.produce("b0", 1)
     bench.settle(2 * S)
     assert log_of(bench, "b1") == [0, 0, 2]
 
-    past = _stale_answer(evolve(TODAY, checks_answer_epoch=False))
+    past = _stale_answer(evolve(ASKING, checks_answer_epoch=False))
     past.produce("b0", 1)
     past.settle(20 * S)
     assert not past.copies("b1"), "with the old decision it waits for an election that may never come"
@@ -202,13 +205,14 @@ def _missed_election(rules: ReplicaRules) -> Bench:
     return bench
 
 
-def test_a_follower_that_missed_an_election_truncates_though_its_leader_is_the_same():
+@pytest.mark.parametrize("rules", [TODAY, ASKING], ids=["on-fetch", "asking"])
+def test_a_follower_that_missed_an_election_truncates_though_its_leader_is_the_same(rules: ReplicaRules):
     """ReplicaManagerTest.testBecomeFollowerWhenLeaderIsUnchangedButMissedLeaderUpdate; KAFKA-7164."""
-    bench = _missed_election(TODAY)
+    bench = _missed_election(rules)
 
     assert log_of(bench, "b0") == log_of(bench, "b1") == log_of(bench, "b2") == [0, 0, 2]
 
-    past = _missed_election(evolve(TODAY, follows_same_leader_again=False))
+    past = _missed_election(evolve(ASKING, follows_same_leader_again=False))
     assert log_of(past, "b2") != log_of(past, "b0"), "with the old decision it keeps what its leader has cut"
 
 
@@ -265,13 +269,148 @@ def _unclean_turns(rules: ReplicaRules) -> Bench:
     return bench
 
 
-def test_logs_do_not_diverge_through_unclean_elections():
+@pytest.mark.parametrize("rules", [TODAY, ASKING], ids=["on-fetch", "asking"])
+def test_logs_do_not_diverge_through_unclean_elections(rules: ReplicaRules):
     """EpochDriven...AcceptanceTest.logsShouldNotDivergeOnUncleanLeaderElections; KIP-279."""
-    bench = _unclean_turns(TODAY)
+    bench = _unclean_turns(rules)
 
     assert log_of(bench, "b0") == log_of(bench, "b1") == [0, 0, 0, 2, 2, 4, 5, 5, 5]
-    assert cuts(bench, "b0") == [(6, 4, "leader-epoch"), (4, 3, "leader-epoch")], "it had to ask twice"
+    assert cuts(bench, "b0") == [(6, 4, "leader-epoch"), (4, 3, "leader-epoch")], "it had to be told twice"
     assert bench.isr == (1, 0)
 
     past = _unclean_turns(evolve(TODAY, truncation=Truncation.SINGLE_ROUND))
     assert log_of(past, "b0") != log_of(past, "b1"), "one question (KIP-101) is not enough"
+
+
+# --- truncation on the answer to a fetch ---------------------------------------------------------------------------
+
+
+def _diverged(rules: ReplicaRules = TODAY, own: int = 3, new: int = 1) -> Bench:
+    """b1 led alone and wrote ``new`` records while b0, down, had ``own`` of its own; b0 is back and was told."""
+    bench = led(rules=rules)
+    bench.produce("b0", 2)
+    bench.settle(S)
+    bench.crash("b1")
+    bench.tell_brokers()
+    bench.produce("b0", own, acks=1)
+    bench.settle(300_000)
+    bench.crash("b0")
+    bench.start("b1")
+    bench.tell_brokers()
+    bench.elect(1, (1,))
+    bench.produce("b1", new)
+    bench.settle(S)
+    bench.start("b0")
+    bench.tell_brokers()
+    bench.tell_state("b0")
+    return bench
+
+
+def test_a_follower_whose_tail_is_another_is_told_where_its_epoch_ends_and_cuts_there():
+    """Partition.readRecords, AbstractFetcherThread.truncateOnFetchResponse (2.7.2, 3.4.1); no question about epochs."""
+    bench = _diverged()
+    (asked,) = [each for each in under_way(bench, "b0", "b1") if isinstance(each, Fetch)]
+    assert [(row.fetch_offset, row.last_fetched_epoch) for row in asked.partitions] == [(5, 0)]
+    bench.deliver("b0", "b1")
+    (reply,) = [each for each in under_way(bench, "b1", "b0") if isinstance(each, FetchReply)]
+    (row,) = reply.partitions
+    assert (row.error, row.diverging, row.replica_batches) == (
+        ErrorCode.NONE,
+        DivergingEpoch(epoch=0, end_offset=2),
+        (),
+    )
+    bench.deliver("b1", "b0")
+    assert cuts(bench, "b0") == [(5, 2, "leader-epoch")]
+    bench.write_all()
+    (again,) = [each for each in under_way(bench, "b0", "b1") if isinstance(each, Fetch)]
+    assert [(row.fetch_offset, row.last_fetched_epoch) for row in again.partitions] == [(2, 0)]
+    bench.settle(S)
+    assert log_of(bench, "b0") == log_of(bench, "b1") == [0, 0, 1]
+
+
+def test_a_fetch_of_a_log_that_parted_ways_moves_nothing_the_leader_knows_of_its_follower():
+    """ReplicaManager.updateFollowerFetchState (2.8.2): neither position nor ISR; KAFKA-13141 let it."""
+    bench = _diverged(own=1, new=2)
+    bench.deliver("b0", "b1")
+    follower = bench.replica("b1").followers[0]
+    assert (follower.end_offset, bench.replica("b1").in_sync.proposed, bench.isr) == (-1, None, (1,))
+
+    past = _diverged(evolve(TODAY, failed_fetches_count=True), own=1, new=2)
+    past.deliver("b0", "b1")
+    assert past.replica("b1").followers[0].end_offset == 3, "records that it will cut were taken for copies"
+
+
+def test_a_follower_behind_its_leaders_end_in_the_same_epoch_is_told_that_end():
+    """Partition.readRecords: epochOffset.endOffset < fetchOffset comes before an offset out of range."""
+    epochs = LeaderEpochs()
+    epochs.assign(0, 0)
+    assert epochs.divergence(0, 7, 5) == EpochEndOffset(0, 5)
+    assert epochs.divergence(0, 5, 5) is None
+    assert epochs.divergence(1, 5, 5) == UNDEFINED, "of an epoch that is newer than all known: out of range"
+
+
+def test_a_follower_without_epochs_asks_about_none_and_fetches_without_one():
+    """AbstractFetcherThread.partitionFetchState (3.4.1): latestEpoch empty -> Truncating, not asked about epochs."""
+    bench = Bench(2)
+    bench.elect(0, (0, 1), to=(1,))
+    asked = under_way(bench, "b1", "b0")
+    assert [type(each) for each in asked] == [Fetch]
+    assert [row.last_fetched_epoch for row in asked[0].partitions] == [-1]  # type: ignore[attr-defined]
+
+
+def test_brokers_of_an_older_protocol_ask_for_the_end_of_their_epoch_and_fetch_without_it():
+    """ReplicaFetcherThread.isTruncationOnFetchSupported: inter.broker.protocol.version 2.7; any leader takes both."""
+    bench = _diverged(ASKING)
+    (asked,) = [each for each in under_way(bench, "b0", "b1") if isinstance(each, OffsetForLeaderEpoch)]
+    assert [row.leader_epoch for row in asked.questions] == [0]
+    while not any(isinstance(each, Fetch) for each in under_way(bench, "b0", "b1")):
+        assert bench.deliver("b0", "b1") or bench.deliver("b1", "b0") or bench.write_all() is None
+    (fetch,) = [each for each in under_way(bench, "b0", "b1") if isinstance(each, Fetch)]
+    assert [(row.fetch_offset, row.last_fetched_epoch) for row in fetch.partitions] == [(2, -1)]
+    bench.settle(S)
+    assert log_of(bench, "b0") == log_of(bench, "b1") == [0, 0, 1]
+
+
+@pytest.mark.parametrize("follower", ["on-fetch", "asking"])
+def test_a_follower_finds_the_cut_whichever_protocol_its_leader_has_for_itself(follower: str):
+    """A cluster in the middle of an upgrade: leader and follower have other inter.broker.protocol.versions."""
+    newer = follower == "on-fetch"
+    bench = _diverged(ASKING if newer else TODAY)
+    bench.crash("b0")
+    bench.rules = evolve(TODAY if newer else ASKING, isr_path=bench.rules.isr_path)
+    bench.start("b0")
+    bench.tell_brokers()
+    bench.tell_state("b0")
+    asked = under_way(bench, "b0", "b1")
+    assert isinstance(asked[-1], Fetch if newer else OffsetForLeaderEpoch)
+    bench.settle(2 * S)
+    assert log_of(bench, "b0") == log_of(bench, "b1") == [0, 0, 1]
+
+
+def _late_answer(rules: ReplicaRules) -> Bench:
+    """b1's fetch is answered with a record that its leader then cuts; b1 hears of the epoch after before the answer."""
+    bench = led(3, rules=rules)
+    bench.produce("b0", 2)
+    bench.settle(2 * S)
+    bench.produce("b0", 1, acks=1)
+    while not any(row.replica_batches for each in under_way(bench, "b0", "b1") for row in each.partitions):  # type: ignore[attr-defined]
+        assert bench.deliver("b1", "b0") or bench.deliver("b0", "b1") or bench.pass_time(100_000) is None
+        bench.write_all()
+    bench.elect(2, (0, 1, 2), to=(0, 2))
+    for _ in range(20):
+        bench.deliver("b0", "b2")
+        bench.deliver("b2", "b0")
+        bench.write_all()
+    assert log_of(bench, "b0") == [0, 0]
+    bench.elect(0, (0, 1, 2), to=(0, 1))
+    bench.deliver("b0", "b1")
+    return bench
+
+
+def test_an_answer_to_a_fetch_of_an_earlier_epoch_is_not_believed():
+    """KAFKA-18991: AbstractFetcherThread.processFetchRequest compared the offset alone."""
+    bench = _late_answer(TODAY)
+    assert log_of(bench, "b1") == [0, 0]
+
+    past = _late_answer(evolve(TODAY, checks_fetch_epoch=False))
+    assert log_of(past, "b1") == [0, 0, 0], "it takes what its leader has cut"

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kemu.actors.broker.leader_epochs import UNDEFINED, EpochEndOffset, LeaderEpochs, Truncation, cut_for
+from kemu.actors.broker.leader_epochs import UNDEFINED, EpochEndOffset, LeaderEpochs, cut_for
+from kemu.protocol.replication import Truncation
 
 MULTI, SINGLE = Truncation.MULTI_ROUND, Truncation.SINGLE_ROUND
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import attrs
 import pytest
 
+from kemu.actors.broker.replicated import ReplicatedBroker
 from kemu.actors.coordinator.coordinator import Coordinator
 from kemu.actors.coordinator.rules import GROUP_RULES
 from kemu.emulator.engine.drive import drive_bare
@@ -16,21 +17,24 @@ from kemu.emulator.plan.actions import AddMembers, BrokersUpgrade
 from kemu.emulator.plan.entries import At, Entry
 from kemu.emulator.replay import replay
 from kemu.emulator.runner import Run, run
-from kemu.emulator.scenario.files import scenario_from_toml
+from kemu.emulator.scenario.files import load_scenario, scenario_from_toml
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import ScenarioError
 from kemu.emulator.trace.traces import read_trace
-from kemu.protocol.messages.control import AlterIsr, LeaderAndIsr
+from kemu.protocol.messages.control import AlterIsr, LeaderAndIsr, OffsetForLeaderEpoch
+from kemu.protocol.messages.data import Fetch
 from kemu.protocol.messages.group import JoinGroup
 from kemu.protocol.messages.negotiation import ApiVersions
 from kemu.protocol.messages.versions import KAFKA_2_4, KAFKA_3_4
 from kemu.protocol.names import coordinator_on, host_of
 from kemu.protocol.notes.groups import GroupBecame, GroupLoaded, Processed
+from kemu.protocol.notes.replication import Truncated
 from kemu.protocol.profiles import PROFILES
 from kemu.protocol.wire.schema import SPECS, Kind
 from tests.emulator.engine.toys import Watcher
 
 S = 1_000_000
+TAIL = Path(__file__).parents[2] / "mutations" / "tail_of_its_own.toml"
 TOML = """
 name = "releases"
 profile = "kafka-3.4"
@@ -176,6 +180,45 @@ def test_what_brokers_say_to_each_other_waits_for_the_protocol(upgraded: Upgrade
     told = [each for each in upgraded.sent if type(each.message) is LeaderAndIsr]
     assert {each.version >= 5 for each in told} == {False, True}
     assert all(each.at_us > protocol_us[host_of(each.sender)] for each in told if each.version >= 5)
+
+
+def test_followers_ask_for_the_ends_of_epochs_until_their_protocol_has_truncation_on_fetch(upgraded: Upgraded) -> None:
+    """ReplicaFetcherThread.isTruncationOnFetchSupported: inter.broker.protocol.version 2.7 (KIP-595)."""
+    protocol_us = started_us(upgraded, 3)
+    asked = [
+        each for each in upgraded.sent if type(each.message) is OffsetForLeaderEpoch and each.sender in protocol_us
+    ]
+    assert {each.sender for each in asked} == {"b0", "b1", "b2"}
+    assert all(each.at_us < protocol_us[each.sender] for each in asked)
+    fetched = [each for each in upgraded.sent if type(each.message) is Fetch and each.sender in protocol_us]
+    told = [each for each in fetched if any(row.last_fetched_epoch >= 0 for row in each.message.partitions)]
+    assert {each.sender for each in told} == {"b0", "b1", "b2"}
+    assert all(each.at_us > protocol_us[each.sender] for each in told)
+
+
+@pytest.mark.parametrize(("profile", "asks"), [("kafka-2.6", True), ("kafka-3.4", False)])
+def test_a_leader_that_comes_back_with_a_tail_of_its_own_cuts_it_in_every_release(profile: str, asks: bool) -> None:
+    """Partition.readRecords' lastFetchedEpoch (2.7 on), OffsetsForLeaderEpoch before; the same logs in the end."""
+    made = driven(attrs.evolve(load_scenario(TAIL), profile=profile))
+    cut = [seen.fact for seen in made.of(Truncated) if seen.actor == "b0"]
+    assert cut
+    assert {fact.why for fact in cut} == {"leader-epoch"}
+    asked = {each.sender for each in made.sent if type(each.message) is OffsetForLeaderEpoch and each.sender[0] == "b"}
+    assert ("b0" in asked) is asks
+    assert bool(asked) is asks
+
+    for number in range(3):
+        logs = []
+        for host in ("b0", "b1", "b2"):
+            broker = made.run.world.hosts[host].actors[host].machine
+            assert isinstance(broker, ReplicatedBroker)
+            log = broker.manager.replicas["orders", number].log
+            logs.append((log.epochs.entries, [batch.leader_epoch for batch in log.copy_from(0, 1 << 30, 1)], log))
+        seen = min(log.end_offset for *_, log in logs)
+        assert seen > cut[0].end_offset
+        assert logs[0][0] == logs[1][0] == logs[2][0]
+        same = [log.copy_from(0, 100 * (seen - 50), 100) for *_, log in logs]
+        assert same[0] == same[1] == same[2]
 
 
 def test_an_upgrade_of_brokers_is_replayed(tmp_path: Path) -> None:
