@@ -156,7 +156,7 @@ GROUPS = [
         "actors/coordinator/members.py",
         "if self.support[own.name] == everyone), None)",
         "if self.support[own.name]), None)",
-        "broken",
+        "liveness",  # whoever does not know it fails
         ("upgrade-by-assignor-list:1",),
     ),
 ]

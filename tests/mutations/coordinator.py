@@ -48,8 +48,8 @@ MUTATIONS = [
     ),
     Mutation(  # never start the sync timer
         "actors/coordinator/syncing.py",
-        "        self._machine.start_timer(self._timer, members.rebalance_timeout_ms() * US_PER_MS)\n",
-        "",
+        "            self._machine.start_timer(self._timer, members.rebalance_timeout_ms() * US_PER_MS)\n",
+        "            pass\n",
         "tests/actors/coordinator/test_group_sync.py::test_members_that_never_sync_are_removed_although_they_heartbeat",
     ),
     Mutation(  # tell members their assignment before it is in the log
