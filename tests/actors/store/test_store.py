@@ -158,6 +158,23 @@ def test_a_transaction_happens_all_or_not_at_all():
     assert world.ask("c1", get("/a"))[0].results[0].version == 0
 
 
+def test_what_a_transaction_set_and_deleted_before_it_failed_is_as_it_was():
+    """Multi: data, version, children and the session's nodes, all from before."""
+    world = Stores()
+    world.ask("c1", create("/e", b"1", EPHEMERAL), set_data("/a", b"1"))
+    before, asked = world.nodes, (get("/a"), get("/e"), children("/"))
+    had = [result.results for result in world.ask("c1", *asked)]
+
+    (result,) = world.ask("c1", (set_data("/a", b"2"), delete("/e"), delete("/no")))
+
+    assert result.code is NO_NODE
+    assert world.nodes == before
+    assert [result.results for result in world.ask("c1", *asked)] == had
+    world.tell("c1", "close")
+    world.run(100)
+    assert "/e" not in world.nodes, "it is still its session's"
+
+
 def test_operations_that_make_no_sense_are_refused():
     """ZooKeeper's codes."""
     world = Stores()

@@ -8,7 +8,7 @@ import pytest
 from kemu.emulator.engine.drive import drive_bare
 from kemu.emulator.engine.network import Packet
 from kemu.emulator.facts import Seen, TopicReplicated
-from kemu.emulator.plan.actions import Crash, StartHost
+from kemu.emulator.plan.actions import Crash, LostMessage, StartHost
 from kemu.emulator.plan.entries import At
 from kemu.emulator.runner import Run, run
 from kemu.emulator.scenario.files import load_scenario, scenario_from_toml, with_values
@@ -77,6 +77,18 @@ def test_lookups_are_refused_until_the_topic_is_there_and_then_the_group_forms()
     (asked,) = {message.topics for _, _, message in creates}
     assert [(each.name, each.num_partitions, each.replication_factor) for each in asked] == [(OFFSETS_TOPIC, 6, 3)]
     assert any(type(seen.fact) is GroupBecame and seen.fact.new == "Stable" for seen in watcher.facts)
+
+
+def test_a_creation_that_never_arrives_is_asked_for_again_by_the_next_lookup() -> None:
+    """DefaultAutoTopicCreationManager: what is in flight is forgotten when its connection breaks."""
+    lost = tuple(At(0, LostMessage(api="CreateTopics", sender=f"b{number}")) for number in range(3))
+    verdict, facts = facts_of(attrs.evolve(scenario_from_toml(TOML), plan=lost))
+
+    errors = [seen.fact.error for seen in facts if type(seen.fact) is OffsetsTopicAsked]
+    assert errors[0] is ErrorCode.NETWORK_EXCEPTION
+    assert ErrorCode.NONE in errors
+    assert verdict == "holds"
+    assert any(type(seen.fact) is GroupBecame and seen.fact.new == "Stable" for seen in facts)
 
 
 def test_the_first_consumer_waits_until_the_logs_are_made() -> None:
