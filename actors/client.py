@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kemu.actors.machine import Chance, Machine, Received, TimerKey
+from kemu.actors.negotiating import Negotiation
+from kemu.protocol.messages.negotiation import NEGOTIATION_VERSION, ApiVersions
 from kemu.protocol.names import ActorName
 
 DEADLINE: TimerKey = ("deadline",)
@@ -20,6 +22,8 @@ TIMED_OUT = "request timed out"
 """Why requests fail whose connection was closed since one of them was not answered in time."""
 DISCONNECTED = "disconnected"
 """Why requests fail whose connection broke."""
+NO_VERSION = "the broker has no version of it"
+"""Why requests fail that the broker's release does not have in any form that says the same."""
 
 
 class Backoff(NamedTuple):
@@ -78,6 +82,7 @@ class Client:
         link_lost: called as ``link_lost(peer, why)`` before the requests in flight to a broken peer fail.
         deadline: the key of its timer; several clients of one machine have several. Request ids are the machine's, so
             each of them can be offered every reply: ``reply_arrived`` says whether it was waited for.
+        negotiates: whether peers are of several releases, so that each is asked first what it speaks.
     """
 
     def __init__(
@@ -89,6 +94,7 @@ class Client:
         chance: Chance | None,
         link_lost: Callable[[ActorName, str], None] | None = None,
         deadline: TimerKey = DEADLINE,
+        negotiates: bool = False,
     ) -> None:
         self._machine = machine
         self._chance = chance
@@ -100,6 +106,10 @@ class Client:
         self._watching_until_us = 0
         self._broken: dict[ActorName, tuple[int, int]] = {}
         """Peer -> (failures in a row, no connection before)."""
+        self._never_sent: list[int] = []
+        """Requests that the peer has no version of, until they are failed."""
+        self._negotiation = Negotiation(machine, self._ask_versions, self._refused) if negotiates else None
+        self._requests = self._negotiation or machine
 
     # --- requests ----------------------------------------------------------------------------------------------
 
@@ -117,13 +127,13 @@ class Client:
         machine = self._machine
         deadline_us = machine.now_us + (timeout_us or self._request_timeout_us)
         flight = _new(InFlight, (to, deadline_us, answered, failed, context))
-        self.in_flight[machine.request(to, message, version)] = flight
+        self.in_flight[self._requests.request(to, message, version)] = flight
         if deadline_us < self._watching_until_us or not self._watching_until_us:
             self._watch(deadline_us)
 
     def tell(self, to: ActorName, message: object, version: int) -> None:
         """Send a request that is never answered (acks 0)."""
-        self._machine.request(to, message, version)
+        self._requests.request(to, message, version)
 
     def reply_arrived(self, event: Received) -> bool:
         """Give a reply to whom it is for; False, and dropped, if nobody waits for it (any more)."""
@@ -151,6 +161,8 @@ class Client:
     def deadline_passed(self) -> None:
         """Its timer fired: close the connections whose requests are overdue, then watch the next deadline."""
         self._watching_until_us = 0
+        if self._never_sent:
+            self._fail_never_sent()
         now_us = self._machine.now_us
         overdue = [flight.peer for flight in self.in_flight.values() if flight.deadline_us <= now_us]
         for peer in dict.fromkeys(overdue):
@@ -180,6 +192,8 @@ class Client:
 
     def fail_requests(self, peer: ActorName, why: str) -> None:
         """None of the requests in flight to ``peer`` will be answered."""
+        if self._negotiation is not None:
+            self._negotiation.forget(peer)
         for request_id in [number for number, flight in self.in_flight.items() if flight.peer == peer]:
             flight = self.in_flight.pop(request_id, None)
             if flight is not None:
@@ -193,6 +207,8 @@ class Client:
 
     def forget_requests(self, peer: ActorName) -> None:
         """Whoever waits for an answer of ``peer`` is not told; the connection stays."""
+        if self._negotiation is not None:
+            self._negotiation.forget(peer)
         for request_id in [number for number, flight in self.in_flight.items() if flight.peer == peer]:
             del self.in_flight[request_id]
 
@@ -205,3 +221,28 @@ class Client:
         for peer in dict.fromkeys(flight.peer for flight in self.in_flight.values()):
             self._machine.hang_up(peer)
         self.in_flight.clear()
+        if self._negotiation is not None:
+            self._negotiation.close()
+
+    # --- brokers of several releases ---------------------------------------------------------------------------
+
+    def _ask_versions(self, peer: ActorName) -> None:
+        assert self._negotiation is not None
+        told = self._negotiation.told
+        self.call(peer, ApiVersions(), NEGOTIATION_VERSION, told, _not_told, peer)
+
+    def _refused(self, request_id: int) -> None:
+        """Fails in the next step, as ``NetworkClient.doSend`` leaves it to its next poll."""
+        self._never_sent.append(request_id)
+        self._watch(max(self._machine.now_us, 1))
+
+    def _fail_never_sent(self) -> None:
+        never_sent, self._never_sent = self._never_sent, []
+        for request_id in never_sent:
+            flight = self.in_flight.pop(request_id, None)
+            if flight is not None:
+                flight.failed(NO_VERSION, flight.context)
+
+
+def _not_told(why: str, peer: ActorName) -> None:
+    """The connection is gone; what was held back for it fails with it."""

@@ -219,6 +219,15 @@ class Machine:
         self._effects.append(_new(Send, (to, 0, request_id, version, message)))
         return request_id
 
+    def new_request_id(self) -> int:
+        """The id of a request that is sent later (``request_as``)."""
+        self._last_request_id += 1
+        return self._last_request_id
+
+    def request_as(self, request_id: int, to: ActorName, message: object, version: int) -> None:
+        """Send a request whose id was given before."""
+        self._effects.append(Send(to, 0, request_id, version, message))
+
     def reply(self, caller: Caller | Received, message: object) -> None:
         """Answer a request, in the version it came in."""
         peer, connection, request_id, version = caller[:4]

@@ -13,14 +13,13 @@ from collections.abc import Generator, Mapping
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from kemu.actors.client import DEADLINE, DISCONNECTED, Backoff
+from kemu.actors.client import DEADLINE, DISCONNECTED, NO_VERSION, Backoff, Client
 from kemu.actors.clients.admin_asks import Ask, Steps, TaskRefused, Who, counted, errors_of, expect, partitions_of
 from kemu.actors.clients.admin_reassignments import list_reassignments, reassign
 from kemu.actors.clients.brokers import BrokersToAsk
 from kemu.actors.clients.discovery import CoordinatorLookups
 from kemu.actors.clients.metadata import METADATA, MetadataRefresh
 from kemu.actors.machine import US_PER_MS, Chance, Event, LinkDown, Machine, Received, TimerFired, Told
-from kemu.actors.negotiating import client_for
 from kemu.protocol.commands import (
     AddPartitions,
     AlterConfigs,
@@ -193,11 +192,12 @@ class Admin(Machine):
         self._versions = versions
         self._chance = chance
         self._retry = Backoff(RETRY_BACKOFF_US, RETRY_BACKOFF_MAX_US)
-        self._client = client_for(versions)(
+        self._client = Client(
             self,
             request_timeout_us=REQUEST_TIMEOUT_US,
             reconnect=Backoff(RECONNECT_BACKOFF_US, RECONNECT_BACKOFF_MAX_US),
             chance=chance,
+            negotiates=versions.negotiates,
         )
         self._brokers = BrokersToAsk(self, self._client, bootstrap, 0)
         self._lookups = CoordinatorLookups(self._client, self._brokers, versions["FindCoordinator"])
@@ -307,6 +307,9 @@ class Admin(Machine):
         raise AssertionError(f"{self.name}: {why}: {error.name}")
 
     def _failed(self, why: str, task: _Task) -> None:
+        if why == NO_VERSION and task.number in self._tasks:
+            self._end(ErrorCode.UNSUPPORTED_VERSION, task, f"{why}: {type(task.ask.request).__name__}")
+            return
         if type(task.command) in ASK_LEADERS and task.ask.who is Who.NAMED:
             self._begin_anew(task)
         if task.ask.who is Who.CONTROLLER:

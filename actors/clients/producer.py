@@ -16,12 +16,11 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple
 
-from kemu.actors.client import DEADLINE, DISCONNECTED, TIMED_OUT, Backoff
+from kemu.actors.client import DEADLINE, DISCONNECTED, TIMED_OUT, Backoff, Client
 from kemu.actors.clients.brokers import BrokersToAsk
 from kemu.actors.clients.metadata import METADATA, MetadataRefresh
 from kemu.actors.clients.produce_queue import Batch, ProduceQueue
 from kemu.actors.machine import Chance, Draws, Event, LinkDown, Machine, Received, TimerFired, Told
-from kemu.actors.negotiating import client_for
 from kemu.protocol.commands import Close, FlushRecords, ProduceRecords, SetRate, Start
 from kemu.protocol.config import ProducerConfig
 from kemu.protocol.draws import CALM, DrawName
@@ -119,11 +118,12 @@ class Producer(Machine):
         self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
         self._produce_version = versions["Produce"]
         self._producer_id = self._new_producer_id()
-        self._client = client_for(versions)(
+        self._client = Client(
             self,
             request_timeout_us=config.request_timeout_ms * 1000,
             reconnect=Backoff(config.reconnect_backoff_ms * 1000, config.reconnect_backoff_max_ms * 1000),
             chance=chance,
+            negotiates=versions.negotiates,
             link_lost=self._link_lost,
         )
         self._metadata = MetadataRefresh(

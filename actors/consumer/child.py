@@ -14,7 +14,7 @@ from typing import Any
 
 from attrs import frozen
 
-from kemu.actors.client import DEADLINE, DISCONNECTED, Backoff
+from kemu.actors.client import DEADLINE, DISCONNECTED, Backoff, Client
 from kemu.actors.clients.brokers import BrokersToAsk
 from kemu.actors.clients.discovery import FIND, CoordinatorLookups, Discovery
 from kemu.actors.clients.metadata import METADATA, MetadataRefresh
@@ -22,7 +22,6 @@ from kemu.actors.consumer.fetching import Fetching
 from kemu.actors.consumer.partition import Partition, ReturnedOfRange, Seeking
 from kemu.actors.consumer.state import NEVER_JOINED, Generation, Result
 from kemu.actors.machine import Chance, Event, LinkDown, Machine, Received, TimerFired, Told
-from kemu.actors.negotiating import client_for
 from kemu.protocol.catch_up import OffsetRange
 from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.errors import ErrorCode
@@ -166,11 +165,12 @@ class ChildConsumer(Machine):
         """Positions that are out of their log's range: where it begins, and ends, is being asked."""
         self._ask_at_us = 0
         self._asked_now = False
-        self.client = client_for(versions)(
+        self.client = Client(
             self,
             request_timeout_us=config.request_timeout_ms * 1000,
             reconnect=Backoff(config.reconnect_backoff_ms * 1000, config.reconnect_backoff_max_ms * 1000),
             chance=chance,
+            negotiates=versions.negotiates,
             link_lost=self._link_lost,
         )
         brokers = BrokersToAsk(self, self.client, bootstrap, chance.below(len(bootstrap)))

@@ -17,7 +17,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple
 
-from kemu.actors.client import DISCONNECTED, Backoff
+from kemu.actors.client import DISCONNECTED, Backoff, Client
 from kemu.actors.clients.brokers import BrokersToAsk
 from kemu.actors.clients.discovery import CoordinatorLookups, Discovery
 from kemu.actors.clients.metadata import MetadataRefresh
@@ -35,7 +35,6 @@ from kemu.actors.consumer.rebalancing import Rebalancing, assignors_of
 from kemu.actors.consumer.state import Generation, MemberState
 from kemu.actors.hosting import HostingMachine
 from kemu.actors.machine import Chance, Draws, Event, LinkDown, Received, TimerFired, Told
-from kemu.actors.negotiating import client_for
 from kemu.protocol.assign.base import Assignor
 from kemu.protocol.commands import (
     ENFORCED,
@@ -175,11 +174,12 @@ class Consumer(HostingMachine):
         self.awake = False
         """Something happened that the polling thread should look at."""
         self._wake_us = 0
-        self.client = client_for(versions)(
+        self.client = Client(
             self,
             request_timeout_us=config.request_timeout_ms * 1000,
             reconnect=Backoff(config.reconnect_backoff_ms * 1000, config.reconnect_backoff_max_ms * 1000),
             chance=chance,
+            negotiates=versions.negotiates,
             link_lost=self._link_lost,
         )
         used = assignors_of(config, assignors)

@@ -47,6 +47,8 @@ from kemu.protocol.messages.group import (
     LeavingMember,
     LeftMember,
 )
+from kemu.protocol.messages.negotiation import told_of
+from kemu.protocol.messages.versions import KAFKA_2_3, LATEST, SpokenVersions
 from kemu.protocol.notes.groups import AdminAnswered, GroupDescribed
 
 NONE = ErrorCode.NONE
@@ -63,8 +65,8 @@ class NoJitter:
 class Bench:
     """An admin that knows b0 and b1; the last request is ``asked``."""
 
-    def __init__(self) -> None:
-        self.admin = Admin("admin", ("b0", "b1"), chance=NoJitter())
+    def __init__(self, versions: SpokenVersions = LATEST) -> None:
+        self.admin = Admin("admin", ("b0", "b1"), versions=versions, chance=NoJitter())
         self.now_us = 0
         self.timers: dict[tuple[str, ...], int] = {}
         self.notes: list[Any] = []
@@ -135,6 +137,20 @@ def test_a_static_member_is_removed_by_its_instance_id(error):
     bench.answer(LeaveGroupReply(error=NONE, members=(left,)))
 
     assert bench.notes == [AdminAnswered(group="g", api="LeaveGroup", error=error, text="" if error else "1 member")]
+
+
+def test_removing_members_from_a_group_of_an_older_broker_fails_at_once():
+    """Kafka 2.3 takes one member id per LeaveGroup, and no instance id: ``NetworkClient.doSend``, versionMismatch."""
+    bench = Bench(LATEST.asking())
+    bench.step(Told(RemoveMember(group="g", instance_id="i1")))
+    bench.answer(told_of(KAFKA_2_3))
+    bench.answer(FOUND)
+    bench.answer(told_of(KAFKA_2_3))
+    bench.wait(1)
+
+    why = "the broker has no version of it: LeaveGroup"
+    assert bench.notes == [AdminAnswered(group="g", api="LeaveGroup", error=ErrorCode.UNSUPPORTED_VERSION, text=why)]
+    assert not bench.hung_up
 
 
 @pytest.mark.parametrize("error", [NONE, ErrorCode.NON_EMPTY_GROUP])
