@@ -135,6 +135,10 @@ class Client:
         """Send a request that is never answered (acks 0)."""
         self._requests.request(to, message, version)
 
+    def version_for(self, to: ActorName, message: type[object], version: int) -> int:
+        """What is spoken to a peer of these messages, if it should be this version."""
+        return version if self._negotiation is None else self._negotiation.usable(to, message, version)
+
     def reply_arrived(self, event: Received) -> bool:
         """Give a reply to whom it is for; False, and dropped, if nobody waits for it (any more)."""
         flight = self.in_flight.pop(event.request_id, None)

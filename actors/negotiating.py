@@ -44,9 +44,8 @@ class Negotiation:
         if isinstance(message, ApiVersions):
             return self._machine.request(to, message, version)
         held = _Held(self._machine.new_request_id(), message, version)
-        spoken = self._spoken.get(to)
-        if spoken is not None:
-            self._send(to, held, spoken)
+        if to in self._spoken:
+            self._send(to, held)
         elif to in self._held:
             self._held[to].append(held)
         else:
@@ -56,9 +55,13 @@ class Negotiation:
 
     def told(self, reply: ApiVersionsReply, peer: ActorName) -> None:
         """What a broker speaks."""
-        spoken = self._spoken[peer] = highest_of(reply)
+        self._spoken[peer] = highest_of(reply)
         for held in self._held.pop(peer, ()):
-            self._send(peer, held, spoken)
+            self._send(peer, held)
+
+    def usable(self, peer: ActorName, message: type[object], version: int) -> int:
+        """The highest version of these messages that both have. Source: ``NodeApiVersions.latestUsableVersion``."""
+        return min(version, self._spoken.get(peer, {}).get(SPECS[message].api_key, version))
 
     def forget(self, peer: ActorName) -> None:
         """The connection is gone, or nobody waits for what the broker says any more; nothing held is ever sent."""
@@ -69,9 +72,8 @@ class Negotiation:
         """Nothing that is held back is ever sent."""
         self._held.clear()
 
-    def _send(self, to: ActorName, held: _Held, spoken: Mapping[int, int]) -> None:
-        """In the highest version that both have. Source: ``NodeApiVersions.latestUsableVersion``."""
-        version = min(held.version, spoken.get(SPECS[type(held.message)].api_key, held.version))
+    def _send(self, to: ActorName, held: _Held) -> None:
+        version = self.usable(to, type(held.message), held.version)
         built = built_for(held.message, version)
         if built is None:
             self._refused(held.request_id)

@@ -32,6 +32,7 @@ from kemu.protocol.messages.versions import (
     LATEST,
     SpokenVersions,
 )
+from kemu.protocol.metadata_rules import METADATA_2_3, METADATA_2_4, METADATA_2_8, MetadataRules
 from kemu.protocol.rebalancing.client_rules import CLIENT_2_4, CLIENT_2_6, CLIENT_2_7, CLIENT_3_2
 from kemu.protocol.rebalancing.kip_429 import page_rules
 from kemu.protocol.rebalancing.rules import MemberRules, RulesOf, by_assignors, of_client
@@ -74,10 +75,14 @@ class Profile:
     topic_ids: bool = True
     """Whether a broker knows a log that was left over from that of a topic created again: since 3.0 (KIP-516; 2.8 asks
     no log that it found at its start)."""
+    tells_topic_ids: bool = True
+    """Whether clients are told the ids of topics: since inter.broker.protocol.version 2.8 (KIP-516)."""
     waits_twice_for_lost_fetches: bool = False
     """Whether followers wait two back-offs after a fetch without an answer: to 3.0 (KAFKA-8529)."""
     balances_while_reassigning: bool = True
     """Whether preferred replicas lead again while partitions are reassigned: since 3.4.0 (KAFKA-10149)."""
+    metadata: MetadataRules = METADATA_2_8
+    """Which leader epochs in metadata its clients believe."""
     streams: StreamsRelease = STREAMS_3_4
     """What instances of Kafka Streams are like."""
 
@@ -126,9 +131,11 @@ _KIP_429_PAGE = Profile(
     isr_path=IsrPath.STORE,
     truncation=Truncation.MULTI_ROUND,
     topic_ids=False,
+    tells_topic_ids=False,
     waits_twice_for_lost_fetches=True,
     balances_while_reassigning=False,
     reassignment=ReassignmentAlgorithm.ALL_AT_ONCE,
+    metadata=METADATA_2_3,
     streams=STREAMS_OF_PAGE,
 )
 
@@ -159,8 +166,10 @@ _KAFKA_2_4 = Profile(
     isr_path=IsrPath.STORE,
     truncation=Truncation.MULTI_ROUND,
     topic_ids=False,
+    tells_topic_ids=False,
     waits_twice_for_lost_fetches=True,
     balances_while_reassigning=False,
+    metadata=METADATA_2_4,
     streams=STREAMS_2_4,
 )
 
@@ -211,6 +220,8 @@ PROFILES: Mapping[str, Profile] = {
             rules_of=of_client(CLIENT_2_7),
             isr_path=IsrPath.CONTROLLER,
             truncation=Truncation.ON_FETCH,
+            tells_topic_ids=True,
+            metadata=METADATA_2_8,
             streams=STREAMS_2_8,
         ),
         Profile(

@@ -1,7 +1,13 @@
 """What clients are told of topics after an UpdateMetadata: Kafka's metadata cache, as the answers it leads to."""
 
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.control import LEADER_DURING_DELETE, NO_LEADER, UpdateMetadata, UpdateMetadataPartition
+from kemu.protocol.messages.control import (
+    LEADER_DURING_DELETE,
+    NO_LEADER,
+    NO_TOPIC_ID,
+    UpdateMetadata,
+    UpdateMetadataPartition,
+)
 from kemu.protocol.messages.data import PartitionMetadata, TopicMetadata
 from kemu.protocol.names import TopicPartition
 
@@ -28,8 +34,10 @@ def topics_after(topics: Topics, request: UpdateMetadata) -> Topics:
                 rows[number] = _row(state, alive)
         if rows:
             ordered = tuple(rows[number] for number in sorted(rows))
-            same = topic in topics and ordered == known
-            after[topic] = topics[topic] if same else _topic(topic, ordered)
+            told = next(iter(said.get(topic, {}).values()), None)
+            topic_id = _id_after(topics.get(topic), told)
+            same = topic in topics and ordered == known and topics[topic].topic_id == topic_id
+            after[topic] = topics[topic] if same else _topic(topic, topic_id, ordered)
     return after
 
 
@@ -45,12 +53,22 @@ def cached(topics: Topics, request: UpdateMetadata) -> tuple[tuple[TopicMetadata
         gone += [(topic, number) for number in numbers if number not in there]
         rows = tuple([there[number] for number in numbers if number in there])
         if rows:
-            found.append(_topic(topic, rows))
+            found.append(_topic(topic, topics[topic].topic_id, rows))
     return tuple(found), tuple(gone)
 
 
-def _topic(topic: str, rows: tuple[PartitionMetadata, ...]) -> TopicMetadata:
-    return TopicMetadata(error=ErrorCode.NONE, topic=topic, partitions=rows)
+def _topic(topic: str, topic_id: int, rows: tuple[PartitionMetadata, ...]) -> TopicMetadata:
+    return TopicMetadata(error=ErrorCode.NONE, topic=topic, topic_id=topic_id, partitions=rows)
+
+
+def _id_after(known: TopicMetadata | None, told: UpdateMetadataPartition | None) -> int:
+    """What a request says of the topic counts, also that it has no id (2.8 and 3.0 keep theirs then).
+
+    Source: ``ZkMetadataCache.updateMetadata``, 3.1.2.
+    """
+    if told is not None:
+        return told.topic_id
+    return NO_TOPIC_ID if known is None else known.topic_id
 
 
 def _error(leader: int, alive: set[int]) -> ErrorCode:

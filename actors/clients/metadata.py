@@ -6,70 +6,23 @@ is asked that nobody wants to know.
 Source: Kafka's ``Metadata`` and ``NetworkClient.DefaultMetadataUpdater``; ``AdminMetadataManager``.
 """
 
-from array import array
 from collections.abc import Callable
 from typing import Protocol
 
-from attrs import frozen
-
 from kemu.actors.client import Backoff, Client
 from kemu.actors.clients.brokers import BrokersToAsk
+from kemu.actors.clients.known_cluster import NOTHING_KNOWN, LastSeen
 from kemu.actors.machine import Chance, Machine, TimerKey
-from kemu.protocol.assign.base import Topics
+from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.data import Metadata, MetadataReply, PartitionMetadata, TopicMetadata
+from kemu.protocol.messages.data import Metadata, MetadataReply, TopicMetadata
+from kemu.protocol.metadata_rules import METADATA_2_8, MetadataRules
 from kemu.protocol.names import ActorName
 
 METADATA: TimerKey = ("metadata",)
 """Fires when metadata is too old, or may be asked for again."""
 
 FATAL_TOPIC_ERRORS = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION)
-
-
-@frozen
-class TopicLayout:
-    """Where a topic's partitions are, by number; compact, since every client of a large cluster has its own.
-
-    ``replicas`` is empty while no broker has a rack: nobody asks then.
-    """
-
-    leaders: "array[int]"
-    """Node ids; -1 = none."""
-    epochs: "array[int]"
-    replicas: tuple[tuple[int, ...], ...]
-
-
-@frozen
-class KnownCluster:
-    """What the last Metadata answer said of the topics asked for."""
-
-    brokers: dict[int, ActorName]
-    racks: dict[int, str]
-    topics: dict[str, TopicLayout]
-
-    def leader_of(self, topic: str, partition: int) -> tuple[ActorName | None, int]:
-        """The address of a partition's leader (None: unknown) and its epoch."""
-        layout = self.topics.get(topic)
-        if layout is None or partition >= len(layout.leaders):
-            return None, -1
-        return self.brokers.get(layout.leaders[partition]), layout.epochs[partition]
-
-    def seen_by_assignor(self, names: tuple[str, ...]) -> Topics:
-        """Partition counts and, when brokers have racks, the racks of the replicas."""
-        known = {name: self.topics[name] for name in names if name in self.topics}
-        racks = None
-        if self.racks:
-            racks = {
-                name: tuple(
-                    tuple(dict.fromkeys(self.racks[node] for node in replicas if node in self.racks))
-                    for replicas in layout.replicas
-                )
-                for name, layout in known.items()
-            }
-        return Topics({name: len(layout.leaders) for name, layout in known.items()}, racks)
-
-
-NOTHING_KNOWN = KnownCluster({}, {}, {})
 
 
 class MetadataWatcher(Protocol):
@@ -96,6 +49,7 @@ class MetadataRefresh:
         max_age_us: how old an answer may become (``metadata.max.age.ms``).
         version: the version of Metadata to speak.
         chance: the machine's stream, for the jitter of ``retry``.
+        rules: which epochs in answers its release believes.
         without_topics: brokers and the controller are of interest even if no topic is (an admin client).
     """
 
@@ -110,6 +64,7 @@ class MetadataRefresh:
         max_age_us: int,
         version: int,
         chance: Chance,
+        rules: MetadataRules = METADATA_2_8,
         without_topics: bool = False,
     ) -> None:
         self.cluster = NOTHING_KNOWN
@@ -122,6 +77,8 @@ class MetadataRefresh:
         self.answers = 0
         """How often it was told something."""
         self.interest: tuple[str, ...] = ()
+        self.rules = rules
+        self._last_seen = LastSeen(rules)
         self._keeps: Callable[[str], bool] | None = None
         """All topics are asked for; of those of no interest these are kept."""
         self._for_now: tuple[str, ...] = ()
@@ -164,6 +121,32 @@ class MetadataRefresh:
             self._not_before_us = 0
             self._ask()
 
+    @classmethod
+    def of_consumer(
+        cls,
+        machine: Machine,
+        client: Client,
+        brokers: BrokersToAsk,
+        watcher: MetadataWatcher,
+        config: ConsumerConfig,
+        *,
+        version: int,
+        chance: Chance,
+        rules: MetadataRules,
+    ) -> "MetadataRefresh":
+        """As a consumer is configured."""
+        return cls(
+            machine,
+            client,
+            brokers,
+            watcher,
+            retry=Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000),
+            max_age_us=config.metadata_max_age_ms * 1000,
+            version=version,
+            chance=chance,
+            rules=rules,
+        )
+
     @property
     def is_wanted(self) -> bool:
         """Whether topics are of interest to anybody, also if there are none."""
@@ -180,11 +163,26 @@ class MetadataRefresh:
             return self.interest
         return (*self.interest, *(topic for topic in self._for_now if topic not in self.interest))
 
+    def _is_retained(self, topic: str) -> bool:
+        """Source: ``Metadata.retainTopic``."""
+        return topic in self._topics or (self._keeps is not None and self._keeps(topic))
+
     def _ask_for_new(self, before: tuple[str, ...]) -> None:
         if any(topic not in before for topic in self._topics):
             self.stale = self.behind = True
             self._not_before_us = 0
             self._ask()
+
+    def current_leader(self, topic: str, partition: int) -> tuple[ActorName | None, int]:
+        """The address of a partition's leader (None: unknown) and the newest epoch that was seen of it."""
+        return self._last_seen.current_leader(self.cluster, topic, partition)
+
+    def saw_epoch(self, topic: str, partition: int, epoch: int) -> bool:
+        """Somebody told a leader epoch: whether metadata is older, so that nobody leads until there is newer."""
+        if not self._last_seen.saw(self.cluster, topic, partition, epoch):
+            return False
+        self.refresh()
+        return True
 
     def refresh(self) -> None:
         """What is known proved wrong: ask again, as soon as the backoff allows."""
@@ -236,7 +234,8 @@ class MetadataRefresh:
             kept = tuple(row for row in reply.topics if row.topic in wanted or self._keeps(row.topic))
             reply = MetadataReply(brokers=reply.brokers, controller_id=reply.controller_id, topics=kept)
         self.answers += 1
-        learned = cluster_of(reply)
+        version = self._client.version_for(host, Metadata, self._version)
+        learned = self._last_seen.learned(self.cluster, reply, version, self._is_retained)
         self.controller = learned.brokers.get(reply.controller_id)
         changed = learned != self.cluster
         if changed:
@@ -262,33 +261,8 @@ class MetadataRefresh:
         self._watcher.metadata_refreshed(changed)
 
 
-def cluster_of(reply: MetadataReply) -> KnownCluster:
-    """What a client keeps of a Metadata answer; topics with an error are left out."""
-    racks = {broker.node_id: broker.rack for broker in reply.brokers if broker.rack}
-    topics: dict[str, TopicLayout] = {}
-    for topic in reply.topics:
-        if topic.error is ErrorCode.NONE:
-            rows = sorted(topic.partitions, key=_number)
-            topics[topic.topic] = TopicLayout(
-                _compact([row.leader for row in rows]),
-                _compact([row.leader_epoch for row in rows]),
-                tuple(row.replicas for row in rows) if racks else (),
-            )
-    return KnownCluster({broker.node_id: broker.host for broker in reply.brokers}, racks, topics)
-
-
-def _compact(numbers: list[int]) -> "array[int]":
-    """Node ids and epochs are small numbers nearly always: a byte each, then."""
-    small = not numbers or (min(numbers) >= -128 and max(numbers) < 128)
-    return array("b" if small else "i", numbers)
-
-
 def _left_open(topic: TopicMetadata) -> bool:
     """Whether the topic, or one of its partitions, has to be asked for again (``Metadata.updateLatestMetadata``)."""
     if topic.error is not ErrorCode.NONE:
         return True
     return any(row.error is ErrorCode.LEADER_NOT_AVAILABLE for row in topic.partitions)
-
-
-def _number(partition: PartitionMetadata) -> int:
-    return partition.partition

@@ -27,6 +27,7 @@ from kemu.protocol.draws import CALM, DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import Produce, ProduceBatch, ProducedBatch, ProduceReply
 from kemu.protocol.messages.versions import LATEST, SpokenVersions
+from kemu.protocol.metadata_rules import METADATA_2_8, MetadataRules
 from kemu.protocol.names import ActorName
 from kemu.protocol.notes.groups import ProduceFailed, ProducerStarted, RecordsAcknowledged
 from kemu.protocol.wire.compile import maker
@@ -90,6 +91,7 @@ class Producer(Machine):
     Args:
         topics: what it sends to; only one if it sends at a rate.
         chance: this life's own stream: it gives the producer id, the first broker asked and backoff jitter.
+        metadata_rules: which leader epochs in metadata its release believes.
     """
 
     def __init__(
@@ -102,6 +104,7 @@ class Producer(Machine):
         chance: Chance,
         draws: Draws = CALM,
         versions: SpokenVersions = LATEST,
+        metadata_rules: MetadataRules = METADATA_2_8,
     ) -> None:
         super().__init__(name)
         assert bootstrap, f"{name}: no broker to ask"
@@ -135,6 +138,7 @@ class Producer(Machine):
             max_age_us=config.metadata_max_age_ms * 1000,
             version=versions["Metadata"],
             chance=chance,
+            rules=metadata_rules,
         )
         self._nodes: dict[int, _Node] = {}
         self._rate = config.emulated_records_per_s

@@ -309,6 +309,7 @@ class CatchUp:
                 bootstrap=machine.bootstrap,
                 chance=machine.chance,
                 versions=machine.versions,
+                metadata_rules=machine.metadata.rules,
             )
             machine.admit(PART, self._child)
             machine.note(ChildConsumerStarted(group=machine.config.group_id))

@@ -34,6 +34,7 @@ from kemu.protocol.messages.data import (
 )
 from kemu.protocol.messages.ranges import RANGES_VERSION, RangeCommit, RangeCommitReply, RangeProgress
 from kemu.protocol.messages.versions import SpokenVersions
+from kemu.protocol.metadata_rules import MetadataRules
 from kemu.protocol.names import ActorName, TopicPartition
 from kemu.protocol.notes.groups import CommitAnswered, EpochRead
 from kemu.protocol.notes.ranges import RangeEpochRead, RangePositionSet, RangeTrimmed
@@ -127,6 +128,7 @@ class ChildConsumer(Machine):
         bootstrap: brokers to ask first.
         chance: the stream of the member's life.
         versions: the API versions to speak.
+        metadata_rules: which leader epochs in metadata its release believes.
     """
 
     polling = True
@@ -140,6 +142,7 @@ class ChildConsumer(Machine):
         bootstrap: tuple[ActorName, ...],
         chance: Chance,
         versions: SpokenVersions,
+        metadata_rules: MetadataRules,
     ) -> None:
         super().__init__(name)
         self.config = config
@@ -174,15 +177,8 @@ class ChildConsumer(Machine):
             link_lost=self._link_lost,
         )
         brokers = BrokersToAsk(self, self.client, bootstrap, chance.below(len(bootstrap)))
-        self.metadata = MetadataRefresh(
-            self,
-            self.client,
-            brokers,
-            self,
-            retry=self._retry,
-            max_age_us=config.metadata_max_age_ms * 1000,
-            version=versions["Metadata"],
-            chance=chance,
+        self.metadata = MetadataRefresh.of_consumer(
+            self, self.client, brokers, self, config, version=versions["Metadata"], chance=chance, rules=metadata_rules
         )
         lookups = CoordinatorLookups(self.client, brokers, versions["FindCoordinator"])
         self.discovery = Discovery(self, self.client, lookups, self.metadata, self, config, chance)
@@ -386,11 +382,8 @@ class ChildConsumer(Machine):
         missing = False
         for work in self._work.values():
             one = work.one
-            leader, epoch = self.metadata.cluster.leader_of(one.topic, one.number)
+            leader, epoch = self.metadata.current_leader(one.topic, one.number)
             one.waits_for_metadata = False
-            if 0 <= epoch < one.leader_epoch:
-                missing = missing or one.leader is None
-                continue
             missing = missing or leader is None
             if leader != one.leader or epoch != one.leader_epoch:
                 one.leader, one.leader_epoch, one.row = leader, epoch, None

@@ -60,6 +60,7 @@ from kemu.protocol.draws import CALM, DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from kemu.protocol.messages.versions import LATEST, SpokenVersions
+from kemu.protocol.metadata_rules import METADATA_2_8, MetadataRules
 from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER, ActorName, TopicPartition
 from kemu.protocol.notes.groups import CallbackReturned, ListenerFailed, MemberFailed, Processed
 from kemu.protocol.notes.ranges import ParallelRebalance, RangeProcessed
@@ -133,6 +134,7 @@ class Consumer(HostingMachine):
         application: who polls and works; by default the usual loop, as the config says.
         versions: the API versions to speak.
         rules_of: how to rebalance; as shipped, the highest protocol that the configured assignors have in common.
+        metadata_rules: which leader epochs in metadata its release believes.
 
     Raises:
         ValueError: an assignor nobody knows, assignors without a common protocol, an unknown reset policy.
@@ -140,6 +142,8 @@ class Consumer(HostingMachine):
 
     _closes_at_us = 0
     """When the polling thread notices that it was told to close; 0: it was not."""
+    _close_by_us = 0
+    """When close() is over, whatever has not been answered."""
     _failure: MemberFailed | None = None
     """What was raised to the application, while it closes."""
 
@@ -157,6 +161,7 @@ class Consumer(HostingMachine):
         application: Application | None = None,
         versions: SpokenVersions = LATEST,
         rules_of: RulesOf = by_assignors,
+        metadata_rules: MetadataRules = METADATA_2_8,
         pattern: str = "",
     ) -> None:
         super().__init__(name)
@@ -184,7 +189,9 @@ class Consumer(HostingMachine):
         )
         used = assignors_of(config, assignors)
         brokers = BrokersToAsk(self, self.client, bootstrap, chance.below(len(bootstrap)))
-        self.metadata = self._refresh_of(brokers)
+        self.metadata = MetadataRefresh.of_consumer(
+            self, self.client, brokers, self, config, version=versions["Metadata"], chance=chance, rules=metadata_rules
+        )
         lookups = CoordinatorLookups(self.client, brokers, versions["FindCoordinator"])
         self.discovery = Discovery(self, self.client, lookups, self.metadata, self, config, chance)
         self.membership: Membership = Membership(self)
@@ -193,8 +200,9 @@ class Consumer(HostingMachine):
         """KIP-333's mode; None: it is off."""
         self.commits: Commits = Commits(self, self.positions)
         self.questions: Questions = Questions(self)
-        rules = rules_of(config, used)
-        self.rebalancing = Rebalancing(self, self.membership, self.positions, self.commits, used, rules)
+        self.rebalancing = Rebalancing(
+            self, self.membership, self.positions, self.commits, used, rules_of(config, used)
+        )
         self.application: Application = application or PollLoop(config, draws)
         self.by_hand = False
         """Partitions were assigned by the application (``assign()``): there is no membership."""
@@ -219,22 +227,7 @@ class Consumer(HostingMachine):
         """When the application must have polled again, while it does not poll."""
         self._poll_timer_runs = False
         self._closing = self._waits_for_leave = self._told_to_close = False
-        self._close_by_us = 0
-        """When close() is over, whatever has not been answered."""
         self._max_poll_us = config.max_poll_interval_ms * 1000
-
-    def _refresh_of(self, brokers: BrokersToAsk) -> MetadataRefresh:
-        config = self.config
-        return MetadataRefresh(
-            self,
-            self.client,
-            brokers,
-            self,
-            retry=Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000),
-            max_age_us=config.metadata_max_age_ms * 1000,
-            version=self.versions["Metadata"],
-            chance=self.chance,
-        )
 
     # --- events ------------------------------------------------------------------------------------------------
 

@@ -54,7 +54,7 @@ class Partition:
         """The leader and its epoch for which the position was found good, or is being looked at."""
         self.leader: ActorName | None = None
         self.leader_epoch = -1
-        """The newest heard of; metadata that knows an older one only is not believed."""
+        """The newest heard of."""
         self.epoch_read = 0
         """Leader epoch of the last records fetched since the position was set."""
         self.jumps = False

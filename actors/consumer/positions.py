@@ -115,11 +115,8 @@ class Positions:
         metadata = self._machine.metadata
         missing = False
         for one in self.partitions.values():
-            leader, epoch = metadata.cluster.leader_of(one.topic, one.number)
+            leader, epoch = metadata.current_leader(one.topic, one.number)
             one.waits_for_metadata = False
-            if 0 <= epoch < one.leader_epoch:  # older than what we know. Source: ``Metadata.updateLatestMetadata``.
-                missing = missing or one.leader is None
-                continue
             missing = missing or leader is None
             if leader != one.leader or epoch != one.leader_epoch:
                 one.leader, one.leader_epoch, one.row = leader, epoch, None
@@ -208,6 +205,7 @@ class Positions:
             )
         if why != TRUNCATED:
             one.checked = None
+            self._saw_epoch(one, epoch)
             self._validate(one)
         elif self._machine.catch_up is not None:
             self._machine.catch_up.truncated(one.at, offset)
@@ -383,11 +381,6 @@ class Positions:
         leader = (one.leader, one.leader_epoch)
         if one.position < 0 or one.leader is None or one.checked == leader:
             return
-        if one.offset_epoch > one.leader_epoch >= 0:  # the metadata is older than what was committed
-            one.leader, one.leader_epoch = None, one.offset_epoch
-            self._machine.metadata.refresh()
-            self.fetching.redistribute(self.partitions)
-            return
         one.checked = leader
         if one.offset_epoch >= 0 and one.leader_epoch >= 0 and self._epoch_version is not None:
             one.seeking = Seeking.VALIDATING
@@ -399,8 +392,18 @@ class Positions:
         elif one.seeking is Seeking.VALIDATING:
             self._found_good(one)
 
+    def _saw_epoch(self, one: Partition, epoch: int) -> None:
+        """What was committed tells a leader epoch: with metadata that is older nobody is asked, nor fetched from.
+
+        Source: ``ConsumerCoordinator.refreshCommittedOffsetsIfNeeded``.
+        """
+        if self._machine.metadata.saw_epoch(one.topic, one.number, epoch):
+            one.leader, one.leader_epoch = None, epoch
+            self.fetching.redistribute(self.partitions)
+
     def check_before_jump(self, one: Partition, offset: int, epoch: int) -> None:
         """KIP-333: does its leader still have what was committed? What it lost is no part of a range, nor done."""
+        self._saw_epoch(one, epoch)
         without_epochs = one.leader is not None and one.leader_epoch < 0
         if epoch >= 0 and self._epoch_version is not None and not without_epochs:
             one.position, one.offset_epoch, one.checked, one.jumps = offset, epoch, None, True

@@ -168,7 +168,7 @@ class Questions:
         assert question is not None
         by_leader: dict[ActorName, list[OffsetQuestion]] = {}
         for topic, number in question.missing:
-            leader, epoch = machine.metadata.cluster.leader_of(topic, number)
+            leader, epoch = machine.metadata.current_leader(topic, number)
             if leader is None:
                 machine.metadata.refresh()
             elif machine.client.available_at(leader) <= machine.now_us:

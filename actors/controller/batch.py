@@ -142,6 +142,7 @@ class ControlBatch:
             offline_replicas=tuple(
                 broker for broker in replicas if not context.is_replica_online(broker, at, or_shutting_down=True)
             ),
+            topic_id=context.topic_ids.get(at[0], NO_TOPIC_ID),
         )
 
     def send_metadata(self, brokers: Iterable[int], partitions: Iterable[TopicPartition]) -> None:

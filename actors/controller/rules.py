@@ -28,6 +28,8 @@ def trust_ourselves(ops: tuple[StoreOp, ...], epoch_zk_version: int) -> tuple[St
 
 LAST_WITHOUT_TOPIC_IDS = 4
 """Of LeaderAndIsr: inter.broker.protocol.version 2.4 to 2.7."""
+LAST_METADATA_WITHOUT_TOPIC_IDS = 6
+"""Of UpdateMetadata, likewise."""
 
 
 @frozen(kw_only=True)
@@ -45,7 +47,7 @@ class ControllerRules:
     stop_replica_version: int = 3
     update_metadata_version: int = 7
     """Below 2, 1 and 5 these carry no broker epoch (KIP-380); StopReplica below 3 no leader epoch (KIP-570);
-    LeaderAndIsr below 5 no topic ids (KIP-516)."""
+    LeaderAndIsr below 5 and UpdateMetadata below 7 no topic ids (KIP-516)."""
     failover_takes_offline_replicas_out: bool = True
     """Whether a new controller takes dead replicas out of the ISRs it finds (KAFKA-3143)."""
     metadata_before_leadership: bool = True

@@ -43,6 +43,7 @@ from kemu.protocol.commands import (
 from kemu.protocol.config import ConsumerConfig, ProducerConfig, StreamsConfig
 from kemu.protocol.draws import DrawName
 from kemu.protocol.messages.versions import LATEST, SpokenVersions
+from kemu.protocol.metadata_rules import METADATA_2_8, MetadataRules
 from kemu.protocol.names import ActorName, MemberId, TopicPartition, part_on
 from kemu.protocol.notes.groups import MemberFailed, PartitionsAssigned, RecordsAcknowledged, Rejoin
 from kemu.protocol.notes.streams import InstanceLeaving, InstanceReleased, InstanceStarted, ThreadReplaced
@@ -110,6 +111,7 @@ class Instance(HostingMachine):
         chances: one stream for each thread's consumer, reader and producers, by part.
         custom: a task assignor in place of the learners of KIP-429's page.
         placement: how a leader among its threads spreads an instance's tasks over threads.
+        metadata_rules: which leader epochs in metadata the release's clients believe.
         tells_anew, task_rules: see ``StreamThread``.
     """
 
@@ -131,6 +133,7 @@ class Instance(HostingMachine):
         protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER),
         versions: SpokenVersions = LATEST,
         rules_of: RulesOf = by_assignors,
+        metadata_rules: MetadataRules = METADATA_2_8,
         placement: ThreadPlacement = ThreadPlacement.KEEPING,
         tells_anew: bool = True,
         task_rules: TaskRules = TASK_RULES,
@@ -149,6 +152,7 @@ class Instance(HostingMachine):
         self._protocols = protocols
         self._versions = versions
         self._rules_of = rules_of
+        self._metadata_rules = metadata_rules
         self._layout = layout
         self._process_id = process_id
         self._outbox: list[tuple[str, object]] = []
@@ -375,6 +379,7 @@ class Instance(HostingMachine):
             listener=thread,
             application=thread,
             versions=self._versions,
+            metadata_rules=self._metadata_rules,
             rules_of=thread.rules_of(self._rules_of),
         )
 
@@ -400,6 +405,7 @@ class Instance(HostingMachine):
             draws=self._draws,
             application=ReaderLoop(thread),
             versions=self._versions,
+            metadata_rules=self._metadata_rules,
         )
 
     def _producer_of(self, part: str, topics: tuple[str, ...]) -> Producer:
@@ -414,6 +420,7 @@ class Instance(HostingMachine):
             chance=self._chance_of(part),
             draws=self._draws,
             versions=self._versions,
+            metadata_rules=self._metadata_rules,
         )
 
     def _chance_of(self, part: str) -> Chance:

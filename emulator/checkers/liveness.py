@@ -498,7 +498,8 @@ class Liveness(Checker):
         owned, wanted = len(group.owners), self._wanted(name, group)
         watched = self.panel.groups.get(name)
         state = "Empty" if watched is None else watched.state if watched.loaded else "unloaded"
-        if state == "Stable" and not group.shared and owned >= wanted > 0:
+        needed = 0 if isinstance(self._given.get(name), TopicPattern) else 1  # a pattern may match nothing
+        if state == "Stable" and not group.shared and owned >= max(wanted, needed):
             return ""
         if not self.panel.running_members(name):
             return ""

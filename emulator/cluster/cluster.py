@@ -275,7 +275,14 @@ class Cluster(ABC):
             draws = Drawn(self.world.choices, self.draws, f"{host}/life {life}")
             versions = LATEST.asking() if self.scenario.mixes_releases else LATEST
             return Producer(
-                host, (topic,), config, bootstrap=self.brokers, chance=chance, draws=draws, versions=versions
+                host,
+                (topic,),
+                config,
+                bootstrap=self.brokers,
+                chance=chance,
+                draws=draws,
+                versions=versions,
+                metadata_rules=self.profile.metadata,
             )
 
         return make
@@ -314,6 +321,7 @@ class Cluster(ABC):
             application=None if application is None else application(config),
             versions=self._spoken_by(profile),
             rules_of=profile.rules_of,
+            metadata_rules=profile.metadata,
             pattern=spec.pattern,
         )
 
@@ -347,6 +355,7 @@ class Cluster(ABC):
             protocols=release.protocols,
             versions=self._spoken_by(profile),
             rules_of=profile.rules_of,
+            metadata_rules=profile.metadata,
             placement=release.placement_for(kind),
             tells_anew=release.tells_anew,
             task_rules=release.task_rules,

@@ -14,6 +14,7 @@ from kemu.actors.coordinator.rules import GROUP_RULES, GroupRules
 from kemu.emulator.museum.registry import PAST_BUGS
 from kemu.protocol.assign.base import Assignor
 from kemu.protocol.config import ConsumerConfig
+from kemu.protocol.metadata_rules import MetadataRules
 from kemu.protocol.profiles import PROFILES, Profile
 from kemu.protocol.rebalancing.rules import MemberRules, RulesOf
 from kemu.protocol.streams.releases import StreamsRelease
@@ -43,11 +44,13 @@ def group_rules(rules: GroupRules, bugs: Iterable[str], mended: Iterable[str] = 
 
 
 def release_with(profile: Profile, bugs: Sequence[str], mended: Sequence[str] = ()) -> Profile:
-    """A release whose members and Streams instances have these bugs, and those that are mended not."""
+    """A release whose clients and Streams instances have these bugs, and those that are mended not."""
     for issue in mended:
         past = PAST_BUGS[issue].past
         if past.consumer:
             profile = evolve(profile, rules_of=_with_changes(profile.rules_of, _todays(MemberRules, past.consumer)))
+        if past.metadata:
+            profile = evolve(profile, metadata=evolve(profile.metadata, **_todays(MetadataRules, past.metadata)))
         if past.streams:
             profile = evolve(profile, streams=evolve(profile.streams, **_todays(StreamsRelease, past.streams)))
     for issue in bugs:
@@ -56,13 +59,15 @@ def release_with(profile: Profile, bugs: Sequence[str], mended: Sequence[str] = 
             profile = evolve(profile, assignors={**profile.assignors, **past.assignors})
         if past.consumer:
             profile = evolve(profile, rules_of=_with_changes(profile.rules_of, dict(past.consumer)))
+        if past.metadata:
+            profile = evolve(profile, metadata=evolve(profile.metadata, **past.metadata))
         if past.streams:
             profile = evolve(profile, streams=evolve(profile.streams, **past.streams))
     return profile
 
 
 def bugs_of(profile: Profile) -> tuple[str, ...]:
-    """Past bugs that a release's coordinators, members and Streams instances have by themselves.
+    """Past bugs that a release's coordinators, clients and Streams instances have by themselves.
 
     Brokers and controllers have no rules of releases: theirs are those of today, unless a bug is switched on.
     """
@@ -73,6 +78,7 @@ def bugs_of(profile: Profile) -> tuple[str, ...]:
         for issue, bug in PAST_BUGS.items()
         if _has(coordinator, bug.past.coordinator)
         or _has(member, bug.past.consumer)
+        or _has(profile.metadata, bug.past.metadata)
         or _has(profile.streams, bug.past.streams)
     )
 

@@ -28,14 +28,15 @@ class Past:
     """What a bug decides otherwise than today, by whose rules these are: field -> the old value.
 
     ``replica``: of ``ReplicaRules``; ``controller``: of ``ControllerRules``; ``coordinator``: of ``GroupRules``;
-    ``consumer``: of ``MemberRules``; ``streams``: of ``StreamsRelease``. ``assignors``: in place of those of the same
-    name.
+    ``consumer``: of ``MemberRules``; ``metadata``: of ``MetadataRules``, of consumers and producers; ``streams``: of
+    ``StreamsRelease``. ``assignors``: in place of those of the same name.
     """
 
     replica: Mapping[str, Any] = field(factory=dict)
     controller: Mapping[str, Any] = field(factory=dict)
     coordinator: Mapping[str, Any] = field(factory=dict)
     consumer: Mapping[str, Any] = field(factory=dict)
+    metadata: Mapping[str, Any] = field(factory=dict)
     streams: Mapping[str, Any] = field(factory=dict)
     assignors: Mapping[str, Assignor] = field(factory=dict)
 

@@ -48,6 +48,24 @@ CONSUMER = (
         caught_by="liveness",
         kind="member-failed",
     ),
+    PastBug(
+        issue="KAFKA-12257",
+        rule="epochs-of-deleted-topics",
+        where=Where.CONSUMER,
+        fixed_in="2.8.2",
+        summary="Clients take a topic that was deleted and created again for older news, and pass over it.",
+        story=(
+            "Metadata of a lower leader epoch than a client has seen comes from a broker that is behind, and is passed"
+            " over (KIP-320). A topic that is deleted and created again begins at epoch 0. Clients that had seen more"
+            " of its former life, and that were interested in it all the time, passed over all they were told of it:"
+            " for them it was not there, until it had been elected for as often as before."
+        ),
+        was="only the leader epoch says which metadata is newer",
+        today="a topic of another id (KIP-516) begins anew (3.0.0 must know the former id, 3.0.1 need not)",
+        past=Past(metadata={"new_topic_ids_reset_epochs": False}),
+        caught_by="liveness",
+        kind="not-at-rest",
+    ),
 )
 
 ASSIGNORS = (

@@ -6,7 +6,12 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from kemu.actors.broker.rules import TODAY, ReplicaRules
-from kemu.actors.controller.rules import LAST_WITHOUT_TOPIC_IDS, RULES, ControllerRules
+from kemu.actors.controller.rules import (
+    LAST_METADATA_WITHOUT_TOPIC_IDS,
+    LAST_WITHOUT_TOPIC_IDS,
+    RULES,
+    ControllerRules,
+)
 from kemu.emulator.museum import applying
 from kemu.emulator.scenario.keys import key, problems_of, refuse
 from kemu.emulator.text.kafka_keys import Settings, configured, lenient_settings
@@ -152,6 +157,9 @@ class ReplicationSpec:
             RULES,
             reassignment=self.reassigns(profile),
             leader_and_isr_version=version,
+            update_metadata_version=(
+                RULES.update_metadata_version if protocol.tells_topic_ids else LAST_METADATA_WITHOUT_TOPIC_IDS
+            ),
             balances_while_reassigning=profile.balances_while_reassigning,
         )
         return applying.controller_rules(rules, bugs)

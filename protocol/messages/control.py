@@ -138,7 +138,10 @@ class StopReplicaReply:
 
 @struct
 class UpdateMetadataPartition:
-    """One partition as brokers tell clients of it. ``leader`` -2: its topic is being deleted."""
+    """One partition as brokers tell clients of it. ``leader`` -2: its topic is being deleted.
+
+    ``topic_id``: as in ``LeaderAndIsrPartition``.
+    """
 
     topic_name: str
     partition_index: int
@@ -149,6 +152,7 @@ class UpdateMetadataPartition:
     zk_version: int
     replicas: tuple[int, ...]
     offline_replicas: tuple[int, ...] = since(4, default=(), ignorable=True)
+    topic_id: int = since(7, default=NO_TOPIC_ID, ignorable=True)
 
 
 @struct

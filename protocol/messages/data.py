@@ -42,10 +42,11 @@ class PartitionMetadata:
 
 @struct
 class TopicMetadata:
-    """A topic's partitions, by number."""
+    """A topic's partitions, by number. ``topic_id``: of this topic and no other of its name (KIP-516), 0: unknown."""
 
     error: ErrorCode
     topic: str
+    topic_id: int = since(10, default=0, ignorable=True)
     partitions: tuple[PartitionMetadata, ...]
 
 

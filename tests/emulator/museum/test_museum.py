@@ -62,6 +62,15 @@ def test_an_exhibit_is_complete(bug):
     )
 
 
+@pytest.mark.parametrize(("release", "holds"), [("kafka-2.6", False), ("kafka-2.8", True)])
+def test_a_topic_that_is_created_again_is_lost_to_members_before_2_8(release: str, holds: bool):
+    """KAFKA-12257 with no bug switched on: clients before 2.8.2 look at no topic ids, nor do their brokers tell any."""
+    scenario = without(load_scenario("KAFKA-12257"), "KAFKA-12257")
+    result = run(scenario, seed=1, profile=release, drive="bare")
+
+    assert [violation.kind for violation in result.violations] == ([] if holds else ["not-at-rest"])
+
+
 def test_issues_and_rules_are_named_once():
     """``bug_named`` knows both."""
     named = [name for bug in PAST_BUGS.values() for name in (bug.issue, bug.rule)]
@@ -91,14 +100,16 @@ def test_an_unknown_bug_is_told_with_the_nearest():
 
 
 def test_a_bug_that_a_release_has_by_itself_can_be_mended() -> None:
-    """Kafka 2.4's coordinators have two; a release without bugs of its own stays the very same."""
+    """Kafka 2.4's coordinators have two, its clients one; a release without bugs of its own stays the very same."""
     release = PROFILES["kafka-2.4-unfixed"]
     rules = GROUP_RULES[release.broker.coordinator_kind]
 
     assert applying.bugs_of(PROFILES[DEFAULT_PROFILE]) == ()
-    assert applying.bugs_of(PROFILES["kafka-2.4"]) == ("KAFKA-9801", "KAFKA-10284")
-    assert applying.bugs_of(release) == ("KAFKA-9801", "KAFKA-10284", "KAFKA-12983")
+    assert applying.bugs_of(PROFILES["kafka-2.4"]) == ("KAFKA-9801", "KAFKA-10284", "KAFKA-12257")
+    assert applying.bugs_of(release) == ("KAFKA-9801", "KAFKA-10284", "KAFKA-12983", "KAFKA-12257")
+    assert applying.bugs_of(PROFILES["kafka-2.8"]) == ()
     assert applying.group_rules(rules, (), ("KAFKA-10284",)).writes_replacements
     assert not applying.group_rules(rules, (), ("KAFKA-10284",)).replacement_rebalances_completing
     assert "KAFKA-12983" not in applying.bugs_of(applying.release_with(release, (), ("KAFKA-12983",)))
-    assert set(applying.bugs_of_releases()) == {"KAFKA-9801", "KAFKA-10284", "KAFKA-12983"}
+    assert applying.release_with(PROFILES["kafka-2.6"], (), ("KAFKA-12257",)).metadata.new_topic_ids_reset_epochs
+    assert set(applying.bugs_of_releases()) == {"KAFKA-9801", "KAFKA-10284", "KAFKA-12983", "KAFKA-12257"}

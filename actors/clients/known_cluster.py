@@ -1,0 +1,225 @@
+"""What a client knows of the cluster: where partitions are, and which answers of brokers are too old to say so.
+
+Source: Kafka's ``MetadataCache`` and ``Metadata`` (``lastSeenLeaderEpochs``, ``updateLatestMetadata``), KIP-320.
+"""
+
+from array import array
+from collections.abc import Callable
+from operator import ge
+
+from attrs import frozen
+
+from kemu.protocol.assign.base import Topics
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import NO_TOPIC_ID
+from kemu.protocol.messages.data import MetadataReply, PartitionMetadata
+from kemu.protocol.metadata_rules import MetadataRules
+from kemu.protocol.names import ActorName
+
+_NO_LEADER = -1
+_NO_EPOCH = -1
+_NOT_THERE = -2
+"""In place of a leader: nothing is known of the partition, though of others with higher numbers."""
+
+
+@frozen
+class TopicLayout:
+    """Where a topic's partitions are, by number; compact, since every client of a large cluster has its own.
+
+    ``replicas`` is empty while no broker has a rack: nobody asks then.
+    """
+
+    leaders: "array[int]"
+    """Node ids; negative = none."""
+    epochs: "array[int]"
+    replicas: tuple[tuple[int, ...], ...]
+    topic_id: int = NO_TOPIC_ID
+
+    @property
+    def count(self) -> int:
+        """How many partitions are known. Source: ``Cluster.partitionCountForTopic``."""
+        return len(self.leaders) - self.leaders.count(_NOT_THERE)
+
+
+@frozen
+class KnownCluster:
+    """What the last Metadata answer said of the topics asked for, and of partitions that it is too old for, others."""
+
+    brokers: dict[int, ActorName]
+    racks: dict[int, str]
+    topics: dict[str, TopicLayout]
+
+    def leader_of(self, topic: str, partition: int) -> tuple[ActorName | None, int]:
+        """The address of a partition's leader (None: unknown) and its epoch."""
+        layout = self.topics.get(topic)
+        if layout is None or partition >= len(layout.leaders):
+            return None, _NO_EPOCH
+        return self.brokers.get(layout.leaders[partition]), layout.epochs[partition]
+
+    def seen_by_assignor(self, names: tuple[str, ...]) -> Topics:
+        """Partition counts and, when brokers have racks, the racks of the replicas."""
+        known = {name: self.topics[name] for name in names if name in self.topics}
+        racks = None
+        if self.racks:
+            racks = {
+                name: tuple(
+                    tuple(dict.fromkeys(self.racks[node] for node in replicas if node in self.racks))
+                    for replicas in layout.replicas
+                )
+                for name, layout in known.items()
+            }
+        return Topics({name: layout.count for name, layout in known.items()}, racks)
+
+
+NOTHING_KNOWN = KnownCluster({}, {}, {})
+
+
+class LastSeen:
+    """The highest leader epoch that a client saw of each partition, as long as it is interested in the topic.
+
+    What the known cluster says itself is not kept twice: here are the epochs of topics that are gone, and of partitions
+    of which others than brokers' metadata told newer ones.
+    """
+
+    def __init__(self, rules: MetadataRules) -> None:
+        self._rules = rules
+        self._epochs: dict[str, array[int]] = {}
+        self._ids: dict[str, int] = {}
+        """Of topics in the last answer of which no partition was taken."""
+
+    def current_leader(self, cluster: KnownCluster, topic: str, partition: int) -> tuple[ActorName | None, int]:
+        """The address of a partition's leader (None: unknown, or older than what was seen) and the epoch last seen.
+
+        Source: ``Metadata.currentLeader``, ``partitionMetadataIfCurrent``.
+        """
+        leader, epoch = cluster.leader_of(topic, partition)
+        if topic in self._epochs:
+            seen = _at(self._epochs[topic], partition)
+            if seen > epoch:
+                return None, seen
+        return leader, epoch
+
+    def saw(self, cluster: KnownCluster, topic: str, partition: int, epoch: int) -> bool:
+        """Somebody told an epoch: whether it is newer than the last seen, so that metadata is too old.
+
+        Source: ``Metadata.updateLastSeenEpochIfNewer``.
+        """
+        if self.current_leader(cluster, topic, partition)[1] in range(epoch):
+            newer = list(self._seen_of(cluster, topic) or ())
+            newer[partition] = epoch
+            self._epochs[topic] = _compact(newer)
+            return True
+        return False
+
+    def learned(
+        self, known: KnownCluster, reply: MetadataReply, version: int, is_retained: Callable[[str], bool]
+    ) -> KnownCluster:
+        """What a client keeps of an answer; topics with an error are left out.
+
+        A partition whose epoch is older than the last seen stays what it was; if nothing is known of it any more, it is
+        left out, too. Source: ``Metadata.handleMetadataResponse``, ``updateLatestMetadata``.
+        """
+        racks = {broker.node_id: broker.rack for broker in reply.brokers if broker.rack}
+        reliable = version >= self._rules.epochs_since
+        topics: dict[str, TopicLayout] = {}
+        ids: dict[str, int] = {}
+        epochs: dict[str, array[int]] = {}
+        for topic in reply.topics:
+            if topic.error is not ErrorCode.NONE:
+                continue
+            name = topic.topic
+            layout = _layout(sorted(topic.partitions, key=_number), bool(racks), reliable, topic.topic_id)
+            before, seen = known.topics.get(name), self._seen_of(known, name)
+            if seen is not None and reliable:
+                anew = topic.topic_id not in (NO_TOPIC_ID, self._former_id(name, before))
+                if not (anew and self._rules.new_topic_ids_reset_epochs):
+                    layout = _newest(layout, before, seen)
+                else:
+                    seen = _reset(layout, seen)
+                if not _none_older(layout.epochs, seen):
+                    epochs[name] = _highest(layout.epochs, seen)
+            if layout.count:
+                topics[name] = layout
+            else:
+                ids[name] = topic.topic_id
+        for name in (*self._epochs, *known.topics):
+            gone = self._seen_of(known, name) if name not in topics and name not in epochs else None
+            if gone is not None and is_retained(name):
+                epochs[name] = gone
+        self._epochs, self._ids = epochs, ids
+        return KnownCluster({broker.node_id: broker.host for broker in reply.brokers}, racks, topics)
+
+    def _seen_of(self, known: KnownCluster, topic: str) -> "array[int] | None":
+        if topic in self._epochs:
+            return self._epochs[topic]
+        return known.topics[topic].epochs if topic in known.topics else None
+
+    def _former_id(self, topic: str, before: TopicLayout | None) -> int:
+        """In the answer before; none of a topic that was not there. Source: ``MetadataCache.topicIds``."""
+        return before.topic_id if before is not None else self._ids.get(topic, NO_TOPIC_ID)
+
+
+def _layout(rows: list[PartitionMetadata], racks: bool, reliable: bool, topic_id: int) -> TopicLayout:
+    if rows and rows[-1].partition >= len(rows):
+        told = {row.partition: row for row in rows}
+        rows = [told.get(number) or _unknown(number) for number in range(rows[-1].partition + 1)]
+    return TopicLayout(
+        _compact([row.leader for row in rows]),
+        _compact([row.leader_epoch if reliable else _NO_EPOCH for row in rows]),
+        tuple(row.replicas for row in rows) if racks else (),
+        topic_id,
+    )
+
+
+def _unknown(number: int) -> PartitionMetadata:
+    return PartitionMetadata(error=ErrorCode.NONE, partition=number, leader=_NOT_THERE, replicas=(), isr=())
+
+
+def _newest(told: TopicLayout, before: TopicLayout | None, seen: "array[int]") -> TopicLayout:
+    """What is told, but of partitions whose epoch is older than that seen what was known before."""
+    if _none_older(told.epochs, seen):
+        return told
+    leaders, epochs, replicas = list(told.leaders), list(told.epochs), list(told.replicas)
+    for number, epoch in enumerate(told.epochs):
+        if epoch >= _at(seen, number) or leaders[number] == _NOT_THERE:
+            continue
+        if before is not None and number < len(before.leaders):
+            leaders[number], epochs[number] = before.leaders[number], before.epochs[number]
+            if replicas and before.replicas:
+                replicas[number] = before.replicas[number]
+        else:
+            leaders[number], epochs[number] = _NOT_THERE, _NO_EPOCH
+    return TopicLayout(_compact(leaders), _compact(epochs), tuple(replicas), told.topic_id)
+
+
+def _reset(told: TopicLayout, seen: "array[int]") -> "array[int]":
+    """Of partitions that are told of what is told, of others what was seen."""
+    epochs = list(told.epochs)
+    for number in range(len(seen)):
+        if number >= len(epochs):
+            epochs.append(seen[number])
+        elif told.leaders[number] == _NOT_THERE:
+            epochs[number] = seen[number]
+    return _compact(epochs)
+
+
+def _none_older(told: "array[int]", seen: "array[int]") -> bool:
+    return len(told) >= len(seen) and all(map(ge, told, seen))
+
+
+def _highest(told: "array[int]", seen: "array[int]") -> "array[int]":
+    return _compact([max(_at(told, number), _at(seen, number)) for number in range(max(len(told), len(seen)))])
+
+
+def _at(epochs: "array[int]", number: int) -> int:
+    return epochs[number] if number < len(epochs) else _NO_EPOCH
+
+
+def _compact(numbers: list[int]) -> "array[int]":
+    """Node ids and epochs are small numbers nearly always: a byte each, then."""
+    small = not numbers or (min(numbers) >= -128 and max(numbers) < 128)
+    return array("b" if small else "i", numbers)
+
+
+def _number(partition: PartitionMetadata) -> int:
+    return partition.partition
