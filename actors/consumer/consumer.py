@@ -144,6 +144,8 @@ class Consumer(HostingMachine):
     """When the polling thread notices that it was told to close; 0: it was not."""
     _close_by_us = 0
     """When close() is over, whatever has not been answered."""
+    _poll_until_us = 0
+    """When this poll() returns with nothing; 0: only with records."""
     _failure: MemberFailed | None = None
     """What was raised to the application, while it closes."""
 
@@ -218,8 +220,6 @@ class Consumer(HostingMachine):
         """Callback -> why its next call is to raise."""
         self._awaited: Callable[[], None] | None = None
         """What the application, or a callback of its listener, does when it can go on."""
-        self._poll_until_us = 0
-        """When this poll() returns with nothing; 0: only with records."""
         self.polls_since_us = 0
         self._fatal: tuple[ErrorCode, str] | None = None
         """To be raised by the next poll."""
