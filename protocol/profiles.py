@@ -79,6 +79,8 @@ class Profile:
     """Whether clients are told the ids of topics: since inter.broker.protocol.version 2.8 (KIP-516)."""
     waits_twice_for_lost_fetches: bool = False
     """Whether followers wait two back-offs after a fetch without an answer: to 3.0 (KAFKA-8529)."""
+    min_isr_holds_watermark: bool = True
+    """Whether high watermarks stand while ISRs are smaller than ``min.insync.replicas``: since 3.7 (KAFKA-15583)."""
     balances_while_reassigning: bool = True
     """Whether preferred replicas lead again while partitions are reassigned: since 3.4.0 (KAFKA-10149)."""
     metadata: MetadataRules = METADATA_2_8
@@ -133,6 +135,7 @@ _KIP_429_PAGE = Profile(
     topic_ids=False,
     tells_topic_ids=False,
     waits_twice_for_lost_fetches=True,
+    min_isr_holds_watermark=False,
     balances_while_reassigning=False,
     reassignment=ReassignmentAlgorithm.ALL_AT_ONCE,
     metadata=METADATA_2_3,
@@ -168,6 +171,7 @@ _KAFKA_2_4 = Profile(
     topic_ids=False,
     tells_topic_ids=False,
     waits_twice_for_lost_fetches=True,
+    min_isr_holds_watermark=False,
     balances_while_reassigning=False,
     metadata=METADATA_2_4,
     streams=STREAMS_2_4,
@@ -183,6 +187,7 @@ _KAFKA_3_4 = Profile(
     producer=ProducerConfig(retry_backoff_max_ms=_FLAT),
     assignors=_OF_3_4,
     rules_of=of_client(CLIENT_3_2),
+    min_isr_holds_watermark=False,
 )
 
 PROFILES: Mapping[str, Profile] = {
@@ -235,6 +240,7 @@ PROFILES: Mapping[str, Profile] = {
             assignors=_OF_3_0,
             rules_of=of_client(CLIENT_2_7),
             waits_twice_for_lost_fetches=True,
+            min_isr_holds_watermark=False,
             balances_while_reassigning=False,
             streams=STREAMS_3_0,
         ),

@@ -2,15 +2,17 @@
 
 A part of the replicated broker. The group coordinator is another actor of the same process (``b0/coordinator``). It is
 told when this broker begins to lead a partition of the offsets topic, with the whole log, and when it ends. What it
-wants written comes here as ``AppendGroups``: an append with acks=all, so that a coordinator elected from the in-sync
-replicas knows whatever was told to a member.
+wants written comes here as ``AppendGroups``, and is answered when it is below the high watermark, so that a coordinator
+elected from the in-sync replicas knows whatever was told to a member.
 
 Source: Kafka 2.8's ``GroupMetadataManager.storeGroup``/``storeOffsets`` (acks=-1, ``offsets.commit.timeout.ms``),
-``GroupCoordinator.onElection``/``onResignation``.
+``GroupCoordinator.onElection``/``onResignation``; ``CoordinatorPartitionWriter.append`` of the Java coordinator
+(acks=1, and a listener to the high watermark).
 """
 
 from kemu.actors.broker.led_partitions import LedPartitions
 from kemu.actors.broker.produce_calls import ProduceCall
+from kemu.actors.broker.produce_requests import Acks
 from kemu.actors.broker.replica import Ack, Replica
 from kemu.actors.broker.replica_manager import ReplicaManager
 from kemu.actors.machine import Machine, Received, caller_of
@@ -33,6 +35,13 @@ class GroupCall(ProduceCall):
         (row,) = self.rows
         assert row is not None
         return AppendGroupsReply(error=row.error, base_offset=row.base_offset)
+
+
+class WatchedCall(GroupCall):
+    """One that its coordinator counts as written; it wants to hear when the high watermark has passed it."""
+
+    __slots__ = ()
+    asks_for_min_isr = False
 
 
 class OffsetsHost:
@@ -60,14 +69,15 @@ class OffsetsHost:
     def append(self, event: Received) -> None:
         """Append for the coordinator; it is answered once all in-sync replicas have it.
 
-        A coordinator that has not heard yet that we lead no more, or lead again, is refused.
+        A coordinator that has not heard yet that we lead no more, or lead again, is refused. One that waits by itself
+        (``required_acks`` 1) is not asked for ``min.insync.replicas``, and never answered that it took too long.
         """
         request: AppendGroups = event.message
         replica = self._manager.led.get((OFFSETS_TOPIC, request.partition))
         error = ErrorCode.NONE
         if replica is None or request.leader_epoch < replica.led_since:
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        elif not replica.enough_in_sync():
+        elif request.required_acks == Acks.ALL and not self._manager.enough_in_sync(replica):
             error = ErrorCode.NOT_ENOUGH_REPLICAS
         if replica is None or error is not ErrorCode.NONE:
             self._machine.reply(event, AppendGroupsReply(error=error, base_offset=-1))
@@ -78,10 +88,12 @@ class OffsetsHost:
             RecordsAppended(topic=OFFSETS_TOPIC, partition=replica.number, base_offset=written.base_offset, count=count)
         )
         self._manager.write_batches(replica, (written,))
-        call = GroupCall(caller_of(event), 1)
+        waits = request.required_acks == Acks.ALL
+        call = (GroupCall if waits else WatchedCall)(caller_of(event), 1)
         batch = ProduceBatch(topic=OFFSETS_TOPIC, partition=request.partition, count=count)
         end = written.base_offset + count
         order = self._manager.next_order()
         replica.wait_for_all(Ack(end, order, call, 0, batch, written.base_offset, written.append_time_ms))
-        self._led.wait(call, self._manager.replication.offsets_commit_timeout_ms)
+        if waits:
+            self._led.wait(call, self._manager.replication.offsets_commit_timeout_ms)
         self._led.grown(replica)

@@ -1,6 +1,7 @@
 """How a leader's high watermark rises, and who waited for that (a part of the replicated broker).
 
-Source: Kafka 2.8's ``Partition.maybeIncrementLeaderHW``, ``Partition.checkEnoughReplicasReachOffset``.
+Source: Kafka 2.8's ``Partition.maybeIncrementLeaderHW``, ``Partition.checkEnoughReplicasReachOffset``; 3.7's
+``Partition.isUnderMinIsr`` (KAFKA-15583).
 """
 
 from kemu.actors.broker.consumer_fetches import ConsumerFetches
@@ -32,6 +33,8 @@ class HighWatermarks:
         if replica.role is not _LEADER:
             return
         manager = self._manager
+        if manager.rules.min_isr_holds_watermark and not manager.enough_in_sync(replica):
+            return
         if not replica.raise_watermark(replica.log.stored_end, self._machine.now_us, manager.lag_us, manager.rules):
             return
         self._machine.note(
@@ -43,9 +46,10 @@ class HighWatermarks:
             )
         )
         if replica.acks:
-            enough = replica.min_in_sync <= len(replica.in_sync.maximal)
-            error = ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            enough = manager.enough_in_sync(replica, maximal=True)
             for ack in replica.acks_reached():
+                good = enough or not ack.call.asks_for_min_isr
+                error = ErrorCode.NONE if good else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
                 self._calls.decide(ack.call, ack.row, ack.outcome(error))
         if replica.waiters:
             self._consumer_fetches.grown(replica)

@@ -90,7 +90,7 @@ class LedPartitions:
         if replica is None:
             return self._absent(batch.topic, batch.partition)
         error = fault_of(batch)
-        if error is _NONE and acks == _ALL and not replica.enough_in_sync():
+        if error is _NONE and acks == _ALL and not self._manager.enough_in_sync(replica):
             return ErrorCode.NOT_ENOUGH_REPLICAS
         return error
 

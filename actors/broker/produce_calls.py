@@ -19,6 +19,9 @@ class ProduceCall:
 
     __slots__ = ("caller", "left", "number", "rows")
 
+    asks_for_min_isr = True
+    """Whether too small an ISR at the end of the wait is an error (acks=all)."""
+
     def __init__(self, caller: Caller | None, batches: int) -> None:
         self.number = 0
         """Of a call that may time out; 0: it does not."""

@@ -268,10 +268,6 @@ class Replica:
         self.log.take(written)
         return written
 
-    def enough_in_sync(self) -> bool:
-        """Whether an append with acks=all may be tried."""
-        return len(self.in_sync.members) >= self.min_in_sync
-
     def wait_for_all(self, ack: Ack) -> None:
         """Tell this producer when the high watermark is at ``ack.offset``."""
         insort(self.acks, ack)

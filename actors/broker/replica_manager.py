@@ -176,6 +176,13 @@ class ReplicaManager:
             if topic in (ALL_BROKERS, replica.topic):
                 replica.min_in_sync = self._min_in_sync(replica.topic)
 
+    def enough_in_sync(self, replica: Replica, *, maximal: bool = False) -> bool:
+        """Whether an append with acks=all may be tried; ``maximal``: with those about to join, if it was enough."""
+        least = replica.min_in_sync
+        if self.rules.min_isr_holds_watermark:
+            least = min(least, len(replica.replicas))
+        return len(replica.in_sync.maximal if maximal else replica.in_sync.members) >= least
+
     def _min_in_sync(self, topic: str) -> int:
         """A topic's own setting, else that of all brokers, else the one we started with."""
         told, known = self._told.get(topic), self._topics.get(topic)

@@ -66,6 +66,9 @@ class ReplicaRules:
     waits_twice_for_lost_fetches: bool = False
     """A fetch without an answer holds its loop back for ``replica.fetch.backoff.ms``, and then each of its partitions
     for as long: to 3.0 (``AbstractFetcherThread.processFetchRequest`` 3.0.2; not in 3.1.2, KAFKA-8529)."""
+    min_isr_holds_watermark: bool = True
+    """The high watermark stands while the ISR is smaller than ``min.insync.replicas`` (or than all replicas, where they
+    are fewer). KAFKA-15583, since 3.7; before, a leader alone in its ISR commits what acks=1 wrote."""
     shrinks_idle: bool = False
     """A follower that has everything is removed when it asked too long ago. KAFKA-7152 (B27)."""
 

@@ -92,7 +92,8 @@ class Coordinator(Machine):
         self.config = config
         self.rules = rules or rules_of_kind(config.coordinator_kind)
         self._log = log_of(self)
-        self.writes = Writes(self._log, config.message_max_bytes)
+        waits = self.rules.waits_for_watermark
+        self.writes = Writes(self, self._log, config.message_max_bytes, waits_for_watermark=waits)
         self._table = Groups(self)
         self.groups: Mapping[GroupId, Group] = self._table.by_name
         """The groups of all active partitions."""
@@ -119,6 +120,7 @@ class Coordinator(Machine):
             GroupTimer.JOIN: lambda group: self.groups[group].phase.timer_fired(),
             GroupTimer.SYNC: lambda group: self.groups[group].sync_timer_fired(),
             GroupTimer.LOAD: lambda number: self._table.load_timer_fired(int(number)),
+            GroupTimer.WRITE: lambda number: self.writes.time_is_over(int(number)),
             GroupTimer.EXPIRE: self._expire,
         }
 

@@ -123,17 +123,26 @@ class Group:
         error = self._why_no_heartbeat(request)
         if error is _NONE or (error is ErrorCode.REBALANCE_IN_PROGRESS and self.books.state is PREPARING):
             self.books.start_session(self.members.by_id[request.member_id])
+            if self._machine.writes.must_wait(self.partition):
+                answer = partial(self._answer_heartbeat, caller_of(event), request.member_id, error)
+                self._machine.writes.behind(self.partition, answer)
+                return
         if error is _NONE:
             self._machine.reply(event, _ALIVE)
-            return
-        self._machine.refuse(
-            event,
-            HeartbeatReply(error=error),
-            group=self.name,
-            api="Heartbeat",
-            member_id=request.member_id,
-            error=error,
-        )
+        else:
+            self._refuse_heartbeat(event, request.member_id, error)
+
+    def _answer_heartbeat(self, caller: Caller, member_id: MemberId, found: ErrorCode, error: ErrorCode) -> None:
+        """What was appended before a heartbeat came is in the log, or there was an error."""
+        error = self._machine.rules.group_append_errors.get(error, error) or found
+        if error is _NONE:
+            self._machine.reply(caller, _ALIVE)
+        else:
+            self._refuse_heartbeat(caller, member_id, error)
+
+    def _refuse_heartbeat(self, caller: Caller | Received, member_id: MemberId, error: ErrorCode) -> None:
+        reply = HeartbeatReply(error=error)
+        self._machine.refuse(caller, reply, group=self.name, api="Heartbeat", member_id=member_id, error=error)
 
     def _why_no_heartbeat(self, request: Heartbeat) -> ErrorCode:
         if self.books.state is DEAD:
@@ -171,18 +180,20 @@ class Group:
             if per_member:
                 self._after_leave(left[-1:], entry.reason, only_pending=was_pending)
         reply = leave_reply(event.version, tuple(outcomes))
+        behind = partial(self._left, caller, reply)
         if per_member or not left:
-            self._answer_leave(caller, reply)
+            self._machine.writes.behind(self.partition, behind)
             return
         self.phase.after_empty = Write(
-            partial(self._last_left, caller, reply), partial(self._refuse_leave, caller, "", ErrorCode.NOT_COORDINATOR)
+            lambda error, _base_offset: behind(error),
+            partial(self._refuse_leave, caller, "", ErrorCode.NOT_COORDINATOR),
         )
         self._after_leave(left, None, only_pending=only_pending)
         if self.phase.after_empty is not None:
             self.phase.after_empty = None
-            self._answer_leave(caller, reply)
+            self._machine.writes.behind(self.partition, behind)
 
-    def _last_left(self, caller: Caller, reply: LeaveGroupReply, error: ErrorCode, _base_offset: int) -> None:
+    def _left(self, caller: Caller, reply: LeaveGroupReply, error: ErrorCode) -> None:
         """The record of the empty group is in the log; if not, the last generation would come back on a failover."""
         if error is _NONE:
             self._answer_leave(caller, reply)

@@ -65,6 +65,10 @@ class Groups:
             self._numbers[group] = number
         return number
 
+    def partition_of(self, group: GroupId) -> OffsetsPartition:
+        """The partition that a group is in, or would be in; it is active here."""
+        return self.partitions[self._number_of(group)]
+
     # --- groups ------------------------------------------------------------------------------------------------
 
     def of(self, partition: OffsetsPartition) -> tuple[Group, ...]:
@@ -73,7 +77,7 @@ class Groups:
 
     def open(self, name: GroupId) -> Group:
         """A new, empty group of a partition that is active here."""
-        return self._keep(Group(self._machine, self.partitions[self._number_of(name)], name))
+        return self._keep(Group(self._machine, self.partition_of(name), name))
 
     def bring_back(self, group: Group) -> None:
         """A group whose deletion could not be written is as it was."""

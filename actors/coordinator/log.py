@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from kemu.actors.machine import Machine, Received, Record
+from kemu.actors.coordinator.timers import GroupTimer
+from kemu.actors.machine import Machine, Received, Record, Timers
 from kemu.protocol.commands import LeadOffsets
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import OFFSETS_TOPIC, ActorName
@@ -30,12 +31,14 @@ class OffsetsPartitionState(Enum):
 class OffsetsPartition:
     """A partition of ``__consumer_offsets``: whether, and under which leader epoch, it is led here."""
 
-    __slots__ = ("epoch", "load_us", "log", "number", "records", "state")
+    __slots__ = ("epoch", "last_append", "load_us", "log", "number", "records", "state")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.log = f"{OFFSETS_TOPIC}-{number}"
         self.epoch = -1
+        self.last_append = 0
+        """The token of the newest append."""
         self.state = OffsetsPartitionState.RESIGNED
         self.records: tuple[Record, ...] = ()
         """Only while queued or loading."""
@@ -60,9 +63,14 @@ class LogNews(Protocol):
 
 
 class GroupLog(Protocol):
-    """The logs of the offsets topic's partitions, wherever they are: on this host's disk, or at the broker."""
+    """The logs of the offsets topic's partitions, wherever they are: on this host's disk, or at the broker.
 
-    def append(self, partition: OffsetsPartition, records: tuple[Record, ...], token: int) -> None:
+    ``commit_timeout_us``: ``offsets.commit.timeout.ms``, None where a record counts as soon as it is appended.
+    """
+
+    commit_timeout_us: int | None
+
+    def append(self, partition: OffsetsPartition, records: tuple[Record, ...], token: int, required_acks: int) -> None:
         """Append records, all or none; ``LogNews.written`` or an ``Appended`` event tells how it ended."""
         ...
 
@@ -78,11 +86,13 @@ class GroupLog(Protocol):
 class OwnDisk:
     """The logs of a cluster whose leaderships are arranged: on the coordinator's own disk (a ``GroupLog``)."""
 
+    commit_timeout_us: int | None = None
+
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
 
-    def append(self, partition: OffsetsPartition, records: tuple[Record, ...], token: int) -> None:
-        """To this host's disk."""
+    def append(self, partition: OffsetsPartition, records: tuple[Record, ...], token: int, required_acks: int) -> None:
+        """To this host's disk, which is all there is."""
         self._machine.append(partition.log, records, token)
 
     def heard(self, event: Received, news: LogNews) -> None:
@@ -98,12 +108,15 @@ def _no_more() -> None:
 
 
 class Write(NamedTuple):
-    """What follows an append: one of the two is called, once."""
+    """What follows an append: one of ``done`` and ``abandoned`` is called, once, or ``late`` where that is given."""
 
     done: Callable[[ErrorCode, int], None]
     """``(error, base_offset)``: the records are in the log (NONE), or not as far as is known."""
     abandoned: Callable[[], None] = _no_more
     """The partition moved while the append was under way; the groups themselves answer parked joins and syncs."""
+    late: Callable[[ErrorCode, int], None] | None = None
+    """``(error, base_offset)``: called when it took too long (REQUEST_TIMED_OUT), and if the records are in the log in
+    the end (NONE), which nobody waits for any more. None: what takes too long has failed, its end is of no interest."""
 
 
 BATCH_BYTES = 61
@@ -117,40 +130,106 @@ def batch_bytes(records: Iterable[Record]) -> int:
     return BATCH_BYTES + sum(_RECORD_BYTES + len(key) + len(value or b"") for key, value in records)
 
 
+ALL_IN_SYNC, LEADER_ALONE = -1, 1
+"""``acks`` of an append."""
+
+
 class Writes:
-    """The appends under way, by token.
+    """The appends under way, by token, and the answers that wait behind them.
 
     Args:
+        machine: whose timers end what waits.
         log: where they go.
         most_bytes: ``message.max.bytes``: what a batch may weigh. A larger one is refused before it is written
             (``UnifiedLog.analyzeAndValidateRecords``, ``RecordTooLargeException``).
+        waits_for_watermark: the rule of that name (``GroupRules``).
     """
 
-    def __init__(self, log: GroupLog, most_bytes: int) -> None:
+    def __init__(self, machine: Timers, log: GroupLog, most_bytes: int, *, waits_for_watermark: bool) -> None:
+        self._machine = machine
         self._log = log
         self._most_bytes = most_bytes
+        self._acks = LEADER_ALONE if waits_for_watermark else ALL_IN_SYNC
+        self._timeout_us = log.commit_timeout_us if waits_for_watermark else None
         self._last_token = 0
         self._waiting: dict[int, tuple[OffsetsPartition, Write]] = {}
+        self._late: dict[int, tuple[OffsetsPartition, Write]] = {}
+        """Those that took too long, and are under way still."""
+        self._behind: dict[int, dict[int, Callable[[ErrorCode], None]]] = {}
+        """Token of an append -> what waits behind it, by a number of its own out of the same row."""
 
     def begin(self, partition: OffsetsPartition, records: tuple[Record, ...], write: Write) -> None:
         """Append records to a partition's log; ``write`` goes on when that is over."""
         if batch_bytes(records) > self._most_bytes:
             write.done(ErrorCode.MESSAGE_TOO_LARGE, -1)
             return
-        self._last_token = token = self._last_token + 1
+        token = self._next()
+        partition.last_append = token
         self._waiting[token] = (partition, write)
-        self._log.append(partition, records, token)
+        self._log.append(partition, records, token, self._acks)
+        self._start_timer(token)
+
+    def must_wait(self, partition: OffsetsPartition) -> bool:
+        """Whether an answer that needs no record of its own has to wait ``behind`` what is under way."""
+        token = partition.last_append
+        return self._timeout_us is not None and (token in self._waiting or token in self._late)
+
+    def behind(self, partition: OffsetsPartition, answer: Callable[[ErrorCode], None]) -> None:
+        """Call ``answer`` when all that was appended to a partition until now is in its log, or with an error."""
+        if not self.must_wait(partition):
+            answer(ErrorCode.NONE)
+            return
+        number = self._next()
+        self._behind.setdefault(partition.last_append, {})[number] = answer
+        self._start_timer(number)
 
     def written(self, token: int, error: ErrorCode, base_offset: int) -> None:
         """An append is over."""
         assert 0 < token <= self._last_token, f"append {token} was never asked for"
         entry = self._waiting.pop(token, None)
+        late = self._late.pop(token, None)
         if entry is not None:  # else the partition was resigned meanwhile; whoever waited was told
+            self._stop_timer(token)
             entry[1].done(error, base_offset)
+        elif late is not None and late[1].late is not None and error is ErrorCode.NONE:
+            late[1].late(error, base_offset)
+        self._answer_behind(token, error)
+
+    def time_is_over(self, number: int) -> None:
+        """An append, or what waits behind one, took too long."""
+        entry = self._waiting.pop(number, None)
+        if entry is None:
+            waits = next(waits for waits in self._behind.values() if number in waits)
+            waits.pop(number)(ErrorCode.REQUEST_TIMED_OUT)
+            return
+        self._late[number] = entry
+        write = entry[1]
+        (write.late or write.done)(ErrorCode.REQUEST_TIMED_OUT, -1)
 
     def abandon(self, partition: OffsetsPartition) -> None:
         """A partition is led here no more: how its appends end is not for us to say."""
-        left = {token: write for token, (where, write) in self._waiting.items() if where is partition}
-        for token, write in left.items():
-            del self._waiting[token]
-            write.abandoned()
+        left = [token for token, (where, _) in (*self._late.items(), *self._waiting.items()) if where is partition]
+        for token in sorted(left):
+            self._late.pop(token, None)
+            entry = self._waiting.pop(token, None)
+            if entry is not None:
+                self._stop_timer(token)
+                entry[1].abandoned()
+            self._answer_behind(token, ErrorCode.NOT_COORDINATOR)
+
+    def _answer_behind(self, token: int, error: ErrorCode) -> None:
+        for number, answer in self._behind.pop(token, {}).items():
+            self._stop_timer(number)
+            answer(error)
+
+    def _next(self) -> int:
+        self._last_token += 1
+        return self._last_token
+
+    def _start_timer(self, number: int) -> None:
+        if self._timeout_us is not None:
+            self._machine.start_timer((GroupTimer.WRITE, str(number)), self._timeout_us)
+
+    def _stop_timer(self, number: int) -> None:
+        if self._timeout_us is not None:
+            self._machine.stop_timer((GroupTimer.WRITE, str(number)))

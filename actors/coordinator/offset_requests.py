@@ -126,23 +126,34 @@ class OffsetRequests:
             records += self.ranges.tombstones(group, [partition for partition, _ in values])
         group.offsets.begin([partition for partition, _ in values])
         abandoned = partial(self._commit_written, commit, ErrorCode.NOT_COORDINATOR, -1)
-        write = Write(partial(self._commit_written, commit), abandoned)
+        write = Write(partial(self._commit_written, commit), abandoned, partial(self._commit_late, commit))
         self._machine.writes.begin(group.partition, tuple(records), write)
 
     def _commit_written(self, commit: _Commit, error: ErrorCode, base_offset: int) -> None:
         """The offsets are in the log (or not): keep them, say so, answer."""
+        if error is _NONE:
+            self._keep(commit, base_offset)
+        else:
+            commit.group.offsets.end([partition for partition, _ in commit.values])
+        self._answer_commit(commit, self._machine.rules.offset_append_errors.get(error, error))
+
+    def _commit_late(self, commit: _Commit, error: ErrorCode, base_offset: int) -> None:
+        """It took too long; the offsets stand, and are seen as soon as they are in the log."""
+        if error is _NONE:
+            self._keep(commit, base_offset)
+        else:
+            self._answer_commit(commit, self._machine.rules.offset_append_errors.get(error, error))
+
+    def _keep(self, commit: _Commit, base_offset: int) -> None:
+        """The offsets are in the log."""
         group, request = commit.group, commit.request
         group.offsets.end([partition for partition, _ in commit.values])
-        if error is not _NONE:
-            self._answer_commit(commit, self._machine.rules.offset_append_errors.get(error, error))
-            return
         for position, (partition, value) in enumerate(commit.values, base_offset):
             kept = Kept(value, position, request.generation, request.member_id)
             if group.offsets.commit(partition, kept):
                 self._note_committed(group.name, partition, kept)
         if request.generation < 0 and group.second.by_partition:
             self.ranges.removed(group, [at for at, _ in commit.values], base_offset, "an operator chose an offset")
-        self._answer_commit(commit, _NONE)
 
     def _answer_commit(self, commit: _Commit, error: ErrorCode) -> None:
         request = commit.request
@@ -159,7 +170,23 @@ class OffsetRequests:
     # --- fetch -------------------------------------------------------------------------------------------------
 
     def fetch(self, event: Received, request: OffsetFetch) -> None:
-        """Where the group stopped; no membership needed, -1 where nothing is known."""
+        """Where the group stopped; no membership needed, -1 where nothing is known.
+
+        Whoever wants stable offsets waits, by the rules, for what is being written; that includes what others write.
+        """
+        if request.require_stable and self._machine.rules.waits_for_watermark:
+            partition = self._groups.partition_of(request.group)
+            self._machine.writes.behind(partition, partial(self._fetch_stable, event, request))
+        else:
+            self._answer_fetch(event, request)
+
+    def _fetch_stable(self, event: Received, request: OffsetFetch, error: ErrorCode) -> None:
+        if error is _NONE:
+            self._answer_fetch(event, request)
+        else:  # as whatever went wrong is told: older consumers know no other (handleOffsetFetchException)
+            self._refuse(event, request, ErrorCode.NOT_COORDINATOR)
+
+    def _answer_fetch(self, event: Received, request: OffsetFetch) -> None:
         group = self._groups.by_name.get(request.group)
         if request.topics is None:
             wanted = () if group is None else tuple(group.offsets.committed)
@@ -250,7 +277,8 @@ class OffsetRequests:
 
     def _write_removal(self, partition: OffsetsPartition, records: tuple[Record, ...], removal: _Removal) -> None:
         abandoned = partial(self._removal_failed, removal, ErrorCode.NOT_COORDINATOR)
-        self._machine.writes.begin(partition, records, Write(partial(self._removed, removal), abandoned))
+        write = Write(partial(self._removed, removal), abandoned, partial(self._removed_late, removal))
+        self._machine.writes.begin(partition, records, write)
 
     def _removed(self, removal: _Removal, error: ErrorCode, base_offset: int) -> None:
         """The tombstones are in the log: the offsets are gone, and with them the groups that had no more."""
@@ -259,14 +287,24 @@ class OffsetRequests:
                 self._groups.bring_back(group)
             self._removal_failed(removal, error)
             return
+        self._remove(removal, base_offset)
+        if removal.reply is not None:
+            self._machine.reply(*removal.reply)
+
+    def _removed_late(self, removal: _Removal, error: ErrorCode, base_offset: int) -> None:
+        """It took too long; the tombstones stand."""
+        if error is _NONE:
+            self._remove(removal, base_offset)
+        else:
+            self._removal_failed(removal, error)
+
+    def _remove(self, removal: _Removal, base_offset: int) -> None:
         for group, partition in removal.offsets:
             if group.offsets.remove(partition, base_offset):
                 self._note_removed(group, partition, removal.why)
             self.ranges.removed(group, [partition], base_offset, removal.why)
         for group in removal.gone:
             self._groups.forget(group)
-        if removal.reply is not None:
-            self._machine.reply(*removal.reply)
 
     def _removal_failed(self, removal: _Removal, error: ErrorCode) -> None:
         """The tombstones did not get into the log, as far as is known here: who waits is told so."""
@@ -298,7 +336,8 @@ class OffsetRequests:
             if records:
                 job.running += 1
                 abandoned = partial(self._settle, job, places, ErrorCode.NOT_COORDINATOR)
-                write = Write(partial(self._groups_deleted, job, groups, places), abandoned)
+                late = partial(self._deleted_late, job, groups, places)
+                write = Write(partial(self._groups_deleted, job, groups, places), abandoned, late)
                 self._machine.writes.begin(self._groups.partitions[number], tuple(records), write)
             else:
                 for group in groups:
@@ -327,6 +366,16 @@ class OffsetRequests:
                 self._groups.bring_back(group)
         self._settle(job, places, error)
 
+    def _deleted_late(
+        self, job: _Deletion, groups: list[Group], places: list[int], error: ErrorCode, _base_offset: int
+    ) -> None:
+        """It took too long; the tombstones stand."""
+        if error is _NONE:
+            for group in groups:
+                self._groups.forget(group)
+        else:
+            self._settle(job, places, self._machine.rules.offset_append_errors.get(error, error))
+
     def _settle(self, job: _Deletion, places: list[int], error: ErrorCode) -> None:
         """The outcome of one partition's share of a DeleteGroups request is known; the last one answers it."""
         for place in places:
@@ -344,7 +393,7 @@ class OffsetRequests:
 
     # --- small things ------------------------------------------------------------------------------------------
 
-    def _refuse(self, event: Received, request: OffsetCommit | OffsetDelete, error: ErrorCode) -> None:
+    def _refuse(self, event: Received, request: OffsetCommit | OffsetDelete | OffsetFetch, error: ErrorCode) -> None:
         self._machine.refuse(
             event,
             refusal(request, error, event.version),

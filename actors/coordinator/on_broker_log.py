@@ -4,7 +4,7 @@ Appends are requests to the broker of the same process; and the broker's word on
 order to take groups up and to give them up. See ``actors.broker.group_log``.
 """
 
-from kemu.actors.coordinator.log import LogNews, OffsetsPartition
+from kemu.actors.coordinator.log import ALL_IN_SYNC, LogNews, OffsetsPartition
 from kemu.actors.machine import Draws, Machine, Received, Record
 from kemu.protocol.commands import LeadOffsets
 from kemu.protocol.draws import CALM, DrawName
@@ -19,16 +19,27 @@ from kemu.protocol.messages.offsets_log import (
 )
 from kemu.protocol.names import ActorName
 
-_VERSION = 0
+_WITH_ACKS_ALL, _WITH_ANY_ACKS = 0, 1
+"""Versions of AppendGroups."""
 
 
 class BrokerLog:
     """Partitions that ``broker``, the other actor of the coordinator's process, keeps.
 
-    ``load_us``: how long it takes to read a log that is not empty, where that is not drawn.
+    ``load_us``: how long it takes to read a log that is not empty, where that is not drawn. ``commit_timeout_us``:
+    ``offsets.commit.timeout.ms``.
     """
 
-    def __init__(self, machine: Machine, broker: ActorName, load_us: int, draws: Draws = CALM) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        broker: ActorName,
+        load_us: int,
+        draws: Draws = CALM,
+        *,
+        commit_timeout_us: int,
+    ) -> None:
+        self.commit_timeout_us: int | None = commit_timeout_us
         self._machine = machine
         self._broker = broker
         self._load_us = load_us
@@ -36,10 +47,13 @@ class BrokerLog:
         self._asked: dict[int, int] = {}
         """Request id of an append under way -> its token."""
 
-    def append(self, partition: OffsetsPartition, records: tuple[Record, ...], token: int) -> None:
+    def append(self, partition: OffsetsPartition, records: tuple[Record, ...], token: int, required_acks: int) -> None:
         """Ask the broker to append."""
-        request = AppendGroups(partition=partition.number, leader_epoch=partition.epoch, records=records)
-        self._asked[self._machine.request(self._broker, request, _VERSION)] = token
+        request = AppendGroups(
+            partition=partition.number, leader_epoch=partition.epoch, records=records, required_acks=required_acks
+        )
+        version = _WITH_ACKS_ALL if required_acks == ALL_IN_SYNC else _WITH_ANY_ACKS
+        self._asked[self._machine.request(self._broker, request, version)] = token
 
     def heard(self, event: Received, news: LogNews) -> None:
         """What came of an append, or who leads."""

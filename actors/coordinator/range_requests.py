@@ -117,7 +117,8 @@ class RangeRequests:
             return
         group.offsets.begin(write.partitions)
         abandoned = partial(self._written, write, ErrorCode.NOT_COORDINATOR, -1)
-        self._machine.writes.begin(group.partition, tuple(records), Write(partial(self._written, write), abandoned))
+        on = Write(partial(self._written, write), abandoned, partial(self._written_late, write))
+        self._machine.writes.begin(group.partition, tuple(records), on)
 
     @staticmethod
     def _primary(group: Group, at: TopicPartition) -> int:
@@ -126,11 +127,23 @@ class RangeRequests:
 
     def _written(self, write: _RangeWrite, error: ErrorCode, base_offset: int) -> None:
         """They are in the log (or not): keep them, say so, answer."""
+        if error is _NONE:
+            self._keep(write, base_offset)
+        else:
+            write.group.offsets.end(write.partitions)
+        self._answer(write, self._machine.rules.offset_append_errors.get(error, error))
+
+    def _written_late(self, write: _RangeWrite, error: ErrorCode, base_offset: int) -> None:
+        """It took too long, and stands."""
+        if error is _NONE:
+            self._keep(write, base_offset)
+        else:
+            self._answer(write, self._machine.rules.offset_append_errors.get(error, error))
+
+    def _keep(self, write: _RangeWrite, base_offset: int) -> None:
+        """They are in the log."""
         group, request = write.group, write.request
         group.offsets.end(write.partitions)
-        if error is not _NONE:
-            self._answer(write, self._machine.rules.offset_append_errors.get(error, error))
-            return
         position = base_offset
         for token in write.tokens:
             kept = KeptRange(StoredRange(token.end, write.now_ms), position)
@@ -166,7 +179,6 @@ class RangeRequests:
         for at, start in write.closed:
             group.second.close(at, start, position)
             position += 1
-        self._answer(write, _NONE)
 
     def _answer(self, write: _RangeWrite, error: ErrorCode) -> None:
         request = write.request

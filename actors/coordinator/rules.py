@@ -35,6 +35,12 @@ class GroupRules:
     """The leave of an id that never joined rebalances a Stable or CompletingRebalance group."""
     leave_waits_for_record: bool
     """LeaveGroup by the last member is answered when the group's empty record is in the log."""
+    waits_for_watermark: bool
+    """Records are appended to the leader alone (acks=1: ``min.insync.replicas`` is not asked for), and what is answered
+    waits for the high watermark, for ``offsets.commit.timeout.ms`` at most: heartbeats, leaves and fetches of stable
+    offsets, too, behind what was appended before them. What took too long stands all the same (CoordinatorRuntime,
+    CoordinatorPartitionWriter). Scala's coordinators ask for acks=all, nothing waits but for records of its own, and
+    what took too long does not count until it is loaded again (GroupMetadataManager.storeOffsets)."""
     unknown_until_loading: bool
     """A partition whose load waits for those of others is none of this broker's yet: NOT_COORDINATOR, and not
     COORDINATOR_LOAD_IN_PROGRESS (GroupMetadataManager.loadGroupsAndOffsets marks it when its turn comes)."""
@@ -114,6 +120,7 @@ JAVA = GroupRules(
     leave_acts_per_member=False,
     pending_leave_rebalances=True,
     leave_waits_for_record=True,
+    waits_for_watermark=True,
     unknown_until_loading=False,
     sync_while_loading=_E.COORDINATOR_LOAD_IN_PROGRESS,
     sync_timer=True,
@@ -142,6 +149,7 @@ SCALA = GroupRules(
     leave_acts_per_member=True,
     pending_leave_rebalances=False,
     leave_waits_for_record=False,
+    waits_for_watermark=False,
     unknown_until_loading=True,
     sync_while_loading=_E.REBALANCE_IN_PROGRESS,
     sync_timer=True,

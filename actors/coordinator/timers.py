@@ -17,6 +17,8 @@ class GroupTimer(StrEnum):
     """(group): how long the members of a generation have to sync (KAFKA-12890)."""
     LOAD = "load"
     """(partition): it is the turn of a partition of the offsets topic to be read, or its log has been read."""
+    WRITE = "write"
+    """(number): how long an append, or an answer behind one, may take (Java; Scala's are timed by their broker)."""
     EXPIRE = "expire"
     """(): the next look for offsets that nobody needs."""
 

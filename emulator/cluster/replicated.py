@@ -15,7 +15,7 @@ from kemu.actors.broker.replicated import ReplicatedBroker
 from kemu.actors.controller.controller import Controller
 from kemu.actors.coordinator.coordinator import Coordinator
 from kemu.actors.coordinator.on_broker_log import BrokerLog
-from kemu.actors.machine import Record
+from kemu.actors.machine import US_PER_MS, Record
 from kemu.actors.store.disk import TRANSACTIONS
 from kemu.actors.store.store import Store
 from kemu.emulator import facts
@@ -199,7 +199,13 @@ class ReplicatedCluster(Cluster):
                 coordinator_on(name),
                 node,
                 config,
-                lambda machine: BrokerLog(machine, name, config.emulated_load_us, draws),
+                lambda machine: BrokerLog(
+                    machine,
+                    name,
+                    config.emulated_load_us,
+                    draws,
+                    commit_timeout_us=replication.offsets_commit_timeout_ms * US_PER_MS,
+                ),
                 self.rules_of_coordinator(name),
                 self.release_of_broker(name).versions,
             )

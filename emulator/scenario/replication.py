@@ -147,6 +147,7 @@ class ReplicationSpec:
             isr_path=IsrPath(self.isr_path) if self.isr_path else protocol.isr_path,
             truncation=protocol.truncation,
             waits_twice_for_lost_fetches=profile.waits_twice_for_lost_fetches,
+            min_isr_holds_watermark=profile.min_isr_holds_watermark,
         )
         return applying.replica_rules(rules, bugs)
 

@@ -69,7 +69,7 @@ MUTATIONS = [
     ),
     Mutation(
         "actors/broker/led_partitions.py",
-        "        if error is _NONE and acks == _ALL and not replica.enough_in_sync():\n",
+        "        if error is _NONE and acks == _ALL and not self._manager.enough_in_sync(replica):\n",
         "        if False:\n",
         "isr",  # acks=all with fewer than min.insync.replicas in the ISR
         ("too_few_in_sync.toml:1",),

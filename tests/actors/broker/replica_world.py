@@ -86,12 +86,14 @@ class Bench:
         lag_ms: int = 10_000,
         session_timeout_ms: int = 18_000,
         flushes: BrokerConfig = EACH,
+        topic: str = TOPIC,
     ) -> None:
+        self.topic = topic
         self.flushes = flushes
         self.now_us = 1_000_000
         self.count = count
         self.config = ReplicaConfig(replica_lag_time_max_ms=lag_ms)
-        self.settings = {TOPIC: TopicSettings(record_bytes=100, min_in_sync=min_in_sync)}
+        self.settings = {topic: TopicSettings(record_bytes=100, min_in_sync=min_in_sync)}
         self.rules = attrs.evolve(rules, isr_path=isr_path)
         self.asked: deque[tuple[str, Received]] = deque()
         """AlterIsr requests to the controller, who is the test."""
@@ -156,7 +158,7 @@ class Bench:
             self.step(other, LinkDown(name))
 
     def replica(self, name: str) -> Replica:
-        return self.brokers[name].manager.replicas[AT]
+        return self.brokers[name].manager.replicas[self.topic, 0]
 
     def copies(self, name: str) -> bool:
         """Whether some fetch loop of a broker has the partition."""
@@ -179,7 +181,7 @@ class Bench:
     def metadata(self, **changes: Any) -> UpdateMetadataPartition:
         """What brokers are told of the partition for their metadata caches."""
         given: dict[str, Any] = {
-            "topic_name": TOPIC,
+            "topic_name": self.topic,
             "partition_index": 0,
             "controller_epoch": 1,
             "leader": self.leader,
@@ -201,7 +203,7 @@ class Bench:
 
     def state(self, **changes: Any) -> LeaderAndIsrPartition:
         given: dict[str, Any] = {
-            "topic_name": TOPIC,
+            "topic_name": self.topic,
             "partition_index": 0,
             "controller_epoch": 1,
             "leader": self.leader,
@@ -226,7 +228,7 @@ class Bench:
     def stop(self, name: str, leader_epoch: int, *, delete: bool = False, controller_epoch: int = 1) -> Any:
         """StopReplica; the answer (when a deletion is on the disk)."""
         row = StopReplicaPartition(
-            topic_name=TOPIC, partition_index=0, leader_epoch=leader_epoch, delete_partition=delete
+            topic_name=self.topic, partition_index=0, leader_epoch=leader_epoch, delete_partition=delete
         )
         request = StopReplica(controller_id=CONTROLLER_ID, controller_epoch=controller_epoch, partition_states=(row,))
         before = len(self.replies)
@@ -236,7 +238,7 @@ class Bench:
 
     def produce(self, name: str, count: int = 1, *, acks: int = -1) -> int:
         """Ask a broker to append; the number of the request (see ``answer_to``)."""
-        batch = ProduceBatch(topic=TOPIC, partition=0, count=count)
+        batch = ProduceBatch(topic=self.topic, partition=0, count=count)
         self.ask(name, Produce(acks=acks, timeout_ms=60_000, batches=(batch,)), 9, sender="p1")
         return self.requests
 

@@ -4,9 +4,11 @@ Mirrors tests of Kafka's PartitionTest, ReplicaManagerTest and EpochDrivenReplic
 What controllers may tell is in ``test_replica_control``, copying in ``test_fetcher``.
 """
 
+import attrs
 import pytest
 
 from kemu.actors.broker.replica import Role
+from kemu.actors.broker.rules import TODAY, ReplicaRules
 from kemu.protocol.config import BrokerConfig
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import LEADER_DURING_DELETE
@@ -21,10 +23,13 @@ from kemu.protocol.messages.data import (
     RecordsToDelete,
 )
 from kemu.protocol.messages.local import BrokerConfigs
+from kemu.protocol.messages.offsets_log import AppendGroups, AppendGroupsReply
+from kemu.protocol.names import OFFSETS_TOPIC
 from kemu.protocol.notes.replication import BecameLeader, IsrChanged, IsrChangeFailed, Truncated
 from tests.actors.broker.replica_world import Bench
 
 S = 1_000_000
+BEFORE_3_7 = attrs.evolve(TODAY, min_isr_holds_watermark=False)
 
 
 def led(count: int = 3, **how: object) -> Bench:
@@ -86,7 +91,7 @@ def test_too_few_in_sync_replicas_refuse_acks_all_only():
 
 def test_min_insync_replicas_is_the_one_that_was_told_last():
     """KIP-226: a topic's own setting, else that of all brokers, else the one the broker started with."""
-    bench = led(2, min_in_sync=1)
+    bench = led(2, min_in_sync=1, rules=BEFORE_3_7)
 
     def outcome(*told: BrokerConfigs) -> list[ErrorCode]:
         bench.replies.clear()
@@ -180,7 +185,7 @@ def test_log_flush_interval_messages_can_be_changed_while_a_broker_runs():
 
 def test_an_isr_that_shrinks_below_the_minimum_after_the_append_says_so():
     """NOT_ENOUGH_REPLICAS_AFTER_APPEND: the record stays, and may count."""
-    bench = led(min_in_sync=2)
+    bench = led(min_in_sync=2, rules=BEFORE_3_7)
     bench.produce("b0")
     bench.write_all("b0")
     bench.elect(0, (0,), to=(0,))
@@ -188,6 +193,58 @@ def test_an_isr_that_shrinks_below_the_minimum_after_the_append_says_so():
 
     assert errors(bench) == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
     assert bench.replica("b0").log.end_offset == 1
+
+
+@pytest.mark.parametrize(("rules", "watermark"), [(BEFORE_3_7, 1), (TODAY, 0)])
+def test_since_3_7_the_watermark_stands_while_the_isr_is_too_small(rules: ReplicaRules, watermark: int) -> None:
+    """KAFKA-15583, Partition.maybeIncrementLeaderHW: not increasing while under min ISR, whatever the acks."""
+    bench = led(min_in_sync=2, rules=rules)
+    bench.elect(0, (0,), to=(0,))
+    bench.produce("b0", acks=1)
+    bench.write_all("b0")
+    bench.pass_time(11 * S)
+
+    assert errors(bench) == [ErrorCode.NONE]
+    assert ends(bench)[0] == (1, watermark)
+
+    bench.elect(0, (0, 1, 2))
+    bench.settle(2 * S)
+    assert ends(bench) == [(1, 1)] * 3
+
+
+def test_no_more_replicas_are_asked_for_than_there_are() -> None:
+    """KAFKA-15583, Partition.effectiveMinIsr: at most as many as replicas; before, such a topic took no acks=all."""
+    bench, before = led(2, min_in_sync=3), led(2, min_in_sync=3, rules=BEFORE_3_7)
+    for each in (bench, before):
+        each.produce("b0")
+        each.settle(2 * S)
+
+    assert errors(bench) == [ErrorCode.NONE]
+    assert errors(before) == [ErrorCode.NOT_ENOUGH_REPLICAS]
+
+
+@pytest.mark.parametrize("acks", [-1, 1])
+def test_a_coordinator_that_waits_itself_is_asked_for_no_minimum_and_never_timed(acks: int) -> None:
+    """CoordinatorPartitionWriter.append (acks=1) and HighWatermarkListener, beside storeGroup's acks=-1."""
+    bench = led(min_in_sync=2, topic=OFFSETS_TOPIC)
+    bench.elect(0, (0,), to=(0,))
+    request = AppendGroups(partition=0, leader_epoch=bench.epoch, records=((b"k", b"v"),), required_acks=acks)
+    told: list[AppendGroupsReply] = []
+
+    def asked(seconds: int) -> list[ErrorCode]:
+        bench.pass_time(seconds * S)
+        told.extend(reply for _, reply in bench.replies if isinstance(reply, AppendGroupsReply))
+        bench.replies.clear()
+        return [reply.error for reply in told]
+
+    bench.ask("b0", request, 1, sender="b0/coordinator")
+    bench.write_all("b0")
+    assert asked(11) == ([ErrorCode.NOT_ENOUGH_REPLICAS] if acks == -1 else [])
+    assert bench.replica("b0").log.end_offset == (0 if acks == -1 else 1)
+
+    bench.elect(0, (0, 1, 2))
+    bench.settle(2 * S)
+    assert asked(0)[-1] is (ErrorCode.NOT_ENOUGH_REPLICAS if acks == -1 else ErrorCode.NONE)
 
 
 def test_a_deposed_leader_fails_what_waits_and_refuses_more():

@@ -5,6 +5,7 @@ Source: ReplicaManager.appendRecords, GroupCoordinator.onElection and onResignat
 
 from typing import Any
 
+import attrs
 import pytest
 
 from kemu.actors.coordinator.coordinator import Coordinator
@@ -13,7 +14,16 @@ from kemu.actors.machine import Effect, LinkDown, Note, Received, Record, Send, 
 from kemu.protocol.commands import Start
 from kemu.protocol.config import BrokerConfig
 from kemu.protocol.errors import ErrorCode as E
-from kemu.protocol.messages.group import OffsetCommit, OffsetFetch, OffsetToCommit, TopicPartitions
+from kemu.protocol.messages.group import (
+    Heartbeat,
+    HeartbeatReply,
+    OffsetCommit,
+    OffsetCommitReply,
+    OffsetFetch,
+    OffsetFetchReply,
+    OffsetToCommit,
+    TopicPartitions,
+)
 from kemu.protocol.messages.offsets_log import (
     AppendGroups,
     AppendGroupsReply,
@@ -22,11 +32,13 @@ from kemu.protocol.messages.offsets_log import (
     ResignGroups,
     ResignGroupsReply,
 )
-from kemu.protocol.messages.records import StoredOffset, offset_record
+from kemu.protocol.messages.records import StoredOffset, group_record, offset_record
 from kemu.protocol.names import offsets_partition_of
-from kemu.protocol.notes.groups import GroupLoaded, GroupUnloaded
+from kemu.protocol.notes.groups import GroupLoaded, GroupUnloaded, OffsetCommitted
+from tests.actors.coordinator.test_group_failover import group_of, stored
 
 LOAD_US = 5_000
+TIMEOUT_US = 5_000_000
 NUMBER = offsets_partition_of("g")
 COMMIT = OffsetCommit(group="g", offsets=(OffsetToCommit(topic="t", partition=0, offset=7),))
 FETCH = OffsetFetch(group="g", topics=(TopicPartitions(topic="t", partitions=(0,)),))
@@ -35,9 +47,14 @@ FETCH = OffsetFetch(group="g", topics=(TopicPartitions(topic="t", partitions=(0,
 class Desk:
     """A coordinator, and the test in the place of its broker and its clients."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str = "scala") -> None:
         name = "b0/coordinator"
-        self.coordinator = Coordinator(name, 0, BrokerConfig(), lambda machine: BrokerLog(machine, "b0", LOAD_US))
+        self.coordinator = Coordinator(
+            name,
+            0,
+            BrokerConfig(coordinator_kind=kind),
+            lambda machine: BrokerLog(machine, "b0", LOAD_US, commit_timeout_us=TIMEOUT_US),
+        )
         self._last = 0
         self.coordinator.step(0, Told(Start()))
 
@@ -135,3 +152,117 @@ def test_nobody_else_has_anything_to_say_about_the_log() -> None:
         Desk().asks("c", request)
     with pytest.raises(AssertionError, match="not a request of a coordinator"):
         Coordinator("b0/coordinator", 0, BrokerConfig()).step(0, Received("c", 1, 1, 0, request))
+
+
+# --- Java's coordinator ----------------------------------------------------------------------------------------------
+
+GENERATION = 3
+MEMBER = stored("m")
+HEARTBEAT = Heartbeat(group="g", generation=GENERATION, member_id="m")
+STABLE_FETCH = OffsetFetch(group="g", topics=(TopicPartitions(topic="t", partitions=(0,)),), require_stable=True)
+ANOTHER = OffsetCommit(
+    group="g", generation=GENERATION, member_id="m", offsets=(OffsetToCommit(topic="t", partition=0, offset=9),)
+)
+
+
+def with_a_member(kind: str) -> Desk:
+    """A coordinator of a group with one member, Stable in ``GENERATION``."""
+    desk = Desk(kind)
+    desk.leads(4, group_record(group_of(MEMBER, generation=GENERATION)))
+    desk.coordinator.step(0, TimerFired(("load", str(NUMBER))))
+    return desk
+
+
+def timer_of(effects: list[Effect]) -> StartTimer:
+    """The wait that began."""
+    (timer,) = [each for each in effects if isinstance(each, StartTimer) and each.key[0] == "write"]
+    return timer
+
+
+def sends(effects: list[Effect]) -> list[object]:
+    """What was said."""
+    return [each.message for each in effects if isinstance(each, Send)]
+
+
+@pytest.mark.parametrize(("kind", "acks", "version"), [("java", 1, 1), ("scala", -1, 0), ("scala-2.4", -1, 0)])
+def test_java_appends_to_the_leader_alone_and_waits_itself(kind: str, acks: int, version: int) -> None:
+    """CoordinatorPartitionWriter.append: requiredAcks = 1; GroupMetadataManager.scala: -1, timed by the broker."""
+    effects = with_a_member(kind).asks("c", ANOTHER, 8)
+
+    asked = only(effects, AppendGroups)
+    assert (asked.message.required_acks, asked.version) == (acks, version)
+    waits = [each.after_us for each in effects if isinstance(each, StartTimer) and each.key[0] == "write"]
+    assert waits == ([TIMEOUT_US] if acks == 1 else [])
+
+
+def test_heartbeats_leaves_and_stable_fetches_wait_for_what_was_appended_before_them() -> None:
+    """CoordinatorContext.append: an operation without records is answered once the last written offset is committed."""
+    desk = with_a_member("java")
+    asked = only(desk.asks("c", ANOTHER, 8), AppendGroups)
+
+    assert sends(desk.asks("c", HEARTBEAT, 3)) == []
+    assert sends(desk.asks("c", STABLE_FETCH, 7)) == []
+    assert error_of(desk.asks("c", FETCH, 7)) is E.NONE  # a read, of what is committed
+    told = sends(desk.answers(asked, E.NONE))
+
+    assert [type(each) for each in told] == [OffsetCommitReply, HeartbeatReply, OffsetFetchReply]
+    assert isinstance(told[1], HeartbeatReply) and told[1].error is E.NONE
+    assert isinstance(told[2], OffsetFetchReply) and told[2].offsets[0].offset == 9
+    assert sends(desk.asks("c", HEARTBEAT, 3)) == [HeartbeatReply(error=E.NONE)]
+
+
+def test_refusals_of_heartbeats_and_scalas_answers_wait_for_nothing() -> None:
+    """An exception completes the event at once; GroupCoordinator.scala answers from memory."""
+    for kind in ("java", "scala"):
+        desk = with_a_member(kind)
+        desk.asks("c", ANOTHER, 8)
+        assert error_of(desk.asks("c", attrs.evolve(HEARTBEAT, generation=2), 3)) is E.ILLEGAL_GENERATION
+    assert sends(desk.asks("c", HEARTBEAT, 3)) == [HeartbeatReply(error=E.NONE)]
+
+
+def test_a_commit_that_takes_too_long_is_refused_and_counts_all_the_same() -> None:
+    """CoordinatorRuntime.OperationTimeout reverts nothing: COORDINATOR_NOT_AVAILABLE, and later the offset is there."""
+    desk = with_a_member("java")
+    effects = desk.asks("c", ANOTHER, 8)
+    asked, timer = only(effects, AppendGroups), timer_of(effects)
+
+    assert error_of(list(desk.coordinator.step(0, TimerFired(timer.key)))) is E.COORDINATOR_NOT_AVAILABLE
+    (before,) = sends(desk.asks("c", FETCH, 7))
+    waits = desk.asks("c", HEARTBEAT, 3)
+    late = desk.answers(asked, E.NONE)
+    (after,) = sends(desk.asks("c", FETCH, 7))
+
+    assert isinstance(before, OffsetFetchReply) and before.offsets[0].offset == -1
+    assert sends(waits) == [] and sends(late) == [HeartbeatReply(error=E.NONE)]
+    assert [type(each.fact) for each in late if isinstance(each, Note)] == [OffsetCommitted]
+    assert isinstance(after, OffsetFetchReply) and after.offsets[0].offset == 9
+
+
+@pytest.mark.parametrize(
+    ("request_", "version", "error"),
+    [(HEARTBEAT, 3, E.COORDINATOR_NOT_AVAILABLE), (STABLE_FETCH, 7, E.NOT_COORDINATOR)],
+)
+def test_what_waits_too_long_behind_an_append_is_refused(request_: object, version: int, error: E) -> None:
+    """handleOperationException; handleOffsetFetchException, as older consumers know no other error there."""
+    desk = with_a_member("java")
+    asked = only(desk.asks("c", ANOTHER, 8), AppendGroups)
+    timer = timer_of(desk.asks("c", request_, version))
+
+    assert error_of(list(desk.coordinator.step(0, TimerFired(timer.key)))) is error
+    assert [type(each) for each in sends(desk.answers(asked, E.NONE))] == [OffsetCommitReply]
+
+
+def test_who_waits_for_the_watermark_of_a_partition_that_is_lost_is_told_so() -> None:
+    """CoordinatorContext.unload: deferredEventQueue.failAll(NOT_COORDINATOR)."""
+    desk = with_a_member("java")
+    timed = desk.asks("c", ANOTHER, 8)
+    desk.coordinator.step(0, TimerFired(timer_of(timed).key))
+    desk.asks("c", ANOTHER, 8)
+    desk.asks("c", HEARTBEAT, 3)
+
+    told = sends(desk.asks("b0", ResignGroups(partition=NUMBER, leader_epoch=4)))
+
+    assert [type(each) for each in told] == [ResignGroupsReply, OffsetCommitReply, HeartbeatReply]
+    assert isinstance(told[1], OffsetCommitReply) and told[1].outcomes[0].error is E.NOT_COORDINATOR
+    assert isinstance(told[2], HeartbeatReply) and told[2].error is E.NOT_COORDINATOR
+    assert desk.answers(only(timed, AppendGroups), E.NONE) == []

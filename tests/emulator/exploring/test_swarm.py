@@ -229,3 +229,14 @@ def test_a_member_without_a_coordinator_does_not_learn_what_a_log_lost() -> None
 
     assert outcome.verdict == "holds", outcome.reason or outcome.broke
     assert outcome.core is not None and "__consumer_offsets-0 can have no leader" in outcome.core.unrecoverable[0]
+
+
+def test_no_member_of_4_0_hears_that_its_assignment_has_too_few_replicas() -> None:
+    """The offsets topic's ISR shrinks below min.insync.replicas while g1's assignment waits for its high watermark.
+
+    CoordinatorPartitionWriter appends with acks=1: SyncGroup is never answered NOT_ENOUGH_REPLICAS_AFTER_APPEND, which
+    consumers do not expect; and the high watermark stands until the ISR is whole again (KAFKA-15583).
+    """
+    outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "too-few-for-the-assignment.toml"))
+
+    assert outcome.verdict == "holds", outcome.reason or outcome.broke

@@ -168,6 +168,16 @@ def test_which_releases_balance_leaders_while_partitions_are_reassigned():
     ]
 
 
+def test_since_3_7_watermarks_stand_while_isrs_are_too_small() -> None:
+    """KAFKA-15583: Partition.maybeIncrementLeaderHW 3.7.0, not 3.6.0."""
+    newest = PROFILES["kafka-4.0"]
+    stands = [
+        name for name, each in PROFILES.items() if ReplicationSpec().replica_rules(each, newest).min_isr_holds_watermark
+    ]
+
+    assert stands == ["kafka-3.7", "kafka-3.9", "kafka-4.0"]
+
+
 def test_followers_of_old_releases_wait_twice_for_lost_fetches() -> None:
     """AbstractFetcherThread 3.0.2 and 3.1.2; what a broker does by itself is its release's, not the protocol's."""
     newest = PROFILES["kafka-3.4"]
