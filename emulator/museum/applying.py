@@ -47,6 +47,9 @@ def release_with(profile: Profile, bugs: Sequence[str], mended: Sequence[str] = 
     """A release whose clients and Streams instances have these bugs, and those that are mended not."""
     for issue in mended:
         past = PAST_BUGS[issue].past
+        if past.of_releases:
+            without = {name: past.mended(assignor) for name, assignor in profile.assignors.items()}
+            profile = evolve(profile, assignors=without)
         if past.consumer:
             profile = evolve(profile, rules_of=_with_changes(profile.rules_of, _todays(MemberRules, past.consumer)))
         if past.metadata:
@@ -67,7 +70,7 @@ def release_with(profile: Profile, bugs: Sequence[str], mended: Sequence[str] = 
 
 
 def bugs_of(profile: Profile) -> tuple[str, ...]:
-    """Past bugs that a release's coordinators, clients and Streams instances have by themselves.
+    """Past bugs that a release's coordinators, clients, assignors and Streams instances have by themselves.
 
     Brokers and controllers have no rules of releases: theirs are those of today, unless a bug is switched on.
     """
@@ -80,6 +83,7 @@ def bugs_of(profile: Profile) -> tuple[str, ...]:
         or _has(member, bug.past.consumer)
         or _has(profile.metadata, bug.past.metadata)
         or _has(profile.streams, bug.past.streams)
+        or any(assignor is not bug.past.mended(assignor) for assignor in profile.assignors.values())
     )
 
 

@@ -30,6 +30,7 @@ class Past:
     ``replica``: of ``ReplicaRules``; ``controller``: of ``ControllerRules``; ``coordinator``: of ``GroupRules``;
     ``consumer``: of ``MemberRules``; ``metadata``: of ``MetadataRules``, of consumers and producers; ``streams``: of
     ``StreamsRelease``. ``assignors``: in place of those of the same name.
+    ``of_releases``: assignors of releases that have the bug by themselves, each with the same one without it.
     """
 
     replica: Mapping[str, Any] = field(factory=dict)
@@ -39,6 +40,11 @@ class Past:
     metadata: Mapping[str, Any] = field(factory=dict)
     streams: Mapping[str, Any] = field(factory=dict)
     assignors: Mapping[str, Assignor] = field(factory=dict)
+    of_releases: tuple[tuple[Assignor, Assignor], ...] = ()
+
+    def mended(self, assignor: Assignor) -> Assignor:
+        """A release's assignor without the bug; the same if it has not."""
+        return next((without for own, without in self.of_releases if own == assignor), assignor)
 
     @property
     def needs_replication(self) -> bool:

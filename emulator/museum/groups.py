@@ -5,6 +5,10 @@ Source: the issues named, in Apache Kafka's history; KIP-341, KIP-429, KIP-792.
 
 from kemu.emulator.museum.bug import Past, PastBug, Where
 from kemu.protocol.assign.cooperative import (
+    COOPERATIVE_STICKY_2_8,
+    COOPERATIVE_STICKY_2_8_MENDED,
+    COOPERATIVE_STICKY_3_0,
+    COOPERATIVE_STICKY_3_4,
     COOPERATIVE_STICKY_3_7,
     COOPERATIVE_STICKY_OF_NEWEST_ALONE,
     COOPERATIVE_STICKY_WITHOUT_GENERATION,
@@ -120,7 +124,13 @@ ASSIGNORS = (
         ),
         was="what only members of older generations claim is nobody's",
         today="generations are compared partition by partition: a claim that nobody newer makes stands",
-        past=Past(assignors={"cooperative-sticky": COOPERATIVE_STICKY_OF_NEWEST_ALONE}),
+        past=Past(
+            assignors={"cooperative-sticky": COOPERATIVE_STICKY_OF_NEWEST_ALONE},
+            of_releases=(
+                (COOPERATIVE_STICKY_2_8, COOPERATIVE_STICKY_2_8_MENDED),
+                (COOPERATIVE_STICKY_3_0, COOPERATIVE_STICKY_3_4),
+            ),
+        ),
         caught_by="cooperative",
         kind="handed-over-too-soon",
     ),

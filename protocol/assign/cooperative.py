@@ -18,6 +18,7 @@ from kemu.protocol.assign.as_kafka import (
     RELEASE_3_4,
     RELEASE_3_7,
     RELEASE_3_9,
+    newer_claim,
 )
 from kemu.protocol.assign.base import Assignment, Assignor, Memory, RebalanceProtocol, Subscriber, Topics
 from kemu.protocol.assign.claims import first_claim_wins, last_claim_wins, only_newest_generation
@@ -68,6 +69,10 @@ COOPERATIVE_STICKY_3_7 = CooperativeStickyAssignor(rules=StickyRules(release=REL
 COOPERATIVE_STICKY_3_4 = CooperativeStickyAssignor(rules=StickyRules(release=RELEASE_3_4))
 COOPERATIVE_STICKY_3_0 = CooperativeStickyAssignor(rules=StickyRules(release=RELEASE_3_0))
 COOPERATIVE_STICKY_2_8 = CooperativeStickyAssignor(rules=StickyRules(release=COOPERATIVE_RELEASE_2_8))
+COOPERATIVE_STICKY_2_8_MENDED = CooperativeStickyAssignor(
+    rules=StickyRules(release=evolve(COOPERATIVE_RELEASE_2_8, owners=newer_claim))
+)
+"""Without KAFKA-14639: a claim of an older generation stands where nobody newer makes it."""
 COOPERATIVE_STICKY_2_6 = CooperativeStickyAssignor(
     rules=StickyRules(release=COOPERATIVE_RELEASE_2_6), tells_generation=False
 )

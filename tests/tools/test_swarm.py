@@ -18,6 +18,9 @@ from kemu.tools.commands.swarm import _run, _told
 from tests.emulator.exploring.failing import failing
 from tests.emulator.exploring.test_explorer import small
 
+SEEDS_OF_BEFORE = Path(__file__).parents[1] / "data" / "swarm"
+"""Scenarios that seeds once drew."""
+
 
 def swarm(*arguments: str) -> Result:
     """What the command says."""
@@ -101,6 +104,18 @@ def test_what_a_release_does_by_itself_is_told_with_the_bug_that_it_is() -> None
     switched_on = attrs.evolve(scenario, bugs=("KAFKA-10284",))
     again = _run(SwarmCase(seed=1, scenario=switched_on, on=(), off=()), None, False, Panel())
     assert (again.verdict, again.own_bugs) == ("liveness", ())
+
+
+def test_a_claim_that_a_leader_of_2_8_passes_over_is_told_with_its_bug() -> None:
+    """c2 gets no assignment of generation 6, and c3 takes what c2 still owns for free (KAFKA-14639)."""
+    scenario = load_scenario(SEEDS_OF_BEFORE / "missed-a-generation.toml")
+    one = _run(SwarmCase(seed=30_076, scenario=scenario, on=(), off=()), None, False, Panel())
+
+    assert {(each.checker, each.kind) for each in one.result.violations} == {
+        ("cooperative", "handed-over-too-soon"),
+        ("one-owner", "two-owners"),
+    }
+    assert (one.verdict, one.own_bugs) == ("holds", ("KAFKA-14639",))
 
 
 @pytest.mark.parametrize(

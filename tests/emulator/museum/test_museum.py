@@ -107,9 +107,21 @@ def test_a_bug_that_a_release_has_by_itself_can_be_mended() -> None:
     assert applying.bugs_of(PROFILES[DEFAULT_PROFILE]) == ()
     assert applying.bugs_of(PROFILES["kafka-2.4"]) == ("KAFKA-9801", "KAFKA-10284", "KAFKA-12257")
     assert applying.bugs_of(release) == ("KAFKA-9801", "KAFKA-10284", "KAFKA-12983", "KAFKA-12257")
-    assert applying.bugs_of(PROFILES["kafka-2.8"]) == ()
+    assert applying.bugs_of(PROFILES["kafka-2.8"]) == ("KAFKA-14639",)
     assert applying.group_rules(rules, (), ("KAFKA-10284",)).writes_replacements
     assert not applying.group_rules(rules, (), ("KAFKA-10284",)).replacement_rebalances_completing
     assert "KAFKA-12983" not in applying.bugs_of(applying.release_with(release, (), ("KAFKA-12983",)))
     assert applying.release_with(PROFILES["kafka-2.6"], (), ("KAFKA-12257",)).metadata.new_topic_ids_reset_epochs
-    assert set(applying.bugs_of_releases()) == {"KAFKA-9801", "KAFKA-10284", "KAFKA-12983", "KAFKA-12257"}
+    known = {"KAFKA-9801", "KAFKA-10284", "KAFKA-12983", "KAFKA-12257", "KAFKA-14639"}
+    assert set(applying.bugs_of_releases()) == known
+
+
+def test_assignors_of_2_8_and_3_0_pass_over_claims_of_older_generations() -> None:
+    """KAFKA-14639, mended in 3.4.1; what they give otherwise stays, and so does the eager assignor of that release."""
+    having = [name for name, profile in PROFILES.items() if "KAFKA-14639" in applying.bugs_of(profile)]
+    release = PROFILES["kafka-2.8"]
+    mended = applying.release_with(release, (), ("KAFKA-14639",)).assignors
+
+    assert having == ["kafka-2.8", "kafka-3.0"]
+    assert [name for name in mended if mended[name] is not release.assignors[name]] == ["cooperative-sticky"]
+    assert "KAFKA-14639" not in applying.bugs_of(applying.release_with(PROFILES["kafka-3.0"], (), ("KAFKA-14639",)))
