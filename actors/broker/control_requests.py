@@ -144,9 +144,9 @@ class ControlRequests:
         """Why a whole request is refused; NONE adopts its controller epoch."""
         manager = self._manager
         error = _NONE
-        if manager.rules.checks_broker_epoch and 0 <= request.broker_epoch < self.broker_epoch:
+        if 0 <= request.broker_epoch < self.broker_epoch and manager.rules.checks_broker_epoch:
             error = ErrorCode.STALE_BROKER_EPOCH
-        elif manager.rules.checks_controller_epoch and request.controller_epoch < self.controller_epoch:
+        elif request.controller_epoch < self.controller_epoch and manager.rules.checks_controller_epoch:
             error = ErrorCode.STALE_CONTROLLER_EPOCH
         if error is not _NONE:
             self._machine.note(
@@ -196,7 +196,7 @@ class ControlRequests:
         if replica is not None and self._is_of_another_topic(replica, state):
             return ErrorCode.INCONSISTENT_TOPIC_ID
         known = replica.leader_epoch if replica is not None else -1
-        if state.leader_epoch <= known and (manager.rules.checks_leader_epoch or state.leader_epoch == known):
+        if state.leader_epoch <= known and (state.leader_epoch == known or manager.rules.checks_leader_epoch):
             return ErrorCode.STALE_CONTROLLER_EPOCH
         if manager.node_id not in state.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -326,16 +326,17 @@ class ControlRequests:
 
     def _may_stop(self, at: TopicPartition, leader_epoch: int) -> ErrorCode:
         """Why a replica may not be stopped."""
-        replica, rule = self._manager.replicas.get(at), self._manager.rules.stop_epoch
+        replica = self._manager.replicas.get(at)
         if replica is None:
             return _NONE
         if replica.role is Role.OFFLINE:
             return ErrorCode.KAFKA_STORAGE_ERROR
-        if rule is StopEpoch.UNCHECKED or leader_epoch in (NO_EPOCH, EPOCH_DURING_DELETE):
+        if leader_epoch > replica.leader_epoch or leader_epoch in (NO_EPOCH, EPOCH_DURING_DELETE):
             return _NONE
-        if rule is StopEpoch.NOT_LOWER and leader_epoch == replica.leader_epoch:
+        rule = self._manager.rules.stop_epoch
+        if rule is StopEpoch.UNCHECKED or (rule is StopEpoch.NOT_LOWER and leader_epoch == replica.leader_epoch):
             return _NONE
-        return _NONE if leader_epoch > replica.leader_epoch else ErrorCode.FENCED_LEADER_EPOCH
+        return ErrorCode.FENCED_LEADER_EPOCH
 
     def _delete(self, replica: Replica, call: StopCall) -> None:
         """Delete a log; ``call`` is answered when no log of its is left on the disk."""

@@ -121,8 +121,8 @@ def fallen_behind(
             follower.broker
             for follower in followers
             if follower.broker in in_sync.members
-            and (rules.shrinks_idle or follower.end_offset != own_end)
             and now_us - follower.caught_up_us > lag_us
+            and (follower.end_offset != own_end or rules.shrinks_idle)
         )
     )
 

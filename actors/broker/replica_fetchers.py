@@ -216,7 +216,7 @@ class ReplicaFetcher:
         asks = []
         for each in which:
             replica = each.replica
-            if manager.rules.truncation is Truncation.HIGH_WATERMARK or replica.log.epochs.latest == UNDEFINED_EPOCH:
+            if replica.log.epochs.latest == UNDEFINED_EPOCH or manager.rules.truncation is Truncation.HIGH_WATERMARK:
                 manager.cut(replica, replica.log.high_watermark, "high-watermark")
                 each.state = Copying.FETCHING
             else:
@@ -239,8 +239,10 @@ class ReplicaFetcher:
     def _epochs_answered(self, reply: OffsetForLeaderEpochReply, asked: dict[TopicPartition, Asked]) -> None:
         for row in reply.answers:
             ask = asked[row.topic, row.partition]
-            each = self._current(ask, Copying.TRUNCATING, checked=self._manager.rules.checks_answer_epoch)
+            each = self._current(ask, Copying.TRUNCATING, checked=False)
             if each is None:
+                continue
+            if each.replica.leader_epoch != ask.leader_epoch and self._manager.rules.checks_answer_epoch:
                 continue
             if row.error_code is not ErrorCode.NONE:
                 self._failed(each, row.error_code, ask)

@@ -404,7 +404,7 @@ class Membership:
             self._become(MemberState.UNJOINED, why)
         member_id = UNKNOWN_MEMBER if forget_member_id else self.generation.member_id
         self.generation = Generation(NO_GENERATION, member_id, None)
-        if self._machine.rebalancing.prepares_after_reset:
+        if not self.needs_prepare and self._machine.rebalancing.prepares_after_reset:
             self.needs_prepare = True
         self._machine.rebalancing.membership_reset()
         self.request_rejoin(rejoins or why)

@@ -51,9 +51,9 @@ class BrokerChanges:
         known = context.live
         new = {broker: now[broker] for broker in now if broker not in known}
         dead = [broker for broker in known if broker not in now]
-        bounced: dict[int, LiveBroker] = {}
-        if machine.rules.notices_bounces:
-            bounced = {b: now[b] for b in now if b in known and now[b].epoch > known[b].epoch}
+        bounced = {b: now[b] for b in now if b in known and now[b].epoch > known[b].epoch}
+        if bounced and not machine.rules.notices_bounces:
+            bounced = {}
         if not (new or dead or bounced):
             return
         machine.note(
@@ -142,7 +142,7 @@ class BrokerChanges:
         if known is None:
             return ErrorCode.BROKER_NOT_AVAILABLE
         told = request.broker_epoch
-        if self._machine.rules.checks_shutdown_epoch and told != UNKNOWN_BROKER_EPOCH and told < known.epoch:
+        if UNKNOWN_BROKER_EPOCH != told < known.epoch and self._machine.rules.checks_shutdown_epoch:
             return ErrorCode.STALE_BROKER_EPOCH
         return ErrorCode.NONE
 

@@ -48,6 +48,7 @@ from kemu.protocol.notes.replication import (
     ReassignmentWaits,
     ReplicaStateBecame,
     ReplicaStopped,
+    StoreTookOver,
 )
 from kemu.protocol.reassign.moves import Limits, limits_by_key, without
 
@@ -100,6 +101,7 @@ class ReassignmentChecker(Checker):
         self._healed: Seen | None = None
         self.on = {
             NodeWritten: self._written,
+            StoreTookOver: self._store_serves,
             TopicReplicated: self._topic,
             ReassignmentStarted: self._started,
             ReassignmentStepStarted: self._step_started,
@@ -164,6 +166,10 @@ class ReassignmentChecker(Checker):
         if seen.actor == self._controller:
             self._gets_ready = False
             self._silent = dict.fromkeys(self._silent, seen.at_us)
+
+    def _store_serves(self, seen: Seen, fact: StoreTookOver) -> None:
+        """While there was no store its controller could begin nothing, and waited for nothing else."""
+        self._silent = dict.fromkeys(self._silent, seen.at_us)
 
     def _blocked(self, seen: Seen, fact: ReassignmentBlocked) -> None:
         self._under_way.pop((fact.topic, fact.partition), None)

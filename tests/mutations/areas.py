@@ -296,7 +296,7 @@ BROKERS = [
     ),
     Mutation(  # who has everything leaves the ISR (KAFKA-7152)
         "actors/broker/isr.py",
-        "            and (rules.shrinks_idle or follower.end_offset != own_end)\n",
+        "            and (follower.end_offset != own_end or rules.shrinks_idle)\n",
         "",
         "isr",
         ("slow-follower:1",),

@@ -26,7 +26,7 @@ MUTATIONS = [
     ),
     Mutation(
         "actors/broker/control_requests.py",
-        "elif manager.rules.checks_controller_epoch and request.controller_epoch < self.controller_epoch:",
+        "elif request.controller_epoch < self.controller_epoch and manager.rules.checks_controller_epoch:",
         "elif False:",
         "leadership",  # a deposed controller is obeyed
         ("two_controllers.toml:3",),

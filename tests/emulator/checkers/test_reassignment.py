@@ -15,6 +15,7 @@ from kemu.protocol.notes.replication import (
     ReassignmentWaits,
     ReplicaStateBecame,
     ReplicaStopped,
+    StoreTookOver,
 )
 from tests.emulator.checkers.cluster_story import BROKERS, TOPIC, ClusterStory
 from tests.emulator.checkers.test_replication import begun
@@ -149,6 +150,23 @@ def test_a_controller_at_work_names_what_a_partition_on_its_way_waits_for(
 
     kinds = [each.kind for each in story.judged(ReassignmentChecker())[0]]
     assert ("unnamed" in kinds) is silent
+
+
+@pytest.mark.parametrize(("away", "silent"), [(False, True), (True, False)])
+def test_while_the_store_serves_nobody_a_controller_can_begin_nothing(away: bool, silent: bool) -> None:
+    """What it took up it writes when there is a store again; until then it has no more to say."""
+    story = begun()
+    ready = ControllerReady(broker_id=0, controller_epoch=1, brokers=BROKERS, topics=1, partitions=1)
+    story.by("b0/controller", BecameController(broker_id=0, controller_epoch=1), ready)
+    story.by(
+        "b0/controller", ReassignmentStarted(topic=TOPIC, partition=0, replicas=BROKERS, target=(0, 1), resumed=False)
+    )
+    story.wait(11)
+    if away:
+        story.by("zk", StoreTookOver(zxid=7, nodes=20, sessions=3))
+    story.write_state(0, BROKERS)
+
+    assert ("unnamed" in [each.kind for each in story.judged(ReassignmentChecker())[0]]) is silent
 
 
 @pytest.mark.parametrize("named", [False, True])
