@@ -11,13 +11,16 @@ from typing import TypeAlias
 from attrs import evolve, frozen
 
 from kemu.emulator.exploring.swarm import swarm_case
+from kemu.emulator.museum.applying import bugs_of
 from kemu.emulator.museum.bug import PastBug
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.scenario.scenario import ChecksSpec, GroupSpec, Scenario
+from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
 Source: TypeAlias = Callable[[PastBug, int], Scenario]
 STRETCHES = 5
+OLD_REPLICATION = "kafka-2.6"
 
 
 def own_plan(bug: PastBug, seed: int) -> Scenario:
@@ -36,11 +39,25 @@ def random_plan(bug: PastBug, seed: int) -> Scenario:
     return swarm_case(seed, bare, cores=False).scenario
 
 
+def swarm_without(release: str, replicated: bool, seed: int) -> Scenario:
+    """Cluster, load and plan as the swarm draws them for a release, without the past bugs that it has by itself."""
+    scenario = swarm_case(seed, profile=release, replicated=replicated, cores=False, operated=True).scenario
+    return evolve(scenario, mended=bugs_of(PROFILES[release]))
+
+
 def swarm(bug: PastBug, seed: int) -> Scenario:
-    """Cluster, load and plan as the swarm draws them for the exhibit's release, and the bugs of the exhibit."""
+    """The same for a bug's release, and the bugs of its exhibit."""
+    scenario = swarm_without(release_of(bug), bug.past.needs_replication, seed)
+    bugs = load_scenario(bug.issue).bugs
+    return evolve(scenario, bugs=bugs, mended=tuple(each for each in scenario.mended if each not in bugs))
+
+
+def release_of(bug: PastBug) -> str:
+    """Whose ways a bug goes with: its exhibit's release; one of replication's the last in which leaders wrote ISRs and
+    followers asked for the ends of epochs, as they all did when it was there.
+    """
     exhibit = load_scenario(bug.issue)
-    case = swarm_case(seed, profile=exhibit.profile or None, replicated=bug.past.needs_replication, cores=False)
-    return evolve(case.scenario, bugs=exhibit.bugs)
+    return exhibit.profile or (OLD_REPLICATION if bug.past.needs_replication else DEFAULT_PROFILE)
 
 
 SOURCES: Mapping[str, Source] = {"own": own_plan, "random": random_plan, "swarm": swarm}

@@ -22,6 +22,13 @@ import attrs
 from attrs import frozen
 
 from kemu.emulator.chance import Seeded, Stream
+from kemu.emulator.exploring.operations import (
+    drawn_moments,
+    drawn_operations,
+    drawn_settings,
+    in_bursts,
+    settings_told,
+)
 from kemu.emulator.plan.action import ANYONE, ActionKind, Drawn
 from kemu.emulator.plan.actions import ACTIONS, LateMessage, LinkPriorities, TieOrder
 from kemu.emulator.plan.draw import SECOND, Draw
@@ -74,7 +81,9 @@ OF_BROKERS = (
 class SwarmCase:
     """What one seed came to. ``on``, ``off``: the families of faults, by the kinds of their actions, and ``ORDERS``.
 
-    ``orders``: the lines at the end of the plan that make another order than the seed's; () = its own.
+    ``orders``: the lines at the end of the plan that make another order than the seed's; () = its own. ``moments_us``:
+    those around which all happens, in a cluster that is operated (``emulator.exploring.operations``); () = nobody does
+    anything with it. ``operations``: the families of what is done then that are on.
     """
 
     seed: int
@@ -82,6 +91,8 @@ class SwarmCase:
     on: tuple[str, ...]
     off: tuple[str, ...]
     orders: Plan = ()
+    moments_us: tuple[int, ...] = ()
+    operations: tuple[str, ...] = ()
 
     def drawn(self) -> tuple[tuple[str, str], ...]:
         """Every draw, for people: (what, which)."""
@@ -119,6 +130,10 @@ class SwarmCase:
             recalled = "recalled if needed" if away.recalled else "not recalled"
             rows.append(("healed", f"the core {core}; {', '.join(away.hosts)} {away.how}, {recalled}"))
         rows.append(("well within", duration_text(scenario.stable_within_us)))
+        if self.moments_us:
+            rows.append(("settings", settings_told(scenario)))
+            rows.append(("moments", ", ".join(map(duration_text, self.moments_us))))
+        rows.append(("operations on", ", ".join(self.operations) or "none"))
         rows.append(("order", "; ".join(describe_entry(entry) for entry in self.orders) or "the seed's own"))
         return (*rows, ("faults on", ", ".join(self.on) or "none"), ("faults off", ", ".join(self.off) or "none"))
 
@@ -131,6 +146,7 @@ def swarm_case(
     replicated: bool | None = None,
     cores: bool = True,
     orders: bool = True,
+    operated: bool = False,
 ) -> SwarmCase:
     """What a seed draws.
 
@@ -142,14 +158,27 @@ def swarm_case(
         cores: in about half of the seeds a core alone is healed (``drawn_core``). A scenario that says itself who stays
             away, or that expects something, keeps what it says.
         orders: about half of the seeds have another order than their own (``drawn_orders``).
+        operated: in about half of the seeds a drawn cluster is set otherwise, something is done with it, and all that
+            happens comes around a few moments (``emulator.exploring.operations``).
     """
     seeded = Seeded(seed)
+    of_operations = seeded.stream("swarm/operations") if operated and scenario is None else None
+    if of_operations is not None and not of_operations.below(2):
+        of_operations = None
     if scenario is None:
         scenario = drawn_scenario(
             seeded.stream("swarm/scenario"), profile=profile, replicated=replicated, name=f"swarm-{seed}"
         )
+    if of_operations is not None:
+        scenario = drawn_settings(scenario, of_operations)
     on, off = families_of(scenario, seeded.stream("swarm/families"))
     plan = drawn_plan(scenario, seeded.stream("swarm/plan"), on, at_most=MOST_FAULTS)
+    moments_us: tuple[int, ...] = ()
+    operations: tuple[str, ...] = ()
+    if of_operations is not None:
+        moments_us = drawn_moments(scenario, of_operations)
+        operations, done = drawn_operations(scenario, of_operations, moments_us)
+        plan = (*in_bursts(scenario, plan, of_operations, moments_us), *done)
     expect = (*scenario.expect, *(each for each in OF_KAFKAS_OWN if each not in scenario.expect))
     checks = scenario.checks
     if cores and checks.away is None and not scenario.expect:
@@ -157,7 +186,9 @@ def swarm_case(
     lines = drawn_orders(scenario, seeded.stream("swarm/orders")) if orders else ()
     scenario = attrs.evolve(scenario, seed=seed, plan=(*scenario.plan, *plan, *lines), expect=expect, checks=checks)
     on, off = ((*on, ORDERS), off) if lines else (on, (*off, ORDERS))
-    return SwarmCase(seed=seed, scenario=scenario, on=on, off=off, orders=lines)
+    return SwarmCase(
+        seed=seed, scenario=scenario, on=on, off=off, orders=lines, moments_us=moments_us, operations=operations
+    )
 
 
 # --- faults ----------------------------------------------------------------------------------------------------------

@@ -53,6 +53,15 @@ def test_many_seeds_are_a_line_each(tmp_path: Path) -> None:
     assert any("liveness: group g did not come to rest" in line for line in lines)
 
 
+def test_an_operated_swarm_tells_what_people_did() -> None:
+    """A seed of it is another one than without."""
+    result = swarm("--operated", "--seed", "2")
+
+    assert result.exit_code == 0, result.output
+    assert "  operations on  " in result.stdout and "  moments " in result.stdout
+    assert "  moments " not in swarm("--seed", "2").stdout
+
+
 def test_json_has_draws_and_results() -> None:
     """For programs."""
     result = swarm("steady-group", "--seeds", "1:1", "--format", "json")
@@ -124,6 +133,7 @@ def test_a_claim_that_a_leader_of_2_8_passes_over_is_told_with_its_bug() -> None
         (("--seeds", "5:1"), "must be A:B"),
         (("--profile", "kafka-9.9"), "is no profile"),
         (("steady-group", "--replicated"), "leave SCENARIO or it out"),
+        (("steady-group", "--operated"), "leave SCENARIO or it out"),
         (("--out", "x.toml"), "--out goes with --seed"),
     ],
 )

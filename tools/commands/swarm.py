@@ -2,7 +2,8 @@
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,6 @@ from kemu.emulator.exploring.swarm import SwarmCase, swarm_case
 from kemu.emulator.museum.registry import PAST_BUGS
 from kemu.emulator.scenario.expectations import stood_still
 from kemu.emulator.scenario.files import load_scenario
-from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.emulator.text.toml_text import toml_text
 from kemu.tools.commands.run_options import seed_range
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 @click.option("--seeds", metavar="A:B", default="1:10", show_default=True, help="The seeds A to B, both included.")
 @click.option("--profile", metavar="P", help="A release or KIP page (default: the scenario's).")
 @click.option("--replicated/--not-replicated", default=None, help="Whether drawn brokers replicate (default: some do).")
+@click.option("--operated", is_flag=True, help="Draw what people do with the cluster and set otherwise, too.")
 @click.option("--draws", "tell_draws", is_flag=True, help="Print what every seed draws.")
 @click.option("--history", is_flag=True, help="Judge each run's history, too, as kemu history does.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="With --seed: write the scenario (TOML).")
@@ -45,6 +46,7 @@ def swarm(
     seeds: str,
     profile: str | None,
     replicated: bool | None,
+    operated: bool,
     tell_draws: bool,
     history: bool,
     out: Path | None,
@@ -58,6 +60,9 @@ def swarm(
     printed. "kemu swarm --seed N --out n.toml" writes it, "kemu shrink n.toml" makes it small. A seed that holds
     without the past bugs that its release has by itself ("kemu bugs") counts as one that holds, and tells which.
 
+    With --operated half of the clusters are set as few have them, members come and go, brokers are shut down,
+    partitions are moved, requests hang, and all of it comes around a few moments.
+
     With --history an anomaly (lost write, poll skip, ...) that nothing explains is a failure, too: "kemu history" of
     the written scenario shows it.
 
@@ -69,19 +74,23 @@ def swarm(
         raise click.UsageError(f'"{profile}" is no profile{nearest(profile, PROFILES)}')
     if scenario is not None and replicated is not None:
         raise click.UsageError("--replicated is drawn with the cluster: leave SCENARIO or it out")
+    if scenario is not None and operated:
+        raise click.UsageError("--operated is drawn with the cluster: leave SCENARIO or it out")
     if out is not None and seed is None:
         raise click.UsageError("--out goes with --seed")
     given = load_scenario(scenario) if scenario is not None else None
     again = [*([scenario] if scenario else []), *(["--profile", profile] if profile else [])]
     again += [] if replicated is None else ["--replicated" if replicated else "--not-replicated"]
+    again += ["--operated"] if operated else []
     again += ["--history"] if history else []
+    draw = partial(swarm_case, scenario=given, profile=profile, replicated=replicated, operated=operated)
     if seed is not None:
-        case = _case(seed, given, profile, replicated)
+        case = draw(seed)
         if out is not None:
             _write(out, case)
         swarmed = _run_one(case, profile, history, _command(again, seed), form)
         sys.exit(worst([swarmed.verdict]))
-    runs = _run_many(given, seed_range(seeds), profile, replicated, history, again, tell_draws, form)
+    runs = _run_many(draw, seed_range(seeds), profile, history, again, tell_draws, form)
     sys.exit(worst(run.verdict for run in runs))
 
 
@@ -152,10 +161,6 @@ def _run_once(
     return SwarmRun(case, result, told)
 
 
-def _case(seed: int, given: Scenario | None, profile: str | None, replicated: bool | None) -> SwarmCase:
-    return swarm_case(seed, given, profile=profile, replicated=replicated)
-
-
 def _command(again: Iterable[str], seed: int) -> str:
     return " ".join(["kemu swarm", *again, "--seed", str(seed)])
 
@@ -193,10 +198,9 @@ def _run_one(case: SwarmCase, profile: str | None, history: bool, command: str, 
 
 
 def _run_many(
-    given: Scenario | None,
+    draw: Callable[[int], SwarmCase],
     seeds: range,
     profile: str | None,
-    replicated: bool | None,
     history: bool,
     again: list[str],
     tell_draws: bool,
@@ -210,7 +214,7 @@ def _run_many(
     with watched_sweep() as watch:
         with progress("runs", len(seeds)) as advance:
             for seed in seeds:
-                one = _run(_case(seed, given, profile, replicated), profile, history, Panel())
+                one = _run(draw(seed), profile, history, Panel())
                 runs.append(one)
                 command = _command(again, seed)
                 watch.saw(SweptRun(one.case.scenario, seed, one.result.profile, command), one.result.digest)

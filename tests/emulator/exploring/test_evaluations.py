@@ -2,15 +2,19 @@
 
 from pathlib import Path
 
+import attrs
 import pytest
 
 from kemu.emulator.exploring.schedules import STRATEGIES
-from kemu.emulator.museum.bug import PastBug
+from kemu.emulator.museum.bug import Where
 from kemu.emulator.museum.registry import PAST_BUGS
 from kemu.emulator.plan.actions import Hold
+from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario
+from kemu.tools.finding import swarm_without
+from tests.asked_rules import BY_WHAT_THEY_DECIDE, asking
 from tests.evaluate_exploring import RUNS, Trial, order_bugs, read, table, trials, whole_stretches, without_its_order
-from tests.find_by_swarm import together
+from tests.find_by_swarm import LOOKED_FOR, by_release, first_found, looked_for
 
 
 def test_an_order_bug_is_left_without_the_lines_that_hold_messages_back() -> None:
@@ -57,16 +61,51 @@ def test_a_trial_runs_until_the_checker_of_the_museum_speaks(monkeypatch: pytest
     assert Trial("KAFKA-7152", "plain", 0).found_by() == 1
 
 
-def test_bugs_that_decide_the_same_thing_otherwise_are_not_looked_for_in_one_run() -> None:
-    """Two assignors of one name; nor are those that the swarm's scenarios cannot have."""
+def test_bugs_are_looked_for_by_release_and_all_but_those_the_swarm_draws_nothing_for() -> None:
+    """One run without bugs serves all of a release."""
+    groups = by_release(LOOKED_FOR)
+    drawn = {bug.issue for bugs in groups.values() for bug in bugs}
 
-    def fields(bug: PastBug) -> set[str]:
-        past = bug.past
-        return {*past.replica, *past.controller, *past.coordinator, *past.consumer, *past.assignors}
+    assert drawn == {each.issue for each in PAST_BUGS.values() if each.where is not Where.STREAMS} - {"KAFKA-12257"}
+    assert all(bug.past.needs_replication is replicated for (_, replicated), bugs in groups.items() for bug in bugs)
 
-    for replicated in (False, True):
-        chosen = together(list(PAST_BUGS.values()), replicated)
-        named = [name for bug in chosen for name in fields(bug)]
-        assert len(set(named)) == len(named)
-        assert not {"KAFKA-15170", "KAFKA-8187"} & {bug.issue for bug in chosen}
-        assert any(bug.past.needs_replication for bug in chosen) is replicated
+
+@pytest.mark.parametrize(
+    "issue",
+    ["KAFKA-10284", "KAFKA-8104", "KAFKA-15170", "KAFKA-13406", "KAFKA-7152", "KAFKA-1211", "KAFKA-6361", "KAFKA-7235"],
+)
+def test_where_a_bug_shows_its_rules_are_asked(issue: str) -> None:
+    """In the run without it, which is the same up to that decision."""
+    exhibit = load_scenario(issue)
+    with asking([PAST_BUGS[each] for each in exhibit.bugs]) as asked:
+        run(attrs.evolve(exhibit, bugs=()), seed=exhibit.seed, drive="bare")
+
+    assert exhibit.bugs
+    assert any(asked.could_matter(PAST_BUGS[each], exhibit) for each in exhibit.bugs)
+
+
+@pytest.mark.parametrize("replicated", [False, True])
+def test_a_seed_in_which_a_bugs_rules_are_not_asked_is_the_same_run_with_it(replicated: bool) -> None:
+    """That is why it need not be run; and to ask changes nothing."""
+    seed = 1
+    for (release, kind), bugs in by_release(LOOKED_FOR).items():
+        if kind is not replicated or release not in ("kafka-3.4", "kafka-2.6"):
+            continue
+        scenario = swarm_without(release, replicated, seed)
+        plain = run(scenario, seed=seed, profile=release, drive="bare")
+        with asking(bugs) as asked:
+            assert run(scenario, seed=seed, profile=release, drive="bare").digest == plain.digest
+        passed_over = [bug for bug in bugs if not asked.could_matter(bug, scenario)]
+        assert len(passed_over) > len(bugs) // 2
+        for bug in [each for each in passed_over if each.issue not in BY_WHAT_THEY_DECIDE][:5]:
+            result = run(attrs.evolve(scenario, bugs=(bug.issue,)), seed=seed, profile=release, drive="bare")
+            assert (result.steps, result.virtual_us, result.figures) == (plain.steps, plain.virtual_us, plain.figures)
+
+
+def test_what_a_seed_shows_without_the_bug_too_is_not_found_by_it() -> None:
+    """Found is what the bug alone brings about; the first seed counts."""
+    rows = [{"seed": 9, "found": ["KAFKA-1367"]}, {"seed": 4, "found": ["KAFKA-1367", "KAFKA-7152"]}]
+
+    assert first_found(rows) == {"KAFKA-1367": 4, "KAFKA-7152": 4}
+    (row,) = looked_for(2, ["KAFKA-1367"])
+    assert (row["found"], row["alone"], row["without"]) == (["KAFKA-1367"], ["KAFKA-1367"], "holds")

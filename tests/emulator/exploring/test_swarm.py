@@ -8,6 +8,7 @@ import pytest
 
 import kemu
 from kemu.emulator.chance import Seeded
+from kemu.emulator.exploring.operations import OPERATIONS, operation_families
 from kemu.emulator.exploring.swarm import (
     BATCHES_MS,
     ORDERS,
@@ -19,6 +20,7 @@ from kemu.emulator.exploring.swarm import (
 )
 from kemu.emulator.plan.action import kind_of
 from kemu.emulator.plan.actions import LateMessage, LinkPriorities, TieOrder
+from kemu.emulator.plan.entries import At
 from kemu.emulator.scenario.away import WAYS
 from kemu.emulator.scenario.reading import scenario_from_dict
 
@@ -162,6 +164,46 @@ def test_a_seed_with_another_order_is_the_same_run_each_time(line: type) -> None
 
     assert one.digest == again.digest
     assert one.digest != kemu.run(swarm_case(case.seed, orders=False).scenario, seed=case.seed).digest
+
+
+OPERATED = [case for case in (swarm_case(seed, operated=True) for seed in SEEDS) if case.moments_us]
+
+
+def test_half_of_the_seeds_of_an_operated_swarm_are_as_they_are() -> None:
+    """What people do comes from a stream of its own."""
+    assert 0.4 < len(OPERATED) / len(CASES) < 0.6
+    drawn = {case.seed for case in OPERATED}
+    assert all(swarm_case(case.seed, operated=True) == case for case in CASES if case.seed not in drawn)
+    assert all((case.on, case.off) == (CASES[case.seed - 1].on, CASES[case.seed - 1].off) for case in OPERATED)
+    own = kemu.load("steady-group")
+    assert swarm_case(2, own, operated=True) == swarm_case(2, own)
+
+
+def test_what_people_do_and_set_is_drawn_in_every_form() -> None:
+    """Each family in about half of these seeds; all of it around the seed's moments, and written down whole."""
+    families = {name for case in OPERATED for name in operation_families(case.scenario)}
+    on = Counter(name for case in OPERATED for name in case.operations)
+    brokers = [case.scenario.brokers for case in OPERATED]
+
+    assert families == set(OPERATIONS) == set(on)
+    assert all(scenario_from_dict(case.scenario.to_dict()) == case.scenario for case in OPERATED)
+    assert {bool(each.racks) for each in brokers} == {True, False}
+    assert {each.replication.unclean for each in brokers if each.replication is not None} == {True, False}
+    assert any("offsets_retention_minutes" in dict(each.config) for each in brokers)
+    groups = [group for case in OPERATED for group in case.scenario.groups.values()]
+    assert {dict(group.config).get("enable_auto_commit", True) for group in groups} == {True, False}
+    for case in OPERATED:
+        first = min(case.moments_us) - 2_000_000
+        times = [each.at_us for each in case.scenario.plan if isinstance(each, At) and each not in case.orders]
+        assert all(at_us >= min(first, case.scenario.heal_at_us - 1_000_000) for at_us in times)
+
+
+def test_operations_are_told_with_the_other_draws() -> None:
+    """Which are on, around which moments, and what brokers are set to."""
+    told = dict(OPERATED[0].drawn())
+
+    assert {"settings", "moments", "operations on"} <= told.keys()
+    assert dict(CASES[2].drawn())["operations on"] == "none"
 
 
 def test_no_families_no_faults() -> None:

@@ -1,0 +1,280 @@
+"""What people do with a cluster, and what they set otherwise: drawn by the swarm for half of its seeds.
+
+Faults alone meet a cluster that nobody touches and in which all is set as usual. Here members come and go, brokers are
+shut down, partitions are moved, topics fall silent, single requests of a rebalance hang; and a cluster has racks, short
+retention, unclean elections. What happens comes in bursts around a few moments: things that must meet meet.
+
+All of it comes from streams of its own: what else a seed draws stays as it is, and the other half of the seeds too.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import attrs
+from attrs import frozen
+
+from kemu.emulator.chance import Stream
+from kemu.emulator.plan.action import Action
+from kemu.emulator.plan.actions import (
+    AddMembers,
+    CloseHost,
+    Crash,
+    Hold,
+    PartitionsReassignment,
+    PollingStop,
+    ReassignmentCancellation,
+    RemoveMembers,
+    RollingRestart,
+    SetRateOf,
+    StartHost,
+)
+from kemu.emulator.plan.draw import SECOND
+from kemu.emulator.plan.entries import At, Plan
+from kemu.emulator.scenario.scenario import GroupSpec, Scenario
+from kemu.emulator.text.kafka_keys import Settings, settings_dict
+from kemu.emulator.text.units import duration_text
+from kemu.protocol.config import BrokerConfig, ReplicaConfig
+
+T = TypeVar("T")
+
+MOST_OPERATIONS = 5
+BEFORE_US, BEHIND_US = 2 * SECOND, 12 * SECOND
+"""What belongs to a moment is so much earlier or later than it."""
+RACKS = (("north", "south"), ("north", "south", "east"))
+OF_REBALANCES = ("JoinGroup", "JoinGroup", "SyncGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "OffsetFetch")
+BETWEEN_BROKERS = ("Fetch", "Fetch", "OffsetForLeaderEpoch")
+BY_CONTROLLER = ("LeaderAndIsr", "UpdateMetadata", "StopReplica")
+CHECKS_MS = (1_000, 5_000)
+SHORT_POLL_INTERVAL_MS = 15_000
+
+# --- settings --------------------------------------------------------------------------------------------------------
+
+
+def drawn_settings(scenario: Scenario, chance: Stream) -> Scenario:
+    """The same cluster and load, with some of it set as few have it."""
+    brokers = scenario.brokers
+    of_brokers = dict(brokers.config)
+    groups = dict(scenario.groups)
+    duration_us = scenario.duration_us
+    if not chance.below(3):
+        racks = _one_of(chance, RACKS)
+        brokers = attrs.evolve(brokers, racks=racks)
+        groups = {name: attrs.evolve(group, racks=racks) for name, group in groups.items()}
+    groups = {name: _drawn_member_settings(group, chance) for name, group in groups.items()}
+    if not chance.below(6) and brokers.replication is None:
+        of_brokers["offsets_retention_minutes"] = 1
+        of_brokers["offsets_retention_check_interval_ms"] = _one_of(chance, CHECKS_MS)
+        duration_us += chance.between(60, 90) * SECOND
+    if brokers.replication is not None:
+        replication, of_replicas = brokers.replication, dict(brokers.replication.config)
+        if not chance.below(3):
+            replication = attrs.evolve(replication, unclean=True)
+        if chance.below(2):
+            session_us = chance.between(2, 6) * SECOND
+            replication = attrs.evolve(replication, session_us=session_us, lag_us=session_us + 2 * SECOND)
+        if chance.below(2):
+            of_replicas["replica_fetch_backoff_ms"] = 200
+            of_replicas["replica_high_watermark_checkpoint_interval_ms"] = 1_000
+        if not chance.below(4):
+            of_replicas["replica_fetch_max_bytes"] = 2_000
+        count, factor, min_isr = brokers.count, replication.factor, replication.min_isr
+        if not chance.below(4):
+            count = chance.between(2, 4)
+            factor = chance.between(2, count)
+            min_isr = chance.between(1, factor - 1)
+        config = _in_order(of_replicas)
+        replication = attrs.evolve(replication, factor=factor, min_isr=min_isr, config=config)
+        brokers = attrs.evolve(brokers, count=count, replication=replication)
+    brokers = attrs.evolve(brokers, config=_in_order(of_brokers))
+    return attrs.evolve(scenario, brokers=brokers, groups=groups, duration_us=duration_us)
+
+
+def _drawn_member_settings(group: GroupSpec, chance: Stream) -> GroupSpec:
+    config = dict(group.config)
+    if not chance.below(3):
+        config |= {"enable_auto_commit": False, "emulated_commit_after_poll": True}
+    if not chance.below(3):
+        config["max_poll_interval_ms"] = SHORT_POLL_INTERVAL_MS
+    static = group.static or not chance.below(4)
+    return attrs.evolve(group, config=_in_order(config), static=static)
+
+
+def _in_order(settings: dict[str, Any]) -> Settings:
+    """As they are read from a file."""
+    return tuple(sorted(settings.items()))
+
+
+# --- operations ------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class _Site:
+    """Where operations are drawn for."""
+
+    scenario: Scenario
+    chance: Stream
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        return tuple(host for host, _, _ in self.scenario.member_names())
+
+    def group(self) -> str:
+        return _one_of(self.chance, tuple(self.scenario.groups))
+
+    def member(self) -> str:
+        return _one_of(self.chance, self.members)
+
+    def broker(self) -> str:
+        return _one_of(self.chance, self.scenario.broker_names())
+
+    def topic(self) -> str:
+        return _one_of(self.chance, tuple(self.scenario.topics))
+
+    def span(self, least_us: int, most_us: int) -> int:
+        return self.chance.between(least_us // 1_000, most_us // 1_000) * 1_000
+
+
+Later = tuple[int, Action]
+"""How much later than its moment something is done."""
+
+
+def _resized(site: _Site) -> list[Later]:
+    group = site.group()
+    return [(0, AddMembers(group=group) if site.chance.below(3) else RemoveMembers(group=group))]
+
+
+def _bounced(site: _Site) -> list[Later]:
+    """Shut down cleanly, and back; where brokers replicate these too."""
+    replicated = site.scenario.brokers.replication is not None
+    host = site.broker() if replicated and site.chance.below(2) else site.member()
+    return [(0, CloseHost(host=host)), (site.span(SECOND, 10 * SECOND), StartHost(host=host))]
+
+
+def _back_at_once(site: _Site) -> list[Later]:
+    """A process dies and is back before anybody misses it."""
+    replicated = site.scenario.brokers.replication is not None
+    host = site.broker() if replicated and site.chance.below(2) else site.member()
+    return [(0, Crash(host=host, mode="process", for_us=site.span(SECOND // 10, 3 * SECOND)))]
+
+
+def _restarted_one_by_one(site: _Site) -> list[Later]:
+    every_us, how = site.span(2 * SECOND, 8 * SECOND), _one_of(site.chance, ("close", "crash"))
+    down_us = site.span(SECOND, 5 * SECOND)
+    return [(0, RollingRestart(group=site.group(), every_us=every_us, down_us=down_us, how=how))]
+
+
+def _silent(site: _Site) -> list[Later]:
+    """A topic gets no records for a while, or for the rest of the load."""
+    topic = site.topic()
+    found: list[Later] = [(0, SetRateOf(topic=topic, records_per_s=0))]
+    if site.chance.below(2):
+        found.append(
+            (site.span(5 * SECOND, 20 * SECOND), SetRateOf(topic=topic, records_per_s=site.chance.between(1, 12)))
+        )
+    return found
+
+
+def _hangs(site: _Site) -> list[Later]:
+    """From a request on a member, a broker or the controller is not heard, or does not hear, for a while."""
+    chance, for_us = site.chance, site.span(3 * SECOND, 20 * SECOND)
+    replicated = site.scenario.brokers.replication is not None
+    if replicated and chance.below(2):
+        if chance.below(2):
+            return [(0, Hold(sender=site.broker(), api=_one_of(chance, BETWEEN_BROKERS), for_us=for_us))]
+        receiver = site.broker() if chance.below(2) else ""
+        return [(0, Hold(sender="controller", receiver=receiver, api=_one_of(chance, BY_CONTROLLER), for_us=for_us))]
+    group = site.group()
+    sender = f"leader of {group}" if chance.below(2) else site.member()
+    if not chance.below(4):
+        return [(0, Hold(sender=f"coordinator of {group}", receiver=sender, for_us=for_us))]
+    return [(0, Hold(sender=sender, api=_one_of(chance, OF_REBALANCES), for_us=for_us))]
+
+
+def _busy(site: _Site) -> list[Later]:
+    return [(0, PollingStop(host=site.member(), for_us=site.span(5 * SECOND, 30 * SECOND)))]
+
+
+def _moved(site: _Site) -> list[Later]:
+    """Some partitions of a topic go to other brokers, and half of the time back before or after they are there."""
+    chance, scenario, topic = site.chance, site.scenario, site.topic()
+    replication = scenario.brokers.replication
+    assert replication is not None
+    lines = []
+    for number in range(scenario.topics[topic].partitions):
+        if number and chance.below(2):
+            continue
+        left = list(range(scenario.brokers.count))
+        chosen = [left.pop(chance.below(len(left))) for _ in range(min(replication.factor, scenario.brokers.count))]
+        lines.append(f"{number}: {' '.join(map(str, chosen))}")
+    found: list[Later] = [(0, PartitionsReassignment(topic=topic, assignment=tuple(lines)))]
+    if chance.below(2):
+        found.append((site.span(SECOND // 10, 6 * SECOND), ReassignmentCancellation(topic=topic)))
+    return found
+
+
+OPERATIONS: dict[str, Callable[[_Site], list[Later]]] = {
+    "resize": _resized,
+    "bounce": _bounced,
+    "quick-restart": _back_at_once,
+    "rolling-restart": _restarted_one_by_one,
+    "silence": _silent,
+    "hang": _hangs,
+    "busy": _busy,
+    "move": _moved,
+}
+"""By the name under which a seed tells that it has them."""
+OF_REPLICATION = ("move",)
+
+
+def operation_families(scenario: Scenario) -> tuple[str, ...]:
+    """The kinds of operations that can be drawn for a scenario."""
+    replicated = scenario.brokers.replication is not None
+    return tuple(name for name in OPERATIONS if replicated or name not in OF_REPLICATION)
+
+
+def drawn_operations(scenario: Scenario, chance: Stream, moments_us: Sequence[int]) -> tuple[tuple[str, ...], Plan]:
+    """Which families are on (about half of them), and lines of a plan out of these, around the moments."""
+    families = tuple(name for name in operation_families(scenario) if chance.below(2))
+    if not families or not scenario.member_names():
+        return (), ()
+    site = _Site(scenario, chance)
+    entries: list[At] = []
+    for _ in range(chance.between(1, MOST_OPERATIONS)):
+        at_us = near(chance, moments_us, scenario)
+        for later_us, action in OPERATIONS[_one_of(chance, families)](site):
+            entries.append(At(min(at_us + later_us, scenario.heal_at_us - SECOND), action))
+    return families, tuple(sorted(entries, key=lambda entry: entry.at_us))
+
+
+def drawn_moments(scenario: Scenario, chance: Stream) -> tuple[int, ...]:
+    """One or two moments around which everything happens, when groups have begun to work."""
+    latest_ms = max(15_000, scenario.heal_at_us // 1_000 - 15_000)
+    return tuple(sorted(chance.between(8_000, latest_ms) * 1_000 for _ in range(chance.between(1, 2))))
+
+
+def near(chance: Stream, moments_us: Sequence[int], scenario: Scenario) -> int:
+    """A time that belongs to one of the moments."""
+    at_us = _one_of(chance, moments_us) + chance.between(-BEFORE_US // 1_000, BEHIND_US // 1_000) * 1_000
+    return max(SECOND, min(at_us, scenario.heal_at_us - SECOND))
+
+
+def in_bursts(scenario: Scenario, plan: Plan, chance: Stream, moments_us: Sequence[int]) -> Plan:
+    """The same faults around the moments, in order of time."""
+    moved = [At(near(chance, moments_us, scenario), entry.action) for entry in plan if isinstance(entry, At)]
+    return tuple(sorted(moved, key=lambda entry: entry.at_us))
+
+
+def settings_told(scenario: Scenario) -> str:
+    """What of ``drawn_settings`` brokers have, for people; members' settings stand with their groups."""
+    brokers, replication = scenario.brokers, scenario.brokers.replication
+    parts = [f"racks {' '.join(brokers.racks)}"] if brokers.racks else []
+    told = settings_dict(BrokerConfig, brokers.config)
+    if replication is not None:
+        parts += ["unclean elections"] if replication.unclean else []
+        parts += [f"session {duration_text(replication.session_us)}", f"lag {duration_text(replication.lag_us)}"]
+        told |= settings_dict(ReplicaConfig, replication.config)
+    return ", ".join([*parts, *(f"{key}={item}" for key, item in told.items())]) or "nothing"
+
+
+def _one_of(chance: Stream, items: Sequence[T]) -> T:
+    return items[chance.below(len(items))]
