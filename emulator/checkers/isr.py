@@ -180,8 +180,8 @@ class Isr(Checker):
                 self._late(seen, seen.actor, office, at, member)
 
     def _late(self, seen: Seen, leader: ActorName, office: _Office, at: TopicPartition, member: int) -> None:
-        """A member has been behind for too long: say so, once."""
-        if not office.proposed and member not in office.told:
+        """A member has been behind for too long: say so, once. A leader that stands still looks at nothing."""
+        if not office.proposed and member not in office.told and not self.panel.is_paused(host_of(leader)):
             office.told[member] = None
             for_us = seen.at_us - office.behind[member][1]
             name, host = f"{at[0]}-{at[1]}", broker_host(member)

@@ -3,11 +3,12 @@
 Theory. Kafka promises at least once. A committed offset says that everything before it needs no more work; so at the
 end every record below it was processed by some member of the group, or was skipped in the open: before the group's
 first position (a group that starts at the end of the log), or by a reset of the position. Nobody processes a record
-that is not in the log. A record a producer got acknowledged stays in the log; only a disk that lost its tail may take
-it (``DiskTailLost``), which is an expected loss and not a violation. What comes at those offsets again is other
-records. A broker that was alone leads in its old epoch again (and one with replicas, if it is back before its session
-is over and no controller saw it go), so that no leader epoch tells a member that had read further: it goes on behind
-them, and they are an expected loss, too. Wherever the epoch is another, it is told (KIP-320).
+that is not in the log. A record a producer got acknowledged stays in the log; only a disk that lost its end or came back
+empty may take it, which is an expected loss and not a violation. What comes at those offsets again is other records. A
+broker that was alone leads in its old epoch again (and one with replicas, if no controller saw it go: the next one
+finds it alive and leading, ``PartitionStateMachine.initializePartitionState`` 3.4.1), so that no leader epoch tells a
+group that had read further: it goes on behind them, and what it had worked off there is an expected loss, too. Wherever
+the epoch is another, it is told (KIP-320).
 
 Where brokers replicate, a log is what its latest leader has (``Panel.logs``): what an election may lose, and what not,
 is the business of ``replicas``. A deposed leader that does not know it yet appends to a log of its own. What the log
@@ -28,9 +29,10 @@ is no such commit.
 Work cut off by a crash is not reported as processed, and is not committed either; so no exception is needed for it.
 """
 
+from kemu.actors.broker.replica_log import JOURNALS
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import DiskTailLost, Seen
-from kemu.emulator.findings import LOST_TAIL, READ_PAST, Loss
+from kemu.emulator.facts import DiskTailLost, HostStarted, Seen, UnflushedLost
+from kemu.emulator.findings import EMPTY_DISK, LOST_TAIL, READ_PAST, UNFLUSHED, Loss
 from kemu.emulator.watching.done import RecordsDone
 from kemu.emulator.watching.group_commits import NOTHING
 from kemu.emulator.watching.ranges import Ranges
@@ -70,6 +72,8 @@ class _Progress:
         """Members whose application chose this position, while they have processed nothing from there."""
         self.reached: dict[str, int] = {}
         """Where each member that ever read it would go on."""
+        self.again = Ranges()
+        """What was done of records that a disk lost, where others came in the same leader epoch."""
 
     @property
     def rests_on(self) -> int:
@@ -91,8 +95,6 @@ class _Log:
         """It was once longer than when it was hosted again."""
         self.epoch = -1
         """In which it was last hosted."""
-        self.again = Ranges()
-        """Offsets that come twice in one epoch, because a disk had lost them."""
 
 
 class NoLostRecord(Checker):
@@ -104,8 +106,8 @@ class NoLostRecord(Checker):
         super().__init__()
         self._progress: dict[tuple[str, TopicPartition], _Progress] = {}
         self._logs: dict[TopicPartition, _Log] = {}
-        self._tail_lost: set[str] = set()
-        """Hosts whose logs of topics may be shorter than promised."""
+        self._less: dict[tuple[str, str], tuple[int, str]] = {}
+        """(host, log) -> (what its disk has left of it, why), until its broker has it again."""
         self.on = {
             Processed: self._processed,
             RangeProcessed: self._range_processed,
@@ -118,7 +120,9 @@ class NoLostRecord(Checker):
             PartitionHosted: self._hosted,
             BecameLeader: self._led,
             NodeWritten: self._written,
+            HostStarted: self._started,
             DiskTailLost: self._lost_tail,
+            UnflushedLost: self._lost_unflushed,
         }
 
     # --- groups ------------------------------------------------------------------------------------------------
@@ -212,26 +216,33 @@ class NoLostRecord(Checker):
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         at = (fact.topic, fact.partition)
+        less = self._less.pop((seen.actor, f"{fact.topic}-{fact.partition}"), None)
         for (group, where), left in self.panel.commits.changed:
             self._of(group, *where).committed = left if left != NOTHING else None
         if self.panel.logs.of(at).leader != seen.actor:
             return  # it is deposed already
         log = self._log(*at)
-        if host_of(seen.actor) in self._tail_lost and fact.leader_epoch == log.epoch:
-            log.again.add(fact.end_offset, max(fact.end_offset, log.end))
+        again = max(fact.end_offset, less[0]) if less is not None and fact.leader_epoch == log.epoch else log.end
+        self._another_log(at, again, log.end)
         log.end, log.epoch = fact.end_offset, fact.leader_epoch
         log.longest = max(log.longest, log.end)
-        self._another_log(at)
 
-    def _another_log(self, at: TopicPartition) -> None:
-        """What the log has lost was not done with what comes there next, but for what an application left out."""
+    def _another_log(self, at: TopicPartition, again: int, longer: int) -> None:
+        """What the log has lost was not done with what comes there next, but for what an application left out.
+
+        Of offsets ``again .. longer - 1`` nobody is told that other records come there.
+        """
         end = self.panel.logs.cut
         if end is None and not self.panel.logs.back:
             return
         for progress in [one for (_, where), one in self._progress.items() if where == at]:
+            done = progress.done.within(again, longer)
             progress.done.follow(self.panel.logs)
             if end is None:
                 continue
+            progress.again.cut(end)
+            for first, last in done:
+                progress.again.add(first, last)
             progress.was_cut = True
             progress.cut = end if progress.cut is None else min(progress.cut, end)
             for offset in progress.sought.values():
@@ -247,22 +258,22 @@ class NoLostRecord(Checker):
             return
         self._logs.pop(at, None)
         for progress in [one for (_, where), one in self._progress.items() if where == at]:
-            progress.done = RecordsDone()
+            progress.done, progress.again = RecordsDone(), Ranges()
             progress.done.add(0, max(progress.reached.values(), default=0))
 
     def _hosted(self, seen: Seen, fact: PartitionHosted) -> None:
         log = self._log(fact.topic, fact.partition)
+        less = self._less.pop((host_of(seen.actor), f"{fact.topic}-{fact.partition}"), None)
         if fact.end_offset < log.end:
             log.shrank = True
-            self._another_log((fact.topic, fact.partition))
-            if host_of(seen.actor) in self._tail_lost and fact.leader_epoch == log.epoch:
-                log.again.add(fact.end_offset, log.end)
+            again = max(fact.end_offset, less[0]) if less is not None and fact.leader_epoch == log.epoch else log.end
+            self._another_log((fact.topic, fact.partition), again, log.end)
         log.end, log.epoch = fact.end_offset, fact.leader_epoch
         log.longest = max(log.longest, log.end)
         if fact.end_offset < log.acknowledged:
             name = f"{fact.topic}-{fact.partition}"
-            if host_of(seen.actor) in self._tail_lost:
-                self.losses.append(Loss(seen.at_us, name, fact.end_offset, log.acknowledged - 1, LOST_TAIL))
+            if less is not None:
+                self.losses.append(Loss(seen.at_us, name, fact.end_offset, log.acknowledged - 1, less[1]))
             else:
                 lost = f"records {fact.end_offset} to {log.acknowledged - 1} of {name}"
                 self.violation(
@@ -273,8 +284,22 @@ class NoLostRecord(Checker):
                 )
             log.acknowledged = fact.end_offset
 
+    def _started(self, seen: Seen, fact: HostStarted) -> None:
+        if not fact.kept_disk:
+            for topic, partition in self._logs:
+                self._less[fact.host, f"{topic}-{partition}"] = (0, EMPTY_DISK)
+
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
-        self._tail_lost.add(fact.host)
+        self._lost(fact.host, fact.log.removeprefix(JOURNALS), fact.end_offset, LOST_TAIL)
+
+    def _lost_unflushed(self, seen: Seen, fact: UnflushedLost) -> None:
+        for log, _, end_offset in fact.logs:
+            if log.startswith(JOURNALS):  # others are acknowledged when they are on the disk
+                self._lost(fact.host, log.removeprefix(JOURNALS), end_offset, UNFLUSHED)
+
+    def _lost(self, host: str, log: str, left: int, why: str) -> None:
+        before, _ = self._less.get((host, log), (left, why))
+        self._less[host, log] = (min(before, left), why)
 
     # --- the end -----------------------------------------------------------------------------------------------
 
@@ -286,8 +311,10 @@ class NoLostRecord(Checker):
         """
         return not any(
             progress.was_cut
-            and not (at in self._logs and any(True for _ in self._logs[at].again))
-            and any(True for _ in progress.done.gaps(0, self._done_to(group, at, progress)))
+            and any(
+                progress.again.gaps(first, last)
+                for first, last in progress.done.gaps(0, self._done_to(group, at, progress))
+            )
             and self.panel.running_members(group)
             for (group, at), progress in self._progress.items()
         )
@@ -296,11 +323,10 @@ class NoLostRecord(Checker):
         """Every committed offset must stand on work that was done."""
         for (group, (topic, partition)), progress in self._progress.items():
             end = self._done_to(group, (topic, partition), progress)
-            log = self._logs.get((topic, partition))
             name = f"{topic}-{partition}"
-            if log is not None and progress.last_commit is not None:
+            if progress.last_commit is not None:
                 for first, last in [
-                    gap for again in log.again for gap in progress.done.gaps(again[0], min(again[1], end))
+                    gap for again in progress.again for gap in progress.done.gaps(again[0], min(again[1], end))
                 ]:
                     self.losses.append(Loss(progress.last_commit.at_us, name, first, last - 1, READ_PAST))
                     progress.done.add(first, last)

@@ -20,6 +20,7 @@ everything that is committed; an election is one for what was written before its
 records.
 """
 
+from kemu.actors.broker.replica_log import JOURNALS
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.replica_truth import Copy, PartitionTruth
 from kemu.emulator.facts import (
@@ -57,9 +58,6 @@ from kemu.protocol.notes.replication import (
     Truncated,
     UncleanElectionAsked,
 )
-
-JOURNALS = "replica/"
-
 
 class Replicas(Checker):
     """What was committed stays, every leader has it, and readers find one record at an offset."""

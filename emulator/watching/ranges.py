@@ -70,6 +70,16 @@ class Ranges:
         self._lasts = [end for _, end in kept]
         return taken
 
+    def within(self, first: int, last: int) -> list[tuple[int, int]]:
+        """The parts of ``[first, last)`` that are in the set."""
+        parts = []
+        for index in range(bisect_right(self._lasts, first), len(self._firsts)):
+            start, end = max(self._firsts[index], first), min(self._lasts[index], last)
+            if start >= end:
+                break
+            parts.append((start, end))
+        return parts
+
     def gaps(self, first: int, last: int) -> list[tuple[int, int]]:
         """The parts of ``[first, last)`` that are not in the set."""
         missing = []

@@ -60,10 +60,10 @@ class Story:
     def wait(self, seconds: float) -> None:
         self.at_us += int(seconds * SECOND)
 
-    def start(self, host: str) -> None:
+    def start(self, host: str, *, kept_disk: bool = True) -> None:
         self.lives[host] = self.lives.get(host, 0) + 1
         self.owned[host] = set()
-        self.world(HostStarted(host=host, life=self.lives[host], kept_disk=True))
+        self.world(HostStarted(host=host, life=self.lives[host], kept_disk=kept_disk))
         self.ids[host] = f"{host}-{self.lives[host]}"
 
     def down(self, host: str, how: str = "power") -> None:

@@ -351,6 +351,43 @@ def test_reading_on_behind_a_cut_is_excused_for_the_records_that_came_again_and_
     ]
 
 
+def test_reading_on_where_a_disk_was_empty_is_excused_for_what_was_worked_off_there_and_for_no_other(story):
+    """Records 8 and 9 were lost before anybody had worked them off: those that came there were to be read."""
+    story.process("c1", 0, 0, 8)
+    story.down("b0")
+    story.start("b0", kept_disk=False)
+    story.by("b0", notes.PartitionHosted(topic=TOPIC, partition=0, end_offset=0))
+    story.append(0, 0, 12)
+    story.position("c1", 0, 10)
+    story.process("c1", 0, 10, 12)
+    story.committed("c1", 0, 12)
+
+    caught(story, "no-lost-record", "group g committed 12 of t-0, but nobody processed records 8 to 9")
+    assert [(loss.why, loss.first, loss.last) for loss in judge(story.facts, ended_us=story.at_us).losses] == [
+        ("lost-disk", 0, 9),
+        ("read-past", 0, 7),
+    ]
+
+
+def test_a_disk_that_lost_something_once_excuses_no_second_loss(story):
+    """The disk took records 6 to 9; nothing took 4 and 5, when the process alone died later."""
+    story.process("c1", 0, 0, 10)
+    story.down("b0")
+    story.world(DiskTailLost(host="b0", log="t-0", records=4, end_offset=-1))
+    story.start("b0")
+    story.by("b0", notes.PartitionHosted(topic=TOPIC, partition=0, end_offset=6))
+    story.down("b0", "process")
+    story.start("b0")
+    story.by("b0", notes.PartitionHosted(topic=TOPIC, partition=0, end_offset=4))
+    story.append(0, 4, 8)
+    story.process("c1", 0, 10, 12)
+    story.committed("c1", 0, 12)
+
+    said = story.judged()["no-lost-record"]
+    assert "records 4 to 5 of t-0 were acknowledged and are not in the log any more" in said
+    assert "group g committed 12 of t-0, but nobody processed records 4 to 9" in said
+
+
 def test_reading_on_behind_a_cut_of_which_another_leader_epoch_told(story):
     """KIP-320: whoever is told of the epoch asks where its own ended, and goes back."""
     story.process("c1", 0, 0, 10)

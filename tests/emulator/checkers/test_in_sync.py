@@ -105,6 +105,23 @@ def test_a_leader_that_tries_or_cannot_try_is_not_caught(excuse: str) -> None:
     assert found(story) == []
 
 
+@pytest.mark.parametrize(("resumed_for_s", "kinds"), [(None, []), (15, []), (40, ["never-shrunk"])])
+def test_a_deposed_leader_that_stands_still_keeps_its_isr(resumed_for_s: int | None, kinds: list[str]) -> None:
+    """b2 copies from the next leader meanwhile; awake, and not told of it, the old one has its whole time again."""
+    story = begun()
+    lags_behind(story, 15)
+    story.world(HostPaused(host="b0"))
+    story.elect(1, (1, 2), 25, 10)
+    story.wait(60)
+    story.copy(2, 10, 1)
+    if resumed_for_s is not None:
+        story.world(HostResumed(host="b0"))
+        story.wait(resumed_for_s)
+        story.copy(2, 11, 1)
+
+    assert found(story) == kinds
+
+
 # --- min.insync.replicas -------------------------------------------------------------------------------------------
 
 
