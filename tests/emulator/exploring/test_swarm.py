@@ -251,6 +251,35 @@ def test_what_a_leader_lost_that_leads_again_in_its_epoch_is_an_expected_loss() 
     assert (loss.partition, loss.first, loss.last) == ("t1-3", 0, 62)
 
 
+@pytest.mark.parametrize(
+    ("scenario", "seed", "read_past"),
+    [
+        ("leads-again-with-an-empty-disk", 20087, ("t2-3", 0, 0)),
+        ("leads-again-without-what-was-not-flushed", 30137, ("t1-2", 29, 33)),
+    ],
+)
+def test_so_is_what_it_lost_with_its_disk_or_had_not_flushed(
+    scenario: str, seed: int, read_past: tuple[str, int, int]
+) -> None:
+    """b3 leads and is the controller, comes back empty as its session ends, and is there when b2 begins to control.
+
+    And b2, whose session is over: the next controller dies, of an answer that the store did not give, before it elects.
+    """
+    outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / f"{scenario}.toml"), seed=seed)
+
+    assert outcome.verdict == "holds", outcome.reason or outcome.broke
+    (loss,) = [each for each in outcome.losses if each.why == "read-past"]
+    assert (loss.partition, loss.first, loss.last) == read_past
+
+
+def test_a_deposed_leader_that_stays_paused_is_not_asked_for_its_isr() -> None:
+    """b0 stands still for good and takes itself for the leader; b2 copies from the next one."""
+    outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "deposed-leader-stands-still.toml"), seed=20732)
+
+    assert outcome.verdict == "holds", outcome.reason or outcome.broke
+    assert outcome.virtual_us > 49_000_000, "b2 lacks b0's last record for 30 s then"
+
+
 def test_a_group_that_is_coordinated_on_both_sides_of_a_split_is_that_of_its_log() -> None:
     """The group's log is lost with all disks; b2 begins it anew for c2 and c3, and all three stay cut off.
 
