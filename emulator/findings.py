@@ -149,6 +149,7 @@ EMPTY_DISK = "lost-disk"
 LOST_TAIL = "lost-tail"
 LEADER_ONLY = "acks"
 READ_PAST = "read-past"
+DIVERGED = "diverged"
 
 ATLAS: Mapping[str, str] = MappingProxyType(
     {
@@ -158,6 +159,8 @@ ATLAS: Mapping[str, str] = MappingProxyType(
         LOST_TAIL: "the last in-sync replica's disk lost the end of what it was asked to keep",
         READ_PAST: "they came where the log had lost its end, before a member read on behind them; its"
         " leader leads in its old epoch again, so that nothing told it",
+        DIVERGED: "they came where a leader had lost its log's end that led on in its epoch, so that nothing told its"
+        " followers; one that still had what was there before leads now",
         LEADER_ONLY: "only their leader had them: the producer asked for no more (acks=0 or 1), and another leads now",
     }
 )

@@ -3,12 +3,12 @@
 Theory. Kafka promises at least once. A committed offset says that everything before it needs no more work; so at the
 end every record below it was processed by some member of the group, or was skipped in the open: before the group's
 first position (a group that starts at the end of the log), or by a reset of the position. Nobody processes a record
-that is not in the log. A record a producer got acknowledged stays in the log; only a disk that lost its end or came back
-empty may take it, which is an expected loss and not a violation. What comes at those offsets again is other records. A
-broker that was alone leads in its old epoch again (and one with replicas, if no controller saw it go: the next one
-finds it alive and leading, ``PartitionStateMachine.initializePartitionState`` 3.4.1), so that no leader epoch tells a
-group that had read further: it goes on behind them, and what it had worked off there is an expected loss, too. Wherever
-the epoch is another, it is told (KIP-320).
+that is not in the log. A record a producer got acknowledged stays in the log; only a disk that lost its end or came
+back empty may take it, which is an expected loss and not a violation. What comes at those offsets again is other
+records. A broker that was alone leads in its old epoch again (and one with replicas, if no controller saw it go: the
+next one finds it alive and leading, ``PartitionStateMachine.initializePartitionState`` 3.4.1), so that no leader epoch
+tells a group that had read further: it goes on behind them, and what it had worked off there is an expected loss, too.
+Wherever the epoch is another, it is told (KIP-320).
 
 Where brokers replicate, a log is what its latest leader has (``Panel.logs``): what an election may lose, and what not,
 is the business of ``replicas``. A deposed leader that does not know it yet appends to a log of its own. What the log

@@ -1,5 +1,7 @@
 """What checkers of replication know: each replica's log by leader epochs, and what was committed of a partition."""
 
+from attrs import frozen
+
 from kemu.emulator.watching.epoch_log import EpochLog
 
 NO_OFFSET = 1 << 62
@@ -9,13 +11,15 @@ NO_OFFSET = 1 << 62
 class Copy:
     """One broker's replica, as its notes tell."""
 
-    __slots__ = ("epoch", "following", "had", "leads", "left", "log", "lost", "unread", "watermark")
+    __slots__ = ("epoch", "following", "had", "leads", "led", "left", "log", "lost", "unread", "watermark")
 
     def __init__(self) -> None:
         self.log = EpochLog()
         self.epoch = -1
         """The last leader epoch it took part in."""
         self.leads = False
+        self.led = -1
+        """The last leader epoch in which it led."""
         self.following = ""
         """Host of the leader it follows."""
         self.watermark = -1
@@ -37,9 +41,25 @@ class Copy:
         self.left = min(self.left, left)
         self.lost = why
 
-    def excused_to(self, committed: EpochLog, same: int) -> int:
-        """Up to where its disk is why its log has what is committed to ``same`` only."""
-        return max(same, committed.same_until(self.had)) if self.lost and same >= self.left else same
+
+@frozen(eq=False)
+class Relapse:
+    """A leader lost its log's end with its disk, and leads on in its epoch: nothing tells the others of it.
+
+    A replica that has what was lost keeps that, and copies what comes behind it: at these offsets it has records that
+    the leader does not have (KIP-101, KIP-320 and KIP-595 know an epoch's end, and nothing of what lies below it).
+    """
+
+    first: int
+    """From where on it came back without."""
+    lost: EpochLog
+    """Its log before that."""
+    epoch: int
+    """In which it leads again, and writes others there."""
+
+    def explains(self, at: int, one: int, other: int) -> bool:
+        """Whether logs may have records of these two epochs at an offset."""
+        return self.first <= at < self.lost.end and {one, other} == {self.lost.epoch_at(at), self.epoch}
 
 
 class PartitionTruth:
@@ -53,6 +73,7 @@ class PartitionTruth:
         "copies",
         "former",
         "promised",
+        "relapses",
         "unclean_epoch",
     )
 
@@ -71,6 +92,7 @@ class PartitionTruth:
         """What was committed in the former life of a topic that was created again."""
         self.promised: list[tuple[int, int, int]] = []
         """Acknowledged by a leader alone: (first, last + 1, epoch), ascending. Once committed it does not matter."""
+        self.relapses: list[Relapse] = []
 
     def copy_on(self, host: str) -> Copy:
         """The replica on a broker."""
@@ -78,6 +100,55 @@ class PartitionTruth:
         if copy is None:
             copy = self.copies[host] = Copy()
         return copy
+
+    def leads_again(self, copy: Copy, epoch: int) -> None:
+        """A replica leads; in the epoch in which it led before its disk lost something, that is a relapse."""
+        end = copy.log.end
+        if copy.lost and copy.led == epoch and copy.left <= end < copy.had.end and copy.log.same_until(copy.had) == end:
+            self.relapses.append(Relapse(end, copy.had, epoch))
+        copy.led = epoch
+
+    def same_until(self, log: EpochLog) -> int:
+        """The first offset at which a log lacks what is committed, but for what a relapse explains."""
+        at = self.committed.same_until(log)
+        while self.relapses:
+            upto = self._diverged_to(log, at)
+            if upto == at:
+                break
+            at = self.committed.same_until(log, upto)
+        return at
+
+    def diverged(self, log: EpochLog) -> list[tuple[int, int]]:
+        """Where a log has other records than are committed, for a relapse: (first, last + 1)."""
+        pieces: list[tuple[int, int]] = []
+        at = self.committed.same_until(log)
+        while (upto := self._diverged_to(log, at)) > at:
+            pieces.append((at, upto))
+            at = self.committed.same_until(log, upto)
+        return pieces
+
+    def _diverged_to(self, log: EpochLog, at: int) -> int:
+        """Up to where a relapse explains the difference at an offset; that offset itself if none does."""
+        committed = self.committed
+        for relapse in self.relapses:
+            if relapse.explains(at, committed.epoch_at(at), log.epoch_at(at)):
+                return min(committed.run_end(at), log.run_end(at), relapse.lost.run_end(at))
+        return at
+
+    def may_differ(self, at: int, one: int, other: int) -> bool:
+        """Whether two logs may have records of these epochs at an offset."""
+        return any(relapse.explains(at, one, other) for relapse in self.relapses)
+
+    def was_there(self, first: int, last: int, epoch: int) -> int:
+        """Up to where records ``first .. last - 1`` of an epoch were there before a relapse."""
+        for relapse in self.relapses:
+            if first >= relapse.first and relapse.lost.epoch_at(first) == epoch:
+                return min(last, relapse.lost.end_of(epoch))
+        return first
+
+    def excused_to(self, copy: Copy, same: int) -> int:
+        """Up to where its disk is why a replica has what is committed to ``same`` only."""
+        return max(same, self.same_until(copy.had)) if copy.lost and same >= copy.left else same
 
     def excuse(self, offset: int, epoch: int) -> None:
         """What was written from this offset on, before this leader epoch, is lost for a reason."""

@@ -17,7 +17,8 @@ next leader comes from the in-sync replicas. So (Kafka's guarantees; numbers of 
 What may be lost all the same is in the fault atlas (``emulator.findings``): it is a ``Loss``, named with its reason,
 and no violation. A disk is an excuse for what a fault took from it, until its replica is in the ISR again with
 everything that is committed; an election is one for what was written before its epoch: never for later or other
-records.
+records. A leader that leads on in its epoch without what its disk lost writes other records there, and no epoch tells
+the others (``Relapse``): a replica may keep what was lost, and what it copies behind that is its leader's.
 """
 
 from kemu.actors.broker.replica_log import JOURNALS
@@ -32,7 +33,7 @@ from kemu.emulator.facts import (
     TopicReplicated,
     UnflushedLost,
 )
-from kemu.emulator.findings import EMPTY_DISK, LEADER_ONLY, LOST_TAIL, UNCLEAN, UNFLUSHED, Loss
+from kemu.emulator.findings import DIVERGED, EMPTY_DISK, LEADER_ONLY, LOST_TAIL, UNCLEAN, UNFLUSHED, Loss
 from kemu.emulator.watching.logs import reader_of
 from kemu.protocol.dynamic_configs import UNCLEAN_ELECTION_ENABLE
 from kemu.protocol.names import TopicPartition, broker_host
@@ -58,6 +59,7 @@ from kemu.protocol.notes.replication import (
     Truncated,
     UncleanElectionAsked,
 )
+
 
 class Replicas(Checker):
     """What was committed stays, every leader has it, and readers find one record at an offset."""
@@ -159,24 +161,33 @@ class Replicas(Checker):
         _found(copy)
         name = f"{fact.topic}-{fact.partition}"
         assert copy.log.end == fact.end_offset, f"{name} on {seen.actor} ends at {fact.end_offset}, not {copy.log.end}"
+        truth.leads_again(copy, fact.leader_epoch)
         if fact.leader_epoch < max(truth.committed_epoch, truth.unclean_epoch):
             return  # it is deposed already
         why = UNCLEAN if truth.unclean_epoch >= 0 else copy.lost
-        same = truth.committed.same_until(copy.log)
+        first = same = truth.committed.same_until(copy.log)
         if why == UNCLEAN:
             truth.excuse(same, fact.leader_epoch)
         if same < truth.committed.end:
-            excused = truth.committed.end if why == UNCLEAN else copy.excused_to(truth.committed, same)
+            if why == UNCLEAN:
+                excused = truth.committed.end
+            else:
+                diverged, same = truth.diverged(copy.log), truth.same_until(copy.log)
+                self.losses += [Loss(seen.at_us, name, start, end - 1, DIVERGED) for start, end in diverged]
+                excused = truth.excused_to(copy, same)
             if same < excused:
                 self.losses.append(Loss(seen.at_us, name, same, excused - 1, why))
-                truth.excuse(same, fact.leader_epoch)
+            if first < excused:
+                truth.excuse(first, fact.leader_epoch)
             if excused < truth.committed.end:
                 text = (
                     f"{seen.actor} leads {name} in epoch {fact.leader_epoch} without records {excused} to "
                     f"{truth.committed.end - 1}, which were committed (I5)"
                 )
                 self.violation(seen, "committed-lost", (name, seen.actor), text)
-            truth.committed.cut(same)
+            truth.committed.cut(first)
+            if first < same:
+                truth.committed.grow_from(copy.log, same)
         for first, last in truth.broken_promises(copy.log):
             self.losses.append(Loss(seen.at_us, name, first, last - 1, LEADER_ONLY))
         truth.unclean_epoch = -1
@@ -243,7 +254,7 @@ class Replicas(Checker):
         if before < copy.log.start or before < leader.log.start:
             return  # one of them does not have it any more
         ours, theirs = copy.log.epoch_at(before), leader.log.epoch_at(before)
-        if ours != theirs:
+        if ours != theirs and not truth.may_differ(before, ours, theirs):
             name = f"{fact.topic}-{fact.partition}"
             text = (
                 f"{seen.actor} goes on with {name} behind offset {before}, which it has from epoch {ours}, "
@@ -366,6 +377,9 @@ class Replicas(Checker):
                 continue
             if truth.former is not None and truth.former.holds(first, upto, epoch):
                 continue
+            begin = truth.was_there(first, upto, epoch)
+            if begin >= upto or (begin > first and committed.holds(begin, upto, epoch)):
+                continue
             name = f"{at[0]}-{at[1]}"
             text = f"{seen.actor} read records {first} to {upto - 1} of {name} from epoch {epoch}"
             there = committed.epoch_at(first)
@@ -425,10 +439,10 @@ class Replicas(Checker):
             copy = truth.copies.get(broker_host(node))
             if copy is None:
                 continue
-            same = truth.committed.same_until(copy.log)
+            same = truth.same_until(copy.log)
             if same == truth.committed.end:
                 copy.lost = copy.lost if copy.unread else ""
-            elif copy.excused_to(truth.committed, same) < truth.committed.end:
+            elif truth.excused_to(copy, same) < truth.committed.end:
                 name = f"{at[0]}-{at[1]}"
                 host = broker_host(node)
                 text = f"{client} has {host} in the ISR of {name}, whose log has what is committed to {same - 1} only;"

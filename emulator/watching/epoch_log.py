@@ -84,10 +84,20 @@ class EpochLog:
 
     def end_of(self, epoch: int) -> int:
         """Behind the last record of an epoch; 0 when there is none."""
+        return self.span_of(epoch)[1]
+
+    def span_of(self, epoch: int) -> tuple[int, int]:
+        """The records of an epoch: (first, last + 1); (0, 0) when there are none."""
         if epoch not in self.epochs:
-            return 0
+            return 0, 0
         index = self.epochs.index(epoch)
-        return self.starts[index + 1] if index + 1 < len(self.starts) else self.end
+        first = max(self.starts[index], self.start)
+        return first, self.starts[index + 1] if index + 1 < len(self.starts) else self.end
+
+    def run_end(self, offset: int) -> int:
+        """Behind the last record from here on that one epoch wrote."""
+        index = bisect_right(self.starts, offset)
+        return self.starts[index] if index < len(self.starts) else self.end
 
     def runs_from(self, offset: int) -> list[tuple[int, int, int]]:
         """What there is from an offset on, by epochs: (first, last + 1, epoch)."""
@@ -115,9 +125,9 @@ class EpochLog:
             if first < last:
                 self.append(first, last - first, other.epochs[index])
 
-    def same_until(self, other: "EpochLog") -> int:
-        """The first offset at which two logs differ, or one of them ends. What is deleted is the same."""
-        at, end = max(self.start, other.start), min(self.end, other.end)
+    def same_until(self, other: "EpochLog", since: int = 0) -> int:
+        """The first offset (from one on) at which two logs differ, or one of them ends. What is deleted is the same."""
+        at, end = max(self.start, other.start, since), min(self.end, other.end)
         if at >= end:
             return end
         mine, theirs = bisect_right(self.starts, at) - 1, bisect_right(other.starts, at) - 1

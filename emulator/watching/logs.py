@@ -66,9 +66,11 @@ def _sifted(runs: list[Run], log: EpochLog) -> tuple[list[Run], list[Run]]:
     there: list[Run] = []
     missing: list[Run] = []
     for first, last, epoch in runs:
-        upto = min(max(first, log.end_of(epoch)), last) if log.epoch_at(first) == epoch else first
-        there += [(first, upto, epoch)] if first < upto else []
-        missing += [(upto, last, epoch)] if upto < last else []
+        start, end = log.span_of(epoch)
+        start, end = min(max(first, start), last), min(max(first, end), last)
+        there += [(start, end, epoch)] if start < end else []
+        for begin, behind in ((first, start), (end, last)) if start < end else ((first, last),):
+            missing += [(begin, behind, epoch)] if begin < behind else []
     return there, missing
 
 
@@ -145,9 +147,10 @@ class WatchedLogs:
         if log.gone:
             # what was written there since, by a leader that led in its old epoch again, is of the same epoch
             log.gone = _sifted(log.gone, before)[1]
-            if epochs:
-                self.back, log.gone = _sifted(log.gone, log.records)
         log.gone += self.lost
+        if epochs and log.gone:
+            # not only of what was lost before: a replica that was not told of that has the same records behind others
+            self.back, log.gone = _sifted(log.gone, log.records)
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
         log = self.appended_to = self.of((fact.topic, fact.partition))

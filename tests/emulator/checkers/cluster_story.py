@@ -126,10 +126,23 @@ class ClusterStory:
 
     # --- brokers -----------------------------------------------------------------------------------------------
 
-    def lead(self, broker: int, end: int = 0, watermark: int = 0, *, epoch: int | None = None) -> None:
-        epoch = self.epoch if epoch is None else epoch
+    def lead(
+        self,
+        broker: int,
+        end: int = 0,
+        watermark: int = 0,
+        *epochs: tuple[int, int],
+        epoch: int | None = None,
+    ) -> None:
+        """``epochs``: which wrote its log, from which offset on; none: not told."""
         fact = control_notes.BecameLeader(
-            topic=TOPIC, partition=0, leader_epoch=epoch, isr=self.isr, end_offset=end, high_watermark=watermark
+            topic=TOPIC,
+            partition=0,
+            leader_epoch=self.epoch if epoch is None else epoch,
+            isr=self.isr,
+            end_offset=end,
+            high_watermark=watermark,
+            epochs=epochs,
         )
         self.by(f"b{broker}", fact)
 

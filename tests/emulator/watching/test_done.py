@@ -56,6 +56,22 @@ def test_what_came_in_their_place_is_not_what_was_done() -> None:
     assert list(told.done) == []
 
 
+def test_a_replica_with_other_records_leads_and_what_lies_behind_them_is_done_still() -> None:
+    """b1 loses records 6 to 9 and leads on in epoch 1; b2 keeps those of epoch 0, and copies 10 and 11 behind them."""
+    told = Watched()
+    told.leads("b1", 0, 0, ((0, 0),))
+    told.appends("b1", 0, 8)
+    told.leads("b1", 1, 8, ((0, 0), (1, 8)))
+    told.appends("b1", 8, 2)
+    told.done.add(0, 10)
+    told.leads("b1", 1, 6, ((0, 0), (1, 6)))
+    told.appends("b1", 6, 6)
+    told.done.add(10, 12)
+    told.leads("b2", 2, 12, ((0, 0), (1, 8), (2, 12)))
+
+    assert list(told.done) == [(0, 12)]
+
+
 def test_records_of_another_epoch_at_these_offsets_are_others() -> None:
     """Nothing is back."""
     told = lost_and_led()
