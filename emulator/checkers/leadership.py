@@ -71,8 +71,8 @@ class LeadershipChecker(Checker):
         """(leader, partition) -> whom it counts for its high watermark."""
         self._obeyed: dict[str, tuple[int, int]] = {}
         """Broker -> controller epoch and broker epoch of the last control request it obeyed."""
-        self._asked_for: dict[TopicPartition, tuple[int, tuple[int, ...]]] = {}
-        """Partition -> (leader epoch, ISR) that its leader asked for last."""
+        self._asked_for: dict[tuple[str, int, int], tuple[int, ...]] = {}
+        """(topic, partition, leader epoch) -> the ISR that its leader asked for last; a deposed one may ask, too."""
         self._assigned_by: dict[TopicPartition, ActorName] = {}
         """Who wrote the replicas that a partition has."""
         self._replicas: dict[TopicPartition, tuple[int, ...]] = {}
@@ -158,7 +158,8 @@ class LeadershipChecker(Checker):
 
     def _proposed(self, seen: Seen, fact: IsrProposed) -> None:
         at = (fact.topic, fact.partition)
-        self._asked_for[at] = (fact.leader_epoch, fact.isr)
+        if not self.panel.former.has(seen.actor, at):
+            self._asked_for[*at, fact.leader_epoch] = fact.isr
         before = self._counted.get((seen.actor, at))
         if before is not None:
             self._counts(seen, at, before._replace(now=fact.counted))
@@ -211,6 +212,7 @@ class LeadershipChecker(Checker):
         self._left_over.update((part, self._lives[part]) for part in self._epochs if part[1] == topic)
         for key in [key for key in self._leader_of if key[0] == topic]:
             del self._leader_of[key]
+        self._asked_for = {key: isr for key, isr in self._asked_for.items() if key[0] != topic}
         for counter in [counter for counter in self._counted if counter[1][0] == topic]:
             del self._counted[counter]
 
@@ -233,7 +235,7 @@ class LeadershipChecker(Checker):
         wrong = []
         if controls and fact.client != self._controller:
             wrong.append(f"{self._controller} is the controller (I2)")
-        if altered and self._asked_for.get(at) != (state.leader_epoch, state.isr):
+        if altered and self._asked_for.get((*at, state.leader_epoch)) != state.isr:
             wrong.append(f"it left the leader epoch at {state.leader_epoch}, and no leader asked for {state.isr} (I1)")
         elif before is not None and not altered and state.leader_epoch != before.leader_epoch + controls:
             wrong.append(f"the leader epoch went from {before.leader_epoch} to {state.leader_epoch} (I1)")

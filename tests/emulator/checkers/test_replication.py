@@ -17,7 +17,7 @@ from kemu.protocol.nodes import (
     topic_data,
     topic_path,
 )
-from kemu.protocol.notes.replication import BecameController
+from kemu.protocol.notes.replication import BecameController, IsrProposed
 from tests.emulator.checkers.cluster_story import BROKERS, PRODUCER, TOPIC, ClusterStory
 
 
@@ -117,6 +117,21 @@ def test_a_state_that_no_controller_writes(story, leader, isr, text):
     story.write_state(leader, isr)
 
     caught(story, "leadership", text)
+
+
+@pytest.mark.parametrize(("isr", "is_caught"), [((1, 2), False), ((1,), True)])
+def test_a_controller_writes_what_the_leader_asked_for_whatever_a_deposed_one_asks_for_since(story, isr, is_caught):
+    """b0 does not know yet that b1 leads, and asks for an ISR of its own epoch: that is refused (KIP-497)."""
+    story.write_state(1, (1,))
+    story.lead(1, end=10, watermark=10)
+    story.propose(1, (1, 2), (1, 2))
+    story.by("b0", IsrProposed(topic=TOPIC, partition=0, leader_epoch=0, isr=(0,), counted=(0, 1, 2)))
+    story.write_state(1, isr, epoch=1, client=story.controller)
+
+    if is_caught:
+        caught(story, "leadership", f"it left the leader epoch at 1, and no leader asked for {isr} (I1)")
+    else:
+        holds(story)
 
 
 # --- I4, I5: what is committed ---------------------------------------------------------------------------------------

@@ -272,6 +272,19 @@ def test_so_is_what_it_lost_with_its_disk_or_had_not_flushed(
     assert (loss.partition, loss.first, loss.last) == read_past
 
 
+def test_a_follower_that_is_not_told_what_its_leader_lost_keeps_that_and_joins_the_isr() -> None:
+    """b3 leads again in epoch 1 from offset 7 on; b1 waited 30 s for a fetch, and goes on behind what it has.
+
+    AbstractFetcherThread 2.6: a fetch that fails is tried again from where it was; only an epoch, or an end below its
+    own, makes a follower look where its log and its leader's part.
+    """
+    outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "nobody-tells-a-follower.toml"), seed=40430)
+
+    assert outcome.verdict == "holds", outcome.reason or outcome.broke
+    assert ("t1-3", 7, 9) in [(each.partition, each.first, each.last) for each in outcome.losses]
+    assert outcome.virtual_us > 82_000_000, "b1 is in the ISR again then"
+
+
 def test_a_deposed_leader_that_stays_paused_is_not_asked_for_its_isr() -> None:
     """b0 stands still for good and takes itself for the leader; b2 copies from the next one."""
     outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "deposed-leader-stands-still.toml"), seed=20732)
