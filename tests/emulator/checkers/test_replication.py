@@ -511,7 +511,7 @@ def test_a_follower_is_not_told_that_its_leader_leads_on_in_its_epoch_without_it
 
 
 def test_a_follower_of_before_fetches_asked_for_epochs_goes_on_behind_a_record_that_its_leader_has_not():
-    """b2 had not copied records 10 and 11: its offset 9 is of epoch 0, b1's of epoch 1. Told apart since 2.7 (KIP-595)."""
+    """b2 lacks records 10 and 11: its offset 9 is of epoch 0, b1's of epoch 1, which is seen since 2.7 (KIP-595)."""
     story = begun()
     story.elect(1, (1, 2), end=10, watermark=10)
     story.append(1, 10, 2)
