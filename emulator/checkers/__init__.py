@@ -33,6 +33,7 @@ restart      a restarted replica takes no more for committed than ever was      
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from kemu.emulator.checkers.absences import Absences
 from kemu.emulator.checkers.agreement import Agreement
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.catch_up import CatchUpChecker
@@ -121,6 +122,8 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
     fitted: dict[str, Checker] = {
         each.name: each
         for each in (
+            NoLostRecord(Absences(replication.session_us, lasting)),
+            Replicas(Absences(replication.session_us, lasting)),
             Isr(lag_us=replication.lag_us),
             Handover(replication.controller_config()),
             ReassignmentChecker(limits=replication.limits()),

@@ -5,7 +5,7 @@ file afterwards, and inside Spark. It sees every fact once, in order, keeps only
 what needs the whole run is said in ``finish``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kemu.emulator.facts import Handler, Seen
@@ -37,6 +37,12 @@ class Checker:
         self.on: dict[type, Callable[[Seen, Any], None]] = {}
         self.every: Handler | None = None
         """What takes every fact, whatever its type, before the method of its type; None: nothing does."""
+
+    def shown_to(self, on: Mapping[type, Callable[[Seen, Any], None]]) -> None:
+        """A part of the checker takes these facts, too, before the checker does."""
+        for kind, takes in on.items():
+            own = self.on.get(kind)
+            self.on[kind] = takes if own is None else _both(takes, own)
 
     def rest(self) -> None:
         """Nothing that it watches can happen in this run: it is shown nothing."""
@@ -86,3 +92,11 @@ class Checker:
             self.violations.append(Violation(self.name, seen.at_us, seen.seq, entities, text, liveness, kind))
         else:
             self.suppressed += 1
+
+
+def _both(first: Callable[[Seen, Any], None], second: Callable[[Seen, Any], None]) -> Callable[[Seen, Any], None]:
+    def take(seen: Seen, fact: Any) -> None:
+        first(seen, fact)
+        second(seen, fact)
+
+    return take

@@ -8,7 +8,8 @@ back empty may take it, which is an expected loss and not a violation. What come
 records. A broker that was alone leads in its old epoch again (and one with replicas, if no controller saw it go: the
 next one finds it alive and leading, ``PartitionStateMachine.initializePartitionState`` 3.4.1), so that no leader epoch
 tells a group that had read further: it goes on behind them, and what it had worked off there is an expected loss, too.
-Wherever the epoch is another, it is told (KIP-320).
+Wherever the epoch is another, it is told (KIP-320), and where a controller must have seen the broker go (``Absences``),
+it is to be another.
 
 Where brokers replicate, a log is what its latest leader has (``Panel.logs``): what an election may lose, and what not,
 is the business of ``replicas``. A deposed leader that does not know it yet appends to a log of its own. What the log
@@ -30,6 +31,7 @@ Work cut off by a crash is not reported as processed, and is not committed eithe
 """
 
 from kemu.actors.broker.replica_log import JOURNALS
+from kemu.emulator.checkers.absences import Absences
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import DiskTailLost, HostStarted, Seen, UnflushedLost
 from kemu.emulator.findings import EMPTY_DISK, LOST_TAIL, READ_PAST, UNFLUSHED, Loss
@@ -98,12 +100,17 @@ class _Log:
 
 
 class NoLostRecord(Checker):
-    """What is committed was processed; what was acknowledged is in the log."""
+    """What is committed was processed; what was acknowledged is in the log.
+
+    Args:
+        absences: who must have noticed that a broker was gone.
+    """
 
     name = "no-lost-record"
 
-    def __init__(self) -> None:
+    def __init__(self, absences: Absences | None = None) -> None:
         super().__init__()
+        self._absences = absences or Absences()
         self._progress: dict[tuple[str, TopicPartition], _Progress] = {}
         self._logs: dict[TopicPartition, _Log] = {}
         self._less: dict[tuple[str, str], tuple[int, str]] = {}
@@ -124,6 +131,7 @@ class NoLostRecord(Checker):
             DiskTailLost: self._lost_tail,
             UnflushedLost: self._lost_unflushed,
         }
+        self.shown_to(self._absences.on)
 
     # --- groups ------------------------------------------------------------------------------------------------
 
@@ -222,7 +230,13 @@ class NoLostRecord(Checker):
         if self.panel.logs.of(at).leader != seen.actor:
             return  # it is deposed already
         log = self._log(*at)
-        again = max(fact.end_offset, less[0]) if less is not None and fact.leader_epoch == log.epoch else log.end
+        again = log.end
+        if (
+            less is not None
+            and fact.leader_epoch == log.epoch
+            and not self._absences.was_noticed(seen.actor, seen.at_us)
+        ):
+            again = max(fact.end_offset, less[0])
         self._another_log(at, again, log.end)
         log.end, log.epoch = fact.end_offset, fact.leader_epoch
         log.longest = max(log.longest, log.end)

@@ -101,10 +101,14 @@ class PartitionTruth:
             copy = self.copies[host] = Copy()
         return copy
 
-    def leads_again(self, copy: Copy, epoch: int) -> None:
-        """A replica leads; in the epoch in which it led before its disk lost something, that is a relapse."""
+    def leads_again(self, copy: Copy, epoch: int, was_noticed: bool) -> None:
+        """A replica leads; in the epoch in which it led before its disk lost something, that is a relapse.
+
+        Unless a controller must have noticed that its broker was gone: the epoch is to be another then.
+        """
         end = copy.log.end
-        if copy.lost and copy.led == epoch and copy.left <= end < copy.had.end and copy.log.same_until(copy.had) == end:
+        again = copy.lost and copy.led == epoch and not was_noticed
+        if again and copy.left <= end < copy.had.end and copy.log.same_until(copy.had) == end:
             self.relapses.append(Relapse(end, copy.had, epoch))
         copy.led = epoch
 

@@ -22,6 +22,7 @@ the others (``Relapse``): a replica may keep what was lost, and what it copies b
 """
 
 from kemu.actors.broker.replica_log import JOURNALS
+from kemu.emulator.checkers.absences import Absences
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.replica_truth import Copy, PartitionTruth
 from kemu.emulator.facts import (
@@ -62,12 +63,17 @@ from kemu.protocol.notes.replication import (
 
 
 class Replicas(Checker):
-    """What was committed stays, every leader has it, and readers find one record at an offset."""
+    """What was committed stays, every leader has it, and readers find one record at an offset.
+
+    Args:
+        absences: who must have noticed that a broker was gone.
+    """
 
     name = "replicas"
 
-    def __init__(self) -> None:
+    def __init__(self, absences: Absences | None = None) -> None:
         super().__init__()
+        self._absences = absences or Absences()
         self._partitions: dict[TopicPartition, PartitionTruth] = {}
         self._unclean: dict[str, None] = {}
         """Topics that allow unclean elections."""
@@ -110,6 +116,7 @@ class Replicas(Checker):
             Processed: self._processed,
             RangeProcessed: self._processed,
         }
+        self.shown_to(self._absences.on)
 
     def _topic(self, seen: Seen, fact: TopicReplicated) -> None:
         if fact.unclean:
@@ -161,7 +168,7 @@ class Replicas(Checker):
         _found(copy)
         name = f"{fact.topic}-{fact.partition}"
         assert copy.log.end == fact.end_offset, f"{name} on {seen.actor} ends at {fact.end_offset}, not {copy.log.end}"
-        truth.leads_again(copy, fact.leader_epoch)
+        truth.leads_again(copy, fact.leader_epoch, self._absences.was_noticed(seen.actor, seen.at_us))
         if fact.leader_epoch < max(truth.committed_epoch, truth.unclean_epoch):
             return  # it is deposed already
         why = UNCLEAN if truth.unclean_epoch >= 0 else copy.lost
