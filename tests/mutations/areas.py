@@ -72,7 +72,7 @@ REPLICATION = [
         "        shorter = replica.cut(end_offset)\n",
         "        shorter = False\n",
         "replicas",
-        ("unclean-election:1",),
+        ("unclean_before_kip_595.toml:1",),
     ),
 ]
 
@@ -327,7 +327,7 @@ BROKERS = [
         "        if not self.log.cut(end_offset):\n",
         "        if not self.log.cut(end_offset + 1):\n",
         "replicas",
-        ("unclean-election:1",),
+        ("unclean_before_kip_595.toml:1",),
     ),
     Mutation(  # records carry an epoch that is over
         "actors/broker/replica.py",

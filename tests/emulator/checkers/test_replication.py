@@ -10,6 +10,7 @@ from kemu.protocol.nodes import (
     CONTROLLER_EPOCH,
     ISR_CHANGES,
     ReplicaAssignment,
+    broker_path,
     config_data,
     delete_path,
     epoch_data,
@@ -583,6 +584,32 @@ def test_a_reader_of_what_that_leader_has_written_since_and_nobody_has():
     story.process(12, 13)
 
     caught(story, "replicas", "c1 read records 12 to 12 of t-0 from epoch 1; of that epoch it is committed to")
+
+
+def test_a_leader_whose_absence_a_controller_must_have_noticed_leads_on_in_its_epoch_without_an_excuse():
+    """The group goes on behind what was lost, and b2 has other records than b1: the leader epoch should have risen."""
+    story = begun()
+    story.write_state(1, (1, 2))
+    story.lead(1, 10, 10, (0, 0), (1, 10))
+    story.commit(10, 2, 2)
+    story.position(0)
+    story.read_epoch(10, 1)
+    story.process(0, 12)
+    story.lose_unflushed(1, 4, 8)
+    story.node(broker_path(1), what="deleted", client="b1/controller")
+    story.wait(60)
+    story.restore(1, 8, (0, 0))
+    story.node(broker_path(1), client="b1/controller")
+    story.lead(1, 8, 8, (0, 0), (1, 8))
+    story.append(1, 8, 6)
+    story.copy(2, 12, 2)
+    story.advance(1, 14)
+    story.process(12, 14)
+    story.commit_offset(14)
+    story.write_state(1, (1, 2), epoch=1, client="b1")
+
+    said = {(each.checker, each.kind) for each in story.judged(NoLostRecord())[0]}
+    assert {("no-lost-record", "committed-unprocessed"), ("replicas", "isr-without-committed")} <= said
 
 
 @pytest.mark.parametrize(("how", "epoch"), [("process", 1), ("unflushed", 2)])
