@@ -15,7 +15,7 @@ from kemu.emulator.facts import (
     TopicReplicated,
     UnflushedLost,
 )
-from kemu.emulator.findings import Loss, Violation
+from kemu.emulator.findings import ATLAS, Loss, Violation
 from kemu.emulator.judging import Judging
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import EPOCH_DURING_DELETE
@@ -319,3 +319,35 @@ class ClusterStory:
         satisfied = {checker.name: checker.satisfied for checker in checkers}
         judgement = judging.finish(self.at_us)
         return list(judgement.violations), list(judgement.losses), satisfied
+
+
+def begun(**how: bool) -> ClusterStory:
+    """b0 leads in epoch 0, all are in sync, ten records are committed and acknowledged."""
+    told = ClusterStory(**how)
+    told.produce(acks=-1)
+    told.elect(0, (0, 1, 2))
+    told.commit(0, 10, 1, 2)
+    told.acknowledge(0, 10)
+    return told
+
+
+def holds(story: ClusterStory) -> None:
+    """Nothing is violated, and nothing lost."""
+    violations, losses, _ = story.judged()
+    assert [each.text for each in violations] == []
+    assert losses == []
+
+
+def caught(story: ClusterStory, checker: str, text: str) -> None:
+    """This checker says this first (at the end of a run, among others)."""
+    violations = story.judged()[0]
+    first = [violation for violation in violations if violation.seq == violations[0].seq]
+    assert any((each.checker, text in each.text) == (checker, True) for each in first), first
+
+
+def lost(story: ClusterStory) -> list[tuple[str, int, int]]:
+    """The losses: (why, first, last); nothing is violated."""
+    violations, losses, _ = story.judged()
+    assert [each.text for each in violations] == []
+    assert all(loss.why in ATLAS and loss.partition == "t-0" for loss in losses)
+    return [(loss.why, loss.first, loss.last) for loss in losses]

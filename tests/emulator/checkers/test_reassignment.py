@@ -17,8 +17,7 @@ from kemu.protocol.notes.replication import (
     ReplicaStopped,
     StoreTookOver,
 )
-from tests.emulator.checkers.cluster_story import BROKERS, TOPIC, ClusterStory
-from tests.emulator.checkers.test_replication import begun
+from tests.emulator.checkers.cluster_story import BROKERS, TOPIC, ClusterStory, begun
 
 ONLINE, OFFLINE, DELETED, INELIGIBLE = (
     ReplicaPhase.ONLINE.value,

@@ -1,0 +1,150 @@
+"""A leader leads on in its epoch without what its disk lost: what follows from that is excused, and nothing else."""
+
+import pytest
+
+from kemu.emulator.checkers.no_lost_record import NoLostRecord
+from kemu.protocol.nodes import broker_path
+from tests.emulator.checkers.cluster_story import ClusterStory, begun, caught, lost
+
+
+def relapsed(how: str = "unflushed", *, epoch: int = 1) -> ClusterStory:
+    """b1 leads in epoch 1, b2 has all twelve records; b1's disk loses four, and it leads again and writes six."""
+    story = begun()
+    story.elect(1, (1, 2), end=10, watermark=10)
+    story.commit(10, 2, 2)
+    if how == "unflushed":
+        story.lose_unflushed(1, 4, 8)
+    else:
+        story.down("b1")
+    story.restore(1, 8, (0, 0))
+    if epoch > 1:
+        story.write_state(1, (1, 2))
+    story.lead(1, end=8, watermark=8)
+    story.append(1, 8, 6)
+    return story
+
+
+def test_a_follower_is_not_told_that_its_leader_leads_on_in_its_epoch_without_its_logs_end():
+    """Fetches and questions about epochs tell where an epoch ends, not what is in it: b2 goes on behind offset 11.
+
+    AbstractFetcherThread truncates for a new leader epoch, or an end below its own (KIP-101, KIP-595).
+    """
+    story = relapsed()
+    story.copy(2, 12, 2)
+    story.advance(1, 14)
+    story.write_state(1, (1, 2), epoch=1, client="b1")
+
+    assert lost(story) == [("unflushed", 8, 11)]
+
+
+def test_a_follower_of_before_fetches_asked_for_epochs_goes_on_behind_a_record_that_its_leader_has_not():
+    """b2 lacks records 10 and 11: its offset 9 is of epoch 0, b1's of epoch 1, which is seen since 2.7 (KIP-595)."""
+    story = begun()
+    story.elect(1, (1, 2), end=10, watermark=10)
+    story.append(1, 10, 2)
+    story.lose_unflushed(1, 4, 8)
+    story.restore(1, 8, (0, 0))
+    story.lead(1, end=8, watermark=8)
+    story.append(1, 8, 6)
+    story.copy(2, 10, 4)
+    story.advance(1, 14)
+
+    assert lost(story) == [("unflushed", 8, 9)]
+
+
+def test_a_follower_that_went_on_so_leads_with_what_was_lost():
+    """Of records 10 and 11, too, there are two; they are of the same epoch, as are those behind them."""
+    story = relapsed()
+    story.copy(2, 12, 2)
+    story.advance(1, 14)
+    story.write_state(2, (2, 1))
+    story.lead(2, end=14, watermark=14)
+    story.follow(1, end=14)
+    story.commit(14, 1, 1)
+    story.write_state(2, (2, 1), epoch=2, client="b2")
+
+    assert lost(story) == [("unflushed", 8, 11), ("diverged", 8, 9)]
+
+
+@pytest.mark.parametrize(("leads_next", "read_past"), [(None, [(8, 11)]), (2, []), (1, [(8, 11)])])
+def test_a_group_that_had_read_further_lacks_what_came_there_unless_a_replica_with_what_was_lost_leads(
+    leads_next, read_past
+):
+    story = begun()
+    story.write_state(1, (1, 2))
+    story.lead(1, 10, 10, (0, 0), (1, 10))
+    story.commit(10, 2, 2)
+    story.position(0)
+    story.read_epoch(10, 1)
+    story.process(0, 12)
+    story.lose_unflushed(1, 4, 8)
+    story.restore(1, 8, (0, 0))
+    story.lead(1, 8, 8, (0, 0), (1, 8))
+    story.append(1, 8, 6)
+    story.copy(2, 12, 2)
+    story.advance(1, 14)
+    story.process(12, 14)
+    story.commit_offset(14)
+    if leads_next is not None:
+        story.write_state(leads_next, (leads_next,))
+        story.lead(leads_next, 14, 14, (0, 0), (1, 10 if leads_next == 2 else 8), (2, 14))
+
+    violations, losses, _ = story.judged(NoLostRecord())
+    assert [each.text for each in violations] == []
+    assert [(each.first, each.last) for each in losses if each.why == "read-past"] == read_past
+
+
+def test_a_reader_may_still_be_at_work_on_what_a_leader_lost_that_leads_on_in_its_epoch():
+    story = relapsed()
+    story.position(10)
+    story.read_epoch(10, 1)
+    story.process(10, 12)
+
+    assert lost(story) == [("unflushed", 8, 11)]
+
+
+def test_a_reader_of_what_that_leader_has_written_since_and_nobody_has():
+    story = relapsed()
+    story.position(12)
+    story.read_epoch(12, 1)
+    story.process(12, 13)
+
+    caught(story, "replicas", "c1 read records 12 to 12 of t-0 from epoch 1; of that epoch it is committed to")
+
+
+def test_a_leader_whose_absence_a_controller_must_have_noticed_leads_on_in_its_epoch_without_an_excuse():
+    """The group goes on behind what was lost, and b2 has other records than b1: the leader epoch should have risen."""
+    story = begun()
+    story.write_state(1, (1, 2))
+    story.lead(1, 10, 10, (0, 0), (1, 10))
+    story.commit(10, 2, 2)
+    story.position(0)
+    story.read_epoch(10, 1)
+    story.process(0, 12)
+    story.lose_unflushed(1, 4, 8)
+    story.node(broker_path(1), what="deleted", client="b1/controller")
+    story.wait(60)
+    story.restore(1, 8, (0, 0))
+    story.node(broker_path(1), client="b1/controller")
+    story.lead(1, 8, 8, (0, 0), (1, 8))
+    story.append(1, 8, 6)
+    story.copy(2, 12, 2)
+    story.advance(1, 14)
+    story.process(12, 14)
+    story.commit_offset(14)
+    story.write_state(1, (1, 2), epoch=1, client="b1")
+
+    said = {(each.checker, each.kind) for each in story.judged(NoLostRecord())[0]}
+    assert {("no-lost-record", "committed-unprocessed"), ("replicas", "isr-without-committed")} <= said
+
+
+@pytest.mark.parametrize(("how", "epoch"), [("process", 1), ("unflushed", 2)])
+def test_a_follower_with_other_records_has_no_excuse_if_no_disk_lost_them_or_an_epoch_told_it(how, epoch):
+    story = relapsed(how, epoch=epoch)
+    story.copy(2, 12, 2)
+    story.advance(1, 14)
+    story.write_state(1, (1, 2), epoch=epoch, client="b1")
+
+    said = [(each.kind, each.text) for each in story.judged()[0]]
+    text = "b1 has b2 in the ISR of t-0, whose log has what is committed to 7 only; committed is 13 (I4)"
+    assert ("isr-without-committed", text) in said
