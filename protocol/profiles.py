@@ -81,6 +81,11 @@ class Profile:
     """Whether followers wait two back-offs after a fetch without an answer: to 3.0 (KAFKA-8529)."""
     min_isr_holds_watermark: bool = True
     """Whether high watermarks stand while ISRs are smaller than ``min.insync.replicas``: since 3.7 (KAFKA-15583)."""
+    checks_fetch_epoch: bool = True
+    """Whether followers pass over answers to what they fetched in an earlier leader epoch: since 3.9.1 and 4.0.1
+    (KAFKA-18991)."""
+    refuses_unassigned: bool = True
+    """Whether leaders refuse the fetches of replicas that are not assigned: since 3.3.0 (KAFKA-13837)."""
     balances_while_reassigning: bool = True
     """Whether preferred replicas lead again while partitions are reassigned: since 3.4.0 (KAFKA-10149)."""
     metadata: MetadataRules = METADATA_2_8
@@ -136,6 +141,8 @@ _KIP_429_PAGE = Profile(
     tells_topic_ids=False,
     waits_twice_for_lost_fetches=True,
     min_isr_holds_watermark=False,
+    checks_fetch_epoch=False,
+    refuses_unassigned=False,
     balances_while_reassigning=False,
     reassignment=ReassignmentAlgorithm.ALL_AT_ONCE,
     metadata=METADATA_2_3,
@@ -172,6 +179,8 @@ _KAFKA_2_4 = Profile(
     tells_topic_ids=False,
     waits_twice_for_lost_fetches=True,
     min_isr_holds_watermark=False,
+    checks_fetch_epoch=False,
+    refuses_unassigned=False,
     balances_while_reassigning=False,
     metadata=METADATA_2_4,
     streams=STREAMS_2_4,
@@ -188,6 +197,7 @@ _KAFKA_3_4 = Profile(
     assignors=_OF_3_4,
     rules_of=of_client(CLIENT_3_2),
     min_isr_holds_watermark=False,
+    checks_fetch_epoch=False,
 )
 
 PROFILES: Mapping[str, Profile] = {
@@ -241,6 +251,8 @@ PROFILES: Mapping[str, Profile] = {
             rules_of=of_client(CLIENT_2_7),
             waits_twice_for_lost_fetches=True,
             min_isr_holds_watermark=False,
+            checks_fetch_epoch=False,
+            refuses_unassigned=False,
             balances_while_reassigning=False,
             streams=STREAMS_3_0,
         ),
@@ -265,6 +277,7 @@ PROFILES: Mapping[str, Profile] = {
             broker=BrokerConfig(coordinator_kind="scala"),
             assignors=_OF_3_7,
             rules_of=of_client(CLIENT_3_2),
+            checks_fetch_epoch=False,
         ),
         Profile(
             "kafka-3.9",

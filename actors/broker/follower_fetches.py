@@ -40,9 +40,12 @@ _fetch_reply = maker(FetchReply)
 
 
 class FollowerFetch(DelayedFetch):
-    """A follower's fetch. ``replicas``: what its rows read, as long as that is known to be led here; else None."""
+    """A follower's fetch.
 
-    __slots__ = ("broker", "replicas")
+    ``replicas``: what its rows read, as long as that is known to be led here; else None. ``waited``: it was held back.
+    """
+
+    __slots__ = ("broker", "replicas", "waited")
 
     def __init__(
         self, number: int, caller: Caller, max_bytes: int, rows: tuple[FetchPartition, ...], broker: int
@@ -50,6 +53,7 @@ class FollowerFetch(DelayedFetch):
         super().__init__(number, caller, max_bytes, rows)
         self.broker = broker
         self.replicas: list[Replica | None] = []
+        self.waited = False
 
 
 class FollowerFetches:
@@ -96,6 +100,10 @@ class FollowerFetches:
                 if replica is not None and self._manager.rules.failed_fetches_count and broker in replica.followers:
                     served.append((replica, row))
                 continue
+            if broker not in replica.followers:  # nobody's position: nothing of it is waited for
+                fetch.replicas.append(None)
+                fetch.available[index] = 0
+                continue
             there = replica.bytes_to_copy(row)
             if there > 0 and not self._held_back(replica, broker):
                 fetch.available[index] = there
@@ -106,6 +114,7 @@ class FollowerFetches:
             # What was read before the positions count, high watermarks included, as Kafka does.
             self._answer(fetch)
         else:
+            fetch.waited = True
             fetch.missing = request.min_bytes - available
             watched = [replica.follower_waiters for replica, _ in served]
             self._delayed.hold(fetch, watched, request.max_wait_ms)
@@ -160,12 +169,14 @@ class FollowerFetches:
         manager, now_us = self._manager, self._machine.now_us
         for replica, row in served:
             end = replica.log.end_offset
-            replica.followers[broker].fetched(row.fetch_offset, end, replica.leader_epoch, now_us)
+            follower = replica.followers[broker]
+            before = follower.end_offset
+            follower.fetched(row.fetch_offset, end, replica.leader_epoch, now_us)
             if broker not in replica.in_sync.members:
                 isr = replica.expanded(broker, broker in manager.live_brokers, manager.rules)
                 if isr is not None:
                     self._isr_changes.propose(replica, isr, "expand")
-            if replica.log.high_watermark < end:
+            if follower.end_offset != before and replica.log.high_watermark < end:
                 self._watermarks.advance(replica)
         if self._deletions:
             for replica, row in served:
@@ -184,7 +195,9 @@ class FollowerFetches:
             if replica is None or error is not _NONE:
                 rows.append(_refused(row, error))
                 continue
-            log, follower = replica.log, replica.followers[broker]
+            log, follower = replica.log, replica.followers.get(broker)
+            if follower is None and not fetch.waited:
+                continue
             diverging = replica.divergence(row)
             if diverging is not None:
                 rows.append(
@@ -206,9 +219,10 @@ class FollowerFetches:
                 if self._manager.leader_quota.rate is not None:
                     self._manager.leader_quota.record(replica.at, copied, self._machine.now_us)
             watermark = log.high_watermark
-            if not batches and watermark == follower.told_watermark:
+            if not batches and (follower is None or watermark == follower.told_watermark):
                 continue
-            follower.told_watermark = watermark
+            if follower is not None:
+                follower.told_watermark = watermark
             rows.append(
                 _fetched_partition(
                     topic=row.topic,
@@ -228,7 +242,7 @@ class FollowerFetches:
             error = replica.epoch_error(row.current_leader_epoch)
             if error is not _NONE:
                 return error
-        if broker not in replica.followers:
+        if broker not in replica.followers and self._manager.rules.refuses_unassigned:
             # Not assigned, as far as we know: the LeaderAndIsr that adds it may still be on its way to us.
             return ErrorCode.UNKNOWN_LEADER_EPOCH
         log = replica.log

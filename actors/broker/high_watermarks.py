@@ -1,6 +1,9 @@
 """How a leader's high watermark rises, and who waited for that (a part of the replicated broker).
 
-Source: Kafka 2.8's ``Partition.maybeIncrementLeaderHW``, ``Partition.checkEnoughReplicasReachOffset``; 3.7's
+It is looked at when it may rise: a partition is led anew, its log or that of a follower grows, its ISR has changed. Not
+when time alone has passed, after which nobody waits any more for who was in sync a moment ago: that is noticed then.
+
+Source: Kafka's ``Partition.maybeIncrementLeaderHW``, ``Partition.checkEnoughReplicasReachOffset``; 3.7's
 ``Partition.isUnderMinIsr`` (KAFKA-15583).
 """
 

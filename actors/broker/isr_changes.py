@@ -92,7 +92,6 @@ class IsrChanges:
             isr = replica.shrunk(self._machine.now_us, manager.lag_us, manager.rules)
             if isr is not None:
                 self.propose(replica, isr, "shrink")
-            self._watermarks.advance(replica)
         self.look_later()
 
     # --- changes -----------------------------------------------------------------------------------------------

@@ -41,8 +41,13 @@ class ReplicaRules:
     checks_answer_epoch: bool = True
     """A follower ignores answers to what it asked in an older leader epoch. KAFKA-7786 (B8)."""
     checks_fetch_epoch: bool = True
-    """Answers to fetches likewise: they may be of a log that its leader has cut since. KAFKA-18991, here in every
-    release; where followers asked for the ends of epochs first (to 2.6) such answers found none that fetched."""
+    """Answers to fetches likewise: they may be of a log that its leader has cut since. Since 3.9.1 and 4.0.1, before
+    that it takes the same offset alone (``AbstractFetcherThread.processFetchRequest``, KAFKA-18991); where followers
+    asked for the ends of epochs first (to 2.6) such answers find none that fetches."""
+    refuses_unassigned: bool = True
+    """A fetch of a replica that is not assigned, as its leader knows, is refused with UNKNOWN_LEADER_EPOCH. To 3.2 it
+    moves nothing, and adds no byte to what an answer waits for; one that has waited reads all the same
+    (``ReplicaManager.updateFollowerFetchState``: ``DelayedFetch.onComplete`` 3.2.3; KAFKA-13837)."""
     checks_broker_epoch: bool = True
     """Control requests meant for an earlier life are refused. KIP-380 (B9)."""
     stop_epoch: StopEpoch = StopEpoch.NOT_LOWER

@@ -10,6 +10,8 @@ GroupCoordinator.scala. ``config.coordinator_kind`` chooses between the two (``a
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from attrs import evolve
+
 from kemu.actors.coordinator.group import Group
 from kemu.actors.coordinator.groups import Groups
 from kemu.actors.coordinator.log import GroupLog, OffsetsPartition, OwnDisk, Writes
@@ -217,9 +219,13 @@ class Coordinator(Machine):
             self._refuse(event, request, injected)
 
     def _failed(self, event: Received, request: Any) -> None:
-        """Kafka threw while it served this; what was changed until then is changed."""
+        """Kafka threw while it served this; what was changed until then is changed. The answer names nobody.
+
+        Source: ``JoinGroupRequest.getErrorResponse`` (3.9), ``GroupCoordinatorService.joinGroup`` (4.0).
+        """
         if isinstance(request, JoinGroup):
             self.groups[request.group].joining.failed(caller_of(event))
+            request = evolve(request, member_id=UNKNOWN_MEMBER)
         self._refuse(event, request, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _heartbeat(self, event: Received, request: Heartbeat) -> None:

@@ -45,6 +45,10 @@ class GroupRules:
     """A partition whose load waits for those of others is none of this broker's yet: NOT_COORDINATOR, and not
     COORDINATOR_LOAD_IN_PROGRESS (GroupMetadataManager.loadGroupsAndOffsets marks it when its turn comes)."""
     sync_while_loading: ErrorCode
+    sync_needs_vote: bool
+    """A SyncGroup that names a protocol of a group that has voted for none yet is INCONSISTENT_GROUP_PROTOCOL
+    (GroupCoordinator.validateSyncGroup 3.4.1); in 4.0 names are compared where there are two
+    (GroupMetadataManager.isProtocolInconsistent)."""
     sync_timer: bool
     """Members that joined and do not sync are removed after the rebalance timeout (KAFKA-12890: 2.8.1, 3.0)."""
     answer_while_completing: ErrorCode
@@ -123,6 +127,7 @@ JAVA = GroupRules(
     waits_for_watermark=True,
     unknown_until_loading=False,
     sync_while_loading=_E.COORDINATOR_LOAD_IN_PROGRESS,
+    sync_needs_vote=False,
     sync_timer=True,
     answer_while_completing=_E.NONE,
     sync_rearms_session=False,
@@ -152,6 +157,7 @@ SCALA = GroupRules(
     waits_for_watermark=False,
     unknown_until_loading=True,
     sync_while_loading=_E.REBALANCE_IN_PROGRESS,
+    sync_needs_vote=True,
     sync_timer=True,
     answer_while_completing=_E.NONE,
     sync_rearms_session=True,

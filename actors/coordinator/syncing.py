@@ -82,10 +82,17 @@ class Syncing:
             return error
         if request.generation != books.generation:
             return ErrorCode.ILLEGAL_GENERATION
-        if _differs(request.protocol_type, books.protocol_type) or _differs(request.protocol_name, books.protocol):
+        named = (request.protocol_type, books.protocol_type), (request.protocol_name, books.protocol)
+        if any(self._differs(claimed, actual) for claimed, actual in named):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         assert books.state is not EMPTY, f"{books.name}: {request.member_id} is a member of an empty group"
         return ErrorCode.REBALANCE_IN_PROGRESS if books.state is PREPARING else _NONE
+
+    def _differs(self, claimed: str | None, actual: str | None) -> bool:
+        """A protocol type or name that is not given is not compared."""
+        if claimed is None or (actual is None and not self._machine.rules.sync_needs_vote):
+            return False
+        return claimed != actual
 
     # --- what comes of it --------------------------------------------------------------------------------------
 
@@ -134,8 +141,3 @@ class Syncing:
     def stop(self) -> None:
         """The group is gone."""
         self._machine.stop_timer(self._timer)
-
-
-def _differs(claimed: str | None, actual: str | None) -> bool:
-    """A protocol type or name that is not given is not compared."""
-    return claimed is not None and actual is not None and claimed != actual

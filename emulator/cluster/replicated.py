@@ -183,7 +183,9 @@ class ReplicatedCluster(Cluster):
                 topics=settings,
                 chance=chance,
                 draws=Drawn(self.world.choices, self.draws, f"{name}/life {life}"),
-                rules=spec.replica_rules(self.release_of_broker(name), self.protocol_of_broker(name), bugs),
+                rules=spec.replica_rules(
+                    self.release_of_broker(name), self.protocol_of_broker(name), bugs, self.scenario.mended
+                ),
                 store=STORE,
                 session_timeout_ms=control.zookeeper_session_timeout_ms,
                 max_in_flight=control.zookeeper_max_in_flight_requests,
@@ -219,7 +221,7 @@ class ReplicatedCluster(Cluster):
                 rack=rack,
                 min_insync_replicas=replication.min_insync_replicas,
                 store=STORE,
-                rules=spec.controller_rules(release, self.protocol_of_broker(name), bugs),
+                rules=spec.controller_rules(release, self.protocol_of_broker(name), bugs, self.scenario.mended),
                 draws=Drawn(self.world.choices, self.draws, f"{controller_on(name)}/life {life}"),
                 versions=release.versions,
             )

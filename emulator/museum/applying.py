@@ -8,8 +8,13 @@ from typing import Any
 
 from attrs import evolve, fields_dict
 
-from kemu.actors.broker.rules import ReplicaRules
-from kemu.actors.controller.rules import ControllerRules
+from kemu.actors.broker.rules import TODAY, ReplicaRules
+from kemu.actors.controller.rules import (
+    LAST_METADATA_WITHOUT_TOPIC_IDS,
+    LAST_WITHOUT_TOPIC_IDS,
+    RULES,
+    ControllerRules,
+)
 from kemu.actors.coordinator.rules import GROUP_RULES, GroupRules
 from kemu.emulator.museum.registry import PAST_BUGS
 from kemu.protocol.assign.base import Assignor
@@ -19,16 +24,49 @@ from kemu.protocol.profiles import PROFILES, Profile
 from kemu.protocol.rebalancing.rules import MemberRules, RulesOf
 from kemu.protocol.streams.releases import StreamsRelease
 
+_OF_PROTOCOLS = frozenset({"isr_path", "truncation"})
+"""What brokers do by the protocol they agreed on: a bug may need one, and to mend it changes none."""
 
-def replica_rules(rules: ReplicaRules, bugs: Iterable[str]) -> ReplicaRules:
+
+def replica_rules_of(release: Profile, protocol: Profile) -> ReplicaRules:
+    """A broker's of a release, where brokers speak this protocol to each other."""
+    return evolve(
+        TODAY,
+        isr_path=protocol.isr_path,
+        truncation=protocol.truncation,
+        min_isr_holds_watermark=release.min_isr_holds_watermark,
+        waits_twice_for_lost_fetches=release.waits_twice_for_lost_fetches,
+        checks_fetch_epoch=release.checks_fetch_epoch,
+        refuses_unassigned=release.refuses_unassigned,
+    )
+
+
+def controller_rules_of(release: Profile, protocol: Profile) -> ControllerRules:
+    """A controller's, likewise."""
+    tells_metadata = RULES.update_metadata_version if protocol.tells_topic_ids else LAST_METADATA_WITHOUT_TOPIC_IDS
+    return evolve(
+        RULES,
+        reassignment=release.reassignment,
+        leader_and_isr_version=RULES.leader_and_isr_version if protocol.topic_ids else LAST_WITHOUT_TOPIC_IDS,
+        update_metadata_version=tells_metadata,
+        balances_while_reassigning=release.balances_while_reassigning,
+    )
+
+
+def replica_rules(rules: ReplicaRules, bugs: Iterable[str], mended: Iterable[str] = ()) -> ReplicaRules:
     """A broker's."""
+    for issue in mended:
+        wrong = {name: value for name, value in PAST_BUGS[issue].past.replica.items() if name not in _OF_PROTOCOLS}
+        rules = evolve(rules, **_todays(ReplicaRules, wrong))
     for issue in bugs:
         rules = evolve(rules, **PAST_BUGS[issue].past.replica)
     return rules
 
 
-def controller_rules(rules: ControllerRules, bugs: Iterable[str]) -> ControllerRules:
+def controller_rules(rules: ControllerRules, bugs: Iterable[str], mended: Iterable[str] = ()) -> ControllerRules:
     """A controller's."""
+    for issue in mended:
+        rules = evolve(rules, **_todays(ControllerRules, PAST_BUGS[issue].past.controller))
     for issue in bugs:
         rules = evolve(rules, **PAST_BUGS[issue].past.controller)
     return rules
@@ -70,16 +108,19 @@ def release_with(profile: Profile, bugs: Sequence[str], mended: Sequence[str] = 
 
 
 def bugs_of(profile: Profile) -> tuple[str, ...]:
-    """Past bugs that a release's coordinators, clients, assignors and Streams instances have by themselves.
+    """Past bugs that a release's clients, assignors, Streams instances, coordinators, brokers and controllers have.
 
-    Brokers and controllers have no rules of releases: theirs are those of today, unless a bug is switched on.
+    Brokers are those of a cluster that is of this release alone, and speaks its protocol.
     """
+    broker, controller = replica_rules_of(profile, profile), controller_rules_of(profile, profile)
     coordinator = GROUP_RULES[profile.broker.coordinator_kind]
     member = profile.rules_of(profile.consumer, tuple(profile.assignors.values())[:1])
     return tuple(
         issue
         for issue, bug in PAST_BUGS.items()
         if _has(coordinator, bug.past.coordinator)
+        or _has(broker, bug.past.replica)
+        or _has(controller, bug.past.controller)
         or _has(member, bug.past.consumer)
         or _has(profile.metadata, bug.past.metadata)
         or _has(profile.streams, bug.past.streams)

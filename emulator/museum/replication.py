@@ -117,6 +117,24 @@ REPLICATION = (
         kind="out-of-isr",
     ),
     PastBug(
+        issue="KAFKA-13141",
+        rule="count-diverging-fetches",
+        where=Where.REPLICATION,
+        fixed_in="2.7.2",
+        summary="A follower with another log counts as one that has everything, and joins the ISR.",
+        story=(
+            "Since 2.7 a leader tells a follower in the answer to its fetch that their logs part ways, and where"
+            " (KIP-595). The offset of that fetch is the end of a log that the follower is about to cut; the leader"
+            " took it for what the follower has, let it into the ISR, and let records count as committed that it had"
+            " not copied."
+        ),
+        was="the offset of any fetch that is answered moves what the leader knows of its follower",
+        today="that of a fetch which is told to cut its log does not",
+        past=Past(replica={"failed_fetches_count": True}),
+        caught_by="replicas",
+        kind="isr-without-committed",
+    ),
+    PastBug(
         issue="KAFKA-1188",
         rule="stale-leadership",
         where=Where.REPLICATION,

@@ -5,13 +5,8 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from kemu.actors.broker.rules import TODAY, ReplicaRules
-from kemu.actors.controller.rules import (
-    LAST_METADATA_WITHOUT_TOPIC_IDS,
-    LAST_WITHOUT_TOPIC_IDS,
-    RULES,
-    ControllerRules,
-)
+from kemu.actors.broker.rules import ReplicaRules
+from kemu.actors.controller.rules import ControllerRules
 from kemu.emulator.museum import applying
 from kemu.emulator.scenario.keys import key, problems_of, refuse
 from kemu.emulator.text.kafka_keys import Settings, configured, lenient_settings
@@ -140,30 +135,21 @@ class ReplicationSpec:
         }
         return configured(CONTROL, (*named.items(), *self.controller))
 
-    def replica_rules(self, profile: Profile, protocol: Profile, bugs: Sequence[str] = ()) -> ReplicaRules:
+    def replica_rules(
+        self, release: Profile, protocol: Profile, bugs: Sequence[str] = (), mended: Sequence[str] = ()
+    ) -> ReplicaRules:
         """The release's, where brokers speak this protocol, with what is set here and the decisions of past bugs."""
-        rules = evolve(
-            TODAY,
-            isr_path=IsrPath(self.isr_path) if self.isr_path else protocol.isr_path,
-            truncation=protocol.truncation,
-            waits_twice_for_lost_fetches=profile.waits_twice_for_lost_fetches,
-            min_isr_holds_watermark=profile.min_isr_holds_watermark,
-        )
-        return applying.replica_rules(rules, bugs)
+        rules = applying.replica_rules_of(release, protocol)
+        if self.isr_path:
+            rules = evolve(rules, isr_path=IsrPath(self.isr_path))
+        return applying.replica_rules(rules, bugs, mended)
 
-    def controller_rules(self, profile: Profile, protocol: Profile, bugs: Sequence[str] = ()) -> ControllerRules:
+    def controller_rules(
+        self, release: Profile, protocol: Profile, bugs: Sequence[str] = (), mended: Sequence[str] = ()
+    ) -> ControllerRules:
         """The release's, where brokers speak this protocol, with what is set here and the decisions of past bugs."""
-        version = RULES.leader_and_isr_version if protocol.topic_ids else LAST_WITHOUT_TOPIC_IDS
-        rules = evolve(
-            RULES,
-            reassignment=self.reassigns(profile),
-            leader_and_isr_version=version,
-            update_metadata_version=(
-                RULES.update_metadata_version if protocol.tells_topic_ids else LAST_METADATA_WITHOUT_TOPIC_IDS
-            ),
-            balances_while_reassigning=profile.balances_while_reassigning,
-        )
-        return applying.controller_rules(rules, bugs)
+        rules = applying.controller_rules_of(release, protocol)
+        return applying.controller_rules(evolve(rules, reassignment=self.reassigns(release)), bugs, mended)
 
     def limits(self) -> Limits | None:
         """What limits reassignments from the start; None: nothing ever does."""

@@ -414,3 +414,24 @@ def test_an_answer_to_a_fetch_of_an_earlier_epoch_is_not_believed():
 
     past = _late_answer(evolve(TODAY, checks_fetch_epoch=False))
     assert log_of(past, "b1") == [0, 0, 0], "it takes what its leader has cut"
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+def test_a_fetch_of_a_replica_that_is_not_assigned_is_refused_since_3_3_and_before_waits_for_nothing(refuses: bool):
+    """Partition.followerReplicaOrThrow (3.3.2): UNKNOWN_LEADER_EPOCH. To 3.2.3 updateFollowerFetchState
+    (ReplicaManager) empties what was read, nobody's position moves, and DelayedFetch.onComplete reads again for all.
+    """
+    bench = Bench(3, rules=evolve(TODAY, refuses_unassigned=refuses))
+    bench.elect(0, (0, 1), to=(1, 2))
+    bench.tell_state("b0", replicas=(0, 1))
+    bench.produce("b0", 2)
+    bench.write_all()
+    while not under_way(bench, "b2", "b0"):
+        bench.pass_time(100_000)
+    bench.deliver("b2", "b0")
+
+    assert 2 not in bench.replica("b0").followers
+    assert fetch_errors(bench, "b0", "b2") == ([ErrorCode.UNKNOWN_LEADER_EPOCH] if refuses else [])
+    bench.settle(S)
+    assert log_of(bench, "b2") == ([] if refuses else [0, 0])
+    assert (bench.replica("b0").log.high_watermark, bench.isr) == (2, (0, 1))

@@ -540,3 +540,23 @@ def test_a_producer_is_told_when_not_enough_replicas_had_its_records_in_time():
     assert errors(bench) == [ErrorCode.REQUEST_TIMED_OUT]
     assert bench.replica("b0").log.end_offset == 3
     assert bench.replica("b0").acks == []
+
+
+def test_a_high_watermark_that_waited_for_a_replica_rises_with_the_next_append_and_not_with_time():
+    """Partition.maybeIncrementLeaderHW: called when a partition is led anew, a log grows, an ISR has changed; not by
+    maybeShrinkIsr's look while nobody falls out of the ISR (3.4.1).
+    """
+    bench = led()
+    bench.crash("b2")
+    bench.elect(0, (0, 1))
+    waits_for = bench.replica("b0").followers[2]
+    waits_for.end_offset, waits_for.caught_up_us = 0, bench.now_us  # it was in sync a moment ago, and is in no ISR
+    bench.produce("b0")
+    bench.settle(30 * S)
+    assert ends(bench)[0] == (1, 0)
+    assert errors(bench) == []
+
+    bench.produce("b0")
+    bench.settle(S)
+    assert ends(bench)[0] == (2, 2)
+    assert errors(bench) == [ErrorCode.NONE, ErrorCode.NONE]

@@ -1,12 +1,13 @@
 """What coordinators of earlier releases decide otherwise (``actors.coordinator.rules``), at the tags named."""
 
 import pytest
+from attrs import evolve
 
 from kemu.actors.coordinator.rules import GROUP_RULES
 from kemu.actors.coordinator.state import COMPLETING, EMPTY, PREPARING, STABLE
 from kemu.emulator.text.kafka_keys import CHOICES
 from kemu.protocol.errors import ErrorCode as E
-from kemu.protocol.messages.group import LeavingMember
+from kemu.protocol.messages.group import LeavingMember, SyncGroup
 from kemu.protocol.messages.records import GroupRecord, decode_record
 from kemu.protocol.profiles import PROFILES
 from tests.actors.coordinator.coordinator_harness import NEW_MEMBER_MS, REBALANCE_MS, SESSION_MS, Bench
@@ -151,7 +152,8 @@ def test_a_member_that_comes_back_with_a_protocol_twice_wedges_its_group_in_4_0_
     bench = Bench(coordinator_kind=kind)
     leader = bench.stable_group("c1").ids["c1"]
 
-    assert bench.join("c1", leader, names=("range", "range")).error is E.UNKNOWN_SERVER_ERROR
+    failed = bench.join("c1", leader, names=("range", "range"))
+    assert (failed.error, failed.reply.member_id) == (E.UNKNOWN_SERVER_ERROR, ""), "the answer names nobody"
     assert (bench.group.state, bench.group.books.generation) == (PREPARING, 2)
     assert bench.join("c1", leader).error is E.INCONSISTENT_GROUP_PROTOCOL
     assert bench.join("c2").error is E.INCONSISTENT_GROUP_PROTOCOL
@@ -173,3 +175,24 @@ def test_a_protocol_that_one_names_twice_and_another_never_counts_as_everybodys(
     bench.advance(2 * REBALANCE_MS)
 
     assert (first.reply, second.reply, bench.group.state) == (None, None, PREPARING)
+
+
+@pytest.mark.parametrize("kind", sorted(GROUP_RULES))
+def test_a_sync_that_names_a_protocol_before_any_vote_is_inconsistent_to_3_9(kind: str) -> None:
+    """GroupCoordinator.validateSyncGroup (3.4.1): no name contains another; 4.0 compares two names only
+    (GroupMetadataManager.isProtocolInconsistent). Seen on a real 3.4.1.
+    """
+    bench = Bench(coordinator_kind=kind)
+    first = bench.join_twice("c1")
+    sync = SyncGroup(
+        group="g",
+        generation=0,
+        member_id=first.request.member_id,
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=(),
+    )
+
+    error = bench.ask("c1", sync, 5).error
+    assert error is (E.REBALANCE_IN_PROGRESS if kind == "java" else E.INCONSISTENT_GROUP_PROTOCOL)
+    assert bench.ask("c1", evolve(sync, protocol_name=None), 4).error is E.REBALANCE_IN_PROGRESS

@@ -1,6 +1,7 @@
 """The museum: each past bug is caught when its rule is on, and today's rule holds under the same scenario and seed."""
 
 import pytest
+from attrs import evolve
 
 from kemu.actors.broker.rules import TODAY
 from kemu.actors.controller.rules import RULES
@@ -15,6 +16,7 @@ from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.scenario.scenario import Scenario, TopicSpec
 from kemu.emulator.text.tables import ScenarioError
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
+from kemu.protocol.replication import Truncation
 from kemu.tools.commands.bugs import without
 
 BUGS = pytest.mark.parametrize("bug", PAST_BUGS.values(), ids=list(PAST_BUGS))
@@ -85,6 +87,26 @@ def test_without_bugs_rules_are_what_they_were():
     assert applying.controller_rules(RULES, ()) is RULES
     assert applying.release_with(profile, ()) is profile
     assert all(applying.group_rules(rules, ()) is rules for rules in GROUP_RULES.values())
+
+
+def test_a_bug_of_a_broker_s_release_is_mended_and_its_protocol_stays() -> None:
+    """Releases differ in what brokers and controllers decide; a mended bug leaves the protocol as it is."""
+    release = PROFILES["kafka-2.6"]
+    rules = applying.replica_rules_of(release, release)
+    assert (rules.truncation, rules.checks_fetch_epoch, rules.refuses_unassigned) == (
+        Truncation.MULTI_ROUND,
+        False,
+        False,
+    )
+    assert applying.replica_rules_of(PROFILES["kafka-3.9"], PROFILES["kafka-3.9"]) == TODAY
+    assert applying.controller_rules_of(PROFILES["kafka-3.9"], release).update_metadata_version == 6
+
+    for issue in ("KAFKA-13141", "KAFKA-7164", "KAFKA-1382"):
+        with_bug = applying.replica_rules(rules, (issue,))
+        assert with_bug != rules
+        assert applying.replica_rules(with_bug, (), (issue,)) == evolve(rules, isr_path=with_bug.isr_path)
+    past = applying.controller_rules(RULES, ("KAFKA-7235",))
+    assert applying.controller_rules(past, (), ("KAFKA-7235",)) == RULES
 
 
 def test_a_bug_of_replicas_needs_brokers_that_replicate():

@@ -194,3 +194,18 @@ def test_followers_of_old_releases_wait_twice_for_lost_fetches() -> None:
         "kafka-2.8",
         "kafka-3.0",
     ]
+
+
+def test_leaders_refuse_unassigned_replicas_since_3_3_and_followers_pass_over_late_answers_since_3_9() -> None:
+    """KAFKA-13837 (3.3.0) and KAFKA-18991 (3.9.1, not 4.0.0: read in their class files)."""
+    releases = {name: each for name, each in PROFILES.items() if name.startswith("kafka-") and "unfixed" not in name}
+    rules = {name: ReplicationSpec().replica_rules(each, each) for name, each in releases.items()}
+
+    assert [name for name in rules if not rules[name].refuses_unassigned] == [
+        "kafka-2.3",
+        "kafka-2.4",
+        "kafka-2.6",
+        "kafka-2.8",
+        "kafka-3.0",
+    ]
+    assert [name for name in rules if rules[name].checks_fetch_epoch] == ["kafka-3.9", "kafka-4.0"]

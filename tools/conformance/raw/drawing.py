@@ -31,6 +31,8 @@ BOGUS = "bogus"
 """A member id that nobody ever had."""
 DELAY_MS, MIN_SESSION_MS, SHORT_SESSION_MS, SHORT_REBALANCE_MS = 300, 500, 900, 800
 LONG_SESSION_MS, LONG_REBALANCE_MS = 20_000, 60_000
+TWICE_PERCENT = 6
+"""Of wild joins: one protocol is named twice."""
 _CLIENTS = ("ca", "cb", "cc", "cd")
 _NAMES = (("range", "sticky"), ("sticky", "range"), ("range",), ("sticky",), ("roundrobin",), ("range", "roundrobin"))
 _GONE = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
@@ -82,6 +84,8 @@ class _Client:
 class _Drawing:
     def __init__(self, seed: int, config: BrokerConfig, versions: Versions) -> None:
         self.random = Random(f"{seed}/raw")
+        self.doubling = Random(f"{seed}/raw/doubling")
+        """A stream of its own: what is drawn from it moves nothing else."""
         self.versions = versions
         self.alone = CoordinatorAlone(config, lambda step, _: symbol(step))
         self.steps: list[RawRequest] = []
@@ -264,6 +268,8 @@ class _Drawing:
         names: tuple[str, ...] = _NAMES[0]
         if wild:
             names = () if self.chance(5) else self.pick(_NAMES)
+            if names and self.doubling.randrange(100) < TWICE_PERCENT:
+                names = (*names, names[self.doubling.randrange(len(names))])
             session_ms = self.pick((50, 2_000_000)) if self.chance(6) else session_ms
         data = b"\x01" if self.chance(20 if wild else 8) else b""
         request = messages.JoinGroup(
