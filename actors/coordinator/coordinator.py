@@ -10,8 +10,6 @@ GroupCoordinator.scala. ``config.coordinator_kind`` chooses between the two (``a
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attrs import evolve
-
 from kemu.actors.coordinator.group import Group
 from kemu.actors.coordinator.groups import Groups
 from kemu.actors.coordinator.log import GroupLog, OffsetsPartition, OwnDisk, Writes
@@ -58,7 +56,7 @@ from kemu.protocol.messages.group import (
 )
 from kemu.protocol.messages.negotiation import ApiVersions, told_of
 from kemu.protocol.messages.ranges import RangeCommit, RangeFetch
-from kemu.protocol.messages.refusals import described_error, refusal
+from kemu.protocol.messages.refusals import described_error, join_error, refusal
 from kemu.protocol.messages.versions import LATEST, SpokenVersions
 from kemu.protocol.names import UNKNOWN_MEMBER, ActorName, GroupId, MemberId, broker_host
 from kemu.protocol.notes.groups import RequestRefused
@@ -223,10 +221,13 @@ class Coordinator(Machine):
 
         Source: ``JoinGroupRequest.getErrorResponse`` (3.9), ``GroupCoordinatorService.joinGroup`` (4.0).
         """
-        if isinstance(request, JoinGroup):
-            self.groups[request.group].joining.failed(caller_of(event))
-            request = evolve(request, member_id=UNKNOWN_MEMBER)
-        self._refuse(event, request, ErrorCode.UNKNOWN_SERVER_ERROR)
+        error = ErrorCode.UNKNOWN_SERVER_ERROR
+        if not isinstance(request, JoinGroup):
+            self._refuse(event, request, error)
+            return
+        self.groups[request.group].joining.failed(caller_of(event))
+        answer, name = join_error(event.version, error, UNKNOWN_MEMBER), request.group
+        self.refuse(event, answer, group=name, api="JoinGroup", member_id=request.member_id, error=error)
 
     def _heartbeat(self, event: Received, request: Heartbeat) -> None:
         group = self.groups.get(request.group) if request.group else None
