@@ -9,12 +9,16 @@ from click.testing import CliRunner, Result
 
 from kemu.emulator.exploring.history import EXPLANATIONS, Anomaly, History, Occurrence
 from kemu.emulator.exploring.swarm import SwarmCase, swarm_case
+from kemu.emulator.findings import Violation
+from kemu.emulator.museum.applying import bugs_of
+from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.text.tables import ScenarioError
 from kemu.emulator.text.toml_text import toml_text
 from kemu.emulator.watching.panel import Panel
+from kemu.protocol.profiles import PROFILES
 from kemu.tools.cli import kemu
-from kemu.tools.commands.swarm import _run, _told
+from kemu.tools.commands.swarm import SwarmRun, _run, _told
 from tests.emulator.exploring.failing import failing
 from tests.emulator.exploring.test_explorer import small
 
@@ -125,6 +129,42 @@ def test_a_claim_that_a_leader_of_2_8_passes_over_is_told_with_its_bug() -> None
         ("one-owner", "two-owners"),
     }
     assert (one.verdict, one.own_bugs) == ("holds", ("KAFKA-14639",))
+
+
+@pytest.mark.parametrize(
+    ("left_without", "known"),
+    [
+        ({}, ("KAFKA-9801",)),  # each alone is enough: the first is told
+        ({"KAFKA-9801": "b"}, ("KAFKA-10284",)),
+        ({"KAFKA-9801": "b", "KAFKA-10284": "a"}, ("KAFKA-9801", "KAFKA-10284")),
+        ({"KAFKA-9801": "b", "KAFKA-10284": "ab"}, ()),  # nobody explains b, though all at once are another course
+        ({"KAFKA-9801": "bc", "KAFKA-10284": "ac"}, ("KAFKA-9801", "KAFKA-10284")),
+        ({"KAFKA-9801": "b", "KAFKA-10284": "a", "KAFKA-9801 KAFKA-10284": "c"}, ()),
+        ({"all": "c"}, ()),
+    ],
+)
+def test_a_failure_is_known_if_it_is_gone_with_one_of_the_releases_own_bugs(
+    left_without: dict[str, str], known: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taken away one at a time; what stays with each of them is a failure, whatever happens without all of them."""
+    case = SwarmCase(seed=1, scenario=small(), on=(), off=())
+    plain = run(case.scenario, seed=1, profile="kafka-2.4", drive="bare")
+    own = bugs_of(PROFILES["kafka-2.4"])
+    assert own[:2] == ("KAFKA-9801", "KAFKA-10284")
+
+    def once(case: SwarmCase, *_: object) -> SwarmRun:
+        mended = case.scenario.mended
+        some = "ab" if not mended else left_without.get("all" if mended == own else " ".join(mended), "")
+        if len(mended) == 1 and mended[0] not in own[:2]:
+            some = "ab"
+        violations = tuple(Violation("liveness", 1, 1, (who,), "", True, "member-failed") for who in some)
+        verdict = "liveness" if some else "holds"
+        return SwarmRun(case, attrs.evolve(plain, violations=violations, verdict=verdict, reason=some), None)
+
+    monkeypatch.setattr("kemu.tools.commands.swarm._run_once", once)
+    one = _run(case, "kafka-2.4", False, Panel())
+
+    assert (one.own_bugs, one.verdict) == (known, "holds" if known else "liveness")
 
 
 @pytest.mark.parametrize(

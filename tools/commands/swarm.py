@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 
 from kemu.emulator.exploring.swarm import SwarmCase, swarm_case
 from kemu.emulator.museum.registry import PAST_BUGS
-from kemu.emulator.scenario.expectations import stood_still
+from kemu.emulator.scenario.expectations import split, stood_still
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.emulator.text.toml_text import toml_text
@@ -115,6 +115,16 @@ class SwarmRun:
         return "violated" if odd else self.result.verdict
 
     @property
+    def failures(self) -> frozenset[tuple[str, ...]]:
+        """What is wrong with it, by what it is and whom it is about: by that it is the same failure in another run."""
+        left, _ = split(self.result.violations, self.case.scenario.expect)
+        found = {(each.checker, each.kind, *each.entities) for each in left}
+        found |= {("broken", self.result.broke.splitlines()[0])} if self.result.broke else set()
+        if self.history is not None:
+            found |= {("history", each.anomaly.value, each.partition) for each in self.history.unexplained}
+        return frozenset(found)
+
+    @property
     def reason(self) -> str:
         """Why it does not hold."""
         if self.result.verdict == "holds" and self.history is not None and self.history.unexplained:
@@ -126,7 +136,11 @@ class SwarmRun:
 def _run(
     case: SwarmCase, profile: str | None, history: bool, panel: "Panel", observers: "Sequence[Observer]" = ()
 ) -> SwarmRun:
-    """As it is; if it does not hold, also without the past bugs that its release has by itself."""
+    """As it is; if it does not hold, also without the past bugs that its release has by itself.
+
+    A failure is known if it is gone when one of these bugs is; if that leaves none, and without those bugs nothing else
+    fails, the seed holds.
+    """
     from kemu.emulator.museum.applying import bugs_of
     from kemu.emulator.watching.panel import Panel
     from kemu.protocol.profiles import PROFILES
@@ -134,13 +148,20 @@ def _run(
     one = _run_once(case, profile, history, panel, observers)
     own = bugs_of(PROFILES[one.result.profile]) if one.verdict != "holds" else ()
 
-    def holds(mended: tuple[str, ...]) -> bool:
-        without = evolve(case, scenario=evolve(case.scenario, mended=mended))
-        return _run_once(without, profile, history, Panel()).verdict == "holds"
+    def without(*mended: str) -> SwarmRun:
+        again = evolve(case, scenario=evolve(case.scenario, mended=mended))
+        return _run_once(again, profile, history, Panel())
 
-    if not own or not holds(own):
-        return one
-    return evolve(one, own_bugs=next(((each,) for each in own if holds((each,))), own))
+    left, known = one.failures if own and without(*own).verdict == "holds" else frozenset(), []
+    for each in own:
+        mended = without(each) if left else one
+        if left - mended.failures:
+            left &= mended.failures
+            known.append(each)
+            if mended.verdict == "holds":
+                return evolve(one, own_bugs=(each,))
+    explained = known and not left and without(*known).verdict == "holds"
+    return evolve(one, own_bugs=tuple(known)) if explained else one
 
 
 def _run_once(
