@@ -1,10 +1,10 @@
-"""What people do with a cluster, and what they set otherwise: drawn by the swarm for half of its seeds.
+"""What people do with a cluster, and what they set otherwise: drawn by an operated swarm.
 
 Faults alone meet a cluster that nobody touches and in which all is set as usual. Here members come and go, brokers are
 shut down, partitions are moved, topics fall silent, single requests of a rebalance hang; and a cluster has racks, short
 retention, unclean elections. What happens comes in bursts around a few moments: things that must meet meet.
 
-All of it comes from streams of its own: what else a seed draws stays as it is, and the other half of the seeds too.
+All of it comes from a stream of its own: what else a seed draws stays as it is.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,6 +19,7 @@ from kemu.emulator.plan.actions import (
     AddMembers,
     CloseHost,
     Crash,
+    Disconnect,
     Hold,
     PartitionsReassignment,
     PollingStop,
@@ -37,7 +38,9 @@ from kemu.protocol.config import BrokerConfig, ReplicaConfig
 
 T = TypeVar("T")
 
-MOST_OPERATIONS = 5
+MOST_OPERATIONS = 6
+SETTLES_US = 20 * SECOND
+"""The load runs on for so long after the last moment."""
 BEFORE_US, BEHIND_US = 2 * SECOND, 12 * SECOND
 """What belongs to a moment is so much earlier or later than it."""
 RACKS = (("north", "south"), ("north", "south", "east"))
@@ -46,6 +49,7 @@ BETWEEN_BROKERS = ("Fetch", "Fetch", "OffsetForLeaderEpoch")
 BY_CONTROLLER = ("LeaderAndIsr", "UpdateMetadata", "StopReplica")
 CHECKS_MS = (1_000, 5_000)
 SHORT_POLL_INTERVAL_MS = 15_000
+SHORT_SESSIONS_MS = (6_000, 10_000)
 
 # --- settings --------------------------------------------------------------------------------------------------------
 
@@ -95,6 +99,8 @@ def _drawn_member_settings(group: GroupSpec, chance: Stream) -> GroupSpec:
         config |= {"enable_auto_commit": False, "emulated_commit_after_poll": True}
     if not chance.below(3):
         config["max_poll_interval_ms"] = SHORT_POLL_INTERVAL_MS
+    if chance.below(2):
+        config |= {"session_timeout_ms": _one_of(chance, SHORT_SESSIONS_MS), "heartbeat_interval_ms": 2_000}
     static = group.static or not chance.below(4)
     return attrs.evolve(group, config=_in_order(config), static=static)
 
@@ -123,6 +129,9 @@ class _Site:
 
     def member(self) -> str:
         return _one_of(self.chance, self.members)
+
+    def member_of(self, group: str) -> str:
+        return _one_of(self.chance, tuple(host for host, of, _ in self.scenario.member_names() if of == group))
 
     def broker(self) -> str:
         return _one_of(self.chance, self.scenario.broker_names())
@@ -184,10 +193,31 @@ def _hangs(site: _Site) -> list[Later]:
         receiver = site.broker() if chance.below(2) else ""
         return [(0, Hold(sender="controller", receiver=receiver, api=_one_of(chance, BY_CONTROLLER), for_us=for_us))]
     group = site.group()
-    sender = f"leader of {group}" if chance.below(2) else site.member()
+    host = f"leader of {group}" if chance.below(2) else site.member_of(group)
+    coordinator = f"coordinator of {group}"
     if not chance.below(4):
-        return [(0, Hold(sender=f"coordinator of {group}", receiver=sender, for_us=for_us))]
-    return [(0, Hold(sender=sender, api=_one_of(chance, OF_REBALANCES), for_us=for_us))]
+        found: list[Later] = [(0, Hold(sender=coordinator, receiver=host, for_us=for_us))]
+        if chance.below(2):
+            found.append((site.span(SECOND, for_us), Disconnect(a=coordinator, b=host)))
+    else:
+        found = [(0, Hold(sender=host, api=_one_of(chance, OF_REBALANCES), for_us=for_us))]
+    return found + _meanwhile(site, group, for_us)
+
+
+def _meanwhile(site: _Site, group: str, for_us: int) -> list[Later]:
+    """Most of the time the group rebalances while something hangs, and somebody else has troubles of its own."""
+    chance, other = site.chance, site.member_of(group)
+    found: list[Later] = []
+    if chance.below(4):
+        action = AddMembers(group=group) if chance.below(2) else CloseHost(host=other)
+        found.append((site.span(0, 2 * SECOND), action))
+    if not chance.below(3):
+        late_us, host = site.span(2 * SECOND, max(3 * SECOND, for_us)), site.member_of(group)
+        if chance.below(2):
+            found.append((late_us, Crash(host=host, mode="process", for_us=site.span(SECOND // 2, 2 * SECOND))))
+        else:
+            found.append((late_us, PollingStop(host=host, for_us=site.span(10 * SECOND, 30 * SECOND))))
+    return found
 
 
 def _busy(site: _Site) -> list[Later]:
@@ -208,7 +238,22 @@ def _moved(site: _Site) -> list[Later]:
         lines.append(f"{number}: {' '.join(map(str, chosen))}")
     found: list[Later] = [(0, PartitionsReassignment(topic=topic, assignment=tuple(lines)))]
     if chance.below(2):
+        found.append((-SECOND // 2, Hold(sender=site.broker(), api="Fetch", for_us=site.span(4 * SECOND, 12 * SECOND))))
+    if chance.below(2):
         found.append((site.span(SECOND // 10, 6 * SECOND), ReassignmentCancellation(topic=topic)))
+    return found
+
+
+def _in_turns(site: _Site) -> list[Later]:
+    """Two brokers die in turns, each for a while, the next one before or soon after the last is back."""
+    chance, names = site.chance, list(site.scenario.broker_names())
+    pair = [names.pop(chance.below(len(names))) for _ in range(2)]
+    mode, at_us = _one_of(chance, ("process", "process", "power")), 0
+    found: list[Later] = []
+    for number in range(chance.between(2, 3)):
+        for_us = site.span(2 * SECOND, 8 * SECOND)
+        found.append((at_us, Crash(host=pair[number % 2], mode=mode, for_us=for_us)))
+        at_us += for_us + site.span(-2 * SECOND, 2 * SECOND)
     return found
 
 
@@ -221,9 +266,10 @@ OPERATIONS: dict[str, Callable[[_Site], list[Later]]] = {
     "hang": _hangs,
     "busy": _busy,
     "move": _moved,
+    "turns": _in_turns,
 }
 """By the name under which a seed tells that it has them."""
-OF_REPLICATION = ("move",)
+OF_REPLICATION = ("move", "turns")
 
 
 def operation_families(scenario: Scenario) -> tuple[str, ...]:
@@ -242,14 +288,21 @@ def drawn_operations(scenario: Scenario, chance: Stream, moments_us: Sequence[in
     for _ in range(chance.between(1, MOST_OPERATIONS)):
         at_us = near(chance, moments_us, scenario)
         for later_us, action in OPERATIONS[_one_of(chance, families)](site):
-            entries.append(At(min(at_us + later_us, scenario.heal_at_us - SECOND), action))
+            entries.append(At(max(SECOND, min(at_us + later_us, scenario.heal_at_us - SECOND)), action))
     return families, tuple(sorted(entries, key=lambda entry: entry.at_us))
 
 
 def drawn_moments(scenario: Scenario, chance: Stream) -> tuple[int, ...]:
     """One or two moments around which everything happens, when groups have begun to work."""
-    latest_ms = max(15_000, scenario.heal_at_us // 1_000 - 15_000)
+    latest_ms = max(15_000, min(30_000, scenario.heal_at_us // 1_000 - 15_000))
     return tuple(sorted(chance.between(8_000, latest_ms) * 1_000 for _ in range(chance.between(1, 2))))
+
+
+def no_longer_than_needed(scenario: Scenario, moments_us: Sequence[int]) -> Scenario:
+    """The load is over soon after the last moment, unless it must be quiet for long."""
+    if "offsets_retention_minutes" in dict(scenario.brokers.config):
+        return scenario
+    return attrs.evolve(scenario, duration_us=min(scenario.duration_us, max(moments_us) + SETTLES_US))
 
 
 def near(chance: Stream, moments_us: Sequence[int], scenario: Scenario) -> int:

@@ -27,6 +27,7 @@ from kemu.emulator.exploring.operations import (
     drawn_operations,
     drawn_settings,
     in_bursts,
+    no_longer_than_needed,
     settings_told,
 )
 from kemu.emulator.plan.action import ANYONE, ActionKind, Drawn
@@ -158,13 +159,11 @@ def swarm_case(
         cores: in about half of the seeds a core alone is healed (``drawn_core``). A scenario that says itself who stays
             away, or that expects something, keeps what it says.
         orders: about half of the seeds have another order than their own (``drawn_orders``).
-        operated: in about half of the seeds a drawn cluster is set otherwise, something is done with it, and all that
-            happens comes around a few moments (``emulator.exploring.operations``).
+        operated: a drawn cluster is set otherwise, too, something is done with it, and all that happens comes around
+            a few moments (``emulator.exploring.operations``).
     """
     seeded = Seeded(seed)
     of_operations = seeded.stream("swarm/operations") if operated and scenario is None else None
-    if of_operations is not None and not of_operations.below(2):
-        of_operations = None
     if scenario is None:
         scenario = drawn_scenario(
             seeded.stream("swarm/scenario"), profile=profile, replicated=replicated, name=f"swarm-{seed}"
@@ -177,6 +176,7 @@ def swarm_case(
     operations: tuple[str, ...] = ()
     if of_operations is not None:
         moments_us = drawn_moments(scenario, of_operations)
+        scenario = no_longer_than_needed(scenario, moments_us)
         operations, done = drawn_operations(scenario, of_operations, moments_us)
         plan = (*in_bursts(scenario, plan, of_operations, moments_us), *done)
     expect = (*scenario.expect, *(each for each in OF_KAFKAS_OWN if each not in scenario.expect))

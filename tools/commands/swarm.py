@@ -60,7 +60,7 @@ def swarm(
     printed. "kemu swarm --seed N --out n.toml" writes it, "kemu shrink n.toml" makes it small. A seed that holds
     without the past bugs that its release has by itself ("kemu bugs") counts as one that holds, and tells which.
 
-    With --operated half of the clusters are set as few have them, members come and go, brokers are shut down,
+    With --operated clusters are set as few have them, members come and go, brokers are shut down,
     partitions are moved, requests hang, and all of it comes around a few moments.
 
     With --history an anomaly (lost write, poll skip, ...) that nothing explains is a failure, too: "kemu history" of

@@ -166,15 +166,15 @@ def test_a_seed_with_another_order_is_the_same_run_each_time(line: type) -> None
     assert one.digest != kemu.run(swarm_case(case.seed, orders=False).scenario, seed=case.seed).digest
 
 
-OPERATED = [case for case in (swarm_case(seed, operated=True) for seed in SEEDS) if case.moments_us]
+OPERATED = [swarm_case(seed, operated=True) for seed in SEEDS]
 
 
-def test_half_of_the_seeds_of_an_operated_swarm_are_as_they_are() -> None:
-    """What people do comes from a stream of its own."""
-    assert 0.4 < len(OPERATED) / len(CASES) < 0.6
-    drawn = {case.seed for case in OPERATED}
-    assert all(swarm_case(case.seed, operated=True) == case for case in CASES if case.seed not in drawn)
-    assert all((case.on, case.off) == (CASES[case.seed - 1].on, CASES[case.seed - 1].off) for case in OPERATED)
+def test_that_a_cluster_is_operated_changes_no_other_draw() -> None:
+    """What people do and set comes from a stream of its own."""
+    for case, plain in zip(OPERATED, CASES, strict=True):
+        assert case.scenario.topics == plain.scenario.topics
+        assert list(case.scenario.groups) == list(plain.scenario.groups)
+        assert (case.on, case.off) == (plain.on, plain.off)
     own = kemu.load("steady-group")
     assert swarm_case(2, own, operated=True) == swarm_case(2, own)
 
@@ -193,7 +193,7 @@ def test_what_people_do_and_set_is_drawn_in_every_form() -> None:
     groups = [group for case in OPERATED for group in case.scenario.groups.values()]
     assert {dict(group.config).get("enable_auto_commit", True) for group in groups} == {True, False}
     for case in OPERATED:
-        first = min(case.moments_us) - 2_000_000
+        first = min(case.moments_us) - 3_000_000  # what hangs before partitions move
         times = [each.at_us for each in case.scenario.plan if isinstance(each, At) and each not in case.orders]
         assert all(at_us >= min(first, case.scenario.heal_at_us - 1_000_000) for at_us in times)
 
