@@ -166,12 +166,13 @@ class IsrStore:
 
     def notify_due(self) -> None:
         """ISR_NOTIFY fired: tell the controller (by a sequential node) once changes have calmed down, or it is late."""
-        if not self._changed:
+        if not self._changed and not self._announcing:
             return
         config, now_us = self._manager.replication, self._machine.now_us
         calm = now_us - self._last_change_us >= config.emulated_isr_notification_delay_ms * US_PER_MS
         late = now_us - self._last_announced_us >= config.emulated_isr_notification_most_ms * US_PER_MS
-        if self._attached_to != NO_SESSION and not self._announcing and (calm or late):
+        may = self._attached_to != NO_SESSION and not self._announcing
+        if self._changed and may and (calm or late):
             self._announcing, self._changed = tuple(self._changed), {}
             op = StoreOp(
                 kind=StoreOpKind.CREATE,

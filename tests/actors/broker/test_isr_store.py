@@ -99,6 +99,28 @@ def test_an_announcement_that_a_session_took_along_is_made_again():
     assert _creates(bench) == 2
 
 
+def test_what_changes_while_an_announcement_is_on_its_way_is_announced_after_it():
+    """ReplicaManager.maybePropagateIsrChanges 2.6 looks every 2.5 s, whether or not there was something the last time."""
+    bench = shrinking()
+    bench.carry_out(*bench.held.pop())
+    while not bench.held:
+        bench.settle(STEP_US)
+    (announcement,) = bench.held
+    bench.settle(5 * S)
+    bench.crash("b1")
+    bench.produce("b0")
+    while len(bench.held) < 2:
+        bench.settle(STEP_US)
+    change = bench.held.pop()
+    bench.held.clear()
+    bench.carry_out(*change)
+    bench.carry_out(*announcement)
+    assert (changes(bench), _creates(bench)) == ([(0, 1), (0,)], 0)
+
+    bench.settle(10 * S)
+    assert _creates(bench) == 1
+
+
 def _opens(event) -> bool:
     return isinstance(event.message, OpenSession)
 
