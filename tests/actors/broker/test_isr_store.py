@@ -100,7 +100,7 @@ def test_an_announcement_that_a_session_took_along_is_made_again():
 
 
 def test_what_changes_while_an_announcement_is_on_its_way_is_announced_after_it():
-    """ReplicaManager.maybePropagateIsrChanges 2.6 looks every 2.5 s, whether or not there was something the last time."""
+    """ReplicaManager.maybePropagateIsrChanges 2.6 looks every 2.5 s, whatever it found the last time."""
     bench = shrinking()
     bench.carry_out(*bench.held.pop())
     while not bench.held:
