@@ -21,6 +21,7 @@ from kemu.actors.broker.produce_calls import ProduceCall, ProduceCalls, fault_of
 from kemu.actors.broker.produce_requests import ProduceRequests
 from kemu.actors.broker.retention import Retention
 from kemu.actors.broker.timers import BrokerTimer
+from kemu.actors.connections import Connections
 from kemu.actors.injection import Injections
 from kemu.actors.machine import (
     Appended,
@@ -79,8 +80,9 @@ class Broker(Machine):
         self.partitions: dict[tuple[str, int], HostedPartition] = {}
         self.injections = Injections(self)
         self._answers = ClusterAnswers(self, self.injections, versions)
-        self._fetches = ConsumerFetches(self, self.partitions, self.absent, self.handle)
-        self._calls = ProduceCalls(self)
+        self._connections = Connections(self._receive)
+        self._fetches = ConsumerFetches(self, self.partitions, self.absent, self._connections)
+        self._calls = ProduceCalls(self, self._connections)
         self._requests = ProduceRequests(
             self._calls, self.injections, self.partitions, fault=self._fault, append=self._queue
         )
@@ -106,8 +108,7 @@ class Broker(Machine):
         """Requests, the disk's answers, and what the cluster tells."""
         match event:
             case Received():
-                if not self._fetches.mutes(event):
-                    self._asked[type(event.message)](event)
+                self._receive(event)
             case Appended(token=token, error=error):
                 hosted = self._appends.pop(token, None)
                 if hosted is not None:  # else it said where a log starts
@@ -135,6 +136,12 @@ class Broker(Machine):
                 pass  # A client that is gone: its delayed fetches run out by themselves, as in Kafka's purgatory.
             case _:
                 raise AssertionError(f"{self.name}: {event}")
+        if self._connections.readable:
+            self._connections.read_on()
+
+    def _receive(self, event: Received) -> None:
+        if not self._connections.keeps(event):
+            self._asked[type(event.message)](event)
 
     # --- the cluster -------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from typing import Protocol
 from kemu.actors.broker.delayed_fetches import DelayedFetch, DelayedFetches, Waiters, unwatch
 from kemu.actors.broker.partition_log import PartitionLog
 from kemu.actors.broker.timers import BrokerTimer
+from kemu.actors.connections import Connections
 from kemu.actors.machine import Caller, Machine, Received, caller_of
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import Fetch, FetchedPartition, FetchPartition, FetchReply, RecordBatch
@@ -63,12 +64,9 @@ class ConsumerFetch(DelayedFetch):
 class ConsumerFetches:
     """Answers fetches of the partitions that are led here, now or later.
 
-    A connection whose fetch is held back is *muted*: what else comes on it is read when that fetch is answered. So a
-    consumer's Metadata waits behind its fetch. Source: Kafka's ``SocketServer.Processor.processCompletedReceives``.
-
     Args:
         absent: why a partition is not among those that are led here.
-        handle: takes a request that was read late.
+        connections: those on which nothing is read while a fetch is held back.
     """
 
     def __init__(
@@ -76,7 +74,7 @@ class ConsumerFetches:
         machine: Machine,
         partitions: Mapping[TopicPartition, Readable],
         absent: Callable[[str, int], ErrorCode],
-        handle: Callable[[Received], None],
+        connections: Connections,
     ) -> None:
         self._machine = machine
         self._partitions = partitions
@@ -85,27 +83,7 @@ class ConsumerFetches:
         self._standing: dict[ActorName, ConsumerFetch] = {}
         """Who was last told that there is no news -> its fetch, which stands where it waited: a client at rest asks the
         same again, and as long as nothing changed there (``look_again``) no row of it need be looked at."""
-        self._handle = handle
-        self._muted: dict[tuple[ActorName, int], list[Received]] = {}
-        """(Client, connection) of each fetch that is held back -> what came after it."""
-
-    def mutes(self, event: Received) -> bool:
-        """Whether this is read later: the connection it came on is muted."""
-        waiting = self._muted.get((event.peer, event.connection))
-        if waiting is None:
-            return False
-        waiting.append(event)
-        return True
-
-    def _unmute(self, caller: Caller) -> None:
-        """The fetch is answered: read on, up to the next one that is held back."""
-        at = (caller.actor, caller.connection)
-        waiting = self._muted.pop(at, None)
-        while waiting:
-            self._handle(waiting.pop(0))  # there is one, or none
-            if at in self._muted:
-                self._muted[at] = waiting
-                return
+        self._connections = connections
 
     def asked(self, event: Received) -> None:
         """Answer, or hold back until ``min_bytes`` are there or ``max_wait_ms`` are over."""
@@ -115,7 +93,7 @@ class ConsumerFetches:
             if standing.request is request:
                 standing.number, standing.caller = self._delayed.next_number(), caller_of(event)
                 self._delayed.hold_again(standing, request.max_wait_ms)
-                self._muted[event.peer, event.connection] = []
+                self._connections.mute(event)
                 return
             unwatch(standing)
         fetch = ConsumerFetch(self._delayed.next_number(), caller_of(event), request)
@@ -138,7 +116,7 @@ class ConsumerFetches:
             return
         fetch.missing = request.min_bytes - available
         self._delayed.hold(fetch, watched, request.max_wait_ms)
-        self._muted[event.peer, event.connection] = []
+        self._connections.mute(event)
 
     def refuse(self, event: Received, error: ErrorCode) -> None:
         """Answer every partition with this error."""
@@ -161,7 +139,7 @@ class ConsumerFetches:
             caller = fetch.caller
             self._machine.reply(caller, _NO_NEWS)
             self._stand(fetch)
-            self._unmute(caller)
+            self._connections.answered(caller)
             return
         unwatch(fetch)
         if in_session:
@@ -219,7 +197,7 @@ class ConsumerFetches:
                 )
             )
         self._machine.reply(fetch.caller, _fetch_reply(partitions=tuple(rows)))
-        self._unmute(fetch.caller)
+        self._connections.answered(fetch.caller)
 
     def _partition_for(self, row: FetchPartition) -> tuple[Readable | None, ErrorCode]:
         partition = self._partitions.get((row.topic, row.partition))

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from kemu.actors.broker.consumer_fetches import ConsumerFetches
 from kemu.actors.broker.follower_fetches import FollowerFetches
 from kemu.actors.broker.high_watermarks import HighWatermarks
-from kemu.actors.broker.produce_calls import ProduceCall, ProduceCalls, fault_of, produced
-from kemu.actors.broker.produce_requests import Acks, ProduceRequests
+from kemu.actors.broker.produce_calls import Acks, ProduceCall, ProduceCalls, fault_of, produced
+from kemu.actors.broker.produce_requests import ProduceRequests
 from kemu.actors.broker.record_deletions import RecordDeletions
 from kemu.actors.broker.replica import Ack, Replica
 from kemu.actors.broker.replica_manager import ReplicaManager

@@ -3,12 +3,24 @@
 Source: Kafka's ``DelayedProduce``.
 """
 
+from enum import IntEnum
+
 from kemu.actors.broker.timers import BrokerTimer
-from kemu.actors.machine import Caller, Machine
+from kemu.actors.connections import Connections
+from kemu.actors.machine import Caller, Machine, Received, caller_of
 from kemu.actors.parking import Parking
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.data import ProduceBatch, ProducedBatch, ProduceReply
+from kemu.protocol.messages.data import Produce, ProduceBatch, ProducedBatch, ProduceReply
 from kemu.protocol.wire.compile import maker
+
+
+class Acks(IntEnum):
+    """Whose having a record a producer waits for (``acks``)."""
+
+    ALL = -1
+    NOBODY = 0
+    LEADER = 1
+
 
 _produced_batch = maker(ProducedBatch)
 _produce_reply = maker(ProduceReply)
@@ -44,12 +56,21 @@ class ProduceCall:
 
 
 class ProduceCalls:
-    """Answers calls, and knows those that may time out."""
+    """Answers calls, and knows those that may time out. ``connections``: where nothing is read until then."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, connections: Connections) -> None:
         self._machine = machine
+        self._connections = connections
         self._waiting: Parking[int, ProduceCall] = Parking(machine, BrokerTimer.PRODUCE)
         """By number: calls that may time out."""
+
+    def taken(self, event: Received) -> ProduceCall:
+        """A request has been read."""
+        request: Produce = event.message
+        if request.acks == Acks.NOBODY:
+            return ProduceCall(None, len(request.batches))
+        self._connections.mute(event)
+        return ProduceCall(caller_of(event), len(request.batches))
 
     def decide(self, call: ProduceCall, index: int, row: ProducedBatch) -> None:
         """This is what came of a batch."""
@@ -70,6 +91,7 @@ class ProduceCalls:
         self._waiting.release(call.number)
         if call.caller is not None:
             self._machine.reply(call.caller, call.reply())
+            self._connections.answered(call.caller)
 
 
 def produced(batch: ProduceBatch, error: ErrorCode, base_offset: int = -1, append_time_ms: int = -1) -> ProducedBatch:

@@ -7,25 +7,16 @@ Source: Kafka's ``KafkaApis.handleProduceRequest``.
 """
 
 from collections.abc import Callable, Mapping
-from enum import IntEnum
 from typing import Generic, TypeVar
 
-from kemu.actors.broker.produce_calls import ProduceCall, ProduceCalls, produced
+from kemu.actors.broker.produce_calls import Acks, ProduceCall, ProduceCalls, produced
 from kemu.actors.injection import Injections
-from kemu.actors.machine import Received, caller_of
+from kemu.actors.machine import Received
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import Produce, ProduceBatch
 from kemu.protocol.names import TopicPartition
 
 _NONE = ErrorCode.NONE
-
-
-class Acks(IntEnum):
-    """Whose having a record a producer waits for (``acks``)."""
-
-    ALL = -1
-    NOBODY = 0
-    LEADER = 1
 
 
 _KNOWN_ACKS = frozenset(int(acks) for acks in Acks)
@@ -69,7 +60,7 @@ class ProduceRequests(Generic[P]):
         acks = request.acks
         if refused is None and acks not in _KNOWN_ACKS:
             refused = ErrorCode.INVALID_REQUIRED_ACKS
-        call = ProduceCall(caller_of(event) if acks != Acks.NOBODY else None, len(request.batches))
+        call = self._calls.taken(event)
         if not request.batches:
             self._calls.answer(call)
         touched: dict[P, None] = {}

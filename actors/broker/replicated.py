@@ -39,6 +39,7 @@ from kemu.actors.broker.replica_manager import US_PER_MS, ReplicaManager, TopicS
 from kemu.actors.broker.rules import TODAY, ReplicaRules
 from kemu.actors.broker.timers import BrokerTimer
 from kemu.actors.client import DEADLINE, DISCONNECTED, Backoff, Client
+from kemu.actors.connections import Connections
 from kemu.actors.injection import Injections
 from kemu.actors.machine import (
     Appended,
@@ -137,8 +138,9 @@ class ReplicatedBroker(Machine):
         )
         self.injections = Injections(self)
         self.answers = ClusterAnswers(self, self.injections, versions)
-        calls = ProduceCalls(self)
-        self._fetches = ConsumerFetches(self, manager.served, self._unserved, self.handle)
+        self._connections = connections = Connections(self._receive)
+        calls = ProduceCalls(self, connections)
+        self._fetches = ConsumerFetches(self, manager.served, self._unserved, connections)
         watermarks = HighWatermarks(self, manager, calls, self._fetches)
         self._isr_changes = IsrChanges(self, manager, watermarks, draws)
         self._deletions = RecordDeletions(self, manager, self._unserved)
@@ -227,9 +229,8 @@ class ReplicatedBroker(Machine):
     def handle(self, event: Event) -> None:
         """Requests, the disk's answers, and what the controller says."""
         match event:
-            case Received(message=message):
-                if not self._fetches.mutes(event):
-                    self._received.get(type(message), self._answered)(event)
+            case Received():
+                self._receive(event)
             case Appended(token=token, error=error):
                 self._written(token, error)
             case TimerFired(key=key):
@@ -255,6 +256,12 @@ class ReplicatedBroker(Machine):
                 self._isr_changes.look_later()
             case _:
                 raise AssertionError(f"{self.name}: {event}")
+        if self._connections.readable:
+            self._connections.read_on()
+
+    def _receive(self, event: Received) -> None:
+        if not self._connections.keeps(event):
+            self._received.get(type(event.message), self._answered)(event)
 
     def _timer_fired(self, key: TimerKey) -> None:
         if len(key) == 1:

@@ -158,6 +158,11 @@ class Commits:
         else:
             self.send(settled, only=only)
 
+    @property
+    def wait_for_coordinator(self) -> bool:
+        """Whether a commitAsync() waits for somebody who coordinates."""
+        return bool(self._waiting)
+
     def coordinator_found(self) -> None:
         """What waited for it is sent."""
         waiting, self._waiting = self._waiting, []

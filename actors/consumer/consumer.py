@@ -23,6 +23,7 @@ from kemu.actors.clients.discovery import CoordinatorLookups, Discovery
 from kemu.actors.clients.metadata import MetadataRefresh
 from kemu.actors.consumer.application import Answers, Application, IllegalState, PollLoop
 from kemu.actors.consumer.catch_up import CatchUp
+from kemu.actors.consumer.closing import CloseCall
 from kemu.actors.consumer.commits import Commits, CommitSplit, to_commit
 from kemu.actors.consumer.listener import Busy, Listener, Outcome, Raised, TimedListener
 from kemu.actors.consumer.machine import Callback, ConsumerTimer
@@ -30,7 +31,7 @@ from kemu.actors.consumer.membership import Membership
 from kemu.actors.consumer.partition import Partition, Returned, ReturnedOfRange
 from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.questions import Questions
-from kemu.actors.consumer.reasons import CLOSED, UNSUBSCRIBED
+from kemu.actors.consumer.reasons import UNSUBSCRIBED
 from kemu.actors.consumer.rebalancing import Rebalancing, assignors_of
 from kemu.actors.consumer.state import Generation, MemberState
 from kemu.actors.hosting import HostingMachine
@@ -68,11 +69,6 @@ from kemu.protocol.rebalancing.rules import RulesOf, by_assignors
 from kemu.protocol.topic_pattern import TopicPattern
 from kemu.protocol.wire.compile import maker
 
-CLOSE_TIMEOUT_MS = 30_000
-"""How long ``close()`` waits for its commit and its leave together (request.timeout.ms, if less).
-
-Source: ``KafkaConsumer.close``, ``AbstractCoordinator.close`` (3.4.1), ``ConsumerUtils``.
-"""
 APPLICATION_COMMANDS = (
     AssignNow,
     Close,
@@ -114,7 +110,7 @@ class Running(NamedTuple):
     started_us: int
 
 
-_POLLING, _DECIDING, _ENDED = Doing.POLLING, Doing.DECIDING, Doing.ENDED
+_POLLING, _DECIDING, _CLOSING, _ENDED = Doing.POLLING, Doing.DECIDING, Doing.CLOSING, Doing.ENDED
 """Asked for in every step: to look a member up in its class is slow on CPython 3.11."""
 _processed = maker(Processed)
 
@@ -142,8 +138,6 @@ class Consumer(HostingMachine):
 
     _closes_at_us = 0
     """When the polling thread notices that it was told to close; 0: it was not."""
-    _close_by_us = 0
-    """When close() is over, whatever has not been answered."""
     _poll_until_us = 0
     """When this poll() returns with nothing; 0: only with records."""
     _failure: MemberFailed | None = None
@@ -202,9 +196,9 @@ class Consumer(HostingMachine):
         """KIP-333's mode; None: it is off."""
         self.commits: Commits = Commits(self, self.positions)
         self.questions: Questions = Questions(self)
-        self.rebalancing = Rebalancing(
-            self, self.membership, self.positions, self.commits, used, rules_of(config, used)
-        )
+        rules = rules_of(config, used)
+        self.rebalancing = Rebalancing(self, self.membership, self.positions, self.commits, used, rules)
+        self._closing = CloseCall(self, self.commits, self.membership, self.rebalancing, over=self._closed)
         self.application: Application = application or PollLoop(config, draws)
         self.by_hand = False
         """Partitions were assigned by the application (``assign()``): there is no membership."""
@@ -226,7 +220,7 @@ class Consumer(HostingMachine):
         self._poll_by_us = 0
         """When the application must have polled again, while it does not poll."""
         self._poll_timer_runs = False
-        self._closing = self._waits_for_leave = self._told_to_close = False
+        self._told_to_close = False
         self._max_poll_us = config.max_poll_interval_ms * 1000
 
     # --- events ------------------------------------------------------------------------------------------------
@@ -251,8 +245,11 @@ class Consumer(HostingMachine):
                     self._told(command)
                 case _:
                     raise AssertionError(f"{self.name}: {event}")
-        if self.awake and self.doing is _POLLING:
-            self._poll()
+        if self.doing is _POLLING:
+            if self.awake:
+                self._poll()
+        elif self.doing is _CLOSING:
+            self._closing.look()
 
     def _told(self, command: object) -> None:
         match command:
@@ -431,12 +428,12 @@ class Consumer(HostingMachine):
     @property
     def polls_too_late(self) -> bool:
         """The application has not polled for longer than ``max.poll.interval.ms``."""
-        away = self.doing is not _POLLING and not self._closing
+        away = self.doing is not _POLLING and not self._closing.began
         return away and 0 < self._poll_by_us <= self.now_us
 
     def _check_poll_timeout(self) -> None:
         self._poll_timer_runs = False
-        if self.doing is _POLLING or self._closing:
+        if self.doing is _POLLING or self._closing.began:
             return
         if self.now_us >= self._poll_by_us:
             self.membership.poll_timed_out()
@@ -764,7 +761,6 @@ class Consumer(HostingMachine):
                 self.subscribe(topics)
             case Unsubscribe():
                 if self.is_subscribed:
-                    self.positions.stop_serving()
                     self.rebalancing.give_up_everything(self._unsubscribed)
                 elif self.by_hand:
                     self.assign(())
@@ -808,36 +804,12 @@ class Consumer(HostingMachine):
     def close(self) -> None:
         """Commit, call back, leave; then be silent. Source: ``KafkaConsumer.close``, ``ConsumerCoordinator.close``."""
         self._worked()
-        self.doing = Doing.CLOSING
-        self._closing = True
-        wait_us = min(CLOSE_TIMEOUT_MS, self.config.request_timeout_ms) * 1000
-        self._close_by_us = self.now_us + wait_us
-        if self.config.enable_auto_commit:
-            self.commits.run_sync(wait_us, self._committed_on_close, raises=False)
-        else:
-            self._committed_on_close()
-
-    def _committed_on_close(self) -> None:
-        self.membership.heartbeats.stop()
-        self.positions.stop_serving()
-        if self.by_hand:
-            self._leave_on_close()
-        else:
-            self.rebalancing.give_up_everything(self._leave_on_close)
-
-    def _leave_on_close(self) -> None:
-        self._waits_for_leave = self.membership.leave(CLOSED, max(self._close_by_us - self.now_us, 1))
-        if not self._waits_for_leave:
-            self._closed()
+        self.doing = _CLOSING
+        self._closing.begin()
 
     def commit_refused(self, api: str, error: ErrorCode, sent: Generation) -> None:
         """A commit under this generation was answered with an error: do what it asks for."""
         self.commits.react(api, error, sent)
-
-    def leave_answered(self) -> None:
-        """LeaveGroup was answered, or never will be."""
-        if self._waits_for_leave:
-            self._closed()
 
     def _closed(self) -> None:
         """close() is over."""
@@ -858,6 +830,7 @@ class Consumer(HostingMachine):
             ConsumerTimer.POLL_RETURNS: not self._poll_until_us,
             ConsumerTimer.CHILD: self.catch_up is None,
             ConsumerTimer.QUESTION: not self.questions.asked_ever,
+            ConsumerTimer.CLOSE: not self._closing.waited,
         }
         for timer in ConsumerTimer:
             if not idle.get(timer, False):
@@ -884,6 +857,7 @@ _FIRED: dict[str, Callable[[Consumer], None]] = {
     ConsumerTimer.POLL_RETURNS: Consumer._poll_returns_nothing,
     ConsumerTimer.QUESTION: lambda consumer: consumer.questions.timer_fired(),
     ConsumerTimer.CHILD: _child_is_back,
+    ConsumerTimer.CLOSE: lambda consumer: None,  # what ends with it looks at every event
 }
 """What each timer does; one table for all, since thousands of consumers share a process."""
 

@@ -49,6 +49,8 @@ class ConsumerTimer(StrEnum):
     """A poll() with a timeout returns, with nothing."""
     QUESTION = "question"
     """committed() and its like look again: a backoff is over, or their time is up."""
+    CLOSE = "close"
+    """close() may not take longer."""
     CHILD = "child"
     """KIP-333's second consumer is back after it died."""
 
@@ -328,8 +330,4 @@ class ConsumerMachine(FetchingMachine, Protocol):
 
     def commit_refused(self, api: str, error: ErrorCode, sent: Generation) -> None:
         """A commit under this generation was answered with an error: do what it asks for."""
-        ...
-
-    def leave_answered(self) -> None:
-        """LeaveGroup was answered, or never will be."""
         ...

@@ -352,11 +352,8 @@ class Membership:
         if self.heartbeats.running and self._discovery.coordinator is not None:
             self.leave(POLL_TIMEOUT)
 
-    def leave(self, why: str, timeout_us: int = 0) -> bool:
-        """Leave as a dynamic member, go quiet as a static one; forget everything. True if LeaveGroup was sent.
-
-        ``timeout_us``: how long its answer is waited for; 0: as for any other.
-        """
+    def leave(self, why: str) -> None:
+        """Leave as a dynamic member, go quiet as a static one; forget everything. Nobody waits for the answer."""
         coordinator, member_id = self._discovery.coordinator, self.generation.member_id
         sends = (
             self._instance_id is None
@@ -375,16 +372,8 @@ class Membership:
                     group=self._group, members=(LeavingMember(member_id=member_id, reason=on_the_wire(why)),)
                 )
             client = self._machine.client
-            client.call(coordinator, request, version, self._left, self._leave_broke, None, timeout_us)
+            client.call(coordinator, request, version, _whatever, _whatever)
         self.reset(why, forget_member_id=True, rejoins=LEAVING)
-        return sends
-
-    def _left(self, reply: object, context: object) -> None:
-        """Best effort: whatever the answer says."""
-        self._machine.leave_answered()
-
-    def _leave_broke(self, why: str, context: object) -> None:
-        self._machine.leave_answered()
 
     def refused(self, error: ErrorCode, why: str, sent: Generation) -> bool:
         """An answer says that the membership a request was sent in is none (any more); whether it is today's."""
@@ -436,3 +425,7 @@ class Membership:
                 why=why,
             )
         )
+
+
+def _whatever(answer: object, context: object) -> None:
+    """Leaving is best effort, whatever comes of it."""

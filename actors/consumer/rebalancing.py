@@ -448,6 +448,7 @@ class Rebalancing:
     def give_up_everything(self, then: Callable[[], None]) -> None:
         """onLeavePrepare: lost or revoked, whichever is true; ``then`` when the callback is over."""
         machine = self._machine
+        self._positions.stop_serving()
         owned, membership = self._positions.owned(), self._membership
         self.is_leader = False
         rebalancing = membership.state in (MemberState.PREPARING, MemberState.COMPLETING)

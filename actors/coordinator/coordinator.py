@@ -8,8 +8,10 @@ GroupCoordinator.scala. ``config.coordinator_kind`` chooses between the two (``a
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
+from kemu.actors.connections import Connections
 from kemu.actors.coordinator.group import Group
 from kemu.actors.coordinator.groups import Groups
 from kemu.actors.coordinator.log import GroupLog, OffsetsPartition, OwnDisk, Writes
@@ -99,6 +101,7 @@ class Coordinator(Machine):
         """The groups of all active partitions."""
         self._offsets = OffsetRequests(self, self._table)
         self._injections = Injections(self)
+        self._connections = Connections(self._receive)
         self._member_count = 0
         self._requests: Mapping[type, Callable[[Received, Any], None]] = {
             Heartbeat: self._heartbeat,
@@ -126,16 +129,16 @@ class Coordinator(Machine):
 
     def handle(self, event: Event) -> None:
         """What happens on each event."""
-        try:
-            self._handle(event)
-        except NoCommonProtocol:
-            if isinstance(event, Received):
-                self._failed(event, event.message)
+        if isinstance(event, Received):
+            self._receive(event)
+        else:
+            with suppress(NoCommonProtocol):  # nobody is answered, and what was changed until then is changed
+                self._happened(event)
+        if self._connections.readable:
+            self._connections.read_on()
 
-    def _handle(self, event: Event) -> None:
+    def _happened(self, event: Event) -> None:
         match event:
-            case Received():
-                self._serve(event)
             case TimerFired(key=(timer, *about)):
                 self._timers[timer](*about)
             case Appended(token=token, error=error, base_offset=base_offset):
@@ -158,6 +161,11 @@ class Coordinator(Machine):
                 pass  # logs come with LeadOffsets
             case _:
                 raise AssertionError(f"{self.name}: unexpected event {event!r}")
+
+    def reply(self, caller: Caller | Received, message: object) -> None:
+        """Answer a request; the next one of its connection can be read."""
+        super().reply(caller, message)
+        self._connections.answered(caller)
 
     # --- what the parts use ------------------------------------------------------------------------------------
 
@@ -204,17 +212,23 @@ class Coordinator(Machine):
 
     # --- requests ----------------------------------------------------------------------------------------------
 
-    def _serve(self, event: Received) -> None:
+    def _receive(self, event: Received) -> None:
         request = event.message
         serve = self._requests.get(type(request))
         if serve is None:
             self._log.heard(event, self)
             return
+        if self._connections.keeps(event):
+            return
+        self._connections.mute(event)
         injected = self._injections.take(type(request).__name__, event.peer)
-        if injected is None:
-            serve(event, request)
-        else:
+        if injected is not None:
             self._refuse(event, request, injected)
+            return
+        try:
+            serve(event, request)
+        except NoCommonProtocol:
+            self._failed(event, request)
 
     def _failed(self, event: Received, request: Any) -> None:
         """Kafka threw while it served this; what was changed until then is changed. The answer names nobody.

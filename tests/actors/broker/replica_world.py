@@ -245,10 +245,10 @@ class Bench:
     # --- steps -------------------------------------------------------------------------------------------------
 
     def ask(self, name: str, message: object, version: int, *, sender: str = CONTROLLER) -> Any:
-        """A request of the test; its answer, if it came at once."""
+        """A request of the test, over a connection of its own; its answer, if it came at once."""
         self.requests += 1
         before = len(self.replies)
-        self.step(name, Received(sender, 1, self.requests, version, message))
+        self.step(name, Received(sender, self.requests, self.requests, version, message))
         return self.replies[before][1] if len(self.replies) > before else None
 
     def step(self, name: str, event: Event) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from kemu.actors.broker.replica import Role
 from kemu.actors.broker.rules import TODAY, ReplicaRules
+from kemu.actors.machine import Received
 from kemu.protocol.config import BrokerConfig
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import LEADER_DURING_DELETE
@@ -19,6 +20,8 @@ from kemu.protocol.messages.data import (
     FetchReply,
     ListOffsets,
     OffsetQuestion,
+    Produce,
+    ProduceBatch,
     ProduceReply,
     RecordsToDelete,
 )
@@ -26,7 +29,7 @@ from kemu.protocol.messages.local import BrokerConfigs
 from kemu.protocol.messages.offsets_log import AppendGroups, AppendGroupsReply
 from kemu.protocol.names import OFFSETS_TOPIC
 from kemu.protocol.notes.replication import BecameLeader, IsrChanged, IsrChangeFailed, Truncated
-from tests.actors.broker.replica_world import Bench
+from tests.actors.broker.replica_world import TOPIC, Bench
 
 S = 1_000_000
 BEFORE_3_7 = attrs.evolve(TODAY, min_isr_holds_watermark=False)
@@ -74,6 +77,33 @@ def test_acks_1_waits_for_the_own_disk_and_acks_0_for_nothing():
     bench.write_all("b0")
 
     assert errors(bench) == [ErrorCode.NONE]
+
+
+def test_a_batch_is_not_read_before_the_one_ahead_of_it_on_its_connection_is_replicated():
+    """``SocketServer`` mutes the channel: a producer's requests in flight are appended one after the other."""
+    bench = led(2)
+    for number in (1, 2):
+        batch = ProduceBatch(topic=TOPIC, partition=0, count=number)
+        request = Produce(acks=-1, timeout_ms=60_000, batches=(batch,))
+        bench.step("b0", Received("p1", 7_000, 90_000 + number, 9, request))
+    assert bench.replica("b0").log.end_offset == 1
+    bench.produce("b0", 5, acks=1)
+    assert bench.replica("b0").log.end_offset == 6, "another connection is another matter"
+
+    bench.settle(2 * S)
+
+    assert errors(bench) == [ErrorCode.NONE] * 3
+    assert ends(bench) == [(8, 8)] * 2
+
+
+def test_a_batch_without_acks_holds_nothing_up():
+    """acks=0: there is no answer to wait for (``SocketServer``: a ``NoOpResponse`` unmutes at once)."""
+    bench = led(2)
+    for number, acks in enumerate((0, 0, -1)):
+        request = Produce(acks=acks, timeout_ms=60_000, batches=(ProduceBatch(topic=TOPIC, partition=0, count=1),))
+        bench.step("b0", Received("p1", 7_000, 90_000 + number, 9, request))
+
+    assert bench.replica("b0").log.end_offset == 3
 
 
 def test_too_few_in_sync_replicas_refuse_acks_all_only():

@@ -26,6 +26,7 @@ from kemu.protocol.messages.group import (
     OffsetCommit,
     OffsetFetch,
     OffsetFetchReply,
+    SyncGroup,
 )
 from kemu.protocol.notes.groups import SEEK, ListenerFailed, MemberFailed, PositionSet, Processed
 from kemu.protocol.rebalancing.client_rules import CLIENT_3_2
@@ -369,6 +370,79 @@ def test_an_asynchronous_commit_fails_if_the_coordinator_that_is_found_may_not_b
     assert application.answers == [("0:3", False)]
     assert _commits(harness) == []
     assert harness.stable().state == "STABLE", "it was looked up again"
+
+
+def _told_to_close_without_a_coordinator() -> Harness:
+    _, harness = _committing()
+    harness.hold("FindCoordinator")
+    harness.disconnect(COORDINATOR)
+    harness.append(FIRST, 3)
+    harness.run(100_000)
+    harness.tell(Close())
+    harness.run(1_000_000)
+    assert harness.state != "CLOSED"
+    return harness
+
+
+def test_close_waits_for_asynchronous_commits_that_wait_for_a_coordinator() -> None:
+    """ConsumerCoordinator.close: ``while (pendingAsyncCommits.get() > 0 && timer.notExpired())``."""
+    harness = _told_to_close_without_a_coordinator()
+
+    harness.release("FindCoordinator")
+    harness.run(100_000)
+
+    assert harness.state == "CLOSED"
+    assert harness.cluster.committed[FIRST] == 3
+    assert len(harness.requests(LeaveGroup)) == 1
+
+
+def test_close_waits_no_longer_than_it_may_for_a_coordinator() -> None:
+    """Its timer: 30 s or ``request.timeout.ms``; then the lookup is the one thing that is not waited for."""
+    harness = _told_to_close_without_a_coordinator()
+    began_us = harness.now_us - 1_000_000
+
+    harness.run_until(lambda: harness.state == "CLOSED", within_us=40_000_000)
+
+    assert harness.now_us - began_us <= 30_000_000
+    assert _commits(harness) == []
+
+
+def test_a_static_member_closes_when_what_it_committed_is_answered() -> None:
+    """AbstractCoordinator.close: ``awaitPendingRequests``, though no LeaveGroup is among them."""
+    application, harness = _committing(group_instance_id="i1")
+    harness.hold("OffsetCommit")
+    harness.append(FIRST, 3)
+    harness.run(10_000)
+    harness.tell(Close())
+    harness.run(1_000_000)
+    assert harness.state == "UNJOINED"
+
+    harness.release("OffsetCommit")
+    harness.run(10_000)
+
+    assert harness.state == "CLOSED"
+    assert harness.cluster.committed[FIRST] == 3
+    assert application.answers == [], "nobody polls any more, so nobody calls back"
+
+
+def test_who_closes_while_it_joins_waits_for_the_answer_and_takes_no_part_in_it() -> None:
+    """``awaitPendingRequests``: JoinGroup is pending, too; its answer finds a member that is none any more."""
+    _, harness = _committing()
+    harness.hold("JoinGroup", "LeaveGroup")
+    harness.rejoin_now()
+    harness.run_until(lambda: bool(harness.held["JoinGroup"]))
+    harness.forget()
+    harness.tell(Close())
+    harness.run(1_000_000)
+    assert harness.state == "UNJOINED"
+
+    harness.release("JoinGroup")
+    harness.run(10_000)
+    assert (harness.state, harness.requests(SyncGroup)) == ("UNJOINED", [])
+    harness.release("LeaveGroup")
+    harness.run(10_000)
+
+    assert harness.state == "CLOSED"
 
 
 @pytest.mark.parametrize("error", [ErrorCode.COORDINATOR_NOT_AVAILABLE, None])

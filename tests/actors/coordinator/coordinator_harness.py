@@ -71,6 +71,7 @@ class Ask:
     request_id: int
     request: Any
     version: int
+    connection: int
     reply: Any = None
     answered_us: int | None = None
 
@@ -107,6 +108,8 @@ class Bench:
         self.timers: dict[tuple[str, ...], tuple[int, int]] = {}
         self.life_began = 0
         """The id of the last request before this life of the coordinator."""
+        self.connection = 0
+        """Over which all requests come; 0: each over one of its own."""
         self.after_step: Callable[[], None] = lambda: None
         self._due: list[tuple[int, int, Event]] = []
         self._count = 0
@@ -173,8 +176,8 @@ class Bench:
         self._run_due()
 
     def _answered(self, send: Send) -> None:
-        assert send.connection == 1, "every reply goes over the connection of its request"
         ask = self._waiting.pop((send.to, send.request_id))
+        assert send.connection == ask.connection, "every reply goes over the connection of its request"
         assert send.version == ask.version
         ask.reply = unseal(seal(send.message, send.version))[0]
         ask.answered_us = self.now_us
@@ -265,11 +268,11 @@ class Bench:
         """A request as it arrives, which a test feeds by itself."""
         self._count += 1
         version = LATEST.get(type(request), 0) if version is None else version
-        ask = Ask(client, self._count, request, version)
+        ask = Ask(client, self._count, request, version, self.connection or self._count)
         self.asks.append(ask)
         self._waiting[client, ask.request_id] = ask
         message = unseal(seal(request, version))[0]
-        return ask, Received(client, 1, ask.request_id, version, message)
+        return ask, Received(client, ask.connection, ask.request_id, version, message)
 
     @property
     def group(self) -> Group:

@@ -1,0 +1,129 @@
+"""close(): commit, call back, leave, and wait for what the coordinator owes. A part of the machine.
+
+Commits that wait for a coordinator are waited for, too, before anything is given up; whatever was sent, until it is
+answered. Both no longer than ``close()`` may take. Source: ``ConsumerCoordinator.close``, ``AbstractCoordinator.close``
+(3.4.1).
+"""
+
+from collections.abc import Callable
+from enum import Enum, auto
+
+from kemu.actors.consumer.commits import Commits
+from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer
+from kemu.actors.consumer.membership import Membership
+from kemu.actors.consumer.reasons import CLOSED
+from kemu.actors.consumer.rebalancing import Rebalancing
+
+CLOSE_TIMEOUT_MS = 30_000
+"""How long ``close()`` waits for its commit and its leave together (request.timeout.ms, if less).
+
+Source: ``KafkaConsumer.close``, ``AbstractCoordinator.close`` (3.4.1), ``ConsumerUtils``.
+"""
+
+
+class _Phase(Enum):
+    OPEN = auto()
+    COMMITTING = auto()
+    """commitSync() runs, as far as there is anything to commit."""
+    LOOKING_UP = auto()
+    """Commits wait for a coordinator that is being looked up."""
+    CALLING_BACK = auto()
+    """What it owned is given up."""
+    AWAITING = auto()
+    """It has left; the coordinator owes answers."""
+
+
+class CloseCall:
+    """See the module. ``over``: called when ``close()`` is."""
+
+    __slots__ = (
+        "_by_us",
+        "_commits",
+        "_machine",
+        "_membership",
+        "_over",
+        "_phase",
+        "_positions",
+        "_rebalancing",
+        "waited",
+    )
+
+    def __init__(
+        self,
+        machine: ConsumerMachine,
+        commits: Commits,
+        membership: Membership,
+        rebalancing: Rebalancing,
+        over: Callable[[], None],
+    ) -> None:
+        self._machine = machine
+        self._commits = commits
+        self._membership = membership
+        self._rebalancing = rebalancing
+        self._over = over
+        self._phase = _Phase.OPEN
+        self._by_us = 0
+        """When close() is over, whatever has not been answered."""
+        self.waited = False
+        """Whether there was something to wait for (``ConsumerTimer.CLOSE``)."""
+
+    @property
+    def began(self) -> bool:
+        """Whether the application is inside close(), or it is over."""
+        return self._phase is not _Phase.OPEN
+
+    def begin(self) -> None:
+        """The application calls close()."""
+        config = self._machine.config
+        wait_us = min(CLOSE_TIMEOUT_MS, config.request_timeout_ms) * 1000
+        self._by_us = self._machine.now_us + wait_us
+        self._phase = _Phase.COMMITTING
+        if config.enable_auto_commit:
+            self._commits.run_sync(wait_us, self._committed, raises=False)
+        else:
+            self._committed()
+
+    def look(self) -> None:
+        """Something happened: go on, if it is what was waited for."""
+        if self._phase is _Phase.LOOKING_UP:
+            self._give_up_if_ready()
+        elif self._phase is _Phase.AWAITING:
+            self._end_if_answered()
+
+    def _committed(self) -> None:
+        self._phase = _Phase.LOOKING_UP
+        self._give_up_if_ready()
+
+    def _give_up_if_ready(self) -> None:
+        """Source: ``ConsumerCoordinator.close``: ``pendingAsyncCommits``."""
+        machine = self._machine
+        if self._commits.wait_for_coordinator and machine.now_us < self._by_us:
+            self._wait()
+            return
+        self._phase = _Phase.CALLING_BACK
+        self._commits.call_completed()
+        self._membership.heartbeats.stop()
+        if machine.by_hand:
+            self._leave()
+        else:
+            self._rebalancing.give_up_everything(self._leave)
+
+    def _leave(self) -> None:
+        self._membership.leave(CLOSED)
+        self._phase = _Phase.AWAITING
+        self._end_if_answered()
+
+    def _end_if_answered(self) -> None:
+        """Source: ``AbstractCoordinator.close``: ``awaitPendingRequests``, of the coordinator that is known then."""
+        machine = self._machine
+        coordinator = machine.discovery.coordinator
+        owes = coordinator is not None and machine.client.awaits(coordinator)
+        if owes and machine.now_us < self._by_us:
+            self._wait()
+        else:
+            self._over()
+
+    def _wait(self) -> None:
+        if not self.waited:
+            self.waited = True
+            self._machine.start_timer((ConsumerTimer.CLOSE,), self._by_us - self._machine.now_us)

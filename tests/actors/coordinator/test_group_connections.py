@@ -1,0 +1,84 @@
+"""What a coordinator reads of a connection, and when: the next request when the one before is answered.
+
+Kafka's protocol guide: "The broker's request processing allows only a single in-flight request per connection".
+Source: ``SocketServer.Processor.processCompletedReceives``: the channel is muted until the answer is on its way.
+"""
+
+from kemu.actors.machine import LinkDown
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.group import Heartbeat, LeavingMember
+from kemu.protocol.notes.groups import MemberRemoved
+from tests.actors.coordinator.coordinator_harness import GROUP, Bench, Formed
+
+
+def rebalancing() -> tuple[Bench, Formed]:
+    """c1 and c2 are a group, and c1 joins it again; it has one connection for all it asks."""
+    bench = Bench()
+    formed = bench.stable_group("c1", "c2")
+    bench.connection = 7_000
+    assert bench.join("c1", formed.ids["c1"]).reply is None
+    return bench, formed
+
+
+def test_a_heartbeat_waits_behind_the_sync_of_its_member() -> None:
+    """A member that waits for a slow leader hears nothing, and may take its coordinator for dead."""
+    bench = Bench()
+    formed = bench.stable_group("c1", "c2")
+    bench.join("c1", formed.ids["c1"])
+    generation = bench.join("c2", formed.ids["c2"]).reply.generation
+    bench.connection = 7_000
+    parked = bench.sync("c2", formed.ids["c2"], generation)
+    beat = bench.ask("c2", Heartbeat(group=GROUP, generation=generation, member_id=formed.ids["c2"]))
+    assert (parked.reply, beat.reply) == (None, None)
+    bench.connection = 0
+
+    bench.sync("c1", formed.ids["c1"], generation, {})
+
+    assert (parked.error, beat.error) == (ErrorCode.NONE, ErrorCode.NONE)
+
+
+def test_a_member_that_leaves_while_it_joins_is_heard_when_its_join_is_answered() -> None:
+    """LeaveGroup lies behind its JoinGroup: the generation still counts on it, and another one follows."""
+    bench, formed = rebalancing()
+    leave = bench.leave("c1", LeavingMember(member_id=formed.ids["c1"]))
+    assert leave.reply is None
+    assert not bench.noted(MemberRemoved)
+    bench.connection = 0
+
+    joined = bench.join("c2", formed.ids["c2"])
+
+    assert (joined.error, joined.reply.generation) == (ErrorCode.NONE, formed.generation + 1)
+    assert joined.reply.leader == formed.ids["c1"]
+    assert leave.error is ErrorCode.NONE
+    assert [each.member_id for each in bench.noted(MemberRemoved)] == [formed.ids["c1"]]
+
+
+def test_what_was_sent_before_a_connection_broke_is_read_all_the_same() -> None:
+    """The kernel has it; only the answers find nobody."""
+    bench, formed = rebalancing()
+    bench.leave("c1", LeavingMember(member_id=formed.ids["c1"]))
+    bench.feed(LinkDown("c1"))
+    bench.connection = 0
+    assert not bench.noted(MemberRemoved)
+
+    bench.join("c2", formed.ids["c2"])
+
+    assert [each.member_id for each in bench.noted(MemberRemoved)] == [formed.ids["c1"]]
+
+
+def test_what_lies_behind_a_commit_is_read_when_that_is_written() -> None:
+    """Requests are answered in their order, and the second not even begun before."""
+    bench = Bench()
+    formed = bench.stable_group("c1")
+    bench.connection, bench.hold_appends = 7_000, True
+    who = {"member_id": formed.ids["c1"], "generation": formed.generation}
+    first, second = (bench.commit("c1", offset, **who) for offset in (5, 6))
+    assert len(bench.held) == 1
+
+    bench.release()
+
+    assert (first.reply is not None, second.reply) == (True, None)
+    bench.release()
+    assert second.reply is not None
+    bench.connection = 0
+    assert bench.committed() == 6
