@@ -11,8 +11,7 @@ Source: Kafka 2.8's ``GroupMetadataManager.storeGroup``/``storeOffsets`` (acks=-
 """
 
 from kemu.actors.broker.led_partitions import LedPartitions
-from kemu.actors.broker.produce_calls import ProduceCall
-from kemu.actors.broker.produce_requests import Acks
+from kemu.actors.broker.produce_calls import Acks, ProduceCall
 from kemu.actors.broker.replica import Ack, Replica
 from kemu.actors.broker.replica_manager import ReplicaManager
 from kemu.actors.machine import Machine, Received, caller_of
