@@ -61,7 +61,7 @@ class Desk:
     def asks(self, peer: str, message: Any, version: int = 0) -> list[Effect]:
         """What follows from a request."""
         self._last += 1
-        return list(self.coordinator.step(0, Received(peer, 1, self._last, version, message)))
+        return list(self.coordinator.step(0, Received(peer, self._last, self._last, version, message)))
 
     def answers(self, send: Send, error: E, base_offset: int = 0) -> list[Effect]:
         """What follows from the broker's answer to an append."""
