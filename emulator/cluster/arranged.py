@@ -64,8 +64,8 @@ class ArrangedCluster(Cluster):
         partitions = self.broker_config.offsets_topic_num_partitions
         self._offsets_leaders = [number % count for number in range(partitions)]
         self._offsets_epochs = [0] * partitions
-        self._takeovers: list[int] = []
-        """Partitions of the offsets topic that move when their leader's death is noticed."""
+        self._takeovers: dict[int, int] = {}
+        """Partitions of the offsets topic that move when their leader's death is noticed -> that leader."""
         super().build()
 
     def _broker_factories(self, node: int, name: str) -> dict[str, MachineFactory]:
@@ -176,7 +176,7 @@ class ArrangedCluster(Cluster):
                 if not (host.running and host.life > life):
                     self._notice_death(node)
                 else:
-                    self._takeovers = [each for each in self._takeovers if self._offsets_leaders[each] != node]
+                    self._taken_from(node)
 
             draws = Drawn(self.world.choices, self.draws, f"{host.name}/life {life}")
             silent_us = draws.us(DrawName.BROKER_BEAT, 0)
@@ -257,12 +257,20 @@ class ArrangedCluster(Cluster):
 
     def expect_takeover(self, group: str) -> None:
         """When this group's dead coordinator is noticed, another broker takes its partition over."""
-        self._takeovers.append(self._partition_of(group))
+        partition = self._partition_of(group)
+        self._takeovers[partition] = self._offsets_leaders[partition]
 
     def _take_over(self, dead: int) -> None:
-        for partition in [each for each in self._takeovers if self._offsets_leaders[each] == dead]:
-            self._takeovers.remove(partition)
-            self._move(partition, self._next_live(dead))
+        for partition in self._taken_from(dead):
+            if self._offsets_leaders[partition] == dead:  # else a plan has moved it since
+                self._move(partition, self._next_live(dead))
+
+    def _taken_from(self, leader: int) -> list[int]:
+        """What was to move when this leader's death is noticed, which is over now."""
+        found = [partition for partition, old in self._takeovers.items() if old == leader]
+        for partition in found:
+            del self._takeovers[partition]
+        return found
 
     def move_coordinator(self, group: str, to: str) -> str | None:
         """Make another broker ("" = the next live one) the leader of a group's offsets partition; None, or why not."""

@@ -13,7 +13,7 @@ from kemu.emulator.findings import LOST_TAIL, READ_PAST
 from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.files import load_scenario, scenario_from_toml, with_values
 from kemu.emulator.scenario.scenario import Scenario
-from kemu.protocol.notes.groups import TRUNCATED, PartitionHosted, PositionSet
+from kemu.protocol.notes.groups import TRUNCATED, GroupLoaded, PartitionHosted, PositionSet
 from tests.emulator.engine.toys import Watcher
 
 BROKERS = """
@@ -89,3 +89,20 @@ def test_members_learn_that_a_log_lost_its_end_wherever_its_leader_has_another_e
     assert LOST_TAIL in lost
     assert (READ_PAST in lost) != told
     assert truncated > 0 or not told
+
+
+def test_what_was_moved_before_its_leaders_death_was_noticed_is_taken_over_once_when_the_next_one_dies() -> None:
+    """Each death elects one leader (onBrokerFailure): no broker is told to resign what it takes up just then."""
+    plan = [
+        ("20s", "kill-coordinator", 'for = "15s"'),
+        ("22s", "move-coordinator", ""),
+        ("36s", "kill-coordinator", 'for = "30s"'),
+    ]
+    lines = [f'[[plan]]\nat = "{at}"\ndo = "{do}"\ngroup = "g"\n{rest}\n' for at, do, rest in plan]
+    group = '[groups.g]\nmembers = 2\ntopics = ["orders"]\n'
+    scenario = scenario_from_toml(BROKERS.format(count=2) + group + "".join(lines))
+
+    result, loaded = _facts(scenario, GroupLoaded)
+
+    assert result.verdict == "holds"
+    assert [fact.group for fact in loaded] == ["g", "g"], "by who it is moved to, and by who takes it over"
