@@ -112,7 +112,8 @@ class WatchedGroup:
         """It was Stable, or in a log that was loaded: whoever coordinates it next knows it."""
         self.members: dict[ActorName, None] = {}
         self.remembered: list[tuple[int, int]] = []
-        """Generations that became Stable, and where the group's log ended then (where brokers replicate)."""
+        """Generations that became Stable or were loaded, and where the group's log ended then (where brokers
+        replicate)."""
         self.forgotten: dict[int, None] = {}
         """Those of them that the log has lost."""
 
@@ -419,6 +420,11 @@ class Panel:
     def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
         group = self._group(fact.group)
         group.coordinator, group.state, group.loaded, group.proven = seen.actor, fact.state, True, True
+        log = self.log_of(fact.group)
+        if log is not None and fact.generation and all(fact.generation != each for each, _ in group.remembered):
+            # it was written for a coordinator that never learned of that, and it may be lost again
+            group.remembered.append((fact.generation, self.logs.of(log).records.end))
+            group.forgotten.pop(fact.generation, None)
 
     def _unloaded(self, seen: Seen, fact: GroupUnloaded) -> None:
         group = self._group(fact.group)

@@ -324,3 +324,13 @@ def test_no_member_of_4_0_hears_that_its_assignment_has_too_few_replicas() -> No
     outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "too-few-for-the-assignment.toml"))
 
     assert outcome.verdict == "holds", outcome.reason or outcome.broke
+
+
+def test_a_generation_that_was_never_committed_is_loaded_and_lost_again() -> None:
+    """b3 loads g1 with what b2 wrote and never committed; b3's power cut takes it away, and generation 1 begins anew.
+
+    GroupMetadataManager.loadGroupsAndOffsets 3.4.1 reads the log to its end, not to the high watermark.
+    """
+    outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "loaded-and-lost.toml"))
+
+    assert outcome.verdict == "holds", outcome.reason or outcome.broke
