@@ -22,9 +22,6 @@ from kemu.tools.commands.swarm import SwarmRun, _run, _told
 from tests.emulator.exploring.failing import failing
 from tests.emulator.exploring.test_explorer import small
 
-SEEDS_OF_BEFORE = Path(__file__).parents[1] / "data" / "swarm"
-"""Scenarios that seeds once drew."""
-
 
 def swarm(*arguments: str) -> Result:
     """What the command says."""
@@ -119,10 +116,11 @@ def test_what_a_release_does_by_itself_is_told_with_the_bug_that_it_is() -> None
     assert (again.verdict, again.own_bugs) == ("liveness", ())
 
 
-def test_a_claim_that_a_leader_of_2_8_passes_over_is_told_with_its_bug() -> None:
-    """c2 gets no assignment of generation 6, and c3 takes what c2 still owns for free (KAFKA-14639)."""
-    scenario = load_scenario(SEEDS_OF_BEFORE / "missed-a-generation.toml")
-    one = _run(SwarmCase(seed=30_076, scenario=scenario, on=(), off=()), None, False, Panel())
+@pytest.mark.parametrize("release", ["kafka-2.8", "kafka-3.0"])
+def test_a_claim_that_a_leader_passes_over_is_told_with_the_bug_of_its_release(release: str) -> None:
+    """Who gets no assignment of a generation still owns what the leader then takes for free (KAFKA-14639)."""
+    scenario = attrs.evolve(load_scenario("KAFKA-14639"), bugs=(), profile=release, expect=())
+    one = _run(SwarmCase(seed=1, scenario=scenario, on=(), off=()), None, False, Panel())
 
     assert {(each.checker, each.kind) for each in one.result.violations} == {
         ("cooperative", "handed-over-too-soon"),
