@@ -105,7 +105,7 @@ class ArrangedCluster(Cluster):
         """End a host cleanly: a client is told to close, a broker hands its offsets partitions on and ends."""
         host = self.world.hosts[name]
         if not host.running:
-            return self._not_started_after_all(name)
+            return self.not_started_after_all(name)
         if name not in self.brokers:
             return self._told_to_close(name)
         node = self.brokers.index(name)

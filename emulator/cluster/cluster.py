@@ -752,7 +752,7 @@ class Cluster(ABC):
         self._closing[name] = self.world.now_us
         return self.world.tell(name, Close())
 
-    def _not_started_after_all(self, name: str) -> bool:
+    def not_started_after_all(self, name: str) -> bool:
         """A process that is starting and has done nothing yet ends; False if there is none."""
         return self._starting.pop(name, 0) > 0
 

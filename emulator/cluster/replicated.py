@@ -330,7 +330,7 @@ class ReplicatedCluster(Cluster):
 
     def close(self, name: str) -> bool:
         """End a host cleanly: also a broker ends by itself, after a controlled shutdown."""
-        return self._told_to_close(name) if self.world.hosts[name].running else self._not_started_after_all(name)
+        return self._told_to_close(name) if self.world.hosts[name].running else self.not_started_after_all(name)
 
     def revive(self) -> None:
         """Start the store, and every broker that is down."""

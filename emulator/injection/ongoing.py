@@ -128,13 +128,14 @@ class EntryStage:
         return host if host is not None else f"there is no {name} now"
 
     def take_down(self, name: str, how: Condition) -> Host | str:
-        """Take a running host down: it, or why not."""
+        """Take a host down that runs, or starts and has done nothing yet: it, or why not."""
         host = self.host(name)
         if isinstance(host, str):
             return host
-        if not host.running:
+        if host.running:
+            self.world.take_down(host, how)
+        elif not self.cluster.not_started_after_all(host.name):
             return f"{host.name} is down already"
-        self.world.take_down(host, how)
         return host
 
     def lasts(self, for_us: int, end: End) -> None:

@@ -36,6 +36,9 @@ class Operators(Protocol):
     def close(self, name: str) -> bool:
         """End a host cleanly; False if it does not run."""
 
+    def not_started_after_all(self, name: str) -> bool:
+        """A process that is starting and has done nothing yet ends; False if there is none."""
+
     def rolling_restart(self, group: str, every_us: int, down_us: int, how: str, done: Callable[[], None]) -> int:
         """Take the members down ("close" or "crash") and up again, one after the other: how many, each told when up."""
 

@@ -89,6 +89,7 @@ def read(data: Mapping[str, Any], cls: type[T]) -> T:
             problems = list(_problems(error, ()))
             known = {problem.path for problem in found}
             new = [problem for problem in problems if not _is_known(problem.path, known)]
+            new = [each for each in new if not each.instead or (*each.path[:-1], each.instead) not in known]
             found += new
             before = copy.deepcopy(rest)
             for problem in problems:
@@ -135,7 +136,7 @@ def _problems(error: BaseException, path: Path) -> list[Problem]:
         known = [each.name for each in declared(error.cl)]
         return [Problem((*path, name), f"is no key here{nearest(name, known)}") for name in sorted(error.extra_fields)]
     if isinstance(error, ScenarioError):
-        return [Problem((*path, *problem.path), problem.text) for problem in error.problems]
+        return [Problem((*path, *problem.path), problem.text, problem.instead) for problem in error.problems]
     if isinstance(error, ValueError):
         return [Problem(path, str(error))]
     raise error

@@ -250,7 +250,8 @@ class GroupSpec:
 
     def _wrong_subscription(self) -> Iterator[Problem]:
         if not self.topics and not self.pattern:
-            yield Problem(("topics",), 'needs at least one topic, or "pattern" says what its members subscribe to')
+            wanted = 'needs at least one topic, or "pattern" says what its members subscribe to'
+            yield Problem(("topics",), wanted, instead="pattern")
         elif self.topics and self.pattern:
             yield Problem(("pattern",), 'and "topics" exclude each other: give one of them')
         elif isinstance(self.pattern, str) and (wrong := wrong_pattern(self.pattern)):

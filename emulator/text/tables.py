@@ -17,10 +17,14 @@ Path: TypeAlias = tuple[str | int, ...]
 
 @frozen
 class Problem:
-    """One thing wrong: the key it is about, as a path from the top, and what is wrong in words."""
+    """One thing wrong: the key it is about, as a path from the top, and what is wrong in words.
+
+    ``instead``: the key beside it that could stand in its place; if that was written and is wrong, only that is said.
+    """
 
     path: Path
     text: str
+    instead: str = ""
 
     @property
     def key(self) -> str:

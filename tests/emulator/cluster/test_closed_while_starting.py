@@ -80,3 +80,26 @@ def test_who_was_closed_while_starting_can_be_started_again(replicated: bool) ->
     _, watcher = ran(*plan, replicated=replicated)
 
     assert starts(watcher, "c2") == [10, 42]
+
+
+@pytest.mark.parametrize("replicated", [False, True])
+def test_a_crash_cuts_a_start_short(replicated: bool) -> None:
+    """It is down at 20 s and would be up at 35 s; at 30 s the power is cut for ten seconds, and it starts once more."""
+    plan = (At(20 * S, Crash(host="c2", for_us=5 * S)), At(30 * S, Crash(host="c2", for_us=10 * S)))
+    result, watcher = ran(*plan, replicated=replicated)
+
+    assert starts(watcher, "c2") == [10, 50]
+    assert [each.fired for each in result.faults] == [1, 1]
+
+
+def test_a_crash_without_an_end_keeps_a_starting_host_down() -> None:
+    """Until all is healed, at 60 s; a second one finds it down."""
+    plan = (
+        At(20 * S, Crash(host="b1", for_us=5 * S)),
+        At(30 * S, Crash(host="b1")),
+        At(36 * S, Crash(host="b1")),
+    )
+    result, watcher = ran(*plan, replicated=True)
+
+    assert starts(watcher, "b1") == [0, 70]
+    assert [each.fired for each in result.faults] == [1, 1, 0]

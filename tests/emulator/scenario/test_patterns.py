@@ -88,6 +88,7 @@ def test_a_member_changes_to_a_pattern() -> None:
     ("wrong", "said"),
     [
         ('pattern = "a("', "groups.g.pattern: 'a(' is no regular expression"),
+        ("pattern = 5", "groups.g.pattern: must be a string, not a number (5)"),
         ('topics = ["t"]\npattern = "t"', 'groups.g.pattern: and "topics" exclude each other'),
         ("members = 2", 'groups.g.topics: needs at least one topic, or "pattern" says what'),
         ('pattern = "t"\nstreams = { subtopologies = ["t"] }', 'groups.g.pattern: and "topics" exclude each other'),
@@ -98,6 +99,7 @@ def test_a_mistake_in_a_subscription_is_named(wrong: str, said: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         scenario_from_toml(f"[topics.t]\npartitions = 1\n[groups.g]\n{wrong}\n")
     assert said in str(caught.value)
+    assert len(caught.value.problems) == 1
 
 
 @pytest.mark.parametrize(
