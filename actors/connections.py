@@ -6,7 +6,6 @@ all the same. Source: ``SocketServer.Processor.processCompletedReceives`` (it mu
 guide: "a single in-flight request per connection".
 """
 
-from collections import deque
 from collections.abc import Callable
 
 from kemu.actors.machine import Caller, Received
@@ -27,25 +26,22 @@ class Connections:
 
     def __init__(self, handle: Callable[[Received], None]) -> None:
         self._handle = handle
-        self._unread: dict[tuple[ActorName, int], deque[Received] | None] = {}
-        """(Client, connection) of each request that is not answered yet -> what came after it; None: nothing yet."""
-        self.readable: list[deque[Received]] = []
+        self._unread: dict[tuple[ActorName, int], list[Received]] = {}
+        """(Client, connection) of each request that is not answered yet -> what came after it."""
+        self.readable: list[list[Received]] = []
         """What can be read now: the request before it was answered in this step."""
 
     def keeps(self, event: Received) -> bool:
         """Whether a request is read later: the connection it came on is muted."""
-        at = event[:2]
-        if at not in self._unread:
-            return False
-        waiting = self._unread[at]
+        waiting = self._unread.get(event[:2])
         if waiting is None:
-            waiting = self._unread[at] = deque()
+            return False
         waiting.append(event)
         return True
 
     def mute(self, caller: Caller | Received) -> None:
         """This request is being served: nothing more is read on its connection until it is answered."""
-        self._unread[caller[:2]] = None
+        self._unread[caller[:2]] = []
 
     def answered(self, caller: Caller | Received) -> None:
         """It is answered: its connection is read on, in this step, after all that led to the answer."""
@@ -58,12 +54,12 @@ class Connections:
         readable = self.readable
         while readable:
             waiting = readable.pop(0)
-            event = waiting.popleft()
+            event = waiting.pop(0)
             self._handle(event)
             if waiting:
                 self._put_back(event[:2], waiting)
 
-    def _put_back(self, at: tuple[ActorName, int], waiting: deque[Received]) -> None:
+    def _put_back(self, at: tuple[ActorName, int], waiting: list[Received]) -> None:
         if at in self._unread:
             self._unread[at] = waiting
         else:

@@ -107,8 +107,9 @@ class Broker(Machine):
     def handle(self, event: Event) -> None:
         """Requests, the disk's answers, and what the cluster tells."""
         match event:
-            case Received():
-                self._receive(event)
+            case Received(message=message):
+                if not self._connections.keeps(event):
+                    self._asked[type(message)](event)
             case Appended(token=token, error=error):
                 hosted = self._appends.pop(token, None)
                 if hosted is not None:  # else it said where a log starts

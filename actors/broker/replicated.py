@@ -229,8 +229,9 @@ class ReplicatedBroker(Machine):
     def handle(self, event: Event) -> None:
         """Requests, the disk's answers, and what the controller says."""
         match event:
-            case Received():
-                self._receive(event)
+            case Received(message=message):
+                if not self._connections.keeps(event):
+                    self._received.get(type(message), self._answered)(event)
             case Appended(token=token, error=error):
                 self._written(token, error)
             case TimerFired(key=key):
