@@ -109,6 +109,7 @@ def first_found(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("issues", nargs="*", choices=[*LOOKED_FOR, []], metavar="ID", help="these alone (default: all)")
     parser.add_argument("--seeds", type=seed_range, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin nothing more after so long")
@@ -116,14 +117,14 @@ def main() -> None:
     lines = given.out.read_text(encoding="utf-8").splitlines() if given.out.exists() else []
     rows = [json.loads(line) for line in lines]
     done = {row["seed"] for row in rows if row.get("whole")}
-    rows = [row for row in rows if not row.get("whole") and row["seed"] in done]
+    rows = [row for row in rows if not row.get("whole") and row["seed"] in done]  # one that was broken off begins anew
     began_s = time.monotonic()
     with given.out.open("a", encoding="utf-8") as out:
         for seed in given.seeds:
             if seed in done or time.monotonic() - began_s > given.seconds:
                 continue
             found = first_found(rows)
-            for row in looked_for(seed, [issue for issue in LOOKED_FOR if issue not in found]):
+            for row in looked_for(seed, [issue for issue in given.issues or LOOKED_FOR if issue not in found]):
                 rows.append(row)
                 print(json.dumps(row), file=out, flush=True)
                 for issue in row["found"]:

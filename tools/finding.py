@@ -20,7 +20,7 @@ from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
 Source: TypeAlias = Callable[[PastBug, int], Scenario]
 STRETCHES = 5
-OLD_REPLICATION = "kafka-2.6"
+OLD_REPLICATION, OTHER_WAYS_SINCE = "kafka-2.6", (2, 7)
 
 
 def own_plan(bug: PastBug, seed: int) -> Scenario:
@@ -53,11 +53,15 @@ def swarm(bug: PastBug, seed: int) -> Scenario:
 
 
 def release_of(bug: PastBug) -> str:
-    """Whose ways a bug goes with: its exhibit's release; one of replication's the last in which leaders wrote ISRs and
-    followers asked for the ends of epochs, as they all did when it was there.
+    """Whose ways a bug goes with: its exhibit's release, or the default.
+
+    A bug of replication that was gone before 2.7 goes with the last release in which leaders wrote ISRs and followers
+    asked for the ends of epochs, as all did when it was there.
     """
     exhibit = load_scenario(bug.issue)
-    return exhibit.profile or (OLD_REPLICATION if bug.past.needs_replication else DEFAULT_PROFILE)
+    fixed = tuple(map(int, bug.fixed_in.split(".")))
+    old = bug.past.needs_replication and fixed < OTHER_WAYS_SINCE
+    return exhibit.profile or (OLD_REPLICATION if old else DEFAULT_PROFILE)
 
 
 SOURCES: Mapping[str, Source] = {"own": own_plan, "random": random_plan, "swarm": swarm}

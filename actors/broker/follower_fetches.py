@@ -97,7 +97,7 @@ class FollowerFetches:
                 at_once = True
                 fetch.replicas.append(None)
                 fetch.available[index] = 0
-                if replica is not None and self._manager.rules.failed_fetches_count and broker in replica.followers:
+                if replica is not None and broker in replica.followers and self._manager.rules.failed_fetches_count:
                     served.append((replica, row))
                 continue
             if broker not in replica.followers:  # nobody's position: nothing of it is waited for

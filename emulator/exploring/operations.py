@@ -48,6 +48,8 @@ OF_REBALANCES = ("JoinGroup", "JoinGroup", "SyncGroup", "SyncGroup", "Heartbeat"
 BETWEEN_BROKERS = ("Fetch", "Fetch", "OffsetForLeaderEpoch")
 BY_CONTROLLER = ("LeaderAndIsr", "UpdateMetadata", "StopReplica")
 CHECKS_MS = (1_000, 5_000)
+KEPT_US = 60 * SECOND
+BY_HAND = {"enable_auto_commit": False, "emulated_commit_after_poll": True}
 SHORT_POLL_INTERVAL_MS = 15_000
 SHORT_SESSIONS_MS = (6_000, 10_000)
 
@@ -96,7 +98,7 @@ def drawn_settings(scenario: Scenario, chance: Stream) -> Scenario:
 def _drawn_member_settings(group: GroupSpec, chance: Stream) -> GroupSpec:
     config = dict(group.config)
     if not chance.below(3):
-        config |= {"enable_auto_commit": False, "emulated_commit_after_poll": True}
+        config |= BY_HAND
     if not chance.below(3):
         config["max_poll_interval_ms"] = SHORT_POLL_INTERVAL_MS
     if chance.below(2):
@@ -292,6 +294,32 @@ def drawn_operations(scenario: Scenario, chance: Stream, moments_us: Sequence[in
     return families, tuple(sorted(entries, key=lambda entry: entry.at_us))
 
 
+def forgets_offsets(scenario: Scenario) -> bool:
+    """Whether offsets are kept for a minute alone."""
+    return "offsets_retention_minutes" in dict(scenario.brokers.config)
+
+
+def drawn_silence(scenario: Scenario, chance: Stream, from_us: int) -> tuple[Scenario, Plan]:
+    """Where offsets are kept for a minute alone: most topics are silent for longer, more groups commit by hand (who
+    commits by itself does so with nothing new, too), and some are gone as a whole for a moment.
+    """
+    groups = {
+        name: attrs.evolve(group, config=_in_order({**dict(group.config), **BY_HAND})) if chance.below(2) else group
+        for name, group in scenario.groups.items()
+    }
+    lines = [At(from_us, SetRateOf(topic=topic, records_per_s=0)) for topic in scenario.topics if chance.below(4)]
+    for name in scenario.groups:
+        if chance.below(2):
+            continue
+        gone_us = from_us + (KEPT_US + chance.between(2, 12) * SECOND)
+        back_us = gone_us + chance.between(1_000, 3_000) * 1_000
+        members = [host for host, of, _ in scenario.member_names() if of == name]
+        lines += [At(gone_us, CloseHost(host=host)) for host in members]
+        lines += [At(back_us, StartHost(host=host)) for host in members]
+    within = [line for line in lines if line.at_us < scenario.heal_at_us]
+    return attrs.evolve(scenario, groups=groups), tuple(sorted(within, key=lambda entry: entry.at_us))
+
+
 def drawn_moments(scenario: Scenario, chance: Stream) -> tuple[int, ...]:
     """One or two moments around which everything happens, when groups have begun to work."""
     latest_ms = max(15_000, min(30_000, scenario.heal_at_us // 1_000 - 15_000))
@@ -300,7 +328,7 @@ def drawn_moments(scenario: Scenario, chance: Stream) -> tuple[int, ...]:
 
 def no_longer_than_needed(scenario: Scenario, moments_us: Sequence[int]) -> Scenario:
     """The load is over soon after the last moment, unless it must be quiet for long."""
-    if "offsets_retention_minutes" in dict(scenario.brokers.config):
+    if forgets_offsets(scenario):
         return scenario
     return attrs.evolve(scenario, duration_us=min(scenario.duration_us, max(moments_us) + SETTLES_US))
 

@@ -26,6 +26,8 @@ from kemu.emulator.exploring.operations import (
     drawn_moments,
     drawn_operations,
     drawn_settings,
+    drawn_silence,
+    forgets_offsets,
     in_bursts,
     no_longer_than_needed,
     settings_told,
@@ -179,6 +181,9 @@ def swarm_case(
         scenario = no_longer_than_needed(scenario, moments_us)
         operations, done = drawn_operations(scenario, of_operations, moments_us)
         plan = (*in_bursts(scenario, plan, of_operations, moments_us), *done)
+        if forgets_offsets(scenario):
+            scenario, silence = drawn_silence(scenario, seeded.stream("swarm/silence"), moments_us[0])
+            plan = (*plan, *silence)
     expect = (*scenario.expect, *(each for each in OF_KAFKAS_OWN if each not in scenario.expect))
     checks = scenario.checks
     if cores and checks.away is None and not scenario.expect:

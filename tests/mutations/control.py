@@ -176,7 +176,7 @@ MUTATIONS = [
     ),
     Mutation(
         "actors/broker/follower_fetches.py",
-        "replica is not None and self._manager.rules.failed_fetches_count and broker in replica.followers:",
+        "replica is not None and broker in replica.followers and self._manager.rules.failed_fetches_count:",
         "replica is not None and broker in replica.followers:",
         "tests/actors/broker/test_fetcher.py"
         "::test_a_fetch_of_a_log_that_parted_ways_moves_nothing_the_leader_knows_of_its_follower",
