@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from kemu.emulator.exploring.operations import forgets_offsets
 from kemu.emulator.museum.bug import PastBug, Where
 from kemu.emulator.museum.registry import PAST_BUGS
 from kemu.emulator.runner import RunResult, run
@@ -31,6 +32,7 @@ OF_DELETED_TOPICS = ("KAFKA-12257",)
 LOOKED_FOR = tuple(
     issue for issue, bug in PAST_BUGS.items() if bug.where is not Where.STREAMS and issue not in OF_DELETED_TOPICS
 )
+OF_SHORT_RETENTION = ("KAFKA-4682", "KAFKA-13636")
 OF_RACKS = ("KAFKA-15170",)
 COOPERATIVE_ALONE = ("KAFKA-12983",)
 """Members that give up everything before they join have nothing left to keep."""
@@ -56,11 +58,13 @@ def by_release(bugs: Iterable[str]) -> Mapping[tuple[str, bool], list[PastBug]]:
 
 
 def can_have(bug: PastBug, scenario: Scenario) -> bool:
-    """Whether a cluster can have a bug at all: somebody uses its assignors, brokers have racks if it is of these."""
+    """Whether a cluster can have a bug at all: somebody uses its assignors, there are racks, offsets expire."""
     used = {name for group in scenario.groups.values() for name in group.assignors}
     if bug.issue in COOPERATIVE_ALONE:
         return "cooperative-sticky" in used
     if bug.issue in OF_RACKS and not scenario.brokers.racks:
+        return False
+    if bug.issue in OF_SHORT_RETENTION and not forgets_offsets(scenario):
         return False
     return not bug.past.assignors or any(name in used for name in bug.past.assignors)
 

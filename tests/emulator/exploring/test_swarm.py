@@ -8,7 +8,7 @@ import pytest
 
 import kemu
 from kemu.emulator.chance import Seeded
-from kemu.emulator.exploring.operations import OPERATIONS, operation_families
+from kemu.emulator.exploring.operations import OPERATIONS, forgets_offsets, operation_families
 from kemu.emulator.exploring.swarm import (
     BATCHES_MS,
     ORDERS,
@@ -19,7 +19,7 @@ from kemu.emulator.exploring.swarm import (
     swarm_case,
 )
 from kemu.emulator.plan.action import kind_of
-from kemu.emulator.plan.actions import LateMessage, LinkPriorities, TieOrder
+from kemu.emulator.plan.actions import LateMessage, LinkPriorities, SetRateOf, StartHost, TieOrder
 from kemu.emulator.plan.entries import At
 from kemu.emulator.scenario.away import WAYS
 from kemu.emulator.scenario.reading import scenario_from_dict
@@ -196,6 +196,24 @@ def test_what_people_do_and_set_is_drawn_in_every_form() -> None:
         first = min(case.moments_us) - 3_000_000  # what hangs before partitions move
         times = [each.at_us for each in case.scenario.plan if isinstance(each, At) and each not in case.orders]
         assert all(at_us >= min(first, case.scenario.heal_at_us - 1_000_000) for at_us in times)
+
+
+def test_where_offsets_are_kept_for_a_minute_alone_groups_have_nothing_to_commit_for_longer() -> None:
+    """Topics fall silent, some groups leave as a whole and come back; who commits by itself is not all there is."""
+    short = [case.scenario for case in OPERATED if forgets_offsets(case.scenario)]
+    silent = [
+        scenario
+        for scenario in short
+        if any(isinstance(each.action, SetRateOf) and not each.action.records_per_s for each in scenario.plan)
+    ]
+    by_hand = [dict(group.config).get("emulated_commit_after_poll") for each in short for group in each.groups.values()]
+
+    assert 5 < len(short) < len(OPERATED) // 4 and all(each.brokers.replication is None for each in short)
+    assert len(silent) > len(short) // 2
+    assert 3 * by_hand.count(True) > len(by_hand)
+    assert all(each.heal_at_us - 60_000_000 > 25_000_000 for each in short)
+    back = [each for scenario in short for each in scenario.plan if isinstance(each.action, StartHost)]
+    assert any(isinstance(each, At) and each.at_us > 68_000_000 for each in back)
 
 
 def test_operations_are_told_with_the_other_draws() -> None:
