@@ -73,7 +73,8 @@ class Coordinator(Machine):
     """The groups of one broker.
 
     Told ``Start``, ``LeadOffsets``, ``ResignOffsets``, ``AnswerNext`` and ``Close``. ``LeadOffsets`` must carry a
-    higher leader epoch each time, also after a restart of the same broker: member ids are unique by it.
+    higher leader epoch each time. Where it need not be higher after a restart, each ``life`` must have another number:
+    member ids are unique by both.
 
     ``log_of``: makes the port to the logs where groups are written. ``rules``: None = those of its kind.
     ``versions``: what its broker speaks.
@@ -87,9 +88,11 @@ class Coordinator(Machine):
         log_of: Callable[[Machine], GroupLog] = OwnDisk,
         rules: GroupRules | None = None,
         versions: SpokenVersions = LATEST,
+        life: int = 1,
     ) -> None:
         super().__init__(name)
         self._versions = versions
+        self._life = "" if life == 1 else f".{life}"
         self.node_id = node_id
         self.config = config
         self.rules = rules or rules_of_kind(config.coordinator_kind)
@@ -177,10 +180,10 @@ class Coordinator(Machine):
     def new_member_id(self, base: str, partition: OffsetsPartition) -> MemberId:
         """An id nobody ever had: Kafka appends a random UUID, we the broker, its leader epoch and a count.
 
-        Unique across restarts because a partition's leader epoch rises each time a broker begins to lead it.
+        A broker that restarts unseen leads in its old epoch again: its later lives say which of them it is.
         """
         self._member_count += 1
-        return f"{base}-{broker_host(self.node_id)}.{partition.epoch}-{self._member_count}"
+        return f"{base}-{broker_host(self.node_id)}.{partition.epoch}{self._life}-{self._member_count}"
 
     def refuse(
         self, caller: Caller | Received, message: object, *, group: GroupId, api: str, member_id: str, error: ErrorCode

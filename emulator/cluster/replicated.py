@@ -210,6 +210,7 @@ class ReplicatedCluster(Cluster):
                 ),
                 self.rules_of_coordinator(name),
                 self.release_of_broker(name).versions,
+                life,
             )
 
         def controller(life: int) -> Controller:

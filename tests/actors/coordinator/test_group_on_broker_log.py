@@ -17,6 +17,9 @@ from kemu.protocol.errors import ErrorCode as E
 from kemu.protocol.messages.group import (
     Heartbeat,
     HeartbeatReply,
+    JoinGroup,
+    JoinGroupReply,
+    JoinProtocol,
     OffsetCommit,
     OffsetCommitReply,
     OffsetFetch,
@@ -35,6 +38,7 @@ from kemu.protocol.messages.offsets_log import (
 from kemu.protocol.messages.records import StoredOffset, group_record, offset_record
 from kemu.protocol.names import offsets_partition_of
 from kemu.protocol.notes.groups import GroupLoaded, GroupUnloaded, OffsetCommitted
+from tests.actors.coordinator.coordinator_harness import metadata
 from tests.actors.coordinator.test_group_failover import group_of, stored
 
 LOAD_US = 5_000
@@ -47,13 +51,14 @@ FETCH = OffsetFetch(group="g", topics=(TopicPartitions(topic="t", partitions=(0,
 class Desk:
     """A coordinator, and the test in the place of its broker and its clients."""
 
-    def __init__(self, kind: str = "scala") -> None:
+    def __init__(self, kind: str = "scala", *, life: int = 1) -> None:
         name = "b0/coordinator"
         self.coordinator = Coordinator(
             name,
             0,
             BrokerConfig(coordinator_kind=kind),
             lambda machine: BrokerLog(machine, "b0", LOAD_US, commit_timeout_us=TIMEOUT_US),
+            life=life,
         )
         self._last = 0
         self.coordinator.step(0, Told(Start()))
@@ -143,6 +148,29 @@ def test_what_the_broker_leads_no_more_is_given_up_until_it_leads_again() -> Non
     assert error_of(desk.asks("c", FETCH, 7)) is E.NOT_COORDINATOR
     desk.leads(5)
     assert error_of(desk.asks("c", FETCH, 7)) is E.NONE
+
+
+def test_a_broker_that_leads_again_in_its_epoch_hands_out_ids_that_none_of_its_lives_did() -> None:
+    """No controller saw it restart, so that its epoch stands; GroupMetadata.generateMemberId draws a UUID."""
+    protocols = (JoinProtocol(name="range", metadata=metadata("t")),)
+    join = JoinGroup(group="g", session_timeout_ms=8_000, protocol_type="consumer", protocols=protocols)
+    before, after = Desk(life=1), Desk(life=2)
+    before.leads(4)
+    handed_out = error_and_id(before.asks("c", join, 4))
+
+    after.leads(4, group_record(group_of(stored(handed_out[1]))))
+    after.coordinator.step(0, TimerFired(("load", str(NUMBER))))
+    another = error_and_id(after.asks("c", join, 4))
+    after.asks("c", attrs.evolve(join, member_id=another[1]), 4)
+
+    assert handed_out[0] is another[0] is E.MEMBER_ID_REQUIRED
+    assert list(after.coordinator.groups["g"].members.by_id) == [handed_out[1], another[1]]
+
+
+def error_and_id(effects: list[Effect]) -> tuple[E, str]:
+    """What a join was answered."""
+    reply = only(effects, JoinGroupReply).message
+    return reply.error, reply.member_id
 
 
 def test_nobody_else_has_anything_to_say_about_the_log() -> None:
