@@ -68,6 +68,11 @@ class CoordinatorLookups:
 class CoordinatorWatcher(Protocol):
     """Who wants to know what discovery found."""
 
+    @property
+    def poll_span_us(self) -> tuple[int, int]:
+        """When the poll() that goes on began, and when it will return with nothing; (0, 0): none goes on."""
+        ...
+
     def coordinator_found(self) -> None:
         """There is a coordinator."""
         ...
@@ -99,6 +104,8 @@ class Discovery:
 
     A coordinator that is found where a connection broke so shortly before that none may be opened yet is none: it is
     looked up again, so that another is found long before the back-off is over. Source: ``checkAndGetCoordinator``.
+
+    No wait between two lookups outlasts the poll() that waits, and each poll() counts its attempts anew.
     """
 
     def __init__(
@@ -123,7 +130,8 @@ class Discovery:
         self._finding = False
         self._finding_beside = False
         """The heartbeat thread's lookup is under way."""
-        self._failures = 0
+        self._failures = self._failed_us = 0
+        """In a row within one poll(), and when the last was."""
 
     def ready(self) -> bool:
         """Whether the coordinator can be asked now; if not, what is needed for it is under way."""
@@ -192,8 +200,14 @@ class Discovery:
         self._finding_beside = False
 
     def _find_later(self, context: None) -> None:
+        now_us = self._machine.now_us
+        began_us, ends_us = self._watcher.poll_span_us
+        if began_us > self._failed_us:
+            self._failures = 0
         self._failures += 1
-        self._machine.start_timer(FIND, self._retry.after(self._failures, self._chance))
+        self._failed_us = now_us
+        wait_us = self._retry.after(self._failures, self._chance)
+        self._machine.start_timer(FIND, min(wait_us, ends_us - now_us) if ends_us > now_us else wait_us)
         self._watcher.coordinator_not_found()
 
     def _refused(self, error: ErrorCode, context: None) -> None:

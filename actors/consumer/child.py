@@ -133,6 +133,8 @@ class ChildConsumer(Machine):
 
     polling = True
     """It fetches whenever it has nothing; only handing over needs the member's poll."""
+    poll_span_us = (0, 0)
+    """No poll() of the member bounds what it waits for."""
 
     def __init__(
         self,

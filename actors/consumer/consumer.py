@@ -214,7 +214,7 @@ class Consumer(HostingMachine):
         """Callback -> why its next call is to raise."""
         self._awaited: Callable[[], None] | None = None
         """What the application, or a callback of its listener, does when it can go on."""
-        self.polls_since_us = 0
+        self._polls_since_us = 0
         self._fatal: tuple[ErrorCode, str] | None = None
         """To be raised by the next poll."""
         self._poll_by_us = 0
@@ -296,6 +296,18 @@ class Consumer(HostingMachine):
     def polling(self) -> bool:
         """Whether the polling thread is inside poll(), free to go on."""
         return self.doing is _POLLING
+
+    @property
+    def poll_span_us(self) -> tuple[int, int]:
+        """When the poll() that goes on began, and when it will return with nothing; (0, 0): none goes on.
+
+        One poll() follows the other, each as long as its timeout, until there are records.
+        """
+        timeout_us = self.config.emulated_poll_timeout_ms * 1000 or 1
+        if self.doing is not _POLLING:
+            return 0, 0
+        began_us = self.now_us - (self.now_us - self._polls_since_us) % timeout_us
+        return began_us, began_us + timeout_us
 
     def coordinator_found(self) -> None:
         """Discovery found the coordinator."""
@@ -447,7 +459,7 @@ class Consumer(HostingMachine):
         elif self._away:
             self._away = False
             self.doing = _POLLING
-            self.polls_since_us = self.now_us
+            self._polls_since_us = self.now_us
             self.awake = True
             self._poll_returns_nothing()
         else:
@@ -469,7 +481,7 @@ class Consumer(HostingMachine):
         if self.catch_up is not None:
             self.catch_up.application_is_back()
         self.doing = _POLLING
-        self.polls_since_us = self.now_us
+        self._polls_since_us = self.now_us
         self.awake = True
         if timeout_us:
             self._poll_until_us = self.now_us + timeout_us

@@ -294,8 +294,8 @@ class ConsumerMachine(FetchingMachine, Protocol):
         ...
 
     @property
-    def polls_since_us(self) -> int:
-        """Since when one poll() follows the other, each as long as its timeout."""
+    def poll_span_us(self) -> tuple[int, int]:
+        """When the poll() that goes on began, and when it will return with nothing; (0, 0): none goes on."""
         ...
 
     @property

@@ -255,9 +255,7 @@ class Rebalancing:
         if not self.is_leader or self._leading is not None:
             return
         if self._machine.polling:
-            machine = self._machine
-            timeout_us = machine.config.emulated_poll_timeout_ms * 1000 or 1
-            began_us = machine.now_us - (machine.now_us - machine.polls_since_us) % timeout_us
+            began_us, _ = self._machine.poll_span_us
             taken = [snapshot for since_us, snapshot in snapshots if since_us <= began_us]
             self._check_against(taken[-1] if taken else self._snapshot())
         self._check_metadata()

@@ -20,8 +20,8 @@ def times(harness: Harness, kind: type) -> list[int]:
 
 
 def test_a_coordinator_that_is_not_available_is_looked_up_ever_more_slowly() -> None:
-    """lookupCoordinator: retry.backoff.ms 100 doubling to retry.backoff.max.ms 1,000 (KIP-580)."""
-    harness = Harness()
+    """lookupCoordinator: retry.backoff.ms 100 doubling to retry.backoff.max.ms 1,000 (KIP-580), in one long poll()."""
+    harness = Harness(emulated_poll_timeout_ms=60_000)
     harness.answer_next("FindCoordinator", *[15] * 6)
     harness.stable()
     at = times(harness, FindCoordinator)
@@ -29,10 +29,22 @@ def test_a_coordinator_that_is_not_available_is_looked_up_ever_more_slowly() -> 
     assert waits == [100, 200, 400, 800, 1_000, 1_000]
 
 
+def test_each_poll_counts_its_lookups_anew_and_none_waits_longer_than_its_poll() -> None:
+    """``ensureCoordinatorReady`` (3.7): ``attempts`` is its own, and ``timer.sleep`` ends with the poll's timer."""
+    harness = Harness(emulated_poll_timeout_ms=500)
+    harness.answer_next("FindCoordinator", *[15] * 6)
+    harness.stable()
+    at = times(harness, FindCoordinator)
+    began_us = at[0]
+    assert [(each - began_us) // 1_000 for each in at] == [0, 102, 304, 500, 602, 804, 1_000]
+
+
 def test_before_3_7_a_coordinator_is_looked_up_after_retry_backoff_ms_every_time() -> None:
     """As recorded with 3.4.1: 25 lookups in 3.8 s. ``retry.backoff.max.ms`` came with KIP-580."""
     profile = PROFILES["kafka-3.4"]
-    harness = Harness(retry_backoff_max_ms=profile.consumer.retry_backoff_max_ms)
+    harness = Harness(
+        retry_backoff_max_ms=profile.consumer.retry_backoff_max_ms, emulated_poll_timeout_ms=60_000
+    )
     harness.answer_next("FindCoordinator", *[15] * 6)
     harness.stable()
     at = times(harness, FindCoordinator)
