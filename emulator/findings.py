@@ -149,6 +149,7 @@ EMPTY_DISK = "lost-disk"
 LOST_TAIL = "lost-tail"
 LEADER_ONLY = "acks"
 READ_PAST = "read-past"
+READ_OTHERS = "read-others"
 DIVERGED = "diverged"
 
 ATLAS: Mapping[str, str] = MappingProxyType(
@@ -159,6 +160,8 @@ ATLAS: Mapping[str, str] = MappingProxyType(
         LOST_TAIL: "the last in-sync replica's disk lost the end of what it was asked to keep",
         READ_PAST: "they came where the log had lost its end, before a member read on behind them; its"
         " leader leads in its old epoch again, so that nothing told it",
+        READ_OTHERS: "a member had read others at their offsets, of an epoch that the next leader does not know: it was"
+        " told where the epoch before that ends, and goes back no further",
         DIVERGED: "they came where a leader had lost its log's end that led on in its epoch, so that nothing told its"
         " followers; one that still had what was there before leads now",
         LEADER_ONLY: "only their leader had them: the producer asked for no more (acks=0 or 1), and another leads now",

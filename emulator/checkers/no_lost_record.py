@@ -9,7 +9,10 @@ records. A broker that was alone leads in its old epoch again (and one with repl
 next one finds it alive and leading, ``PartitionStateMachine.initializePartitionState`` 3.4.1), so that no leader epoch
 tells a group that had read further: it goes on behind them, and what it had worked off there is an expected loss, too.
 Wherever the epoch is another, it is told (KIP-320), and where a controller must have seen the broker go (``Absences``),
-it is to be another.
+it is to be another. But the next leader, elected uncleanly, may know nothing of the epoch that the group read, and have
+more records of an epoch before: it answers where that one ends, and who is not past it takes its position for valid
+(``LeaderEpochFileCache.endOffsetFor``, ``SubscriptionState.maybeCompleteValidation`` 3.4.1). What such a leader has
+there and nobody read is an expected loss, too.
 
 Where brokers replicate, a log is what its latest leader has (``Panel.logs``): what an election may lose, and what not,
 is the business of ``replicas``. A deposed leader that does not know it yet appends to a log of its own. What the log
@@ -34,7 +37,7 @@ from kemu.actors.broker.replica_log import JOURNALS
 from kemu.emulator.checkers.absences import Absences
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import DiskTailLost, HostStarted, Seen, UnflushedLost
-from kemu.emulator.findings import EMPTY_DISK, LOST_TAIL, READ_PAST, UNFLUSHED, Loss
+from kemu.emulator.findings import EMPTY_DISK, LOST_TAIL, READ_OTHERS, READ_PAST, UNFLUSHED, Loss
 from kemu.emulator.watching.done import RecordsDone
 from kemu.emulator.watching.group_commits import NOTHING
 from kemu.emulator.watching.ranges import Ranges
@@ -74,8 +77,16 @@ class _Progress:
         """Members whose application chose this position, while they have processed nothing from there."""
         self.reached: dict[str, int] = {}
         """Where each member that ever read it would go on."""
-        self.again = Ranges()
-        """What was done of records that a disk lost, where others came in the same leader epoch."""
+        self.again = {why: Ranges() for why in (READ_PAST, READ_OTHERS)}
+        """Where records were done that the log lost, and nobody is told that others stand there."""
+
+    def is_to_be_done(self, end: int) -> bool:
+        """Whether something up to here is not done, and somebody is told of it."""
+        done = Ranges()
+        for ranges in (self.done, *self.again.values()):
+            for first, last in ranges:
+                done.add(first, last)
+        return bool(done.gaps(0, end))
 
     @property
     def rests_on(self) -> int:
@@ -97,6 +108,11 @@ class _Log:
         """It was once longer than when it was hosted again."""
         self.epoch = -1
         """In which it was last hosted."""
+
+
+def _told_end(fact: BecameLeader, epoch: int) -> int:
+    """What this leader answers who asks for the end of an epoch: that of the last one up to it that it knows."""
+    return next((start for known, start in fact.epochs if known > epoch), fact.end_offset)
 
 
 class NoLostRecord(Checker):
@@ -230,21 +246,20 @@ class NoLostRecord(Checker):
         if self.panel.logs.of(at).leader != seen.actor:
             return  # it is deposed already
         log = self._log(*at)
-        again = log.end
-        if (
-            less is not None
-            and fact.leader_epoch == log.epoch
-            and not self._absences.was_noticed(seen.actor, seen.at_us)
-        ):
+        why, again, longer = READ_PAST, log.end, log.end
+        if fact.leader_epoch > log.epoch:
+            ends = [min(last, _told_end(fact, epoch)) for _, last, epoch in self.panel.logs.lost]
+            why, again, longer = READ_OTHERS, self.panel.logs.cut or 0, max(ends, default=0)
+        elif less is not None and not self._absences.was_noticed(seen.actor, seen.at_us):
             again = max(fact.end_offset, less[0])
-        self._another_log(at, again, log.end)
+        self._another_log(at, why, again, longer)
         log.end, log.epoch = fact.end_offset, fact.leader_epoch
         log.longest = max(log.longest, log.end)
 
-    def _another_log(self, at: TopicPartition, again: int, longer: int) -> None:
+    def _another_log(self, at: TopicPartition, why: str, again: int, longer: int) -> None:
         """What the log has lost was not done with what comes there next, but for what an application left out.
 
-        Of offsets ``again .. longer - 1`` nobody is told that other records come there.
+        Of offsets ``again .. longer - 1`` nobody is told that other records come there; ``why``: of the atlas.
         """
         end = self.panel.logs.cut
         if end is None and not self.panel.logs.back:
@@ -254,9 +269,10 @@ class NoLostRecord(Checker):
             progress.done.follow(self.panel.logs)
             if end is None:
                 continue
-            progress.again.cut(end)
+            for untold in progress.again.values():
+                untold.cut(end)
             for first, last in done:
-                progress.again.add(first, last)
+                progress.again[why].add(first, last)
             progress.was_cut = True
             progress.cut = end if progress.cut is None else min(progress.cut, end)
             for offset in progress.sought.values():
@@ -272,7 +288,9 @@ class NoLostRecord(Checker):
             return
         self._logs.pop(at, None)
         for progress in [one for (_, where), one in self._progress.items() if where == at]:
-            progress.done, progress.again = RecordsDone(), Ranges()
+            progress.done = RecordsDone()
+            for untold in progress.again.values():
+                untold.cut(0)
             progress.done.add(0, max(progress.reached.values(), default=0))
 
     def _hosted(self, seen: Seen, fact: PartitionHosted) -> None:
@@ -281,7 +299,7 @@ class NoLostRecord(Checker):
         if fact.end_offset < log.end:
             log.shrank = True
             again = max(fact.end_offset, less[0]) if less is not None and fact.leader_epoch == log.epoch else log.end
-            self._another_log((fact.topic, fact.partition), again, log.end)
+            self._another_log((fact.topic, fact.partition), READ_PAST, again, log.end)
         log.end, log.epoch = fact.end_offset, fact.leader_epoch
         log.longest = max(log.longest, log.end)
         if fact.end_offset < log.acknowledged:
@@ -325,10 +343,7 @@ class NoLostRecord(Checker):
         """
         return not any(
             progress.was_cut
-            and any(
-                progress.again.gaps(first, last)
-                for first, last in progress.done.gaps(0, self._done_to(group, at, progress))
-            )
+            and progress.is_to_be_done(self._done_to(group, at, progress))
             and self.panel.running_members(group)
             for (group, at), progress in self._progress.items()
         )
@@ -339,11 +354,10 @@ class NoLostRecord(Checker):
             end = self._done_to(group, (topic, partition), progress)
             name = f"{topic}-{partition}"
             if progress.last_commit is not None:
-                for first, last in [
-                    gap for again in progress.again for gap in progress.done.gaps(again[0], min(again[1], end))
-                ]:
-                    self.losses.append(Loss(progress.last_commit.at_us, name, first, last - 1, READ_PAST))
-                    progress.done.add(first, last)
+                for why, untold in progress.again.items():
+                    for first, last in [gap for one in untold for gap in progress.done.gaps(one[0], min(one[1], end))]:
+                        self.losses.append(Loss(progress.last_commit.at_us, name, first, last - 1, why))
+                        progress.done.add(first, last)
             if self._still_to_learn(group, progress):
                 continue
             for first, last in progress.done.gaps(0, end):

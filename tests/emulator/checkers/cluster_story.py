@@ -281,8 +281,8 @@ class ClusterStory:
     def acknowledge(self, base: int, count: int) -> None:
         self.by(PRODUCER, notes.RecordsAcknowledged(topic=TOPIC, partition=0, base_offset=base, count=count))
 
-    def position(self, offset: int) -> None:
-        fact = notes.PositionSet(group="g", member_id="m", topic=TOPIC, partition=0, offset=offset, why="reset")
+    def position(self, offset: int, *, why: str = "reset") -> None:
+        fact = notes.PositionSet(group="g", member_id="m", topic=TOPIC, partition=0, offset=offset, why=why)
         self.by(READER, fact)
 
     def read_epoch(self, offset: int, epoch: int) -> None:

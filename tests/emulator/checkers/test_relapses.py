@@ -148,3 +148,42 @@ def test_a_follower_with_other_records_has_no_excuse_if_no_disk_lost_them_or_an_
     said = [(each.kind, each.text) for each in story.judged()[0]]
     text = "b1 has b2 in the ISR of t-0, whose log has what is committed to 7 only; committed is 13 (I4)"
     assert ("isr-without-committed", text) in said
+
+
+@pytest.mark.parametrize(("kept", "goes_back", "said"), [(14, False, []), (12, True, []), (12, False, [(12, 13)])])
+def test_a_group_is_told_nothing_by_a_leader_that_has_more_records_of_an_epoch_before(kept, goes_back, said):
+    """b0 does not know epoch 1 and has epoch 0 up to ``kept``: who read epoch 1 up to there is not past its end.
+
+    LeaderEpochFileCache.endOffsetFor, SubscriptionState.maybeCompleteValidation 3.4.1: only an end below the position
+    is a truncation. Of what b0 has the group has not seen records 12 and 13.
+    """
+    story = begun(unclean=True)
+    story.append(0, 10, 4)
+    story.position(0)
+    story.read_epoch(0, 0)
+    story.process(0, 12)
+    story.write_state(1, (1,))
+    story.lead(1, 10, 10, (0, 0), (1, 10))
+    story.append(1, 10, 4)
+    story.position(10, why="truncated")
+    story.read_epoch(10, 1)
+    story.process(10, 14)
+    if kept < 14:
+        story.lose_unflushed(0, 14 - kept, kept)
+        story.restore(0, kept, (0, 0))
+    story.write_state(0, (0,))
+    story.lead(0, kept, kept, (0, 0), (2, kept))
+    story.append(0, kept, 16 - kept)
+    if goes_back:
+        story.position(kept, why="truncated")
+    story.read_epoch(kept if goes_back else 14, 2)
+    story.process(kept if goes_back else 14, 16)
+    story.commit_offset(16)
+
+    violations, losses, _ = story.judged(NoLostRecord())
+
+    texts = [f"nobody processed records {first} to {last}" for first, last in said]
+    found = [each.text for each in violations if each.checker == "no-lost-record"]
+    assert [text in each for text, each in zip(texts, found, strict=True)] == [True for _ in texts]
+    read_others = [(each.first, each.last) for each in losses if each.why == "read-others"]
+    assert read_others == ([(12, 13)] if kept == 14 else [])
