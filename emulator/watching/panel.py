@@ -574,6 +574,7 @@ class Panel:
         for name, group in self.groups.items():
             while group.remembered and group.remembered[-1][1] > end and self.log_of(name) == log:
                 group.forgotten[group.remembered.pop()[0]] = None
+                group.proven = bool(group.remembered)  # of one that is lost whole nobody tells that it was loaded
 
     def _follows(self, seen: Seen, fact: BecameFollower) -> None:
         at = (fact.topic, fact.partition)

@@ -45,6 +45,26 @@ def test_an_application_that_seeks_starts_where_it_likes():
     assert "commits" not in story.judged() and "processing" not in story.judged()
 
 
+def test_a_group_that_its_log_lost_begins_anew_elsewhere_while_who_coordinated_it_stands_still():
+    """Nobody tells that he gave it up, or that he loaded it: there is nothing to load. Its generations come again."""
+    story = Story("c1", "c2")
+    story.groups_log("b0", 0, (0, 0), end=0)
+    story.by("b0", notes.RecordsAppended(topic="__consumer_offsets", partition=0, base_offset=0, count=1))
+    story.form(c1="0", c2="1")
+    story.world(HostPaused(host="b0"))
+    story.groups_log("b1", 1, (1, 0), end=0)
+    story.coordinator, story.state, story.generation = "b1/coordinator", "Empty", 0
+    story.ids["c2"] = "c2-anew"
+    story.add("c2")
+    story.become("PreparingRebalance")
+    story.revoke("c2", "1")
+    story.complete(1, "c2")
+    story.become("Stable")
+    story.take("c2", 1, "0 1")
+
+    assert "one-owner" not in story.judged()
+
+
 def eager_rebalance(story: Story) -> None:
     """c3 joins; the others commit, revoke, join; it takes over partition 1."""
     story.process("c2", 1, 0, 4)

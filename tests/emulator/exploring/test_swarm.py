@@ -352,3 +352,10 @@ def test_a_generation_that_was_never_committed_is_loaded_and_lost_again() -> Non
     outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "loaded-and-lost.toml"))
 
     assert outcome.verdict == "holds", outcome.reason or outcome.broke
+
+
+def test_a_group_that_its_log_lost_begins_anew_while_its_coordinator_stands_still() -> None:
+    """b0's power cut takes g1's log; b2, which coordinated it, is paused before it hears that b0 leads that log now."""
+    outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "begun-anew-while-its-coordinator-stands-still.toml"))
+
+    assert outcome.verdict == "holds", outcome.reason or outcome.broke
