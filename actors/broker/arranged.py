@@ -80,7 +80,7 @@ class Broker(Machine):
         self.partitions: dict[tuple[str, int], HostedPartition] = {}
         self.injections = Injections(self)
         self._answers = ClusterAnswers(self, self.injections, versions)
-        self._connections = Connections(self._receive)
+        self._connections = Connections(self, self._receive)
         self._fetches = ConsumerFetches(self, self.partitions, self.absent, self._connections)
         self._calls = ProduceCalls(self, self._connections)
         self._requests = ProduceRequests(

@@ -138,7 +138,7 @@ class ReplicatedBroker(Machine):
         )
         self.injections = Injections(self)
         self.answers = ClusterAnswers(self, self.injections, versions)
-        self._connections = connections = Connections(self._receive)
+        self._connections = connections = Connections(self, self._receive)
         calls = ProduceCalls(self, connections)
         self._fetches = ConsumerFetches(self, manager.served, self._unserved, connections)
         watermarks = HighWatermarks(self, manager, calls, self._fetches)

@@ -40,6 +40,10 @@ class GroupMachine(Protocol):
         """Answer with an error, and say so."""
         ...
 
+    def has_left(self, caller: Caller | Received) -> bool:
+        """Whether the client of this request has another connection by now: it may have sent something newer there."""
+        ...
+
     def start_timer(self, key: TimerKey, after_us: int) -> None:
         """(Re)start a timer."""
         ...

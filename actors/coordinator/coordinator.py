@@ -104,7 +104,7 @@ class Coordinator(Machine):
         """The groups of all active partitions."""
         self._offsets = OffsetRequests(self, self._table)
         self._injections = Injections(self)
-        self._connections = Connections(self._receive)
+        self._connections = Connections(self, self._receive)
         self._member_count = 0
         self._requests: Mapping[type, Callable[[Received, Any], None]] = {
             Heartbeat: self._heartbeat,
@@ -171,6 +171,10 @@ class Coordinator(Machine):
         self._connections.answered(caller)
 
     # --- what the parts use ------------------------------------------------------------------------------------
+
+    def has_left(self, caller: Caller | Received) -> bool:
+        """Whether the client of this request has another connection by now: it may have sent something newer there."""
+        return self._connections.has_left(caller)
 
     @property
     def now_ms(self) -> int:

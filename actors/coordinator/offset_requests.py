@@ -34,7 +34,7 @@ from kemu.protocol.messages.group import (
 from kemu.protocol.messages.records import StoredOffset, group_tombstone, offset_record, offset_tombstone
 from kemu.protocol.messages.refusals import no_offset, refusal
 from kemu.protocol.names import GroupId, TopicPartition
-from kemu.protocol.notes.groups import OffsetCommitted, OffsetRemoved, RequestRefused
+from kemu.protocol.notes.groups import LateCommit, OffsetCommitted, OffsetRemoved, RequestRefused
 from kemu.protocol.wire.compile import maker
 
 _NONE = ErrorCode.NONE
@@ -45,13 +45,17 @@ _EXPLICIT_RETENTION_UNTIL = 4
 
 @frozen
 class _Commit:
-    """A commit that is being written; ``refused`` are the rows that are not, by their place in the request."""
+    """A commit that is being written; ``refused`` are the rows that are not, by their place in the request.
+
+    ``late``: it was read when its client had another connection.
+    """
 
     group: Group
     caller: Caller
     request: OffsetCommit
     values: tuple[tuple[TopicPartition, StoredOffset], ...]
     refused: dict[int, ErrorCode]
+    late: bool
 
 
 @frozen
@@ -117,7 +121,8 @@ class OffsetRequests:
                 continue
             value = StoredOffset(row.offset, row.leader_epoch, metadata, self._machine.now_ms, expires_at_ms)
             values.append(((row.topic, row.partition), value))
-        commit = _Commit(group, caller_of(event), request, tuple(values), refused)
+        late = self._machine.has_left(event)
+        commit = _Commit(group, caller_of(event), request, tuple(values), refused, late)
         if not values:
             self._answer_commit(commit, _NONE)
             return
@@ -148,6 +153,13 @@ class OffsetRequests:
         """The offsets are in the log."""
         group, request = commit.group, commit.request
         group.offsets.end([partition for partition, _ in commit.values])
+        if commit.late:
+            last = base_offset + len(commit.values) - 1
+            self._machine.note(
+                LateCommit(
+                    group=group.name, member_id=request.member_id, first_position=base_offset, last_position=last
+                )
+            )
         for position, (partition, value) in enumerate(commit.values, base_offset):
             kept = Kept(value, position, request.generation, request.member_id)
             if group.offsets.commit(partition, kept):

@@ -19,6 +19,7 @@ J7 (a new record never waits for a range) is a figure, and J9 (stale generations
 
 An application that seeks ends J5 and J6 for that ownership: ``seek`` changes no range. A log that was cut (an unclean
 election, a lost disk) may hold other records at the same offsets: of that partition J2 and J3 say nothing from then on.
+A commit that was read from a connection which its client had left (``LateCommit``) may be an older one.
 """
 
 from collections.abc import Iterator
@@ -252,6 +253,8 @@ class CatchUpChecker(Checker):
         before = self.panel.ranges.before(fact.group, at)
         if fact.generation == NO_GENERATION:  # an operator's: what it skips is skipped in the open
             progress.done.add(before.committed or 0, fact.offset)
+            progress.committed = -1
+        elif self.panel.commits.late:
             progress.committed = -1
         else:
             taken = self.panel.took.get((fact.group, fact.member_id))

@@ -9,8 +9,9 @@ whose record is in the same log, every commit accepted under g had been reported
    while the group is Stable: it is accepted from outside only when the group is Empty.
 2. *Not ahead.* A member commits at most what it processed, or the position it started from.
 3. *Not back.* Under one generation-protected owner after the other the committed offset only rises, unless the
-   committing member reset its position (no such record any more) or the committed offset was removed. A commit with
-   generation -1 is an operator's and may do anything.
+   committing member reset its position (no such record any more), the committed offset was removed, or the commit was
+   read from a connection that its client had left for another one (``LateCommit``): then it is one of before. A commit
+   with generation -1 is an operator's and may do anything.
 4. *Remembered.* What was committed when a member got its assignment is where it starts, or behind it: it is not told
    less, nor that there is nothing. An application that seeks starts where it likes. A log that lost its tail
    (``DiskTailLost``) may forget. Where brokers replicate, a group's log may lose its end to an election; then what it
@@ -223,7 +224,7 @@ class CommitsChecker(Checker):
         self._fenced(seen, fact)
         if fact.generation != NO_GENERATION:
             progress = self._not_ahead(seen, fact)
-            if fact.offset < self.panel.commits.before:
+            if fact.offset < self.panel.commits.before and not self.panel.commits.late:
                 self._back(seen, fact, progress, self.panel.commits.before)
 
     def _range_written(self, seen: Seen, fact: RangeOpened | RangeCommitted) -> None:

@@ -16,7 +16,8 @@ Theory (KIP-429, page version 99, and what any task assignor must keep):
 * I8: what owners are told is being learned is what others learn.
 * I9: the committed offset of a source partition does not go back, and nobody begins behind it: what lies between would
   be read by nobody (an application resets to the earliest offset, never to the latest). Where an operator, a lost log
-  or its retention moved one of the two, what was known of it does not count.
+  or its retention moved one of the two, what was known of it does not count. A commit that was read from a connection
+  which its client had left (``LateCommit``) may be an older one.
 * I10: under exactly once, state that was open when its process died is of no use: it may hold what was never committed,
   so that the next life begins anew. (A power cut may bring back what a disk had before: that is not judged.)
 * I11: a task with state does not go to an instance that said it has nothing of it while another one that said it has
@@ -270,7 +271,7 @@ class Tasks(Checker):
             return
         key = fact.group, (fact.topic, fact.partition)
         before = self._committed.get(key, _UNKNOWN)
-        if fact.generation != NO_GENERATION and fact.offset < before:
+        if fact.generation != NO_GENERATION and fact.offset < before and not self.panel.commits.late:
             name = f"{fact.topic}-{fact.partition}"
             text = f"{fact.member_id} committed {fact.offset} of {name} of {fact.group}, where {before} was committed"
             self.violation(seen, "committed-back", (fact.group, name), text)

@@ -12,7 +12,7 @@ from kemu.emulator.facts import DiskTailLost, Seen
 from kemu.emulator.watching.group_records import GroupRecords
 from kemu.emulator.watching.logs import WatchedLogs
 from kemu.protocol.names import OFFSETS_TOPIC, GroupId, TopicPartition
-from kemu.protocol.notes.groups import OffsetCommitted, OffsetRemoved
+from kemu.protocol.notes.groups import LateCommit, OffsetCommitted, OffsetRemoved
 from kemu.protocol.notes.replication import BecameLeader
 
 NOTHING = -1
@@ -33,13 +33,18 @@ class GroupCommits:
         """What is committed; ``NOTHING`` or no entry: nothing."""
         self.before = NOTHING
         """What was, before the last commit or removal."""
+        self.late = False
+        """Whether the last commit was read from a connection that its client had left: it may be an older one."""
         self.changed: list[tuple[Key, int]] = []
         """What the last leader of a groups' log does not have, or has again: what is committed since."""
         self._logs = logs
         self._is_current = is_current
         self._log_of = log_of
         self._kept: dict[Key, GroupRecords[int]] = {}
+        self._late: tuple[Seen, LateCommit] | None = None
+        """The last commit that was told to be late."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
+            LateCommit: self._is_late,
             OffsetCommitted: self._commits,
             OffsetRemoved: self._removes,
             BecameLeader: self._led,
@@ -50,7 +55,20 @@ class GroupCommits:
         """What is committed of a partition."""
         return self.committed.get((group, at), NOTHING)
 
+    def _is_late(self, seen: Seen, fact: LateCommit) -> None:
+        self._late = seen, fact
+
+    def _is_of(self, late: tuple[Seen, LateCommit], seen: Seen, fact: OffsetCommitted) -> bool:
+        """Whether a row is of the commit that was told to be late just now."""
+        told, commit = late
+        return (
+            (told.seq, told.actor) == (seen.seq, seen.actor)
+            and (commit.group, commit.member_id) == (fact.group, fact.member_id)
+            and commit.first_position <= fact.position <= commit.last_position
+        )
+
     def _commits(self, seen: Seen, fact: OffsetCommitted) -> None:
+        self.late = self._late is not None and self._is_of(self._late, seen, fact)
         key = (fact.group, (fact.topic, fact.partition))
         self.before = self.committed.get(key, NOTHING)
         if not self._is_current(seen):

@@ -118,6 +118,20 @@ class OffsetCommitted:
 
 
 @value
+class LateCommit:
+    """A commit that is in the log now was read from a connection which its client had left for another one.
+
+    The client may have committed something newer there before. Told before its rows (``OffsetCommitted``), whose
+    records are at these positions of the group's log.
+    """
+
+    group: str
+    member_id: str
+    first_position: int
+    last_position: int
+
+
+@value
 class OffsetRemoved:
     """A committed offset is gone: expired, deleted, or its group was."""
 

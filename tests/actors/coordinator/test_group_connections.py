@@ -7,8 +7,8 @@ Source: ``SocketServer.Processor.processCompletedReceives``: the channel is mute
 from kemu.actors.machine import LinkDown
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import Heartbeat, LeavingMember
-from kemu.protocol.notes.groups import MemberRemoved
-from tests.actors.coordinator.coordinator_harness import GROUP, Bench, Formed
+from kemu.protocol.notes.groups import LateCommit, MemberRemoved, OffsetCommitted
+from tests.actors.coordinator.coordinator_harness import GROUP, Ask, Bench, Formed
 
 
 def rebalancing() -> tuple[Bench, Formed]:
@@ -82,3 +82,60 @@ def test_what_lies_behind_a_commit_is_read_when_that_is_written() -> None:
     assert second.reply is not None
     bench.connection = 0
     assert bench.committed() == 6
+
+
+def commits_on_two_connections(*offsets: int) -> tuple[Bench, list[Ask], Ask]:
+    """c1 commits these offsets over one connection, of which the first one alone is read, leaves it, and commits 90."""
+    bench = Bench()
+    formed = bench.stable_group("c1")
+    bench.connection, bench.hold_appends = 7_000, True
+    who = {"member_id": formed.ids["c1"], "generation": formed.generation}
+    before = [bench.commit("c1", offset, **who) for offset in offsets]
+    bench.feed(LinkDown("c1"))
+    bench.connection = 8_000
+    return bench, before, bench.commit("c1", 90, **who)
+
+
+def test_a_commit_that_is_read_after_its_connection_was_left_comes_behind_a_newer_one_and_says_so() -> None:
+    """SocketServer.Processor does not see the end of a muted channel: the first answer is written, and it reads on."""
+    bench, (first, second), newest = commits_on_two_connections(5, 6)
+
+    bench.release()
+    assert (first.reply is not None, second.reply, newest.reply is not None) == (True, None, True)
+    bench.release()
+
+    assert [fact.offset for fact in bench.noted(OffsetCommitted)] == [5, 90, 6]
+    assert bench.committed() == 6
+    (late,) = bench.noted(LateCommit)
+    assert (late.first_position, late.last_position) == (bench.noted(OffsetCommitted)[2].position,) * 2
+
+
+def test_a_connection_that_was_left_is_read_until_an_answer_to_it_fails() -> None:
+    """Selector.pollSelectionKeys, ``sendFailed``: what the first answer brought back is there with the second."""
+    bench, (_, _, third), _ = commits_on_two_connections(5, 6, 7)
+    bench.release()
+    bench.advance(100)
+
+    bench.release()
+    assert not bench.held
+    bench.advance(60_000)
+
+    assert third.reply is None
+    assert [fact.offset for fact in bench.noted(OffsetCommitted)] == [5, 90, 6]
+
+
+def test_what_is_answered_at_once_behind_the_first_answer_is_read_on() -> None:
+    """The reset that tells of the client's end is still on its way."""
+    bench, formed = rebalancing()
+    beat = Heartbeat(group=GROUP, generation=formed.generation, member_id=formed.ids["c1"])
+    bench.ask("c1", beat)
+    bench.leave("c1", LeavingMember(member_id=formed.ids["c1"]))
+    bench.feed(LinkDown("c1"))
+    bench.connection = 8_000
+    bench.ask("c1", beat)
+    bench.connection = 0
+    assert not bench.noted(MemberRemoved)
+
+    bench.join("c2", formed.ids["c2"])
+
+    assert [each.member_id for each in bench.noted(MemberRemoved)] == [formed.ids["c1"]]

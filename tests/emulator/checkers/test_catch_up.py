@@ -17,6 +17,8 @@ class Told(Story):
         super().__init__("c1", count=1)
         self.position = 0
         self.by("c1", range_notes.ParallelRebalance(group=GROUP))
+        self.late: notes.LateCommit | None = None
+        """What is told of the next commits."""
         self.by(BROKER, notes.RecordsAppended(topic=TOPIC, partition=0, base_offset=0, count=200))
         self.form("c1")
         self.own("c1")
@@ -67,7 +69,8 @@ class Told(Story):
 
     def _written(self, kind: type, **what: int) -> None:
         common = {"group": GROUP, "topic": TOPIC, "partition": 0, "generation": self.generation}
-        self.by(COORDINATOR, kind(**common, member_id=self.ids["c1"], position=self._record(), **what))
+        written = kind(**common, member_id=self.ids["c1"], position=self._record(), **what)
+        self.by(COORDINATOR, *([] if self.late is None else [self.late]), written)
 
     def recovered(self) -> "Told":
         """0 to 100 done, 70 committed; then the page's recovery: 70 to 120 is open, the first consumer at 120."""
@@ -152,6 +155,22 @@ def test_committed_goes_back() -> None:
     story.commits(100)
     story.opens(40, 60)
     assert kinds(story) == ["committed-went-back"]
+
+
+def test_a_commit_that_was_read_late_may_go_back_in_the_first_log() -> None:
+    """Its member had left the connection that it came on; the commit after it has to rise again."""
+    story = Told()
+    story.starts(0, "reset")
+    story.did(notes.Processed, 0, 100)
+    story.commits(100)
+    at = story.position + 1
+    story.late = notes.LateCommit(group=GROUP, member_id=story.ids["c1"], first_position=at, last_position=at)
+    story.commits(60)
+    assert kinds(story) == []
+
+    story.late = None
+    story.commits(50)
+    assert kinds(story) == ["commit-not-rising", "committed-went-back"]
 
 
 def test_a_record_that_both_consumers_return() -> None:

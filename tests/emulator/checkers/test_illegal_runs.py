@@ -187,6 +187,44 @@ def test_a_commit_that_goes_back(story):
     caught(story, "commits", "though 8 was committed and nothing was reset")
 
 
+def late_commit(story, offset, *, position=21, told_of="c1", says=20):
+    """c1 has committed 8; a commit of 5 is in the log at ``position``, and one of ``told_of`` at ``says`` was late."""
+    story.process("c1", 0, 0, 8)
+    story.committed("c1", 0, 8)
+    about = {"group": GROUP, "member_id": story.ids["c1"]}
+    late = {"group": GROUP, "member_id": story.ids[told_of], "first_position": says, "last_position": says + 1}
+    row = notes.OffsetCommitted(topic=TOPIC, partition=0, offset=offset, generation=1, position=position, **about)
+    story.by(COORDINATOR, notes.LateCommit(**late), row)
+
+
+def test_a_commit_that_was_read_late_may_be_one_of_before(story):
+    """Its member had left the connection that it came on, and had committed more over another one."""
+    late_commit(story, 5)
+
+    assert "commits" not in story.judged()
+
+
+@pytest.mark.parametrize("other", [{"position": 22}, {"position": 19}, {"told_of": "c2"}], ids=str)
+def test_that_another_commit_was_read_late_is_no_excuse(story, other):
+    """The next one of the same member in the same step, and another member's."""
+    late_commit(story, 5, **other)
+
+    caught(story, "commits", "though 8 was committed and nothing was reset")
+
+
+def test_a_commit_that_was_read_late_excuses_none_in_later_steps(story):
+    late_commit(story, 6)
+    story.committed("c1", 0, 5, position=20)
+
+    caught(story, "commits", "though 6 was committed and nothing was reset")
+
+
+def test_a_commit_that_was_read_late_is_no_further_than_its_members_work(story):
+    late_commit(story, 9)
+
+    caught(story, "commits", "though it has processed up to 8 only")
+
+
 def test_a_new_owner_that_starts_before_what_was_committed(story):
     story.process("c1", 0, 0, 8)
     story.committed("c1", 0, 8)

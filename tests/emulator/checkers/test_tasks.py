@@ -5,7 +5,7 @@ import pytest
 from kemu.emulator.checkers.tasks import Tasks
 from kemu.emulator.facts import DiskTailLost, Healed, HostDown, HostStarted, Seen
 from kemu.emulator.watching.panel import Panel
-from kemu.protocol.notes.groups import OffsetCommitted, OffsetRemoved, PositionSet
+from kemu.protocol.notes.groups import LateCommit, OffsetCommitted, OffsetRemoved, PositionSet
 from kemu.protocol.notes.streams import InstanceLeaving, StreamsJoined, TasksDecided, TasksGiven, TasksSaid
 from tests.emulator.streams_story import APP, COORDINATOR, S, StreamsStory, formed
 
@@ -130,6 +130,17 @@ def test_what_moved_the_committed_offset_back_from_outside_excuses_it(between: o
     told.say(12, COORDINATOR, committed(60))
 
     assert kinds(told) == []
+
+
+@pytest.mark.parametrize(("member_id", "found"), [("a-id", []), ("b-id", ["committed-back"])])
+def test_a_commit_that_was_read_late_may_go_back_and_another_ones_may_not(member_id: str, found: list[str]) -> None:
+    """I9: its member had left the connection that it came on."""
+    told = formed()
+    told.say(10, COORDINATOR, committed(100))
+    late = LateCommit(group=APP, member_id=member_id, first_position=-1, last_position=-1)
+    told.say(11, COORDINATOR, late, committed(60))
+
+    assert kinds(told) == found
 
 
 @pytest.mark.parametrize(("why", "offset", "found"), [("committed", 100, []), ("committed", 101, ["records-skipped"])])

@@ -359,3 +359,13 @@ def test_a_group_that_its_log_lost_begins_anew_while_its_coordinator_stands_stil
     outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "begun-anew-while-its-coordinator-stands-still.toml"))
 
     assert outcome.verdict == "holds", outcome.reason or outcome.broke
+
+
+def test_commits_are_read_from_a_connection_that_their_member_has_left() -> None:
+    """Commits wait for b3, which is cut off; members time out, come again, and what they had sent before is read late.
+
+    SocketServer.Processor reads on when a muted channel is answered, and does not see that its client is gone.
+    """
+    outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "read-after-its-client-left.toml"))
+
+    assert outcome.verdict == "holds", outcome.reason or outcome.broke
