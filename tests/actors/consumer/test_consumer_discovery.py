@@ -42,9 +42,7 @@ def test_each_poll_counts_its_lookups_anew_and_none_waits_longer_than_its_poll()
 def test_before_3_7_a_coordinator_is_looked_up_after_retry_backoff_ms_every_time() -> None:
     """As recorded with 3.4.1: 25 lookups in 3.8 s. ``retry.backoff.max.ms`` came with KIP-580."""
     profile = PROFILES["kafka-3.4"]
-    harness = Harness(
-        retry_backoff_max_ms=profile.consumer.retry_backoff_max_ms, emulated_poll_timeout_ms=60_000
-    )
+    harness = Harness(retry_backoff_max_ms=profile.consumer.retry_backoff_max_ms, emulated_poll_timeout_ms=60_000)
     harness.answer_next("FindCoordinator", *[15] * 6)
     harness.stable()
     at = times(harness, FindCoordinator)
