@@ -5,8 +5,8 @@ within ``bound_us``, there must be a moment at which
 
 1. the group is Stable and every partition of its topics is owned by exactly one running member (Empty or gone, when no
    member of it runs), and
-2. in each partition whose records waited at that time, some were processed since. A partition that changed hands in the
-   second half of the bound is excused, if the group processed something at all.
+2. in each partition whose records waited at that time, some were processed since, or its log lost them. One that
+   changed hands in the second half of the bound is excused, if the group processed something at all.
 
 3. No member fails for good (``MemberFailed``): such a process is of no use, and nobody asked for its end. What a plan
 did to it is excused: an error that the plan had a server answer with, a listener that the plan made raise. One way is
@@ -67,6 +67,7 @@ from kemu.protocol.notes.groups import (
     MemberAdded,
     MemberBecame,
     MemberFailed,
+    PartitionHosted,
     PartitionsAssigned,
     PartitionsLost,
     PartitionsRevoked,
@@ -199,6 +200,7 @@ class Liveness(Checker):
             MemberFailed: self._failed,
             MemberAdded: self._member_entered,
             BecameLeader: self._led,
+            PartitionHosted: self._hosted,
             AnswerInjected: self._injected,
             AssignmentReceived: self._received,
             PartitionsAssigned: self._callback,
@@ -334,10 +336,17 @@ class Liveness(Checker):
         if log is not None:
             self._static_since[key] = self.panel.logs.of(log).records.end
 
+    def _hosted(self, seen: Seen, fact: PartitionHosted) -> None:
+        self._another_log((fact.topic, fact.partition))
+
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
+        if fact.topic == OFFSETS_TOPIC:
+            self._groups_led(fact)
+        else:
+            self._another_log((fact.topic, fact.partition))
+
+    def _groups_led(self, fact: BecameLeader) -> None:
         """Of whom all records were lost: they came behind what the log has left."""
-        if fact.topic != OFFSETS_TOPIC:
-            return
         at, cut = (fact.topic, fact.partition), self.panel.logs.cut
         if cut is None and not self.panel.logs.back:
             return
@@ -397,7 +406,17 @@ class Liveness(Checker):
     # --- progress ----------------------------------------------------------------------------------------------
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
-        self._ends[fact.topic, fact.partition] = fact.base_offset + fact.count
+        if self.panel.logs.counts:
+            self._ends[fact.topic, fact.partition] = fact.base_offset + fact.count
+
+    def _another_log(self, at: TopicPartition) -> None:
+        """What a log has lost waits for nobody."""
+        end = self.panel.logs.of(at).records.end
+        if end < self._ends.get(at, 0):
+            self._ends[at] = end
+            for group in self._groups.values():
+                if group.waiting.get(at, -1) >= end:
+                    del group.waiting[at]
 
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         partition = (fact.topic, fact.partition)
