@@ -5,7 +5,9 @@ runs):
 
 * I11: while a step runs the store has the committed replicas and those that it adds; when it ends, what the step keeps,
   or, called back, the committed ones. A replica's log is deleted only when the replica goes, or its topic, which
-  does not before all of its partitions have arrived.
+  does not before all of its partitions have arrived. A broker that is slow to hear may obey the order of a reassignment
+  before, given when the replica was to go, until it hears that it has the replica again: one controller's orders wait
+  for each other (``RequestSendThread``), and since 2.6 StopReplica has the leader epoch of its time.
 * I13: a step adds at most ``reassignment.max.concurrent.replica.movements`` replicas (or as many as are missing to
   ``min.insync.replicas``, in the first step); a partition begins, and a leader is moved, only while at most the
   allowed number of others is under way. A limit that changes counts for steps that begin a moment later.
@@ -26,6 +28,7 @@ from kemu.actors.controller.context import ReplicaPhase
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import Healed, Seen, TopicReplicated
 from kemu.protocol.dynamic_configs import MIN_INSYNC_REPLICAS
+from kemu.protocol.messages.control import EPOCH_DURING_DELETE
 from kemu.protocol.names import TopicPartition, broker_of
 from kemu.protocol.nodes import (
     BROKER_DEFAULTS,
@@ -38,6 +41,8 @@ from kemu.protocol.nodes import (
 )
 from kemu.protocol.notes.replication import (
     BecameController,
+    BecameFollower,
+    BecameLeader,
     ControllerReady,
     NodeWritten,
     ReassignmentBlocked,
@@ -98,6 +103,8 @@ class ReassignmentChecker(Checker):
         """The step whose drops were checked."""
         self._taken_out: dict[tuple[TopicPartition, int], PartitionState] = {}
         """Replicas that are to go and were taken out of the ISR by their controller -> the state before."""
+        self._assigned_in: dict[tuple[TopicPartition, int], int] = {}
+        """Replicas that were assigned, and whose brokers were not told yet -> the leader epoch until then."""
         self._healed: Seen | None = None
         self.on = {
             NodeWritten: self._written,
@@ -112,6 +119,8 @@ class ReassignmentChecker(Checker):
             BecameController: self._controls,
             ControllerReady: self._is_ready,
             ReplicaStateBecame: self._replica_moved,
+            BecameLeader: self._was_told,
+            BecameFollower: self._was_told,
             ReplicaStopped: self._stopped,
             Healed: self._heal,
         }
@@ -217,6 +226,8 @@ class ReassignmentChecker(Checker):
         self._silent.pop(at, None)
         self._under_way.pop(at, None)
         self._dropped.pop(at, None)
+        for key in [key for key in self._assigned_in if key[0] == at]:
+            del self._assigned_in[key]
 
     def _configured(self, seen: Seen, told: Mapping[str, str]) -> None:
         if self._started_with is None:
@@ -234,6 +245,9 @@ class ReassignmentChecker(Checker):
                 self._committed[at] = now.origin
             elif before != now:
                 self._changed(seen, at, before, now)
+                state = self.panel.states.get(at)
+                for broker in without(now.replicas, before.replicas):
+                    self._assigned_in[at, broker] = -1 if state is None else state.leader_epoch
                 if _runs(now) and (not _runs(before) or before.adding != now.adding):
                     began.append(at)
             if not _runs(now):
@@ -338,12 +352,19 @@ class ReassignmentChecker(Checker):
 
     # --- brokers -----------------------------------------------------------------------------------------------
 
+    def _was_told(self, seen: Seen, fact: BecameLeader | BecameFollower) -> None:
+        key = (fact.topic, fact.partition), broker_of(seen.actor)
+        if key in self._assigned_in and fact.leader_epoch > self._assigned_in[key]:
+            del self._assigned_in[key]
+
     def _stopped(self, seen: Seen, fact: ReplicaStopped) -> None:
         """I11: whose log is deleted."""
         at, broker = (fact.topic, fact.partition), broker_of(seen.actor)
         node = self._nodes.get(at)
         if not fact.deleted or node is None or self._may_be_deleted(fact.topic):
             return
+        if EPOCH_DURING_DELETE < fact.leader_epoch <= self._assigned_in.get((at, broker), EPOCH_DURING_DELETE):
+            return  # ordered before it was assigned
         stays = node.target
         if not _runs(node) and at in self._targets and set(self._targets[at]) < set(node.replicas):
             stays = self._targets[at]  # before KIP-455

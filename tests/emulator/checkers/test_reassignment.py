@@ -265,3 +265,22 @@ def test_the_last_member_of_an_isr_stays_in_it_when_its_replica_is_taken_away(le
 
     kinds = [each.kind for each in story.judged(LeadershipChecker())[0]]
     assert ("state-written" in kinds) is (leader == 2)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("told_since", [False, True])
+def test_a_broker_may_obey_late_that_it_lost_a_replica_that_it_has_again(order: int, told_since: bool) -> None:
+    """StopReplica waits for b0 (RequestSendThread sends one request at a time), as what comes after it does.
+
+    Before 2.6 it has no epoch (-1). Who knows that it has the replica again deletes what it is to keep.
+    """
+    story = moved_away_from_b0()
+    back = ReplicaAssignment((1, 2, 0), adding=(0,))
+    story.node(topic_path(TOPIC), topic_data({0: back}), what="set")
+    story.write_state(1, (1, 2))
+    if told_since:
+        story.follow(0)
+    story.by("b0", ReplicaStopped(topic=TOPIC, partition=0, leader_epoch=order, deleted=True))
+
+    kinds = [each.kind for each in story.judged(ReassignmentChecker())[0]]
+    assert ("deleted-assigned" in kinds) is told_since
