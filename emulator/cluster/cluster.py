@@ -602,9 +602,12 @@ class Cluster(ABC):
                 self.world.tell(name, HoursPass())
 
     def revive(self) -> None:
-        """Start every broker that is down: after the plan, the cluster is whole again."""
+        """Start every broker that is down, or ends now: after the plan, the cluster is whole again."""
         for name in self.brokers:
-            self.start(name)
+            if not self.world.hosts[name].running:
+                self.start(name)
+            elif name in self._closing and name not in self._until_down:
+                self.when_down(name, self._starter(name))
 
     def keep_away(self, names: Sequence[str]) -> None:
         """From now on these hosts are not started any more; who is only starting does not come."""

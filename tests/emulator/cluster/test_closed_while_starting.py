@@ -4,7 +4,7 @@ import pytest
 
 from kemu.emulator import facts
 from kemu.emulator.draws import DrawSet
-from kemu.emulator.plan.actions import CloseHost, Crash, StartHost
+from kemu.emulator.plan.actions import CloseHost, Crash, Isolate, StartHost
 from kemu.emulator.plan.entries import At
 from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.replication import ReplicationSpec
@@ -67,6 +67,16 @@ def test_a_broker_that_is_closed_while_it_starts_comes_when_all_is_healed(replic
     assert [each.fired for each in result.faults] == [1, 1, 0]
     said = [seen.fact.text for seen in watcher.facts if type(seen.fact) is facts.FaultApplied]
     assert said[-1] == "close b1: no effect, b1 is down already"
+
+
+def test_a_broker_that_still_closes_when_all_is_healed_comes_back() -> None:
+    """It reaches its controller no more until 60 s, and ends then (``KafkaServer.controlledShutdown`` 3.4.1)."""
+    plan = (At(55 * S, Isolate(host="b1", for_us=20 * S)), At(56 * S, CloseHost(host="b1")))
+    _, watcher = ran(*plan, replicated=True)
+
+    (down,) = [seen.at_us for seen in watcher.facts if type(seen.fact) is facts.HostDown and seen.fact.host == "b1"]
+    assert down > 60 * S
+    assert starts(watcher, "b1") == [0, (down + 10 * S) // S]
 
 
 @pytest.mark.parametrize("replicated", [False, True])
