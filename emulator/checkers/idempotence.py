@@ -4,6 +4,10 @@ Theory (KIP-98). A batch carries the producer's id, its epoch and the sequence n
 finds it among the producer's last five batches does not append it again. So a leader never appends a batch that its log
 holds already. What a log holds is what its leaders appended, up to where the latest one has another record, or none:
 the rest was lost with the leader before. After an unclean election nothing is known.
+
+A leader that comes back without what its disk lost may lead on in its leader epoch, where no controller saw it go. What
+it appends then stands in its log at offsets where its followers have other records of the same epoch, and nothing tells
+the two apart. So of what was appended there nobody knows whether the next leader has it.
 """
 
 from kemu.emulator.checkers.base import Checker
@@ -19,7 +23,7 @@ KEPT = 64
 class _Log:
     """What the leaders of a partition appended for idempotent producers."""
 
-    __slots__ = ("batches", "epoch", "leader")
+    __slots__ = ("again", "batches", "epoch", "leader")
 
     def __init__(self) -> None:
         self.leader: ActorName = ""
@@ -27,11 +31,27 @@ class _Log:
         self.epoch = -1
         self.batches: dict[tuple[int, int], dict[int, tuple[int, int]]] = {}
         """(producer id, epoch) -> sequence of the first record -> (first offset, last + 1)."""
+        self.again: tuple[int, int] | None = None
+        """Offsets (first, last + 1) that its leader lost and leads on from in the same leader epoch."""
+
+    def end(self) -> int:
+        """Behind the last batch."""
+        return max((last for sequences in self.batches.values() for _, last in sequences.values()), default=0)
 
     def cut(self, end: int) -> None:
         """The log goes on from here."""
+        self._forget(end, self.end())
+
+    def another_leads(self) -> None:
+        """What was appended in the place of other records of the same epoch: it has them, or those."""
+        if self.again is not None:
+            self._forget(*self.again)
+            self.again = None
+
+    def _forget(self, first: int, end: int) -> None:
+        """The batches that reach into these offsets."""
         for sequences in self.batches.values():
-            for sequence in [sequence for sequence, (_, last) in sequences.items() if last > end]:
+            for sequence in [sequence for sequence, (begin, last) in sequences.items() if last > first and begin < end]:
                 del sequences[sequence]
 
 
@@ -84,6 +104,11 @@ class Idempotence(Checker):
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         log = self._log((fact.topic, fact.partition))
         if fact.leader_epoch >= log.epoch and not self.panel.former.has(seen.actor, (fact.topic, fact.partition)):
+            if seen.actor != log.leader:
+                log.another_leads()
+            elif fact.leader_epoch == log.epoch and fact.end_offset < (end := log.end()):
+                before = log.again or (fact.end_offset, end)
+                log.again = min(before[0], fact.end_offset), max(before[1], end)
             log.leader, log.epoch = seen.actor, fact.leader_epoch
             log.cut(fact.end_offset)
             if self.panel.logs.cut is not None:

@@ -269,6 +269,25 @@ def test_what_was_lost_with_a_leader_is_appended_again() -> None:
         assert found(story) == kinds
 
 
+@pytest.mark.parametrize(
+    ("broker", "sequence", "kinds"),
+    [(1, 4, []), (1, 6, []), (1, 8, ["appended-twice"]), (0, 4, ["appended-twice"])],
+)
+def test_who_has_what_came_in_the_place_of_lost_records_of_its_epoch_nobody_knows(
+    broker: int, sequence: int, kinds: list[str]
+) -> None:
+    """b0 lost two batches and leads on in its epoch; b1, which leads next, may have those, or what came there."""
+    story = begun()
+    story.by("b0", batch(10, 0), batch(12, 2))
+    story.lead(0, 10)
+    story.by("b0", batch(10, 4), batch(12, 6), batch(14, 8))
+    if broker:
+        story.elect(1, (1, 2), end=16)
+    story.by(f"b{broker}", batch(16, sequence))
+
+    assert found(story) == kinds
+
+
 def test_a_partition_of_one_broker_is_cut_where_its_disk_was() -> None:
     """A power cut took the batch; the producer's retry brings it back."""
     story = ClusterStory()

@@ -303,6 +303,16 @@ def test_a_follower_that_is_not_told_what_its_leader_lost_keeps_that_and_joins_t
     assert outcome.virtual_us > 82_000_000, "b1 is in the ISR again then"
 
 
+def test_a_follower_that_goes_on_behind_what_its_leader_lost_has_not_what_came_there() -> None:
+    """b3 comes back empty and leads on in its epoch: p2's batch 52 is its record 0; b2, the next, has another."""
+    outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "appended-in-the-place-of-the-lost.toml"))
+
+    assert outcome.verdict == "holds", outcome.reason or outcome.broke
+    assert ("t2-1", 0, 51, "lost-disk") in [
+        (each.partition, each.first, each.last, each.why) for each in outcome.losses
+    ]
+
+
 def test_a_deposed_leader_that_stays_paused_is_not_asked_for_its_isr() -> None:
     """b0 stands still for good and takes itself for the leader; b2 copies from the next one."""
     outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "deposed-leader-stands-still.toml"), seed=20732)
