@@ -51,8 +51,8 @@ class _Copy:
         self.generation = generation
         self.members = set(members)
         self.leader = ""
-        self.completed_seq = -1
-        """The step in which the last join phase was completed."""
+        self.begun = False
+        """Its generation began, and its state has yet to say so."""
 
 
 class GroupProtocol(Checker):
@@ -101,7 +101,8 @@ class GroupProtocol(Checker):
             self._say(
                 seen, "transition", f"it became {fact.new} from {fact.old}, which is no legal transition ({fact.why})"
             )
-        rises = fact.new in (COMPLETING, EMPTY) and copy.completed_seq != seen.seq
+        rises = fact.new in (COMPLETING, EMPTY) and not copy.begun
+        copy.begun = False
         if fact.generation != copy.generation + rises:
             self._say(
                 seen, "generation", f"it became {fact.new} in generation {fact.generation} after {copy.generation}"
@@ -143,7 +144,7 @@ class GroupProtocol(Checker):
                 f"the leader of generation {fact.generation} is {fact.leader}; elected was {copy.leader}",
             )
         copy.generation = fact.generation
-        copy.completed_seq = seen.seq
+        copy.begun = copy.state == PREPARING
         if self.panel.is_current(seen):
             self._is_new(seen, fact)
             self._completed_last[fact.group] = fact.generation

@@ -14,7 +14,8 @@ Kafka's own (``forgotten-instance``): a static member got a new id, and the grou
 (``GroupMetadataManager.storeGroup`` waits for the in-sync replicas, not for disks), or another broker took the group
 over before anything was written: it got its id in a rebalance, and a group is written when its leader's assignment
 comes (``GroupCoordinator`` 3.4.1 calls ``storeGroup`` there, for replacements in Stable, and for groups that get
-Empty). Its coordinator knows the former id, and fences it then.
+Empty); or the one that gave it the id had been deposed and did not know it yet: joins are answered out of its memory,
+and its log counts no more. Its coordinator knows the former id, and fences it then.
 
 A group whose coordinator still leads a replica that was taken from its broker breaks rule 1 in a way of its own
 (``untold-coordinator``), which is Kafka's: the order to stop it was lost with the controller, and nobody repeats it
@@ -171,7 +172,7 @@ class Liveness(Checker):
         self._static_since: dict[tuple[str, str], int] = {}
         """(group, id of a static member) -> where the group's log ended when the member got it."""
         self._forgotten: dict[tuple[str, str], None] = {}
-        """Those of them that no record of the group's log has any more."""
+        """Ids of static members that no record of the group's log has, or none any more."""
         self._unwritten: dict[tuple[str, str], None] = {}
         """(group, id of a static member) that it got in a rebalance that is not over: no record has it yet."""
         self._replaced: tuple[int, tuple[str, str]] | None = None
@@ -329,6 +330,9 @@ class Liveness(Checker):
         if fact.instance_id is None:
             return
         key, log = (fact.group, fact.member_id), self.panel.log_of(fact.group)
+        if not self.panel.is_current(seen):
+            self._forgotten[key] = None
+            return
         if self.panel.groups[fact.group].state != "Stable":
             self._unwritten[key] = None
         else:
@@ -362,9 +366,9 @@ class Liveness(Checker):
         """Whether a member is fenced for an id that no record of the group's log has."""
         if fact.error is not ErrorCode.FENCED_INSTANCE_ID:
             return False
-        holding = self.panel.holdings.get(actor)
-        forgotten = holding is not None and (fact.group, holding.member_id) in self._forgotten
-        return forgotten or (fact.group, fact.member_id) in self._unwritten
+        key, holding = (fact.group, fact.member_id), self.panel.holdings.get(actor)
+        held = (fact.group, holding.member_id) if holding is not None else key
+        return held in self._forgotten or key in self._forgotten or key in self._unwritten
 
     def _received(self, seen: Seen, fact: AssignmentReceived) -> None:
         group = self._group(fact.group)

@@ -21,6 +21,7 @@ from kemu.tools.cli import kemu
 from kemu.tools.commands.swarm import SwarmRun, _run, _told
 from tests.emulator.exploring.failing import failing
 from tests.emulator.exploring.test_explorer import small
+from tests.emulator.exploring.test_swarm import SEEDS_OF_BEFORE
 
 
 def swarm(*arguments: str) -> Result:
@@ -129,6 +130,15 @@ def test_a_claim_that_a_leader_passes_over_is_told_with_the_bug_of_its_release(r
     assert (one.verdict, one.own_bugs) == ("holds", ("KAFKA-14639",))
 
 
+def test_a_bug_that_another_one_hid_is_told_too() -> None:
+    """The one member fails for good (KAFKA-9801); where it does not, its coordinator's next id is forgotten."""
+    scenario = load_scenario(str(SEEDS_OF_BEFORE / "one-bug-behind-another.toml"))
+    one = _run(SwarmCase(seed=54471, scenario=scenario, on=(), off=()), None, False, Panel())
+
+    assert (one.result.verdict, one.verdict) == ("liveness", "holds")
+    assert one.own_bugs == ("KAFKA-9801", "KAFKA-10284")
+
+
 @pytest.mark.parametrize(
     ("left_without", "known"),
     [
@@ -137,7 +147,13 @@ def test_a_claim_that_a_leader_passes_over_is_told_with_the_bug_of_its_release(r
         ({"KAFKA-9801": "b", "KAFKA-10284": "a"}, ("KAFKA-9801", "KAFKA-10284")),
         ({"KAFKA-9801": "b", "KAFKA-10284": "ab"}, ()),  # nobody explains b, though all at once are another course
         ({"KAFKA-9801": "bc", "KAFKA-10284": "ac"}, ("KAFKA-9801", "KAFKA-10284")),
-        ({"KAFKA-9801": "b", "KAFKA-10284": "a", "KAFKA-9801 KAFKA-10284": "c"}, ()),
+        # what comes to light without one of them, or two, is looked at without one more
+        ({"KAFKA-9801": "c", "KAFKA-10284": "ab"}, ("KAFKA-9801", "KAFKA-10284")),
+        ({"KAFKA-9801": "c", "KAFKA-10284": "ab", "KAFKA-9801 KAFKA-10284": "c", "KAFKA-9801 KAFKA-12257": "c"}, ()),
+        (
+            {"KAFKA-9801": "b", "KAFKA-10284": "a", "KAFKA-9801 KAFKA-10284": "c"},
+            ("KAFKA-9801", "KAFKA-10284", "KAFKA-12257"),
+        ),
         ({"all": "c"}, ()),
     ],
 )

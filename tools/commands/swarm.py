@@ -139,7 +139,8 @@ def _run(
     """As it is; if it does not hold, also without the past bugs that its release has by itself.
 
     A failure is known if it is gone when one of these bugs is; if that leaves none, and without those bugs nothing else
-    fails, the seed holds.
+    fails, the seed holds. Without them others may come to light, that what failed first had cut short: so those are
+    looked at likewise, without one bug more.
     """
     from kemu.emulator.museum.applying import bugs_of
     from kemu.emulator.watching.panel import Panel
@@ -152,16 +153,25 @@ def _run(
         again = evolve(case, scenario=evolve(case.scenario, mended=mended))
         return _run_once(again, profile, history, Panel())
 
-    left, known = one.failures if own and without(*own).verdict == "holds" else frozenset(), []
-    for each in own:
-        mended = without(each) if left else one
-        if left - mended.failures:
-            left &= mended.failures
-            known.append(each)
-            if mended.verdict == "holds":
-                return evolve(one, own_bugs=(each,))
-    explained = known and not left and without(*known).verdict == "holds"
-    return evolve(one, own_bugs=tuple(known)) if explained else one
+    def explaining(failed: SwarmRun, known: tuple[str, ...]) -> tuple[str, ...]:
+        """Those that what is left to explain is gone without; none if something stays with each of them."""
+        left, found = failed.failures, list[str]()
+        for each in own:
+            mended = without(*known, each) if left and each not in known else failed
+            if left - mended.failures:
+                left &= mended.failures
+                found.append(each)
+                if mended.verdict == "holds":
+                    return (each,)
+        return () if left else tuple(found)
+
+    known: tuple[str, ...] = ()
+    left = one
+    if own and without(*own).verdict == "holds":
+        while left.verdict != "holds" and (found := explaining(left, known)):
+            known += found
+            left = without(*known)
+    return evolve(one, own_bugs=known) if left.verdict == "holds" else one
 
 
 def _run_once(

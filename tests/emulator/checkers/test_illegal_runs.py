@@ -9,6 +9,7 @@ from kemu.emulator.judging import Judging, judge
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.notes import groups as notes
 from tests.emulator.checkers.story import COORDINATOR, GROUP, SECOND, TOPIC, Story
+from tests.emulator.checkers.test_legal_runs import began_and_left
 
 
 @pytest.fixture
@@ -336,6 +337,29 @@ def test_a_static_member_that_is_fenced_for_an_id_from_a_rebalance_that_was_neve
     assert [each.kind for each in liveness.violations] == [kind]
 
 
+@pytest.mark.parametrize(
+    ("since", "kind"), [("b0/coordinator", "forgotten-instance"), ("b1/coordinator", "member-failed")]
+)
+def test_a_static_member_that_is_fenced_for_an_id_that_a_deposed_coordinator_gave_it(story, since, kind):
+    """b0 answers joins out of its memory until it hears that b1 leads the group's log; b1 fences other ids."""
+    story.load("b1/coordinator", 1, "c1", "c2")
+    entered = notes.MemberAdded(group=GROUP, member_id="c1-new", client_id="c1", instance_id="c1")
+    story.by(since, entered)
+    story.become("PreparingRebalance")
+    story.become("CompletingRebalance", 2)
+    story.become("Stable")
+    story.by(
+        "c1",
+        notes.MemberFailed(group=GROUP, member_id="c1-new", error=ErrorCode.FENCED_INSTANCE_ID, why="another id"),
+    )
+
+    liveness = Liveness()
+    judging = Judging([liveness])
+    for seen in story.facts:
+        judging.see(seen)
+    assert [each.kind for each in liveness.violations] == [kind]
+
+
 def test_a_commit_that_is_answered_and_not_kept(story):
     """One was reported and heard of; of the second success no coordinator knows anything."""
     answered = notes.CommitAnswered(group="g", member_id=story.ids["c1"], generation=1, error=ErrorCode.NONE)
@@ -506,6 +530,18 @@ def test_a_generation_that_does_not_rise_by_one(story, generation):
     story.complete(generation, "c1", "c2")
 
     caught(story, "group-protocol", f"generation {generation} began after 1")
+
+
+@pytest.mark.parametrize("empty", [1, 3])
+def test_a_second_generation_in_one_step_that_does_not_rise_by_one(empty):
+    """Who left behind its join: each of the two join phases makes one generation."""
+    story = Story("c1")
+    story.add("c1")
+    story.become("PreparingRebalance")
+    story.by(COORDINATOR, *began_and_left(1, empty))
+
+    caught(story, "group-protocol", f"it became Empty in generation {empty} after 1")
+    caught(story, "group-protocol", f"generation {empty} began after 1")
 
 
 def test_a_generation_that_rises_between_join_phases(story):

@@ -258,6 +258,39 @@ def test_a_generation_may_be_in_the_log_though_nobody_was_told():
     assert story.judged() == {}
 
 
+def test_who_leaves_behind_its_join_empties_the_group_in_the_step_that_answers_the_join():
+    """SocketServer mutes the channel until the JoinGroup is answered; then the LeaveGroup behind it is read."""
+    story = Story("c1")
+    story.add("c1")
+    story.become("PreparingRebalance")
+    story.by(COORDINATOR, *began_and_left(1, 2))
+
+    assert story.judged() == {}
+
+
+def began_and_left(begins: int, empty: int) -> list[object]:
+    """A generation begins, and its only member leaves: the next one is empty."""
+
+    def became(old: str, new: str, generation: int) -> notes.GroupBecame:
+        return notes.GroupBecame(group=GROUP, old=old, new=new, generation=generation, why="told")
+
+    def completed(generation: int, *members: str) -> notes.JoinPhaseCompleted:
+        leader = members[0] if members else ""
+        protocol = "range" if members else None
+        return notes.JoinPhaseCompleted(
+            group=GROUP, generation=generation, protocol=protocol, leader=leader, members=members
+        )
+
+    return [
+        became("PreparingRebalance", "CompletingRebalance", begins),
+        completed(begins, "c1-1"),
+        notes.MemberRemoved(group=GROUP, member_id="c1-1", client_id="c1", why="left"),
+        became("CompletingRebalance", "PreparingRebalance", begins),
+        became("PreparingRebalance", "Empty", empty),
+        completed(empty),
+    ]
+
+
 def test_a_paused_coordinator_acts_on_old_mail_after_its_group_moved_on():
     story = Story("c1", "c2")
     story.form(c1="0", c2="1")

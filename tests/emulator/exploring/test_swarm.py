@@ -379,3 +379,10 @@ def test_commits_are_read_from_a_connection_that_their_member_has_left() -> None
     outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "read-after-its-client-left.toml"))
 
     assert outcome.verdict == "holds", outcome.reason or outcome.broke
+
+
+def test_a_static_member_is_fenced_for_the_id_that_a_deposed_coordinator_gave_it() -> None:
+    """b2 answers c1's join after b0 has loaded the group: b0 has its former id alone, and fences it for good."""
+    outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "fenced-for-an-id-of-a-deposed-coordinator.toml"))
+
+    assert outcome.verdict == "holds", outcome.reason or outcome.broke
