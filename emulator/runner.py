@@ -17,6 +17,7 @@ from attrs import frozen
 
 from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.listener import Listener
+from kemu.actors.coordinator.rules import GROUP_RULES
 from kemu.actors.machine import US_PER_MS
 from kemu.emulator import facts
 from kemu.emulator.chance import Choices, Seeded
@@ -39,6 +40,7 @@ from kemu.emulator.plan.entries import plan_to_dicts
 from kemu.emulator.plan.words import describe_entry
 from kemu.emulator.scenario.away import AwaySpec
 from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.text.kafka_keys import configured
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.emulator.trace.files import written_beside
 from kemu.emulator.trace.recorder import Recorder, RecorderOfAll
@@ -123,12 +125,23 @@ def profile_of(scenario: Scenario, profile: str | None) -> str:
     """The release everybody is: what is asked for, else the scenario's, else the default.
 
     Raises:
-        ScenarioError: there is none of this name.
+        ScenarioError: there is none of this name, or a key is set that its brokers do not know.
     """
     found = profile or scenario.profile or DEFAULT_PROFILE
     if found not in PROFILES:
         raise ScenarioError([Problem(("profile",), f'"{found}" is no profile{nearest(found, PROFILES)}')])
+    if "group_coordinator_append_linger_ms" in dict(scenario.brokers.config):
+        _check_gathers(scenario, found)
     return found
+
+
+def _check_gathers(scenario: Scenario, profile: str) -> None:
+    """A key that no broker heeds, now or after an upgrade, is refused: whoever set it believes otherwise."""
+    names = dict.fromkeys((profile, *scenario.other_broker_profiles()))
+    kinds = [configured(PROFILES[name].broker, scenario.brokers.config).coordinator_kind for name in names]
+    if not any(GROUP_RULES[kind].gathers_writes for kind in kinds):
+        text = f"is not known to brokers of {', '.join(names)}: the coordinator of kafka-4.0 has it; leave it out"
+        raise ScenarioError([Problem(("brokers", "config", "group.coordinator.append.linger.ms"), text)])
 
 
 class Run:

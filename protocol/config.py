@@ -86,6 +86,7 @@ class BrokerConfig:
     group_max_session_timeout_ms: int = key(1_800_000, "Kafka 3.9")
     group_initial_rebalance_delay_ms: int = key(3_000, "KIP-134")
     group_max_size: int = key(2_147_483_647, "KIP-389")
+    group_coordinator_append_linger_ms: int = key(5, "Kafka 4.0; its Java coordinator alone gathers writes; 0 = never")
     offsets_retention_minutes: int = key(10_080, "KIP-186")
     offsets_retention_check_interval_ms: int = key(600_000, "Kafka 3.9")
     offset_metadata_max_bytes: int = key(4_096, "Kafka 3.9")

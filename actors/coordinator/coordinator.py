@@ -97,8 +97,8 @@ class Coordinator(Machine):
         self.config = config
         self.rules = rules or rules_of_kind(config.coordinator_kind)
         self._log = log_of(self)
-        waits = self.rules.waits_for_watermark
-        self.writes = Writes(self, self._log, config.message_max_bytes, waits_for_watermark=waits)
+        linger_us = config.group_coordinator_append_linger_ms * US_PER_MS
+        self.writes = Writes(self, self._log, self.rules, most_bytes=config.message_max_bytes, linger_us=linger_us)
         self._table = Groups(self)
         self.groups: Mapping[GroupId, Group] = self._table.by_name
         """The groups of all active partitions."""
@@ -127,6 +127,7 @@ class Coordinator(Machine):
             GroupTimer.SYNC: lambda group: self.groups[group].sync_timer_fired(),
             GroupTimer.LOAD: lambda number: self._table.load_timer_fired(int(number)),
             GroupTimer.WRITE: lambda number: self.writes.time_is_over(int(number)),
+            GroupTimer.LINGER: lambda number: self.writes.flush(self._table.partitions[int(number)]),
             GroupTimer.EXPIRE: self._expire,
         }
 

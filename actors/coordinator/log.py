@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import NamedTuple, Protocol
 
+from kemu.actors.coordinator.rules import GroupRules
 from kemu.actors.coordinator.timers import GroupTimer
-from kemu.actors.machine import Machine, Received, Record, Timers
+from kemu.actors.machine import Machine, Received, Record, TimerKey, Timers
 from kemu.protocol.commands import LeadOffsets
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import OFFSETS_TOPIC, ActorName
@@ -31,14 +32,16 @@ class OffsetsPartitionState(Enum):
 class OffsetsPartition:
     """A partition of ``__consumer_offsets``: whether, and under which leader epoch, it is led here."""
 
-    __slots__ = ("epoch", "last_append", "load_us", "log", "number", "records", "state")
+    __slots__ = ("batch", "epoch", "last_write", "load_us", "log", "number", "records", "state")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.log = f"{OFFSETS_TOPIC}-{number}"
         self.epoch = -1
-        self.last_append = 0
-        """The token of the newest append."""
+        self.last_write = 0
+        """The token of the newest write."""
+        self.batch: CoordinatorBatch | None = None
+        """What is gathered for the next append."""
         self.state = OffsetsPartitionState.RESIGNED
         self.records: tuple[Record, ...] = ()
         """Only while queued or loading."""
@@ -134,58 +137,116 @@ ALL_IN_SYNC, LEADER_ALONE = -1, 1
 """``acks`` of an append."""
 
 
+class CoordinatorBatch:
+    """Writes to one partition that are gathered to be appended together. Source: ``CoordinatorRuntime``."""
+
+    __slots__ = ("parts", "records", "size_bytes")
+
+    def __init__(self) -> None:
+        self.parts: list[tuple[int, int]] = []
+        """(token of a write, how many records are before its own)."""
+        self.records: list[Record] = []
+        self.size_bytes = BATCH_BYTES
+
+    def add(self, token: int, records: tuple[Record, ...]) -> None:
+        """One more write."""
+        self.parts.append((token, len(self.records)))
+        self.records.extend(records)
+        self.size_bytes += batch_bytes(records) - BATCH_BYTES
+
+
 class Writes:
-    """The appends under way, by token, and the answers that wait behind them.
+    """What is being written, by token, and the answers that wait behind it.
+
+    A batch fails as a whole: each of its writes is told the error, in their order. One that is not appended yet when
+    its partition moves, or its broker dies, is lost, and nobody was told that it is written.
 
     Args:
         machine: whose timers end what waits.
         log: where they go.
+        rules: ``waits_for_watermark`` and ``gathers_writes``.
         most_bytes: ``message.max.bytes``: what a batch may weigh. A larger one is refused before it is written
-            (``UnifiedLog.analyzeAndValidateRecords``, ``RecordTooLargeException``).
-        waits_for_watermark: the rule of that name (``GroupRules``).
+            (``UnifiedLog.analyzeAndValidateRecords``, ``RecordTooLargeException``). A write that is gathered must fit
+            with a second header, as its own estimated size has one (``CoordinatorContext.append``).
+        linger_us: how long writes are gathered, where they are; 0: each is appended by itself, at once.
     """
 
-    def __init__(self, machine: Timers, log: GroupLog, most_bytes: int, *, waits_for_watermark: bool) -> None:
+    def __init__(self, machine: Timers, log: GroupLog, rules: GroupRules, *, most_bytes: int, linger_us: int) -> None:
         self._machine = machine
         self._log = log
-        self._most_bytes = most_bytes
-        self._acks = LEADER_ALONE if waits_for_watermark else ALL_IN_SYNC
-        self._timeout_us = log.commit_timeout_us if waits_for_watermark else None
+        self._batch_bytes = most_bytes
+        self._most_bytes = most_bytes - BATCH_BYTES if rules.gathers_writes else most_bytes
+        self._linger_us = linger_us if rules.gathers_writes else 0
+        self._acks = LEADER_ALONE if rules.waits_for_watermark else ALL_IN_SYNC
+        self._waits = rules.waits_for_watermark
+        self._timeout_us = log.commit_timeout_us if rules.waits_for_watermark else None
         self._last_token = 0
         self._waiting: dict[int, tuple[OffsetsPartition, Write]] = {}
         self._late: dict[int, tuple[OffsetsPartition, Write]] = {}
         """Those that took too long, and are under way still."""
+        self._together: dict[int, list[tuple[int, int]]] = {}
+        """Token of the append of a batch -> the ``parts`` of the batch."""
         self._behind: dict[int, dict[int, Callable[[ErrorCode], None]]] = {}
-        """Token of an append -> what waits behind it, by a number of its own out of the same row."""
+        """Token of a write -> what waits behind it, by a number of its own out of the same row."""
 
     def begin(self, partition: OffsetsPartition, records: tuple[Record, ...], write: Write) -> None:
-        """Append records to a partition's log; ``write`` goes on when that is over."""
+        """Write records to a partition's log; ``write`` goes on when that is over."""
         if batch_bytes(records) > self._most_bytes:
             write.done(ErrorCode.MESSAGE_TOO_LARGE, -1)
             return
         token = self._next()
-        partition.last_append = token
+        partition.last_write = token
         self._waiting[token] = (partition, write)
-        self._log.append(partition, records, token, self._acks)
+        if self._linger_us:
+            self._gather(partition, records, token)
+        else:
+            self._log.append(partition, records, token, self._acks)
         self._start_timer(token)
 
+    def _gather(self, partition: OffsetsPartition, records: tuple[Record, ...], token: int) -> None:
+        batch = partition.batch
+        if batch is not None and batch.size_bytes + batch_bytes(records) > self._batch_bytes:
+            self._machine.stop_timer(_linger_key(partition))
+            self.flush(partition)
+            batch = None
+        if batch is None:
+            partition.batch = batch = CoordinatorBatch()
+            self._machine.start_timer(_linger_key(partition), self._linger_us)
+        batch.add(token, records)
+
+    def flush(self, partition: OffsetsPartition) -> None:
+        """Append what was gathered for a partition."""
+        batch, partition.batch = partition.batch, None
+        assert batch is not None, f"nothing is gathered for {partition.log}"
+        token, _ = batch.parts[-1]
+        self._together[token] = batch.parts
+        self._log.append(partition, tuple(batch.records), token, self._acks)
+
     def must_wait(self, partition: OffsetsPartition) -> bool:
-        """Whether an answer that needs no record of its own has to wait ``behind`` what is under way."""
-        token = partition.last_append
-        return self._timeout_us is not None and (token in self._waiting or token in self._late)
+        """Whether an answer that needs no record of its own has to wait ``behind`` what is being written."""
+        token = partition.last_write
+        return self._waits and (token in self._waiting or token in self._late)
 
     def behind(self, partition: OffsetsPartition, answer: Callable[[ErrorCode], None]) -> None:
-        """Call ``answer`` when all that was appended to a partition until now is in its log, or with an error."""
+        """Call ``answer`` when all that a partition was to take until now is in its log, or with an error."""
         if not self.must_wait(partition):
             answer(ErrorCode.NONE)
             return
         number = self._next()
-        self._behind.setdefault(partition.last_append, {})[number] = answer
+        self._behind.setdefault(partition.last_write, {})[number] = answer
         self._start_timer(number)
 
     def written(self, token: int, error: ErrorCode, base_offset: int) -> None:
         """An append is over."""
         assert 0 < token <= self._last_token, f"append {token} was never asked for"
+        parts = self._together.pop(token, None)
+        if parts is None:
+            self._over(token, error, base_offset)
+            return
+        for each, before in parts:
+            self._over(each, error, base_offset + before if error is ErrorCode.NONE else base_offset)
+
+    def _over(self, token: int, error: ErrorCode, base_offset: int) -> None:
         entry = self._waiting.pop(token, None)
         late = self._late.pop(token, None)
         if entry is not None:  # else the partition was resigned meanwhile; whoever waited was told
@@ -207,7 +268,10 @@ class Writes:
         (write.late or write.done)(ErrorCode.REQUEST_TIMED_OUT, -1)
 
     def abandon(self, partition: OffsetsPartition) -> None:
-        """A partition is led here no more: how its appends end is not for us to say."""
+        """A partition is led here no more: how its appends end is not for us to say; what is gathered is lost."""
+        if partition.batch is not None:
+            self._machine.stop_timer(_linger_key(partition))
+            partition.batch = None
         left = [token for token, (where, _) in (*self._late.items(), *self._waiting.items()) if where is partition]
         for token in sorted(left):
             self._late.pop(token, None)
@@ -233,3 +297,7 @@ class Writes:
     def _stop_timer(self, number: int) -> None:
         if self._timeout_us is not None:
             self._machine.stop_timer((GroupTimer.WRITE, str(number)))
+
+
+def _linger_key(partition: OffsetsPartition) -> TimerKey:
+    return (GroupTimer.LINGER, str(partition.number))

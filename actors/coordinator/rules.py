@@ -41,6 +41,10 @@ class GroupRules:
     offsets, too, behind what was appended before them. What took too long stands all the same (CoordinatorRuntime,
     CoordinatorPartitionWriter). Scala's coordinators ask for acks=all, nothing waits but for records of its own, and
     what took too long does not count until it is loaded again (GroupMetadataManager.storeOffsets)."""
+    gathers_writes: bool
+    """What is written to a partition is gathered, for ``group.coordinator.append.linger.ms`` from its first record on,
+    and appended as one batch (CoordinatorContext.maybeAllocateNewBatch, flushCurrentBatch 4.0.0). Scala's coordinators
+    append each write by itself, at once (GroupMetadataManager.appendForGroup 3.4.1)."""
     unknown_until_loading: bool
     """A partition whose load waits for those of others is none of this broker's yet: NOT_COORDINATOR, and not
     COORDINATOR_LOAD_IN_PROGRESS (GroupMetadataManager.loadGroupsAndOffsets marks it when its turn comes)."""
@@ -125,6 +129,7 @@ JAVA = GroupRules(
     pending_leave_rebalances=True,
     leave_waits_for_record=True,
     waits_for_watermark=True,
+    gathers_writes=True,
     unknown_until_loading=False,
     sync_while_loading=_E.COORDINATOR_LOAD_IN_PROGRESS,
     sync_needs_vote=False,
@@ -155,6 +160,7 @@ SCALA = GroupRules(
     pending_leave_rebalances=False,
     leave_waits_for_record=False,
     waits_for_watermark=False,
+    gathers_writes=False,
     unknown_until_loading=True,
     sync_while_loading=_E.REBALANCE_IN_PROGRESS,
     sync_needs_vote=True,

@@ -19,6 +19,8 @@ class GroupTimer(StrEnum):
     """(partition): it is the turn of a partition of the offsets topic to be read, or its log has been read."""
     WRITE = "write"
     """(number): how long an append, or an answer behind one, may take (Java; Scala's are timed by their broker)."""
+    LINGER = "linger"
+    """(partition): the writes gathered for a partition of the offsets topic are appended (Java)."""
     EXPIRE = "expire"
     """(): the next look for offsets that nobody needs."""
 

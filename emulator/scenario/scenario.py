@@ -676,10 +676,14 @@ class Scenario:
     @property
     def mixes_releases(self) -> bool:
         """Whether brokers are of several releases, or become it."""
-        if any(own.profile for own in self.brokers.overrides.values()):
-            return True
+        return any(self.other_broker_profiles())
+
+    def other_broker_profiles(self) -> tuple[str, ...]:
+        """The releases that single brokers are of, or brokers become by the plan."""
         actions = (entry.action for entry in self.plan if isinstance(entry, At | When))
-        return any(isinstance(action, BrokersUpgrade) and action.profile for action in actions)
+        named = [own.profile for own in self.brokers.overrides.values()]
+        named += [action.profile for action in actions if isinstance(action, BrokersUpgrade)]
+        return tuple(dict.fromkeys(name for name in named if name))
 
     def member_names(self) -> tuple[tuple[str, str, int], ...]:
         """(host, group, number within the group) of every member there is at the start; c1 is the first."""

@@ -11,6 +11,7 @@ from attrs import define, field
 
 from kemu.actors.coordinator.coordinator import Coordinator
 from kemu.actors.coordinator.group import Group
+from kemu.actors.coordinator.timers import GroupTimer
 from kemu.actors.machine import (
     Append,
     Appended,
@@ -90,10 +91,15 @@ class HeldAppend:
 
 
 class Bench:
-    """One coordinator, told to lead every partition that a test's groups need."""
+    """One coordinator, told to lead every partition that a test's groups need.
 
-    def __init__(self, *, node_id: int = 0, started: bool = True, lead: bool = True, **config: Any) -> None:
-        self.config = BrokerConfig(**config)
+    It gathers no writes (``linger_ms`` 0), as most tests ask what is decided, and look at once.
+    """
+
+    def __init__(
+        self, *, node_id: int = 0, started: bool = True, lead: bool = True, linger_ms: int = 0, **config: Any
+    ) -> None:
+        self.config = BrokerConfig(group_coordinator_append_linger_ms=linger_ms, **config)
         self.node_id = node_id
         self.now_us = 0
         self.epoch = 1
@@ -217,8 +223,8 @@ class Bench:
 
     @property
     def writing(self) -> bool:
-        """Whether an append is under way."""
-        return bool(self.held or self._due)
+        """Whether something is gathered to be appended, or an append is under way."""
+        return bool(self.held or self._due) or any(key[0] == GroupTimer.LINGER for key in self.timers)
 
     # --- commands ----------------------------------------------------------------------------------------------
 
@@ -359,8 +365,14 @@ class Bench:
         self, client: str, member_id: str, generation: int, *, instance: str | None = None, group: str = GROUP
     ) -> ErrorCode:
         """A Heartbeat's answer."""
-        ask = self.ask(client, Heartbeat(group=group, generation=generation, member_id=member_id, instance_id=instance))
-        return ErrorCode(ask.reply.error)
+        return ErrorCode(self.beat(client, member_id, generation, instance=instance, group=group).reply.error)
+
+    def beat(
+        self, client: str, member_id: str, generation: int, *, instance: str | None = None, group: str = GROUP
+    ) -> Ask:
+        """A Heartbeat, which Java's coordinator holds back while something is being written."""
+        request = Heartbeat(group=group, generation=generation, member_id=member_id, instance_id=instance)
+        return self.ask(client, request)
 
     def leave(self, client: str, *members: LeavingMember, group: str = GROUP) -> Ask:
         """A LeaveGroup for a batch."""

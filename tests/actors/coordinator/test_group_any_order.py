@@ -95,12 +95,16 @@ class AnyOrder(RuleBasedStateMachine):
     @initialize(
         kind=st.sampled_from(["java", "scala"]),
         append_us=st.sampled_from([0, 500, 3_000_000]),
+        linger_ms=st.sampled_from([0, 5, 5, 900]),
         rounds=st.sampled_from([0, 20, 40]),
     )
-    def begin(self, kind: str, append_us: int, rounds: int) -> None:
+    def begin(self, kind: str, append_us: int, linger_ms: int, rounds: int) -> None:
         """A broker of one kind with a log of one speed, and a group that is perhaps Stable already."""
         self.bench = Bench(
-            coordinator_kind=kind, offsets_retention_minutes=10, offsets_retention_check_interval_ms=60_000
+            coordinator_kind=kind,
+            linger_ms=linger_ms,
+            offsets_retention_minutes=10,
+            offsets_retention_check_interval_ms=60_000,
         )
         self.bench.append_us = append_us
         self.bench.after_step = self.check_step
@@ -165,7 +169,7 @@ class AnyOrder(RuleBasedStateMachine):
     def heartbeats(self, name: str) -> None:
         """A sign of life."""
         client = self.people[name]
-        self.bench.heartbeat(client.name, client.member_id, client.generation, instance=client.instance)
+        self.bench.beat(client.name, client.member_id, client.generation, instance=client.instance)
 
     @rule(name=clients, by_admin=st.booleans())
     def leaves(self, name: str, by_admin: bool) -> None:
@@ -388,10 +392,10 @@ class AnyOrder(RuleBasedStateMachine):
         elif not client.synced:
             self.do_sync(client, client.member_id, client.generation)
         else:
-            error = self.bench.heartbeat(client.name, client.member_id, client.generation, instance=client.instance)
+            error = self.bench.beat(client.name, client.member_id, client.generation, instance=client.instance).error
             if error in (E.UNKNOWN_MEMBER_ID, E.FENCED_INSTANCE_ID):
                 client.reset()
-            elif error is not E.NONE:
+            elif error not in (None, E.NONE):  # None: it waits for what is being written, and is no news
                 client.generation = -1
 
     def is_settled(self, people: list[Client]) -> bool:

@@ -51,12 +51,12 @@ FETCH = OffsetFetch(group="g", topics=(TopicPartitions(topic="t", partitions=(0,
 class Desk:
     """A coordinator, and the test in the place of its broker and its clients."""
 
-    def __init__(self, kind: str = "scala", *, life: int = 1) -> None:
+    def __init__(self, kind: str = "scala", *, life: int = 1, linger_ms: int = 0) -> None:
         name = "b0/coordinator"
         self.coordinator = Coordinator(
             name,
             0,
-            BrokerConfig(coordinator_kind=kind),
+            BrokerConfig(coordinator_kind=kind, group_coordinator_append_linger_ms=linger_ms),
             lambda machine: BrokerLog(machine, "b0", LOAD_US, commit_timeout_us=TIMEOUT_US),
             life=life,
         )

@@ -368,9 +368,9 @@ def test_a_static_restart_does_not_lose_its_session_timer_to_a_slow_log() -> Non
     bench.hold_appends = True
     join = bench.join("c2", instance="i-c2")
     (new_id,) = [m.member_id for m in bench.group.members if m.instance_id == "i-c2"]
-    bench.heartbeat("c1", bench.group.members.leader or "", 1, instance="i-c1")
+    bench.beat("c1", bench.group.members.leader or "", 1, instance="i-c1")
     bench.advance(SESSION_MS - 1)
-    bench.heartbeat("c1", bench.group.members.leader or "", 1, instance="i-c1")
+    bench.beat("c1", bench.group.members.leader or "", 1, instance="i-c1")
     bench.advance(1)
     bench.release()
 
