@@ -27,14 +27,9 @@ JoinGroup with KIP-814 (both 3.2), OffsetCommit v9 with KIP-848 (3.6), and KIP-8
 
 
 def broker_config(base: BrokerConfig) -> BrokerConfig:
-    """The machine's, as ``SETTINGS`` has it.
-
-    It gathers no writes: all groups share one partition of the offsets topic, so how long a write waits there depends
-    on what was asked for other groups; an answer that is a few ms later is no difference.
-    """
+    """The machine's, as ``SETTINGS`` has it."""
     return evolve(
         base,
-        group_coordinator_append_linger_ms=0,
         group_initial_rebalance_delay_ms=DELAY_MS,
         group_min_session_timeout_ms=MIN_SESSION_MS,
         offsets_topic_num_partitions=1,
