@@ -294,3 +294,39 @@ def test_who_waits_for_the_watermark_of_a_partition_that_is_lost_is_told_so() ->
     assert isinstance(told[1], OffsetCommitReply) and told[1].outcomes[0].error is E.NOT_COORDINATOR
     assert isinstance(told[2], HeartbeatReply) and told[2].error is E.NOT_COORDINATOR
     assert desk.answers(only(timed, AppendGroups), E.NONE) == []
+
+
+def gathering(linger_ms: int = 5) -> Desk:
+    """As ``with_a_member``, by a coordinator that gathers what it writes."""
+    desk = Desk("java", linger_ms=linger_ms)
+    desk.leads(4, group_record(group_of(MEMBER, generation=GENERATION)))
+    desk.coordinator.step(0, TimerFired(("load", str(NUMBER))))
+    return desk
+
+
+def test_what_was_gathered_is_one_append_and_all_who_wait_for_it_are_answered_in_order() -> None:
+    """flushCurrentBatch: one batch, and its deferred events complete when the high watermark has passed it."""
+    desk = gathering()
+    first, beat, second = desk.asks("c", ANOTHER, 8), desk.asks("c", HEARTBEAT, 3), desk.asks("d", ANOTHER, 8)
+    assert sends(first) == sends(beat) == sends(second) == []
+
+    asked = only(list(desk.coordinator.step(0, TimerFired(("linger", str(NUMBER))))), AppendGroups)
+    assert (len(asked.message.records), asked.message.required_acks) == (2, 1)
+    told = desk.answers(asked, E.NONE, base_offset=7)
+
+    assert [type(each) for each in sends(told)] == [OffsetCommitReply, HeartbeatReply, OffsetCommitReply]
+    notes = [each.fact for each in told if isinstance(each, Note)]
+    assert [note.position for note in notes if isinstance(note, OffsetCommitted)] == [7, 8]
+
+
+def test_the_time_of_a_write_runs_while_it_is_gathered() -> None:
+    """CoordinatorWriteEvent.run: OperationTimeout starts when an event is deferred, not when its batch is flushed."""
+    desk = gathering(linger_ms=60_000)
+    timer = timer_of(desk.asks("c", ANOTHER, 8))
+    assert timer.after_us == TIMEOUT_US
+
+    assert error_of(list(desk.coordinator.step(0, TimerFired(timer.key)))) is E.COORDINATOR_NOT_AVAILABLE
+    asked = only(list(desk.coordinator.step(0, TimerFired(("linger", str(NUMBER))))), AppendGroups)
+    assert sends(desk.answers(asked, E.NONE)) == []
+    (after,) = sends(desk.asks("c", FETCH, 7))
+    assert isinstance(after, OffsetFetchReply) and after.offsets[0].offset == 9
