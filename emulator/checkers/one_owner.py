@@ -12,7 +12,8 @@ What the protocol allows, and this checker therefore too:
   by ``JoinPhaseCompleted``. An assignment is only handed out when it is in the log, so nobody may take one of a
   generation which the log that was loaded does not know (rule 3), unless the log lost its tail.
 * A static member that restarts takes the same partitions in the same generation under a new id; the old id has been
-  removed by then, whether or not its process lives.
+  removed by then, whether or not its process lives. So has one that the log which a coordinator loads does not have any
+  more, or never had (KAFKA-10284): its instance goes by another id there, and that one is replaced.
 * A zombie owns what others own, in an older generation. If it joins again with a claim that is out of date (somebody
   else was given the partition since), its claim protects nothing.
 """
@@ -55,6 +56,8 @@ class _Group:
     def __init__(self) -> None:
         self.generations: dict[int, _Generation] = {}
         self.removed: set[str] = set()
+        self.instances: dict[str, str] = {}
+        """The instance of each id that a static member ever got."""
         self.owner: dict[TopicPartition, Life] = {}
         """Who took each partition last."""
 
@@ -99,9 +102,15 @@ class OneOwner(Checker):
         for number, generation in group.generations.items():
             if number > fact.generation:
                 generation.abandoned = True
+        there = {group.instances.get(member_id) for member_id in fact.members} - {None}
+        group.removed.update([member_id for member_id, instance in group.instances.items() if instance in there])
+        group.removed.difference_update(fact.members)
 
     def _added(self, seen: Seen, fact: MemberAdded) -> None:
-        self._group(fact.group).removed.discard(fact.member_id)
+        group = self._group(fact.group)
+        group.removed.discard(fact.member_id)
+        if fact.instance_id is not None:
+            group.instances[fact.member_id] = fact.instance_id
 
     def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
         self._group(fact.group).removed.add(fact.member_id)

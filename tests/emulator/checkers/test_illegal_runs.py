@@ -9,7 +9,7 @@ from kemu.emulator.judging import Judging, judge
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.notes import groups as notes
 from tests.emulator.checkers.story import COORDINATOR, GROUP, SECOND, TOPIC, Story
-from tests.emulator.checkers.test_legal_runs import began_and_left
+from tests.emulator.checkers.test_legal_runs import began_and_left, forgotten_id
 
 
 @pytest.fixture
@@ -72,6 +72,31 @@ def test_an_assignment_of_a_generation_that_never_began(story):
 
 
 # --- processing ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("instance", "loaded"), [("i3", "c1-1"), ("i1", "c1-2"), ("i1", "c9-1")])
+def test_an_assignment_taken_twice_by_ids_that_do_not_replace_each_other(instance, loaded):
+    """Only an id whose instance goes by another one in the log that was loaded is gone, and none that was loaded."""
+    story = Story("c1", "c2")
+    forgotten_id(story, instance, loaded)
+    story.add("c1", instance=instance)
+    story.take("c1", 1, "0")
+
+    caught(story, "one-owner", "t-0 in generation 1: c1-3 of c1 takes its assignment, c1-2 of c1 took it too")
+
+
+def test_an_id_that_was_removed_and_is_loaded_again_owns_again():
+    """What a deposed coordinator did with a member counts no more."""
+    story = Story("c1", "c2")
+    story.add("c1")
+    story.become("PreparingRebalance")
+    story.add("c2")
+    story.generation_of(1, c1="0", c2="1")
+    story.remove("c1-1")
+    story.load("b1/coordinator", 1, "c1", "c2")
+    story.take("c2", 1, "0 1")
+
+    caught(story, "one-owner", "t-0 in generation 1: c2-1 of c2 takes its assignment, c1-1 of c1 took it too")
 
 
 def test_work_on_a_partition_that_was_revoked(story):

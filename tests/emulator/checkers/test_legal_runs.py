@@ -178,6 +178,33 @@ def test_a_static_member_restarts_in_the_same_generation_under_a_new_id():
     assert story.judged() == {}
 
 
+def test_a_static_member_comes_back_once_more_after_its_new_id_was_forgotten():
+    """KAFKA-10284, or a log that lost the replacement: who loads the group has the first id, and replaces it."""
+    story = Story("c1", "c2")
+    forgotten_id(story, "i1", "c1-1")
+    story.remove("c1-1")
+    story.add("c1", instance="i1")
+    story.take("c1", 1, "0")
+
+    assert story.judged() == {}
+
+
+def forgotten_id(story: Story, instance: str, *loaded: str) -> None:
+    """c1 takes its assignment by a second id, of this instance; the next coordinator loads these ids; c1 restarts."""
+    story.add("c1", instance="i1")
+    story.become("PreparingRebalance")
+    story.add("c2", instance="i2")
+    story.generation_of(1, c1="0", c2="1")
+    story.down("c1")
+    story.start("c1")
+    story.remove("c1-1")
+    story.add("c1", instance=instance)
+    story.take("c1", 1, "0")
+    story.down("c1")
+    story.load("b1/coordinator", 1, *loaded, "c2")
+    story.start("c1")
+
+
 def test_two_processes_of_one_static_instance_the_older_is_fenced():
     """KIP-345: the id of the older process is replaced; its process learns of it later."""
     story = Story("c1", "c2")

@@ -386,3 +386,11 @@ def test_a_static_member_is_fenced_for_the_id_that_a_deposed_coordinator_gave_it
     outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "fenced-for-an-id-of-a-deposed-coordinator.toml"))
 
     assert outcome.verdict == "holds", outcome.reason or outcome.broke
+
+
+def test_a_static_member_takes_its_assignment_under_a_third_id_after_the_second_was_lost() -> None:
+    """The log loses c1's replacement; c1, which did not run meanwhile, replaces its first id, in one generation."""
+    outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "an-id-that-was-lost-in-between.toml"))
+
+    assert outcome.verdict == "holds", outcome.reason or outcome.broke
+    assert [(each.partition, each.first, each.last) for each in outcome.losses] == [("__consumer_offsets-0", 4, 5)]
