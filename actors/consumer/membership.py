@@ -170,10 +170,10 @@ class Membership:
             self._retry_at_us = self._machine.now_us + self._retry_us
         return True
 
-    def _hand_over(self, *, waits: bool = True, cold: bool = False) -> None:
+    def _hand_over(self, drawn: DrawName = DrawName.HAND_OVER, *, cold: bool = False) -> None:
         """The polling thread has something to go on with, and does when it has its turn."""
         draws = self._machine.draws
-        us = draws.us(DrawName.HAND_OVER, 0) if waits else 0
+        us = draws.us(drawn, 0)
         if cold:
             us = draws.us(DrawName.FIRST_JOIN, us)
         self._goes_on_at_us = self._machine.now_us + us
@@ -218,7 +218,8 @@ class Membership:
     def _join_answered(self, reply: JoinGroupReply, sent: Generation) -> None:
         joined = reply.error is ErrorCode.NONE
         follows = joined and reply.leader != reply.member_id
-        self._hand_over(waits=not follows, cold=joined and not self._assigned_before)
+        drawn = DrawName.FOLLOWER_SYNC if follows else DrawName.HAND_OVER
+        self._hand_over(drawn, cold=joined and not self._assigned_before)
         self._unread = reply, sent
         self._machine.wake()
 

@@ -39,7 +39,7 @@ def member_draws(
         without |= {DrawName.FIRST_JOIN}
     shares = work_shares(scenario, group)
     scaled = {name: share for name, share in shares.items() if not scenario.draws.is_set(name)}
-    scaled |= {DrawName.HAND_OVER: busy, DrawName.FIRST_JOIN: busy}
+    scaled |= dict.fromkeys((DrawName.HAND_OVER, DrawName.FOLLOWER_SYNC, DrawName.FIRST_JOIN), busy)
     return Drawn(choices, scenario.draws, owner, without=without, scaled=scaled)
 
 

@@ -23,6 +23,8 @@ from kemu.protocol.notes.groups import (
     CallbackReturned,
     GroupBecame,
     GroupLoaded,
+    JoinPhaseCompleted,
+    MemberBecame,
     MemberFailed,
     OffsetCommitted,
     PartitionsAssigned,
@@ -243,6 +245,7 @@ NO_WORK = (
     "draws.callback.revoked=0s",
     "draws.callback.assigned=0s",
     "draws.hand.over=0s",
+    "draws.follower.sync=0s",
     "draws.close.notice=0s",
 )
 """What is left of a rebalance is how members learn of it."""
@@ -498,6 +501,52 @@ def test_a_machine_is_as_busy_for_all_of_a_run_and_members_of_one_process_share_
     asked = Remembering(1)
     driven(scenario_from_toml(GROUP_OF_SIX), 1, choices=asked)
     assert len([purpose for purpose in asked.asked if "machine.busy" in purpose]) == 3 + 6
+
+
+COOPERATIVE = (
+    ONE_BROKER[: ONE_BROKER.index("[[plan]]")]
+    .replace("partitions = 6", "partitions = 12")
+    .replace("members = 3", 'members = 3\nassignors = ["cooperative-sticky"]')
+)
+
+
+def grown(*settings: str) -> tuple[int, list[str], list[str]]:
+    """A fourth member joins three, each of which has a partition to give up: how many generations, why the group
+    prepared for them, and who was told to come back when it asked for its assignment.
+    """
+    scenario = with_actions(scenario_from_toml(COOPERATIVE), ["add-members group=g at=20s"])
+    seen = driven(with_values(scenario, list(settings)), 1, GroupBecame, JoinPhaseCompleted, MemberBecame)
+    later = [one for one in seen if one.at_us > 20 * S]
+    generations = [one.fact.generation for one in later if type(one.fact) is JoinPhaseCompleted]
+    reasons = [one.fact.why for one in later if type(one.fact) is GroupBecame and one.fact.new == "PreparingRebalance"]
+    refused = [
+        one.actor
+        for one in later
+        if type(one.fact) is MemberBecame
+        and one.fact.old == "COMPLETING_REBALANCE"
+        and "RebalanceInProgress" in one.fact.why
+    ]
+    return len(generations), [reason.rpartition("client reason: ")[2] for reason in reasons], refused
+
+
+REVOKED = "need to revoke partitions and re-join"
+
+
+def test_a_leader_that_revokes_joins_again_before_slow_followers_sync_and_they_revoke_a_generation_later() -> None:
+    """As in a live run of 3.4.1: the leader's next JoinGroup came 3 ms after its SyncGroup, before another's SyncGroup,
+    which was answered REBALANCE_IN_PROGRESS (``GroupCoordinator.doSyncGroup``), and one more generation was needed.
+    """
+    at_once, slow = grown(), grown("draws.follower.sync=40ms")
+
+    new = "rebalance failed due to MemberIdRequiredException"
+    assert at_once == (2, [new, REVOKED], [])
+    assert slow == (3, [new, REVOKED, REVOKED], ["c1", "c4", "c2"])
+
+
+def test_a_follower_on_a_busy_machine_syncs_later() -> None:
+    """``machine.busy``: what is drawn as 1 ms takes 40 there, so that the race above comes out."""
+    assert not grown("draws.follower.sync=1ms")[2]
+    assert grown("draws.follower.sync=1ms", "draws.machine.busy=4000%")[2]
 
 
 def test_a_busy_machine_appends_commits_more_slowly() -> None:

@@ -18,6 +18,9 @@ figure that does not agree *differs*, unless
 - or the plans' table of explanations says why it may (``explained``). Counts of generations are explained by a race
   alone: at least one run in twenty must have Kafka's, too.
 
+A race with a condition (``kemu.tools.conformance.races``) explains nothing of a run in which it did not come out.
+Generations are counted in those runs in which it came out, or did not, as in Kafka's; one run in twenty must be such.
+
 What is known of a difference that ought not to be stands in that table too (``causes``): it is printed and stays a
 difference.
 """
@@ -27,12 +30,14 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from itertools import groupby
 
 import attrs
 from attrs import field, frozen
 
 from kemu.protocol.names import number_of
 from kemu.tools.conformance.course import Course, Exchange, RebalanceSeen, is_periodic
+from kemu.tools.conformance.races import CONDITIONS, explained_by, touched
 
 FEWEST = 0.05
 """Of all runs: an outcome that fewer have is none that the emulator gives."""
@@ -194,6 +199,16 @@ class Explanations:
         explained = {name: figures for name, figures in self.explained.items() if name != plan}
         return attrs.evolve(self, explained=explained)
 
+    def of_run(self, course: Course) -> "Explanations":
+        """What holds of this very run: of races with a condition what they touch in it."""
+        rows = self.races.get(course.plan, {})
+        found = {race: explained_by(race, figures, course) for race, figures in rows.items()}
+        return attrs.evolve(self, races={**self.races, course.plan: found})
+
+    def conditioned(self, plan: str) -> list[str]:
+        """The races of a plan that have a condition."""
+        return [race for race in self.races.get(plan, {}) if race in CONDITIONS]
+
     def text_of(self, reason: str) -> str:
         """A reason in words."""
         if reason == HAND_OVER:
@@ -235,9 +250,10 @@ def interval_of(values: Sequence[float]) -> SeedRange:
 
 def compare_plan(kafka: Course, emulated: Sequence[Course], explanations: Explanations) -> ComparedPlan:
     """All figures of one plan: Kafka's course beside those of at least one emulated run."""
+    explanations = explanations.of_run(kafka)
     rows = _Rows(kafka, emulated, explanations)
-    rows.counted("generations", ComparedKind.GENERATIONS, lambda course: len(course.rebalances), exact=True)
-    rows.same("members of all generations", ComparedKind.MEMBERS, _members)
+    rows.generations()
+    rows.same("members of all generations", ComparedKind.MEMBERS, _members, but_for=_changes)
     for place, seen in enumerate(kafka.rebalances):
         rows.rebalance(place, seen)
     spans = sum(map(len, kafka.downtime_ms.values()))
@@ -308,8 +324,14 @@ def _exchange(kafka: Course, emulated: Sequence[Course], explanations: Explanati
     if len(alike) >= max(1, FEWEST * len(emulated)):
         differ = {f"{place}, {step.what}": step.difference for step in steps if not step.agrees}
     else:
-        differ = {f"{place}, order": _first_difference(theirs.order, [each.order for each in ours])}
+        differ = {
+            f"{place}, order": _first_difference(
+                theirs.order, [each.order for each in ours if each.order != theirs.order]
+            )
+        }
     explained = [explanations.why(kafka.plan, about) for about in differ]
+    if any(race in CONDITIONS and not _alike_until(race, kafka, theirs, ours) for race in explained):
+        explained = [""]
     if not differ:
         standing, why = FigureStanding.AGREES, ""
     elif all(explained):
@@ -341,6 +363,14 @@ def _in_order(exchanges: Sequence[Exchange]) -> _InOrder:
     return _InOrder(tuple(order), tuple(gaps))
 
 
+def _alike_until(race: str, kafka: Course, theirs: _InOrder, ours: Sequence[_InOrder]) -> bool:
+    """Whether enough runs have Kafka's order up to the first generation in which a race came out."""
+    first = f"JoinGroup {touched(race, kafka)[0]}"
+    until = theirs.order.index(first) if first in theirs.order else len(theirs.order)
+    alike = sum(each.order[:until] == theirs.order[:until] for each in ours)
+    return alike >= max(1, FEWEST * len(ours))
+
+
 def _first_difference(theirs: Sequence[str], ours: Sequence[Sequence[str]]) -> str:
     """Where the run that follows Kafka longest parts from it."""
 
@@ -367,6 +397,11 @@ def _members(course: Course) -> tuple[tuple[str, ...], ...]:
     return tuple(seen.members for seen in course.rebalances)
 
 
+def _changes(course: Course) -> tuple[tuple[str, ...], ...]:
+    """The members of generations, once for those that follow each other with the same."""
+    return tuple(members for members, _ in groupby(_members(course)))
+
+
 def same_course(one: Course, other: Course) -> bool:
     """Whether both had the same generations with the same members."""
     return _members(one) == _members(other)
@@ -384,19 +419,38 @@ class _Rows:
         self._alike = alike if self._enough(len(alike)) else emulated
         """The runs whose downtime is compared."""
 
-    def counted(self, name: str, kind: ComparedKind, count: Callable[[Course], int], *, exact: bool = False) -> None:
+    def generations(self) -> None:
+        """How many, in the runs in which races with a condition came out, or did not, as in Kafka's."""
+        races = self._explanations.conditioned(self._kafka.plan)
+        runs = [
+            each for each in self._emulated if all(_shows(race, each) == _shows(race, self._kafka) for race in races)
+        ]
+        if not self._enough(len(runs)):
+            runs = list(self._emulated)
+        values, theirs = [len(course.rebalances) for course in runs], len(self._kafka.rebalances)
+        ours, like_it = interval_of(values), values.count(theirs)
+        agrees = ours.low == ours.high == theirs
+        happens = like_it > 0 and like_it >= FEWEST * len(runs)
+        kind = ComparedKind.GENERATIONS
+        self._add("generations", kind, "", theirs, ours, like_it, agrees, may_be_explained=happens)
+
+    def counted(self, name: str, kind: ComparedKind, count: Callable[[Course], int]) -> None:
         """A count that every course has."""
         values = [count(course) for course in self._emulated]
         ours, theirs = interval_of(values), count(self._kafka)
-        agrees = ours.low == ours.high == theirs if exact else ours.holds(theirs)
-        happens = not exact or self._enough(values.count(theirs))
-        self._add(name, kind, "", theirs, ours, values.count(theirs), agrees, may_be_explained=happens)
+        self._add(name, kind, "", theirs, ours, values.count(theirs), ours.holds(theirs))
 
-    def same(self, name: str, kind: ComparedKind, outcome: Callable[[Course], object]) -> None:
-        """Something that is equal or is not."""
-        wanted = outcome(self._kafka)
-        equal = sum(outcome(course) == wanted for course in self._emulated)
-        self._add(name, kind, "", None, None, equal, self._enough(equal))
+    def same(
+        self,
+        name: str,
+        kind: ComparedKind,
+        outcome: Callable[[Course], object],
+        *,
+        but_for: Callable[[Course], object],
+    ) -> None:
+        """Something that is equal or is not; ``but_for``: what must be equal at least, to be explained."""
+        equal, nearly = (sum(of(course) == of(self._kafka) for course in self._emulated) for of in (outcome, but_for))
+        self._add(name, kind, "", None, None, equal, self._enough(equal), may_be_explained=self._enough(nearly))
 
     def duration(self, name: str, unit: str, figure: Callable[[Course], float], *, spans: int = 1) -> None:
         """Seconds of downtime; ``spans``: how many went into it on Kafka's side."""
@@ -448,6 +502,10 @@ class _Rows:
         self.figures.append(
             ComparedFigure(plan, name, kind, unit, kafka, ours, runs, len(self._emulated), standing, why)
         )
+
+
+def _shows(race: str, course: Course) -> bool:
+    return bool(touched(race, course))
 
 
 def differing(compared: Sequence[ComparedPlan]) -> list[ComparedFigure | ComparedExchange]:
