@@ -18,6 +18,7 @@ from kemu.tools.conformance.comparing import ComparedKind, FigureStanding, compa
 from kemu.tools.conformance.course import Course
 from kemu.tools.conformance.emulated import COUNTED as COUNTED_APIS
 from kemu.tools.conformance.emulated import emulate
+from kemu.tools.conformance.races import DURATIONS, OWNERS
 from kemu.tools.conformance.timing import timed
 
 PLANS = plans.plans_in(plans.KEPT)
@@ -210,6 +211,7 @@ def test_explanations_are_about_figures_that_there_are() -> None:
             numbers = [seen.generation for seen in course.rebalances]
             known = {f"{figure} {number}" for figure in ("rebalance", "owners") for number in numbers}
             known |= {"generations", "members of all generations", "downtime, sum", "downtime, longest"}
+            known |= {OWNERS, DURATIONS}
             named = {figure for figures in reasons.values() for figure in figures}
             assert {figure for figure in named - known if figure.split()[0] not in COUNTED_APIS} == {
                 figure
