@@ -326,6 +326,7 @@ class Consumer(HostingMachine):
 
     def metadata_refreshed(self, changed: bool) -> None:
         """There is an answer about topics."""
+        self.discovery.metadata_refreshed()
         self.positions.locate()
         if changed and self.pattern is not None:
             self.subscribe_from_pattern(self.metadata.cluster.topics)

@@ -25,34 +25,54 @@ def test_a_coordinator_that_is_not_available_is_looked_up_ever_more_slowly() -> 
     harness.answer_next("FindCoordinator", *[15] * 6)
     harness.stable()
     at = times(harness, FindCoordinator)
-    waits = [(after - before - 2_000) // 1_000 for before, after in pairwise(at)]
+    waits = [(after - before - 4_000) // 1_000 for before, after in pairwise(at)]  # answers to it and to Metadata
     assert waits == [100, 200, 400, 800, 1_000, 1_000]
 
 
 def test_each_poll_counts_its_lookups_anew_and_none_waits_longer_than_its_poll() -> None:
-    """``ensureCoordinatorReady`` (3.7): ``attempts`` is its own, and ``timer.sleep`` ends with the poll's timer."""
+    """``ensureCoordinatorReady`` (3.7): ``attempts`` is its own, and ``timer.sleep`` ends with the poll's timer, as
+    does ``awaitMetadataUpdate``, where metadata that brings nothing new is asked for ever more slowly, too.
+    """
     harness = Harness(emulated_poll_timeout_ms=500)
     harness.answer_next("FindCoordinator", *[15] * 6)
     harness.stable()
     at = times(harness, FindCoordinator)
     began_us = at[0]
-    assert [(each - began_us) // 1_000 for each in at] == [0, 102, 304, 500, 602, 804, 1_000]
+    assert [(each - began_us) // 1_000 for each in at] == [0, 104, 308, 500, 912, 1_000, 1_500]
 
 
-def test_before_3_7_a_coordinator_is_looked_up_after_retry_backoff_ms_every_time() -> None:
-    """As recorded with 3.4.1: 25 lookups in 3.8 s. ``retry.backoff.max.ms`` came with KIP-580."""
+def test_before_3_7_a_lookup_that_fails_is_followed_by_another_when_there_is_metadata() -> None:
+    """``awaitMetadataUpdate``: asked at once, or retry.backoff.ms after the last answer; no sleep before KIP-580."""
     profile = PROFILES["kafka-3.4"]
     harness = Harness(retry_backoff_max_ms=profile.consumer.retry_backoff_max_ms, emulated_poll_timeout_ms=60_000)
     harness.answer_next("FindCoordinator", *[15] * 6)
     harness.stable()
-    at = times(harness, FindCoordinator)
-    waits = [(after - before - 2_000) // 1_000 for before, after in pairwise(at)]
-    assert waits == [100] * 6
+    lookups, asked = times(harness, FindCoordinator), times(harness, Metadata)
+
+    assert [before - after for before, after in zip(lookups[1:], asked[1:], strict=False)] == [2_000] * 6
+    assert [(after - before) // 1_000 for before, after in pairwise(asked[:7])] == [102] * 6
     assert PROFILES["kafka-4.0"].consumer.retry_backoff_max_ms == 1_000
 
 
+def test_before_3_7_each_poll_begins_with_a_lookup_and_waits_for_metadata_as_long_as_it_lasts() -> None:
+    """As recorded with 3.4.1 while nobody coordinates: a lookup, Metadata, a lookup, and the next poll(), of 100 ms."""
+    profile = PROFILES["kafka-3.4"]
+    harness = Harness(retry_backoff_max_ms=profile.consumer.retry_backoff_max_ms)
+    harness.answer_next("FindCoordinator", *[15] * 8)
+    harness.stable()
+    asked = [
+        (at, "M" if isinstance(message, Metadata) else "F")
+        for at, _, message in harness.sent
+        if isinstance(message, Metadata | FindCoordinator)
+    ]
+
+    assert "".join(kind for _, kind in asked[2:14]) == "FMF" * 4
+    began_us = next(at for at, kind in asked if kind == "F")
+    assert [(at - began_us) // 1_000 for at, _ in asked[2:8]] == [100, 102, 104, 200, 204, 206]
+
+
 def test_the_heartbeat_thread_looks_for_the_coordinator_beside_the_polling_one() -> None:
-    """AbstractCoordinator.HeartbeatThread; as recorded with 3.4.1: 19 to 25 lookups a second, a new member's 6.5."""
+    """AbstractCoordinator.HeartbeatThread; as recorded with 3.4.1: 19 to 47 lookups a second, a new member 7 to 20."""
     profile = PROFILES["kafka-3.4"]
     counts = []
     for joined in (False, True):
@@ -66,8 +86,8 @@ def test_the_heartbeat_thread_looks_for_the_coordinator_beside_the_polling_one()
         counts.append(len(times(harness, FindCoordinator)))
 
     alone, both = counts
-    assert 25 <= alone <= 30
-    assert 54 <= both <= 60
+    assert 57 <= alone <= 61
+    assert 84 <= both <= 92
 
 
 def test_another_broker_is_asked_after_a_failure() -> None:
