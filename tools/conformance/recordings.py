@@ -172,6 +172,7 @@ class _Reading:
             took_effect=tuple(self._took_effect(everything)),
             windows_ms=tuple(self._windows(answers)),
             loads_ms=tuple(self._loads()),
+            hand_overs_ms=tuple(_hand_overs(answers)),
             exchanges=exchanges.all(),
         )
 
@@ -365,6 +366,22 @@ class _Reading:
                     owned.setdefault(self._named(topic), []).append(number)
                 generation.owners[answer.client] = {topic: tuple(sorted(owned[topic])) for topic in sorted(owned)}
         return generations
+
+
+def _hand_overs(answers: Iterable[_Answer]) -> Iterator[int]:
+    """``Course.hand_overs_ms``: what came while its member (by its id: one life) had an assignment already."""
+    joined: dict[str, tuple[int, int]] = {}
+    assigned: dict[str, None] = {}
+    for answer in answers:
+        if answer.api == "JoinGroup" and not answer.response["errorCode"]:
+            joined[answer.response["memberId"]] = (answer.at_ms, answer.response["generationId"])
+        elif answer.api == "SyncGroup":
+            member = answer.request["memberId"]
+            since_ms, generation = joined.pop(member, (0, None))
+            if member in assigned and generation == answer.request["generationId"]:
+                yield max(answer.came_ms - since_ms, 0)
+            if not answer.response["errorCode"]:
+                assigned[member] = None
 
 
 def _hosts(clients: Sequence[str]) -> dict[str, str]:

@@ -70,7 +70,8 @@ def synced(at: str, client: str, generation: int, partitions: list[int]) -> str:
     """A SyncGroup that was answered."""
     assignment = encode_assignment(Assignment(tuple((f"orders-{GROUP}", each) for each in partitions), b""))
     answer = {"errorCode": 0, "assignment": base64.b64encode(assignment).decode()}
-    return logged(at, "SYNC_GROUP", client, {"groupId": GROUP, "generationId": generation}, answer)
+    request = {"groupId": GROUP, "generationId": generation, "memberId": {"c1": C1, "c2": C2}[client]}
+    return logged(at, "SYNC_GROUP", client, request, answer)
 
 
 def called(at: str, who: str, event: str, partitions: list[int] | None = None, config: str = "") -> str:
@@ -143,6 +144,19 @@ def test_owners_are_read_from_the_answers_to_sync_group(folder: Path) -> None:
 
     assert first.owners == {"c1": {"orders": (0,)}, "c2": {"orders": (1,)}}
     assert second.owners == {"c1": {"orders": (0, 1)}}
+
+
+def test_hand_overs_are_read_from_members_that_had_an_assignment(folder: Path) -> None:
+    """From the answer to JoinGroup to when SyncGroup came, which is 1.5 ms before it was answered."""
+    assert read_recording(folder).hand_overs_ms == (27,)
+
+
+def test_a_sync_group_of_an_older_generation_is_no_hand_over(folder: Path) -> None:
+    """It was on its way when the next JoinGroup was answered."""
+    requests = folder / "request.log"
+    requests.write_text(requests.read_text() + joined("33,000", "c1", C1, 3, [C1]) + synced("34,000", "c1", 2, [1]))
+
+    assert read_recording(folder).hand_overs_ms == (27,)
 
 
 def test_downtime_is_read_from_the_callbacks_and_what_the_plan_did(folder: Path) -> None:

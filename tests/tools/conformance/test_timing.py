@@ -6,9 +6,10 @@ import attrs
 import pytest
 
 from kemu.emulator.plan.entries import plan_to_dicts
+from kemu.protocol.draws import distribution
 from kemu.tools.conformance import plans
 from kemu.tools.conformance.emulated import emulate
-from kemu.tools.conformance.timing import Felt, done_by, timed
+from kemu.tools.conformance.timing import Felt, busy_as, done_by, timed
 
 PLANS = plans.plans_in(plans.KEPT)
 
@@ -100,6 +101,38 @@ def test_windows_and_loads_are_those_of_the_run() -> None:
     assert draws["offsets.load"] == "uniform 28ms 667ms"
     assert "close.notice" not in draws
     assert "heartbeat.wait" in draws
+
+
+def test_the_machine_is_as_busy_as_the_hand_overs_of_the_run_tell() -> None:
+    """A run that tells none was on any machine."""
+    kept = plans.read_course(plans.KEPT, "p-coop-several-topics")
+    scenario = plans.read_plan_scenario(plans.KEPT, kept.plan)
+
+    def busy(*hand_overs_ms: int) -> str:
+        course = attrs.evolve(kept, hand_overs_ms=hand_overs_ms)
+        return dict(timed(scenario, course).draws.settings)["machine.busy"]
+
+    assert busy() == "lognormal median=100% p99=400%"
+    assert median_of(busy(*[1] * 20)) < median_of(busy(*[5] * 20)) < median_of(busy(*[50] * 20))
+
+
+def test_few_hand_overs_tell_less_of_a_machine_than_many() -> None:
+    """Between any machine's and theirs, and as unsure."""
+    any_machine = "lognormal median=100% p99=400%"
+    one, few, many = (busy_as([2] * number, 8_000) for number in (1, 5, 100))
+
+    assert median_of(any_machine) > median_of(one) > median_of(few) > median_of(many) > 250_000
+    assert spread_of(any_machine) > spread_of(one) > spread_of(few) > spread_of(many)
+
+
+def median_of(text: str) -> int:
+    """In millionths."""
+    return distribution(text).of(1 << 31)
+
+
+def spread_of(text: str) -> float:
+    """The p99 beside the median."""
+    return distribution(text).of((1 << 32) * 99 // 100) / median_of(text)
 
 
 def test_a_course_that_does_not_tell_its_moments_leaves_the_scenario_as_it_is() -> None:
