@@ -68,6 +68,11 @@ def why_not_live(course: Course, release: str) -> str | None:
             return f'"{what}" is not done live'
     if _several(course) and release_of(release) >= KRAFT_SINCE:
         return "it is about brokers that watch ZooKeeper, which Kafka has not had since 4.0"
+    if any(_STARTS.match(what) for _, what in course.timeline) and release_of(release) >= KRAFT_SINCE:
+        return (
+            "it is about a lone broker that comes back with ZooKeeper; since 4.0 its controller closes and starts with"
+            " it, and its old registration has to end first (broker.session.timeout.ms)"
+        )
     return None
 
 
