@@ -91,7 +91,7 @@ class Course:
     """Each time that a broker began to coordinate the group: how long its log waited for the thread that reads one
     after the other, and how long it was read."""
     hand_overs_ms: tuple[int, ...] = ()
-    """What members took from an answer to JoinGroup to the SyncGroup of that generation, in the order of time; without
+    """What members took from a generation's first answer to JoinGroup to their SyncGroup, in the order of time; without
     those of lives that had no assignment yet. It tells how busy their machine was."""
     exchanges: Mapping[str, tuple[Exchange, ...]] = field(factory=dict)
     """"c1 coordinator", "c1 brokers" -> what that member was answered there, in order (``ExchangesSeen``)."""

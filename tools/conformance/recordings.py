@@ -370,16 +370,19 @@ class _Reading:
 
 def _hand_overs(answers: Iterable[_Answer]) -> Iterator[int]:
     """``Course.hand_overs_ms``: what came while its member (by its id: one life) had an assignment already."""
-    joined: dict[str, tuple[int, int]] = {}
+    first_ms: dict[int, int] = {}
+    joined: dict[str, int] = {}
     assigned: dict[str, None] = {}
     for answer in answers:
         if answer.api == "JoinGroup" and not answer.response["errorCode"]:
-            joined[answer.response["memberId"]] = (answer.at_ms, answer.response["generationId"])
+            generation = answer.response["generationId"]
+            joined[answer.response["memberId"]] = generation
+            first_ms.setdefault(generation, answer.at_ms)
         elif answer.api == "SyncGroup":
             member = answer.request["memberId"]
-            since_ms, generation = joined.pop(member, (0, None))
+            generation = joined.pop(member, None)
             if member in assigned and generation == answer.request["generationId"]:
-                yield max(answer.came_ms - since_ms, 0)
+                yield max(answer.came_ms - first_ms[generation], 0)
             if not answer.response["errorCode"]:
                 assigned[member] = None
 
