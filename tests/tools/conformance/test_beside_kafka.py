@@ -9,9 +9,11 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
+import attrs
 import pytest
 from click.testing import CliRunner, Result
 
+from kemu.emulator.scenario.scenario import Scenario
 from kemu.tools.conformance import plans
 from kemu.tools.conformance.__main__ import main
 from kemu.tools.conformance.comparing import ComparedKind, FigureStanding, compare_plan
@@ -150,6 +152,30 @@ def test_a_plan_of_another_length_differs_and_is_found() -> None:
         ComparedKind.GENERATIONS: FigureStanding.DIFFERS,
         ComparedKind.MEMBERS: FigureStanding.DIFFERS,
     }
+
+
+@pytest.mark.parametrize(("slower_ms", "runs", "standing"), [(5_000, 20, "differs"), (0, 4, "agrees")])
+def test_five_times_the_runs_are_made_before_a_duration_is_said_to_lie_outside(
+    monkeypatch: pytest.MonkeyPatch, slower_ms: int, runs: int, standing: str
+) -> None:
+    """Here every run takes five seconds longer than Kafka, so that more of them show no other."""
+    kafka = plans.read_course(plans.KEPT, "h-twenty-at-once")
+    made: list[int] = []
+
+    def slow(scenario: Scenario, *, seed: int, profile: str, until_ms: int) -> Course:
+        made.append(seed)
+        rebalances = (
+            attrs.evolve(each, stable_ms=(each.stable_ms or 0) + slower_ms, began_ms=each.began_ms)
+            for each in kafka.rebalances
+        )
+        return attrs.evolve(kafka, rebalances=tuple(rebalances), verdict="holds")
+
+    monkeypatch.setattr(plans, "emulate", slow)
+    (compared,) = plans.compare([kafka], plans.KEPT, seeds=range(1, 5))
+
+    assert made == list(range(1, runs + 1))
+    assert compared.runs == runs
+    assert {row.standing for row in compared.figures if row.kind is ComparedKind.REBALANCE} == {standing}
 
 
 @pytest.mark.parametrize(

@@ -265,3 +265,21 @@ def test_a_race_explains_a_count_of_generations_that_runs_have_and_no_other() ->
 
     assert row(theirs, [theirs] + [other] * 9, "generations", race).standing is FigureStanding.EXPLAINED
     assert row(theirs, [other] * 10, "generations", race).standing is FigureStanding.DIFFERS
+
+
+def test_more_runs_are_made_where_a_duration_lies_outside_of_all_and_not_for_other_generations() -> None:
+    """What one of forty runs may bring, two hundred show; another course none brings."""
+    runs = [course(1_000 + 200 * step, 2_000) for step in range(21)]
+
+    assert compare_plan(course(5_200, 2_000), runs, NOTHING).is_by_measure
+    assert not compare_plan(course(4_950, 2_000), runs, NOTHING).is_by_measure
+    assert not compare_plan(course(3_000), runs, NOTHING).is_by_measure
+
+
+def test_more_runs_are_made_where_what_is_periodic_came_more_often_than_in_all() -> None:
+    """Not for an order that no run has."""
+    beats, more, other = (told((what, 1), ("Heartbeat", often)) for what, often in (("A", 9), ("A", 20), ("B", 9)))
+
+    assert compare_plan(more, [beats] * 3, NOTHING).is_by_measure
+    assert not compare_plan(beats, [beats] * 3, NOTHING).is_by_measure
+    assert not compare_plan(other, [beats] * 3, NOTHING).is_by_measure
