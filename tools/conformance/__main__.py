@@ -47,9 +47,10 @@ Members and brokers start, close, are killed and stand still here at the moments
 it: a member joins when its first JoinGroup came, closes when its polling thread saw that it was to, a lone broker is
 there with its first answer. How long such a broker knew no topic, and how long coordinators loaded, is drawn between
 the recording's least and most, and how busy the machine was as its members tell by what they took to their SyncGroups.
-What else differs from time to time is drawn as measured over all recordings together, so that a range is that machine's, not the plan's own: how late heartbeats are, how long threads take to go on, cold
-processes, writes of groups. In the plans in which brokers start (g and n) heartbeats, requests and writes are those of
-these two. Phases of old groups, callbacks that take time and work on records are left out, as in the recordings.
+What else differs from time to time is drawn as measured over all recordings together, so that a range is that
+machine's, not the plan's own: how late heartbeats are, how long threads take to go on, cold processes, writes of
+groups. In the plans in which brokers start (g and n) heartbeats, requests and writes are those of these two. Phases of
+old groups, callbacks that take time and work on records are left out, as in the recordings.
 
 A figure agrees when Kafka's lies between the emulator's 5 % and 95 % quantile; generation counts must be equal.
 Durations are compared with runs whose generations had Kafka's members. Kafka's side is a sample of one: where both
