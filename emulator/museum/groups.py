@@ -5,6 +5,7 @@ Source: the issues named, in Apache Kafka's history; KIP-341, KIP-429, KIP-792.
 
 from kemu.emulator.museum.bug import Past, PastBug, Where
 from kemu.protocol.assign.cooperative import (
+    COOPERATIVE_STICKY,
     COOPERATIVE_STICKY_2_8,
     COOPERATIVE_STICKY_2_8_MENDED,
     COOPERATIVE_STICKY_3_0,
@@ -87,7 +88,10 @@ ASSIGNORS = (
         ),
         was="only what is owned beyond the share is in transfer",
         today="so is what its owner's rack does not have",
-        past=Past(assignors={"cooperative-sticky": COOPERATIVE_STICKY_3_7}),
+        past=Past(
+            assignors={"cooperative-sticky": COOPERATIVE_STICKY_3_7},
+            of_releases=((COOPERATIVE_STICKY_3_7, COOPERATIVE_STICKY),),
+        ),
         caught_by="cooperative",
         kind="handed-over-too-soon",
     ),

@@ -130,6 +130,14 @@ def test_a_claim_that_a_leader_passes_over_is_told_with_the_bug_of_its_release(r
     assert (one.verdict, one.own_bugs) == ("holds", ("KAFKA-14639",))
 
 
+def test_what_3_7_0_moves_to_its_rack_is_told_with_the_bug_that_it_is() -> None:
+    """A member that missed a generation still owns what goes to a rack that has it (KAFKA-15170: mended in 3.7.1)."""
+    scenario = attrs.evolve(load_scenario("KAFKA-15170"), bugs=(), profile="kafka-3.7", expect=())
+    one = _run(SwarmCase(seed=scenario.seed, scenario=scenario, on=(), off=()), None, False, Panel())
+
+    assert (one.result.verdict, one.verdict, one.own_bugs) == ("violated", "holds", ("KAFKA-15170",))
+
+
 def test_what_comes_after_a_member_that_failed_is_none_of_its_own() -> None:
     """KAFKA-9801 fails the only member; where it does not, an id of it is forgotten, and it works on under another."""
     scenario = load_scenario(str(SEEDS_OF_BEFORE / "static-member-without-assignment.toml"))

@@ -134,7 +134,8 @@ def test_a_bug_that_a_release_has_by_itself_can_be_mended() -> None:
     assert not applying.group_rules(rules, (), ("KAFKA-10284",)).replacement_rebalances_completing
     assert "KAFKA-12983" not in applying.bugs_of(applying.release_with(release, (), ("KAFKA-12983",)))
     assert applying.release_with(PROFILES["kafka-2.6"], (), ("KAFKA-12257",)).metadata.new_topic_ids_reset_epochs
-    known = {"KAFKA-9801", "KAFKA-10284", "KAFKA-12983", "KAFKA-12257", "KAFKA-14639"}
+    assert applying.bugs_of(PROFILES["kafka-3.7"]) == ("KAFKA-15170",)
+    known = {"KAFKA-9801", "KAFKA-10284", "KAFKA-12983", "KAFKA-12257", "KAFKA-14639", "KAFKA-15170"}
     assert set(applying.bugs_of_releases()) == known
 
 
