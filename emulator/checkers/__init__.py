@@ -103,7 +103,13 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
     """All checkers, with the bound and the subscriptions of this scenario."""
     topics = {name: group.subscription for name, group in scenario.groups.items()}
     lasting = [index for index, entry in enumerate(scenario.plan) if lasts(entry.action)]
-    liveness = Liveness(scenario.stable_within_us, topics, still_us=scenario.timeouts_us, lasting=lasting)
+    liveness = Liveness(
+        scenario.stable_within_us,
+        topics,
+        still_us=scenario.timeouts_us,
+        lasting=lasting,
+        max_age_us=scenario.metadata_max_age_us,
+    )
     exactly_once = [
         name
         for name, group in scenario.groups.items()

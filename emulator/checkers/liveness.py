@@ -27,6 +27,13 @@ and all brokers ran, rule 2 holds for groups that have members. (A span begins a
 Whatever it was, Kafka's own timeouts are over by the span's end.)
 
 What disturbs a group anew (a host that starts or goes down, a topic that grows, a fault entry) starts the bound again.
+So does, for its group alone, that a leader hears of partitions which nobody has in the newest generation. A broker's
+answers have partitions only once they had a leader (``ControllerBrokerRequestBatch.addUpdateMetadataRequestForBrokers``
+skips the others, ``ZkMetadataCache.getPartitionMetadata`` has what it was told), without an error that would make a
+client ask again: a leader that was answered too early assigns what it knows, and hears of the others when its metadata
+are ``metadata.max.age.ms`` old. That is at most so long after the last broker began to tell of the partition; a group
+that lacks others is judged when the others are.
+
 "There must be a moment" and not "from then on", and the excuse: a group whose members are slower than max.poll.interval
 rebalances for ever and does the same work again and again, and rightly so.
 
@@ -45,6 +52,7 @@ from kemu.emulator.facts import (
     CoreHealed,
     FaultApplied,
     FaultEnded,
+    Handler,
     Healed,
     HostDown,
     HostPaused,
@@ -77,7 +85,7 @@ from kemu.protocol.notes.groups import (
     RecordsAppended,
 )
 from kemu.protocol.notes.ranges import RangeProcessed
-from kemu.protocol.notes.replication import BecameLeader
+from kemu.protocol.notes.replication import BecameLeader, MetadataCached
 from kemu.protocol.topic_pattern import TopicPattern
 
 REFUSED_BY: Mapping[ErrorCode, str] = {
@@ -102,6 +110,12 @@ class _Group:
         self.generation = -1
         """The newest generation somebody took an assignment of, and the topics in it."""
         self.topics: set[str] = set()
+        self.assigned: set[TopicPartition] = set()
+        """What is in the assignments of that generation that were taken."""
+        self.heard_us = 0
+        """When there was a newer generation than one that lacked partitions, or when its leader must have heard."""
+        self.judged = False
+        """It was, once for all."""
         self.since_us: dict[TopicPartition, int] = {}
         """When each partition was last added to what a member owns."""
         self.worked = False
@@ -124,12 +138,52 @@ class _Group:
         """Where each partition with records to process stood at the last disturbance, until it moves."""
 
 
+class _Heard:
+    """When clients have heard of partitions that brokers did not tell of at first.
+
+    ``max_age_us``: how old their metadata may get; 0: nobody is waited for.
+    """
+
+    def __init__(self, max_age_us: int) -> None:
+        self._max_age_us = max_age_us
+        self._tells: dict[ActorName, dict[TopicPartition, None]] = {}
+        """What each broker that runs tells clients of."""
+        self._told_us: dict[TopicPartition, int] = {}
+        """When the last broker began to."""
+
+    def cached(self, broker: ActorName, at_us: int, fact: MetadataCached) -> None:
+        """A broker's metadata cache has something else."""
+        tells = self._tells.setdefault(broker, {})
+        for at in fact.gone:
+            tells.pop(at, None)
+        for topic in fact.topics:
+            for row in topic.partitions:
+                at = topic.topic, row.partition
+                if at not in tells:
+                    tells[at] = None
+                    self._told_us[at] = at_us
+
+    def down(self, host: str) -> None:
+        """A cache is gone with its broker."""
+        self._tells.pop(host, None)
+
+    def grown(self, at_us: int, fact: TopicGrown) -> None:
+        """There are such partitions, if no broker told of them yet."""
+        for number in range(fact.partitions):
+            self._told_us.setdefault((fact.topic, number), at_us)
+
+    def by_us(self, partitions: Iterable[TopicPartition]) -> int:
+        """When all clients have heard of these; 0: of none of them is anybody told, or nobody is waited for."""
+        told = [self._told_us[at] for at in partitions if at in self._told_us] if self._max_age_us else []
+        return max(told) + self._max_age_us if told else 0
+
+
 class Liveness(Checker):
     """After the faults end, groups get Stable and go on processing within the bound.
 
     ``topics``: by group, the topics it is subscribed to, or their pattern, for those who know. ``still_us``: how long a
     group may stand still before the healing. ``lasting``: the entries of the plan that last until ``FaultEnded``; None:
-    all may.
+    all may. ``max_age_us``: how old the metadata of a group's leader may get; 0: no leader is waited for.
     """
 
     name = "liveness"
@@ -141,9 +195,11 @@ class Liveness(Checker):
         *,
         still_us: int = DEFAULT_BOUND_US,
         lasting: Collection[int] | None = None,
+        max_age_us: int = 0,
     ) -> None:
         super().__init__()
         self.bound_us = bound_us
+        self._heard = _Heard(max_age_us)
         self._still_us = still_us
         self._may_last = lasting
         self._lasting: dict[int, None] = {}
@@ -162,11 +218,13 @@ class Liveness(Checker):
         self._groups: dict[str, _Group] = {}
         self._ends: dict[TopicPartition, int] = {}
         self._deadline_us: int | None = None
-        """When judgement comes; None before ``Healed`` and after the judgement."""
+        """When the bound is over; None before ``Healed`` and after the judgement."""
+        self._judges_us = _NEVER_US
+        """When it is judged next: then, or when a group that is waited for has had its time."""
         self._awaited = True
         """Judgement has yet to come."""
         self._looks_us = _NEVER_US
-        """The earlier of ``_next_us`` and ``_deadline_us``."""
+        """The earlier of ``_next_us`` and ``_judges_us``."""
         self._last: Seen | None = None
         """The last fact of all."""
         self._static_since: dict[tuple[str, str], int] = {}
@@ -181,7 +239,11 @@ class Liveness(Checker):
         """Errors that a plan had servers answer to members."""
         self._listeners_raise = False
         """A plan made listeners raise."""
-        self.on = {
+        self.on = self._handlers()
+        self.every = self._time_passes
+
+    def _handlers(self) -> dict[type, Handler]:
+        return {
             RunStarted: self._run_started,
             MemberHostAdded: self._member_added,
             BrokerHostAdded: self._broker_added,
@@ -189,7 +251,8 @@ class Liveness(Checker):
             HostDown: self._down,
             HostPaused: self._disturbed,
             HostResumed: self._disturbed,
-            TopicGrown: self._disturbed,
+            TopicGrown: self._grown,
+            MetadataCached: self._cached,
             FaultApplied: self._applied,
             FaultEnded: self._ended,
             CoreHealed: self._core_healed,
@@ -212,7 +275,6 @@ class Liveness(Checker):
             RangeProcessed: self._range_processed,
             RecordsAppended: self._appended,
         }
-        self.every = self._time_passes
 
     def _time_passes(self, seen: Seen, fact: Any) -> None:
         """The first fact behind the deadline brings the judgement."""
@@ -220,12 +282,12 @@ class Liveness(Checker):
         if seen.at_us > self._looks_us:
             if self._next_us is not None and seen.at_us > self._next_us:
                 self._next_span(seen)
-            if self._deadline_us is not None and seen.at_us > self._deadline_us:
+            if self._deadline_us is not None and seen.at_us > self._judges_us:
                 self._judge(seen)
             self._time_is_set()
 
     def _time_is_set(self) -> None:
-        self._looks_us = min([us for us in (self._next_us, self._deadline_us) if us is not None], default=_NEVER_US)
+        self._looks_us = self._judges_us if self._next_us is None else min(self._next_us, self._judges_us)
 
     @property
     def satisfied(self) -> bool:
@@ -233,13 +295,24 @@ class Liveness(Checker):
         if self._deadline_us is None:
             return not self._awaited
         return all(
-            not self.panel.running_members(name) or not self._lacking(group) for name, group in self._groups.items()
+            group.judged or not self.panel.running_members(name) or not self._lacking(group)
+            for name, group in self._groups.items()
         )
 
     @property
     def judges_at_us(self) -> int | None:
-        """The bound after the last disturbance, such as the start of a host that was down when all was healed."""
-        return self._deadline_us
+        """The bound after the last disturbance, such as the start of a host that was down when all was healed.
+
+        Later, where a group lacks what its leader may not have heard of yet.
+        """
+        if self._deadline_us is None:
+            return None
+        waited_for = [
+            self._due_us(name, group)
+            for name, group in self._groups.items()
+            if not group.judged and self._lacking(group) and self.panel.running_members(name)
+        ]
+        return max([self._deadline_us, *waited_for])
 
     def finish(self, at_us: int) -> None:
         """A run that lasted beyond the bound is judged; one that ended before is not."""
@@ -271,9 +344,39 @@ class Liveness(Checker):
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
         self._count_ended()
+        self._heard.down(fact.host)
         if fact.host in self._brokers:
             self._away[fact.host] = None
         self._disturbed(seen, fact)
+
+    # --- what clients hear ---------------------------------------------------------------------------------------
+
+    def _cached(self, seen: Seen, fact: MetadataCached) -> None:
+        self._heard.cached(seen.actor, seen.at_us, fact)
+
+    def _grown(self, seen: Seen, fact: TopicGrown) -> None:
+        self._heard.grown(seen.at_us, fact)
+        self._disturbed(seen, fact)
+
+    def _hears_by_us(self, name: str, group: _Group) -> int:
+        """When its leader has heard of what nobody has in the newest generation; 0: all is in it, or there is none."""
+        if group.generation < 0:
+            return 0
+        counts = {topic: self.panel.topics.get(topic, 0) for topic in self._topics_of(name, group)}
+        wanted = ((topic, number) for topic, count in counts.items() for number in range(count))
+        return self._heard.by_us(at for at in wanted if at not in group.assigned)
+
+    def _pass_over_unheard(self, group: _Group, since_us: int) -> None:
+        """Nothing need be done since then of what its leader may have heard of only later."""
+        for at in [at for at in group.waiting if at not in group.assigned and self._heard.by_us((at,)) > since_us]:
+            del group.waiting[at]
+
+    def _due_us(self, name: str, group: _Group) -> int:
+        """When it is judged: when the bound is over, from when its leader had heard of all partitions, too."""
+        assert self._deadline_us is not None
+        if self.panel.unrecoverable:
+            return self._deadline_us
+        return max(self._deadline_us, max(group.heard_us, self._hears_by_us(name, group)) + self.bound_us)
 
     # --- groups ------------------------------------------------------------------------------------------------
 
@@ -373,9 +476,14 @@ class Liveness(Checker):
     def _received(self, seen: Seen, fact: AssignmentReceived) -> None:
         group = self._group(fact.group)
         if fact.generation != group.generation:
+            group.heard_us = max(group.heard_us, min(seen.at_us, self._hears_by_us(fact.group, group)))
             group.generation = fact.generation
-            group.topics = set()
+            group.topics, group.assigned = set(), set()
         group.topics.update([topic for topic, _ in fact.partitions])
+        group.assigned.update(fact.partitions)
+        if self._deadline_us is not None and self._judges_us > self._deadline_us:  # perhaps it had heard of all
+            self._judges_us = self._deadline_us
+            self._time_is_set()
 
     def _callback(self, seen: Seen, fact: PartitionsAssigned | PartitionsRevoked | PartitionsLost) -> None:
         group = self._group(fact.group)
@@ -472,7 +580,7 @@ class Liveness(Checker):
             self._began_us = None
             self._time_is_set()
             return
-        self._deadline_us = seen.at_us + self.bound_us
+        self._deadline_us = self._judges_us = seen.at_us + self.bound_us
         self._time_is_set()
         for name, group in self._groups.items():
             group.rested = False
@@ -492,10 +600,12 @@ class Liveness(Checker):
     def _next_span(self, seen: Seen) -> None:
         """A span without a disturbance is over, or begins."""
         if self._began_us is not None:
+            began_us = self._began_us
             within = f"for {self._still_us / 1e6:g} s, though nothing disturbed it and"
             for name, group in self._groups.items():
                 watched = self.panel.groups.get(name)
                 if watched is not None and watched.members and self.panel.running_members(name):
+                    self._pass_over_unheard(group, began_us)
                     self._judge_waiting(seen, name, group, seen.at_us - self._still_us // 2, within)
         self._began_us, self._next_us = seen.at_us, seen.at_us + self._still_us
         for name, group in self._groups.items():
@@ -537,20 +647,36 @@ class Liveness(Checker):
         return not group.rested or bool(group.waiting)
 
     def _judge(self, seen: Seen) -> None:
+        """Groups are judged once: those whose leader may not have heard of all yet when it must have."""
         assert self._deadline_us is not None
-        late_us = self._deadline_us - self.bound_us // 2
-        self._deadline_us, self._awaited = None, False
-        within = f"within {self.bound_us / 1e6:g} s"
+        later: list[int] = []
         for name, group in self._groups.items():
-            if not group.runs or not self._lacking(group):
+            if group.judged:
                 continue
-            if not group.rested:
-                text = f"group {name} did not come to rest {within}: {group.wrong}"
-                untold = self._untold_coordinator(name)
-                kind = UNTOLD_COORDINATOR if untold else "not-at-rest"
-                self.violation(seen, kind, (name,), f"{text}; {untold}" if untold else text, liveness=True)
+            lacks = group.runs and self._lacking(group)
+            due_us = self._due_us(name, group) if lacks else self._deadline_us
+            if due_us > seen.at_us:
+                later.append(due_us)
                 continue
-            self._judge_waiting(seen, name, group, late_us, f"{within}, though")
+            group.judged = True
+            if lacks:
+                self._judge_group(seen, name, group, due_us)
+        self._judges_us = min(later, default=_NEVER_US)
+        if not later:
+            self._deadline_us, self._awaited = None, False
+
+    def _judge_group(self, seen: Seen, name: str, group: _Group, due_us: int) -> None:
+        late_us = due_us - self.bound_us // 2
+        within = f"within {self.bound_us / 1e6:g} s"
+        if due_us != self._deadline_us:
+            within += " from when its leader had heard of all partitions"
+        if not group.rested:
+            text = f"group {name} did not come to rest {within}: {group.wrong}"
+            untold = self._untold_coordinator(name)
+            kind = UNTOLD_COORDINATOR if untold else "not-at-rest"
+            self.violation(seen, kind, (name,), f"{text}; {untold}" if untold else text, liveness=True)
+            return
+        self._judge_waiting(seen, name, group, late_us, f"{within}, though")
 
     def _untold_coordinator(self, name: str) -> str:
         """Whose members' coordinator leads a replica that was taken from its broker; "" if nobody's."""

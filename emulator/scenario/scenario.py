@@ -640,8 +640,7 @@ class Scenario:
         waits for members that do not come back, plus a minute for everything else; more, if starts, work and callbacks
         may take longer than that.
         """
-        given = [(group.config, member.config) for group in self.groups.values() for member in _members_of(group)]
-        configs = [configured(EARLIEST, (*config, *own)) for config, own in given] or [EARLIEST]
+        configs = self._member_configs()
         waits_ms = max(config.session_timeout_ms for config in configs)
         waits_ms += max(config.max_poll_interval_ms for config in configs)
         names = (*TAKES_TIME, *STARTS_OF_A_CONTROLLER) if self.brokers.replication is not None else TAKES_TIME
@@ -651,6 +650,15 @@ class Scenario:
             for config in configs
         )
         return waits_ms * 1_000 + max(MINUTE_US, sum(drawn) + callbacks_ms * 1_000)
+
+    @property
+    def metadata_max_age_us(self) -> int:
+        """When a member hears at the latest what no error makes it ask for: the longest ``metadata.max.age.ms``."""
+        return max(config.metadata_max_age_ms for config in self._member_configs()) * 1_000
+
+    def _member_configs(self) -> list[ConsumerConfig]:
+        given = [(group.config, member.config) for group in self.groups.values() for member in _members_of(group)]
+        return [configured(EARLIEST, (*config, *own)) for config, own in given] or [EARLIEST]
 
     @property
     def stable_within_us(self) -> int:

@@ -7,7 +7,9 @@ from kemu.emulator.checkers.liveness import Liveness
 from kemu.emulator.facts import DiskTailLost, FaultApplied, FaultEnded, HostPaused, HostResumed, HostStarted, TopicGrown
 from kemu.emulator.judging import Judging, judge
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.data import PartitionMetadata, TopicMetadata
 from kemu.protocol.notes import groups as notes
+from kemu.protocol.notes.replication import MetadataCached
 from tests.emulator.checkers.story import COORDINATOR, GROUP, SECOND, TOPIC, Story
 from tests.emulator.checkers.test_legal_runs import began_and_left, forgotten_id
 
@@ -809,6 +811,122 @@ def test_a_run_that_ends_before_the_bound_is_not_judged(story):
     story.wait(29)
 
     assert story.judged() == {}
+
+
+# Metadata may get 60 s old; groups have 30 s.
+
+
+def unheard(story: Story) -> list[str]:
+    checker = Liveness(30 * SECOND, max_age_us=60 * SECOND)
+    return [each.text for each in judge(story.facts, ended_us=story.at_us, checkers=[checker]).violations]
+
+
+def tell(story: Story, broker: str, *numbers: int) -> None:
+    """This broker has these partitions in its metadata cache from now on."""
+    rows = tuple(
+        PartitionMetadata(error=ErrorCode.NONE, partition=number, leader=0, replicas=(0,), isr=(0,))
+        for number in numbers
+    )
+    topic = TopicMetadata(error=ErrorCode.NONE, topic=TOPIC, partitions=rows)
+    story.by(broker, MetadataCached(live_brokers=(0, 1), topics=(topic,), gone=()))
+
+
+@pytest.fixture
+def untold():
+    """A group in generation 1, whose leader heard of two of three partitions. The brokers tell of the third later."""
+    story = Story("c1", "c2", count=3)
+    tell(story, "b0", 0, 1)
+    story.form(c1="0", c2="1")
+    tell(story, "b0", 0, 1, 2)
+    return story
+
+
+def test_a_leader_hears_of_a_partition_when_its_metadata_are_too_old(untold):
+    """ConsumerCoordinator.MetadataSnapshot: the new count makes it rejoin; its group has the bound from then on."""
+    untold.heal()
+    untold.process("c1", 0, 0, 10)
+    untold.process("c2", 1, 0, 10)
+    untold.wait(80)
+    untold.become("PreparingRebalance")
+    untold.revoke("c1", "0")
+    untold.revoke("c2", "1")
+    untold.wait(9)
+    untold.generation_of(2, c1="0 2", c2="1")
+    untold.wait(100)
+
+    assert unheard(untold) == []
+
+
+@pytest.mark.parametrize(("ends_s", "said"), [(89, []), (91, ["2 of 3 partitions are owned"])])
+def test_a_partition_that_no_leader_ever_assigns_is_missed_when_it_must_have_heard(untold, ends_s, said):
+    untold.heal()
+    untold.wait(ends_s)
+
+    within = "within 30 s from when its leader had heard of all partitions"
+    assert unheard(untold) == [f"group g did not come to rest {within}: {each}" for each in said]
+
+
+def test_a_broker_that_tells_of_it_last_is_the_one_that_counts(untold):
+    """And one that was restarted tells anew."""
+    untold.wait(20)
+    tell(untold, "b1", 0, 1, 2)
+    untold.heal()
+    untold.wait(80)
+    assert unheard(untold) == []
+    untold.wait(11)
+    assert len(unheard(untold)) == 1
+
+
+def test_a_partition_that_its_leader_assigned_is_missed_when_the_bound_is_over(untold):
+    """It has heard of it: nobody waits for metadata."""
+    untold.become("PreparingRebalance")
+    untold.complete(2, "c1", "c2")
+    untold.become("Stable")
+    untold.receive("c1", 2, "0 2")
+    untold.receive("c2", 2, "1")
+    untold.heal()
+    untold.wait(31)
+
+    assert unheard(untold) == ["group g did not come to rest within 30 s: 2 of 3 partitions are owned"]
+
+
+def test_a_partition_of_which_metadata_told_long_before_the_healing_is_missed_when_the_bound_is_over(untold):
+    untold.wait(61)
+    untold.heal()
+    untold.wait(31)
+
+    assert unheard(untold) == ["group g did not come to rest within 30 s: 2 of 3 partitions are owned"]
+
+
+def test_the_group_has_the_bound_from_when_it_heard_and_no_longer(untold):
+    untold.heal()
+    untold.wait(20)
+    untold.become("PreparingRebalance")
+    untold.complete(2, "c1", "c2")
+    untold.become("Stable")
+    untold.receive("c1", 2, "0 2")
+    untold.receive("c2", 2, "1")
+    untold.wait(29)
+    assert unheard(untold) == []
+    untold.wait(2)
+
+    within = "within 30 s from when its leader had heard of all partitions"
+    assert unheard(untold) == [f"group g did not come to rest {within}: 2 of 3 partitions are owned"]
+
+
+@pytest.mark.parametrize(("max_age_s", "said"), [(90, 0), (20, 1)])
+def test_long_before_the_healing_nothing_need_be_done_of_what_the_leader_has_not_heard_of(untold, max_age_s, said):
+    untold.append(2, 0, 10)
+    untold.wait(32)
+    for first in (0, 1, 2):
+        untold.process("c1", 0, first, first + 1)
+        untold.process("c2", 1, first, first + 1)
+        untold.wait(25)
+    checker = Liveness(still_us=30 * SECOND, max_age_us=max_age_s * SECOND)
+
+    found = judge(untold.facts, ended_us=untold.at_us, checkers=[checker]).violations
+
+    assert [each.entities for each in found if each.entities[1] == "t-2"] == [(GROUP, "t-2")] * said
 
 
 def still(story: Story, *, lasting: tuple[int, ...] = ()) -> list[str]:

@@ -394,3 +394,15 @@ def test_a_static_member_takes_its_assignment_under_a_third_id_after_the_second_
 
     assert outcome.verdict == "holds", outcome.reason or outcome.broke
     assert [(each.partition, each.first, each.last) for each in outcome.losses] == [("__consumer_offsets-0", 4, 5)]
+
+
+def test_a_partition_that_had_no_leader_yet_is_heard_of_with_the_next_metadata() -> None:
+    """c1 is told of t1-0 alone, 30 ms before b1 is seen and t1-1 has a leader: nothing makes it ask for 5 minutes.
+
+    ControllerBrokerRequestBatch.addUpdateMetadataRequestForBrokers 3.4.1 skips partitions without a leader;
+    ConsumerCoordinator.MetadataSnapshot has the new count when metadata are metadata.max.age.ms old.
+    """
+    outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "heard-of-with-the-next-metadata.toml"))
+
+    assert outcome.verdict == "holds", outcome.reason or outcome.broke
+    assert 300_600_000 < outcome.virtual_us < 303_000_000

@@ -363,6 +363,15 @@ def test_the_time_to_get_well_is_what_kafkas_timeouts_may_take() -> None:
     assert scenario_from_toml('draws = "calm"\n' + SMALL + text).stable_within_us == 90_000_000
 
 
+def test_the_last_member_hears_of_new_partitions_when_the_oldest_metadata_are_renewed() -> None:
+    """metadata.max.age.ms is 5 minutes (ConsumerConfig); of several members the one that has the most counts."""
+    small = scenario_from_toml('draws = "calm"\n' + SMALL)
+    assert small.metadata_max_age_us == 300_000_000
+    assert with_values(small, ["metadata.max.age.ms=20000"]).metadata_max_age_us == 20_000_000
+    own = '[groups.g.overrides.c1.config]\n"metadata.max.age.ms" = 400000\n'
+    assert scenario_from_toml('draws = "calm"\n' + SMALL + own).metadata_max_age_us == 400_000_000
+
+
 def test_kafkas_own_class_names_mean_the_assignors() -> None:
     """As a consumer's .properties file gives them."""
     text = SMALL + '[groups.g.config]\n"partition.assignment.strategy" = "{}"\n'
