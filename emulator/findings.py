@@ -65,7 +65,14 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "works-when-down",
             "works-when-failed",
         ),
-        "liveness": ("forgotten-instance", "member-failed", "not-at-rest", "nothing-processed", "untold-coordinator"),
+        "liveness": (
+            "forgotten-instance",
+            "member-failed",
+            "not-at-rest",
+            "nothing-processed",
+            "unheard-isr",
+            "untold-coordinator",
+        ),
         "replicas": (
             "acknowledged-uncommitted",
             "another-record",
@@ -211,6 +218,12 @@ STANDS_STILL: Mapping[tuple[str, str], str] = MappingProxyType(
         ("liveness", UNTOLD_COORDINATOR): "the order to stop its replica was lost with the controller: the broker still"
         " takes itself for the leader of the group's log, where nobody follows it, and members ask for another"
         " coordinator only when theirs says so or goes; restarting that broker ends it",
+        (
+            "liveness",
+            UNHEARD_ISR,
+        ): "the leader of the group's log waits for another leader epoch, with too few in its"
+        " ISR for min.insync.replicas: the controller wrote a larger one, lost the answer, and does not know of it; a"
+        " restart of that leader ends it, or another election",
         (
             "recovery",
             LOG_OF_ANOTHER_TOPIC,

@@ -22,6 +22,12 @@ A group whose coordinator still leads a replica that was taken from its broker b
 (``recovery`` says whether that may be). Its log cannot be written, and its members hear of no other coordinator
 (``GroupMetadataManager.storeGroup``: REQUEST_TIMED_OUT is answered as REBALANCE_IN_PROGRESS).
 
+Another way that is Kafka's is ``unheard-isr``: a rebalance that cannot end, as its coordinator's broker has an ISR for
+the group's log that is smaller than ``min.insync.replicas``, and waits for another leader epoch before it asks for a
+larger one (``UnheardIsrs``: Kafka's rule, and its source). No assignment can be written (NOT_ENOUGH_REPLICAS, which
+``storeGroup`` answers as COORDINATOR_NOT_AVAILABLE), and nobody begins an election: all brokers live, and the
+controller does not know that a preferred replica is in the ISR (``canPreferredReplicaBeLeader``).
+
 4. Long before that, too: in any span of ``still_us`` in which nothing disturbed anybody, no fault of the plan lasted
 and all brokers ran, rule 2 holds for groups that have members. (A span begins a second after the last disturbance.
 Whatever it was, Kafka's own timeouts are over by the span's end.)
@@ -63,7 +69,7 @@ from kemu.emulator.facts import (
     Seen,
     TopicGrown,
 )
-from kemu.emulator.findings import FORGOTTEN_INSTANCE, MEMBER_FAILED, UNTOLD_COORDINATOR
+from kemu.emulator.findings import FORGOTTEN_INSTANCE, MEMBER_FAILED, UNHEARD_ISR, UNTOLD_COORDINATOR
 from kemu.emulator.watching.panel import Holding
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import OFFSETS_TOPIC, ActorName, TopicPartition, broker_host, broker_of, host_of
@@ -103,6 +109,7 @@ DEFAULT_BOUND_US = 45_000_000 + 300_000_000 + 60_000_000
 SETTLED_US = 1_000_000
 """How long after the last disturbance a span begins in which nothing may stand still."""
 _NEVER_US = 1 << 62
+_REBALANCING = ("PreparingRebalance", "CompletingRebalance")
 
 
 class _Group:
@@ -672,9 +679,10 @@ class Liveness(Checker):
             within += " from when its leader had heard of all partitions"
         if not group.rested:
             text = f"group {name} did not come to rest {within}: {group.wrong}"
-            untold = self._untold_coordinator(name)
-            kind = UNTOLD_COORDINATOR if untold else "not-at-rest"
-            self.violation(seen, kind, (name,), f"{text}; {untold}" if untold else text, liveness=True)
+            untold, unheard = self._untold_coordinator(name), self._unheard_isr(name)
+            kind = UNTOLD_COORDINATOR if untold else UNHEARD_ISR if unheard else "not-at-rest"
+            said = "; ".join(each for each in (text, untold or unheard) if each)
+            self.violation(seen, kind, (name,), said, liveness=True)
             return
         self._judge_waiting(seen, name, group, late_us, f"{within}, though")
 
@@ -691,6 +699,22 @@ class Liveness(Checker):
         where = f"{at[0]}-{at[1]}"
         return (
             f"{host} leads {where} in epoch {epoch}, the store has {broker_host(state.leader)} in {state.leader_epoch}"
+        )
+
+    def _unheard_isr(self, name: str) -> str:
+        """Why the rebalance of a group cannot be written until its log is led in another epoch; "" if it can."""
+        at, watched = self.panel.log_of(name), self.panel.groups.get(name)
+        if at is None or watched is None or watched.state not in _REBALANCING:
+            return ""
+        unheard, state = self.panel.unheard.of(at), self.panel.states.get(at)
+        if unheard is None or not unheard.leader_waits or state is None:
+            return ""
+        leader, least = broker_host(state.leader), self.panel.min_insync.of(at)
+        if host_of(watched.coordinator) != leader or len(unheard.told) >= least:
+            return ""
+        return (
+            f"{leader} leads {at[0]}-{at[1]} with {list(unheard.told)} as the ISR, of which min.insync.replicas asks"
+            f" {least}, and waits for another leader epoch; the store has {list(state.isr)}"
         )
 
     def _judge_waiting(self, seen: Seen, name: str, group: _Group, late_us: int, within: str) -> None:

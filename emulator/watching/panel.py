@@ -30,6 +30,7 @@ from kemu.emulator.watching.applications import WatchedApplications
 from kemu.emulator.watching.former_lives import FormerLives
 from kemu.emulator.watching.group_commits import GroupCommits
 from kemu.emulator.watching.logs import WatchedLogs
+from kemu.emulator.watching.min_insync import MinInsync
 from kemu.emulator.watching.ranges_of_groups import WatchedRanges
 from kemu.emulator.watching.unheard_isrs import UnheardIsrs
 from kemu.protocol.names import (
@@ -163,6 +164,8 @@ class Panel:
         self.commits = GroupCommits(self.logs, self.is_current, self.log_of)
         """What groups have committed."""
         self.unheard = UnheardIsrs(self.states)
+        self.min_insync = MinInsync(lambda: self.assigned)
+        """How many replicas partitions ask for."""
         """ISRs in the store of which the controller that wrote them does not know."""
         self.applications = WatchedApplications()
         """Streams applications: instances, and copies of tasks."""
@@ -243,7 +246,7 @@ class Panel:
 
     def _parts(self) -> tuple[dict[type, Callable[[Seen, Any], None]], ...]:
         """What the parts take, in their order."""
-        own = (self.former, self.logs, self.ranges, self.commits, self.unheard, self.applications)
+        own = (self.former, self.logs, self.ranges, self.commits, self.unheard, self.min_insync, self.applications)
         return tuple(part.on for part in own)
 
     def see(self, seen: Seen) -> None:

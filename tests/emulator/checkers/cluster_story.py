@@ -45,7 +45,8 @@ US = 1_000
 class ClusterStory:
     """Every call is a step of its own, a millisecond after the one before. Brokers are numbers; one partition, t-0."""
 
-    def __init__(self, *, unclean: bool = False) -> None:
+    def __init__(self, *, unclean: bool = False, topic: str = TOPIC, min_isr: int = 1) -> None:
+        self.topic = topic
         self.facts: list[Seen] = []
         self.at_us = self.seq = self.version = 0
         self.lives: dict[str, int] = {}
@@ -53,8 +54,8 @@ class ClusterStory:
         self.isr: tuple[int, ...] = ()
         self.leader = -1
         names = tuple(f"b{number}" for number in BROKERS)
-        self.world(RunStarted(groups=(), members=(), brokers=names, topics=((TOPIC, 1),)))
-        self.world(TopicReplicated(topic=TOPIC, replicas=(BROKERS,), min_isr=1, unclean=unclean))
+        self.world(RunStarted(groups=(), members=(), brokers=names, topics=((self.topic, 1),)))
+        self.world(TopicReplicated(topic=self.topic, replicas=(BROKERS,), min_isr=min_isr, unclean=unclean))
         for host in (*names, PRODUCER, READER):
             self.start(host)
         for number in BROKERS:
@@ -87,12 +88,12 @@ class ClusterStory:
     def lose_tail(self, broker: int, records: int, end: int) -> None:
         """A power cut takes the last records of a log, flushed or not; ``end``: of what is left."""
         self.down(f"b{broker}")
-        self.world(DiskTailLost(host=f"b{broker}", log=f"replica/{TOPIC}-0", records=records, end_offset=end))
+        self.world(DiskTailLost(host=f"b{broker}", log=f"replica/{self.topic}-0", records=records, end_offset=end))
 
     def lose_unflushed(self, broker: int, records: int, end: int) -> None:
         """A power cut takes the last records of a log, which were not flushed; ``end``: of what is left."""
         self.down(f"b{broker}")
-        self.world(UnflushedLost(host=f"b{broker}", logs=((f"replica/{TOPIC}-0", records, end),)))
+        self.world(UnflushedLost(host=f"b{broker}", logs=((f"replica/{self.topic}-0", records, end),)))
 
     def heal(self) -> None:
         self.world(Healed())
@@ -113,7 +114,7 @@ class ClusterStory:
         self.node(CONTROLLER_EPOCH, epoch_data(self.controller_epoch), what="set")
 
     def allow_unclean(self, allowed: str) -> None:
-        self.node(topic_config_path(TOPIC), config_data([("unclean.leader.election.enable", allowed)]))
+        self.node(topic_config_path(self.topic), config_data([("unclean.leader.election.enable", allowed)]))
 
     def write_state(self, leader: int, isr: tuple[int, ...], *, epoch: int | None = None, client: str = "") -> None:
         """The partition's state, by the controller under the next epoch, or by somebody else under this one."""
@@ -122,7 +123,7 @@ class ClusterStory:
         self.epoch = self.epoch if epoch is None else epoch
         self.leader, self.isr = leader, isr
         state = PartitionState(leader, self.epoch, isr, self.controller_epoch)
-        self.node(state_path(TOPIC, 0), state_data(state), what="set", client=client or None)
+        self.node(state_path(self.topic, 0), state_data(state), what="set", client=client or None)
 
     # --- brokers -----------------------------------------------------------------------------------------------
 
@@ -136,7 +137,7 @@ class ClusterStory:
     ) -> None:
         """``epochs``: which wrote its log, from which offset on; none: not told."""
         fact = control_notes.BecameLeader(
-            topic=TOPIC,
+            topic=self.topic,
             partition=0,
             leader_epoch=self.epoch if epoch is None else epoch,
             isr=self.isr,
@@ -149,7 +150,7 @@ class ClusterStory:
     def follow(self, broker: int, end: int = 0, *, epoch: int | None = None) -> None:
         epoch = self.epoch if epoch is None else epoch
         fact = control_notes.BecameFollower(
-            topic=TOPIC, partition=0, leader_epoch=epoch, leader=self.leader, end_offset=end, high_watermark=0
+            topic=self.topic, partition=0, leader_epoch=epoch, leader=self.leader, end_offset=end, high_watermark=0
         )
         self.by(f"b{broker}", fact)
 
@@ -162,32 +163,34 @@ class ClusterStory:
                 self.follow(follower, end)
 
     def append(self, broker: int, base: int, count: int) -> None:
-        self.by(f"b{broker}", notes.RecordsAppended(topic=TOPIC, partition=0, base_offset=base, count=count))
+        self.by(f"b{broker}", notes.RecordsAppended(topic=self.topic, partition=0, base_offset=base, count=count))
 
     def copy(self, broker: int, base: int, count: int, epoch: int | None = None) -> None:
         epoch = self.epoch if epoch is None else epoch
         fact = control_notes.RecordsReplicated(
-            topic=TOPIC, partition=0, base_offset=base, count=count, leader_epoch=epoch
+            topic=self.topic, partition=0, base_offset=base, count=count, leader_epoch=epoch
         )
         self.by(f"b{broker}", fact)
 
     def advance(self, broker: int, watermark: int, epoch: int | None = None) -> None:
         epoch = self.epoch if epoch is None else epoch
         fact = control_notes.HighWatermarkAdvanced(
-            topic=TOPIC, partition=0, leader_epoch=epoch, high_watermark=watermark
+            topic=self.topic, partition=0, leader_epoch=epoch, high_watermark=watermark
         )
         self.by(f"b{broker}", fact)
 
     def cut(self, broker: int, old: int, end: int) -> None:
         fact = control_notes.Truncated(
-            topic=TOPIC, partition=0, leader_epoch=self.epoch, old_end_offset=old, end_offset=end, why="told"
+            topic=self.topic, partition=0, leader_epoch=self.epoch, old_end_offset=old, end_offset=end, why="told"
         )
         self.by(f"b{broker}", fact)
 
     def restore(self, broker: int, end: int, *epochs: tuple[int, int]) -> None:
         """The broker starts again and finds this on its disk."""
         self.start(f"b{broker}")
-        fact = control_notes.ReplicaRestored(topic=TOPIC, partition=0, end_offset=end, high_watermark=0, epochs=epochs)
+        fact = control_notes.ReplicaRestored(
+            topic=self.topic, partition=0, end_offset=end, high_watermark=0, epochs=epochs
+        )
         self.by(f"b{broker}", fact)
 
     def commit(self, base: int, count: int, *to: int) -> None:
@@ -198,24 +201,28 @@ class ClusterStory:
         self.advance(self.leader, base + count)
 
     def propose(self, broker: int, isr: tuple[int, ...], counted: tuple[int, ...]) -> None:
-        fact = control_notes.IsrProposed(topic=TOPIC, partition=0, leader_epoch=self.epoch, isr=isr, counted=counted)
+        fact = control_notes.IsrProposed(
+            topic=self.topic, partition=0, leader_epoch=self.epoch, isr=isr, counted=counted
+        )
         self.by(f"b{broker}", fact)
 
     def take_isr(self, broker: int, isr: tuple[int, ...]) -> None:
         """The leader learns that the store has this ISR."""
         fact = control_notes.IsrChanged(
-            topic=TOPIC, partition=0, leader=broker, leader_epoch=self.epoch, isr=isr, zk_version=1, why="told"
+            topic=self.topic, partition=0, leader=broker, leader_epoch=self.epoch, isr=isr, zk_version=1, why="told"
         )
         self.by(f"b{broker}", fact)
 
     def refuse_isr(self, broker: int, isr: tuple[int, ...]) -> None:
-        fact = control_notes.IsrChangeFailed(topic=TOPIC, partition=0, leader_epoch=self.epoch, isr=isr, why="told")
+        fact = control_notes.IsrChangeFailed(
+            topic=self.topic, partition=0, leader_epoch=self.epoch, isr=isr, why="told"
+        )
         self.by(f"b{broker}", fact)
 
     def refuse_write(self, isr: tuple[int, ...], known: tuple[int, ...]) -> None:
         """The store refuses a controller's ISR for its version; the controller knows this one."""
         fact = control_notes.IsrWriteRefused(
-            topic=TOPIC,
+            topic=self.topic,
             partition=0,
             leader=self.leader,
             leader_epoch=self.epoch,
@@ -228,7 +235,7 @@ class ClusterStory:
 
     def leave_pending(self, broker: int, isr: tuple[int, ...], why: str = "INVALID_UPDATE_VERSION") -> None:
         """The controller refuses the leader's ISR for what it knows."""
-        fact = control_notes.IsrChangePending(topic=TOPIC, partition=0, leader_epoch=self.epoch, isr=isr, why=why)
+        fact = control_notes.IsrChangePending(topic=self.topic, partition=0, leader_epoch=self.epoch, isr=isr, why=why)
         self.by(f"b{broker}", fact)
 
     def obey(self, broker: int, controller_epoch: int, broker_epoch: int) -> None:
@@ -238,19 +245,19 @@ class ClusterStory:
         self.by(f"b{broker}", fact)
 
     def stop(self, broker: int, epoch: int, *, deleted: bool = False) -> None:
-        fact = control_notes.ReplicaStopped(topic=TOPIC, partition=0, leader_epoch=epoch, deleted=deleted)
+        fact = control_notes.ReplicaStopped(topic=self.topic, partition=0, leader_epoch=epoch, deleted=deleted)
         self.by(f"b{broker}", fact)
 
     def delete_topic(self, *told: int) -> None:
         """These brokers delete their logs, then the store has the topic no more."""
         for broker in told:
             self.stop(broker, EPOCH_DURING_DELETE, deleted=True)
-        self.node(state_path(TOPIC, 0), what="deleted")
-        self.node(topic_path(TOPIC), what="deleted")
+        self.node(state_path(self.topic, 0), what="deleted")
+        self.node(topic_path(self.topic), what="deleted")
 
     def create_topic(self) -> None:
         """The store has the topic, with one partition on all brokers."""
-        self.node(topic_path(TOPIC), topic_data({0: ReplicaAssignment(BROKERS)}), client="")
+        self.node(topic_path(self.topic), topic_data({0: ReplicaAssignment(BROKERS)}), client="")
 
     def cache(self, *brokers: int, live: tuple[int, ...] = BROKERS, gone: bool = False, **other: object) -> None:
         """These are told what the store has, or ``other`` than that."""
@@ -264,36 +271,36 @@ class ClusterStory:
         }
         topic = TopicMetadata(
             error=ErrorCode.NONE,
-            topic=TOPIC,
+            topic=self.topic,
             partitions=(PartitionMetadata(**{**row, **other}),),  # type: ignore[arg-type]
         )
         for broker in brokers:
             fact = control_notes.MetadataCached(
-                live_brokers=live, topics=() if gone else (topic,), gone=((TOPIC, 0),) if gone else ()
+                live_brokers=live, topics=() if gone else (topic,), gone=((self.topic, 0),) if gone else ()
             )
             self.by(f"b{broker}", fact)
 
     # --- clients -----------------------------------------------------------------------------------------------
 
     def produce(self, acks: int) -> None:
-        self.by(PRODUCER, notes.ProducerStarted(topic=TOPIC, acks=acks))
+        self.by(PRODUCER, notes.ProducerStarted(topic=self.topic, acks=acks))
 
     def acknowledge(self, base: int, count: int) -> None:
-        self.by(PRODUCER, notes.RecordsAcknowledged(topic=TOPIC, partition=0, base_offset=base, count=count))
+        self.by(PRODUCER, notes.RecordsAcknowledged(topic=self.topic, partition=0, base_offset=base, count=count))
 
     def position(self, offset: int, *, why: str = "reset") -> None:
-        fact = notes.PositionSet(group="g", member_id="m", topic=TOPIC, partition=0, offset=offset, why=why)
+        fact = notes.PositionSet(group="g", member_id="m", topic=self.topic, partition=0, offset=offset, why=why)
         self.by(READER, fact)
 
     def read_epoch(self, offset: int, epoch: int) -> None:
-        self.by(READER, notes.EpochRead(topic=TOPIC, partition=0, offset=offset, leader_epoch=epoch))
+        self.by(READER, notes.EpochRead(topic=self.topic, partition=0, offset=offset, leader_epoch=epoch))
 
     def process(self, first: int, last: int) -> None:
         fact = notes.Processed(
             group="g",
             member_id="m",
             generation=1,
-            topic=TOPIC,
+            topic=self.topic,
             partition=0,
             first=first,
             last=last,
@@ -304,7 +311,7 @@ class ClusterStory:
     def commit_offset(self, offset: int) -> None:
         """The reader's group commits."""
         fact = notes.OffsetCommitted(
-            group="g", topic=TOPIC, partition=0, offset=offset, generation=1, member_id="m", position=-1
+            group="g", topic=self.topic, partition=0, offset=offset, generation=1, member_id="m", position=-1
         )
         self.by("b0/coordinator", fact)
 

@@ -354,6 +354,18 @@ def test_no_member_of_4_0_hears_that_its_assignment_has_too_few_replicas() -> No
     assert outcome.verdict == "holds", outcome.reason or outcome.broke
 
 
+def test_a_group_stands_still_whose_log_has_too_few_in_sync_for_good() -> None:
+    """The answer to the write that lets b1 into the ISR again is lost: b0 goes on with itself alone, and asks no more.
+
+    Partition 3.4.1 counts the committed ISR (``appendRecordsToLeader``) and gives up for INVALID_UPDATE_VERSION
+    (``handleAlterPartitionError``): no assignment of g is written. As seed 55459 of the swarm had it with kafka-3.4.
+    """
+    outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "too-few-while-its-leader-waits.toml"))
+
+    assert outcome.verdict == "holds", outcome.reason or outcome.broke
+    assert [(each.checker, each.kind) for each in outcome.violations] == [("liveness", "unheard-isr")]
+
+
 def test_a_generation_that_was_never_committed_is_loaded_and_lost_again() -> None:
     """b3 loads g1 with what b2 wrote and never committed; b3's power cut takes it away, and generation 1 begins anew.
 

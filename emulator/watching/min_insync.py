@@ -1,0 +1,46 @@
+"""How many replicas are to be in sync before acks=all is taken, by topic (a part of the panel).
+
+A topic's own setting goes before that of all brokers, and that before what is so at the start (KIP-226). Source:
+Kafka's ``LogConfig``, ``DynamicBrokerConfig``; since 3.7 never more than there are replicas
+(``Partition.effectiveMinIsr``).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kemu.emulator.facts import Seen, TopicReplicated
+from kemu.protocol.dynamic_configs import MIN_INSYNC_REPLICAS
+from kemu.protocol.names import TopicPartition
+from kemu.protocol.nodes import BROKER_DEFAULTS, TOPIC_CONFIGS, ReplicaAssignment, read_config, topic_config_path
+from kemu.protocol.notes.replication import NodeWritten
+
+
+class MinInsync:
+    """``min.insync.replicas`` as it is set now. ``assigned``: the panel's own dictionary, asked for by a call."""
+
+    def __init__(self, assigned: Callable[[], Mapping[TopicPartition, ReplicaAssignment]]) -> None:
+        self._assigned = assigned
+        self._at_start: dict[str, int] = {}
+        self._set: dict[str, int] = {}
+        """By the path of the setting."""
+        self.on: dict[type, Callable[[Seen, Any], None]] = {
+            TopicReplicated: self._replicated,
+            NodeWritten: self._written,
+        }
+
+    def of(self, at: TopicPartition) -> int:
+        """The partition's, at most as many as it has replicas; 1 if nobody said."""
+        least = self._set.get(topic_config_path(at[0]), self._set.get(BROKER_DEFAULTS, self._at_start.get(at[0], 1)))
+        there = self._assigned().get(at)
+        return least if there is None else min(least, len(there.replicas))
+
+    def _replicated(self, seen: Seen, fact: TopicReplicated) -> None:
+        self._at_start[fact.topic] = fact.min_isr
+
+    def _written(self, seen: Seen, fact: NodeWritten) -> None:
+        if fact.path == BROKER_DEFAULTS or fact.path.startswith(f"{TOPIC_CONFIGS}/"):
+            least = read_config(fact.data).get(MIN_INSYNC_REPLICAS) if fact.what != "deleted" else None
+            if least is None:
+                self._set.pop(fact.path, None)
+            else:
+                self._set[fact.path] = int(least)
