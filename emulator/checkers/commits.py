@@ -14,8 +14,9 @@ whose record is in the same log, every commit accepted under g had been reported
    with generation -1 is an operator's and may do anything.
 4. *Remembered.* What was committed when a member got its assignment is where it starts, or behind it: it is not told
    less, nor that there is nothing. An application that seeks starts where it likes. A log that lost its tail
-   (``DiskTailLost``) may forget. Where brokers replicate, a group's log may lose its end to an election; then what it
-   held there is committed no more, and what it held before is what counts.
+   (``DiskTailLost``) may forget, and so may a coordinator that has a successor already. Where brokers replicate, a
+   group's log may lose its end to an election; then what it held there is committed no more, and what it held before is
+   what counts.
 5. *Kept.* A member that is told that its commit succeeded has one that a coordinator reported.
 6. *Not while it is needed.* Offsets do not expire while the group rebalances, nor those of partitions that its members
    were given in a Stable generation; of a group that became empty they do, after a minute at the soonest (the least
@@ -183,8 +184,9 @@ class CommitsChecker(Checker):
         spell, group = self._spells.get(fact.group), self._groups.get(fact.group)
         if spell is not None and spell.state == STABLE and group is not None and group.generation == fact.generation:
             spell.given.update(dict.fromkeys(fact.partitions))
+        deposed = self.panel.asks_deposed(seen)
         for topic, partition in fact.partitions:
-            committed = self.panel.commits.of(fact.group, (topic, partition))
+            committed = NOTHING if deposed else self.panel.commits.of(fact.group, (topic, partition))
             self._progress_of(seen, topic, partition).floor = committed
 
     def _owns(self, seen: Seen, fact: PartitionsAssigned) -> None:

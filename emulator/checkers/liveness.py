@@ -688,18 +688,17 @@ class Liveness(Checker):
 
     def _untold_coordinator(self, name: str) -> str:
         """Whose members' coordinator leads a replica that was taken from its broker; "" if nobody's."""
-        at, watched = self.panel.log_of(name), self.panel.groups.get(name)
-        if at is None or watched is None or not watched.coordinator:
+        at = self.panel.log_of(name)
+        state, assigned = (None, None) if at is None else (self.panel.states.get(at), self.panel.assigned.get(at))
+        if at is None or state is None or assigned is None:
             return ""
-        host = host_of(watched.coordinator)
-        epoch, leads = self.panel.roles.get((host, at), (-1, False))
-        state, assigned = self.panel.states.get(at), self.panel.assigned.get(at)
-        if not leads or state is None or assigned is None or broker_of(host) in assigned.replicas:
-            return ""
-        where = f"{at[0]}-{at[1]}"
-        return (
-            f"{host} leads {where} in epoch {epoch}, the store has {broker_host(state.leader)} in {state.leader_epoch}"
-        )
+        asked = [self.panel.coordinators.asked_by(member) for member in self.panel.running_members(name)]
+        for host in dict.fromkeys(host_of(each) for each in asked if each):
+            epoch, leads = self.panel.roles.get((host, at), (-1, False))
+            if leads and broker_of(host) not in assigned.replicas:
+                now = f"the store has {broker_host(state.leader)} in {state.leader_epoch}"
+                return f"{host} leads {at[0]}-{at[1]} in epoch {epoch}, {now}"
+        return ""
 
     def _unheard_isr(self, name: str) -> str:
         """Why the rebalance of a group cannot be written until its log is led in another epoch; "" if it can."""

@@ -14,6 +14,8 @@ What the protocol allows, and this checker therefore too:
 * A static member that restarts takes the same partitions in the same generation under a new id; the old id has been
   removed by then, whether or not its process lives. So has one that the log which a coordinator loads does not have any
   more, or never had (KAFKA-10284): its instance goes by another id there, and that one is replaced.
+* A coordinator that has a successor already, and did not hear of it, begins generations of its own with those members
+  that still ask it. Each has a record of its own, under the same rules.
 * A zombie owns what others own, in an older generation. If it joins again with a claim that is out of date (somebody
   else was given the partition since), its claim protects nothing.
 """
@@ -23,7 +25,7 @@ from typing import TypeAlias
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import DiskTailLost, Seen
 from kemu.emulator.watching.panel import Holding
-from kemu.protocol.names import OFFSETS_TOPIC, TopicPartition
+from kemu.protocol.names import OFFSETS_TOPIC, ActorName, TopicPartition
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
     GroupLoaded,
@@ -55,6 +57,8 @@ class _Generation:
 class _Group:
     def __init__(self) -> None:
         self.generations: dict[int, _Generation] = {}
+        self.of_deposed: dict[tuple[ActorName, int], _Generation] = {}
+        """(coordinator that has a successor, generation) -> what it began after that."""
         self.removed: set[str] = set()
         self.instances: dict[str, str] = {}
         """The instance of each id that a static member ever got."""
@@ -87,9 +91,10 @@ class OneOwner(Checker):
         return group
 
     def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
-        if not self.panel.is_current(seen):
-            return
         group = self._group(fact.group)
+        if not self.panel.is_current(seen):
+            group.of_deposed[seen.actor, fact.generation] = _Generation()
+            return
         before = group.generations.pop(fact.generation, None)
         generation = group.generations[fact.generation] = _Generation()
         generation.judged = before is None or not (self._may_be_lost(fact.group, fact.generation) and before.taken)
@@ -119,7 +124,10 @@ class OneOwner(Checker):
         group = self._group(fact.group)
         holding = self.panel.holding(seen)
         generation = group.generations.get(fact.generation)
-        if generation is None:
+        of_deposed = group.of_deposed.get((self.panel.coordinators.asked_by(seen.actor), fact.generation))
+        if of_deposed is not None and self.panel.asks_deposed(seen):
+            self._take(seen, fact, group, of_deposed, holding)
+        elif generation is None:
             if not group.generations or fact.generation > max(group.generations):
                 text = f"{fact.member_id} took an assignment of generation {fact.generation}, which never began"
                 self.violation(seen, "unknown-generation", (fact.group, seen.actor), text)

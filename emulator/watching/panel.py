@@ -27,6 +27,7 @@ from kemu.emulator.facts import (
     TopicGrown,
 )
 from kemu.emulator.watching.applications import WatchedApplications
+from kemu.emulator.watching.coordinators import Coordinators
 from kemu.emulator.watching.former_lives import FormerLives
 from kemu.emulator.watching.group_commits import GroupCommits
 from kemu.emulator.watching.logs import WatchedLogs
@@ -157,6 +158,8 @@ class Panel:
         """Who leads: it took the office that the store gave it, and was neither deposed nor down since."""
         self.former = FormerLives(self.states)
         """Brokers that take part in a partition of a topic that is deleted."""
+        self.coordinators = Coordinators(self.states)
+        """Who may speak for a group, and whom its members ask."""
         self.logs = WatchedLogs(self.former)
         """What is in the logs, and what members read of it."""
         self.ranges = WatchedRanges(self.logs, self.is_current, self.log_of)
@@ -164,9 +167,9 @@ class Panel:
         self.commits = GroupCommits(self.logs, self.is_current, self.log_of)
         """What groups have committed."""
         self.unheard = UnheardIsrs(self.states)
+        """ISRs in the store of which the controller that wrote them does not know."""
         self.min_insync = MinInsync(lambda: self.assigned)
         """How many replicas partitions ask for."""
-        """ISRs in the store of which the controller that wrote them does not know."""
         self.applications = WatchedApplications()
         """Streams applications: instances, and copies of tasks."""
 
@@ -246,8 +249,8 @@ class Panel:
 
     def _parts(self) -> tuple[dict[type, Callable[[Seen, Any], None]], ...]:
         """What the parts take, in their order."""
-        own = (self.former, self.logs, self.ranges, self.commits, self.unheard, self.min_insync, self.applications)
-        return tuple(part.on for part in own)
+        own = (self.former, self.coordinators, self.logs, self.ranges, self.commits)
+        return tuple(part.on for part in (*own, self.unheard, self.min_insync, self.applications))
 
     def see(self, seen: Seen) -> None:
         """Take one fact."""
@@ -275,11 +278,19 @@ class Panel:
     def is_current(self, seen: Seen) -> bool:
         """Whether a fact about a group comes from its coordinator.
 
-        A broker that stood still while its partition moved on may act on old mail before it learns so. Such a zombie's
-        facts are about a group that nobody can reach any more; rules on the group's truth do not apply to them.
+        A broker that stood still while its partition moved on may act on old mail before it learns so, one that hears
+        nothing of its successor works on. Such a zombie's facts are about a group that counts for nobody else; rules
+        on the group's truth do not apply to them.
         """
         group = self.groups.get(seen.fact.group)
-        return group is None or group.coordinator in ("", seen.actor)
+        if group is None or group.coordinator == seen.actor:
+            return True
+        return not group.coordinator and not self.coordinators.is_deposed(seen.actor, self.log_of(seen.fact.group))
+
+    def asks_deposed(self, seen: Seen) -> bool:
+        """Whether the member whose fact this is asks a coordinator that has a successor already."""
+        asked = self.coordinators.asked_by(seen.actor)
+        return bool(asked) and self.coordinators.is_deposed(asked, self.log_of(seen.fact.group))
 
     def log_of(self, group: GroupId) -> TopicPartition | None:
         """The partition that a group's log is in, where brokers replicate."""
@@ -403,7 +414,8 @@ class Panel:
 
     def _became(self, seen: Seen, fact: GroupBecame) -> None:
         group = self._group(fact.group)
-        if fact.new != "Dead":  # one that only lets go of it may be the last to hear that another has it
+        # one that only lets go of it may be the last to hear that another has it
+        if fact.new != "Dead" and not self.coordinators.is_deposed(seen.actor, self.log_of(fact.group)):
             fresh = fact.old == "Empty" and (group.state == "Dead" or not group.proven)
             if not group.coordinator or fresh:
                 group.coordinator = seen.actor
@@ -418,7 +430,8 @@ class Panel:
 
     def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
         group = self._group(fact.group)
-        group.coordinator = group.coordinator or seen.actor
+        if not group.coordinator and not self.coordinators.is_deposed(seen.actor, self.log_of(fact.group)):
+            group.coordinator = seen.actor
 
     def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
         group = self._group(fact.group)
@@ -543,6 +556,7 @@ class Panel:
             self.states.pop(at, None)
             self.leaders.pop(at, None)
             self.logs.deleted(at)
+            self.coordinators.deleted(at)
             self.former.deleted(at, [actor for actor, where in self.roles if where == at])
             return
         self.states[at] = state
@@ -564,13 +578,21 @@ class Panel:
     def _leads(self, seen: Seen, fact: BecameLeader) -> None:
         at = (fact.topic, fact.partition)
         self.roles[seen.actor, at] = (fact.leader_epoch, True)
-        if fact.topic == OFFSETS_TOPIC and self.logs.cut is not None:
-            self._forget_generations(at, self.logs.cut)
+        if fact.topic == OFFSETS_TOPIC:
+            self._depose(at)
+            if self.logs.cut is not None:
+                self._forget_generations(at, self.logs.cut)
         state = self.states.get(at)
         # A broker that learns late of an office it has lost leads nobody.
         if state is not None and broker_host(state.leader) == seen.actor and fact.leader_epoch <= state.leader_epoch:
             self.leaders[at] = seen.actor
             self.led = [at]
+
+    def _depose(self, log: TopicPartition) -> None:
+        """Whoever coordinated groups of this log and was not told so yet does it no more."""
+        for name, group in self.groups.items():
+            if group.coordinator and self.coordinators.is_deposed(group.coordinator, log) and self.log_of(name) == log:
+                group.coordinator, group.loaded = "", False
 
     def _forget_generations(self, log: TopicPartition, end: int) -> None:
         """The groups' log ends here: what it told of later generations is lost."""

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 from kemu.emulator.checkers import make_checkers
-from kemu.emulator.facts import Healed, HostDown, HostStarted, RunStarted, Seen
+from kemu.emulator.facts import Healed, HostDown, HostStarted, RunStarted, Seen, TopicReplicated
 from kemu.emulator.judging import judge
 from kemu.protocol.names import OFFSETS_TOPIC
-from kemu.protocol.nodes import ReplicaAssignment, topic_data, topic_path
+from kemu.protocol.nodes import PartitionState, ReplicaAssignment, state_data, state_path, topic_data, topic_path
 from kemu.protocol.notes import groups as notes
 from kemu.protocol.notes import replication as control_notes
 
@@ -128,11 +128,21 @@ class Story:
 
     def groups_log(self, broker: str, epoch: int, *epochs: tuple[int, int], end: int) -> None:
         """This broker leads the only partition of the groups' log, of which it has so much."""
+        if not epoch:
+            self.world(TopicReplicated(topic=OFFSETS_TOPIC, replicas=((0, 1),), min_isr=1, unclean=True))
         at = topic_path(OFFSETS_TOPIC)
         data = topic_data({0: ReplicaAssignment((0, 1))})
         self.by(
             "zk",
             control_notes.NodeWritten(what="set", path=at, data=data, version=epoch, zxid=epoch, client=""),
+            life=1,
+        )
+        leader = int(broker.removeprefix("b"))
+        state = state_data(PartitionState(leader, epoch, (leader,), 1))
+        where = state_path(OFFSETS_TOPIC, 0)
+        self.by(
+            "zk",
+            control_notes.NodeWritten(what="set", path=where, data=state, version=epoch, zxid=epoch, client=""),
             life=1,
         )
         if end:

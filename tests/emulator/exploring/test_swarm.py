@@ -418,3 +418,14 @@ def test_a_partition_that_had_no_leader_yet_is_heard_of_with_the_next_metadata()
 
     assert outcome.verdict == "holds", outcome.reason or outcome.broke
     assert 300_600_000 < outcome.virtual_us < 303_000_000
+
+
+def test_what_a_deposed_coordinator_does_with_those_that_still_ask_it_is_nobodys() -> None:
+    """b2's session is frozen while it is alone in its ISR: b3 leads an older log, b2 goes on with c1 and c2 for 8 s.
+
+    Partition.appendRecordsToLeader 3.4.1 goes by the leader epoch and the ISR that the broker was told.
+    """
+    outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "committed-to-a-deposed-coordinator.toml"))
+
+    assert outcome.verdict == "holds", outcome.reason or outcome.broke
+    assert ("__consumer_offsets-2", 57, 94) in [(each.partition, each.first, each.last) for each in outcome.losses]

@@ -6,10 +6,11 @@ import pytest
 
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, HostStarted, RunStarted, Seen
 from kemu.emulator.watching.panel import Panel
-from kemu.protocol.names import TopicPartition
-from kemu.protocol.nodes import PartitionState, state_data, state_path
+from kemu.protocol.names import OFFSETS_TOPIC, TopicPartition
+from kemu.protocol.nodes import PartitionState, ReplicaAssignment, state_data, state_path, topic_data, topic_path
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
+    CoordinatorKnown,
     GroupBecame,
     GroupLoaded,
     GroupUnloaded,
@@ -123,6 +124,37 @@ def test_a_group_that_was_never_stable_is_begun_anew_by_the_next_coordinator(fed
 
     assert fed.panel.is_current(anew)
     assert not fed.panel.is_current(Seen(9, 9, "b0/coordinator", 1, GroupUnloaded(group="g")))
+
+
+def test_a_coordinator_speaks_for_nobody_from_its_successors_first_moment_on_unless_it_leads_again(fed: Fed) -> None:
+    """The successor has nothing of the group and says nothing: b0, which heard nothing, goes on alone."""
+    log = (OFFSETS_TOPIC, 0)
+
+    def leads(broker: int, epoch: int) -> None:
+        data = state_data(PartitionState(broker, epoch, (broker,), 1))
+        at = state_path(*log)
+        fed.by("zk", NodeWritten(what="set", path=at, data=data, version=epoch, zxid=epoch, client=""))
+        fed.by(
+            f"b{broker}",
+            BecameLeader(topic=log[0], partition=0, leader_epoch=epoch, isr=(broker,), end_offset=0, high_watermark=0),
+        )
+
+    assignment = topic_data({0: ReplicaAssignment((0, 1))})
+    at = topic_path(OFFSETS_TOPIC)
+    fed.by("zk", NodeWritten(what="set", path=at, data=assignment, version=0, zxid=0, client=""))
+    leads(0, 1)
+    assert fed.panel.is_current(fed.speaks("b0/coordinator", "CompletingRebalance", "Stable", 2))
+    leads(1, 2)
+    late = fed.speaks("b0/coordinator", "Stable", "PreparingRebalance", 2)
+    assert not fed.panel.is_current(late)
+    assert (fed.panel.groups["g"].coordinator, fed.panel.groups["g"].loaded) == ("", False)
+    for host, deposed in (("b0/coordinator", True), ("b1/coordinator", False), ("", False)):
+        found = CoordinatorKnown(group="g", host=host, why="told")
+        fed.by("c1", found)
+        assert fed.panel.asks_deposed(Seen(99, 99, "c1", 1, found)) == deposed
+
+    leads(0, 3)
+    assert fed.panel.is_current(fed.speaks("b0/coordinator", "Empty", "PreparingRebalance", 0))
 
 
 def test_a_group_that_its_log_lost_is_proven_no_more_when_it_is_begun_anew(fed: Fed) -> None:
