@@ -67,6 +67,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "liveness": (
             "forgotten-instance",
+            "forgotten-rebalance",
             "member-failed",
             "not-at-rest",
             "nothing-processed",
@@ -199,6 +200,7 @@ EPOCH_OF_ANOTHER_TOPIC = "epoch-of-another-topic"
 UNTOLD_COORDINATOR = "untold-coordinator"
 UNHEARD_ISR = "unheard-isr"
 FORGOTTEN_INSTANCE = "forgotten-instance"
+FORGOTTEN_REBALANCE = "forgotten-rebalance"
 
 STAYS_SO: Mapping[str, str] = MappingProxyType(
     {
@@ -235,6 +237,12 @@ STANDS_STILL: Mapping[tuple[str, str], str] = MappingProxyType(
         ): "the group's log has no record with the new id of a static member: it lost that,"
         " or another broker took the group over before the rebalance was over in which the member got it; the"
         " coordinator knows the former id and fences the member (FENCED_INSTANCE_ID), which is fatal",
+        (
+            "liveness",
+            FORGOTTEN_REBALANCE,
+        ): "a static member gave partitions up, and came back (started again, or"
+        " without its member id) before the rebalance that would have given them out was over: it is answered the"
+        " generation that stands, and asks for no other; any rebalance of the group ends it",
         ("recovery", EPOCH_OF_ANOTHER_TOPIC): "who is to lead the partition takes part in a later leader epoch of a"
         " deleted topic of that name, and heeds nothing older (before topic ids, KIP-516)",
     }

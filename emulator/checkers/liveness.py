@@ -28,6 +28,9 @@ larger one (``UnheardIsrs``: Kafka's rule, and its source). No assignment can be
 ``storeGroup`` answers as COORDINATOR_NOT_AVAILABLE), and nobody begins an election: all brokers live, and the
 controller does not know that a preferred replica is in the ISR (``canPreferredReplicaBeLeader``).
 
+One more is ``forgotten-rebalance``: partitions that a cooperative generation withheld are nobody's, as the static
+member that gave them up came back before the next one, and was answered that generation (``ForgottenRebalances``).
+
 4. Long before that, too: in any span of ``still_us`` in which nothing disturbed anybody, no fault of the plan lasted
 and all brokers ran, rule 2 holds for groups that have members. (A span begins a second after the last disturbance.
 Whatever it was, Kafka's own timeouts are over by the span's end.)
@@ -69,7 +72,13 @@ from kemu.emulator.facts import (
     Seen,
     TopicGrown,
 )
-from kemu.emulator.findings import FORGOTTEN_INSTANCE, MEMBER_FAILED, UNHEARD_ISR, UNTOLD_COORDINATOR
+from kemu.emulator.findings import (
+    FORGOTTEN_INSTANCE,
+    FORGOTTEN_REBALANCE,
+    MEMBER_FAILED,
+    UNHEARD_ISR,
+    UNTOLD_COORDINATOR,
+)
 from kemu.emulator.watching.panel import Holding
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import OFFSETS_TOPIC, ActorName, TopicPartition, broker_host, broker_of, host_of
@@ -369,9 +378,11 @@ class Liveness(Checker):
         """When its leader has heard of what nobody has in the newest generation; 0: all is in it, or there is none."""
         if group.generation < 0:
             return 0
+        return self._heard.by_us(at for at in self._partitions_of(name, group) if at not in group.assigned)
+
+    def _partitions_of(self, name: str, group: _Group) -> Iterator[TopicPartition]:
         counts = {topic: self.panel.topics.get(topic, 0) for topic in self._topics_of(name, group)}
-        wanted = ((topic, number) for topic, count in counts.items() for number in range(count))
-        return self._heard.by_us(at for at in wanted if at not in group.assigned)
+        return ((topic, number) for topic, count in counts.items() for number in range(count))
 
     def _pass_over_unheard(self, group: _Group, since_us: int) -> None:
         """Nothing need be done since then of what its leader may have heard of only later."""
@@ -679,12 +690,32 @@ class Liveness(Checker):
             within += " from when its leader had heard of all partitions"
         if not group.rested:
             text = f"group {name} did not come to rest {within}: {group.wrong}"
-            untold, unheard = self._untold_coordinator(name), self._unheard_isr(name)
-            kind = UNTOLD_COORDINATOR if untold else UNHEARD_ISR if unheard else "not-at-rest"
-            said = "; ".join(each for each in (text, untold or unheard) if each)
-            self.violation(seen, kind, (name,), said, liveness=True)
+            kind, why = self._kafkas_own(name, group)
+            self.violation(seen, kind, (name,), f"{text}; {why}" if why else text, liveness=True)
             return
         self._judge_waiting(seen, name, group, late_us, f"{within}, though")
+
+    def _kafkas_own(self, name: str, group: _Group) -> tuple[str, str]:
+        """The way in which a group that is not at rest stands still, and why if that is Kafka's own."""
+        if why := self._untold_coordinator(name):
+            return UNTOLD_COORDINATOR, why
+        if why := self._unheard_isr(name):
+            return UNHEARD_ISR, why
+        if why := self._forgotten_rebalance(name, group):
+            return FORGOTTEN_REBALANCE, why
+        return "not-at-rest", ""
+
+    def _forgotten_rebalance(self, name: str, group: _Group) -> str:
+        """Who came back before it was given out what nobody has, if that is all that is wrong; "" if it is not."""
+        watched = self.panel.groups.get(name)
+        if watched is None or watched.state != "Stable" or group.shared:
+            return ""
+        forgotten = self.panel.forgotten_rebalances.of(name, group.generation)
+        unowned = [at for at in self._partitions_of(name, group) if not group.owners.get(at)]
+        if not unowned or any(at not in forgotten for at in unowned):
+            return ""
+        who = ", ".join(dict.fromkeys(forgotten[at] for at in unowned))
+        return f"{who} gave them up for generation {group.generation}, and came back to it before the next one"
 
     def _untold_coordinator(self, name: str) -> str:
         """Whose members' coordinator leads a replica that was taken from its broker; "" if nobody's."""

@@ -28,6 +28,7 @@ from kemu.emulator.facts import (
 )
 from kemu.emulator.watching.applications import WatchedApplications
 from kemu.emulator.watching.coordinators import Coordinators
+from kemu.emulator.watching.forgotten_rebalances import ForgottenRebalances
 from kemu.emulator.watching.former_lives import FormerLives
 from kemu.emulator.watching.group_commits import GroupCommits
 from kemu.emulator.watching.logs import WatchedLogs
@@ -166,6 +167,8 @@ class Panel:
         """Both commit logs of groups in KIP-333's mode."""
         self.commits = GroupCommits(self.logs, self.is_current, self.log_of)
         """What groups have committed."""
+        self.forgotten_rebalances = ForgottenRebalances(self.holdings)
+        """What generations withheld, and nobody gives out any more."""
         self.unheard = UnheardIsrs(self.states)
         """ISRs in the store of which the controller that wrote them does not know."""
         self.min_insync = MinInsync(lambda: self.assigned)
@@ -249,8 +252,9 @@ class Panel:
 
     def _parts(self) -> tuple[dict[type, Callable[[Seen, Any], None]], ...]:
         """What the parts take, in their order."""
-        own = (self.former, self.coordinators, self.logs, self.ranges, self.commits)
-        return tuple(part.on for part in (*own, self.unheard, self.min_insync, self.applications))
+        of_groups = (self.coordinators, self.logs, self.ranges, self.commits, self.forgotten_rebalances)
+        others = (self.unheard, self.min_insync, self.applications)
+        return tuple(part.on for part in (self.former, *of_groups, *others))
 
     def see(self, seen: Seen) -> None:
         """Take one fact."""

@@ -429,3 +429,14 @@ def test_what_a_deposed_coordinator_does_with_those_that_still_ask_it_is_nobodys
 
     assert outcome.verdict == "holds", outcome.reason or outcome.broke
     assert ("__consumer_offsets-2", 57, 94) in [(each.partition, each.first, each.last) for each in outcome.losses]
+
+
+def test_what_a_static_member_gave_up_is_nobodys_if_it_comes_back_before_it_was_given_out() -> None:
+    """c4's JoinGroup is lost with its coordinator: it comes without its id and owns nothing too much (2.6.1 to 2.6.3).
+
+    AbstractCoordinator.joinGroupIfNeeded 2.6.3 resets its state for a retriable failure; 2.8.1 does not.
+    """
+    outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "comes-back-before-it-is-given-out.toml"))
+
+    assert outcome.verdict == "holds", outcome.reason or outcome.broke
+    assert [(each.checker, each.kind) for each in outcome.violations] == [("liveness", "forgotten-rebalance")]

@@ -1,0 +1,89 @@
+"""What a generation withheld and nobody gives out any more: whose member came back, and until when."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kemu.emulator.facts import Seen
+from kemu.emulator.watching.forgotten_rebalances import ForgottenRebalances
+from kemu.protocol.names import TopicPartition
+from kemu.protocol.notes.groups import AssignmentReceived
+
+T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
+
+
+class Watched:
+    """Members of g, and what each owns in its present life."""
+
+    def __init__(self) -> None:
+        self.holdings: dict[str, Any] = {}
+        self.rebalances = ForgottenRebalances(self.holdings)
+
+    def owns(self, actor: str, *partitions: TopicPartition, life: int = 1) -> None:
+        self.holdings[actor] = SimpleNamespace(life=life, owned=dict.fromkeys(partitions))
+
+    def takes(
+        self, actor: str, member_id: str, *partitions: TopicPartition, generation: int = 2, life: int = 1
+    ) -> None:
+        fact = AssignmentReceived(group="g", member_id=member_id, generation=generation, partitions=partitions)
+        self.rebalances.on[AssignmentReceived](Seen(0, 0, actor, life, fact), fact)
+
+    def forgotten(self, generation: int = 2) -> dict[TopicPartition, str]:
+        return dict(self.rebalances.of("g", generation))
+
+
+@pytest.fixture
+def watched() -> Watched:
+    """c1 owned all, and gives t-2 up for c2."""
+    told = Watched()
+    told.owns("c1", T0, T1, T2)
+    told.takes("c1", "c1-1", T0, T1)
+    told.takes("c2", "c2-1")
+    return told
+
+
+@pytest.mark.parametrize("life", [1, 2])
+def test_who_comes_back_under_another_id_does_not_ask_for_what_it_gave_up(watched: Watched, life: int) -> None:
+    """Started again, or without the member id that it had."""
+    watched.owns("c1")
+    watched.takes("c1", "c1-2", T0, T1, life=life)
+
+    assert watched.forgotten() == {T2: "c1"}
+    assert watched.forgotten(1) == {}, "of that generation alone"
+
+
+def test_who_still_has_its_id_asks(watched: Watched) -> None:
+    """It is answered the same once more (a SyncGroup that was sent twice); its request is on the way."""
+    watched.takes("c1", "c1-1", T0, T1)
+
+    assert watched.forgotten() == {}
+
+
+def test_another_member_that_comes_back_forgets_nothing(watched: Watched) -> None:
+    watched.takes("c2", "c2-2")
+
+    assert watched.forgotten() == {}
+
+
+def test_the_next_generation_gives_all_out(watched: Watched) -> None:
+    watched.takes("c1", "c1-2", T0, T1, life=2)
+    watched.takes("c1", "c1-2", T0, T1, generation=3, life=2)
+
+    assert (watched.forgotten(), watched.forgotten(3)) == ({}, {})
+
+
+def test_what_is_in_somebodys_assignment_is_not_lost(watched: Watched) -> None:
+    """A coordinator that has another assignment under the same number: what counts is what members took."""
+    watched.takes("c1", "c1-2", T0, T1, life=2)
+    watched.takes("c2", "c2-2", T2, life=2)
+
+    assert watched.forgotten() == {}
+
+
+def test_what_a_former_life_owned_was_not_given_up(watched: Watched) -> None:
+    """c1 died with it; its next life owns nothing when it takes its assignment."""
+    watched.takes("c1", "c1-2", T0, generation=3, life=2)
+    watched.takes("c1", "c1-3", T0, generation=3, life=3)
+
+    assert watched.forgotten(3) == {}
