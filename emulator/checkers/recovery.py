@@ -26,6 +26,7 @@ no violation here as long as somebody else leads; a partition that nobody leads 
 
 A replica out of the ISR is no violation while its leader waits for another leader epoch, because the controller does
 not know of an ISR that it wrote itself (``UnheardIsrs``: Kafka's rule, and its source): such a leader asks for no ISR.
+Nor is it one that its high watermark stands then, below ``min.insync.replicas`` (KAFKA-15583).
 
 What the last ISR member took with it when it lost its disk, or never came back with, is not waited for here: after the
 plan every broker runs. Where a core alone is healed (``CoreHealed``) nobody waits for those that stay away: they need
@@ -275,29 +276,33 @@ class ClusterRecovery(Checker):
     def _decided(self, seen: Seen, fact: RecordsAcknowledged | ProduceFailed) -> None:
         self._undecided.pop((fact.topic, fact.partition), None)
 
-    def _unanswered(self, now_us: int, after_us: int) -> list[tuple[str, str, str]]:
-        """(kind, partition, what waits there for longer than this)."""
+    def _unanswered(self, now_us: int, after_us: int) -> Iterator[tuple[str, str, str, str]]:
+        """(kind, partition, what waits there for longer than this, why it may stay so: "" if it may not)."""
         if self._healed is None:
-            return []
+            return
         latest_us = now_us - after_us
         healed_us = self._healed.at_us
-        found = []
         for at, (end, since_us) in self._uncovered.items():
             if max(since_us, healed_us) <= latest_us and at in self.panel.states:
                 text = f"has records to {end - 1}; its high watermark does not pass them (Q7)"
-                found.append(("watermark-stuck", f"{at[0]}-{at[1]}", text))
+                yield "watermark-stuck", f"{at[0]}-{at[1]}", text, self._waits_with_too_few(at)
         for at, since_us in self._undecided.items():
             if max(since_us, healed_us) <= latest_us:
                 text = "has records of which their producer hears nothing (Q7)"
-                found.append(("unanswered", f"{at[0]}-{at[1]}", text))
-        return found
+                yield "unanswered", f"{at[0]}-{at[1]}", text, ""
+
+    def _waits_with_too_few(self, at: TopicPartition) -> str:
+        """Why its high watermark may stand; "" if it may not. (KAFKA-15583, 3.7; before, it passes all the same.)"""
+        unheard = self.panel.unheard.of(at)
+        too_few = unheard is not None and unheard.leader_waits and len(unheard.told) < self.panel.min_insync.of(at)
+        return UNHEARD_ISR if too_few else ""
 
     # --- well again --------------------------------------------------------------------------------------------
 
     @property
     def satisfied(self) -> bool:
         """Whether everything is led, in sync and answered now."""
-        return not self._missing() and not self._unanswered(self._now_us, SOON_US)
+        return not self._missing() and all(why for *_, why in self._unanswered(self._now_us, SOON_US))
 
     def _missing(self) -> list[tuple[str, str, str]]:
         """(kind, partition, what is wrong with it)."""
@@ -361,13 +366,13 @@ class ClusterRecovery(Checker):
         """What is still missing at the end of a run that was given its time to get well."""
         if self._healed is None or at_us <= self._healed.at_us:
             return
-        unled: list[tuple[str, str, str]] = []
-        for kind, name, text, why in self._unwell():
-            if why and kind == "no-leader":
-                unled.append((why, name, text))
-            elif why:
+        bad: list[tuple[str, str, str]] = []
+        for kind, name, text, why in [*self._unwell(), *self._unanswered(at_us, ANSWER_US)]:
+            if why and kind != "no-leader":
                 self.stays_so(at_us, name, why, f"{name} {text.rpartition(' (')[0]}")
-        for kind, name, text in [*unled, *self._missing(), *self._unanswered(at_us, ANSWER_US)]:
+            else:
+                bad.append((why or kind, name, text))
+        for kind, name, text in bad:
             seen = Seen(self._healed.seq, at_us, "", 0, self._healed.fact)
             self.violation(
                 seen,

@@ -88,3 +88,16 @@ def test_how_many_are_to_be_in_sync_is_what_it_was_set_to(settings, kind):
         story.node(path, config_data([(MIN_INSYNC_REPLICAS, least)] if least else []), what="set")
 
     assert [each for each, _ in at_rest(story)] == [kind]
+
+
+@pytest.mark.parametrize(("known", "stuck"), [((0,), []), ((0, 1), ["watermark-stuck"])])
+def test_a_high_watermark_may_stand_while_its_leader_waits_with_too_few_alone(known, stuck):
+    """Kafka 3.7 to 3.9, Partition.maybeIncrementLeaderHW: not below min.insync.replicas (KAFKA-15583)."""
+    story = rebalancing(known=known)
+    story.append(0, 0, 3)
+    story.heal()
+    story.wait(DEFAULT_BOUND_US / SECOND + 1)
+    story.follow(1)
+
+    violations = story.judged()[0]
+    assert [each.kind for each in violations if each.kind == "watermark-stuck"] == stuck

@@ -354,16 +354,19 @@ def test_no_member_of_4_0_hears_that_its_assignment_has_too_few_replicas() -> No
     assert outcome.verdict == "holds", outcome.reason or outcome.broke
 
 
-def test_a_group_stands_still_whose_log_has_too_few_in_sync_for_good() -> None:
+@pytest.mark.parametrize(("profile", "stays_so"), [("kafka-3.4", 0), ("kafka-3.7", 1), ("kafka-4.0", 1)])
+def test_a_group_stands_still_whose_log_has_too_few_in_sync_for_good(profile: str, stays_so: int) -> None:
     """The answer to the write that lets b1 into the ISR again is lost: b0 goes on with itself alone, and asks no more.
 
     Partition 3.4.1 counts the committed ISR (``appendRecordsToLeader``) and gives up for INVALID_UPDATE_VERSION
     (``handleAlterPartitionError``): no assignment of g is written. As seed 55459 of the swarm had it with kafka-3.4.
+    Since 3.7 the high watermark stands, too (KAFKA-15583).
     """
-    outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "too-few-while-its-leader-waits.toml"))
+    outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "too-few-while-its-leader-waits.toml"), profile=profile)
 
     assert outcome.verdict == "holds", outcome.reason or outcome.broke
     assert [(each.checker, each.kind) for each in outcome.violations] == [("liveness", "unheard-isr")]
+    assert [(each.what, each.why) for each in outcome.unmended] == [("__consumer_offsets-0", "unheard-isr")] * stays_so
 
 
 def test_a_generation_that_was_never_committed_is_loaded_and_lost_again() -> None:
