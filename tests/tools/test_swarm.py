@@ -146,6 +146,15 @@ def test_what_comes_after_a_member_that_failed_is_none_of_its_own() -> None:
     assert (one.result.verdict, one.verdict, one.own_bugs) == ("liveness", "holds", ("KAFKA-9801",))
 
 
+def test_members_that_fail_for_another_error_without_a_bug_fail_anew() -> None:
+    """Without KAFKA-9801 c2 and c4 get an assignment, come back under new ids, and are fenced (KAFKA-10284)."""
+    scenario = load_scenario(str(SEEDS_OF_BEFORE / "left-out-and-then-fenced.toml"))
+    one = _run(SwarmCase(seed=58654, scenario=scenario, on=(), off=()), None, False, Panel())
+
+    assert (one.result.verdict, one.verdict) == ("liveness", "holds")
+    assert one.own_bugs == ("KAFKA-9801", "KAFKA-10284")
+
+
 @pytest.mark.parametrize(
     ("left_without", "known"),
     [

@@ -11,6 +11,7 @@ import click
 from attrs import evolve, frozen
 
 from kemu.emulator.exploring.swarm import SwarmCase, swarm_case
+from kemu.emulator.findings import MEMBER_FAILED
 from kemu.emulator.museum.registry import PAST_BUGS
 from kemu.emulator.scenario.expectations import split, stood_still
 from kemu.emulator.scenario.files import load_scenario
@@ -116,9 +117,20 @@ class SwarmRun:
 
     @property
     def failures(self) -> frozenset[tuple[str, ...]]:
-        """What is wrong with it, by what it is and whom it is about: by that it is the same failure in another run."""
+        """What is wrong with it, by what it is and whom it is about: by that it is the same failure in another run.
+
+        A member fails for an error: for another one it is another failure.
+        """
         left, _ = split(self.result.violations, self.case.scenario.expect)
-        found = {(each.checker, each.kind, *each.entities) for each in left}
+        found = {
+            (
+                each.checker,
+                each.kind,
+                *each.entities,
+                each.text.partition(": ")[2] if each.kind == MEMBER_FAILED else "",
+            )
+            for each in left
+        }
         found |= {("broken", self.result.broke.splitlines()[0])} if self.result.broke else set()
         if self.history is not None:
             found |= {("history", each.anomaly.value, each.partition) for each in self.history.unexplained}
