@@ -64,11 +64,14 @@ class ForgottenRebalances:
         if group is None or group.number != fact.generation:
             group = self._groups[fact.group] = _Generation(fact.generation)
         before = group.taken.get(seen.actor)
-        if before is not None and before.member_id != fact.member_id:
-            group.forgotten.update(dict.fromkeys(before.gives_up, seen.actor))
-        for at in fact.partitions:
-            group.forgotten.pop(at, None)
         holding = self._holdings.get(seen.actor)
         owned = holding.owned if holding is not None and holding.life == seen.life else {}
         given = set(fact.partitions)
-        group.taken[seen.actor] = _Taken(fact.member_id, tuple([at for at in owned if at not in given]))
+        gives_up = [at for at in owned if at not in given]
+        if before is not None and before.member_id == fact.member_id:
+            gives_up += before.gives_up
+        elif before is not None:
+            group.forgotten.update(dict.fromkeys(before.gives_up, seen.actor))
+        for at in fact.partitions:
+            group.forgotten.pop(at, None)
+        group.taken[seen.actor] = _Taken(fact.member_id, tuple(dict.fromkeys(gives_up)))

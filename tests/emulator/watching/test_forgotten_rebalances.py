@@ -54,10 +54,13 @@ def test_who_comes_back_under_another_id_does_not_ask_for_what_it_gave_up(watche
 
 
 def test_who_still_has_its_id_asks(watched: Watched) -> None:
-    """It is answered the same once more (a SyncGroup that was sent twice); its request is on the way."""
+    """It is answered the same once more (a SyncGroup that was sent twice); its request is on the way, until it dies."""
+    watched.owns("c1", T0, T1)
     watched.takes("c1", "c1-1", T0, T1)
-
     assert watched.forgotten() == {}
+
+    watched.takes("c1", "c1-2", T0, T1, life=2)
+    assert watched.forgotten() == {T2: "c1"}
 
 
 def test_another_member_that_comes_back_forgets_nothing(watched: Watched) -> None:
