@@ -519,7 +519,7 @@ class ChildConsumer(Machine):
         self._interval_runs = False
         if not self._committing:
             self._commit(self._interval_settled)
-        if any(work.one.serving or work.processed > work.progress for work in self._work.values()):
+        if any(work.one.serving or work.done > work.progress for work in self._work.values()):
             self._run_interval()
 
     def _interval_settled(self, result: Result) -> None:

@@ -256,6 +256,7 @@ class CatchUpChecker(Checker):
             progress.committed = -1
         elif self.panel.commits.late:
             progress.committed = -1
+            progress.writers[OffsetCommitted] = (fact.member_id, fact.generation)  # who may say the same again
         else:
             taken = self.panel.took.get((fact.group, fact.member_id))
             if taken is not None and taken.actor in self.panel.ranges.members:

@@ -15,7 +15,7 @@ do by themselves (each batch costs an append, its copies and an answer to everyb
 as soon as all is well again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, TypeVar
 
 import attrs
@@ -44,7 +44,7 @@ from kemu.emulator.scenario.scenario import ChecksSpec, Scenario
 from kemu.emulator.text.kafka_keys import settings_dict
 from kemu.emulator.text.units import duration_text
 from kemu.protocol.config import ConsumerConfig, ProducerConfig
-from kemu.protocol.profiles import DEFAULT_PROFILE
+from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
 T = TypeVar("T")
 
@@ -345,7 +345,8 @@ def drawn_scenario(
         brokers["config"] = {"offsets.topic.num.partitions": chance.between(1, 5)}
     names = [f"t{number}" for number in range(1, 1 + chance.between(1, 2))]
     topics = {each: {"partitions": chance.between(1, 6), "rate": f"{chance.between(1, 12)}/s"} for each in names}
-    groups = {f"g{number}": _drawn_group(chance, names) for number in range(1, 1 + chance.between(1, 2))}
+    there = PROFILES[profile or DEFAULT_PROFILE].assignors
+    groups = {f"g{number}": _drawn_group(chance, names, there) for number in range(1, 1 + chance.between(1, 2))}
     data: dict[str, Any] = {
         "name": name,
         "profile": profile or "",
@@ -359,12 +360,13 @@ def drawn_scenario(
     return scenario_from_dict(data)
 
 
-def _drawn_group(chance: Stream, topics: Sequence[str]) -> dict[str, Any]:
+def _drawn_group(chance: Stream, topics: Sequence[str], there: Container[str]) -> dict[str, Any]:
+    """``there``: the assignors that its release has; a group with another one is drawn all the same, with "sticky"."""
     config = drawn_config(chance)
     return {
         "topics": [topic for number, topic in enumerate(topics) if number == 0 or chance.below(2)],
         "members": chance.between(1, 4),
-        "assignors": [_one_of(chance, ASSIGNORS)],
+        "assignors": [assignor if (assignor := _one_of(chance, ASSIGNORS)) in there else "sticky"],
         "static": chance.below(4) == 3,
         "start_spread": duration_text(chance.between(0, 5) * SECOND),
         "config": config,

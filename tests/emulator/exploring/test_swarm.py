@@ -23,6 +23,7 @@ from kemu.emulator.plan.actions import LateMessage, LinkPriorities, SetRateOf, S
 from kemu.emulator.plan.entries import At
 from kemu.emulator.scenario.away import WAYS
 from kemu.emulator.scenario.reading import scenario_from_dict
+from kemu.protocol.profiles import PROFILES
 
 SEEDS = range(1, 121)
 SEEDS_OF_BEFORE = Path(__file__).parents[2] / "data" / "swarm"
@@ -443,3 +444,26 @@ def test_what_a_static_member_gave_up_is_nobodys_if_it_comes_back_before_it_was_
 
     assert outcome.verdict == "holds", outcome.reason or outcome.broke
     assert [(each.checker, each.kind) for each in outcome.violations] == [("liveness", "forgotten-rebalance")]
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_every_profile_has_the_assignors_that_are_drawn_for_it(name: str) -> None:
+    """Kafka 2.3 has no cooperative ones: such a group is drawn with the eager sticky one there."""
+    drawn = [swarm_case(seed, profile=name).scenario for seed in range(20)]
+
+    used = {assignor for scenario in drawn for group in scenario.groups.values() for assignor in group.assignors}
+    assert used <= set(PROFILES[name].assignors) and len(used) >= 3
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        "committed-again-after-a-late-commit",  # the same member says the same again: KIP-333's page lets it
+        "worked-on-when-the-interval-ends",  # c3 works on its only record for 2 s, and commits that all the same
+    ],
+)
+def test_a_member_that_catches_up_commits_what_it_worked_through_however_often(seed: str) -> None:
+    """Both are kip-333's: found by its first two hundred seeds of the swarm."""
+    outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / f"{seed}.toml"))
+
+    assert outcome.verdict == "holds", outcome.reason or outcome.broke
