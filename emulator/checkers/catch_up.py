@@ -28,6 +28,7 @@ from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import DiskTailLost, Healed, HostStarted, Seen
 from kemu.emulator.watching.panel import Service
 from kemu.emulator.watching.ranges import Ranges
+from kemu.protocol.catch_up import OffsetRange
 from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, ActorName, GroupId, MemberId, TopicPartition
 from kemu.protocol.notes.groups import (
     COMMITTED,
@@ -61,7 +62,7 @@ DEFAULT_BOUND_US = 45_000_000 + 300_000_000 + 60_000_000
 class _Progress:
     """One group on one partition."""
 
-    __slots__ = ("began", "changed_us", "committed", "cut", "done", "writers")
+    __slots__ = ("began", "changed_us", "committed", "cut", "done", "opened", "writers")
 
     def __init__(self) -> None:
         self.done = Ranges()
@@ -73,6 +74,9 @@ class _Progress:
         """Its log lost records."""
         self.changed_us = 0
         """When a range was opened, or worked off further."""
+        self.opened: dict[OffsetRange, None] = {}
+        """Every range that a coordinator told a member of, one that has a successor already among them; a second
+        consumer works on what it was told, whatever the groups' log loses."""
         self.writers: dict[type, tuple[MemberId, int]] = {}
         """Kind of commit -> who made the last one, under which generation."""
 
@@ -190,8 +194,8 @@ class CatchUpChecker(Checker):
             )
             self._say(seen, "outside-range", fact.group, at, text)
             return
-        logs = self.panel.ranges.of(fact.group, at)
-        if not any(each.start <= fact.first and fact.last <= each.end for each in logs.tokens) and not progress.cut:
+        ranges = (*self.panel.ranges.of(fact.group, at).tokens, *progress.opened)
+        if not any(each.start <= fact.first and fact.last <= each.end for each in ranges) and not progress.cut:
             text = (
                 f"the second consumer of {seen.actor} processed {fact.first} to {fact.last - 1}, which is in no range"
             )
@@ -230,10 +234,11 @@ class CatchUpChecker(Checker):
     # --- both commit logs --------------------------------------------------------------------------------------
 
     def _opened(self, seen: Seen, fact: RangeOpened) -> None:
-        if not self.panel.is_current(seen):
-            return
         at = (fact.topic, fact.partition)
         progress = self._of(fact.group, at)
+        progress.opened[OffsetRange(fact.start, fact.end)] = None
+        if not self.panel.is_current(seen):
+            return
         progress.changed_us = seen.at_us
         before = self.panel.ranges.before(fact.group, at)
         if fact.start >= fact.end:

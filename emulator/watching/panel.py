@@ -175,7 +175,6 @@ class Panel:
         """How many replicas partitions ask for."""
         self.applications = WatchedApplications()
         """Streams applications: instances, and copies of tasks."""
-
         self.away: frozenset[str] = frozenset()
         """Hosts that stay away for good: nobody waits for them."""
         self.unrecoverable: tuple[str, ...] = ()
