@@ -279,7 +279,8 @@ class CatchUpChecker(Checker):
     def _rises(self, seen: Seen, fact: OffsetCommitted | RangeCommitted, at: TopicPartition, known: int | None) -> None:
         progress = self._of(fact.group, at)
         writer = (fact.member_id, fact.generation)
-        repeated = known == fact.offset and progress.writers.get(type(fact)) == writer
+        # Whose commit is left once some were lost is not known: then whoever says it again may have made it.
+        repeated = known == fact.offset and progress.writers.get(type(fact), writer) == writer
         progress.writers[type(fact)] = writer
         if known is None or fact.offset > known or repeated or progress.cut:
             return
