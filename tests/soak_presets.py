@@ -4,7 +4,8 @@
 that did not hold, and at the end each line of a plan that never took effect. Seeds go one after the other through all
 presets, so a sweep that was stopped goes on with the rest of them (``--seeds 118:300``; its last line says so).
 
-A preset that says its draws itself keeps them: it is written for that set.
+A preset that says its draws itself keeps them: it is written for that set. On another set than the default its runs
+would be the same ones again, so it is left out there unless it is named (``--presets``).
 """
 
 import argparse
@@ -25,6 +26,11 @@ def on(name: str, draws: str) -> tuple[Scenario, str]:
     if draws == DEFAULT_DRAWS or scenario.draws.name != DEFAULT_DRAWS:
         return scenario, ""
     return with_values(scenario, [f"draws={draws}"]), f" --set draws={draws}"
+
+
+def with_runs_of_their_own(draws: str) -> tuple[str, ...]:
+    """The presets whose runs on this set are none of the default one's."""
+    return tuple(name for name in PRESETS if draws == DEFAULT_DRAWS or on(name, draws)[1])
 
 
 def one_run(name: str, draws: str, seed: int, fired: Counter[tuple[str, int]]) -> tuple[str, str]:
@@ -75,9 +81,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", choices=SETS, default=DEFAULT_DRAWS)
     parser.add_argument("--seeds", default="1:300")
-    parser.add_argument("--presets", default=",".join(PRESETS))
+    parser.add_argument("--presets", default="")
     chosen = parser.parse_args()
-    report(sweep_seeds(tuple(chosen.presets.split(",")), chosen.draws, seeds_of(chosen.seeds)))
+    names = tuple(chosen.presets.split(",")) if chosen.presets else with_runs_of_their_own(chosen.draws)
+    report(sweep_seeds(names, chosen.draws, seeds_of(chosen.seeds)))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.protocol.notes.groups import Processed
 from tests.preset_runs import LARGE, PRESETS, by_preset, preset_run
-from tests.soak_presets import SETS, never_fired, sweep_seeds
+from tests.soak_presets import DEFAULT_DRAWS, SETS, never_fired, on, sweep_seeds, with_runs_of_their_own
 
 QUICK_SEEDS = 2
 SEEDS_TO_FIRE_IN = 5
@@ -47,6 +47,16 @@ def test_a_large_preset_holds_and_its_faults_fire(name: str) -> None:
 def test_a_preset_holds_for_two_hundred_seeds(name: str, draws: str) -> None:
     """On both sets of draws; ``python -m tests.soak_presets`` goes on from any seed."""
     assert [line for line in sweep_seeds((name,), draws, SOAK_SEEDS) if "FAILED" in line] == []
+
+
+def test_a_sweep_leaves_out_only_presets_whose_runs_another_set_has() -> None:
+    """On the default set all are run; on another one those that say their draws themselves would be the same."""
+    assert with_runs_of_their_own(DEFAULT_DRAWS) == PRESETS
+    for draws in SETS:
+        ran = with_runs_of_their_own(draws)
+        assert "broker-crash-and-return" in ran
+        for name in set(PRESETS) - set(ran):
+            assert on(name, draws)[0] == on(name, DEFAULT_DRAWS)[0]
 
 
 # --- the load --------------------------------------------------------------------------------------------------------
