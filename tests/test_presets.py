@@ -9,10 +9,11 @@ from kemu.emulator.engine.drive import drive_bare
 from kemu.emulator.facts import Seen
 from kemu.emulator.runner import Run
 from kemu.emulator.scenario.files import load_scenario
-from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.scenario import DEFAULT_DRAWS, Scenario
+from kemu.protocol.draws import SETS
 from kemu.protocol.notes.groups import Processed
 from tests.preset_runs import LARGE, PRESETS, by_preset, preset_run
-from tests.soak_presets import DEFAULT_DRAWS, SETS, never_fired, on, sweep_seeds, with_runs_of_their_own
+from tests.soak_presets import never_fired, on, sweep_seeds, with_runs_of_their_own
 
 QUICK_SEEDS = 2
 SEEDS_TO_FIRE_IN = 5
