@@ -4,7 +4,7 @@ Theory. What the first consumer of a partition skips is a range, whose token is 
 of the range is in the first; the second consumer works off ranges, oldest first. Of groups with a member in the mode:
 
 ==  =====================================================================================  ======================
-J1  tokens are not empty, follow each other and do not overlap                             ranges-overlap
+J1  tokens are not empty, follow each other and do not overlap; repeated as J2             ranges-overlap
 J2  the commits of each log rise; the same one twice is a request that was repeated        commit-not-rising
 J3  ``committed()`` never goes back, and everything below it was processed or left out     committed-went-back,
     in the open (reset, ``seek``, an operator's commit, retention)                         committed-unprocessed
@@ -78,7 +78,17 @@ class _Progress:
         """Every range that a coordinator told a member of, one that has a successor already among them; a second
         consumer works on what it was told, whatever the groups' log loses."""
         self.writers: dict[type, tuple[MemberId, int]] = {}
-        """Kind of commit -> who made the last one, under which generation."""
+        """Kind of record -> who made the last one, under which generation."""
+
+    def says_again(self, fact: OffsetCommitted | RangeCommitted | RangeOpened) -> bool:
+        """Whether the same member, in the same generation, made the last record of this kind; it has made this one.
+
+        Whose is left once some were lost is not known: then whoever says it again may have made it.
+        """
+        writer = (fact.member_id, fact.generation)
+        before = self.writers.get(type(fact), writer)
+        self.writers[type(fact)] = writer
+        return before == writer
 
 
 class _Ownership:
@@ -236,15 +246,17 @@ class CatchUpChecker(Checker):
     def _opened(self, seen: Seen, fact: RangeOpened) -> None:
         at = (fact.topic, fact.partition)
         progress = self._of(fact.group, at)
-        progress.opened[OffsetRange(fact.start, fact.end)] = None
+        token = OffsetRange(fact.start, fact.end)
+        progress.opened[token] = None
         if not self.panel.is_current(seen):
             return
         progress.changed_us = seen.at_us
         before = self.panel.ranges.before(fact.group, at)
+        repeated = progress.says_again(fact) and before.tokens[-1:] == (token,)
         if fact.start >= fact.end:
             text = f"{fact.member_id} opened the range {fact.start} to {fact.end}, which holds nothing"
             self._say(seen, "ranges-overlap", fact.group, at, text)
-        elif before.last_end is not None and fact.start < before.last_end and not progress.cut:
+        elif before.last_end is not None and fact.start < before.last_end and not repeated and not progress.cut:
             opened = f"{fact.member_id} opened the range {fact.start} to {fact.end - 1}"
             text = f"{opened}; another one ends at {before.last_end}"
             self._say(seen, "ranges-overlap", fact.group, at, text)
@@ -278,10 +290,7 @@ class CatchUpChecker(Checker):
 
     def _rises(self, seen: Seen, fact: OffsetCommitted | RangeCommitted, at: TopicPartition, known: int | None) -> None:
         progress = self._of(fact.group, at)
-        writer = (fact.member_id, fact.generation)
-        # Whose commit is left once some were lost is not known: then whoever says it again may have made it.
-        repeated = known == fact.offset and progress.writers.get(type(fact), writer) == writer
-        progress.writers[type(fact)] = writer
+        repeated = progress.says_again(fact) and known == fact.offset
         if known is None or fact.offset > known or repeated or progress.cut:
             return
         log = "second" if isinstance(fact, RangeCommitted) else "first"

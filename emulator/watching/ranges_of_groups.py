@@ -98,7 +98,7 @@ class WatchedRanges:
 
     def _opened(self, seen: Seen, fact: RangeOpened) -> None:
         token = OffsetRange(fact.start, fact.end)
-        self._write(seen, fact, lambda logs: evolve(logs, tokens=(*logs.tokens, token)))
+        self._write(seen, fact, lambda logs: evolve(logs, tokens=_with(logs.tokens, token)))
 
     def _worked(self, seen: Seen, fact: RangeCommitted) -> None:
         self._write(seen, fact, lambda logs: evolve(logs, secondary=fact.offset))
@@ -129,3 +129,8 @@ class WatchedRanges:
         if fact.log.startswith(OFFSETS_TOPIC):
             for partitions in self._groups.values():
                 partitions.clear()
+
+
+def _with(tokens: tuple[OffsetRange, ...], token: OffsetRange) -> tuple[OffsetRange, ...]:
+    """One more token; the last one again (a request that was repeated) takes its own place."""
+    return tokens if tokens[-1:] == (token,) else (*tokens, token)

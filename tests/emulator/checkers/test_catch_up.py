@@ -120,6 +120,17 @@ def test_ranges_that_overlap_or_hold_nothing() -> None:
     assert kinds(overlapping) == kinds(empty) == ["ranges-overlap"]
 
 
+def test_a_range_that_is_opened_again() -> None:
+    """By the same member under the same generation that is a request that was repeated; by the next owner it is not."""
+    again, by_the_next = Told().recovered(), Told().recovered()
+    again.opens(70, 120)
+    by_the_next.form("c1")
+    by_the_next.opens(70, 120)
+
+    assert kinds(again) == []
+    assert kinds(by_the_next) == ["ranges-overlap"]
+
+
 def test_commits_that_do_not_rise() -> None:
     """J2; the same offset once more by the same member is a request that was repeated."""
     story = Told().recovered()
