@@ -49,6 +49,7 @@ from kemu.protocol.messages.group import (
 from kemu.protocol.messages.records import GroupMetadata, StoredOffset, group_record
 from kemu.protocol.names import CONSUMER, UNKNOWN_MEMBER, GroupId, MemberId, TopicPartition
 from kemu.protocol.notes.groups import GroupLoaded, GroupRecordWritten, GroupUnloaded, RequestRefused
+from kemu.protocol.notes.ranges import RangesLoaded
 
 _NONE = ErrorCode.NONE
 _ALIVE = HeartbeatReply(error=_NONE)
@@ -377,6 +378,17 @@ class Group:
                 members=tuple(self.members.by_id),
             )
         )
+        for (topic, partition), log in self.second.by_partition.items():
+            self._machine.note(
+                RangesLoaded(
+                    group=self.name,
+                    topic=topic,
+                    partition=partition,
+                    tokens=log.spans,
+                    second_offset=log.progress,
+                    position=log.last_position,
+                )
+            )
         for member in self.members:
             self.books.start_session(member)
         most = self._machine.config.group_max_size

@@ -245,6 +245,6 @@ def _fetched(group: Group | None, at: TopicPartition) -> FetchedLogs:
         partition=at[1],
         offset=-1 if kept is None else kept.value.offset,
         leader_epoch=-1 if kept is None else kept.value.leader_epoch,
-        tokens=tuple((start, token.value.end) for start, token in sorted(second.tokens.items())),
+        tokens=second.spans,
         second_offset=second.progress,
     )

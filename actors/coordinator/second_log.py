@@ -41,6 +41,17 @@ class SecondLog:
             times.append(self.committed.value.commit_timestamp_ms)
         return max(times, default=0)
 
+    @property
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """(start, end) of every token, by start."""
+        return tuple((start, kept.value.end) for start, kept in sorted(self.tokens.items()))
+
+    @property
+    def last_position(self) -> int:
+        """Where the last of its records is in the group's log; -1 without any."""
+        positions = [kept.position for kept in self.tokens.values()]
+        return max((*positions, -1 if self.committed is None else self.committed.position), default=-1)
+
     def says_already(self, start: int, end: int) -> bool:
         """Whether a token brings no news: it is sent once more."""
         kept = self.tokens.get(start)

@@ -50,6 +50,7 @@ from kemu.protocol.notes.ranges import (
     RangeCommitted,
     RangeOpened,
     RangeProcessed,
+    RangesLoaded,
     RangesRemoved,
     RangeTrimmed,
 )
@@ -132,6 +133,7 @@ class CatchUpChecker(Checker):
             RangeOpened: self._opened,
             RangeCommitted: self._range_committed,
             OffsetRemoved: self._removed,
+            RangesLoaded: self._loaded,
             RangesRemoved: self._removed,
             ChildConsumerStarted: self._child_started,
             ChildConsumerDied: self._child_died,
@@ -261,6 +263,14 @@ class CatchUpChecker(Checker):
             text = f"{opened}; another one ends at {before.last_end}"
             self._say(seen, "ranges-overlap", fact.group, at, text)
         self._look(seen, fact.group, at)
+
+    def _loaded(self, seen: Seen, fact: RangesLoaded) -> None:
+        """What stands there may be more than anybody was told of."""
+        progress = self._of(fact.group, (fact.topic, fact.partition))
+        tokens = dict.fromkeys(OffsetRange(*each) for each in fact.tokens)
+        if self.panel.is_current(seen) and not tokens.keys() <= progress.opened.keys():
+            progress.changed_us = seen.at_us
+        progress.opened.update(tokens)
 
     def _committed(self, seen: Seen, fact: OffsetCommitted) -> None:
         if not self.panel.ranges.uses(fact.group) or not self.panel.is_current(seen):

@@ -15,7 +15,7 @@ from kemu.emulator.watching.logs import WatchedLogs
 from kemu.protocol.catch_up import CommitLogs, OffsetRange
 from kemu.protocol.names import OFFSETS_TOPIC, ActorName, GroupId, TopicPartition
 from kemu.protocol.notes.groups import OffsetCommitted, OffsetRemoved
-from kemu.protocol.notes.ranges import ParallelRebalance, RangeCommitted, RangeOpened, RangesRemoved
+from kemu.protocol.notes.ranges import ParallelRebalance, RangeCommitted, RangeOpened, RangesLoaded, RangesRemoved
 from kemu.protocol.notes.replication import BecameLeader
 
 _NOTHING = CommitLogs()
@@ -57,6 +57,7 @@ class WatchedRanges:
             RangeOpened: self._opened,
             RangeCommitted: self._worked,
             OffsetRemoved: self._removed,
+            RangesLoaded: self._loaded,
             RangesRemoved: self._closed,
             BecameLeader: self._led,
             DiskTailLost: self._lost_tail,
@@ -102,6 +103,20 @@ class WatchedRanges:
 
     def _worked(self, seen: Seen, fact: RangeCommitted) -> None:
         self._write(seen, fact, lambda logs: evolve(logs, secondary=fact.offset))
+
+    def _loaded(self, seen: Seen, fact: RangesLoaded) -> None:
+        """Records that nobody told of, because their coordinator's office ended, stand all the same."""
+        group = self._groups.get(fact.group)
+        if group is None or not self._is_current(seen):
+            return
+        kept = group.setdefault((fact.topic, fact.partition), _Kept())
+        tokens = sorted({*kept.logs.tokens, *[OffsetRange(*each) for each in fact.tokens]})
+        known = kept.logs.secondary
+        secondary = known if fact.second_offset <= (-1 if known is None else known) else fact.second_offset
+        logs = evolve(kept.logs, tokens=tuple(tokens), secondary=secondary)
+        if logs != kept.logs:
+            kept.before = kept.logs = logs
+            kept.records.write(fact.position, logs)
 
     def _removed(self, seen: Seen, fact: OffsetRemoved) -> None:
         kept = self._groups.get(fact.group, {}).get((fact.topic, fact.partition))

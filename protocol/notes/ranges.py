@@ -36,6 +36,23 @@ class RangeCommitted:
 
 
 @value
+class RangesLoaded:
+    """The second commit log of a partition came back from the group's log.
+
+    What a coordinator wrote last and never told of, because its office ended first, is among it.
+
+    ``tokens``: (start, end), by start; ``second_offset``: -1 without a commit; ``position``: of its last record.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    tokens: tuple[tuple[int, int], ...]
+    second_offset: int
+    position: int
+
+
+@value
 class RangesRemoved:
     """The second commit log of a partition is gone: expired, deleted, or an operator chose an offset."""
 

@@ -24,7 +24,7 @@ from kemu.protocol.messages.records import (
     range_record,
     range_tombstone,
 )
-from kemu.protocol.notes.ranges import RangeCommitted, RangeOpened, RangesRemoved
+from kemu.protocol.notes.ranges import RangeCommitted, RangeOpened, RangesLoaded, RangesRemoved
 from tests.actors.coordinator.coordinator_harness import GROUP, Ask, Bench
 from tests.strategies import INT32, INT64, TEXT
 
@@ -149,6 +149,8 @@ def test_another_coordinator_knows_them() -> None:
 
     logs.crash_and_restart()
     assert logs.said() == before
+    (loaded,) = logs.noted(RangesLoaded)
+    assert (loaded.tokens, loaded.second_offset) == before[1:] and loaded.position >= 0
 
 
 def test_nothing_is_shown_while_it_is_being_written() -> None:

@@ -67,6 +67,15 @@ class Told(Story):
     def opens(self, start: int, end: int) -> None:
         self._written(range_notes.RangeOpened, start=start, end=end)
 
+    def loads(self, *tokens: tuple[int, int], position: int, second_offset: int = -1) -> None:
+        self.position = position
+        self.by(
+            COORDINATOR,
+            range_notes.RangesLoaded(
+                group=GROUP, topic=TOPIC, partition=0, tokens=tokens, second_offset=second_offset, position=position
+            ),
+        )  # fmt: skip
+
     def _written(self, kind: type, **what: int) -> None:
         common = {"group": GROUP, "topic": TOPIC, "partition": 0, "generation": self.generation}
         written = kind(**common, member_id=self.ids["c1"], position=self._record(), **what)
@@ -129,6 +138,25 @@ def test_a_range_that_is_opened_again() -> None:
 
     assert kinds(again) == []
     assert kinds(by_the_next) == ["ranges-overlap"]
+
+
+def test_a_range_that_its_coordinator_could_not_tell_of_is_told_by_the_next_one() -> None:
+    """It stands in the log: committed() is where it begins, and the second consumer works on it."""
+    told, never_told = Told(), Told()
+    for story in (told, never_told):
+        story.recovered()
+        story.form("c1")
+        story.own("c1")
+    told.loads((70, 120), (120, 150), position=told.position + 1)
+    for story in (told, never_told):
+        story.commits(150)
+        story.starts(150, notes.JUMPED)
+        story.did(range_notes.RangeProcessed, 70, 120)
+        story.did(range_notes.RangeProcessed, 120, 150)
+        story.second_commits(150)
+
+    assert kinds(told) == []
+    assert kinds(never_told) == ["outside-range"]
 
 
 def test_commits_that_do_not_rise() -> None:

@@ -461,6 +461,7 @@ def test_every_profile_has_the_assignors_that_are_drawn_for_it(name: str) -> Non
         "committed-again-after-a-late-commit",  # the same member says the same again: KIP-333's page lets it
         "committed-again-after-a-power-cut",  # and after some broker's disk lost its last records, whoever that is
         "opened-again-after-a-time-out",  # the coordinator gave the request up, and its records stand all the same
+        "opened-without-a-word",  # the coordinator's office ended before it could tell: the next one finds the token
         "worked-on-when-the-interval-ends",  # c3 works on its only record for 2 s, and commits that all the same
         "works-on-when-its-range-is-lost",  # the groups' log is lost whole, and c5 has yet to hear of it
     ],
