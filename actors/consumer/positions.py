@@ -192,6 +192,16 @@ class Positions:
         one.buffer = []
         self._seeking.pop(one.at, None)
         self._failures = 0
+        self._tell(one, offset, why)
+        if why != TRUNCATED:
+            one.checked = None
+            self._saw_epoch(one, epoch)
+            self._validate(one)
+        elif self._machine.catch_up is not None:
+            self._machine.catch_up.truncated(one.at, offset)
+        self.fetching.changed(one)
+
+    def _tell(self, one: Partition, offset: int, why: str) -> None:
         if self._group:  # who reads for no group has a position that nobody follows
             self._machine.note(
                 PositionSet(
@@ -203,13 +213,6 @@ class Positions:
                     why=why,
                 )
             )
-        if why != TRUNCATED:
-            one.checked = None
-            self._saw_epoch(one, epoch)
-            self._validate(one)
-        elif self._machine.catch_up is not None:
-            self._machine.catch_up.truncated(one.at, offset)
-        self.fetching.changed(one)
 
     def begin(self, one: Partition, offset: int, why: str, epoch: int) -> None:
         """KIP-333: read from where a recovery ends; the epoch is that of the record before it."""
@@ -483,6 +486,7 @@ class Positions:
         elif undefined:
             self.reset(one, "the leader does not know the epoch of what was read")
         elif one.jumps and catch_up is not None:
+            self._tell(one, row.end_offset, TRUNCATED)
             catch_up.truncated(one.at, row.end_offset)
             self._found_good(one)
         else:

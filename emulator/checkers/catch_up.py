@@ -8,7 +8,8 @@ J1  tokens are not empty, follow each other and do not overlap; repeated as J2  
 J2  the commits of each log rise; the same one twice is a request that was repeated        commit-not-rising
 J3  ``committed()`` never goes back, and everything below it was processed or left out     committed-went-back,
     in the open (reset, ``seek``, an operator's commit, retention)                         committed-unprocessed
-J4  once all is well every range is worked off, within the bound                           range-left-open
+J4  once all is well every range is worked off, within the bound (a commit of it may be    range-left-open
+    lost with the end of the groups' log)
 J5  within one ownership no record is returned by both consumers                           delivered-twice
 J6  the first consumer begins behind the last range, the second only ever is in one        behind-the-range,
     that its member owns                                                                   outside-range
@@ -95,12 +96,14 @@ class _Progress:
 class _Ownership:
     """What the two consumers of a member did since it owns a partition."""
 
-    __slots__ = ("first", "second", "sought")
+    __slots__ = ("first", "second", "sought", "told")
 
     def __init__(self) -> None:
         self.first = Ranges()
         self.second = Ranges()
         self.sought = False
+        self.told = -1
+        """How far the second consumer's commits came, whatever the groups' log has lost of them since."""
 
 
 class CatchUpChecker(Checker):
@@ -182,7 +185,7 @@ class CatchUpChecker(Checker):
             progress.done.add(0, logs.tokens[-1].start if fact.why == JUMPED and logs.tokens else fact.offset)
         elif fact.why not in (COMMITTED, JUMPED, TRUNCATED):
             progress.done.add(logs.committed or 0, fact.offset)
-        progress.began = True
+        progress.began = progress.began or fact.why != TRUNCATED  # then a jump is to come
 
     def _processed(self, seen: Seen, fact: Processed) -> None:
         if not self.panel.ranges.uses(fact.group):
@@ -291,6 +294,11 @@ class CatchUpChecker(Checker):
         self._look(seen, fact.group, at)
 
     def _range_committed(self, seen: Seen, fact: RangeCommitted) -> None:
+        taken = self.panel.took.get((fact.group, fact.member_id))
+        if taken is not None:
+            owned = self._ownerships.get((taken.actor, taken.life, (fact.topic, fact.partition)))
+            if owned is not None:
+                owned.told = max(owned.told, fact.offset)
         if not self.panel.is_current(seen):
             return
         at = (fact.topic, fact.partition)
@@ -364,10 +372,26 @@ class CatchUpChecker(Checker):
     def _left_open(self) -> Iterator[tuple[Service, str]]:
         """Ranges of groups with running members that wait for somebody to work them off."""
         for group, at, logs in self.panel.ranges.all():
-            open_ranges = logs.open_ranges
+            open_ranges = [each for each in logs.open_ranges if not self._worked_off(group, at, each)]
             if open_ranges and self.panel.running_members(group):
                 spans = ", ".join(f"{each.start} to {each.end - 1}" for each in open_ranges)
                 yield (group, at), spans
+
+    def _worked_off(self, group: GroupId, at: TopicPartition, each: OffsetRange) -> bool:
+        """By its owner, who said so: should the groups' log have lost that, the next owner reads it once more.
+
+        Or by the first consumer, which went back to where the partition was cut: then the range is void to its owner.
+        """
+        progress = self._of(group, at)
+        if progress.cut and not progress.done.gaps(each.start, each.end):
+            return True
+        holdings = (self.panel.holdings.get(actor) for actor in self.panel.running_members(group))
+        owners = (self._ownerships.get((one.actor, one.life, at)) for one in holdings if one is not None)
+        return any(
+            owned.told >= each.end and not owned.second.gaps(each.start, each.end)
+            for owned in owners
+            if owned is not None
+        )
 
     @property
     def satisfied(self) -> bool:

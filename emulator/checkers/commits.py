@@ -36,6 +36,7 @@ from kemu.protocol.notes.groups import (
     COMMITTED,
     JUMPED,
     SEEK,
+    TRUNCATED,
     AssignmentReceived,
     CommitAnswered,
     GroupBecame,
@@ -195,7 +196,8 @@ class CommitsChecker(Checker):
 
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         progress = self._progress_of(seen, fact.topic, fact.partition)
-        asked, progress.starts = fact.why != SEEK and (progress.starts or fact.why == COMMITTED), False
+        chosen = fact.why not in (SEEK, TRUNCATED)
+        asked, progress.starts = chosen and (progress.starts or fact.why == COMMITTED), False
         if fact.why == JUMPED and self._may_jump(fact.group, (fact.topic, fact.partition), fact.offset):
             progress.reached = max(progress.reached, fact.offset)
             return

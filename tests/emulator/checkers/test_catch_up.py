@@ -1,8 +1,11 @@
 """``catch-up``: each promise of KIP-333's mode, broken by hand, and what it lets pass."""
 
 from kemu.emulator.checkers.catch_up import CatchUpChecker
+from kemu.emulator.checkers.commits import CommitsChecker
+from kemu.emulator.facts import DiskTailLost
 from kemu.emulator.findings import KINDS, Violation
 from kemu.emulator.judging import judge
+from kemu.protocol.names import OFFSETS_TOPIC
 from kemu.protocol.notes import groups as notes
 from kemu.protocol.notes import ranges as range_notes
 from tests.emulator.checkers.story import BROKER, COORDINATOR, GROUP, SECOND, TOPIC, Story
@@ -265,6 +268,53 @@ def test_a_range_that_nobody_works_off() -> None:
     story.world()
 
     assert kinds(story) == ["range-left-open"]
+
+
+def test_a_range_that_was_worked_off_and_whose_commit_the_log_lost() -> None:
+    """Its owner goes on and says no more of it; who owns the partition next has to work it off once more."""
+    worked, only_read, by_the_next = Told(), Told(), Told()
+    for story in (worked, only_read, by_the_next):
+        story.recovered()
+        story.did(range_notes.RangeProcessed, 70, 120)
+        if story is not only_read:
+            story.second_commits(120)
+        story.world(DiskTailLost(host=BROKER, log=f"{OFFSETS_TOPIC}-0", records=2, end_offset=4))
+        story.loads((70, 120), position=3)
+        if story is by_the_next:
+            story.down("c1")
+            story.start("c1")
+            story.by("c1", range_notes.ParallelRebalance(group=GROUP))
+            story.form("c1")
+            story.own("c1")
+        story.heal()
+        story.wait(61)
+        story.world()
+
+    assert kinds(worked) == []
+    assert kinds(only_read) == kinds(by_the_next) == ["range-left-open"]
+
+
+def test_a_commit_goes_back_to_where_its_partition_was_cut() -> None:
+    """The member that recovers says first that the log ends there now."""
+    cut, not_told = Told().recovered(), Told().recovered()
+    for story in (cut, not_told):
+        story.down("c1")
+        story.start("c1")
+        story.by("c1", range_notes.ParallelRebalance(group=GROUP))
+        story.form("c1")
+        story.own("c1")
+    cut.starts(40, notes.TRUNCATED)
+    for story in (cut, not_told):
+        story.opens(40, 60)
+        story.commits(60)
+        story.starts(60, notes.JUMPED)
+
+    def of_commits(story: Told) -> list[str]:
+        judged = judge(story.facts, ended_us=story.at_us, checkers=(CommitsChecker(),))
+        return [violation.kind for violation in judged.violations]
+
+    assert of_commits(cut) == []
+    assert of_commits(not_told) == ["went-back"]
 
 
 def test_what_retention_took_counts_as_done() -> None:
