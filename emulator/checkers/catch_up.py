@@ -18,8 +18,9 @@ J8  a member has one second consumer at a time                                  
 
 J7 (a new record never waits for a range) is a figure, and J9 (stale generations change nothing) is in ``commits``.
 
-An application that seeks ends J5 and J6 for that ownership: ``seek`` changes no range. A log that was cut (an unclean
-election, a lost disk) may hold other records at the same offsets: of that partition J2 and J3 say nothing from then on.
+A position that is set anew (an application seeks, or what it had come to is out of range) ends J5 and J6 for that
+ownership: it changes no range. A log that was cut (an unclean election, a lost disk) may hold other records at the same
+offsets: of that partition J2 and J3 say nothing from then on.
 A commit that was read from a connection which its client had left (``LateCommit``) may be an older one.
 """
 
@@ -96,12 +97,15 @@ class _Progress:
 class _Ownership:
     """What the two consumers of a member did since it owns a partition."""
 
-    __slots__ = ("first", "second", "sought", "told")
+    __slots__ = ("begun", "first", "second", "sought", "told")
 
     def __init__(self) -> None:
         self.first = Ranges()
         self.second = Ranges()
+        self.begun = False
+        """Its first position is set."""
         self.sought = False
+        """Another one was set later: a seek, a reset, or the partition was cut."""
         self.told = -1
         """How far the second consumer's commits came, whatever the groups' log has lost of them since."""
 
@@ -174,8 +178,9 @@ class CatchUpChecker(Checker):
         progress = self._of(fact.group, at)
         logs = self.panel.ranges.of(fact.group, at)
         ownership = self._ownership(seen, at)
-        if fact.why in (SEEK, TRUNCATED) and ownership is not None:
-            ownership.sought = True
+        if ownership is not None:
+            anew = ownership.begun and fact.why not in (COMMITTED, JUMPED)
+            ownership.begun, ownership.sought = True, ownership.sought or anew or fact.why == SEEK
         if fact.why in (JUMPED, COMMITTED) and ownership is not None and not progress.cut:
             end = logs.last_end
             if end is not None and fact.offset < end:

@@ -249,6 +249,23 @@ def test_a_first_consumer_that_begins_within_a_range() -> None:
     assert kinds(story) == ["behind-the-range"]
 
 
+def test_a_reset_within_an_ownership_returns_records_again() -> None:
+    """The partition lost its end, so the position was out of range; one that begins an ownership excuses nothing."""
+    story = Told().recovered()
+    story.did(range_notes.RangeProcessed, 70, 120)
+    story.starts(0, "reset")
+    story.did(notes.Processed, 0, 120)
+    assert kinds(story) == []
+
+    story = Told().recovered()
+    story.form("c1")
+    story.own("c1")
+    story.starts(0, "reset")
+    story.did(range_notes.RangeProcessed, 70, 120)
+    story.did(notes.Processed, 0, 120)
+    assert kinds(story) == ["delivered-twice"]
+
+
 def test_a_second_second_consumer() -> None:
     story = Told().recovered()
     story.by("c1", range_notes.ChildConsumerStarted(group=GROUP))
