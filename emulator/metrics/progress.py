@@ -45,14 +45,7 @@ from kemu.protocol.notes.groups import (
     RecordsAcknowledged,
     RecordsAppended,
 )
-from kemu.protocol.notes.ranges import (
-    RangeCommitted,
-    RangeOpened,
-    RangeProcessed,
-    RangesLoaded,
-    RangesRemoved,
-    RangeTrimmed,
-)
+from kemu.protocol.notes.ranges import RangeCommitted, RangeOpened, RangeProcessed, RangesRemoved, RangeTrimmed
 from kemu.protocol.notes.replication import BecameLeader, NodeWritten
 
 
@@ -148,7 +141,6 @@ class Progress:
             RangeTrimmed: self._trimmed,
             RangeOpened: self._range_written,
             RangeCommitted: self._range_written,
-            RangesLoaded: self._range_written,
             RangesRemoved: self._range_written,
             OffsetCommitted: self._committed,
             OffsetRemoved: self._removed,
@@ -294,7 +286,7 @@ class Progress:
         """Retention took them before the second consumer read them."""
         self._reading(fact.group, (fact.topic, fact.partition)).skipped.add(fact.first, fact.last)
 
-    def _range_written(self, seen: Seen, fact: RangeOpened | RangeCommitted | RangesLoaded | RangesRemoved) -> None:
+    def _range_written(self, seen: Seen, fact: RangeOpened | RangeCommitted | RangesRemoved) -> None:
         at = (fact.topic, fact.partition)
         reading = self._reading(fact.group, at)
         reading.committed = self._panel.ranges.of(fact.group, at).committed
