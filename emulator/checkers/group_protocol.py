@@ -10,7 +10,8 @@ Theory (spec 1.2, 1.6, 1.7, 1.15). Each coordinator's copy of a group is a state
    makes the group Empty. Members are added once and removed once.
 
 A copy ends with the state Dead, with ``GroupUnloaded`` and with its host. A log that lost its tail may forget
-generations: where brokers replicate those whose records it lost, else any. A coordinator that stood still while its
+generations: where brokers replicate those whose records it lost, or that stand where it has two records of one epoch
+(``WatchedLog.twice``), else any. A coordinator that stood still while its
 partition moved on has a copy that is followed by rules 1 and 3, but says nothing about the group's history.
 """
 
@@ -196,7 +197,7 @@ class GroupProtocol(Checker):
             del self._copies[key]
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
-        if fact.topic == OFFSETS_TOPIC and self.panel.logs.cut is not None:
+        if fact.topic == OFFSETS_TOPIC and self.panel.logs.changed:
             for name, durable in self._durable.items():
                 group = self.panel.groups[name]
                 if durable in group.forgotten:

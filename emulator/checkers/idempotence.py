@@ -7,12 +7,12 @@ the rest was lost with the leader before. After an unclean election nothing is k
 
 A leader that comes back without what its disk lost may lead on in its leader epoch, where no controller saw it go. What
 it appends then stands in its log at offsets where its followers have other records of the same epoch, and nothing tells
-the two apart. So of what was appended there nobody knows whether the next leader has it.
+the two apart (``WatchedLog.twice``). So of what was appended there nobody knows whether the next leader has it.
 """
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import Seen
-from kemu.protocol.names import ActorName, TopicPartition
+from kemu.protocol.names import TopicPartition
 from kemu.protocol.notes.groups import PartitionHosted, RecordsAppended
 from kemu.protocol.notes.replication import BecameLeader, NodeWritten
 
@@ -23,16 +23,11 @@ KEPT = 64
 class _Log:
     """What the leaders of a partition appended for idempotent producers."""
 
-    __slots__ = ("again", "batches", "epoch", "leader")
+    __slots__ = ("batches",)
 
     def __init__(self) -> None:
-        self.leader: ActorName = ""
-        """ "" where leaders are arranged."""
-        self.epoch = -1
         self.batches: dict[tuple[int, int], dict[int, tuple[int, int]]] = {}
         """(producer id, epoch) -> sequence of the first record -> (first offset, last + 1)."""
-        self.again: tuple[int, int] | None = None
-        """Offsets (first, last + 1) that its leader lost and leads on from in the same leader epoch."""
 
     def end(self) -> int:
         """Behind the last batch."""
@@ -40,16 +35,10 @@ class _Log:
 
     def cut(self, end: int) -> None:
         """The log goes on from here."""
-        self._forget(end, self.end())
+        self.forget(end, self.end())
 
-    def another_leads(self) -> None:
-        """What was appended in the place of other records of the same epoch: it has them, or those."""
-        if self.again is not None:
-            self._forget(*self.again)
-            self.again = None
-
-    def _forget(self, first: int, end: int) -> None:
-        """The batches that reach into these offsets."""
+    def forget(self, first: int, end: int) -> None:
+        """The batches that reach into these offsets may not be there."""
         for sequences in self.batches.values():
             for sequence in [sequence for sequence, (begin, last) in sequences.items() if last > first and begin < end]:
                 del sequences[sequence]
@@ -102,17 +91,11 @@ class Idempotence(Checker):
         self._log((fact.topic, fact.partition)).cut(fact.end_offset)
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
-        log = self._log((fact.topic, fact.partition))
-        if fact.leader_epoch >= log.epoch and not self.panel.former.has(seen.actor, (fact.topic, fact.partition)):
-            if seen.actor != log.leader:
-                log.another_leads()
-            elif fact.leader_epoch == log.epoch and fact.end_offset < (end := log.end()):
-                before = log.again or (fact.end_offset, end)
-                log.again = min(before[0], fact.end_offset), max(before[1], end)
-            log.leader, log.epoch = seen.actor, fact.leader_epoch
-            log.cut(fact.end_offset)
-            if self.panel.logs.cut is not None:
-                log.cut(self.panel.logs.cut)  # it has other records there: those of the leader before are not in it
+        log, logs = self._log((fact.topic, fact.partition)), self.panel.logs
+        if logs.unsure is not None:
+            log.forget(*logs.unsure)
+        if logs.cut is not None:
+            log.cut(logs.cut)  # it has other records there, or none: those of the leader before are not in it
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
         at, before = self.panel.written, self.panel.state_before

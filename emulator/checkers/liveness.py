@@ -471,16 +471,18 @@ class Liveness(Checker):
             self._another_log((fact.topic, fact.partition))
 
     def _groups_led(self, fact: BecameLeader) -> None:
-        """Of whom all records were lost: they came behind what the log has left."""
-        at, cut = (fact.topic, fact.partition), self.panel.logs.cut
-        if cut is None and not self.panel.logs.back:
+        """Of whom all records were lost, or may be: they came behind what the log has left, or certainly has."""
+        at, logs = (fact.topic, fact.partition), self.panel.logs
+        if not logs.changed:
             return
         for key, end in self._static_since.items():
             if self.panel.log_of(key[0]) != at:
                 continue
-            if self.panel.logs.back:  # it may be there again
+            if logs.back:  # it may be there again
                 self._forgotten.pop(key, None)
-            elif cut is not None and end >= cut:
+            elif logs.cut is not None and end >= logs.cut:
+                self._forgotten[key] = None
+            if logs.unsure is not None and logs.unsure[0] <= end < logs.unsure[1]:
                 self._forgotten[key] = None
 
     def _is_forgotten(self, actor: ActorName, fact: MemberFailed) -> bool:

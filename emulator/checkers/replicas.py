@@ -15,8 +15,9 @@ next leader comes from the in-sync replicas. So (Kafka's guarantees; numbers of 
   only, each from the epoch that was committed (``EpochRead``).
 
 What may be lost all the same is in the fault atlas (``emulator.findings``): it is a ``Loss``, named with its reason,
-and no violation. A disk is an excuse for what a fault took from it, until its replica is in the ISR again with
-everything that is committed; an election is one for what was written before its epoch: never for later or other
+and no violation. A disk is an excuse for what a fault took from it, until its replica is in the ISR of a new leader, or
+is taken into one, with everything that is committed (a leader counts whom it has in its ISR with what it fetched
+before), or has as much as it had; an election is one for what was written before its epoch: never for later or other
 records. A leader that leads on in its epoch without what its disk lost writes other records there, and no epoch tells
 the others (``Relapse``): a replica may keep what was lost, and what it copies behind that is its leader's.
 """
@@ -416,7 +417,7 @@ class Replicas(Checker):
         if before is not None and self.panel.was_elected and not set(state.isr) <= set(before.isr):
             self._elected_uncleanly(seen, fact.client, at, state, before.isr)
         elif truth.unclean_epoch < 0:
-            self._check_written(seen, fact.client, at, state)
+            self._check_written(seen, fact.client, at, state, before)
         self._asked.pop(at, None)
 
     def _configured(self, topic: str, unclean: str) -> None:
@@ -440,15 +441,19 @@ class Replicas(Checker):
         truth.unclean_epoch = state.leader_epoch
         truth.excuse(truth.committed.same_until(truth.copy_on(leader).log), state.leader_epoch)
 
-    def _check_written(self, seen: Seen, client: str, at: TopicPartition, state: PartitionState) -> None:
+    def _check_written(
+        self, seen: Seen, client: str, at: TopicPartition, state: PartitionState, before: PartitionState | None
+    ) -> None:
         truth = self._truth(*at)
+        stays = before.isr if before is not None and before.leader == state.leader else ()
         for node in state.isr:
             copy = truth.copies.get(broker_host(node))
             if copy is None:
                 continue
             same = truth.same_until(copy.log)
             if same == truth.committed.end:
-                copy.lost = copy.lost if copy.unread else ""
+                counted = node in stays and copy.log.end < copy.had.end  # with what its leader saw it fetch before
+                copy.lost = copy.lost if copy.unread or counted else ""
             elif truth.excused_to(copy, same) < truth.committed.end:
                 name = f"{at[0]}-{at[1]}"
                 host = broker_host(node)

@@ -304,7 +304,7 @@ class Tasks(Checker):
 
     def _leads(self, seen: Seen, fact: BecameLeader) -> None:
         """A partition of the groups' log may have lost its end, and commits with it."""
-        if fact.topic == OFFSETS_TOPIC and self.panel.logs.cut is not None:
+        if fact.topic == OFFSETS_TOPIC and self.panel.logs.changed:
             self._committed = dict.fromkeys(self._committed, _UNKNOWN)
 
     # --- a leader's decision ---------------------------------------------------------------------------------------

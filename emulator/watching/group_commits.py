@@ -1,7 +1,8 @@
 """What groups have committed, as the logs of their coordinators have it (a part of the panel).
 
 Where brokers replicate, a group's log may lose its end to an election: what it held there is committed no more, and
-what it held before is what counts. Another replica may bring it back. Commits of a coordinator that is none any more
+what it held before is what counts. Another replica may bring it back. A log that may have one of two records somewhere
+(``WatchedLog.twice``) is taken to have none there. Commits of a coordinator that is none any more
 (``Panel.is_current``) are nobody's.
 """
 
@@ -87,7 +88,7 @@ class GroupCommits:
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         self.changed = []
-        if fact.topic != OFFSETS_TOPIC or (self._logs.cut is None and not self._logs.back):
+        if fact.topic != OFFSETS_TOPIC or not self._logs.changed:
             return
         for key, kept in self._kept.items():
             if self._log_of(key[0]) == (fact.topic, fact.partition) and kept.follow(self._logs):

@@ -28,7 +28,10 @@ class GroupRecords(Generic[T]):
         return self._held[-1][1] if self._held else nothing
 
     def follow(self, logs: WatchedLogs) -> bool:
-        """Lose and regain what the log has just lost and regained; whether that changes the last record."""
+        """Lose and regain what the log has just lost and regained; whether that changes the last record.
+
+        What may be there or not does not count.
+        """
         before = self._held[-1:]
         cut = logs.cut
         while cut is not None and self._held and self._held[-1][0] >= cut:
@@ -42,6 +45,9 @@ class GroupRecords(Generic[T]):
         if back:
             self._gone = [one for one in self._gone if one not in back]
             self._held = sorted([*self._held, *[(position, value) for position, value, _ in back]], key=_position)
+        if logs.unsure is not None:
+            first, end = logs.unsure
+            self._held = [one for one in self._held if not first <= one[0] < end]
         return self._held[-1:] != before
 
 

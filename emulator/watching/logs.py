@@ -32,7 +32,7 @@ Run = tuple[int, int, int]
 class WatchedLog:
     """The log of a partition that counts: what its latest leader has."""
 
-    __slots__ = ("epoch", "gone", "leader", "records")
+    __slots__ = ("epoch", "gone", "leader", "records", "twice")
 
     def __init__(self) -> None:
         self.records = EpochLog()
@@ -42,6 +42,9 @@ class WatchedLog:
         """Who leads it, where that can change; "" where it cannot."""
         self.epoch = -1
         """The leader's."""
+        self.twice: tuple[int, int] | None = None
+        """Offsets (first, last + 1) of which there are two records of one epoch: a leader lost them with its disk, led
+        on in its epoch, and wrote others there. No fetch and no epoch tells the two apart."""
 
     def is_led_by(self, actor: ActorName) -> bool:
         """Whether what this broker does with it counts."""
@@ -87,6 +90,8 @@ class WatchedLogs:
         """What it lost so."""
         self.back: list[Run] = []
         """What that log had lost before, and has again."""
+        self.unsure: tuple[int, int] | None = None
+        """Where it may have either of two records, as another leads now than wrote there ``twice``."""
         self.appended_to = WatchedLog()
         """The log that the last append was about, and ..."""
         self.counts = False
@@ -119,10 +124,20 @@ class WatchedLogs:
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         at = (fact.topic, fact.partition)
         log = self.of(at)
-        self.cut, self.lost, self.back = None, [], []
+        self.cut, self.lost, self.back, self.unsure = None, [], [], None
         if fact.leader_epoch >= log.epoch and not self._former.has(seen.actor, at):
+            before, leads_on = log.leader, (log.leader, log.epoch) == (seen.actor, fact.leader_epoch)
+            end = log.records.end
             log.leader, log.epoch = seen.actor, fact.leader_epoch
             self._replaced(log, fact.end_offset, fact.epochs)
+            if leads_on and fact.end_offset < end:
+                first, last = log.twice or (end, end)
+                log.twice = min(first, fact.end_offset), max(last, end)
+            elif self.cut is not None and log.twice is not None:
+                first, last = log.twice
+                log.twice = (first, min(last, self.cut)) if first < self.cut else None
+            if before != seen.actor:
+                self.unsure = log.twice
 
     def _hosted(self, seen: Seen, fact: PartitionHosted) -> None:
         log = self.of((fact.topic, fact.partition))
@@ -132,7 +147,7 @@ class WatchedLogs:
     def _replaced(self, log: WatchedLog, end: int, epochs: tuple[tuple[int, int], ...]) -> None:
         """The log that counts is another's: it ends here, and these epochs wrote it (none: nobody says which)."""
         before, before_end = log.records, log.records.end
-        self.lost, self.back = [], []
+        self.lost, self.back, self.unsure = [], [], None
         if epochs:
             log.records = EpochLog()
             log.records.restore(end, epochs)
@@ -179,6 +194,11 @@ class WatchedLogs:
     def _read_epoch_in_range(self, seen: Seen, fact: RangeEpochRead) -> None:
         at = (fact.topic, fact.partition)
         self.reads.told(seen.actor, at, fact.offset, fact.leader_epoch)
+
+    @property
+    def changed(self) -> bool:
+        """Whether the log that the last fact was about may have other records than before."""
+        return self.cut is not None or bool(self.back) or self.unsure is not None
 
     def still_there(self, seen: Seen, fact: Processed | RangeProcessed) -> list[tuple[int, int]]:
         """What a member processed, (first, last + 1), without what the log has lost meanwhile."""

@@ -11,6 +11,7 @@ host is one of each of them.
 or failed for good.
 """
 
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -102,7 +103,7 @@ class Holding:
 class WatchedGroup:
     """A group as its coordinator tells it."""
 
-    __slots__ = ("coordinator", "forgotten", "loaded", "members", "proven", "remembered", "state")
+    __slots__ = ("begun_at", "coordinator", "forgotten", "loaded", "members", "proven", "remembered", "state")
 
     def __init__(self) -> None:
         self.coordinator: ActorName = ""
@@ -114,11 +115,26 @@ class WatchedGroup:
         self.proven = False
         """It was Stable, or in a log that was loaded: whoever coordinates it next knows it."""
         self.members: dict[ActorName, None] = {}
-        self.remembered: list[tuple[int, int]] = []
-        """Generations that became Stable or were loaded, and where the group's log ended then (where brokers
-        replicate)."""
+        self.begun_at = 0
+        """Where the group's log ended when the last join phase was completed (where brokers replicate)."""
+        self.remembered: list[tuple[int, int, int]] = []
+        """Generations that became Stable or were loaded, each with where its record is: (first, last + 1)."""
         self.forgotten: dict[int, None] = {}
-        """Those of them that the log has lost."""
+        """Those of them that the log has lost, or may have."""
+
+    def remember(self, generation: int, first: int, end: int) -> None:
+        """The group's log has this generation, in a record between these offsets."""
+        self.remembered.append((generation, first, end))
+        self.forgotten.pop(generation, None)
+
+    def forget(self, first: int, end: int) -> None:
+        """What the group's log had between these offsets nobody may count on."""
+        self.begun_at = min(self.begun_at, first)
+        lost = [generation for generation, begin, behind in self.remembered if behind > first and begin < end]
+        if lost:
+            self.remembered = [each for each in self.remembered if each[0] not in lost]
+            self.forgotten.update(dict.fromkeys(lost))
+            self.proven = bool(self.remembered)  # of one that is lost whole nobody tells that it was loaded
 
 
 class WatchedHost:
@@ -428,22 +444,23 @@ class Panel:
             group.proven = fact.new != "Dead" and ((group.proven and not anew) or fact.new == "Stable")
             log = self.log_of(fact.group) if fact.new == "Stable" else None
             if log is not None:
-                group.remembered.append((fact.generation, self.logs.of(log).records.end))
-                group.forgotten.pop(fact.generation, None)
+                group.remember(fact.generation, group.begun_at, self.logs.of(log).records.end)
 
     def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
         group = self._group(fact.group)
         if not group.coordinator and not self.coordinators.is_deposed(seen.actor, self.log_of(fact.group)):
             group.coordinator = seen.actor
+        log = self.log_of(fact.group)
+        if log is not None and group.coordinator == seen.actor:
+            group.begun_at = self.logs.of(log).records.end
 
     def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
         group = self._group(fact.group)
         group.coordinator, group.state, group.loaded, group.proven = seen.actor, fact.state, True, True
         log = self.log_of(fact.group)
-        if log is not None and fact.generation and all(fact.generation != each for each, _ in group.remembered):
+        if log is not None and fact.generation and all(fact.generation != each[0] for each in group.remembered):
             # it was written for a coordinator that never learned of that, and it may be lost again
-            group.remembered.append((fact.generation, self.logs.of(log).records.end))
-            group.forgotten.pop(fact.generation, None)
+            group.remember(fact.generation, 0, self.logs.of(log).records.end)
 
     def _unloaded(self, seen: Seen, fact: GroupUnloaded) -> None:
         group = self._group(fact.group)
@@ -584,7 +601,9 @@ class Panel:
         if fact.topic == OFFSETS_TOPIC:
             self._depose(at)
             if self.logs.cut is not None:
-                self._forget_generations(at, self.logs.cut)
+                self._forget_generations(at, self.logs.cut, sys.maxsize)
+            if self.logs.unsure is not None:
+                self._forget_generations(at, *self.logs.unsure)
         state = self.states.get(at)
         # A broker that learns late of an office it has lost leads nobody.
         if state is not None and broker_host(state.leader) == seen.actor and fact.leader_epoch <= state.leader_epoch:
@@ -597,12 +616,11 @@ class Panel:
             if group.coordinator and self.coordinators.is_deposed(group.coordinator, log) and self.log_of(name) == log:
                 group.coordinator, group.loaded = "", False
 
-    def _forget_generations(self, log: TopicPartition, end: int) -> None:
-        """The groups' log ends here: what it told of later generations is lost."""
+    def _forget_generations(self, log: TopicPartition, first: int, end: int) -> None:
+        """The groups' log has not, or may not have, what it told of generations there."""
         for name, group in self.groups.items():
-            while group.remembered and group.remembered[-1][1] > end and self.log_of(name) == log:
-                group.forgotten[group.remembered.pop()[0]] = None
-                group.proven = bool(group.remembered)  # of one that is lost whole nobody tells that it was loaded
+            if self.log_of(name) == log:
+                group.forget(first, end)
 
     def _follows(self, seen: Seen, fact: BecameFollower) -> None:
         at = (fact.topic, fact.partition)

@@ -131,7 +131,7 @@ class WatchedRanges:
     # --- what the groups' log lost -----------------------------------------------------------------------------
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
-        if fact.topic != OFFSETS_TOPIC or (self._logs.cut is None and not self._logs.back):
+        if fact.topic != OFFSETS_TOPIC or not self._logs.changed:
             return
         for group, partitions in self._groups.items():
             if self._log_of(group) != (fact.topic, fact.partition):

@@ -187,3 +187,44 @@ def test_a_group_is_told_nothing_by_a_leader_that_has_more_records_of_an_epoch_b
     assert [text in each for text, each in zip(texts, found, strict=True)] == [True for _ in texts]
     read_others = [(each.first, each.last) for each in losses if each.why == "read-others"]
     assert read_others == ([(12, 13)] if kept == 14 else [])
+
+
+@pytest.mark.parametrize(
+    ("then", "kinds"),
+    [
+        ("stays", []),
+        ("joins", ["isr-without-committed"]),
+        ("elected", ["isr-without-committed"]),
+        ("behind", ["isr-without-committed"]),
+    ],
+)
+def test_who_lost_records_and_stays_in_the_isr_counts_with_what_its_leader_saw_it_fetch(then: str, kinds: list[str]):
+    """b2 fetched to 12, has 10 left, and is back before anybody missed it; b1 leaves, and b0 shows what is to 12.
+
+    Partition.maybeIncrementLeaderHW 3.4.1 goes by the offset of the last fetch. Another leader knows of none, and takes
+    nobody in before it has fetched; and of what came later the disk is no excuse.
+    """
+    story = begun()
+    story.append(0, 10, 2)
+    story.copy(2, 10, 2)
+    story.lose_unflushed(2, 2, 10)
+    story.restore(2, 10, (0, 0))
+    leader, watermark = 0, 12
+    if then == "joins":
+        story.write_state(0, (0, 1))
+        story.lead(0, end=12, watermark=10)
+        story.copy(1, 10, 2)
+        story.write_state(0, (0, 1, 2), epoch=story.epoch, client="b0")
+    elif then == "elected":
+        leader = 1
+        story.elect(1, (1, 2), end=10, watermark=10)
+        story.append(1, 10, 2)
+    else:
+        story.write_state(0, (0, 2))
+        story.lead(0, end=12, watermark=10)
+    if then == "behind":
+        story.append(0, 12, 1)
+        watermark = 13
+    story.advance(leader, watermark)
+
+    assert [violation.kind for violation in story.judged()[0] if violation.checker == "replicas"] == kinds

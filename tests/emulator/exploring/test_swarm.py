@@ -387,6 +387,24 @@ def test_a_group_that_its_log_lost_begins_anew_while_its_coordinator_stands_stil
     assert outcome.verdict == "holds", outcome.reason or outcome.broke
 
 
+def test_a_generation_is_forgotten_where_a_follower_kept_what_its_leader_lost() -> None:
+    """b2 loses the groups' log, leads on in its epoch and writes generation 2 where b0 still has generation 1's record.
+
+    b0 is cut to the length of b2's log only (AbstractFetcherThread: out of range), and leads next.
+    """
+    outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "kept-by-a-follower.toml"))
+
+    assert outcome.verdict == "holds", outcome.reason or outcome.broke
+    assert [(each.partition, each.first, each.last) for each in outcome.losses] == [("__consumer_offsets-2", 0, 3)]
+
+
+def test_a_replica_that_lost_records_counts_with_what_its_leader_saw_it_fetch_before() -> None:
+    """b3 is back before it is missed; when b2 leaves the ISR, b1 shows what b3 had fetched and has no more."""
+    outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "back-before-it-is-missed.toml"))
+
+    assert outcome.verdict == "holds", outcome.reason or outcome.broke
+
+
 def test_commits_are_read_from_a_connection_that_their_member_has_left() -> None:
     """Commits wait for b3, which is cut off; members time out, come again, and what they had sent before is read late.
 

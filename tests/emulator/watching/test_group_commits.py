@@ -66,6 +66,24 @@ def test_a_log_without_any_commit_leaves_nothing_and_another_brings_all_back() -
     assert watched.commits.changed == [(("g", AT), 30)]
 
 
+def test_what_may_be_another_record_of_its_epoch_is_committed_no_more() -> None:
+    """Its leader lost two commits, led on in its epoch, and wrote two others; the next leader may have kept the first.
+
+    Behind them is one record only.
+    """
+    watched = told()
+    watched.leads(0, 1, ((0, 0),))
+    for offset in (40, 50):
+        watched.commits_offset(offset)
+    watched.leads(1, 3, ((0, 0),))
+
+    assert watched.commits.of("g", AT) == 10
+    assert watched.commits.changed == [(("g", AT), 10)]
+    watched.commits_offset(60, actor="b1")
+    watched.leads(2, 4, ((0, 0), (1, 3)))
+    assert (watched.commits.of("g", AT), watched.commits.changed) == (60, [])
+
+
 def test_what_a_deposed_coordinator_says_is_nobodys() -> None:
     """Nor is anything changed by a leader that has the whole log."""
     watched = told()
