@@ -11,7 +11,8 @@ would be the same ones again, so it is left out there unless it is named (``--pr
 import argparse
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 
 from kemu.emulator.scenario.files import load_scenario, with_values
 from kemu.emulator.scenario.scenario import DEFAULT_DRAWS, Scenario
@@ -20,6 +21,7 @@ from tests.preset_runs import PRESETS
 from tests.soaking import made, report, said, seeds_of, standing
 
 
+@cache
 def on(name: str, draws: str) -> tuple[Scenario, str]:
     """A preset on a set of draws, and what one adds to ``kemu run`` for it; its own set if it says one."""
     scenario = load_scenario(name)
@@ -76,14 +78,17 @@ def sweep_seeds(names: tuple[str, ...], draws: str, seeds: range) -> Iterator[st
         yield f"  FAILED never took effect on {draws} in seeds {seeds[0]}:{seeds[-1]}: {line}"
 
 
-def main() -> None:
+def main(args: Sequence[str] | None = None) -> None:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", choices=SETS, default=DEFAULT_DRAWS)
     parser.add_argument("--seeds", default="1:300")
     parser.add_argument("--presets", default="")
-    chosen = parser.parse_args()
+    chosen = parser.parse_args(args)
     names = tuple(chosen.presets.split(",")) if chosen.presets else with_runs_of_their_own(chosen.draws)
+    unknown = [name for name in names if name not in PRESETS]
+    if unknown:
+        parser.error(f"argument --presets: {', '.join(unknown)}: no such preset; kemu scenarios lists them")
     report(sweep_seeds(names, chosen.draws, seeds_of(chosen.seeds)))
 
 

@@ -13,7 +13,7 @@ from kemu.emulator.scenario.scenario import DEFAULT_DRAWS, Scenario
 from kemu.protocol.draws import SETS
 from kemu.protocol.notes.groups import Processed
 from tests.preset_runs import LARGE, PRESETS, by_preset, preset_run
-from tests.soak_presets import never_fired, on, sweep_seeds, with_runs_of_their_own
+from tests.soak_presets import main, never_fired, on, sweep_seeds, with_runs_of_their_own
 
 QUICK_SEEDS = 2
 SEEDS_TO_FIRE_IN = 5
@@ -58,6 +58,15 @@ def test_a_sweep_leaves_out_only_presets_whose_runs_another_set_has() -> None:
         assert "broker-crash-and-return" in ran
         for name in set(PRESETS) - set(ran):
             assert on(name, draws)[0] == on(name, DEFAULT_DRAWS)[0]
+
+
+def test_a_sweep_of_a_preset_that_there_is_not_says_so_and_runs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--presets", "streams-scale-up,no-such-one", "--seeds", "1:1"])
+
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out) == (2, "")
+    assert "argument --presets: no-such-one: no such preset" in err
 
 
 # --- the load --------------------------------------------------------------------------------------------------------
