@@ -7,7 +7,7 @@ import pytest
 
 from kemu.emulator.engine.drive import drive_bare
 from kemu.emulator.facts import Seen
-from kemu.emulator.runner import Run
+from kemu.emulator.runner import Run, run
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.scenario.scenario import DEFAULT_DRAWS, Scenario
 from kemu.protocol.draws import SETS
@@ -67,6 +67,15 @@ def test_a_sweep_of_a_preset_that_there_is_not_says_so_and_runs_nothing(capsys: 
     out, err = capsys.readouterr()
     assert (ended.value.code, out) == (2, "")
     assert "argument --presets: no-such-one: no such preset" in err
+
+
+@pytest.mark.parametrize(("draws", "seed"), [("life", 56), ("calm", 72)])
+def test_members_that_chase_each_other_out_for_ever_are_kafkas_own_livelock(draws: str, seed: int) -> None:
+    """Who takes all partitions polls more than it can do in ``max.poll.interval.ms``, and commits nothing of it."""
+    outcome = run(on("slow-consumer", draws)[0], seed=seed)
+
+    assert outcome.verdict == "holds"
+    assert [violation.kind for violation in outcome.violations] == ["not-at-rest"]
 
 
 # --- the load --------------------------------------------------------------------------------------------------------

@@ -182,7 +182,8 @@ def test_expectations_survive_the_plain_form_and_may_be_set_on_the_command_line(
         Expectation(checker="liveness"),
     )
     assert scenario.to_dict()["expect"] == [
-        {"checker": "liveness", "kind": "nothing-processed", "subject": "group g", "may": True}
+        {"checker": "liveness", "kind": kind, "subject": "group g", "may": True}
+        for kind in ("nothing-processed", "not-at-rest")
     ]
     assert with_values(scenario, ['expect=["commits"]']).expect == (Expectation(checker="commits"),)
 
