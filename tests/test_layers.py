@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("protocol", "actors", "emulator", "tools")
+from tests.sources import PACKAGES, ROOT, nodes, place, sources
 
 MAY_IMPORT = {
     "protocol": {"protocol"},
@@ -32,17 +31,12 @@ ONLY_IN = {
 """Third parties with one place to live (tests are not looked at); () = only in tests. The bench measures Trio."""
 
 
-def sources(package: str) -> list[Path]:
-    """Every module of a package."""
-    return sorted((ROOT / package).rglob("*.py"))
-
-
-ALL = [path for package in PACKAGES for path in sources(package)]
+ALL = sources(*PACKAGES)
 
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:
     """(line, module) of every import in a file, also those inside functions."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -58,21 +52,19 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
                 yield node.lineno, first.value
 
 
-def place(path: Path) -> str:
-    """A file's path from the root, with forward slashes."""
-    return path.relative_to(ROOT).as_posix()
-
-
-@pytest.mark.parametrize("path", ALL, ids=place)
-def test_a_module_imports_only_from_its_own_layer_and_those_left_of_it(path: Path) -> None:
+def test_a_module_imports_only_from_its_own_layer_and_those_left_of_it() -> None:
     """ARCHITECTURE.md, the rule."""
-    own = place(path).partition("/")[0]
-    for line, module in imports(path):
-        top, _, rest = module.partition(".")
-        assert top not in (*PACKAGES, "tests"), f"{place(path)}:{line}: {module} is imported as kemu.{module}"
-        if top == "kemu":
-            layer = rest.partition(".")[0]
-            assert layer in MAY_IMPORT[own], f"{place(path)}:{line}: {own} must not import {module}"
+    wrong = []
+    for path in ALL:
+        own = place(path).partition("/")[0]
+        for line, module in imports(path):
+            top, _, rest = module.partition(".")
+            if top in (*PACKAGES, "tests"):
+                wrong.append(f"{place(path)}:{line}: {module} is imported as kemu.{module}")
+            elif top == "kemu" and rest.partition(".")[0] not in MAY_IMPORT[own]:
+                wrong.append(f"{place(path)}:{line}: {own} must not import {module}")
+
+    assert wrong == []
 
 
 def modules() -> dict[str, set[str]]:
@@ -85,7 +77,7 @@ def modules() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for module, path in known.items():
         named: set[str] = set()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             if isinstance(node, ast.Import):
                 named |= {at(alias.name) for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
@@ -130,23 +122,31 @@ def test_no_circles_between_modules_not_even_of_types() -> None:
     assert_no_circles(modules())
 
 
-@pytest.mark.parametrize("path", [*sources("protocol"), *sources("actors")], ids=place)
-def test_machines_and_the_language_know_no_clock_no_chance_and_no_io(path: Path) -> None:
+def test_machines_and_the_language_know_no_clock_no_chance_and_no_io() -> None:
     """The same events give the same effects, on any machine and in any process."""
-    for line, module in imports(path):
-        assert module.partition(".")[0] not in IMPURE, f"{place(path)}:{line}: {module} in a pure layer"
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            assert node.func.id not in ("open", "input", "print"), f"{place(path)}:{node.lineno}: I/O in a pure layer"
+    wrong = []
+    for path in sources("protocol", "actors"):
+        for line, module in imports(path):
+            if module.partition(".")[0] in IMPURE:
+                wrong.append(f"{place(path)}:{line}: {module} in a pure layer")
+        for node in nodes(path):
+            called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+            if called in ("open", "input", "print"):
+                wrong.append(f"{place(path)}:{node.lineno}: I/O in a pure layer")
+
+    assert wrong == []
 
 
-@pytest.mark.parametrize("path", ALL, ids=place)
-def test_a_third_party_stays_in_its_place(path: Path) -> None:
+def test_a_third_party_stays_in_its_place() -> None:
     """The engine knows Trio; only the pipeline knows Spark; only the test kit and tests know the test tools."""
-    for line, module in imports(path):
-        allowed = ONLY_IN.get(module.partition(".")[0])
-        if allowed is not None:
-            assert any(place(path).startswith(start) for start in allowed), f"{place(path)}:{line}: {module}"
+    wrong = []
+    for path in ALL:
+        for line, module in imports(path):
+            allowed = ONLY_IN.get(module.partition(".")[0])
+            if allowed is not None and not any(place(path).startswith(start) for start in allowed):
+                wrong.append(f"{place(path)}:{line}: {module}")
+
+    assert wrong == []
 
 
 def test_no_module_is_named_like_one_of_the_standard_library() -> None:

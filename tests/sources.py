@@ -1,0 +1,30 @@
+"""The sources as those tests see them that read them."""
+
+import ast
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("protocol", "actors", "emulator", "tools")
+
+
+def sources(*packages: str) -> list[Path]:
+    """Every module of these packages."""
+    return sorted(path for package in packages for path in (ROOT / package).rglob("*.py"))
+
+
+def place(path: Path) -> str:
+    """A file's path from the root, with forward slashes."""
+    return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def text(path: Path) -> str:
+    """What is in a file."""
+    return path.read_text(encoding="utf-8")
+
+
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """All that Python sees in a module."""
+    return tuple(ast.walk(ast.parse(text(path), str(path))))
