@@ -118,7 +118,8 @@ class WatchedGroup:
         self.begun_at = 0
         """Where the group's log ended when the last join phase was completed (where brokers replicate)."""
         self.remembered: list[tuple[int, int, int]] = []
-        """Generations that became Stable or were loaded, each with where its record is: (first, last + 1)."""
+        """Generations that became Stable or were loaded, and between which offsets the record of each is (where brokers
+        replicate): (generation, first, last + 1)."""
         self.forgotten: dict[int, None] = {}
         """Those of them that the log has lost, or may have."""
 
