@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 
 from kemu.emulator.checkers import make_checkers
+from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import Healed, HostDown, HostStarted, RunStarted, Seen, TopicReplicated
-from kemu.emulator.judging import judge
+from kemu.emulator.judging import Judging, judge
 from kemu.protocol.names import OFFSETS_TOPIC
 from kemu.protocol.nodes import PartitionState, ReplicaAssignment, state_data, state_path, topic_data, topic_path
 from kemu.protocol.notes import groups as notes
@@ -268,3 +269,10 @@ class Story:
         for violation in judgement.violations:
             said.setdefault(violation.checker, []).append(violation.text)
         return said
+
+    def kinds(self, checker: Checker) -> list[str]:
+        """What kinds of violations one checker finds in the story as far as it is told."""
+        judging = Judging([checker])
+        for seen in self.facts:
+            judging.see(seen)
+        return [violation.kind for violation in checker.violations]

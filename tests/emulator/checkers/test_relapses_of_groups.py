@@ -3,7 +3,6 @@
 import pytest
 
 from kemu.emulator.checkers.liveness import Liveness
-from kemu.emulator.judging import Judging
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import OFFSETS_TOPIC
 from kemu.protocol.notes import groups as notes
@@ -61,8 +60,4 @@ def test_a_static_member_that_is_fenced_where_the_groups_log_has_two_records_of_
     failed = notes.MemberFailed(group=GROUP, member_id="", error=ErrorCode.FENCED_INSTANCE_ID, why="told")
     story.by("c1", failed)
 
-    liveness = Liveness()
-    judging = Judging([liveness])
-    for seen in story.facts:
-        judging.see(seen)
-    assert [each.kind for each in liveness.violations] == [kind]
+    assert story.kinds(Liveness()) == [kind]
