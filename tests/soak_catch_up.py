@@ -117,13 +117,13 @@ def one_script(seed: int) -> tuple[str, str]:
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scripts", default="1:1000")
-    parser.add_argument("--seeds", default="1:150")
+    parser.add_argument("--scripts", type=seeds_of, default="1:1000")
+    parser.add_argument("--seeds", type=seeds_of, default="1:150")
     parser.add_argument("--clusters", default=",".join(CLUSTERS))
     chosen = parser.parse_args()
-    scripts = sweep([("random scripts", one_script)], seeds_of(chosen.scripts))
+    scripts = sweep([("random scripts", one_script)], chosen.scripts)
     names = [name for name in chosen.clusters.split(",") if name]
-    runs = sweep([(name, partial(one_seed, name)) for name in names], seeds_of(chosen.seeds))
+    runs = sweep([(name, partial(one_seed, name)) for name in names], chosen.seeds)
     report(line for lines in (scripts, runs) for line in lines)
 
 

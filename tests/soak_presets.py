@@ -82,14 +82,14 @@ def main(args: Sequence[str] | None = None) -> None:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", choices=SETS, default=DEFAULT_DRAWS)
-    parser.add_argument("--seeds", default="1:300")
+    parser.add_argument("--seeds", type=seeds_of, default="1:300")
     parser.add_argument("--presets", default="")
     chosen = parser.parse_args(args)
     names = tuple(chosen.presets.split(",")) if chosen.presets else with_runs_of_their_own(chosen.draws)
     unknown = [name for name in names if name not in PRESETS]
     if unknown:
         parser.error(f"argument --presets: {', '.join(unknown)}: no such preset; kemu scenarios lists them")
-    report(sweep_seeds(names, chosen.draws, seeds_of(chosen.seeds)))
+    report(sweep_seeds(names, chosen.draws, chosen.seeds))
 
 
 if __name__ == "__main__":

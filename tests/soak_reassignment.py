@@ -118,11 +118,11 @@ def one_seed(name: str, seed: int, *, as_it_is: bool = False, settings: Sequence
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", default="1:300")
+    parser.add_argument("--seeds", type=seeds_of, default="1:300")
     parser.add_argument("--presets", default=",".join(PRESETS))
     chosen = parser.parse_args()
     cases = [(name, partial(one_seed, name)) for name in chosen.presets.split(",")]
-    report(sweep(cases, seeds_of(chosen.seeds)))
+    report(sweep(cases, chosen.seeds))
 
 
 if __name__ == "__main__":

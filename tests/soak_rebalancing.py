@@ -71,7 +71,7 @@ def one_seed(preset: str, profile: str, seed: int) -> tuple[str, str]:
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", default="1:500")
+    parser.add_argument("--seeds", type=seeds_of, default="1:500")
     parser.add_argument("--presets", default=",".join(PRESETS))
     parser.add_argument("--profiles", default=",".join(PROFILES))
     chosen = parser.parse_args()
@@ -80,7 +80,7 @@ def main() -> None:
         for preset in chosen.presets.split(",")
         for profile in chosen.profiles.split(",")
     ]
-    report(sweep(cases, seeds_of(chosen.seeds)))
+    report(sweep(cases, chosen.seeds))
 
 
 if __name__ == "__main__":

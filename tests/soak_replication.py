@@ -51,7 +51,7 @@ def one_seed(preset: str, drives: Sequence[str], seed: int, settings: tuple[str,
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", default="1:300")
+    parser.add_argument("--seeds", type=seeds_of, default="1:300")
     parser.add_argument("--presets", default=",".join(PRESETS))
     parser.add_argument("--drives", default=",".join(DRIVES))
     parser.add_argument("--load", choices=("light", "full"), default="light", help="full: the presets' own")
@@ -59,7 +59,7 @@ def main() -> None:
     drives = chosen.drives.split(",")
     settings = LIGHTER if chosen.load == "light" else ()
     cases = [(preset, partial(one_seed, preset, drives, settings=settings)) for preset in chosen.presets.split(",")]
-    report(sweep(cases, seeds_of(chosen.seeds)))
+    report(sweep(cases, chosen.seeds))
 
 
 if __name__ == "__main__":

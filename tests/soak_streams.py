@@ -350,19 +350,19 @@ def one_convergence_of_learners(seed: int) -> tuple[str, str]:
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scripts", metavar="A:B")
-    parser.add_argument("--convergence", metavar="A:B")
-    parser.add_argument("--learners", metavar="A:B")
+    parser.add_argument("--scripts", type=seeds_of, metavar="A:B")
+    parser.add_argument("--convergence", type=seeds_of, metavar="A:B")
+    parser.add_argument("--learners", type=seeds_of, metavar="A:B")
     chosen = parser.parse_args()
     lines = []
-    kinds: tuple[tuple[str, OneSeed, str | None], ...] = (
+    kinds: tuple[tuple[str, OneSeed, range | None], ...] = (
         ("scripts", one_script, chosen.scripts),
         ("convergence", one_convergence, chosen.convergence),
         ("convergence of learners", one_convergence_of_learners, chosen.learners),
     )
     for name, one, seeds in kinds:
         if seeds is not None:
-            lines.append(sweep([(name, one)], seeds_of(seeds)))
+            lines.append(sweep([(name, one)], seeds))
     report(line for each in lines for line in each)
 
 

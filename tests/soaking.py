@@ -2,6 +2,7 @@
 
 import sys
 import time
+from argparse import ArgumentTypeError
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
@@ -61,8 +62,14 @@ def said(result: RunResult) -> str:
 
 
 def seeds_of(text: str) -> range:
-    """The seeds that FIRST:LAST names, both included."""
+    """The seeds that FIRST:LAST names, both included: what a sweep's arguments are read with.
+
+    Raises:
+        ArgumentTypeError: it names none. (A sweep of no seeds would hold.)
+    """
     first, _, last = text.partition(":")
+    if not (first.isdecimal() and last.isdecimal()) or int(last) < int(first):
+        raise ArgumentTypeError(f'"{text}" must be A:B with A not above B, such as 1:50')
     return range(int(first), int(last) + 1)
 
 

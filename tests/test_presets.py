@@ -68,6 +68,16 @@ def test_a_sweep_of_a_preset_that_there_is_not_says_so_and_runs_nothing(capsys: 
     assert "argument --presets: no-such-one: no such preset" in err
 
 
+@pytest.mark.parametrize("seeds", ["3:1", "5", "1:x", ":", "-1:2"])
+def test_a_sweep_over_no_seeds_says_so_and_does_not_hold(seeds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([f"--seeds={seeds}"])
+
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out) == (2, "")
+    assert f'argument --seeds: "{seeds}" must be A:B with A not above B' in err
+
+
 @pytest.mark.parametrize(("draws", "seed"), [("life", 56), ("calm", 72)])
 def test_members_that_chase_each_other_out_for_ever_are_kafkas_own_livelock(draws: str, seed: int) -> None:
     """Who takes all partitions polls more than it can do in ``max.poll.interval.ms``, and commits nothing of it."""
