@@ -171,11 +171,17 @@ class TopicReplicated:
 
 @value
 class FaultApplied:
-    """An entry of the plan took effect: its index in the plan, its kind ("crash"), what it did in words."""
+    """An entry of the plan took effect: its index in the plan, its kind ("crash"), what it did in words.
+
+    ``links``: the pairs of hosts whose messages or work it hits ("" = every host; ``emulator.plan.scope``); () when
+    it hits none, or hits hosts whose own facts tell it. ``lasts``: it goes on until ``FaultEnded``.
+    """
 
     index: int
     kind: str
     text: str
+    links: tuple[tuple[str, str], ...] = ()
+    lasts: bool = False
 
 
 @value

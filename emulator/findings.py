@@ -109,6 +109,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "state-written",
             "two-leaders",
         ),
+        "takeover": ("no-controller", "no-leader", "session-kept"),
         "recovery": (
             "epoch-of-another-topic",
             "log-of-another-topic",

@@ -14,6 +14,7 @@ I7           a leader's watermark does not go back in its epoch                 
 I8           one record per offset for all readers, committed ones only                   replicas
 I9           a leader counts at least the store's ISR                                     leadership
 I10          nothing of an older controller, broker or leader epoch is obeyed             leadership
+takeover     a partition that can be led is led, a cluster has a controller: during faults, too   takeover
 Q1, Q3, Q4   everything is led, hosted where it is assigned and nowhere else, in sync     recovery
 Q2, Q6       metadata caches equal the store; nothing is left over in it                  agreement
 Q7           what is appended is committed, and what is sent is answered                  recovery
@@ -52,6 +53,7 @@ from kemu.emulator.checkers.processing import Processing
 from kemu.emulator.checkers.reassignment import ReassignmentChecker
 from kemu.emulator.checkers.recovery import ClusterRecovery
 from kemu.emulator.checkers.replicas import Replicas
+from kemu.emulator.checkers.takeover import Takeover
 from kemu.emulator.checkers.tasks import Tasks
 from kemu.emulator.plan.action import lasts
 from kemu.protocol.topic_pattern import TopicPattern
@@ -70,6 +72,7 @@ CHECKERS: Mapping[str, type[Checker]] = {
     "liveness": Liveness,
     "replicas": Replicas,
     "leadership": LeadershipChecker,
+    "takeover": Takeover,
     "recovery": ClusterRecovery,
     "agreement": Agreement,
     "isr": Isr,
@@ -80,7 +83,7 @@ CHECKERS: Mapping[str, type[Checker]] = {
     "catch-up": CatchUpChecker,
 }
 """Name -> how to make one with its defaults."""
-OF_REPLICAS = (Replicas, ClusterRecovery, Isr)
+OF_REPLICAS = (Replicas, ClusterRecovery, Isr, Takeover)
 """They watch records, and have nothing to say of them where brokers do not replicate."""
 
 
@@ -131,6 +134,7 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
             NoLostRecord(Absences(replication.session_us, lasting)),
             Replicas(Absences(replication.session_us, lasting)),
             Isr(lag_us=replication.lag_us),
+            Takeover(replication.session_us, replication.replica_config().emulated_log_create_us),
             Handover(replication.controller_config()),
             ReassignmentChecker(limits=replication.limits()),
         )

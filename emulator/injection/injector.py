@@ -13,6 +13,7 @@ from kemu.emulator.facts import Seen
 from kemu.emulator.injection.ongoing import EntryStage, Ongoing
 from kemu.emulator.plan.action import Action, kind_of
 from kemu.emulator.plan.entries import At, Noted, Plan, Receives, Sends, When
+from kemu.emulator.plan.scope import links_hit
 from kemu.emulator.plan.stage import Operators, Outcome
 from kemu.emulator.scenario.away import CRASHED, CUT_OFF
 from kemu.protocol.draws import DrawName
@@ -200,7 +201,9 @@ class Injector:
             self._ongoing.count_done(index)
         else:
             text += f": no effect, {outcome}"
-        self.world.report(facts.FaultApplied(index=index, kind=kind, text=text))
+        links = links_hit(action, self.cluster) if outcome is None else ()
+        lasts = self._ongoing.lasts_now(index)
+        self.world.report(facts.FaultApplied(index=index, kind=kind, text=text, links=links, lasts=lasts))
         return outcome
 
 

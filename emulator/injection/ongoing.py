@@ -66,6 +66,10 @@ class Ongoing:
         if for_us:
             self.world.at(self.world.now_us + for_us, lambda: self.end(index))
 
+    def lasts_now(self, index: int) -> bool:
+        """Whether this entry of the plan took effect and has not ended."""
+        return index in self._endings
+
     def end(self, index: int) -> None:
         """End what this entry began, if it still lasts."""
         ending = self._endings.pop(index, None)

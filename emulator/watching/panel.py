@@ -29,6 +29,7 @@ from kemu.emulator.facts import (
 )
 from kemu.emulator.watching.applications import WatchedApplications
 from kemu.emulator.watching.coordinators import Coordinators
+from kemu.emulator.watching.disturbances import Disturbances
 from kemu.emulator.watching.forgotten_rebalances import ForgottenRebalances
 from kemu.emulator.watching.former_lives import FormerLives
 from kemu.emulator.watching.group_commits import GroupCommits
@@ -190,6 +191,8 @@ class Panel:
         """ISRs in the store of which the controller that wrote them does not know."""
         self.min_insync = MinInsync(lambda: self.assigned)
         """How many replicas partitions ask for."""
+        self.disturbances = Disturbances()
+        """Which hosts and links faults hit."""
         self.applications = WatchedApplications()
         """Streams applications: instances, and copies of tasks."""
         self.away: frozenset[str] = frozenset()
@@ -269,7 +272,7 @@ class Panel:
     def _parts(self) -> tuple[dict[type, Callable[[Seen, Any], None]], ...]:
         """What the parts take, in their order."""
         of_groups = (self.coordinators, self.logs, self.ranges, self.commits, self.forgotten_rebalances)
-        others = (self.unheard, self.min_insync, self.applications)
+        others = (self.unheard, self.min_insync, self.disturbances, self.applications)
         return tuple(part.on for part in (self.former, *of_groups, *others))
 
     def see(self, seen: Seen) -> None:

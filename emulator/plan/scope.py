@@ -1,0 +1,45 @@
+"""Which links between hosts an action of a plan hits: what checkers may excuse by it, and nothing else."""
+
+from kemu.emulator.plan.action import KINDS, Action
+from kemu.emulator.plan.actions.hosts import ClockDrift, KillCoordinator, LoseDiskTail, Pause, Restart
+from kemu.emulator.plan.actions.order import TieOrder
+from kemu.emulator.plan.actions.store import ExpiredSession, FrozenSession, LateWatches, LostStoreAnswer
+from kemu.emulator.plan.stage import Operators
+from kemu.protocol.names import STORE
+
+Link = tuple[str, str]
+"""Two hosts; "" stands for every host."""
+EVERY_LINK: tuple[Link, ...] = (("", ""),)
+MATERIAL_DRIFT_PPM = 10_000
+"""A clock that is wrong by less than a per cent moves no bound that a checker sets."""
+_TOLD_BY_THE_HOST = (KillCoordinator, LoseDiskTail, Pause, Restart)
+"""A host that is down or paused is a fact of its own, with its own end."""
+_OF_A_SESSION = (ExpiredSession, FrozenSession, LateWatches, LostStoreAnswer)
+
+
+def links_hit(action: Action, cluster: Operators) -> tuple[Link, ...]:
+    """The links that a fault hits from now on; () when it hits none, or when facts about hosts tell it.
+
+    A link ("c1", "") is every link of c1. Actions of operators and users hit none: they are work, not misfortune.
+    """
+
+    def named(field: str) -> str:
+        name: str = getattr(action, field, "")
+        return cluster.resolve(name) if name else ""
+
+    if KINDS[type(action)].workload or isinstance(action, (*_TOLD_BY_THE_HOST, TieOrder)) or hasattr(action, "mode"):
+        return ()
+    if isinstance(action, ClockDrift) and abs(action.ppm) < MATERIAL_DRIFT_PPM:
+        return ()
+    if isinstance(action, _OF_A_SESSION):
+        return ((named("host"), STORE),)
+    if hasattr(action, "side"):
+        sides: list[list[str]] = [[cluster.resolve(name) for name in getattr(action, field)] for field in _SIDES]
+        return tuple((one, other) for one in sides[0] for other in sides[1] or [""])
+    for first, second in (("sender", "receiver"), ("a", "b"), ("host", "")):
+        if hasattr(action, first):
+            return ((named(first), named(second) if second else ""),)
+    return EVERY_LINK
+
+
+_SIDES = ("side", "other")

@@ -1,0 +1,79 @@
+"""Which hosts and links a fault hits now, and since when those that it hit work undisturbed (a part of the panel).
+
+A host that is down or paused is hit as a whole; so is each link of a host that stays away. Everything else is what
+``FaultApplied.links`` says. A fault without duration (a connection that is reset) hits at its moment only.
+"""
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from kemu.emulator.facts import (
+    CoreHealed,
+    FaultApplied,
+    FaultEnded,
+    HostDown,
+    HostPaused,
+    HostResumed,
+    HostStarted,
+    Seen,
+)
+
+Link = tuple[str, str]
+
+
+class Disturbances:
+    """Its handlers run before the panel takes the fact."""
+
+    def __init__(self) -> None:
+        self._lasting: dict[int, tuple[Link, ...]] = {}
+        """Entry of the plan -> the links that it hits now."""
+        self._over_us: dict[Link, int] = {}
+        """Link -> when the last fault on it was over."""
+        self._idle: dict[str, None] = {}
+        """Hosts that are down or paused, or never started."""
+        self._away: frozenset[str] = frozenset()
+        self._runs_since_us: dict[str, int] = {}
+        self.on: dict[type, Callable[[Seen, Any], None]] = {
+            FaultApplied: self._applied,
+            FaultEnded: self._ended,
+            HostDown: self._stopped,
+            HostPaused: self._stopped,
+            HostStarted: self._runs,
+            HostResumed: self._runs,
+            CoreHealed: self._core_healed,
+        }
+
+    def undisturbed_since_us(self, hosts: Collection[str]) -> int | None:
+        """Since when all these hosts run and nothing hits them or the links between them; None: something does now."""
+        if any(host in self._idle or host in self._away or host not in self._runs_since_us for host in hosts):
+            return None
+        if any(_hits(link, hosts) for links in self._lasting.values() for link in links):
+            return None
+        since_us = [self._runs_since_us[host] for host in hosts]
+        return max([*since_us, *[at_us for link, at_us in self._over_us.items() if _hits(link, hosts)]])
+
+    def _applied(self, seen: Seen, fact: FaultApplied) -> None:
+        if fact.lasts and fact.links:
+            self._lasting[fact.index] = fact.links
+        self._over_us.update(dict.fromkeys(fact.links, seen.at_us))
+
+    def _ended(self, seen: Seen, fact: FaultEnded) -> None:
+        self._over_us.update(dict.fromkeys(self._lasting.pop(fact.index, ()), seen.at_us))
+
+    def _stopped(self, seen: Seen, fact: HostDown | HostPaused) -> None:
+        self._idle[fact.host] = None
+
+    def _runs(self, seen: Seen, fact: HostStarted | HostResumed) -> None:
+        self._idle.pop(fact.host, None)
+        self._runs_since_us[fact.host] = seen.at_us
+
+    def _core_healed(self, seen: Seen, fact: CoreHealed) -> None:
+        self._away = frozenset(fact.away)
+
+
+def _hits(link: Link, hosts: Collection[str]) -> bool:
+    """Whether a fault on a link is a fault between these hosts; of a whole host: whether it is one of them."""
+    first, second = link
+    if not first or not second:
+        return not (first or second) or (first or second) in hosts
+    return first in hosts and second in hosts

@@ -1,0 +1,111 @@
+"""A partition that can be led is led within a bound, whatever fault lasts elsewhere meanwhile."""
+
+from kemu.emulator.checkers.takeover import ELECTED_US, START_US, TICK_US, Takeover
+from kemu.emulator.facts import FaultApplied, FaultEnded
+from kemu.protocol.nodes import CONTROLLER, broker_path
+from tests.emulator.checkers.cluster_story import SECOND, STORE, ClusterStory
+
+SESSION_US = 6 * SECOND
+BOUND_S = ELECTED_US / SECOND + 1
+
+
+def led_by_b1() -> ClusterStory:
+    """b1 leads t-0 with b0, b2 in sync; b0 controls, for long enough to decide."""
+    story = ClusterStory()
+    story.start(STORE)
+    story.write_state(1, (0, 1, 2))
+    story.lead(1)
+    story.wait(START_US / SECOND)
+    return story
+
+
+def lose_b1(story: ClusterStory) -> None:
+    story.down("b1")
+    story.wait(3)
+    story.node(broker_path(1), what="deleted")
+
+
+def found(story: ClusterStory) -> list[str]:
+    checker = Takeover(SESSION_US)
+    story.judged(checker)
+    return [each.kind for each in checker.violations]
+
+
+def test_a_partition_whose_leader_is_gone_and_that_nobody_takes_over_is_a_violation():
+    story = led_by_b1()
+    lose_b1(story)
+    story.wait(BOUND_S)
+    story.heal()
+
+    assert found(story) == ["no-leader"]
+
+
+def test_a_partition_that_is_taken_over_in_time_is_none():
+    story = led_by_b1()
+    lose_b1(story)
+    story.write_state(2, (0, 2))
+    story.lead(2)
+    story.wait(3 * BOUND_S)
+    story.heal()
+
+    assert found(story) == []
+
+
+def test_a_broker_that_the_store_names_and_that_does_not_lead_is_a_violation():
+    story = led_by_b1()
+    lose_b1(story)
+    story.write_state(2, (0, 2))
+    story.wait(BOUND_S)
+    story.heal()
+
+    assert found(story) == ["no-leader"]
+
+
+def test_a_controller_that_is_cut_off_from_the_store_has_its_time_when_the_fault_is_over():
+    story = led_by_b1()
+    story.world(FaultApplied(index=0, kind="split", text="", links=(("b0", STORE),), lasts=True))
+    lose_b1(story)
+    story.wait(3 * BOUND_S)
+    story.world(FaultEnded(index=0, kind="split"))
+    story.write_state(2, (0, 2))
+    story.lead(2)
+
+    assert found(story) == []
+
+
+def test_a_fault_between_others_stops_no_clock():
+    story = led_by_b1()
+    story.world(FaultApplied(index=0, kind="slow", text="", links=(("c1", ""), ("b1", "b2")), lasts=True))
+    lose_b1(story)
+    story.wait(BOUND_S)
+    story.heal()
+
+    assert found(story) == ["no-leader"]
+
+
+def test_nobody_is_asked_for_a_leader_whose_whole_isr_is_away():
+    story = led_by_b1()
+    story.write_state(1, (1,))
+    lose_b1(story)
+    story.wait(3 * BOUND_S)
+    story.heal()
+
+    assert found(story) == []
+
+
+def test_a_session_that_outlives_its_timeout_is_a_violation():
+    story = led_by_b1()
+    story.down("b2")
+    story.wait((SESSION_US + TICK_US) / SECOND + 1)
+    story.heal()
+
+    assert found(story) == ["session-kept"]
+
+
+def test_a_cluster_in_which_nobody_becomes_controller_is_a_violation():
+    story = led_by_b1()
+    story.node(CONTROLLER, what="deleted")
+    story.wait(BOUND_S)
+    story.heal()
+
+    assert found(story) == ["no-controller"]

@@ -1,0 +1,63 @@
+"""A fault disturbs the hosts and links that it hits, for as long as it lasts, and nobody else."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kemu.emulator.facts import FaultApplied, FaultEnded, HostDown, HostPaused, HostResumed, HostStarted, Seen
+from kemu.emulator.watching.disturbances import Disturbances
+
+HOSTS = ("b0", "b1", "b2", "zk")
+
+
+def shown(*facts: object) -> Disturbances:
+    """After these facts, one a second; every host started at 0."""
+    found = Disturbances()
+    started = [HostStarted(host=host, life=1, kept_disk=True) for host in HOSTS]
+    for at_us, fact in [
+        *((0, each) for each in started),
+        *((1_000_000 * at, each) for at, each in enumerate(facts, 1)),
+    ]:
+        found.on[type(fact)](Seen(0, at_us, "", 0, fact), fact)
+    return found
+
+
+def lasting(*links: tuple[str, str]) -> FaultApplied:
+    return FaultApplied(index=0, kind="split", text="", links=links, lasts=True)
+
+
+def test_a_cut_between_two_hosts_disturbs_them_together_and_neither_alone():
+    found = shown(lasting(("b0", "zk")))
+
+    assert found.undisturbed_since_us(("b0", "zk", "b1")) is None
+    assert found.undisturbed_since_us(("b0", "b1")) == 0
+    assert found.undisturbed_since_us(("zk",)) == 0
+
+
+def test_a_fault_of_a_whole_host_disturbs_all_that_need_it():
+    found = shown(lasting(("b0", "")))
+
+    assert found.undisturbed_since_us(("b0",)) is None
+    assert found.undisturbed_since_us(("b1", "zk")) == 0
+
+
+def test_clocks_run_again_from_the_end_of_a_fault():
+    found = shown(lasting(("b0", "zk")), FaultEnded(index=0, kind="split"))
+
+    assert found.undisturbed_since_us(("b0", "zk")) == 2_000_000
+
+
+def test_a_fault_without_duration_disturbs_at_its_moment():
+    found = shown(FaultApplied(index=0, kind="disconnect", text="", links=(("b0", "zk"),)))
+
+    assert found.undisturbed_since_us(("b0", "zk")) == 1_000_000
+
+
+def test_a_host_that_is_down_or_paused_is_disturbed_until_it_runs_again():
+    assert shown(HostDown(host="b0", life=1, how="power")).undisturbed_since_us(("b0",)) is None
+    assert shown(HostPaused(host="b0")).undisturbed_since_us(("b0", "b1")) is None
+    assert shown(HostPaused(host="b0"), HostResumed(host="b0")).undisturbed_since_us(("b0", "b1")) == 2_000_000
+
+
+@given(st.lists(st.tuples(st.sampled_from(["c1", "c2"]), st.sampled_from(["", "b0", "zk", "c1"])), max_size=5))
+def test_no_fault_of_a_member_disturbs_brokers_among_themselves(links: list[tuple[str, str]]):
+    assert shown(lasting(*links)).undisturbed_since_us(HOSTS) == 0
