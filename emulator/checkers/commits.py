@@ -9,7 +9,7 @@ whose record is in the same log, every commit accepted under g had been reported
    while the group is Stable: it is accepted from outside only when the group is Empty.
 2. *Not ahead.* A member commits at most what it processed, or the position it started from.
 3. *Not back.* Under one generation-protected owner after the other the committed offset only rises, unless the
-   committing member reset its position (no such record any more), the committed offset was removed, or the commit was
+   committing member has reset its position since its last commit, the committed offset was removed, or the commit was
    read from a connection that its client had left for another one (``LateCommit``): then it is one of before. A commit
    with generation -1 is an operator's and may do anything.
 4. *Remembered.* What was committed when a member got its assignment is where it starts, or behind it: it is not told
@@ -88,11 +88,13 @@ class _Spell:
 class _Progress:
     """One life of one member on one partition."""
 
-    __slots__ = ("floor", "reached", "reset_to", "starts")
+    __slots__ = ("floor", "reached", "reached_since_reset", "reset_to", "starts")
 
     def __init__(self) -> None:
         self.reached = -1
         self.reset_to: int | None = None
+        """Where its position was last set without a committed offset, or what it has committed since then."""
+        self.reached_since_reset = -1
         self.floor = -1
         """What was committed when it got its assignment."""
         self.starts = False
@@ -201,8 +203,8 @@ class CommitsChecker(Checker):
         if fact.why == JUMPED and self._may_jump(fact.group, (fact.topic, fact.partition), fact.offset):
             progress.reached = max(progress.reached, fact.offset)
             return
-        if fact.why != COMMITTED:
-            progress.reset_to = fact.offset
+        progress.reset_to = None if fact.why == COMMITTED else fact.offset
+        progress.reached_since_reset = fact.offset
         if asked and progress.floor >= 0 and (fact.why != COMMITTED or fact.offset < progress.floor):
             name = f"{fact.topic}-{fact.partition}"
             text = (
@@ -218,6 +220,7 @@ class CommitsChecker(Checker):
     def _processed(self, seen: Seen, fact: Processed) -> None:
         progress = self._progress_of(seen, fact.topic, fact.partition)
         progress.reached = max(progress.reached, fact.last)
+        progress.reached_since_reset = max(progress.reached_since_reset, fact.last)
 
     # --- commits -----------------------------------------------------------------------------------------------
 
@@ -230,6 +233,8 @@ class CommitsChecker(Checker):
             progress = self._not_ahead(seen, fact)
             if fact.offset < self.panel.commits.before and not self.panel.commits.late:
                 self._back(seen, fact, progress, self.panel.commits.before)
+            if progress is not None:
+                self._rises(fact, progress)
 
     def _range_written(self, seen: Seen, fact: RangeOpened | RangeCommitted) -> None:
         if self.panel.is_current(seen):
@@ -286,6 +291,14 @@ class CommitsChecker(Checker):
     def _back(self, seen: Seen, fact: OffsetCommitted, progress: _Progress | None, committed: int) -> None:
         if progress is None or progress.reset_to is None or progress.reset_to > fact.offset:
             self._report(seen, "went-back", fact, f"though {committed} was committed and nothing was reset")
+
+    def _rises(self, fact: OffsetCommitted, progress: _Progress) -> None:
+        """After a reset the first commit may be lower than the committed offset; later commits rise from that one.
+
+        A commit that lies beyond the work since the reset was sent before the reset.
+        """
+        if progress.reset_to is not None and progress.reset_to < fact.offset <= progress.reached_since_reset:
+            progress.reset_to = fact.offset
 
     def _removed(self, seen: Seen, fact: OffsetRemoved) -> None:
         if fact.why == EXPIRED and self.panel.is_current(seen):
