@@ -46,6 +46,8 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "not-kept",
             "old-generation",
             "position-not-committed",
+            "removed-too-early",
+            "reset-in-range",
             "went-back",
             "without-generation",
         ),

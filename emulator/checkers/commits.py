@@ -20,15 +20,19 @@ whose record is in the same log, every commit accepted under g had been reported
 5. *Kept.* A member that is told that its commit succeeded has one that a coordinator reported.
 6. *Not while it is needed.* Offsets do not expire while the group rebalances, nor those of partitions that its members
    were given in a Stable generation; of a group that became empty they do, after a minute at the soonest (the least
-   that ``offsets.retention.minutes`` may be). What was decided just before the state changed is reported after it.
+   that ``offsets.retention.minutes`` may be). What was decided just before the state changed is reported after
+   it. No offset is removed within 30 s of its commit, for whatever stated reason, unless the plan's operator asks.
+7. *In range.* A member keeps a position while the log starts at or before the position and has never lost its end.
 
 A member in KIP-333's mode jumps: it commits the end of a range before it has done anything there, and goes there. It
 may do so if that range's token is in the log, and to that offset alone (rules 2 and 4). Tokens and the second
 consumer's commits are fenced as commits are (rule 1); what they say is the business of ``catch-up``.
 """
 
+from collections.abc import Callable
+
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import DiskTailLost, Seen
+from kemu.emulator.facts import DiskTailLost, FaultApplied, Seen
 from kemu.emulator.watching.group_commits import NOTHING
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, TopicPartition
@@ -46,17 +50,28 @@ from kemu.protocol.notes.groups import (
     MemberAdded,
     OffsetCommitted,
     OffsetRemoved,
+    PartitionHosted,
     PartitionsAssigned,
     PositionSet,
     Processed,
 )
 from kemu.protocol.notes.ranges import RangeCommitted, RangeOpened
-from kemu.protocol.notes.replication import BecameLeader
+from kemu.protocol.notes.replication import BecameLeader, TopicDeleted
 
 EMPTY, STABLE = "Empty", "Stable"
 REBALANCING = ("PreparingRebalance", "CompletingRebalance")
 EXPIRED = "expired"
+RESET = "reset"
 LEAST_RETENTION_US = 60_000_000
+REMOVES_OFFSETS: dict[str, Callable[[str, str], set[str]]] = {
+    "delete-group": lambda group, topic: {group},
+    "delete-offsets": lambda group, topic: {group, topic},
+    "delete-topic": lambda group, topic: {topic},
+}
+"""Entries of a plan that remove committed offsets, and the names that such an entry then tells. Source: KIP-229,
+KIP-496, ``GroupCoordinator.handleDeletedPartitions`` (3.4.1)."""
+OPERATOR_US = 60_000_000
+"""An operator's request is carried out within ``default.api.timeout.ms`` of Kafka's admin client."""
 SETTLED_US = 10_000_000
 """After so long in a state nothing that was decided before it is still being written."""
 
@@ -88,7 +103,7 @@ class _Spell:
 class _Progress:
     """One life of one member on one partition."""
 
-    __slots__ = ("floor", "reached", "reached_since_reset", "reset_to", "starts")
+    __slots__ = ("floor", "group", "reached", "reached_since_reset", "reset_to", "starts")
 
     def __init__(self) -> None:
         self.reached = -1
@@ -96,7 +111,8 @@ class _Progress:
         """Where its position was last set without a committed offset, or what it has committed since then."""
         self.reached_since_reset = -1
         self.floor = -1
-        """What was committed when it got its assignment."""
+        """What was committed when it got its assignment in ``group``."""
+        self.group = ""
         self.starts = False
         """It owns the partition newly and has no position yet."""
 
@@ -111,6 +127,12 @@ class CommitsChecker(Checker):
         self._groups: dict[str, _Group] = {}
         self._progress: dict[TopicPartition, dict[tuple[str, int], _Progress]] = {}
         """Partition -> (actor, life) -> how far it is there."""
+        self._committed_us: dict[tuple[str, TopicPartition], int] = {}
+        """When the committed offset was reported last; empty where the group's log may have lost commits since."""
+        self._removals_asked: list[tuple[int, str, set[str]]] = []
+        """When the plan's operator asked for a removal of offsets, the kind of the entry, and the entry's words."""
+        self._cut: dict[TopicPartition, None] = {}
+        """Partitions whose log has lost its end."""
         self._spells: dict[str, _Spell] = {}
         self._kept: dict[tuple[str, str], dict[int, None]] = {}
         """(group, member id) -> the steps in which commits of it were reported, while it has not heard of them."""
@@ -128,7 +150,10 @@ class CommitsChecker(Checker):
             PositionSet: self._positioned,
             Processed: self._processed,
             DiskTailLost: self._lost_tail,
+            FaultApplied: self._operated,
+            TopicDeleted: self._topic_deleted,
             BecameLeader: self._led,
+            PartitionHosted: self._hosted,
             RangeOpened: self._range_written,
             RangeCommitted: self._range_written,
         }
@@ -190,7 +215,8 @@ class CommitsChecker(Checker):
         deposed = self.panel.asks_deposed(seen)
         for topic, partition in fact.partitions:
             committed = NOTHING if deposed else self.panel.commits.of(fact.group, (topic, partition))
-            self._progress_of(seen, topic, partition).floor = committed
+            progress = self._progress_of(seen, topic, partition)
+            progress.floor, progress.group = committed, fact.group
 
     def _owns(self, seen: Seen, fact: PartitionsAssigned) -> None:
         for topic, partition in fact.added:
@@ -199,6 +225,8 @@ class CommitsChecker(Checker):
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         progress = self._progress_of(seen, fact.topic, fact.partition)
         chosen = fact.why not in (SEEK, TRUNCATED)
+        if fact.why == RESET and not progress.starts:
+            self._reset(seen, fact, progress.reached_since_reset)
         asked, progress.starts = chosen and (progress.starts or fact.why == COMMITTED), False
         if fact.why == JUMPED and self._may_jump(fact.group, (fact.topic, fact.partition), fact.offset):
             progress.reached = max(progress.reached, fact.offset)
@@ -212,6 +240,18 @@ class CommitsChecker(Checker):
             )
             self.violation(seen, "position-not-committed", (fact.group, name, seen.actor), text)
         progress.reached = max(progress.reached, fact.offset)
+
+    def _reset(self, seen: Seen, fact: PositionSet, held: int) -> None:
+        """A position that the log has is kept. Source: ``OffsetFetcher`` (3.4.1): a reset needs OFFSET_OUT_OF_RANGE.
+
+        A log that ever lost its end may have lost the record at the position, and a log that starts later has.
+        """
+        at = (fact.topic, fact.partition)
+        if held < 0 or at in self._cut or self.panel.logs.of(at).records.start > held:
+            return
+        name = f"{fact.topic}-{fact.partition}"
+        text = f"{seen.actor} resets {name} to {fact.offset} although its position, {held} or later, is in the log"
+        self.violation(seen, "reset-in-range", (fact.group, name, seen.actor), text)
 
     def _may_jump(self, group: str, at: TopicPartition, offset: int) -> bool:
         """The last token in the second commit log ends here: what lies before is the second consumer's."""
@@ -228,6 +268,7 @@ class CommitsChecker(Checker):
         self._kept.setdefault((fact.group, fact.member_id), {})[seen.seq] = None
         if not self.panel.is_current(seen):
             return
+        self._committed_us[fact.group, (fact.topic, fact.partition)] = seen.at_us
         self._fenced(seen, fact)
         if fact.generation != NO_GENERATION:
             progress = self._not_ahead(seen, fact)
@@ -304,7 +345,34 @@ class CommitsChecker(Checker):
         if fact.why == EXPIRED and self.panel.is_current(seen):
             self._expired(seen, fact)
         if self.panel.commits.before != NOTHING:
-            self._forget_floors((fact.topic, fact.partition))
+            self._kept_long_enough(seen, fact)
+            for progress in self._progress.get((fact.topic, fact.partition), {}).values():
+                if progress.group == fact.group:
+                    progress.floor = -1
+
+    def _operated(self, seen: Seen, fact: FaultApplied) -> None:
+        if fact.kind in REMOVES_OFFSETS:
+            self._removals_asked.append((seen.at_us, fact.kind, set(fact.text.replace(",", " ").split())))
+
+    def _topic_deleted(self, seen: Seen, fact: TopicDeleted) -> None:
+        self._removals_asked.append((seen.at_us, "delete-topic", {fact.topic}))
+
+    def _kept_long_enough(self, seen: Seen, fact: OffsetRemoved) -> None:
+        """An offset lasts for ``offsets.retention.minutes``, at least 1, unless an operator removes the offset.
+
+        Half of that is asked, because two coordinators may have different clocks.
+        """
+        committed_us = self._committed_us.pop((fact.group, (fact.topic, fact.partition)), None)
+        if committed_us is None or seen.at_us - committed_us >= LEAST_RETENTION_US // 2:
+            return
+        for asked_us, kind, words in self._removals_asked:
+            if seen.at_us - asked_us <= OPERATOR_US and REMOVES_OFFSETS[kind](fact.group, fact.topic) <= words:
+                return
+        name = f"{fact.topic}-{fact.partition}"
+        text = f"the offset of {name} in {fact.group} was removed {(seen.at_us - committed_us) / 1e6:.1f} s after"
+        self.violation(
+            seen, "removed-too-early", (fact.group, name), f"{text} its commit, and no operator asked for it"
+        )
 
     def _expired(self, seen: Seen, fact: OffsetRemoved) -> None:
         spell = self._spells.get(fact.group)
@@ -329,12 +397,20 @@ class CommitsChecker(Checker):
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
         if fact.log.startswith(OFFSETS_TOPIC):
             self._groups.clear()
+            self._committed_us.clear()
             for partition in self._progress:
                 self._forget_floors(partition)
 
+    def _hosted(self, seen: Seen, fact: PartitionHosted) -> None:
+        if self.panel.logs.cut is not None:
+            self._cut[fact.topic, fact.partition] = None
+
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
+        if self.panel.logs.cut is not None:
+            self._cut[fact.topic, fact.partition] = None
         """A partition of the groups' log may have lost its end: the commits there are gone."""
-        for (_, at), left in self.panel.commits.changed:
+        for (group, at), left in self.panel.commits.changed:
+            self._committed_us.pop((group, at), None)
             for progress in self._progress.get(at, {}).values():
                 progress.floor = min(progress.floor, left)
 

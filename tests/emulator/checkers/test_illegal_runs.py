@@ -9,7 +9,7 @@ from kemu.emulator.judging import judge
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import PartitionMetadata, TopicMetadata
 from kemu.protocol.notes import groups as notes
-from kemu.protocol.notes.replication import MetadataCached
+from kemu.protocol.notes.replication import LogStartMoved, MetadataCached
 from tests.emulator.checkers.story import COORDINATOR, GROUP, SECOND, TOPIC, Story
 from tests.emulator.checkers.test_legal_runs import began_and_left, forgotten_id
 
@@ -213,6 +213,69 @@ def test_a_commit_that_goes_back(story):
     story.committed("c1", 0, 5)
 
     caught(story, "commits", "though 8 was committed and nothing was reset")
+
+
+def test_commits_rise_again_after_the_first_commit_since_a_seek(story):
+    """One seek allows one step back: to the position 2, and nothing below what was committed since then."""
+    story.process("c1", 0, 0, 8)
+    story.committed("c1", 0, 8)
+    story.position("c1", 0, 2, "seek")
+    story.process("c1", 0, 2, 6)
+    story.committed("c1", 0, 5)
+    assert not any("was committed and nothing was reset" in text for text in story.judged().get("commits", []))
+
+    story.committed("c1", 0, 3)
+
+    caught(story, "commits", "though 5 was committed and nothing was reset")
+
+
+def test_a_member_resets_a_position_that_the_log_has(story):
+    story.process("c1", 0, 0, 8)
+    story.position("c1", 0, 10, "reset")
+
+    caught(story, "commits", "c1 resets t-0 to 10 although its position, 8 or later, is in the log")
+
+
+@pytest.mark.parametrize("start, excused", [(8, False), (9, True)])
+def test_a_position_that_the_log_has_deleted_is_reset(story, start, excused):
+    story.process("c1", 0, 0, 8)
+    moved = LogStartMoved(topic=TOPIC, partition=0, start_offset=start, end_offset=10, why="retention")
+    story.by("b0", moved)
+    story.position("c1", 0, 10, "reset")
+
+    assert any("is in the log" in text for text in story.judged().get("commits", [])) is not excused
+
+
+def removed(story, why="the group was deleted"):
+    story.by(COORDINATOR, notes.OffsetRemoved(group=GROUP, topic=TOPIC, partition=0, why=why))
+
+
+@pytest.mark.parametrize("why", ["expired", "deleted", "the group was deleted"])
+def test_a_coordinator_removes_an_offset_that_was_just_committed(story, why):
+    story.process("c1", 0, 0, 8)
+    story.committed("c1", 0, 8)
+    story.wait(5)
+    removed(story, why)
+
+    caught(story, "commits", "was removed 5.0 s after its commit, and no operator asked for it")
+
+
+def test_an_operator_may_remove_an_offset_that_was_just_committed(story):
+    story.process("c1", 0, 0, 8)
+    story.committed("c1", 0, 8)
+    story.world(FaultApplied(index=0, kind="delete-group", text=f"delete group {GROUP}"))
+    removed(story)
+
+    assert "commits" not in story.judged()
+
+
+def test_an_operator_who_deletes_another_group_is_no_excuse(story):
+    story.process("c1", 0, 0, 8)
+    story.committed("c1", 0, 8)
+    story.world(FaultApplied(index=0, kind="delete-group", text="delete group another"))
+    removed(story)
+
+    caught(story, "commits", "and no operator asked for it")
 
 
 def late_commit(story, offset, *, position=21, told_of="c1", says=20):

@@ -384,7 +384,7 @@ def test_a_log_that_lost_its_tail_explains_what_was_forgotten():
     assert story.judged() == {}
 
 
-def test_a_reset_skips_records_in_the_open_and_may_go_back():
+def test_a_reset_skips_records_in_the_open_and_a_seek_may_go_back():
     story = Story("c1")
     story.add("c1")
     story.become("PreparingRebalance")
@@ -396,7 +396,7 @@ def test_a_reset_skips_records_in_the_open_and_may_go_back():
     story.position("c1", 0, 60, why="reset")
     story.process("c1", 0, 60, 70)
     story.committed("c1", 0, 70)
-    story.position("c1", 0, 20, why="reset")
+    story.position("c1", 0, 20, why="seek")
     story.process("c1", 0, 20, 30)
     story.committed("c1", 0, 30)
 
@@ -447,13 +447,21 @@ def test_offsets_that_expired_are_not_remembered():
     story.form(c1="0 1")
     story.process("c1", 0, 0, 10)
     story.committed("c1", 0, 10)
-    story.by(COORDINATOR, notes.OffsetRemoved(group=GROUP, topic=TOPIC, partition=0, why="expired"))
-    story.become("PreparingRebalance")
     story.revoke("c1", "0 1")
-    story.complete(2, "c1")
+    story.became("c1", "CLOSED")
+    story.down("c1", "closed")
+    story.remove("c1-1")
+    story.become("PreparingRebalance")
+    story.complete(2)
+    story.wait(61)
+    story.by(COORDINATOR, notes.OffsetRemoved(group=GROUP, topic=TOPIC, partition=0, why="expired"))
+    story.start("c1")
+    story.add("c1")
+    story.become("PreparingRebalance")
+    story.complete(3, "c1")
     story.become("Stable")
-    story.receive("c1", 2, "0 1")
-    story.assigned("c1", 2, "0 1")
+    story.receive("c1", 3, "0 1")
+    story.assigned("c1", 3, "0 1")
     story.position("c1", 0, 0, why="reset")
     story.process("c1", 0, 0, 5)
     story.committed("c1", 0, 5)

@@ -1,0 +1,30 @@
+"""Breaks of committed offsets and of positions; runs see each."""
+
+from tests.mutations import Mutation
+
+MUTATIONS = [
+    Mutation(  # in every other interval of 5 s a commit says 0
+        "actors/consumer/positions.py",
+        "offset=one.position, leader_epoch=one.offset_epoch\n",
+        "offset=one.position * (self._machine.now_us // 5_000_000 % 2), leader_epoch=one.offset_epoch\n",
+        "commits/went-back",
+        ("steady-group:1",),
+    ),
+    Mutation(  # an empty group is deleted at the next check although it has offsets
+        "actors/coordinator/offset_requests.py",
+        "return len(offsets.committed) == expired and not offsets.being_written",
+        "return not offsets.being_written",
+        "commits/removed-too-early",
+        ("group_empty_for_a_moment.toml:1",),
+    ),
+    Mutation(  # a member resets its positions whenever the partition has another leader
+        "actors/consumer/positions.py",
+        "                one.leader, one.leader_epoch, one.row = leader, epoch, None\n"
+        "                self._validate(one)\n",
+        "                one.leader, one.leader_epoch, one.row = leader, epoch, None\n"
+        "                if one.position > 0 and one.seeking is Seeking.FETCHING:\n"
+        "                    self.reset(one, 'another leader')\n",
+        "commits/reset-in-range",
+        ("broker-crash-and-return:1",),
+    ),
+]
