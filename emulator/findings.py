@@ -50,6 +50,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "reset-in-range",
             "went-back",
             "without-generation",
+            "wrong-reset",
         ),
         "no-lost-record": (
             "acknowledged-lost",

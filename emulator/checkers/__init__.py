@@ -119,7 +119,8 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
         if group.streams is not None and group.streams.settings.exactly_once
     ]
     tasks = Tasks(scenario.stable_within_us, exactly_once)
-    bounded: Mapping[str, Checker] = {each.name: each for each in (liveness, tasks)}
+    commits = CommitsChecker(_reset_policies(scenario))
+    bounded: Mapping[str, Checker] = {each.name: each for each in (liveness, tasks, commits)}
     made = tuple(bounded.get(checker.name, checker) for checker in make_checkers())
     replication = scenario.brokers.replication
     streams = any(group.streams is not None for group in scenario.groups.values())
@@ -140,3 +141,17 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
         )
     }
     return tuple(fitted.get(checker.name, checker) for checker in made)
+
+
+def _reset_policies(scenario: "Scenario") -> dict[str, str]:
+    """``auto.offset.reset`` by group, and by host of the members that the scenario sets otherwise.
+
+    A Streams application is left out: it sets its consumers itself, and ``tasks`` looks at where they start.
+    """
+    policies: dict[str, str] = {}
+    for name, group in scenario.groups.items():
+        if group.streams is None:
+            policies[name] = group.consumer(name, "", 0).auto_offset_reset
+            for host, own in group.overrides.items():
+                policies[host] = group.consumer(name, host, 0, member=own).auto_offset_reset
+    return policies

@@ -22,20 +22,22 @@ whose record is in the same log, every commit accepted under g had been reported
    were given in a Stable generation; of a group that became empty they do, after a minute at the soonest (the least
    that ``offsets.retention.minutes`` may be). What was decided just before the state changed is reported after
    it. No offset is removed within 30 s of its commit, for whatever stated reason, unless the plan's operator asks.
-7. *In range.* A member keeps a position while the log starts at or before the position and has never lost its end.
+7. *Reset.* A member keeps a position while the log starts at or before the position and has never lost its end. A
+   reset under "earliest" goes to the start of a log, not beyond; under "none" there is no reset. The policy is the
+   scenario's ``auto.offset.reset`` (``policies``), not what the member says.
 
 A member in KIP-333's mode jumps: it commits the end of a range before it has done anything there, and goes there. It
 may do so if that range's token is in the log, and to that offset alone (rules 2 and 4). Tokens and the second
 consumer's commits are fenced as commits are (rule 1); what they say is the business of ``catch-up``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import DiskTailLost, FaultApplied, Seen
+from kemu.emulator.facts import DiskTailLost, FaultApplied, MemberHostAdded, MemberReconfigured, RunStarted, Seen
 from kemu.emulator.watching.group_commits import NOTHING
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, TopicPartition
+from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, ActorName, GroupId, TopicPartition
 from kemu.protocol.notes.groups import (
     COMMITTED,
     JUMPED,
@@ -56,12 +58,13 @@ from kemu.protocol.notes.groups import (
     Processed,
 )
 from kemu.protocol.notes.ranges import RangeCommitted, RangeOpened
-from kemu.protocol.notes.replication import BecameLeader, TopicDeleted
+from kemu.protocol.notes.replication import BecameLeader, LogStartMoved, TopicDeleted
 
 EMPTY, STABLE = "Empty", "Stable"
 REBALANCING = ("PreparingRebalance", "CompletingRebalance")
 EXPIRED = "expired"
 RESET = "reset"
+RESET_POLICY = "auto.offset.reset"
 LEAST_RETENTION_US = 60_000_000
 REMOVES_OFFSETS: dict[str, Callable[[str, str], set[str]]] = {
     "delete-group": lambda group, topic: {group},
@@ -122,8 +125,20 @@ class CommitsChecker(Checker):
 
     name = "commits"
 
-    def __init__(self) -> None:
+    def __init__(self, policies: Mapping[GroupId | ActorName, str] | None = None) -> None:
+        """A checker of one run.
+
+        Args:
+            policies: ``auto.offset.reset`` by group, and by host where a member's is another. No policy is checked
+                for a group that is not named.
+        """
         super().__init__()
+        self._policies = {name: {policy} for name, policy in (policies or {}).items()}
+        """A host that is set otherwise during the run may follow the policy of either life."""
+        self._group_of: dict[ActorName, GroupId] = {}
+        """Host -> group."""
+        self._starts: dict[TopicPartition, int] = {}
+        """The highest offset that a replica of the log starts at."""
         self._groups: dict[str, _Group] = {}
         self._progress: dict[TopicPartition, dict[tuple[str, int], _Progress]] = {}
         """Partition -> (actor, life) -> how far it is there."""
@@ -151,6 +166,10 @@ class CommitsChecker(Checker):
             Processed: self._processed,
             DiskTailLost: self._lost_tail,
             FaultApplied: self._operated,
+            LogStartMoved: self._start_moved,
+            RunStarted: self._run_started,
+            MemberHostAdded: self._host_added,
+            MemberReconfigured: self._reconfigured,
             TopicDeleted: self._topic_deleted,
             BecameLeader: self._led,
             PartitionHosted: self._hosted,
@@ -225,8 +244,8 @@ class CommitsChecker(Checker):
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         progress = self._progress_of(seen, fact.topic, fact.partition)
         chosen = fact.why not in (SEEK, TRUNCATED)
-        if fact.why == RESET and not progress.starts:
-            self._reset(seen, fact, progress.reached_since_reset)
+        if fact.why == RESET:
+            self._reset(seen, fact, -1 if progress.starts else progress.reached_since_reset)
         asked, progress.starts = chosen and (progress.starts or fact.why == COMMITTED), False
         if fact.why == JUMPED and self._may_jump(fact.group, (fact.topic, fact.partition), fact.offset):
             progress.reached = max(progress.reached, fact.offset)
@@ -247,11 +266,45 @@ class CommitsChecker(Checker):
         A log that ever lost its end may have lost the record at the position, and a log that starts later has.
         """
         at = (fact.topic, fact.partition)
+        self._by_policy(seen, fact)
         if held < 0 or at in self._cut or self.panel.logs.of(at).records.start > held:
             return
         name = f"{fact.topic}-{fact.partition}"
         text = f"{seen.actor} resets {name} to {fact.offset} although its position, {held} or later, is in the log"
         self.violation(seen, "reset-in-range", (fact.group, name, seen.actor), text)
+
+    def _by_policy(self, seen: Seen, fact: PositionSet) -> None:
+        """Whether the reset is the one that the scenario's ``auto.offset.reset`` asks for."""
+        host = seen.actor.partition("/")[0]
+        policies = self._policies.get(host) or self._policies.get(fact.group)
+        start = self._starts.get((fact.topic, fact.partition), 0)
+        if policies == {"none"}:
+            allowed = "none"
+        elif policies == {"earliest"} and fact.offset > start:
+            allowed = f"earliest, and the log starts at {start}"
+        else:
+            return
+        name = f"{fact.topic}-{fact.partition}"
+        text = f"{seen.actor} resets {name} to {fact.offset} although auto.offset.reset is {allowed}"
+        self.violation(seen, "wrong-reset", (fact.group, name, seen.actor), text)
+
+    def _start_moved(self, seen: Seen, fact: LogStartMoved) -> None:
+        at = (fact.topic, fact.partition)
+        self._starts[at] = max(self._starts.get(at, 0), fact.start_offset)
+
+    def _run_started(self, seen: Seen, fact: RunStarted) -> None:
+        self._group_of = dict(fact.members)
+
+    def _host_added(self, seen: Seen, fact: MemberHostAdded) -> None:
+        self._group_of[fact.host] = fact.group
+
+    def _reconfigured(self, seen: Seen, fact: MemberReconfigured) -> None:
+        for setting in fact.settings:
+            key, _, policy = setting.partition("=")
+            if key.strip() == RESET_POLICY:
+                known = self._policies.get(fact.host) or self._policies.get(self._group_of.get(fact.host, ""))
+                if known is not None:
+                    self._policies[fact.host] = known | {policy.strip()}
 
     def _may_jump(self, group: str, at: TopicPartition, offset: int) -> bool:
         """The last token in the second commit log ends here: what lies before is the second consumer's."""

@@ -27,4 +27,11 @@ MUTATIONS = [
         "commits/reset-in-range",
         ("broker-crash-and-return:1",),
     ),
+    Mutation(  # "earliest" is read as "latest"
+        "actors/consumer/positions.py",
+        '"earliest": EARLIEST_TIMESTAMP',
+        '"earliest": LATEST_TIMESTAMP',
+        "commits/wrong-reset",
+        ("steady-group:1",),
+    ),
 ]

@@ -3,8 +3,18 @@
 import pytest
 
 from kemu.emulator.checkers.base import MAX_VIOLATIONS
+from kemu.emulator.checkers.commits import CommitsChecker
 from kemu.emulator.checkers.liveness import Liveness
-from kemu.emulator.facts import DiskTailLost, FaultApplied, FaultEnded, HostPaused, HostResumed, HostStarted, TopicGrown
+from kemu.emulator.facts import (
+    DiskTailLost,
+    FaultApplied,
+    FaultEnded,
+    HostPaused,
+    HostResumed,
+    HostStarted,
+    MemberReconfigured,
+    TopicGrown,
+)
 from kemu.emulator.judging import judge
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import PartitionMetadata, TopicMetadata
@@ -244,6 +254,53 @@ def test_a_position_that_the_log_has_deleted_is_reset(story, start, excused):
     story.position("c1", 0, 10, "reset")
 
     assert any("is in the log" in text for text in story.judged().get("commits", [])) is not excused
+
+
+def resets(policies, *, start=0, to=10, reconfigured=()):
+    """Kinds of what ``commits`` says of a member of the group g that starts without a committed offset."""
+    story = Story("c1")
+    story.append(0, 0, 20)
+    if start:
+        moved = LogStartMoved(topic=TOPIC, partition=0, start_offset=start, end_offset=20, why="retention")
+        story.by("b0", moved)
+    if reconfigured:
+        story.world(MemberReconfigured(host="c1", profile="", assignors=(), settings=reconfigured))
+    story.generation_of(1, c1="")
+    story.assigned("c1", 1, "0")
+    story.position("c1", 0, to, "reset")
+    return story.kinds(CommitsChecker(policies))
+
+
+@pytest.mark.parametrize(
+    "policies", [{GROUP: "earliest"}, {GROUP: "none"}, {GROUP: "latest", "c1": "earliest"}], ids=str
+)
+def test_a_reset_that_auto_offset_reset_does_not_ask_for(policies):
+    assert resets(policies) == ["wrong-reset"]
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        {"policies": {GROUP: "latest"}},
+        {"policies": {GROUP: "earliest"}, "to": 0},
+        {"policies": {GROUP: "earliest"}, "start": 10},
+        {"policies": {"another": "earliest"}},
+        {"policies": {GROUP: "earliest"}, "reconfigured": ("auto.offset.reset=latest",)},
+    ],
+    ids=str,
+)
+def test_a_reset_that_auto_offset_reset_asks_for(right):
+    assert resets(**right) == []
+
+
+def test_a_reset_beyond_where_the_log_starts_by_now():
+    assert resets({GROUP: "earliest"}, start=9) == ["wrong-reset"]
+
+
+def test_that_a_member_is_set_otherwise_in_other_things_is_no_excuse():
+    settings = ("max.poll.interval.ms=1000",)
+
+    assert resets({GROUP: "earliest"}, reconfigured=settings) == ["wrong-reset"]
 
 
 def removed(story, why="the group was deleted"):
