@@ -16,8 +16,9 @@ MAY_IMPORT = {
     "actors": {"protocol", "actors"},
     "emulator": {"protocol", "actors", "emulator"},
     "tools": {"protocol", "actors", "emulator", "tools"},
+    "lab": {"protocol", "actors", "emulator", "tools", "lab"},
 }
-"""Imports go leftwards only: protocol <- actors <- emulator <- tools."""
+"""Imports go leftwards only: protocol <- actors <- emulator <- tools <- lab."""
 
 IMPURE = {"trio", "time", "random", "secrets", "datetime", "os", "uuid", "socket", "threading", "asyncio", "subprocess"}
 """Clock, chance and I/O: nothing of it in ``protocol/`` and in machines."""

@@ -20,11 +20,12 @@ import pytest
 from kemu.emulator.checkers import CHECKERS
 from kemu.emulator.findings import KINDS
 from kemu.emulator.museum.registry import PAST_BUGS
+from tests.canary_runs import BESIDE
 from tests.mutations import Mutation, areas
 
 ROOT = Path(__file__).parent.parent
 HERE = Path(__file__).parent / "mutations"
-PACKAGES = ("kemu", "protocol", "actors", "emulator", "tools", "tests")
+PACKAGES = ("kemu", "protocol", "actors", "emulator", "tools", "lab", "tests")
 SPEAKERS = (*CHECKERS, *(f"{checker}/{kind}" for checker, kinds in KINDS.items() for kind in kinds), "broken")
 TIMEOUT_S = 100
 Outcome = subprocess.CompletedProcess[str]
@@ -88,10 +89,17 @@ def broken_copy(clean: Path, mutation: Mutation, root: Path) -> Path:
     return root
 
 
-def outcome_of(mutation: Mutation, root: Path) -> Outcome:
+def outcome_of(mutation: Mutation, root: Path, beside: str = "") -> Outcome:
     if mutation.caught_by in SPEAKERS:
         runs = [str(HERE / run) if ".toml:" in run else run for run in mutation.runs]
-        command = ["-m", "tests.canary_runs", str(root), mutation.caught_by, *runs]
+        command = [
+            "-m",
+            "tests.canary_runs",
+            str(root),
+            mutation.caught_by,
+            *([BESIDE + beside] if beside else []),
+            *runs,
+        ]
     else:
         command = ["-m", "pytest", "-x", "-p", "no:cacheprovider", mutation.caught_by]
     environment = {
@@ -144,6 +152,20 @@ def test_a_broken_line_is_noticed(mutation, noticed):
     else:
         assert outcome.returncode == 1, outcome.stdout[-2_000:] + outcome.stderr[-2_000:]
         assert " failed" in outcome.stdout
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("beside", ["drift", "listener"])
+@pytest.mark.parametrize("mutation", [pytest.param(each, id=name_of(each)) for each in MUTATIONS if each.runs])
+def test_a_broken_line_is_noticed_beside_an_irrelevant_line(mutation, beside, clean, tmp_path):
+    """A line of the plan that disturbs nobody excuses nobody."""
+    if mutation.caught_by not in SPEAKERS:
+        pytest.skip("caught by a test, not by runs")
+
+    outcome = outcome_of(mutation, broken_copy(clean, mutation, tmp_path / "root"), beside)
+
+    assert outcome.returncode == 0, outcome.stderr[-2_000:]
+    assert mutation.caught_by in outcome.stdout.split(), f"spoke instead: {outcome.stdout.split() or 'nobody'}"
 
 
 @pytest.mark.parametrize("swept", [False, pytest.param(True, marks=pytest.mark.soak)])

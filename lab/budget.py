@@ -1,0 +1,99 @@
+"""The runs that every mutant may be put to: presets, past-bug scenarios with today's rules, and swarm cases."""
+
+import re
+from collections.abc import Sequence
+
+import attrs
+from attrs import frozen
+
+from kemu.emulator.exploring.swarm import swarm_case
+from kemu.emulator.museum.registry import PAST_BUGS, scenario_text
+from kemu.emulator.runner import RunResult, run
+from kemu.emulator.scenario.expectations import split
+from kemu.emulator.scenario.files import load_scenario, presets, scenario_from_toml
+from kemu.emulator.scenario.scenario import Scenario
+
+TOO_LARGE = ("streams-100-instances", "thundering-herd-100")
+"""Presets that take longer than a mutant may."""
+SWARM: tuple[tuple[str, bool, bool], ...] = (
+    ("kafka-2.4", False, False),
+    ("kafka-2.4", True, True),
+    ("kafka-3.4", False, True),
+    ("kafka-3.4", True, False),
+    ("kafka-4.0", True, True),
+    ("kafka-4.0", False, False),
+)
+"""(profile, whether brokers replicate, whether the cluster is operated) of the swarm cases."""
+SWARM_SEEDS = range(1, 9)
+
+
+@frozen
+class Item:
+    """One run of the budget. ``kind``: "preset", "bug" or "swarm"."""
+
+    kind: str
+    source: str
+    seed: int = 1
+    profile: str = ""
+    replicated: bool = False
+    operated: bool = False
+
+    @property
+    def name(self) -> str:
+        """Unique in the budget."""
+        if self.kind == "swarm":
+            kinds = f"{'replicated' if self.replicated else 'arranged'}{' operated' if self.operated else ''}"
+            return f"swarm {self.profile} {kinds} {self.seed}"
+        return f"{self.kind} {self.source} {self.seed}"
+
+    def scenario(self) -> Scenario:
+        """What is run."""
+        if self.kind == "preset":
+            return load_scenario(self.source)
+        if self.kind == "bug":
+            text = re.sub(r"(?m)^bugs = \[[^\]]*\]$", "", scenario_text(self.source))
+            return attrs.evolve(scenario_from_toml(text, source=self.source, name=self.source), expect=())
+        case = swarm_case(self.seed, profile=self.profile, replicated=self.replicated, operated=self.operated)
+        return case.scenario
+
+
+def budget() -> list[Item]:
+    """All runs, in a fixed order."""
+    items = [Item("preset", each.name) for each in presets() if each.name not in TOO_LARGE]
+    items += [Item("bug", issue) for issue in PAST_BUGS]
+    items += [
+        Item("swarm", "", seed, profile, replicated, operated)
+        for seed in SWARM_SEEDS
+        for profile, replicated, operated in SWARM
+    ]
+    return items
+
+
+@frozen
+class RunOutcome:
+    """What one run came to: the trace's digest and everything that spoke, as "checker/kind" or "broken"."""
+
+    digest: str
+    spoke: tuple[str, ...]
+
+
+def outcome_of(item: Item) -> RunOutcome:
+    """Run an item once. Violations that the scenario expects do not count."""
+    scenario = item.scenario()
+    return judged(run(scenario, seed=item.seed, drive="bare"), scenario)
+
+
+def judged(result: RunResult, scenario: Scenario) -> RunOutcome:
+    """What the checkers said of a run."""
+    spoke = [f"{each.checker}/{each.kind}" for each in split(result.violations, scenario.expect)[0]]
+    spoke += ["broken"] if result.broke else []
+    return RunOutcome(result.digest, tuple(sorted(set(spoke))))
+
+
+def interleaved(items: Sequence[Item]) -> list[Item]:
+    """The same items, the kinds and the two cluster kinds in turn, so that a short budget sees each of them."""
+    queues: dict[tuple[str, bool], list[Item]] = {}
+    for item in items:
+        queues.setdefault((item.kind, item.replicated), []).append(item)
+    longest = max(map(len, queues.values()), default=0)
+    return [queue[turn] for turn in range(longest) for queue in queues.values() if turn < len(queue)]

@@ -1,0 +1,317 @@
+"""Runs mutants against the budget, each in a forked child whose CPU time is limited.
+
+The parent imports the package once and never runs a scenario. A child patches the code, makes the runs that reach the
+changed line and sends one JSON line a run through a pipe, so that what it did is known even if it is killed.
+"""
+
+import hashlib
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import asdict, field, frozen, mutable
+
+from kemu.emulator.engine.world import MachineBroke
+from kemu.lab.budget import Item, RunOutcome, interleaved, outcome_of
+from kemu.lab.operators import ROOT, Mutant
+from kemu.lab.patching import CannotPatch, live_functions, replace, watch_lines
+
+CPU_S = 25.0
+"""Of one mutant."""
+MOST_HANGS = 2
+WALL_FACTOR = 6
+MEMORY_BYTES = 6 << 30
+CAUGHT = ("caught", "broken", "crash")
+
+
+@frozen
+class Baseline:
+    """An item without a mutant: what it came to, its CPU time, and the lines it reached by file."""
+
+    item: Item
+    outcome: RunOutcome
+    cpu_s: float
+    lines: dict[str, frozenset[int]]
+
+
+@frozen
+class MutantResult:
+    """What came of a mutant.
+
+    ``verdict``: "caught" (a checker spoke), "broken" (a machine's assertion failed), "crash" (a Python error in a
+    machine), "hang" (a run did not end in its time), "survivor" (a digest changed, nobody spoke), "unchanged" (no
+    digest changed), "unreached" (no run executes the line) or "invalid" (the code cannot be replaced).
+    """
+
+    mutant: Mutant
+    verdict: str
+    by: tuple[str, ...] = ()
+    item: str = ""
+    cpu_s: float = 0.0
+    runs: int = 0
+    changed: tuple[str, ...] = ()
+
+
+def tree_hash() -> str:
+    """Of all sources of the packages that a run executes."""
+    digest = hashlib.sha256((ROOT / "lab" / "budget.py").read_bytes())
+    for package in ("protocol", "actors", "emulator"):
+        for path in sorted((ROOT / package).rglob("*")):
+            if path.suffix in (".py", ".toml"):
+                digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+# --- children ----------------------------------------------------------------------------------------------------
+
+
+@mutable
+class _Child:
+    pid: int
+    pipe: int
+    began_s: float
+    most_wall_s: float
+    rows: list[dict[str, Any]] = field(factory=list)
+    rest: bytes = b""
+
+
+def _fork(work: Callable[[Callable[[dict[str, Any]], None]], None], most_wall_s: float) -> _Child:
+    """A child that does the work, with a function that sends a row to the parent."""
+    reading, writing = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        os.close(writing)
+        return _Child(pid, reading, time.monotonic(), most_wall_s)
+    code = 1
+    try:
+        os.close(reading)
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+        def send(row: dict[str, Any]) -> None:
+            os.write(writing, json.dumps(row).encode() + b"\n")
+
+        work(send)
+        code = 0
+    except BaseException as error:
+        os.write(2, f"lab: {type(error).__name__}: {error}\n".encode())
+    finally:
+        os._exit(code)
+
+
+def _finished(children: list[_Child]) -> Iterator[tuple[_Child, int, float]]:
+    """Wait a moment; the children that ended, each with its exit status and CPU time in seconds."""
+    ready, _, _ = select.select([child.pipe for child in children], [], [], 1.0)
+    for child in list(children):
+        if time.monotonic() - child.began_s > child.most_wall_s:
+            os.kill(child.pid, signal.SIGKILL)
+        if child.pipe not in ready:
+            continue
+        content = os.read(child.pipe, 1 << 20)
+        if content:
+            *rows, child.rest = (child.rest + content).split(b"\n")
+            child.rows += [json.loads(row) for row in rows]
+            continue
+        os.close(child.pipe)
+        _, status, usage = os.wait4(child.pid, 0)
+        children.remove(child)
+        yield child, status, usage.ru_utime + usage.ru_stime
+
+
+def _cpu_s() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+# --- baselines -----------------------------------------------------------------------------------------------------
+
+
+def baselines(items: Sequence[Item], files: Sequence[str], cache: Path, jobs: int) -> list[Baseline]:
+    """Each item without a mutant, from the cache if the sources are the same."""
+    key = tree_hash()
+    stored = json.loads(cache.read_text(encoding="utf-8")) if cache.exists() else {}
+    known: dict[str, Any] = stored["runs"] if stored.get("tree") == key else {}
+    missing = [item for item in items if item.name not in known]
+    if missing:
+        functions = live_functions()
+
+        def work_for(item: Item) -> Callable[[Callable[[dict[str, Any]], None]], None]:
+            def work(send: Callable[[dict[str, Any]], None]) -> None:
+                before_s = _cpu_s()
+                outcome = outcome_of(item)
+                cpu_s = _cpu_s() - before_s
+                marks = watch_lines(list(files), functions)
+                outcome_of(item)
+                lines = {file: [line for line, seen in enumerate(row) if seen] for file, row in marks.items()}
+                send({"digest": outcome.digest, "spoke": outcome.spoke, "cpu_s": cpu_s, "lines": lines})
+
+            return work
+
+        children: list[_Child] = []
+        names: dict[int, str] = {}
+        queue = list(missing)
+        while queue or children:
+            while queue and len(children) < jobs:
+                item = queue.pop(0)
+                child = _fork(work_for(item), 600.0)
+                names[child.pid] = item.name
+                children.append(child)
+            for child, _, _ in _finished(children):
+                if child.rows:
+                    known[names[child.pid]] = child.rows[0]
+                sys.stderr.write(f"\rbaselines: {len(known)} of {len(items)} ")
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        cache.write_text(json.dumps({"tree": key, "runs": known}), encoding="utf-8")
+        sys.stderr.write("\n")
+    return [
+        Baseline(
+            item,
+            RunOutcome(row["digest"], tuple(row["spoke"])),
+            row["cpu_s"],
+            {file: frozenset(lines) for file, lines in row["lines"].items()},
+        )
+        for item in items
+        if (row := known.get(item.name)) is not None
+    ]
+
+
+# --- mutants -------------------------------------------------------------------------------------------------------
+
+
+def line_of(mutant: Mutant, statements: dict[str, list[int]]) -> int:
+    """The first line of the statement that a mutant changes, which is the line that baselines mark."""
+    return max((line for line in statements[mutant.file] if line <= mutant.line), default=mutant.line)
+
+
+def chosen(mutant: Mutant, line: int, known: Sequence[Baseline], most_s: float) -> list[Baseline]:
+    """The runs that reach the line, the cheapest first in each kind, the kinds in turn."""
+    reaching = [each for each in known if line in each.lines.get(mutant.file, ()) and each.cpu_s < most_s / 2]
+    by_item = {each.item: each for each in sorted(reaching, key=lambda each: each.cpu_s)}
+    return [by_item[item] for item in interleaved(list(by_item))]
+
+
+def results(
+    mutants: Iterable[Mutant],
+    known: Sequence[Baseline],
+    statements: dict[str, list[int]],
+    *,
+    jobs: int,
+    cpu_s: float = CPU_S,
+) -> Iterator[MutantResult]:
+    """Each mutant's result, as they come."""
+    functions = live_functions()
+
+    def work_for(mutant: Mutant, runs: Sequence[Baseline], spent_s: float) -> Callable[[Callable[[Any], None]], None]:
+        def work(send: Callable[[dict[str, Any]], None]) -> None:
+            try:
+                replace(mutant, functions)
+            except CannotPatch:
+                send({"verdict": "invalid"})
+                return
+            for each in runs:
+                left_s = cpu_s - spent_s - _cpu_s()
+                if each.cpu_s * 1.2 > left_s:
+                    continue
+                send({"begun": each.item.name})
+                most = int(_cpu_s() + min(left_s, max(4.0, 5 * each.cpu_s))) + 1
+                resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
+                row = _compared(each)
+                send(row)
+                if "verdict" in row:
+                    return
+
+        return work
+
+    children: list[_Child] = []
+    about: dict[int, tuple[Mutant, list[Baseline], float, list[dict[str, Any]], int]] = {}
+    queue = iter(mutants)
+    waiting: list[tuple[Mutant, list[Baseline], float, list[dict[str, Any]], int]] = []
+    more = True
+    while more or waiting or children:
+        while len(children) < jobs and (more or waiting):
+            if waiting:
+                one = waiting.pop()
+            else:
+                mutant = next(queue, None)
+                if mutant is None:
+                    more = False
+                    break
+                runs = chosen(mutant, line_of(mutant, statements), known, cpu_s)
+                if not runs:
+                    yield MutantResult(mutant, "unreached")
+                    continue
+                one = (mutant, runs, 0.0, [], 0)
+            child = _fork(work_for(one[0], one[1], one[2]), cpu_s * WALL_FACTOR)
+            about[child.pid] = one
+            children.append(child)
+        for child, status, used_s in _finished(children) if children else ():
+            mutant, runs, spent_s, rows, hangs = about.pop(child.pid)
+            rows, spent_s = [*rows, *child.rows], spent_s + used_s
+            hung = bool(os.WIFSIGNALED(status) and child.rows and "begun" in child.rows[-1])
+            hangs += hung
+            if hung and hangs < MOST_HANGS and spent_s < cpu_s / 2:
+                at = next(i for i, each in enumerate(runs) if each.item.name == child.rows[-1]["begun"])
+                waiting.append((mutant, runs[at + 1 :], spent_s, rows, hangs))
+                continue
+            yield _result(mutant, rows, spent_s, hangs)
+
+
+def _compared(baseline: Baseline) -> dict[str, Any]:
+    """Make a run of the budget with the mutant in force."""
+    name = baseline.item.name
+    try:
+        outcome = outcome_of(baseline.item)
+    except MachineBroke as broke:
+        return {"verdict": "broken", "by": [str(broke)[:200]], "item": name}
+    except AssertionError as error:
+        return {"verdict": "broken", "by": [str(error)[:200]], "item": name}
+    except MemoryError:
+        return {"verdict": "hang", "item": name}
+    except Exception as error:
+        return {"verdict": "crash", "by": [f"{type(error).__name__}: {error}"[:200]], "item": name}
+    spoke = [each for each in outcome.spoke if each not in baseline.outcome.spoke]
+    if "broken" in spoke:
+        return {"verdict": "broken", "by": ["broken"], "item": name}
+    if spoke:
+        return {"verdict": "caught", "by": spoke, "item": name}
+    return {"ran": name, "changed": outcome.digest != baseline.outcome.digest}
+
+
+def _result(mutant: Mutant, rows: Sequence[dict[str, Any]], cpu_s: float, hangs: int) -> MutantResult:
+    changed = tuple(row["ran"] for row in rows if row.get("changed"))
+    runs = sum("begun" in row for row in rows)
+    last = next((row for row in rows if "verdict" in row), None)
+    if last is not None:
+        by = tuple(last.get("by", ()))
+        return MutantResult(mutant, last["verdict"], by, last.get("item", ""), cpu_s, runs, changed)
+    if not runs:
+        return MutantResult(mutant, "unreached", cpu_s=cpu_s)
+    verdict = "hang" if hangs else "survivor" if changed else "unchanged"
+    return MutantResult(mutant, verdict, (), "", cpu_s, runs, changed)
+
+
+def as_row(result: MutantResult) -> dict[str, Any]:
+    """For JSON."""
+    return asdict(result)
+
+
+def from_row(row: dict[str, Any]) -> MutantResult:
+    """What ``as_row`` made."""
+    return MutantResult(
+        Mutant(**row["mutant"]),
+        row["verdict"],
+        tuple(row["by"]),
+        row["item"],
+        row["cpu_s"],
+        row["runs"],
+        tuple(row["changed"]),
+    )

@@ -1,0 +1,130 @@
+"""Changed source in a process that has imported the package: the code of live functions is replaced.
+
+A child process pays nothing for imports that way. Only code inside functions can be changed.
+"""
+
+import ast
+import gc
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, FunctionType
+
+from kemu.lab.operators import ROOT, Mutant
+
+
+class CannotPatch(Exception):
+    """The changed code closes over other variables, or no live function has the code."""
+
+
+def live_functions() -> dict[tuple[str, int, str], list[FunctionType]]:
+    """All functions of the package by file, first line and qualified name."""
+    found: dict[tuple[str, int, str], list[FunctionType]] = {}
+    for each in gc.get_objects():
+        if isinstance(each, FunctionType) and (each.__module__ or "").startswith("kemu."):
+            code = each.__code__
+            found.setdefault((_place(code.co_filename), code.co_firstlineno, code.co_qualname), []).append(each)
+    return found
+
+
+def _place(filename: str) -> str:
+    path = Path(filename)
+    return path.resolve().relative_to(ROOT).as_posix() if path.resolve().is_relative_to(ROOT) else filename
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """Functions and methods; what is nested in a function is part of that function."""
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            if _is_class(each):
+                yield from _codes(each)
+            else:
+                yield each
+
+
+def _is_class(code: CodeType) -> bool:
+    return "__qualname__" in code.co_names and "__module__" in code.co_names
+
+
+def replace(mutant: Mutant, functions: dict[tuple[str, int, str], list[FunctionType]]) -> None:
+    """Apply a mutant to this process.
+
+    Raises:
+        CannotPatch: see there.
+    """
+    text = (ROOT / mutant.file).read_text(encoding="utf-8")
+    try:
+        changed_text = compile(mutant.applied(text), mutant.file, "exec")
+    except SyntaxError as error:
+        raise CannotPatch(mutant.name) from error
+    old = list(_codes(compile(text, mutant.file, "exec")))
+    new = list(_codes(changed_text))
+    if len(old) != len(new):
+        raise CannotPatch(mutant.name)
+    changed = 0
+    for was, becomes in zip(old, new, strict=True):
+        if was != becomes:
+            changed += _put(mutant.file, was, becomes, functions)
+    if not changed:
+        raise CannotPatch(mutant.name)
+
+
+def _put(file: str, was: CodeType, becomes: CodeType, functions: dict[tuple[str, int, str], list[FunctionType]]) -> int:
+    found = functions.get((file, was.co_firstlineno, was.co_qualname), [])
+    if was.co_freevars != becomes.co_freevars:
+        raise CannotPatch(f"{file}: {was.co_qualname}")
+    for function in found:
+        function.__code__ = becomes
+    return len(found)
+
+
+class _Probes(ast.NodeTransformer):
+    """Before each statement of a function: a mark for its line."""
+
+    def __init__(self) -> None:
+        self.inside = False
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        before, self.inside = self.inside, True
+        self.generic_visit(node)
+        node.body = self._marked(node.body)
+        self.inside = before
+        return node
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
+        if self.inside and not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda):
+            for name in ("body", "orelse", "finalbody"):
+                block = getattr(node, name, None)
+                if isinstance(block, list) and block:
+                    setattr(node, name, self._marked(block))
+        return node
+
+    def _marked(self, block: list[ast.stmt]) -> list[ast.stmt]:
+        marked: list[ast.stmt] = []
+        for each in block:
+            if not isinstance(each, ast.Global | ast.Nonlocal):
+                probe = ast.parse(f"__lines__[{each.lineno}] = 1").body[0]
+                for part in ast.walk(probe):
+                    ast.copy_location(part, each)
+                marked.append(probe)
+            marked.append(each)
+        return marked
+
+
+def watch_lines(files: list[str], functions: dict[tuple[str, int, str], list[FunctionType]]) -> dict[str, bytearray]:
+    """From now on every statement of these files leaves a mark; the marks of each file by line."""
+    marks: dict[str, bytearray] = {}
+    for file in files:
+        text = (ROOT / file).read_text(encoding="utf-8")
+        lines = marks[file] = bytearray(text.count("\n") + 2)
+        tree = ast.fix_missing_locations(_Probes().visit(ast.parse(text)))
+        old = list(_codes(compile(text, file, "exec")))
+        new = list(_codes(compile(tree, file, "exec")))
+        if len(old) != len(new):
+            continue
+        for was, becomes in zip(old, new, strict=True):
+            for function in functions.get((file, was.co_firstlineno, was.co_qualname), []):
+                if function.__code__.co_freevars == becomes.co_freevars:
+                    function.__globals__["__lines__"] = lines
+                    function.__code__ = becomes
+    return marks

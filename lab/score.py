@@ -1,0 +1,71 @@
+"""The report of a campaign of mutants: score by room and by checker, survivors as diffs."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kemu.lab.campaign import CAUGHT, MutantResult
+from kemu.lab.operators import ROOT
+
+VERDICTS = ("caught", "broken", "crash", "hang", "survivor", "unchanged", "unreached", "invalid")
+
+
+def score(results: Sequence[MutantResult]) -> float:
+    """The share of caught mutants among those that changed a run; a hang counts as one that nobody caught."""
+    caught = sum(each.verdict in CAUGHT for each in results)
+    changed = caught + sum(each.verdict in ("survivor", "hang") for each in results)
+    return caught / changed if changed else 0.0
+
+
+def review_of(result: MutantResult, reviewed: Sequence[Mapping[str, str]]) -> Mapping[str, str] | None:
+    """The row of ``survivors.toml`` about a mutant. Lines may move; the file, operator and both texts must agree."""
+    mutant = result.mutant
+    wanted = (mutant.file, mutant.operator, mutant.old, mutant.new.rstrip())
+    return next((row for row in reviewed if (row["file"], row["operator"], row["old"], row["new"]) == wanted), None)
+
+
+def report(results: Sequence[MutantResult], reviewed: Sequence[Mapping[str, str]], *, as_json: bool = False) -> str:
+    """For people, or as JSON."""
+    rooms = sorted({each.mutant.room for each in results})
+    of_room = {room: Counter(each.verdict for each in results if each.mutant.room == room) for room in rooms}
+    speakers = Counter(each.by[0] for each in results if each.verdict == "caught" and each.by)
+    wrong = [each for each in results if each.verdict in CAUGHT and review_of(each, reviewed)]
+    survivors = [_survivor(each, reviewed) for each in results if each.verdict in ("survivor", "hang")]
+    unreached = [each.mutant.name for each in results if each.verdict == "unreached"]
+    if as_json:
+        found = {
+            "score": score(results),
+            "rooms": {room: dict(counts) for room, counts in of_room.items()},
+            "checkers": dict(speakers),
+            "survivors": survivors,
+            "unreached": unreached,
+            "caught although reviewed": [each.mutant.name for each in wrong],
+        }
+        return json.dumps(found, indent=2)
+    lines = [f"{'room':12}" + "".join(f"{verdict:>11}" for verdict in VERDICTS) + f"{'score':>8}"]
+    for room in rooms:
+        share = score([each for each in results if each.mutant.room == room])
+        lines.append(f"{room:12}" + "".join(f"{of_room[room][each]:>11}" for each in VERDICTS) + f"{share:>8.0%}")
+    totals = Counter(each.verdict for each in results)
+    lines.append(f"{'all':12}" + "".join(f"{totals[each]:>11}" for each in VERDICTS) + f"{score(results):>8.0%}")
+    lines += ["", "caught by:", *(f"  {count:4} {name}" for name, count in speakers.most_common())]
+    lines += ["", "survivors:"]
+    for row in survivors:
+        lines += ["", f"[{row['room']}] {row['verdict']}, {row['review'] or 'not reviewed'}", row["diff"]]
+        lines += [f"changed: {', '.join(row['changed'][:4])}"]
+    lines += ["", "unreached:", *(f"  {each}" for each in unreached)]
+    lines += ["", "reviewed as survivors, but caught:", *(f"  {each.mutant.name}" for each in wrong)] if wrong else []
+    return "\n".join(lines)
+
+
+def _survivor(result: MutantResult, reviewed: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    mutant, row = result.mutant, review_of(result, reviewed)
+    return {
+        "name": mutant.name,
+        "room": mutant.room,
+        "verdict": result.verdict,
+        "diff": mutant.diff((ROOT / mutant.file).read_text(encoding="utf-8")),
+        "changed": list(result.changed),
+        "review": f"{row['class']}: {row['reason']}" if row else "",
+    }

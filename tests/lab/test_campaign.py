@@ -1,0 +1,77 @@
+"""A small campaign: one mutant that is caught, one that no run reaches, one that changes nothing."""
+
+import tomllib
+
+import pytest
+
+from kemu.lab.budget import Item
+from kemu.lab.campaign import MutantResult, as_row, baselines, from_row, results
+from kemu.lab.mutants import statements_of
+from kemu.lab.operators import ROOT, Mutant, mutants_of, room_of
+from kemu.lab.score import report, review_of, score
+
+STEADY = Item("preset", "steady-group")
+FILES = ["actors/coordinator/join_phase.py", "actors/consumer/catch_up.py"]
+
+
+def mutant(file: str, old: str) -> Mutant:
+    """The first mutant that replaces this text."""
+    return next(each for each in mutants_of((ROOT / file).read_text(encoding="utf-8"), file) if each.old == old)
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory):
+    known = baselines([STEADY], FILES, tmp_path_factory.mktemp("lab") / "baselines.json", 1)
+    text = (ROOT / FILES[1]).read_text(encoding="utf-8")
+    chosen = {
+        "no answer": mutant(FILES[0], "self._answer_all()"),
+        "unreached": mutants_of(text, FILES[1])[-1],
+    }
+    found = {each.mutant: each for each in results(chosen.values(), known, statements_of(FILES), jobs=1, cpu_s=20)}
+    return {name: found[each] for name, each in chosen.items()}
+
+
+def test_a_join_phase_that_answers_nobody_is_caught_in_a_run(verdicts):
+    result = verdicts["no answer"]
+
+    assert result.verdict == "caught"
+    assert result.by and result.item == STEADY.name
+
+
+def test_a_line_that_no_run_executes_is_told_as_unreached(verdicts):
+    assert verdicts["unreached"].verdict == "unreached"
+
+
+def test_a_result_survives_its_file(verdicts):
+    for result in verdicts.values():
+        assert from_row(as_row(result)) == result
+
+
+def test_a_score_counts_only_mutants_that_changed_a_run(verdicts):
+    caught, unreached = verdicts["no answer"], verdicts["unreached"]
+    survivor = MutantResult(caught.mutant, "survivor", changed=(STEADY.name,))
+
+    assert score([caught, survivor, unreached]) == 0.5
+    assert "- " in report([caught, survivor], [])
+
+
+def test_reviewed_survivors_name_a_class_a_reason_and_a_line_that_is_there():
+    rows = tomllib.loads((ROOT / "lab" / "survivors.toml").read_text(encoding="utf-8"))["survivor"]
+    for row in rows:
+        assert set(row) == {"file", "operator", "old", "new", "class", "reason"}
+        assert row["class"] in ("permitted", "blind-spot") and row["reason"] and room_of(row["file"])
+        assert row["old"] in (ROOT / row["file"]).read_text(encoding="utf-8")
+
+
+def test_a_review_is_found_by_its_text_and_not_by_its_line(verdicts):
+    one = verdicts["no answer"].mutant
+    row = {
+        "file": one.file,
+        "operator": one.operator,
+        "old": one.old,
+        "new": one.new,
+        "class": "permitted",
+        "reason": "x",
+    }
+
+    assert review_of(verdicts["no answer"], [row]) == row
