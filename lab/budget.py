@@ -71,10 +71,11 @@ def budget() -> list[Item]:
 
 @frozen
 class RunOutcome:
-    """What one run came to: the trace's digest and everything that spoke, as "checker/kind" or "broken"."""
+    """What one run came to: the trace's digest, the violations as "checker/kind", and what broke in a machine."""
 
     digest: str
     spoke: tuple[str, ...]
+    broke: str = ""
 
 
 def outcome_of(item: Item) -> RunOutcome:
@@ -86,8 +87,7 @@ def outcome_of(item: Item) -> RunOutcome:
 def judged(result: RunResult, scenario: Scenario) -> RunOutcome:
     """What the checkers said of a run."""
     spoke = [f"{each.checker}/{each.kind}" for each in split(result.violations, scenario.expect)[0]]
-    spoke += ["broken"] if result.broke else []
-    return RunOutcome(result.digest, tuple(sorted(set(spoke))))
+    return RunOutcome(result.digest, tuple(sorted(set(spoke))), result.broke)
 
 
 def interleaved(items: Sequence[Item]) -> list[Item]:

@@ -18,7 +18,6 @@ from typing import Any
 
 from attrs import asdict, field, frozen, mutable
 
-from kemu.emulator.engine.world import MachineBroke
 from kemu.lab.budget import Item, RunOutcome, interleaved, outcome_of
 from kemu.lab.operators import ROOT, Mutant
 from kemu.lab.patching import CannotPatch, live_functions, replace, watch_lines
@@ -152,7 +151,15 @@ def baselines(items: Sequence[Item], files: Sequence[str], cache: Path, jobs: in
                 marks = watch_lines(list(files), functions)
                 outcome_of(item)
                 lines = {file: [line for line, seen in enumerate(row) if seen] for file, row in marks.items()}
-                send({"digest": outcome.digest, "spoke": outcome.spoke, "cpu_s": cpu_s, "lines": lines})
+                send(
+                    {
+                        "digest": outcome.digest,
+                        "spoke": outcome.spoke,
+                        "broke": outcome.broke,
+                        "cpu_s": cpu_s,
+                        "lines": lines,
+                    }
+                )
 
             return work
 
@@ -175,7 +182,7 @@ def baselines(items: Sequence[Item], files: Sequence[str], cache: Path, jobs: in
     return [
         Baseline(
             item,
-            RunOutcome(row["digest"], tuple(row["spoke"])),
+            RunOutcome(row["digest"], tuple(row["spoke"]), row["broke"]),
             row["cpu_s"],
             {file: frozenset(lines) for file, lines in row["lines"].items()},
         )
@@ -270,8 +277,6 @@ def _compared(baseline: Baseline) -> dict[str, Any]:
     name = baseline.item.name
     try:
         outcome = outcome_of(baseline.item)
-    except MachineBroke as broke:
-        return {"verdict": "broken", "by": [str(broke)[:200]], "item": name}
     except AssertionError as error:
         return {"verdict": "broken", "by": [str(error)[:200]], "item": name}
     except MemoryError:
@@ -279,8 +284,9 @@ def _compared(baseline: Baseline) -> dict[str, Any]:
     except Exception as error:
         return {"verdict": "crash", "by": [f"{type(error).__name__}: {error}"[:200]], "item": name}
     spoke = [each for each in outcome.spoke if each not in baseline.outcome.spoke]
-    if "broken" in spoke:
-        return {"verdict": "broken", "by": ["broken"], "item": name}
+    if outcome.broke and not baseline.outcome.broke:
+        verdict = "broken" if "AssertionError" in outcome.broke else "crash"
+        return {"verdict": verdict, "by": [outcome.broke[:200]], "item": name}
     if spoke:
         return {"verdict": "caught", "by": spoke, "item": name}
     return {"ran": name, "changed": outcome.digest != baseline.outcome.digest}
