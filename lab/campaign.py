@@ -20,7 +20,7 @@ from attrs import asdict, field, frozen, mutable
 
 from kemu.lab.budget import Item, RunOutcome, interleaved, outcome_of
 from kemu.lab.operators import ROOT, Mutant
-from kemu.lab.patching import CannotPatch, live_functions, replace, watch_lines
+from kemu.lab.patching import CannotPatch, live_functions, replace, watch_of
 
 CPU_S = 25.0
 """Of one mutant."""
@@ -60,7 +60,7 @@ class MutantResult:
 
 def tree_hash() -> str:
     """Of all sources of the packages that a run executes."""
-    digest = hashlib.sha256((ROOT / "lab" / "budget.py").read_bytes())
+    digest = hashlib.sha256()
     for package in ("protocol", "actors", "emulator"):
         for path in sorted((ROOT / package).rglob("*")):
             if path.suffix in (".py", ".toml"):
@@ -141,44 +141,36 @@ def baselines(items: Sequence[Item], files: Sequence[str], cache: Path, jobs: in
     known: dict[str, Any] = stored["runs"] if stored.get("tree") == key else {}
     missing = [item for item in items if item.name not in known]
     if missing:
-        functions = live_functions()
+        watch = watch_of(files, live_functions())
 
         def work_for(item: Item) -> Callable[[Callable[[dict[str, Any]], None]], None]:
             def work(send: Callable[[dict[str, Any]], None]) -> None:
+                watch.install()
                 before_s = _cpu_s()
                 outcome = outcome_of(item)
-                cpu_s = _cpu_s() - before_s
-                marks = watch_lines(list(files), functions)
-                outcome_of(item)
-                lines = {file: [line for line, seen in enumerate(row) if seen] for file, row in marks.items()}
-                send(
-                    {
-                        "digest": outcome.digest,
-                        "spoke": outcome.spoke,
-                        "broke": outcome.broke,
-                        "cpu_s": cpu_s,
-                        "lines": lines,
-                    }
-                )
+                send({**asdict(outcome), "cpu_s": _cpu_s() - before_s, "lines": watch.reached()})
 
             return work
 
+        cache.parent.mkdir(parents=True, exist_ok=True)
         children: list[_Child] = []
-        names: dict[int, str] = {}
+        items_of: dict[int, Item] = {}
         queue = list(missing)
         while queue or children:
             while queue and len(children) < jobs:
-                item = queue.pop(0)
-                child = _fork(work_for(item), 600.0)
-                names[child.pid] = item.name
+                child = _fork(work_for(queue[0]), 600.0)
+                items_of[child.pid] = queue.pop(0)
                 children.append(child)
             for child, _, _ in _finished(children):
-                if child.rows:
-                    known[names[child.pid]] = child.rows[0]
-                sys.stderr.write(f"\rbaselines: {len(known)} of {len(items)} ")
-        cache.parent.mkdir(parents=True, exist_ok=True)
-        cache.write_text(json.dumps({"tree": key, "runs": known}), encoding="utf-8")
-        sys.stderr.write("\n")
+                name = items_of[child.pid].name
+                if not child.rows:
+                    raise RuntimeError(f"the run of {name} without a mutant failed")
+                known[name] = row = child.rows[0]
+                if row["spoke"] or row["broke"]:
+                    sys.stderr.write(f"without a mutant, {name}: {row['spoke']} {row['broke']}\n")
+                if len(known) % 10 == 0 or not (queue or children):
+                    sys.stderr.write(f"baselines: {len(known)} of {len(items)}\n")
+                    cache.write_text(json.dumps({"tree": key, "runs": known}), encoding="utf-8")
     return [
         Baseline(
             item,
@@ -187,21 +179,18 @@ def baselines(items: Sequence[Item], files: Sequence[str], cache: Path, jobs: in
             {file: frozenset(lines) for file, lines in row["lines"].items()},
         )
         for item in items
-        if (row := known.get(item.name)) is not None
+        for row in [known[item.name]]
     ]
 
 
 # --- mutants -------------------------------------------------------------------------------------------------------
 
 
-def line_of(mutant: Mutant, statements: dict[str, list[int]]) -> int:
-    """The first line of the statement that a mutant changes, which is the line that baselines mark."""
-    return max((line for line in statements[mutant.file] if line <= mutant.line), default=mutant.line)
-
-
-def chosen(mutant: Mutant, line: int, known: Sequence[Baseline], most_s: float) -> list[Baseline]:
-    """The runs that reach the line, the cheapest first in each kind, the kinds in turn."""
-    reaching = [each for each in known if line in each.lines.get(mutant.file, ()) and each.cpu_s < most_s / 2]
+def chosen(mutant: Mutant, known: Sequence[Baseline], most_s: float) -> list[Baseline]:
+    """The runs that reach a mutant's statement, the cheapest first in each kind, the kinds in turn."""
+    reaching = [
+        each for each in known if mutant.statement in each.lines.get(mutant.file, ()) and each.cpu_s < most_s / 2
+    ]
     by_item = {each.item: each for each in sorted(reaching, key=lambda each: each.cpu_s)}
     return [by_item[item] for item in interleaved(list(by_item))]
 
@@ -209,7 +198,6 @@ def chosen(mutant: Mutant, line: int, known: Sequence[Baseline], most_s: float) 
 def results(
     mutants: Iterable[Mutant],
     known: Sequence[Baseline],
-    statements: dict[str, list[int]],
     *,
     jobs: int,
     cpu_s: float = CPU_S,
@@ -252,7 +240,7 @@ def results(
                 if mutant is None:
                     more = False
                     break
-                runs = chosen(mutant, line_of(mutant, statements), known, cpu_s)
+                runs = chosen(mutant, known, cpu_s)
                 if not runs:
                     yield MutantResult(mutant, "unreached")
                     continue

@@ -1,6 +1,5 @@
 """``python -m kemu.lab.mutants``: how many generated mutants of the machines the checkers catch in runs alone."""
 
-import ast
 import importlib
 import json
 import sys
@@ -16,18 +15,6 @@ from kemu.lab.score import report
 
 RUNS = ROOT / "runs" / "mutants"
 """Outside git."""
-
-
-def statements_of(files: list[str]) -> dict[str, list[int]]:
-    """The first lines of all statements inside functions, by file."""
-    found: dict[str, list[int]] = {}
-    for file in files:
-        tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-        lines = {each.lineno for node in functions for each in ast.walk(node) if isinstance(each, ast.stmt)}
-        lines -= {node.lineno for node in functions}
-        found[file] = sorted(lines)
-    return found
 
 
 @click.command()
@@ -55,7 +42,7 @@ def main(count: int, seed: int, jobs: int, cpu: float, room: str, path: Path | N
         done = {each.mutant.name: each for each in rows}
     left = [each for each in mutants if each.name not in done]
     with path.open("a", encoding="utf-8") as stream:
-        for each in results(left, known, statements_of(files), jobs=jobs, cpu_s=cpu):
+        for each in results(left, known, jobs=jobs, cpu_s=cpu):
             done[each.mutant.name] = each
             stream.write(json.dumps(as_row(each)) + "\n")
             stream.flush()

@@ -58,7 +58,10 @@ Edit: TypeAlias = tuple[str, ast.expr | ast.stmt, str]
 
 @frozen
 class Mutant:
-    """One change of one place: the bytes from ``start`` to ``end`` of ``file`` become ``new``."""
+    """One change of one place: the bytes from ``start`` to ``end`` of ``file`` become ``new``.
+
+    ``statement`` is the first line of the innermost statement around it: the line that a run reaches or not.
+    """
 
     file: str
     line: int
@@ -68,6 +71,7 @@ class Mutant:
     old: str
     new: str
     room: str = ""
+    statement: int = 0
 
     @property
     def name(self) -> str:
@@ -124,6 +128,9 @@ def _found(text: str, file: str) -> Iterator[Mutant]:
     fields = _fields(tree)
     seen: set[tuple[int, int, str]] = set()
     for function in _functions(tree):
+        around = sorted(
+            (each for each in ast.walk(function) if isinstance(each, ast.stmt)), key=lambda each: span(each)[0]
+        )
         for operator, node, new in _edits(function, words, fields):
             start, end = span(node)
             if (start, end, new) in seen or content[start:end].decode() == new:
@@ -131,7 +138,9 @@ def _found(text: str, file: str) -> Iterator[Mutant]:
             seen.add((start, end, new))
             if new == "pass":
                 new += "\n" * content[start:end].count(b"\n")
-            yield Mutant(file, node.lineno, operator, start, end, content[start:end].decode(), new, room)
+            inner = [each for each in around if span(each)[0] <= start and end <= span(each)[1]][-1]
+            old = content[start:end].decode()
+            yield Mutant(file, node.lineno, operator, start, end, old, new, room, inner.lineno)
 
 
 def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:

@@ -5,9 +5,11 @@ A child process pays nothing for imports that way. Only code inside functions ca
 
 import ast
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import CodeType, FunctionType
+
+from attrs import frozen
 
 from kemu.lab.operators import ROOT, Mutant
 
@@ -111,20 +113,35 @@ class _Probes(ast.NodeTransformer):
         return marked
 
 
-def watch_lines(files: list[str], functions: dict[tuple[str, int, str], list[FunctionType]]) -> dict[str, bytearray]:
-    """From now on every statement of these files leaves a mark; the marks of each file by line."""
+@frozen
+class Watch:
+    """Files whose statements leave marks once ``install`` is called. Making it costs seconds, installing it nothing."""
+
+    marks: dict[str, bytearray]
+    codes: tuple[tuple[FunctionType, CodeType, bytearray], ...]
+
+    def install(self) -> None:
+        """From now on every statement of the files that this process executes leaves a mark."""
+        for function, code, lines in self.codes:
+            function.__globals__["__lines__"] = lines
+            function.__code__ = code
+
+    def reached(self) -> dict[str, list[int]]:
+        """The marked lines by file."""
+        return {file: [line for line, seen in enumerate(lines) if seen] for file, lines in self.marks.items()}
+
+
+def watch_of(files: Iterable[str], functions: dict[tuple[str, int, str], list[FunctionType]]) -> Watch:
+    """What watches the statements of these files."""
     marks: dict[str, bytearray] = {}
+    codes: list[tuple[FunctionType, CodeType, bytearray]] = []
     for file in files:
         text = (ROOT / file).read_text(encoding="utf-8")
         lines = marks[file] = bytearray(text.count("\n") + 2)
         tree = ast.fix_missing_locations(_Probes().visit(ast.parse(text)))
-        old = list(_codes(compile(text, file, "exec")))
-        new = list(_codes(compile(tree, file, "exec")))
-        if len(old) != len(new):
-            continue
+        old, new = (list(_codes(compile(each, file, "exec"))) for each in (text, tree))
         for was, becomes in zip(old, new, strict=True):
             for function in functions.get((file, was.co_firstlineno, was.co_qualname), []):
                 if function.__code__.co_freevars == becomes.co_freevars:
-                    function.__globals__["__lines__"] = lines
-                    function.__code__ = becomes
-    return marks
+                    codes.append((function, becomes, lines))
+    return Watch(marks, tuple(codes))

@@ -4,9 +4,8 @@ import tomllib
 
 import pytest
 
-from kemu.lab.budget import Item
+from kemu.lab.budget import Item, outcome_of
 from kemu.lab.campaign import MutantResult, as_row, baselines, from_row, results
-from kemu.lab.mutants import statements_of
 from kemu.lab.operators import ROOT, Mutant, mutants_of, room_of
 from kemu.lab.score import report, review_of, score
 
@@ -27,7 +26,7 @@ def verdicts(tmp_path_factory):
         "no answer": mutant(FILES[0], "self._answer_all()"),
         "unreached": mutants_of(text, FILES[1])[-1],
     }
-    found = {each.mutant: each for each in results(chosen.values(), known, statements_of(FILES), jobs=1, cpu_s=20)}
+    found = {each.mutant: each for each in results(chosen.values(), known, jobs=1, cpu_s=20)}
     return {name: found[each] for name, each in chosen.items()}
 
 
@@ -75,3 +74,10 @@ def test_a_review_is_found_by_its_text_and_not_by_its_line(verdicts):
     }
 
     assert review_of(verdicts["no answer"], [row]) == row
+
+
+def test_marking_lines_changes_no_run(verdicts, tmp_path):
+    known = baselines([STEADY], FILES, tmp_path / "baselines.json", 1)
+
+    assert known[0].outcome == outcome_of(STEADY)
+    assert known[0].lines[FILES[0]] and not known[0].lines[FILES[1]]

@@ -57,6 +57,13 @@ def test_a_removed_statement_of_several_lines_moves_no_other_line():
     assert removed.diff(text).splitlines()[-1] == "+     pass"
 
 
+def test_a_mutant_knows_the_statement_around_it_also_in_the_head_of_a_case():
+    text = "def f(x, y):\n    match x:\n        case 1:\n            y()\n        case 2 if x < y:\n            x()\n"
+    of_guard = next(each for each in mutants_of(text, "actors/store/f.py") if each.operator == "boundary")
+
+    assert (of_guard.line, of_guard.statement) == (5, 2)
+
+
 @pytest.fixture(scope="module")
 def everything():
     return all_mutants()
