@@ -71,11 +71,16 @@ def budget() -> list[Item]:
 
 @frozen
 class RunOutcome:
-    """What one run came to: the trace's digest, the violations as "checker/kind", and what broke in a machine."""
+    """What one run came to: the trace's digest, the violations as "checker/kind", and what broke in a machine.
+
+    ``steps`` and ``messages``: how many; a mutant that changes a digest and neither of them did little.
+    """
 
     digest: str
     spoke: tuple[str, ...]
     broke: str = ""
+    steps: int = 0
+    messages: int = 0
 
 
 def outcome_of(item: Item) -> RunOutcome:
@@ -87,7 +92,7 @@ def outcome_of(item: Item) -> RunOutcome:
 def judged(result: RunResult, scenario: Scenario) -> RunOutcome:
     """What the checkers said of a run."""
     spoke = [f"{each.checker}/{each.kind}" for each in split(result.violations, scenario.expect)[0]]
-    return RunOutcome(result.digest, tuple(sorted(set(spoke))), result.broke)
+    return RunOutcome(result.digest, tuple(sorted(set(spoke))), result.broke, result.steps, result.messages)
 
 
 def interleaved(items: Sequence[Item]) -> list[Item]:

@@ -56,6 +56,8 @@ class MutantResult:
     cpu_s: float = 0.0
     runs: int = 0
     changed: tuple[str, ...] = ()
+    louder: int = 0
+    """In how many of these runs the number of steps or of messages changed, too."""
 
 
 def tree_hash() -> str:
@@ -174,7 +176,7 @@ def baselines(items: Sequence[Item], files: Sequence[str], cache: Path, jobs: in
     return [
         Baseline(
             item,
-            RunOutcome(row["digest"], tuple(row["spoke"]), row["broke"]),
+            RunOutcome(row["digest"], tuple(row["spoke"]), row["broke"], row["steps"], row["messages"]),
             row["cpu_s"],
             {file: frozenset(lines) for file, lines in row["lines"].items()},
         )
@@ -277,7 +279,9 @@ def _compared(baseline: Baseline) -> dict[str, Any]:
         return {"verdict": verdict, "by": [outcome.broke[:200]], "item": name}
     if spoke:
         return {"verdict": "caught", "by": spoke, "item": name}
-    return {"ran": name, "changed": outcome.digest != baseline.outcome.digest}
+    was = baseline.outcome
+    louder = (outcome.steps, outcome.messages) != (was.steps, was.messages)
+    return {"ran": name, "changed": outcome.digest != was.digest, "louder": louder}
 
 
 def _result(mutant: Mutant, rows: Sequence[dict[str, Any]], cpu_s: float, hangs: int) -> MutantResult:
@@ -289,8 +293,9 @@ def _result(mutant: Mutant, rows: Sequence[dict[str, Any]], cpu_s: float, hangs:
         return MutantResult(mutant, last["verdict"], by, last.get("item", ""), cpu_s, runs, changed)
     if not runs:
         return MutantResult(mutant, "unreached", cpu_s=cpu_s)
+    louder = sum(bool(row.get("louder")) for row in rows)
     verdict = "hang" if hangs else "survivor" if changed else "unchanged"
-    return MutantResult(mutant, verdict, (), "", cpu_s, runs, changed)
+    return MutantResult(mutant, verdict, (), "", cpu_s, runs, changed, louder)
 
 
 def as_row(result: MutantResult) -> dict[str, Any]:
@@ -308,4 +313,5 @@ def from_row(row: dict[str, Any]) -> MutantResult:
         row["cpu_s"],
         row["runs"],
         tuple(row["changed"]),
+        row["louder"],
     )

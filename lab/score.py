@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kemu.lab.campaign import CAUGHT, MutantResult
-from kemu.lab.operators import ROOT
+from kemu.lab.operators import ROOT, Mutant
 
 VERDICTS = ("caught", "broken", "crash", "hang", "survivor", "unchanged", "unreached", "invalid")
 
@@ -19,10 +19,16 @@ def score(results: Sequence[MutantResult]) -> float:
 
 
 def review_of(result: MutantResult, reviewed: Sequence[Mapping[str, str]]) -> Mapping[str, str] | None:
-    """The row of ``survivors.toml`` about a mutant. Lines may move; the file, operator and both texts must agree."""
+    """The row of ``survivors.toml`` about a mutant: same file, line before, operator and texts, at any line number."""
     mutant = result.mutant
-    wanted = (mutant.file, mutant.operator, mutant.old, mutant.new.rstrip())
-    return next((row for row in reviewed if (row["file"], row["operator"], row["old"], row["new"]) == wanted), None)
+    found = {"file": mutant.file, "operator": mutant.operator, "old": mutant.old, "new": mutant.new.rstrip()}
+    found["after"] = before(mutant)
+    return next((row for row in reviewed if all(row[key] == text for key, text in found.items())), None)
+
+
+def before(mutant: Mutant) -> str:
+    """The source line before a mutant's, without its indentation."""
+    return (ROOT / mutant.file).read_text(encoding="utf-8").splitlines()[mutant.line - 2].strip()
 
 
 def report(results: Sequence[MutantResult], reviewed: Sequence[Mapping[str, str]], *, as_json: bool = False) -> str:
@@ -32,10 +38,12 @@ def report(results: Sequence[MutantResult], reviewed: Sequence[Mapping[str, str]
     speakers = Counter(each.by[0] for each in results if each.verdict == "caught" and each.by)
     wrong = [each for each in results if each.verdict in CAUGHT and review_of(each, reviewed)]
     survivors = [_survivor(each, reviewed) for each in results if each.verdict in ("survivor", "hang")]
+    loud = [each for each in results if each.verdict != "survivor" or each.louder]
     unreached = [each.mutant.name for each in results if each.verdict == "unreached"]
     if as_json:
         found = {
             "score": score(results),
+            "score of those that changed the number of steps or messages": score(loud),
             "rooms": {room: dict(counts) for room, counts in of_room.items()},
             "checkers": dict(speakers),
             "survivors": survivors,
@@ -49,11 +57,14 @@ def report(results: Sequence[MutantResult], reviewed: Sequence[Mapping[str, str]
         lines.append(f"{room:12}" + "".join(f"{of_room[room][each]:>11}" for each in VERDICTS) + f"{share:>8.0%}")
     totals = Counter(each.verdict for each in results)
     lines.append(f"{'all':12}" + "".join(f"{totals[each]:>11}" for each in VERDICTS) + f"{score(results):>8.0%}")
+    lines += ["", f"of those that changed the number of steps or messages of a run: {score(loud):.0%}"]
     lines += ["", "caught by:", *(f"  {count:4} {name}" for name, count in speakers.most_common())]
     lines += ["", "survivors:"]
     for row in survivors:
         lines += ["", f"[{row['room']}] {row['verdict']}, {row['review'] or 'not reviewed'}", row["diff"]]
-        lines += [f"changed: {', '.join(row['changed'][:4])}"]
+        lines += [
+            f"changed {len(row['changed'])} runs, steps or messages in {row['louder']}: {', '.join(row['changed'][:4])}"
+        ]
     lines += ["", "unreached:", *(f"  {each}" for each in unreached)]
     lines += ["", "reviewed as survivors, but caught:", *(f"  {each.mutant.name}" for each in wrong)] if wrong else []
     return "\n".join(lines)
@@ -67,5 +78,6 @@ def _survivor(result: MutantResult, reviewed: Sequence[Mapping[str, str]]) -> di
         "verdict": result.verdict,
         "diff": mutant.diff((ROOT / mutant.file).read_text(encoding="utf-8")),
         "changed": list(result.changed),
+        "louder": result.louder,
         "review": f"{row['class']}: {row['reason']}" if row else "",
     }

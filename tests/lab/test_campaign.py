@@ -7,7 +7,7 @@ import pytest
 from kemu.lab.budget import Item, outcome_of
 from kemu.lab.campaign import MutantResult, as_row, baselines, from_row, results
 from kemu.lab.operators import ROOT, Mutant, mutants_of, room_of
-from kemu.lab.score import report, review_of, score
+from kemu.lab.score import before, report, review_of, score
 
 STEADY = Item("preset", "steady-group")
 FILES = ["actors/coordinator/join_phase.py", "actors/consumer/catch_up.py"]
@@ -57,21 +57,18 @@ def test_a_score_counts_only_mutants_that_changed_a_run(verdicts):
 def test_reviewed_survivors_name_a_class_a_reason_and_a_line_that_is_there():
     rows = tomllib.loads((ROOT / "lab" / "survivors.toml").read_text(encoding="utf-8"))["survivor"]
     for row in rows:
-        assert set(row) == {"file", "operator", "old", "new", "class", "reason"}
+        assert set(row) == {"file", "after", "operator", "old", "new", "class", "reason"}
         assert row["class"] in ("permitted", "blind-spot") and row["reason"] and room_of(row["file"])
-        assert row["old"] in (ROOT / row["file"]).read_text(encoding="utf-8")
+        text = (ROOT / row["file"]).read_text(encoding="utf-8")
+        found = [
+            each for each in mutants_of(text, row["file"]) if each.old == row["old"] and before(each) == row["after"]
+        ]
+        assert row["new"] in [each.new.rstrip() for each in found if each.operator == row["operator"]], row
 
 
 def test_a_review_is_found_by_its_text_and_not_by_its_line(verdicts):
     one = verdicts["no answer"].mutant
-    row = {
-        "file": one.file,
-        "operator": one.operator,
-        "old": one.old,
-        "new": one.new,
-        "class": "permitted",
-        "reason": "x",
-    }
+    row = {"file": one.file, "after": before(one), "operator": one.operator, "old": one.old, "new": one.new}
 
     assert review_of(verdicts["no answer"], [row]) == row
 
