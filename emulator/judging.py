@@ -136,7 +136,11 @@ def _did_not_work(violations: Iterable[Violation], checkers: Iterable[Checker]) 
     if dead:
         more = len({each.entities for each in dead}) - 1
         return dead[0].text + (f"; {more} more {'member' if more == 1 else 'members'} failed" if more else "")
-    idle = [each for checker in checkers if isinstance(checker, Liveness) for each in checker.idle()]
+    liveness = [checker for checker in checkers if isinstance(checker, Liveness)]
+    killed = [text for checker in liveness for _, text in checker.killed()]
+    if killed:
+        return killed[0]
+    idle = [each for checker in liveness for each in checker.idle()]
     return f"group {idle[0][0]} processed nothing of {idle[0][1]:,} records" if idle else ""
 
 

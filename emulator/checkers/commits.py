@@ -459,9 +459,9 @@ class CommitsChecker(Checker):
             self._cut[fact.topic, fact.partition] = None
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
+        """A log may have lost its end; if it is the groups' log, the commits there are gone."""
         if self.panel.logs.cut is not None:
             self._cut[fact.topic, fact.partition] = None
-        """A partition of the groups' log may have lost its end: the commits there are gone."""
         for (group, at), left in self.panel.commits.changed:
             self._committed_us.pop((group, at), None)
             for progress in self._progress.get(at, {}).values():

@@ -8,14 +8,16 @@ within ``bound_us``, there must be a moment at which
 2. in each partition whose records waited at that time, some were processed since, or its log lost them. One that
    changed hands in the second half of the bound is excused, if the group processed something at all.
 
-3. No member fails for good (``MemberFailed``): such a process is of no use, and nobody asked for its end. What a plan
-did to it is excused: an error that the plan had a server answer with, a listener that the plan made raise. One way is
-Kafka's own (``forgotten-instance``): a static member got a new id, and the group's log lost all that was written since
-(``GroupMetadataManager.storeGroup`` waits for the in-sync replicas, not for disks), or another broker took the group
-over before anything was written: it got its id in a rebalance, and a group is written when its leader's assignment
-comes (``GroupCoordinator`` 3.4.1 calls ``storeGroup`` there, for replacements in Stable, and for groups that get
-Empty); or the one that gave it the id had been deposed and did not know it yet: joins are answered out of its memory,
-and its log counts no more. Its coordinator knows the former id, and fences it then.
+3. No member fails for good (``MemberFailed``): such a process is of no use, and nobody asked for its end. One failure
+is excused for each fault of the plan that took effect on that member: an error that a server answered the member with,
+a listener of the member that raised. A group that the plan left without a member did not work (``killed``).
+
+Kafka fences a static member for good in one way of its own (``forgotten-instance``): its present coordinator knows the
+former id only. Either the group's log lost all that was written since the member got its id
+(``GroupMetadataManager.storeGroup`` waits for the in-sync replicas, not for disks). Or the coordinator that gave the id
+never wrote it: it had been deposed, or another broker loaded the group before the rebalance was over in which the
+member got its id (``GroupCoordinator`` 3.4.1 calls ``storeGroup`` with the leader's assignment, for replacements in
+Stable, and for groups that get Empty).
 
 A group whose coordinator still leads a replica that was taken from its broker breaks rule 1 in a way of its own
 (``untold-coordinator``), which is Kafka's: the order to stop it was lost with the controller, and nobody repeats it
@@ -88,6 +90,7 @@ from kemu.protocol.notes.groups import (
     GroupBecame,
     GroupLoaded,
     GroupUnloaded,
+    ListenerFailed,
     MemberAdded,
     MemberBecame,
     MemberFailed,
@@ -247,14 +250,21 @@ class Liveness(Checker):
         """(group, id of a static member) -> where the group's log ended when the member got it."""
         self._forgotten: dict[tuple[str, str], None] = {}
         """Ids of static members that no record of the group's log has, or none any more."""
-        self._unwritten: dict[tuple[str, str], None] = {}
-        """(group, id of a static member) that it got in a rebalance that is not over: no record has it yet."""
+        self._unwritten: dict[tuple[str, str], int] = {}
+        """(group, id of a static member) given in a rebalance that is not over -> the group's changes of coordinator
+        by then. No record has the id yet: the coordinator that gave the id knows it, another one does not."""
+        self._coordinator_changes: dict[str, int] = {}
+        """Group -> how often a broker loaded the group or gave it up."""
         self._replaced: tuple[int, tuple[str, str]] | None = None
         """The last one that came into a Stable group, and in which step: written, unless that makes a rebalance."""
-        self._told: dict[tuple[ActorName, ErrorCode], None] = {}
-        """Errors that a plan had servers answer to members."""
-        self._listeners_raise = False
-        """A plan made listeners raise."""
+        self._answered: dict[tuple[ActorName, ErrorCode], None] = {}
+        """Errors that a plan had servers answer to members, until a member fails by one."""
+        self._to_raise: dict[str, None] = {}
+        """Hosts on which the plan makes the next call of a listener raise."""
+        self._raised: dict[ActorName, None] = {}
+        """Members whose listener raised by the plan, until the member fails."""
+        self._killed: dict[str, str] = {}
+        """Group -> the last failure of a member that the plan caused."""
         self.on = self._handlers()
         self.every = self._time_passes
 
@@ -278,6 +288,7 @@ class Liveness(Checker):
             GroupUnloaded: self._became,
             MemberBecame: self._member_became,
             MemberFailed: self._failed,
+            ListenerFailed: self._listener_failed,
             MemberAdded: self._member_entered,
             BecameLeader: self._led,
             PartitionHosted: self._hosted,
@@ -400,6 +411,8 @@ class Liveness(Checker):
 
     def _became(self, seen: Seen, fact: GroupBecame | GroupLoaded | GroupUnloaded) -> None:
         group = self._group(fact.group)
+        if not isinstance(fact, GroupBecame):
+            self._coordinator_changes[fact.group] = self._coordinator_changes.get(fact.group, 0) + 1
         if self.panel.is_current(seen):
             self._look(fact.group, group)
             if isinstance(fact, GroupBecame):
@@ -411,7 +424,7 @@ class Liveness(Checker):
             for key in [key for key in self._unwritten if key[0] == fact.group]:
                 del self._unwritten[key]
         elif self._replaced is not None and self._replaced[0] == seen.seq and fact.old == "Stable":
-            self._unwritten[self._replaced[1]] = None
+            self._unwritten[self._replaced[1]] = self._coordinator_changes.get(fact.group, 0)
 
     def _member_became(self, seen: Seen, fact: MemberBecame) -> None:
         self._group(fact.group)
@@ -425,10 +438,15 @@ class Liveness(Checker):
         self._disturbed(seen, fact)
 
     def _injected(self, seen: Seen, fact: AnswerInjected) -> None:
-        self._told[fact.sender, fact.error] = None
+        self._answered[fact.sender, fact.error] = None
+
+    def _listener_failed(self, seen: Seen, fact: ListenerFailed) -> None:
+        if host_of(seen.actor) in self._to_raise:
+            self._raised[seen.actor] = None
 
     def _applied(self, seen: Seen, fact: FaultApplied) -> None:
-        self._listeners_raise = self._listeners_raise or fact.kind == RAISE
+        if fact.kind == RAISE:
+            self._to_raise.update(dict.fromkeys(host for host, _ in fact.links))
         if self._may_last is None or fact.index in self._may_last:
             self._lasting[fact.index] = None
         self._disturbed(seen, fact)
@@ -439,13 +457,25 @@ class Liveness(Checker):
             self._disturbed(seen, fact)
 
     def _failed(self, seen: Seen, fact: MemberFailed) -> None:
-        if (seen.actor, fact.error) not in self._told and not self._listeners_raise:
-            said = (fact.error.name, fact.why, REFUSED_BY.get(fact.error, ""))
-            why = "; ".join(dict.fromkeys(part for part in said if part))
-            text = f"{seen.actor} of group {fact.group} failed for good: {why}"
+        said = (fact.error.name, fact.why, REFUSED_BY.get(fact.error, ""))
+        why = "; ".join(dict.fromkeys(part for part in said if part))
+        text = f"{seen.actor} of group {fact.group} failed for good: {why}"
+        if self._plan_caused(seen.actor, fact.error):
+            self._killed[fact.group] = f"{text}, as the plan asked"
+        else:
             kind = FORGOTTEN_INSTANCE if self._is_forgotten(seen.actor, fact) else MEMBER_FAILED
             self.violation(seen, kind, (fact.group, seen.actor), text, liveness=True)
         self._leave(seen, fact)
+
+    def _plan_caused(self, actor: ActorName, error: ErrorCode) -> bool:
+        """Whether a fault of the plan that took effect on this member explains one failure of the member."""
+        if (actor, error) in self._answered:
+            del self._answered[actor, error]
+            return True
+        if actor in self._raised:
+            del self._raised[actor]
+            return True
+        return False
 
     def _member_entered(self, seen: Seen, fact: MemberAdded) -> None:
         if fact.instance_id is None:
@@ -455,7 +485,7 @@ class Liveness(Checker):
             self._forgotten[key] = None
             return
         if self.panel.groups[fact.group].state != "Stable":
-            self._unwritten[key] = None
+            self._unwritten[key] = self._coordinator_changes.get(fact.group, 0)
         else:
             self._replaced = seen.seq, key
         if log is not None:
@@ -486,12 +516,13 @@ class Liveness(Checker):
                 self._forgotten[key] = None
 
     def _is_forgotten(self, actor: ActorName, fact: MemberFailed) -> bool:
-        """Whether a member is fenced for an id that no record of the group's log has."""
+        """Whether a member is fenced for an id that no record of the group's log has, by another coordinator."""
         if fact.error is not ErrorCode.FENCED_INSTANCE_ID:
             return False
         key, holding = (fact.group, fact.member_id), self.panel.holdings.get(actor)
         held = (fact.group, holding.member_id) if holding is not None else key
-        return held in self._forgotten or key in self._forgotten or key in self._unwritten
+        changes = self._coordinator_changes.get(fact.group, 0)
+        return held in self._forgotten or key in self._forgotten or changes > self._unwritten.get(key, changes)
 
     def _received(self, seen: Seen, fact: AssignmentReceived) -> None:
         group = self._group(fact.group)
@@ -568,6 +599,10 @@ class Liveness(Checker):
         """Work, but not of what waits at the first consumer's position."""
         group = self._group(fact.group)
         group.works = group.worked = True
+
+    def killed(self) -> Iterator[tuple[str, str]]:
+        """Groups without a running member, and the failure by the plan that left the group so."""
+        return ((group, text) for group, text in self._killed.items() if not self.panel.running_members(group))
 
     def idle(self) -> Iterator[tuple[str, int]]:
         """Groups with members that never processed anything, and how many records there were for them."""

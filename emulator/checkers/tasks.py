@@ -2,8 +2,8 @@
 
 Theory (KIP-429, page version 99, and what any task assignor must keep):
 
-* I1: a task is not active and running on two instances at once, members of their group both. Who fell out of it may
-  work on for a while: that is a zombie, and what it does twice is counted elsewhere.
+* I1: a task is not active and running on two instances at once while the coordinator has both as members. A member
+  that the coordinator removed may work on until it hears so; metrics count the records that it processes again.
 * I2: a task with state that runs, and that its owner has not paused, does not go to another owner in one rebalance.
 * I3: if a learner of a paused task is ready and stays, a ready learner of it becomes its owner.
 * I4: nobody learns what it owns, nobody is leaving that learns, a task has one learner at most, an instance one role.
@@ -44,12 +44,13 @@ from kemu.emulator.facts import (
 )
 from kemu.emulator.watching.applications import CLOSED, CREATED, RESTORING, RUNNING, WatchedApplication
 from kemu.emulator.watching.balance import at_work, is_balanced
-from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, GroupId, TopicPartition, host_of
+from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, GroupId, TopicPartition
 from kemu.protocol.notes.groups import (
     COMMITTED,
     SEEK,
     GroupBecame,
     JoinPhaseCompleted,
+    MemberRemoved,
     OffsetCommitted,
     OffsetRemoved,
     PositionSet,
@@ -90,6 +91,8 @@ class Tasks(Checker):
         self._bound_us = bound_us
         self._running: dict[At, dict[str, str]] = {}
         """Active and running: host -> member id."""
+        self._removed: dict[tuple[GroupId, str], None] = {}
+        """(application, member id) that a coordinator removed from the group: its process may not know it yet."""
         self._healed_us: int | None = None
         """When everything was healed, or disturbed last since; None before."""
         self._wrong: dict[GroupId, str] = {}
@@ -103,6 +106,7 @@ class Tasks(Checker):
             TaskBecame: self._became,
             TasksDecided: self._decided,
             GroupBecame: self._group_became,
+            MemberRemoved: self._member_removed,
             HostDown: self._down,
             HostStarted: self._started,
             StreamsJoined: self._joined,
@@ -130,14 +134,16 @@ class Tasks(Checker):
         if fact.role != "active" or fact.state != "RUNNING":
             holders.pop(fact.instance, None)
             return
-        group = self.panel.groups.get(fact.application)
-        known = () if group is None else group.members
-        for host in holders:
-            members = [actor for actor in known if host_of(actor) == host]
-            if host != fact.instance and members and not self.panel.hosts[host].paused:
+        for host, member_id in holders.items():
+            is_member = (fact.application, member_id) not in self._removed
+            if host != fact.instance and is_member and not self.panel.hosts[host].paused:
                 text = f"{fact.task} of {fact.application} runs on {fact.instance} and on {host}"
                 self.violation(seen, "runs-twice", (fact.application, fact.task), text)
         holders[fact.instance] = fact.member_id
+
+    def _member_removed(self, seen: Seen, fact: MemberRemoved) -> None:
+        if self.panel.is_current(seen):
+            self._removed[fact.group, fact.member_id] = None
 
     # --- I10 -------------------------------------------------------------------------------------------------------
 

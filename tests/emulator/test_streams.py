@@ -7,7 +7,7 @@ import pytest
 
 from kemu.emulator.engine.drive import drive_bare
 from kemu.emulator.runner import Run, run
-from kemu.emulator.scenario.files import load_scenario, scenario_from_dict
+from kemu.emulator.scenario.files import load_scenario, scenario_from_dict, with_actions, with_values
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import ScenarioError
 from kemu.emulator.trace.recorder import MemoryRecorder
@@ -413,3 +413,12 @@ def test_what_is_wrong_with_an_application_is_named(change: Mapping[str, Any], s
 
     with pytest.raises(ScenarioError, match=said):
         scenario_from_dict(data)
+
+
+def test_an_instance_that_is_cut_off_beyond_its_session_may_run_its_tasks_until_it_hears_of_its_removal() -> None:
+    """Seed 1: the coordinator removes c1's members after 10 s; others run the tasks while c1 hears nothing."""
+    scenario = with_values(load_scenario("streams-scale-out"), ["session.timeout.ms=10000"])
+
+    result = run(with_actions(scenario, ["isolate host=c1 at=50s for=25s"]), seed=1, drive="bare")
+
+    assert result.verdict == "holds", result.reason

@@ -454,20 +454,29 @@ def test_a_static_member_that_is_fenced_after_the_groups_log_lost_its_id(story, 
 
 
 @pytest.mark.parametrize(
-    ("came_in", "then", "kind"),
+    ("came_in", "then", "next_coordinator", "kind"),
     [
-        ("PreparingRebalance", "", "forgotten-instance"),
-        ("PreparingRebalance", "Stable", "member-failed"),
-        ("Stable", "", "member-failed"),
-        ("CompletingRebalance", "", "forgotten-instance"),
+        ("PreparingRebalance", "", "b1", "forgotten-instance"),
+        ("PreparingRebalance", "Stable", "b1", "member-failed"),
+        ("Stable", "", "b1", "member-failed"),
+        ("CompletingRebalance", "", "b1", "forgotten-instance"),
+        ("PreparingRebalance", "", "", "member-failed"),
+        ("CompletingRebalance", "", "", "member-failed"),
     ],
 )
-def test_a_static_member_that_is_fenced_for_an_id_from_a_rebalance_that_was_never_written(story, came_in, then, kind):
-    """GroupCoordinator 3.4.1 stores a group with its leader's assignment, and a replacement in Stable by itself."""
+def test_a_static_member_that_is_fenced_for_an_id_from_a_rebalance_that_was_never_written(
+    story, came_in, then, next_coordinator, kind
+):
+    """GroupCoordinator 3.4.1 stores a group with its leader's assignment, and a replacement in Stable by itself.
+
+    Only another coordinator can lack the id: the one that gave the id has it in memory.
+    """
     story.become(came_in)
     story.add("c1", instance="c1")
     if then:
         story.become(then)
+    if next_coordinator:
+        story.load(next_coordinator, 1)
     failed = notes.MemberFailed(
         group=GROUP, member_id=story.ids["c1"], error=ErrorCode.FENCED_INSTANCE_ID, why="another coordinator"
     )
@@ -1097,3 +1106,36 @@ def test_a_machine_broken_at_its_root_does_not_flood_the_report(story):
         story.committed("c1", 0, offset)
 
     assert len(story.judged()["commits"]) == MAX_VIOLATIONS
+
+
+def test_a_listener_that_was_to_raise_and_never_did_excuses_no_failure(story):
+    story.world(FaultApplied(index=0, kind="fail-listener", text="", links=(("c1", ""),)))
+    story.by("c1", a_failure("c1"))
+
+    assert story.kinds(Liveness()) == ["member-failed"]
+
+
+def test_a_listener_that_raised_by_the_plan_excuses_one_failure_of_its_member_alone(story):
+    story.world(FaultApplied(index=0, kind="fail-listener", text="", links=(("c1", ""),)))
+    raised = notes.ListenerFailed(group=GROUP, member_id="c1", callback="onPartitionsLost", why="a fault of the plan")
+    story.by("c1", raised)
+    story.by("c1", a_failure("c1"))
+    assert story.kinds(Liveness()) == []
+
+    story.by("c2", a_failure("c2"))
+    story.by("c1", a_failure("c1"))
+    assert story.kinds(Liveness()) == ["member-failed", "member-failed"]
+
+
+def test_an_injected_answer_excuses_one_failure_by_that_error(story):
+    injected = notes.AnswerInjected(api="SyncGroup", sender="c1", error=ErrorCode.UNKNOWN_SERVER_ERROR)
+    story.by("b0", injected)
+    story.by("c1", a_failure("c1"))
+    assert story.kinds(Liveness()) == []
+
+    story.by("c1", a_failure("c1"))
+    assert story.kinds(Liveness()) == ["member-failed"]
+
+
+def a_failure(member: str) -> notes.MemberFailed:
+    return notes.MemberFailed(group=GROUP, member_id=member, error=ErrorCode.UNKNOWN_SERVER_ERROR, why="told")

@@ -1,0 +1,16 @@
+"""Members that their coordinator fences without a cause, and excuses that must not cover it."""
+
+from tests.mutations import Mutation
+
+MUTATIONS = [
+    Mutation(  # a static member that restarts during a rebalance is fenced by the coordinator that knows its new id
+        "actors/coordinator/static.py",
+        "        if books.state is PREPARING:\n            self._phase.complete_if_all_joined()\n",
+        (
+            "        if books.state is PREPARING:\n"
+            "            self._phase.send_away(member_id, ErrorCode.FENCED_INSTANCE_ID, member_id)\n"
+        ),
+        "liveness/member-failed",
+        ("static_restart_while_joining.toml:2",),
+    ),
+]
