@@ -1,7 +1,8 @@
-"""The runs that every mutant may be put to: presets, past-bug scenarios with today's rules, and swarm cases."""
+"""The runs that every mutant may be put to: presets, this room's scenarios, those of past bugs, and swarm cases."""
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import attrs
 from attrs import frozen
@@ -13,6 +14,8 @@ from kemu.emulator.scenario.expectations import split
 from kemu.emulator.scenario.files import load_scenario, presets, scenario_from_toml
 from kemu.emulator.scenario.scenario import Scenario
 
+SCENARIOS = Path(__file__).parent / "scenarios"
+"""Of lines that no preset, past bug or swarm case reaches."""
 TOO_LARGE = ("streams-100-instances", "thundering-herd-100")
 """Presets that take longer than a mutant may."""
 SWARM: tuple[tuple[str, bool, bool], ...] = (
@@ -29,7 +32,10 @@ SWARM_SEEDS = range(1, 9)
 
 @frozen
 class Item:
-    """One run of the budget. ``kind``: "preset", "bug" or "swarm"."""
+    """One run of the budget.
+
+    ``kind``: "preset", "lab" (of ``lab/scenarios``), "bug" (a past bug's scenario with today's rules) or "swarm".
+    """
 
     kind: str
     source: str
@@ -50,6 +56,8 @@ class Item:
         """What is run."""
         if self.kind == "preset":
             return load_scenario(self.source)
+        if self.kind == "lab":
+            return load_scenario(SCENARIOS / f"{self.source}.toml")
         if self.kind == "bug":
             text = re.sub(r"(?m)^bugs = \[[^\]]*\]$", "", scenario_text(self.source))
             return attrs.evolve(scenario_from_toml(text, source=self.source, name=self.source), expect=())
@@ -60,6 +68,7 @@ class Item:
 def budget() -> list[Item]:
     """All runs, in a fixed order."""
     items = [Item("preset", each.name) for each in presets() if each.name not in TOO_LARGE]
+    items += [Item("lab", path.stem, seed) for path in sorted(SCENARIOS.glob("*.toml")) for seed in (1, 2)]
     items += [Item("bug", issue) for issue in PAST_BUGS]
     items += [
         Item("swarm", "", seed, profile, replicated, operated)

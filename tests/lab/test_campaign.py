@@ -4,7 +4,7 @@ import tomllib
 
 import pytest
 
-from kemu.lab.budget import Item, outcome_of
+from kemu.lab.budget import SCENARIOS, Item, budget, outcome_of
 from kemu.lab.campaign import MutantResult, as_row, baselines, from_row, results
 from kemu.lab.operators import ROOT, Mutant, mutants_of, room_of
 from kemu.lab.score import before, report, review_of, score
@@ -78,3 +78,17 @@ def test_marking_lines_changes_no_run(verdicts, tmp_path):
 
     assert known[0].outcome == outcome_of(STEADY)
     assert known[0].lines[FILES[0]] and not known[0].lines[FILES[1]]
+
+
+def test_the_budget_names_each_run_once_and_has_every_kind():
+    items = budget()
+
+    assert len({each.name for each in items}) == len(items) >= 170
+    assert {each.kind for each in items} == {"preset", "lab", "bug", "swarm"}
+
+
+@pytest.mark.parametrize("source", sorted(path.stem for path in SCENARIOS.glob("*.toml")))
+def test_a_scenario_of_the_lab_holds(source):
+    outcome = outcome_of(Item("lab", source))
+
+    assert (outcome.spoke, outcome.broke) == ((), "")
