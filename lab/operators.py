@@ -45,6 +45,7 @@ TABLES = (
     "protocol/streams/releases.py",
     "protocol/streams/registry.py",
     "protocol/reassign/readings.py",
+    "protocol/reassign/plans.py",
 )
 """Files of settings, of past bugs' values and of offline commands. They have no mutants."""
 
