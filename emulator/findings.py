@@ -44,6 +44,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "expired-in-use",
             "no-member",
             "not-kept",
+            "not-truncated",
             "old-generation",
             "position-not-committed",
             "removed-too-early",

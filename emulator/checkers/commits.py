@@ -22,9 +22,10 @@ whose record is in the same log, every commit accepted under g had been reported
    were given in a Stable generation; of a group that became empty they do, after a minute at the soonest (the least
    that ``offsets.retention.minutes`` may be). What was decided just before the state changed is reported after
    it. No offset is removed within 30 s of its commit, for whatever stated reason, unless the plan's operator asks.
-7. *Reset.* A member keeps a position while the log starts at or before the position and has never lost its end. A
-   reset under "earliest" goes to the start of a log, not beyond; under "none" there is no reset. The policy is the
-   scenario's ``auto.offset.reset`` (``policies``), not what the member says.
+7. *Reset.* A member keeps a position while the log starts at or before the position and has never lost its end. Only
+   a log that has lost its end moves a position to where an epoch ends (KIP-320). A reset under "earliest" goes to the
+   start of a log, not beyond; under "none" there is no reset. The policy is the scenario's ``auto.offset.reset``
+   (``policies``), not the member's word.
 
 A member in KIP-333's mode jumps: it commits the end of a range before it has done anything there, and goes there. It
 may do so if that range's token is in the log, and to that offset alone (rules 2 and 4). Tokens and the second
@@ -244,7 +245,11 @@ class CommitsChecker(Checker):
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         progress = self._progress_of(seen, fact.topic, fact.partition)
         chosen = fact.why not in (SEEK, TRUNCATED)
-        if fact.why == RESET:
+        if fact.why == TRUNCATED and (fact.topic, fact.partition) not in self._cut:
+            name = f"{fact.topic}-{fact.partition}"
+            text = f"{seen.actor} goes to {fact.offset} of {name} as after a truncation, and the log has lost nothing"
+            self.violation(seen, "not-truncated", (fact.group, name, seen.actor), text)
+        elif fact.why == RESET:
             self._reset(seen, fact, -1 if progress.starts else progress.reached_since_reset)
         asked, progress.starts = chosen and (progress.starts or fact.why == COMMITTED), False
         if fact.why == JUMPED and self._may_jump(fact.group, (fact.topic, fact.partition), fact.offset):

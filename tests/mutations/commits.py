@@ -34,4 +34,11 @@ MUTATIONS = [
         "commits/wrong-reset",
         ("steady-group:1",),
     ),
+    Mutation(  # a position that the leader has is moved to where the position's epoch ends, as after a truncation
+        "actors/consumer/positions.py",
+        "if not undefined and row.end_offset >= one.position:",
+        "if undefined and row.end_offset >= one.position:",
+        "commits/not-truncated",
+        ("broker-crash-and-return:1",),
+    ),
 ]

@@ -320,6 +320,7 @@ def test_a_commit_goes_back_to_where_its_partition_was_cut() -> None:
         story.by("c1", range_notes.ParallelRebalance(group=GROUP))
         story.form("c1")
         story.own("c1")
+    cut.by(BROKER, notes.PartitionHosted(topic=TOPIC, partition=0, end_offset=40))
     cut.starts(40, notes.TRUNCATED)
     for story in (cut, not_told):
         story.opens(40, 60)

@@ -246,7 +246,18 @@ def test_a_member_resets_a_position_that_the_log_has(story):
     caught(story, "commits", "c1 resets t-0 to 10 although its position, 8 or later, is in the log")
 
 
-@pytest.mark.parametrize("start, excused", [(8, False), (9, True)])
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_truncation_is_of_a_log_that_has_lost_its_end(story, lost):
+    story.process("c1", 0, 0, 8)
+    if lost:
+        story.by("b0", notes.PartitionHosted(topic=TOPIC, partition=0, end_offset=6))
+    story.position("c1", 0, 6, "truncated")
+
+    said = story.judged().get("commits", [])
+    assert any("as after a truncation, and the log has lost nothing" in text for text in said) is not lost
+
+
+@pytest.mark.parametrize(("start", "excused"), [(8, False), (9, True)])
 def test_a_position_that_the_log_has_deleted_is_reset(story, start, excused):
     story.process("c1", 0, 0, 8)
     moved = LogStartMoved(topic=TOPIC, partition=0, start_offset=start, end_offset=10, why="retention")
