@@ -9,6 +9,7 @@ from attrs import frozen
 from kemu.emulator.checkers import make_checkers
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.liveness import Liveness
+from kemu.emulator.engine.raised import LIVELOCK, owner_among, raised_text
 from kemu.emulator.facts import Handler, Seen, handlers_of
 from kemu.emulator.findings import MEMBER_FAILED, Loss, Unmended, Violation
 from kemu.emulator.metrics.figures import Figures
@@ -21,8 +22,9 @@ from kemu.emulator.watching.panel import Panel
 class Judgement:
     """What a run came to.
 
-    ``verdict``: "holds", "violated" (something bad happened), "liveness" (something good did not happen in time), or
-    "broken" (a machine failed an assertion of its own). ``violations``: in the order of time, the expected ones too,
+    ``verdict``: "holds", "violated" (something bad happened), "liveness" (something good did not happen in time),
+    "livelock" (virtual time stood still) or "broken" (a machine, a checker or the user's code raised).
+    ``violations``: in the order of time, the expected ones too,
     and one for each expectation that did not come true. ``unmended``: what did not get well, for reasons that are
     Kafka's own. ``reason``: why it does not hold, in a line; "" if it holds.
     ``did_not_work``: why its figures mean nothing, "" if they do (see ``_did_not_work``).
@@ -35,6 +37,8 @@ class Judgement:
     unmended: tuple[Unmended, ...] = ()
     reason: str = ""
     did_not_work: str = ""
+    broke: str = ""
+    """What broke, a traceback behind its first line; "" if nothing did."""
 
 
 class Judging:
@@ -88,11 +92,22 @@ class Judging:
         """When the last of the checkers judges whether what is good came about; 0 where none says."""
         return max([checker.judges_at_us or 0 for checker in self.checkers], default=0)
 
+    def raised(self, error: BaseException, at_us: int) -> str:
+        """Which checker raised this, as ``finish`` takes it; what no checker raised is raised again."""
+        checker = owner_among(error, self.checkers)
+        if not isinstance(checker, Checker) and isinstance(error, Exception):
+            raise error
+        whose = f"the checker {checker.name}" if isinstance(checker, Checker) else "code of the run's caller"
+        return raised_text(whose, error, at_us)
+
     def finish(self, at_us: int, broke: str = "") -> Judgement:
         """The run is over at this time of the world; ``broke``: what broke, "" if nothing did."""
         violations: list[Violation] = []
         for checker in self.checkers:
-            checker.finish(at_us)
+            try:
+                checker.finish(at_us)
+            except (Exception, SystemExit) as error:
+                broke = broke or self.raised(error, at_us)
             violations += filter(self._is_demanded, checker.violations)
         violations.sort(key=lambda violation: (violation.at_us, violation.seq, violation.checker, violation.text))
         unexpected, unmet = split(violations, self._expect)
@@ -113,13 +128,14 @@ class Judging:
             unmended=tuple(each for checker in self.checkers for each in checker.unmended),
             reason=reason,
             did_not_work=_did_not_work(violations, self.checkers),
+            broke=broke,
         )
 
 
 def _verdict(unexpected: tuple[Violation, ...], broke: str) -> tuple[str, str]:
     """The verdict, and why in a line."""
     if broke:
-        return "broken", broke.splitlines()[0]
+        return "livelock" if broke.startswith(LIVELOCK) else "broken", broke.splitlines()[0]
     worst = next((each for each in unexpected if not each.liveness), unexpected[0] if unexpected else None)
     if worst is None:
         return "holds", ""

@@ -28,6 +28,7 @@ from kemu.emulator.draws import Drawn
 from kemu.emulator.engine.control import ControlSocket
 from kemu.emulator.engine.drive import drive_bare, drive_trio
 from kemu.emulator.engine.hosts import PageCache
+from kemu.emulator.engine.raised import outcome_of_test
 from kemu.emulator.engine.world import MachineBroke, Observer, World
 from kemu.emulator.findings import Loss, Unmended, Violation
 from kemu.emulator.injection.core import CoreDecision, decided, standings
@@ -82,8 +83,9 @@ class FaultFired:
 class RunResult:
     """What a run came to.
 
-    ``verdict``: "holds", "violated" (something bad happened), "liveness" (something good did not happen in time), or
-    "broken" (a machine failed an assertion of its own). ``faults``: one per entry of the plan. ``losses``: records
+    ``verdict``: "holds", "violated" (something bad happened), "liveness" (something good did not happen in time),
+    "livelock" (virtual time stood still) or "broken" (a machine, a checker or the user's code raised).
+    ``faults``: one per entry of the plan. ``losses``: records
     that are gone as the fault atlas allows (``emulator.findings``); they are no violations. ``unmended``: what did not
     get well after the faults, each for a reason that is Kafka's own; no violations either.
     """
@@ -254,7 +256,12 @@ class Run:
         try:
             take_turns(world, until_us)
         except MachineBroke as broke:
+            outcome = outcome_of_test(broke)
+            if outcome is not None:
+                raise outcome from None
             return str(broke)
+        except (Exception, SystemExit) as error:
+            return self.judging.raised(error, world.now_us)
         finally:
             if collecting:
                 gc.enable()
@@ -436,7 +443,7 @@ def result_of(one: Run, seed: int, profile: str, drive: str, broke: str, began_s
         figures=judgement.figures,
         losses=judgement.losses,
         unmended=judgement.unmended,
-        broke=broke,
+        broke=judgement.broke,
         reason=judgement.reason,
         did_not_work=judgement.did_not_work,
         core=one.core,

@@ -14,6 +14,7 @@ OF_VERDICT: Mapping[str, int] = {
     "holds": HOLDS,
     "liveness": LIVENESS,
     "violated": CORRECTNESS,
+    "livelock": BROKEN,
     "broken": BROKEN,
 }
 """A run's verdict as an exit code."""
@@ -23,7 +24,7 @@ MEANING: Mapping[int, str] = {
     NOT_FOUND_AGAIN: "a replayed trace differs from today's machines; a past bug was not caught",
     BAD_INPUT: "bad input",
     NONDETERMINISM: "the same run gave two different traces",
-    BROKEN: "the program broke",
+    BROKEN: "the program broke, or did the same again and again while virtual time stood still",
     LIVENESS: "something good did not happen in time",
     CORRECTNESS: "something bad happened",
 }

@@ -79,7 +79,7 @@ class _Desk:
         """One turn of this actor; what goes wrong in it is the dispatcher's to raise."""
         try:
             self._dispatcher.world.take_turn(self._actor, event)
-        except Exception as error:
+        except BaseException as error:  # also what no Exception is: a task that ends here would leave nobody to go on
             self._dispatcher.failure = error
 
     @trio.lowlevel.enable_ki_protection
@@ -92,7 +92,7 @@ class _Desk:
 class _Dispatcher:
     def __init__(self, world: World, nursery: trio.Nursery) -> None:
         self.world = world
-        self.failure: Exception | None = None
+        self.failure: BaseException | None = None
         self._nursery = nursery
         self._task = trio.lowlevel.current_task()
         self._desks: dict[Actor, _Desk] = {}
@@ -192,15 +192,18 @@ async def drive_in(world: World, until_us: int, *, live: bool = False, outside: 
         outside: what others in this loop do to the world meanwhile.
 
     Raises:
-        MachineBroke: a machine failed; no group is around it.
+        MachineBroke: a machine, or the user's code in it, raised; no group is around it.
+        Livelock: virtual time stands still.
     """
-    failure: Exception | None = None
+    failure: BaseException | None = None
     try:
         async with trio.open_nursery() as nursery:
             dispatcher = _Dispatcher(world, nursery)
             try:
                 await dispatcher.take_turns(until_us, outside, live)
-            except Exception as error:
+            except (trio.Cancelled, GeneratorExit):
+                raise
+            except BaseException as error:
                 failure = error
             nursery.cancel_scope.cancel()
     finally:

@@ -43,6 +43,7 @@ from kemu.emulator.engine.hosts import (
     Turn,
 )
 from kemu.emulator.engine.network import Network, Packet, Verdict
+from kemu.emulator.engine.raised import LIVELOCK, clock_text, event_words, loop_words, raised_text, user_code_of
 from kemu.emulator.facts import Seen
 from kemu.emulator.trace.recorder import Recorder
 from kemu.emulator.trace.rows import (
@@ -77,6 +78,15 @@ class Observer(Protocol):
         ...
 
 
+STEPS_OF_AN_INSTANT = 50_000
+STEPS_OF_AN_ACTOR = 500
+"""A run may take so many steps at one instant, and so many more for each actor that runs.
+
+The most in any preset is below 500: all start at once, or all timers of a broker's partitions are due at once.
+"""
+STEPS_LOOKED_AT = 400
+"""Behind the limit so many steps more are taken, to see what repeats."""
+
 _new = tuple.__new__
 _PAUSED, _NO_ERROR = Condition.PAUSED, ErrorCode.NONE  # to look a member up in its class is slow on CPython 3.11
 
@@ -86,7 +96,14 @@ _APPEND_ROW, _WRITE_ONLY_ROW, _FLUSH_ROW = (APPEND,), (WRITE_ONLY,), (FLUSH,)
 
 
 class MachineBroke(Exception):
-    """A machine failed an assertion or raised: our mistake. Its event is the last step of the trace."""
+    """A machine, or the user's code in it, raised. Its event is the last step of the trace.
+
+    ``__cause__`` is what was raised. The first line of the text says whose it is; a traceback may follow.
+    """
+
+
+class Livelock(MachineBroke):
+    """Virtual time stands still: more steps were taken at one instant than a right cluster can need."""
 
 
 class World:
@@ -124,6 +141,11 @@ class World:
         """What offset a log with these records ends at; -1: it is none that has offsets of its own."""
         self.append_of: Callable[[str, str], int] | None = None
         """(host, log) -> how long an append to it takes; None: all take ``append_us``."""
+        self._instant_began = 0
+        """How many steps had been taken when the present instant began."""
+        self._most_steps = STEPS_OF_AN_INSTANT
+        self._looked_at: list[str] = []
+        """What was due at this instant behind the limit of steps."""
         self.stopped = ""
         """Why the run is over; "" while it is not."""
         self.watch_sends: Callable[[Packet, Any], None] | None = None
@@ -143,13 +165,41 @@ class World:
             if heap[0][0] > until_us:
                 break
             entry = pop(heap)
-            self.now_us = self.network.now_us = entry[0]
+            due_us = entry[0]
+            if due_us != self.now_us:
+                self.now_us = self.network.now_us = due_us
+                self._instant_began = self.steps
             turn: Turn | None = entry[3](entry)
             if turn is not None:
+                if self.steps - self._instant_began > self._most_steps:
+                    self._stands_still(turn)
                 return turn
         if not self.stopped and self.now_us < until_us:
             self.now_us = self.network.now_us = until_us
         return None
+
+    def _stands_still(self, turn: Turn) -> None:
+        """Too many steps were taken at this instant: raise what repeats, as soon as that is known.
+
+        Raises:
+            Livelock: the text says which events of which actors repeat.
+        """
+        actors = sum(len(host.actors) for host in self.hosts.values())
+        self._most_steps = STEPS_OF_AN_INSTANT + STEPS_OF_AN_ACTOR * actors
+        steps = self.steps - self._instant_began
+        if steps <= self._most_steps:
+            return
+        actor, event = turn
+        looked_at = self._looked_at if steps > self._most_steps + 1 else []
+        looked_at.append(f"{actor.name}: {event_words(event)}")
+        self._looked_at = looked_at
+        if len(looked_at) < STEPS_LOOKED_AT:
+            return
+        text = f"{LIVELOCK}{loop_words(looked_at)}, {steps:,} steps at {clock_text(self.now_us)}"
+        row = (RECEIVED, self.network.arrived) if type(event) is Received else event_row(event)
+        local_us = actor.host.local_us(self.now_us)
+        self.recorder.broken((self.steps + 1, self.now_us, actor.name, actor.life, local_us, row, text))
+        raise Livelock(text)
 
     def next_due_us(self) -> int | None:
         """When the next entry is due."""
@@ -170,9 +220,14 @@ class World:
         event_made = (RECEIVED, self.network.arrived) if type(event) is Received else event_row(event)
         try:
             effects: Sequence[Any] = actor.machine.step(local_us, event)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             text = f"{type(error).__name__}: {error}"
             self.recorder.broken((seq, now_us, actor.name, actor.life, local_us, event_made, text))
+            whose = user_code_of(error)
+            if whose:
+                raise MachineBroke(raised_text(f"the {whose} of {host.name}", error, now_us)) from error
             raise MachineBroke(f"{actor.name} at {now_us} us, step {seq}: {text}") from error
         rows: list[tuple[Any, ...]] = []
         noted: list[Note] | None = None

@@ -62,12 +62,12 @@ def load_made(place: str) -> object:
         sys.path.insert(0, here)
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # whatever the user's module raises while it is imported
+    except (Exception, SystemExit) as error:  # whatever the user's module raises while it is imported
         raise NotAnAssignor(f"{place}: cannot import {module_name}: {type(error).__name__}: {error}") from error
     found = getattr(module, class_name, None) if class_name else None
     if found is None:
         raise NotAnAssignor(f'{place}: module {module_name} has no "{class_name}"')
     try:
         return found() if isinstance(found, type) else found
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise NotAnAssignor(f"{place}: cannot make one: {type(error).__name__}: {error}") from error

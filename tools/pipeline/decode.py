@@ -17,6 +17,7 @@ import msgpack
 from attrs import field, frozen, mutable
 
 from kemu.emulator.checkers import checkers_for
+from kemu.emulator.engine.raised import LIVELOCK
 from kemu.emulator.facts import FaultApplied, FaultEnded, Seen
 from kemu.emulator.findings import Violation
 from kemu.emulator.judging import Judging
@@ -194,7 +195,8 @@ class Decoder:
                 if self._violations:
                     self._emit("violations", violation_row(run.run_id, Violation(*row[1:])))
             elif kind == BROKEN:
-                run.broke = f"{row[3]} at {row[2]} us, step {row[1]}: {row[7]}"
+                livelock = row[7].startswith(LIVELOCK)
+                run.broke = row[7] if livelock else f"{row[3]} at {row[2]} us, step {row[1]}: {row[7]}"
                 if self._steps:
                     self._step(run, (*row[:7], ()), row[7])
             elif kind == FOOTER:

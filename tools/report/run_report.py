@@ -31,7 +31,7 @@ from kemu.tools.exits import OF_VERDICT
 from kemu.tools.report.ownership import Ownership, picture
 from kemu.tools.report.story import Story, StoryLine, clock_text, core_text, span_text
 
-COLOURS = {"holds": "green", "liveness": "red", "violated": "red", "broken": "red"}
+COLOURS = {"holds": "green", "liveness": "red", "violated": "red", "livelock": "red", "broken": "red"}
 KIND_COLOURS = {"fault": "yellow", "group": "cyan", "member": "magenta", "control": "blue", "partitions": "blue"}
 MOST_REBALANCES = 30
 MOST_LOSSES = 20

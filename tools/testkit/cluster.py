@@ -20,6 +20,7 @@ from kemu.actors.consumer.listener import Listener
 from kemu.emulator.engine.drive import drive_bare, drive_in
 from kemu.emulator.engine.mail import open_mail
 from kemu.emulator.engine.network import Packet
+from kemu.emulator.engine.raised import outcome_of_test
 from kemu.emulator.engine.rules import HoldRule, said_api
 from kemu.emulator.engine.world import MachineBroke
 from kemu.emulator.facts import Seen
@@ -441,7 +442,7 @@ class EmulatedCluster:
             await drive_in(world, until_us)
         except MachineBroke as broke:
             self._broke = str(broke)
-            raise
+            raise outcome_of_test(broke) or broke from broke.__cause__
         finally:
             self._wanted = None
             self._waits += 1
@@ -474,7 +475,7 @@ class EmulatedCluster:
             await drive_in(self.inside.world, self.inside.world.now_us + ms * MS)
         except MachineBroke as broke:
             self._broke = str(broke)
-            raise
+            raise outcome_of_test(broke) or broke from broke.__cause__
 
     # --- acting --------------------------------------------------------------------------------------------------
 

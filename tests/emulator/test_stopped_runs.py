@@ -1,0 +1,128 @@
+"""What stops a run before its end has a verdict and an owner, in both drives: endless loops, and code that raises."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from kemu.actors.consumer.application import PollLoop, Returned
+from kemu.actors.consumer.listener import Outcome, TimedListener
+from kemu.emulator.checkers import checkers_for
+from kemu.emulator.checkers.base import Checker
+from kemu.emulator.engine.raised import LIVELOCK, loop_words
+from kemu.emulator.exploring.shrinking import Shrinker
+from kemu.emulator.exploring.trial import Trials
+from kemu.emulator.facts import Seen
+from kemu.emulator.replay import replay
+from kemu.emulator.runner import RunResult, run
+from kemu.emulator.scenario.files import load_scenario
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.trace.traces import read_trace
+from kemu.protocol.config import ConsumerConfig
+from kemu.protocol.names import TopicPartition
+
+DRIVES = ("bare", "trio")
+
+
+@pytest.fixture
+def scenario() -> Scenario:
+    return load_scenario("steady-group")
+
+
+class Spinning(PollLoop):
+    """Works for no time at all, for ever."""
+
+    def polled(self, records: Sequence[Returned]) -> None:
+        self._calls.work(0)
+
+    def worked(self) -> None:
+        self._calls.work(0)
+
+
+class Raising(TimedListener):
+    """Raises what it was made with when it is assigned something."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(ConsumerConfig())
+        self._error = error
+
+    def on_assigned(self, partitions: tuple[TopicPartition, ...]) -> Outcome:
+        raise self._error
+
+
+class BrokenChecker(Checker):
+    name = "my-checker"
+
+    def __init__(self, at_end: bool) -> None:
+        super().__init__()
+        self._at_end = at_end
+
+    def see(self, seen: Seen) -> None:
+        if not self._at_end and seen.at_us > 5_000_000:
+            raise KeyError("x")
+
+    def finish(self, at_us: int) -> None:
+        if self._at_end:
+            raise KeyError("x")
+
+
+def spin(scenario: Scenario, drive: str, trace: Path | None = None) -> RunResult:
+    return run(scenario, seed=1, drive=drive, trace=trace, applications={"c1": Spinning})
+
+
+def test_a_cycle_is_said_by_its_events() -> None:
+    assert loop_words(["x", *"ababababab"]) == "a -> b -> a"
+    assert loop_words(["a"] * 9) == "a -> a"
+    assert loop_words(list("abcdefgh")) == "a -> b -> c -> d -> e -> f -> g -> h"
+
+
+def test_an_endless_loop_at_one_instant_is_a_livelock_in_both_drives(scenario: Scenario, tmp_path: Path) -> None:
+    trace = tmp_path / "loop.kemu"
+    results = [spin(scenario, "bare", trace), spin(scenario, "trio")]
+    assert [result.verdict for result in results] == ["livelock", "livelock"]
+    assert results[0].digest == results[1].digest
+    assert results[0].reason == results[1].reason
+    assert results[0].reason.startswith(f"{LIVELOCK}c1: timer ")
+    replayed = replay(read_trace(trace), applications={"c1": Spinning})
+    assert replayed.difference is None
+
+
+def test_a_livelock_can_be_shrunk(scenario: Scenario) -> None:
+    trials = Trials(applications={"c1": Spinning})
+    shrunk = Shrinker(scenario, 1, trials, runs=3).shrink()
+    assert shrunk.violation.text.startswith(LIVELOCK)
+
+
+@pytest.mark.parametrize("drive", DRIVES)
+@pytest.mark.parametrize("error", [ValueError("no"), SystemExit(0), pytest.fail.Exception("no")])
+def test_code_of_the_user_that_raises_is_named(
+    scenario: Scenario, drive: str, error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")  # as outside a test
+    result = run(scenario, seed=1, drive=drive, listeners={"c1": Raising(error)})
+    assert result.verdict == "broken"
+    assert result.reason.startswith(f"the listener of c1 raised {type(error).__name__}({error}) at 00:")
+    assert "on_assigned" in result.broke
+
+
+@pytest.mark.parametrize("drive", DRIVES)
+def test_an_interrupt_in_the_code_of_the_user_interrupts(scenario: Scenario, drive: str) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(scenario, seed=1, drive=drive, listeners={"c1": Raising(KeyboardInterrupt())})
+
+
+@pytest.mark.parametrize("drive", DRIVES)
+@pytest.mark.parametrize("outcome", [pytest.fail.Exception("no"), pytest.skip.Exception("not here")])
+def test_an_outcome_of_pytest_reaches_pytest(drive: str, outcome: BaseException) -> None:
+    with pytest.raises(type(outcome)):
+        run(load_scenario("steady-group"), seed=1, drive=drive, listeners={"c1": Raising(outcome)})
+
+
+@pytest.mark.parametrize("drive", DRIVES)
+@pytest.mark.parametrize("at_end", [False, True])
+def test_a_checker_that_raises_is_named(scenario: Scenario, drive: str, at_end: bool) -> None:
+    checkers = (*checkers_for(scenario), BrokenChecker(at_end))
+    result = run(scenario, seed=1, drive=drive, checkers=checkers)
+    assert result.verdict == "broken"
+    assert result.reason.startswith("the checker my-checker raised KeyError('x') at 0")
+    assert "Traceback" in result.broke
