@@ -75,6 +75,7 @@ class PartitionTruth:
         "promised",
         "relapses",
         "unclean_epoch",
+        "unclean_kept",
     )
 
     def __init__(self) -> None:
@@ -84,6 +85,8 @@ class PartitionTruth:
         """The newest leader epoch in which a high watermark was reported."""
         self.unclean_epoch = -1
         """Leader epoch of an unclean election whose leader has not spoken yet; -1 for none."""
+        self.unclean_kept = 0
+        """Up to where the elected replica had what was committed when the store had its election."""
         self._excuses: list[tuple[int, int]] = []
         """Lost for a reason: records from this offset on that were written before this leader epoch."""
         self._astray_end = 0

@@ -178,13 +178,13 @@ class Replicas(Checker):
             truth.excuse(same, fact.leader_epoch)
         if same < truth.committed.end:
             if why == UNCLEAN:
-                excused = truth.committed.end
+                excused = self._lost_by_election(seen, truth, copy, name, same)
             else:
                 diverged, same = truth.diverged(copy.log), truth.same_until(copy.log)
                 self.losses += [Loss(seen.at_us, name, start, end - 1, DIVERGED) for start, end in diverged]
                 excused = truth.excused_to(copy, same)
-            if same < excused:
-                self.losses.append(Loss(seen.at_us, name, same, excused - 1, why))
+                if same < excused:
+                    self.losses.append(Loss(seen.at_us, name, same, excused - 1, why))
             if first < excused:
                 truth.excuse(first, fact.leader_epoch)
             if excused < truth.committed.end:
@@ -199,6 +199,21 @@ class Replicas(Checker):
         for first, last in truth.broken_promises(copy.log):
             self.losses.append(Loss(seen.at_us, name, first, last - 1, LEADER_ONLY))
         truth.unclean_epoch = -1
+
+    def _lost_by_election(self, seen: Seen, truth: PartitionTruth, copy: Copy, name: str, same: int) -> int:
+        """Up to where the loss of committed records from ``same`` on is excused, of which the losses are told.
+
+        An unclean election loses what the elected replica lacked when it was elected, its disk what a fault took since.
+        """
+        kept = max(same, truth.unclean_kept)
+        by_disk = min(truth.excused_to(copy, same), kept)
+        if same < by_disk:
+            self.losses.append(Loss(seen.at_us, name, same, by_disk - 1, copy.lost))
+        if by_disk < kept:
+            return by_disk
+        if kept < truth.committed.end:
+            self.losses.append(Loss(seen.at_us, name, kept, truth.committed.end - 1, UNCLEAN))
+        return truth.committed.end
 
     def _followed(self, seen: Seen, fact: BecameFollower) -> None:
         self._check_on_disk(seen, fact)
@@ -439,7 +454,8 @@ class Replicas(Checker):
             text = f"{client} made {leader} the leader of {name}, which was not in its ISR {before}; the topic forbids"
             self.violation(seen, "unclean-forbidden", (name, client), f"{text} unclean elections (I5)")
         truth.unclean_epoch = state.leader_epoch
-        truth.excuse(truth.committed.same_until(truth.copy_on(leader).log), state.leader_epoch)
+        truth.unclean_kept = truth.committed.same_until(truth.copy_on(leader).log)
+        truth.excuse(truth.unclean_kept, state.leader_epoch)
 
     def _check_written(
         self, seen: Seen, client: str, at: TopicPartition, state: PartitionState, before: PartitionState | None

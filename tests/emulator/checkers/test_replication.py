@@ -245,6 +245,20 @@ def test_an_unclean_election_loses_what_the_leader_did_not_have():
     assert lost(story) == [("unclean-election", 10, 14)]
 
 
+def test_an_unclean_election_excuses_no_record_that_the_elected_replica_had_by_then():
+    """b2 had ten records when the store had its election, and leads with five."""
+    story = begun(unclean=True)
+    story.write_state(0, (0,))
+    story.lead(0, end=10, watermark=10)
+    story.commit(10, 5)
+    story.down("b0")
+    story.write_state(2, (2,))
+    story.cut(2, 10, 5)
+    story.lead(2, end=5)
+
+    caught(story, "replicas", "b2 leads t-0 in epoch 2 without records 5 to 14, which were committed")
+
+
 def test_a_topic_may_be_set_to_allow_unclean_elections_later(story):
     story.allow_unclean("true")
     unclean(story)

@@ -1,0 +1,18 @@
+"""What a replica loses after it was elected, and no fault took from it."""
+
+from tests.mutations import Mutation
+
+MUTATIONS = [
+    Mutation(  # a leader that nobody follows in sync throws half of its own log away: after an unclean election, too
+        "actors/broker/control_requests.py",
+        "        self._fetchers.forget(replica.at)\n        if replica.lead(",
+        (
+            "        self._fetchers.forget(replica.at)\n"
+            "        if state.isr == (manager.node_id,) and replica.log.end_offset > replica.log.high_watermark // 2:\n"
+            '            manager.cut(replica, replica.log.high_watermark // 2, "leader-epoch")\n'
+            "        if replica.lead("
+        ),
+        "replicas/committed-lost",
+        ("unclean_alone.toml:1",),
+    ),
+]
