@@ -114,7 +114,7 @@ class _Probes(ast.NodeTransformer):
 
 
 @frozen
-class Watch:
+class LineMarks:
     """Files whose statements leave marks once ``install`` is called. Making it costs seconds, installing it nothing."""
 
     marks: dict[str, bytearray]
@@ -131,7 +131,7 @@ class Watch:
         return {file: [line for line, seen in enumerate(lines) if seen] for file, lines in self.marks.items()}
 
 
-def watch_of(files: Iterable[str], functions: dict[tuple[str, int, str], list[FunctionType]]) -> Watch:
+def watch_of(files: Iterable[str], functions: dict[tuple[str, int, str], list[FunctionType]]) -> LineMarks:
     """What watches the statements of these files."""
     marks: dict[str, bytearray] = {}
     codes: list[tuple[FunctionType, CodeType, bytearray]] = []
@@ -144,4 +144,4 @@ def watch_of(files: Iterable[str], functions: dict[tuple[str, int, str], list[Fu
             for function in functions.get((file, was.co_firstlineno, was.co_qualname), []):
                 if function.__code__.co_freevars == becomes.co_freevars:
                     codes.append((function, becomes, lines))
-    return Watch(marks, tuple(codes))
+    return LineMarks(marks, tuple(codes))
