@@ -18,12 +18,15 @@ from typing import Any
 
 from attrs import asdict, field, frozen, mutable
 
+from kemu.emulator.engine.raised import LIVELOCK
 from kemu.lab.budget import Item, RunOutcome, interleaved, outcome_of
 from kemu.lab.operators import ROOT, Mutant
 from kemu.lab.patching import CannotPatch, live_functions, replace, watch_of
 
 CPU_S = 25.0
 """Of one mutant."""
+LEAST_RUN_S = 8.0
+"""Of CPU time, for every run: enough for the emulator to call a run a livelock."""
 MOST_HANGS = 2
 WALL_FACTOR = 6
 MEMORY_BYTES = 6 << 30
@@ -219,7 +222,7 @@ def results(
                 if each.cpu_s * 1.2 > left_s:
                     continue
                 send({"begun": each.item.name})
-                most = int(_cpu_s() + min(left_s, max(4.0, 5 * each.cpu_s))) + 1
+                most = int(_cpu_s() + min(left_s, max(LEAST_RUN_S, 5 * each.cpu_s))) + 1
                 resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
                 row = _compared(each)
                 send(row)
@@ -275,13 +278,23 @@ def _compared(baseline: Baseline) -> dict[str, Any]:
         return {"verdict": "crash", "by": [f"{type(error).__name__}: {error}"[:200]], "item": name}
     spoke = [each for each in outcome.spoke if each not in baseline.outcome.spoke]
     if outcome.broke and not baseline.outcome.broke:
-        verdict = "broken" if "AssertionError" in outcome.broke else "crash"
-        return {"verdict": verdict, "by": [outcome.broke[:200]], "item": name}
+        return {"verdict": _verdict_of(outcome.broke), "by": [_speaker(outcome.broke)], "item": name}
     if spoke:
         return {"verdict": "caught", "by": spoke, "item": name}
     was = baseline.outcome
     louder = (outcome.steps, outcome.messages) != (was.steps, was.messages)
     return {"ran": name, "changed": outcome.digest != was.digest, "louder": louder}
+
+
+def _verdict_of(broke: str) -> str:
+    """A livelock is a verdict of the emulator; an assertion of a machine and another Python error are told apart."""
+    if broke.startswith(LIVELOCK):
+        return "caught"
+    return "broken" if "AssertionError" in broke.splitlines()[0] else "crash"
+
+
+def _speaker(broke: str) -> str:
+    return LIVELOCK.rstrip(": ") if broke.startswith(LIVELOCK) else broke.splitlines()[0][:200]
 
 
 def _result(mutant: Mutant, rows: Sequence[dict[str, Any]], cpu_s: float, hangs: int) -> MutantResult:
