@@ -26,8 +26,8 @@ whose record is in the same log, every commit accepted under g had been reported
    a log that has lost its end moves a position to where an epoch ends (KIP-320). A reset under "earliest" goes to the
    start of a log, not beyond; under "none" there is no reset. The policy is the scenario's ``auto.offset.reset``
    (``policies``), not the member's word.
-8. *Given up.* An eager member with ``enable.auto.commit`` commits its work before it gives up its partitions, unless a
-   fault has hit the member or its coordinator within 10 s. A commit that was answered with an error counts.
+8. *Given up.* An eager member with ``enable.auto.commit`` commits its work before it gives up its partitions, until the
+   first fault of the plan. A commit that was answered with an error counts.
 
 A member in KIP-333's mode jumps: it commits the end of a range before it has done anything there, and goes there. It
 may do so if that range's token is in the log, and to that offset alone (rules 2 and 4). Tokens and the second
@@ -77,6 +77,22 @@ REMOVES_OFFSETS: dict[str, Callable[[str, str], set[str]]] = {
 }
 """Entries of a plan that remove committed offsets, and the names that such an entry then tells. Source: KIP-229,
 KIP-496, ``GroupCoordinator.handleDeletedPartitions`` (3.4.1)."""
+ORDERLY = (
+    "add-members",
+    "clock-drift",
+    "close-host",
+    "create-topic",
+    "describe-group",
+    "elect-leaders",
+    "fail-listener",
+    "grow-topic",
+    "list-groups",
+    "remove-members",
+    "rolling-restart",
+    "set-rate",
+    "start-host",
+)
+"""Entries of a plan that keep no member from committing; a listener is called after the commit."""
 OPERATOR_US = 60_000_000
 """An operator's request is carried out within ``default.api.timeout.ms`` of Kafka's admin client."""
 SETTLED_US = 10_000_000
@@ -147,6 +163,8 @@ class CommitsChecker(Checker):
         self._policies = {name: {policy} for name, policy in (policies or {}).items()}
         """A host that is set otherwise during the run may follow the policy of either life."""
         self._auto_commit = dict.fromkeys(auto_commit)
+        self._calm = True
+        """Whether nothing has disturbed the run yet."""
         self._group_of: dict[ActorName, GroupId] = {}
         """Host -> group."""
         self._starts: dict[TopicPartition, int] = {}
@@ -259,11 +277,7 @@ class CommitsChecker(Checker):
 
         Source: ``ConsumerCoordinator.onJoinPrepare``, ``close`` (3.4.1).
         """
-        if fact.group not in self._auto_commit or fact.owned:
-            return
-        hosts = [actor.partition("/")[0] for actor in (seen.actor, self.panel.groups[fact.group].coordinator)]
-        since_us = self.panel.disturbances.undisturbed_since_us(hosts)
-        if since_us is None or seen.at_us - since_us < SETTLED_US:
+        if not self._calm or fact.group not in self._auto_commit or fact.owned:
             return
         for topic, partition in fact.revoked:
             progress = self._progress_of(seen, topic, partition)
@@ -450,6 +464,7 @@ class CommitsChecker(Checker):
                     progress.floor = -1
 
     def _operated(self, seen: Seen, fact: FaultApplied) -> None:
+        self._calm = self._calm and fact.kind in ORDERLY
         if fact.kind in REMOVES_OFFSETS:
             self._removals_asked.append((seen.at_us, fact.kind, set(fact.text.replace(",", " ").split())))
 
