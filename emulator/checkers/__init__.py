@@ -56,7 +56,6 @@ from kemu.emulator.checkers.replicas import Replicas
 from kemu.emulator.checkers.takeover import Takeover
 from kemu.emulator.checkers.tasks import Tasks
 from kemu.emulator.plan.action import lasts
-from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 from kemu.protocol.topic_pattern import TopicPattern
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
         if group.streams is not None and group.streams.settings.exactly_once
     ]
     tasks = Tasks(scenario.stable_within_us, exactly_once)
-    commits = CommitsChecker(_reset_policies(scenario), _committing_groups(scenario))
+    commits = CommitsChecker(_reset_policies(scenario))
     bounded: Mapping[str, Checker] = {each.name: each for each in (liveness, tasks, commits)}
     made = tuple(bounded.get(checker.name, checker) for checker in make_checkers())
     replication = scenario.brokers.replication
@@ -156,15 +155,3 @@ def _reset_policies(scenario: "Scenario") -> dict[str, str]:
             for host, own in group.overrides.items():
                 policies[host] = group.consumer(name, host, 0, member=own).auto_offset_reset
     return policies
-
-
-def _committing_groups(scenario: "Scenario") -> tuple[str, ...]:
-    """Groups of members that are all set alike, commit by themselves, and are eager."""
-    found = []
-    for name, group in scenario.groups.items():
-        config = group.consumer(name, "", 0, PROFILES[scenario.profile or DEFAULT_PROFILE].consumer)
-        by_range = set(config.partition_assignment_strategy) & {"range", "roundrobin", "sticky"}
-        eager = bool(by_range) and config.rebalance_protocol == "eager" and not config.enable_parallel_rebalance
-        if group.streams is None and not group.overrides and eager and config.enable_auto_commit:
-            found.append(name)
-    return tuple(found)

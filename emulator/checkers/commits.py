@@ -26,15 +26,13 @@ whose record is in the same log, every commit accepted under g had been reported
    a log that has lost its end moves a position to where an epoch ends (KIP-320). A reset under "earliest" goes to the
    start of a log, not beyond; under "none" there is no reset. The policy is the scenario's ``auto.offset.reset``
    (``policies``), not the member's word.
-8. *Given up.* An eager member with ``enable.auto.commit`` commits its work before it gives up its partitions, until the
-   first fault of the plan. A commit that was answered with an error counts.
 
 A member in KIP-333's mode jumps: it commits the end of a range before it has done anything there, and goes there. It
 may do so if that range's token is in the log, and to that offset alone (rules 2 and 4). Tokens and the second
 consumer's commits are fenced as commits are (rule 1); what they say is the business of ``catch-up``.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import DiskTailLost, FaultApplied, MemberHostAdded, MemberReconfigured, RunStarted, Seen
@@ -57,7 +55,6 @@ from kemu.protocol.notes.groups import (
     OffsetRemoved,
     PartitionHosted,
     PartitionsAssigned,
-    PartitionsRevoked,
     PositionSet,
     Processed,
 )
@@ -77,22 +74,6 @@ REMOVES_OFFSETS: dict[str, Callable[[str, str], set[str]]] = {
 }
 """Entries of a plan that remove committed offsets, and the names that such an entry then tells. Source: KIP-229,
 KIP-496, ``GroupCoordinator.handleDeletedPartitions`` (3.4.1)."""
-ORDERLY = (
-    "add-members",
-    "clock-drift",
-    "close-host",
-    "create-topic",
-    "describe-group",
-    "elect-leaders",
-    "fail-listener",
-    "grow-topic",
-    "list-groups",
-    "remove-members",
-    "rolling-restart",
-    "set-rate",
-    "start-host",
-)
-"""Entries of a plan that keep no member from committing; a listener is called after the commit."""
 OPERATOR_US = 60_000_000
 """An operator's request is carried out within ``default.api.timeout.ms`` of Kafka's admin client."""
 SETTLED_US = 10_000_000
@@ -126,7 +107,7 @@ class _Spell:
 class _Progress:
     """One life of one member on one partition."""
 
-    __slots__ = ("floor", "group", "reached", "reached_since_reset", "reset_to", "starts", "stored", "worked")
+    __slots__ = ("floor", "group", "reached", "reached_since_reset", "reset_to", "starts")
 
     def __init__(self) -> None:
         self.reached = -1
@@ -136,10 +117,6 @@ class _Progress:
         self.floor = -1
         """What was committed when it got its assignment in ``group``."""
         self.group = ""
-        self.worked = False
-        """It has processed records since its position was set."""
-        self.stored = -1
-        """The highest offset that it has committed, or was told an error about."""
         self.starts = False
         """It owns the partition newly and has no position yet."""
 
@@ -149,22 +126,16 @@ class CommitsChecker(Checker):
 
     name = "commits"
 
-    def __init__(
-        self, policies: Mapping[GroupId | ActorName, str] | None = None, auto_commit: Collection[GroupId] = ()
-    ) -> None:
+    def __init__(self, policies: Mapping[GroupId | ActorName, str] | None = None) -> None:
         """A checker of one run.
 
         Args:
             policies: ``auto.offset.reset`` by group, and by host where a member's is another. No policy is checked
                 for a group that is not named.
-            auto_commit: groups whose members commit by themselves, and give up all their partitions before a join.
         """
         super().__init__()
         self._policies = {name: {policy} for name, policy in (policies or {}).items()}
         """A host that is set otherwise during the run may follow the policy of either life."""
-        self._auto_commit = dict.fromkeys(auto_commit)
-        self._calm = True
-        """Whether nothing has disturbed the run yet."""
         self._group_of: dict[ActorName, GroupId] = {}
         """Host -> group."""
         self._starts: dict[TopicPartition, int] = {}
@@ -192,7 +163,6 @@ class CommitsChecker(Checker):
             MemberAdded: self._added,
             AssignmentReceived: self._assigned,
             PartitionsAssigned: self._owns,
-            PartitionsRevoked: self._gives_up,
             PositionSet: self._positioned,
             Processed: self._processed,
             DiskTailLost: self._lost_tail,
@@ -272,23 +242,6 @@ class CommitsChecker(Checker):
         for topic, partition in fact.added:
             self._progress_of(seen, topic, partition).starts = True
 
-    def _gives_up(self, seen: Seen, fact: PartitionsRevoked) -> None:
-        """Work is committed before all is given up.
-
-        Source: ``ConsumerCoordinator.onJoinPrepare``, ``close`` (3.4.1).
-        """
-        if not self._calm or fact.group not in self._auto_commit or fact.owned:
-            return
-        for topic, partition in fact.revoked:
-            progress = self._progress_of(seen, topic, partition)
-            if progress.worked and progress.stored < progress.reached_since_reset:
-                name = f"{topic}-{partition}"
-                text = f"{seen.actor} gives up {name} with records up to {progress.reached_since_reset} processed, and"
-                what = "nothing" if progress.stored < 0 else f"{progress.stored} only"
-                self.violation(
-                    seen, "given-up-uncommitted", (fact.group, name, seen.actor), f"{text} has committed {what}"
-                )
-
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         progress = self._progress_of(seen, fact.topic, fact.partition)
         chosen = fact.why not in (SEEK, TRUNCATED)
@@ -304,7 +257,6 @@ class CommitsChecker(Checker):
             return
         progress.reset_to = None if fact.why == COMMITTED else fact.offset
         progress.reached_since_reset = fact.offset
-        progress.worked = False
         if asked and progress.floor >= 0 and (fact.why != COMMITTED or fact.offset < progress.floor):
             name = f"{fact.topic}-{fact.partition}"
             text = (
@@ -352,7 +304,6 @@ class CommitsChecker(Checker):
         self._group_of[fact.host] = fact.group
 
     def _reconfigured(self, seen: Seen, fact: MemberReconfigured) -> None:
-        self._auto_commit.pop(self._group_of.get(fact.host, ""), None)
         for setting in fact.settings:
             key, _, policy = setting.partition("=")
             if key.strip() == RESET_POLICY:
@@ -366,7 +317,6 @@ class CommitsChecker(Checker):
 
     def _processed(self, seen: Seen, fact: Processed) -> None:
         progress = self._progress_of(seen, fact.topic, fact.partition)
-        progress.worked = True
         progress.reached = max(progress.reached, fact.last)
         progress.reached_since_reset = max(progress.reached_since_reset, fact.last)
 
@@ -384,7 +334,6 @@ class CommitsChecker(Checker):
                 self._back(seen, fact, progress, self.panel.commits.before)
             if progress is not None:
                 self._rises(fact, progress)
-                progress.stored = max(progress.stored, fact.offset)
 
     def _range_written(self, seen: Seen, fact: RangeOpened | RangeCommitted) -> None:
         if self.panel.is_current(seen):
@@ -392,10 +341,6 @@ class CommitsChecker(Checker):
 
     def _answered(self, seen: Seen, fact: CommitAnswered) -> None:
         if fact.error is not ErrorCode.NONE:
-            for lives in self._progress.values():
-                progress = lives.get((seen.actor, seen.life))
-                if progress is not None:
-                    progress.stored = max(progress.stored, progress.reached_since_reset)
             return
         kept = self._kept.get((fact.group, fact.member_id))
         if kept:
@@ -464,7 +409,6 @@ class CommitsChecker(Checker):
                     progress.floor = -1
 
     def _operated(self, seen: Seen, fact: FaultApplied) -> None:
-        self._calm = self._calm and fact.kind in ORDERLY
         if fact.kind in REMOVES_OFFSETS:
             self._removals_asked.append((seen.at_us, fact.kind, set(fact.text.replace(",", " ").split())))
 

@@ -314,54 +314,6 @@ def test_that_a_member_is_set_otherwise_in_other_things_is_no_excuse():
     assert resets({GROUP: "earliest"}, reconfigured=settings) == ["wrong-reset"]
 
 
-def gives_up(story, *, owned=(), groups=(GROUP,)):
-    """Kinds of what ``commits`` says when c1 has processed records 0 to 7, committed 5 of them, and is to rebalance."""
-    story.process("c1", 0, 0, 5)
-    story.committed("c1", 0, 5)
-    story.process("c1", 0, 5, 8)
-    about = {"group": GROUP, "member_id": story.ids["c1"], "generation": 1}
-    story.by("c1", notes.PartitionsRevoked(**about, revoked=((TOPIC, 0),), owned=owned))
-    return story.kinds(CommitsChecker(auto_commit=groups))
-
-
-def test_a_member_gives_up_work_that_it_has_not_committed(story):
-    assert gives_up(story) == ["given-up-uncommitted"]
-
-
-def test_an_orderly_change_is_no_excuse_for_work_that_is_not_committed(story):
-    story.world(FaultApplied(index=0, kind="add-members", text="1 more member of g"))
-
-    assert gives_up(story) == ["given-up-uncommitted"]
-
-
-def test_work_that_is_not_committed_after_a_fault_or_without_auto_commit_or_while_it_goes_on(story):
-    story.world(FaultApplied(index=0, kind="isolate", text="c1 is cut off"))
-    assert gives_up(story) == []
-    for other in ({"groups": ()}, {"owned": ((TOPIC, 1),)}):
-        told = Story("c1", "c2")
-        told.form(c1="0", c2="1")
-        assert gives_up(told, **other) == []
-
-
-def test_work_that_another_member_has_committed(story):
-    """c1 is given the partition anew, does nothing there, and gives it up: the commit of 9 is not its own."""
-    story.process("c1", 0, 0, 5)
-    story.committed("c1", 0, 5)
-    story.position("c1", 0, 9)
-    story.revoke("c1", "0")
-
-    assert "given-up-uncommitted" not in story.kinds(CommitsChecker(auto_commit=(GROUP,)))
-
-
-def test_work_whose_commit_was_answered_with_an_error(story):
-    story.process("c1", 0, 0, 8)
-    error = ErrorCode.REBALANCE_IN_PROGRESS
-    story.by("c1", notes.CommitAnswered(group=GROUP, member_id=story.ids["c1"], generation=1, error=error))
-    story.revoke("c1", "0")
-
-    assert story.kinds(CommitsChecker(auto_commit=(GROUP,))) == []
-
-
 def removed(story, why="the group was deleted"):
     story.by(COORDINATOR, notes.OffsetRemoved(group=GROUP, topic=TOPIC, partition=0, why=why))
 
