@@ -7,7 +7,9 @@ An observer beside the metrics. All times are microseconds of the world's clock;
 or resumes, a topic that grows) to the first instant of *balance* that is not followed by another rebalance before the
 next event. Events that come before that belong to the same episode. A group is balanced when it is Stable, every
 partition of its topics is owned, and no running member owns two more than another; or no member runs. What a group
-needs to form at first is no episode. A Streams application has its own: ``emulator.metrics.task_moves``.
+needs to form at first is no episode. A member that closes gives its partitions up before its host goes down: that event
+begins when it gives them up, and balance that lasted until then ended the episode before. A Streams application has
+its own: ``emulator.metrics.task_moves``.
 
 All other figures are those of ``emulator.metrics.metrics``.
 """
@@ -40,6 +42,7 @@ from kemu.emulator.metrics.figures import (
     under_replicated_us,
 )
 from kemu.emulator.watching.panel import Panel
+from kemu.protocol.names import ActorName, host_of
 from kemu.protocol.notes.groups import (
     GroupBecame,
     GroupLoaded,
@@ -52,6 +55,8 @@ from kemu.protocol.notes.groups import (
 from kemu.protocol.topic_pattern import TopicPattern
 
 STABLE = "Stable"
+CLOSED = "closed"
+"""``HostDown.how`` of a host that ended by itself."""
 
 
 @frozen
@@ -230,6 +235,8 @@ class _Group:
         """When the running episode began; -1 between two."""
         self.balanced_us = -1
         """Since when it has been balanced; -1 while it is not."""
+        self.given_up: tuple[ActorName, int, int] | None = None
+        """Whose revocation ended the last balance, since when that had lasted, and when it ended."""
         self.longest_us = 0
         self.unfinished = 0
         self.served = False
@@ -249,7 +256,7 @@ class Costs:
             RunStarted: self._look,
             MemberHostAdded: self._look,
             HostStarted: self._event,
-            HostDown: self._event,
+            HostDown: self._down,
             HostPaused: self._event,
             HostResumed: self._event,
             TopicGrown: self._event,
@@ -261,7 +268,7 @@ class Costs:
             JoinPhaseCompleted: self._completed,
             GroupLoaded: self._look,
             PartitionsAssigned: self._look,
-            PartitionsRevoked: self._look,
+            PartitionsRevoked: self._revoked,
             PartitionsLost: self._look,
         }
 
@@ -333,6 +340,22 @@ class Costs:
             group.balanced_us = -1
         self._look(seen, fact)
 
+    def _down(self, seen: Seen, fact: HostDown) -> None:
+        if fact.how == CLOSED:
+            for group in self._groups.values():
+                if group.balanced_us < 0 and group.given_up is not None and host_of(group.given_up[0]) == fact.host:
+                    _, group.balanced_us, ended_us = group.given_up
+                    self._end_episode(group)
+                    group.began_us = ended_us if group.began_us < 0 else group.began_us
+        self._event(seen, fact)
+
+    def _revoked(self, seen: Seen, fact: PartitionsRevoked) -> None:
+        group = self._groups.get(fact.group)
+        balanced_us = -1 if group is None else group.balanced_us
+        self._look(seen, fact)
+        if group is not None and balanced_us >= 0 > group.balanced_us:
+            group.given_up = (seen.actor, balanced_us, seen.at_us)
+
     def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
         group = self._groups.get(fact.group)
         if group is not None and group.formed and fact.members and self._panel.is_current(seen):
@@ -360,7 +383,7 @@ class Costs:
         if not balanced and running:
             group.balanced_us = -1
         elif group.balanced_us < 0:
-            group.balanced_us = at_us
+            group.balanced_us, group.given_up = at_us, None
 
     def _end_episode(self, group: _Group) -> None:
         """The next event comes: if there was balance, the episode ended when that began."""

@@ -206,6 +206,14 @@ def bill_of(preset: str, *settings: str) -> Bill:
     return costs.bill(result.figures)
 
 
+@pytest.mark.parametrize(("preset", "least_s", "most_s"), [("static", 8, 12), ("dynamic", 1, 6)])
+def test_balance_that_lasts_until_a_member_closes_ends_the_episode_before(
+    preset: str, least_s: int, most_s: int
+) -> None:
+    """One member every 20 s is down for about 10: static members wait for it, dynamic ones rebalance at once."""
+    assert least_s * 1_000_000 < bill_of(f"rolling-restart-{preset}").to_balance < most_s * 1_000_000
+
+
 def test_a_contender_that_did_not_work_has_no_figures(tmp_path: Path) -> None:
     """Its members are refused at once: no rebalance, no downtime, no duplicates, and no work."""
     scenario = tmp_path / "strict.toml"
