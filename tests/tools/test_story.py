@@ -229,3 +229,29 @@ def test_a_deletion_is_told_with_what_it_waits_for() -> None:
         "00:01.000 the deletion of t waits: it is being reassigned",
         "00:09.000 topic t is deleted",
     ]
+
+
+def test_hosts_that_die_at_different_times_are_told_each_at_its_own() -> None:
+    """A death is told beside its fault; hosts that one fault takes at once share a line."""
+    lines = told(
+        *((5, "", facts.HostDown(host=host, life=1, how="process")) for host in ("b0", "b2")),
+        (6.824, "", facts.HostDown(host="b1", life=1, how="process")),
+        (7, "", facts.HostPaused(host="c1")),
+        (8, "", facts.HostPaused(host="c2")),
+    )
+
+    assert lines == [
+        "00:05.000 b0, b2 died (its process)",
+        "00:06.824 b1 died (its process)",
+        "00:07.000 c1 stands still",
+        "00:08.000 c2 stands still",
+    ]
+
+
+def test_a_line_about_several_hosts_says_when_the_last_one_joined_it() -> None:
+    """The line has the time of the first."""
+    start = [facts.HostStarted(host=f"c{number}", life=1, kept_disk=True) for number in (1, 2, 3)]
+
+    assert told((1, "", start[0]), (1.5, "", start[1]), (3.25, "", start[2])) == [
+        "00:01.000 c1, c2, c3 started, the last at 00:03.250"
+    ]

@@ -1,7 +1,8 @@
 """What happened in a run, in order, for people: an observer that keeps the turning points and drops the routine.
 
-Lines that say the same of many hosts at nearly the same time become one line, so that a hundred members that start
-within two seconds are one line and not a hundred.
+Lines that say the same of many hosts within ``TOGETHER_US`` become one line, so that a hundred members that start
+within two seconds are one line and not a hundred. That line has the time of the first and names the time of the last. A
+host that dies or stands still is told at its own time: only hosts of the same moment share such a line.
 """
 
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from kemu.tools.report.transcript import partitions_text
 
 TOGETHER_US = 3_000_000
 """How near in time equal lines must be to be told as one."""
+TOLD_US = 1_000_000
+"""How long a line must last for the time of its last host to be told."""
 NAMED = 6
 """How many hosts a line names before it counts the rest."""
 CAUSED = ("host", "effect")
@@ -54,6 +57,8 @@ class StoryLine:
     sentence: str
     """With "{}" where the hosts (or partitions) stand, if it is about any."""
     who: list[str]
+    last_us: int = -1
+    """When the last of them was added; -1: all at the same time."""
 
     def text(self) -> str:
         """The line without its time."""
@@ -65,7 +70,8 @@ class StoryLine:
                 "{}", partitions_text(sorted((topic, int(number)) for topic, _, number in pairs))
             )
         named = ", ".join(self.who[:NAMED]) + (f" and {len(self.who) - NAMED} more" if len(self.who) > NAMED else "")
-        return self.sentence.replace("{}", named)
+        last = f", the last at {clock_text(self.last_us)}" if self.last_us - self.at_us >= TOLD_US else ""
+        return self.sentence.replace("{}", named) + last
 
 
 class Story:
@@ -97,12 +103,13 @@ class Story:
         elif type(seen.fact) in streams_story.TELLERS:
             streams_story.TELLERS[type(seen.fact)](self._tasks, seen, seen.fact)
 
-    def add(self, at_us: int, kind: str, sentence: str, who: str = "") -> None:
-        """Add a line, or its host to an equal line a moment ago."""
+    def add(self, at_us: int, kind: str, sentence: str, who: str = "", *, within_us: int = TOGETHER_US) -> None:
+        """Add a line, or its host to an equal line that is at most ``within_us`` old."""
         for line in reversed(self.lines[-20:]):
-            if who and line.sentence == sentence and at_us - line.at_us <= TOGETHER_US and self._emit is None:
+            if who and line.sentence == sentence and at_us - line.at_us <= within_us and self._emit is None:
                 if who not in line.who:
                     line.who.append(who)
+                    line.last_us = at_us
                 return
         line = StoryLine(at_us, kind, sentence, [who] if who else [])
         self.lines.append(line)
@@ -189,7 +196,8 @@ class Story:
     def host_down(self, seen: Seen, fact: facts.HostDown) -> None:
         """Deaths and clean ends."""
         how = {"power": "lost power", "process": "died (its process)", "closed": CLOSED.removeprefix("{} ")}
-        self.add(seen.at_us, "host", f"{{}} {how.get(fact.how, fact.how)}", fact.host)
+        within_us = TOGETHER_US if fact.how == "closed" else 0
+        self.add(seen.at_us, "host", f"{{}} {how.get(fact.how, fact.how)}", fact.host, within_us=within_us)
 
     def host_closed(self, seen: Seen, fact: facts.HostClosed) -> None:
         """How long a clean end took: it goes with the line of that end, unless others ended then or it is told."""
@@ -202,7 +210,7 @@ class Story:
 
     def host_paused(self, seen: Seen, fact: facts.HostPaused) -> None:
         """A pause began."""
-        self.add(seen.at_us, "host", "{} stands still", fact.host)
+        self.add(seen.at_us, "host", "{} stands still", fact.host, within_us=0)
 
     def host_resumed(self, seen: Seen, fact: facts.HostResumed) -> None:
         """A pause is over."""
