@@ -35,6 +35,7 @@ from kemu.emulator.text.tables import nearest
 from kemu.emulator.text.units import duration_text
 from kemu.emulator.watching.panel import Holding, WatchedGroup
 from kemu.protocol.names import host_of
+from kemu.protocol.notes.groups import GroupLoaded, MemberAdded, MemberRemoved
 from kemu.tools.report.story import Story, clock_text
 
 READY = "what was waited for is there"
@@ -107,13 +108,13 @@ class EmulatedGroup:
             member in taken
             and taken[member].generation == generation
             and frozenset(taken[member].owned) == taken[member].assignment
-            for member in self.members
+            for member in self._cluster.inside.judging.panel.running_members(self.name)
         )
 
     @property
     def members(self) -> tuple[str, ...]:
-        """The hosts of the members that run, by name."""
-        return tuple(self._cluster.inside.judging.panel.running_members(self.name))
+        """The members that its coordinator counts, by name; a member that crashed is one until its session expires."""
+        return tuple(sorted({*self._cluster.members_by_id.get(self.name, {}).values()}))
 
     @property
     def coordinator(self) -> str:
@@ -272,6 +273,8 @@ class EmulatedCluster:
         self.story = Story()
         self.seen: dict[str, list[Seen]] = {}
         """Every fact so far, in order, by the name of its type."""
+        self.members_by_id: dict[str, dict[str, str]] = {}
+        """Group -> id of a member -> its name, as the group's coordinator tells them."""
         self.outcome: RunResult | None = None
         """What the run came to, once it is over."""
         self.trace = io.BytesIO()
@@ -407,8 +410,26 @@ class EmulatedCluster:
     def see(self, seen: Seen) -> None:
         """Take one fact: an observer's part."""
         self.seen.setdefault(type(seen.fact).__name__, []).append(seen)
+        if isinstance(seen.fact, GroupLoaded | MemberAdded | MemberRemoved):
+            self._count_members(seen, seen.fact)
         if self._wanted is not None and self._wanted():
             self._stop(READY)
+
+    def _count_members(self, seen: Seen, fact: GroupLoaded | MemberAdded | MemberRemoved) -> None:
+        """What a deposed coordinator says of a group counts for nobody."""
+        if not self.inside.judging.panel.is_current(seen):
+            return
+        members = self.members_by_id.setdefault(fact.group, {})
+        match fact:
+            case GroupLoaded():
+                names = {
+                    each.fact.member_id: each.fact.client_id for each in self.notes("MemberAdded", group=fact.group)
+                }
+                self.members_by_id[fact.group] = {each: names.get(each, each) for each in fact.members}
+            case MemberAdded():
+                members[fact.member_id] = fact.client_id
+            case MemberRemoved():
+                members.pop(fact.member_id, None)
 
     def _stop(self, why: str) -> None:
         """Stop with the next microsecond, before anything else happens then: what the test does next is done there."""

@@ -38,6 +38,30 @@ async def test_a_crashed_member_is_dropped_within_its_session_timeout(kemu: Emul
     assert trio.current_time() - began_s < 20, "virtual seconds are not waited for"
 
 
+async def test_a_crashed_member_is_one_until_the_coordinator_expires_its_session(kemu: EmulatedCluster) -> None:
+    """Members are the coordinator's view, not which hosts run."""
+    group = await kemu.group("g", topics={"orders": 6}, members=3, config=SESSION)
+    await group.until(stable, within_ms=20_000)
+
+    kemu.do("crash", host="c2")
+    await kemu.sleep_ms(1_000)
+    assert group.members == ("c1", "c2", "c3")
+    assert not kemu.notes("MemberRemoved", group="g")
+
+    await group.until(rebalancing, within_ms=11_000)
+    assert group.members == ("c1", "c3")
+
+
+async def test_members_are_those_that_a_new_coordinator_loads(kemu: EmulatedCluster) -> None:
+    """The view survives the coordinator's restart."""
+    group = await kemu.group("g", topics={"orders": 6}, members=3, static=True, config=SESSION)
+    await group.until(stable, within_ms=20_000)
+
+    kemu.do("restart", host=group.coordinator)
+    await group.until(lambda group: bool(kemu.notes("GroupLoaded", group="g")), within_ms=30_000)
+    assert group.members == ("c1", "c2", "c3")
+
+
 async def test_others_in_the_loop_have_their_turns_meanwhile(kemu: EmulatedCluster) -> None:
     """The drive is a task among others, as everything in Trio."""
     ticks = 0
