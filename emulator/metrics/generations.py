@@ -19,7 +19,13 @@ class Generations:
         self.prepared_us.append(self.preparing_us)
         self.begun_us.append(at_us)
 
-    def within(self, from_us: int, until_us: int) -> tuple[int, int] | None:
-        """(when it prepared for the first that began in the interval, when the last one began); None: none did."""
+    def within(self, from_us: int, until_us: int) -> list[tuple[int, int]]:
+        """The join phases of the generations that began in the interval, as disjoint spans in order.
+
+        Each is (when the group prepared for it, but not before the interval or the generation before; when it began).
+        """
         low, high = bisect_right(self.begun_us, from_us), bisect_right(self.begun_us, until_us)
-        return None if low == high else (max(from_us, self.prepared_us[low]), self.begun_us[high - 1])
+        spans: list[tuple[int, int]] = []
+        for prepared_us, begun_us in zip(self.prepared_us[low:high], self.begun_us[low:high], strict=True):
+            spans.append((max(from_us, prepared_us, spans[-1][1] if spans else 0), begun_us))
+        return spans

@@ -16,8 +16,9 @@ them.
 others recorded), service is back with ownership, or with the first record where some wait.
 
 An interval's parts add up to it: callbacks of the two owners; and without these, until the group prepared for a
-rebalance (detect), until it had its last new generation in the interval (barrier), and until service (hand-over). One
-without a generation is all detection.
+rebalance (detect), the join phases that completed in the interval, each from its preparation to its new generation
+(barrier), and all other time after the first of them began, such as a restore (hand-over). One without a generation is
+all detection.
 """
 
 from collections.abc import Callable, Mapping
@@ -318,11 +319,12 @@ class Serving:
             if end_us > from_us and start_us < until_us
         ]
         spans = _disjoint(spans)
-        generations = self._group(name).within(from_us, until_us)
-        prepared_us, begun_us = (until_us, until_us) if generations is None else generations
-        cuts = ((from_us, prepared_us), (prepared_us, begun_us), (begun_us, until_us))
-        detect, barrier, hand_over = (end - start - _overlap(spans, start, end) for start, end in cuts)
-        return sum(end - start for start, end in spans), detect, barrier, hand_over
+        joins = self._group(name).within(from_us, until_us)
+        prepared_us = joins[0][0] if joins else until_us
+        detect = prepared_us - from_us - _overlap(spans, from_us, prepared_us)
+        barrier = sum(end - start - _overlap(spans, start, end) for start, end in joins)
+        callbacks = sum(end - start for start, end in spans)
+        return callbacks, detect, barrier, until_us - from_us - callbacks - detect - barrier
 
 
 def _disjoint(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -165,10 +165,10 @@ class TaskDowntime:
     ) -> tuple[int, int, int]:
         """(detect, barrier, restore) in microseconds; they add up to the interval."""
         generations = self._generations.get(group)
-        begun = None if generations is None else generations.within(from_us, until_us)
-        if begun is None:
+        joins = [] if generations is None else generations.within(from_us, until_us)
+        if not joins:
             return until_us - from_us, 0, 0
-        prepared_us = begun[0]
+        prepared_us = joins[0][0]
         taken_us = until_us if copy is None else max(prepared_us, self._synced(copy, task.takers[copy.number], from_us))
         return prepared_us - from_us, taken_us - prepared_us, until_us - taken_us
 

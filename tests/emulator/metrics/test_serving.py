@@ -183,6 +183,19 @@ def test_the_parts_are_detection_barrier_callbacks_and_hand_over() -> None:
     assert (row.cause, row.member, parts(row)) == ("down", "c1", (10_000, 1_000, 5_000, 150))
 
 
+def test_time_between_two_join_phases_is_no_wait_for_the_others() -> None:
+    """c2 gets the partition in generation 2 and restores until 20 s; a join phase of 1 s in the midst is barrier."""
+    told = Group()
+    told.at(2_000, "", HostDown(host="c1", life=1, how="power"))
+    told.rebalanced(12_000, 13_000, 2, "c2")
+    told.assigned(13_000, "c2", 2, T0)
+    told.rebalanced(17_000, 18_000, 3, "c2", "c3")
+    told.position(20_000, "c2", 10, "committed")
+    (row,) = told.report(25_000).downtime
+
+    assert parts(row) == (10_000, 2_000, 0, 6_000)
+
+
 def test_a_group_that_never_came_back_is_down_until_the_end() -> None:
     """One interval, whoever tries in between."""
     told = Group()
