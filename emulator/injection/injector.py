@@ -11,9 +11,9 @@ from kemu.emulator.engine.rules import SplitRule, said_api
 from kemu.emulator.engine.world import World
 from kemu.emulator.facts import Seen
 from kemu.emulator.injection.ongoing import EntryStage, Ongoing
+from kemu.emulator.injection.scope import links_hit
 from kemu.emulator.plan.action import Action, kind_of
 from kemu.emulator.plan.entries import At, Noted, Plan, Receives, Sends, When
-from kemu.emulator.plan.scope import links_hit
 from kemu.emulator.plan.stage import Operators, Outcome
 from kemu.emulator.scenario.away import CRASHED, CUT_OFF
 from kemu.protocol.draws import DrawName

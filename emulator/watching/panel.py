@@ -201,7 +201,6 @@ class Panel:
         """Why those that do not stay away cannot get well either."""
         self.core_healed_us: int | None = None
         """When a core alone was healed."""
-
         # What the last fact changed; empty again with the next.
         self.gained: list[TopicPartition] = []
         """What the member that spoke owns since."""
@@ -229,7 +228,6 @@ class Panel:
         """Partitions that have other replicas now."""
         self.led: list[TopicPartition] = []
         """Partitions whose leader came, went, stands still, or goes on."""
-
         self._paused: set[str] = set()
         self._spoke: dict[ActorName, None] = {}
         """Members that ever said anything."""
