@@ -29,7 +29,7 @@ from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import Healed, Seen, TopicReplicated
 from kemu.protocol.dynamic_configs import MIN_INSYNC_REPLICAS
 from kemu.protocol.messages.control import EPOCH_DURING_DELETE
-from kemu.protocol.names import TopicPartition, broker_of
+from kemu.protocol.names import STORE, TopicPartition, broker_of, host_of
 from kemu.protocol.nodes import (
     BROKER_DEFAULTS,
     DELETE_TOPICS,
@@ -61,7 +61,7 @@ NO_LIMITS = Limits()
 HEARD_OF_US = 2_000_000
 """How long a controller may go on by limits that were changed."""
 NAMED_WITHIN_US = 10_000_000
-"""How long a controller that is at work may leave unsaid what a partition waits for."""
+"""How long a controller may leave unsaid what a partition waits for. No fault hits it or its link to the store then."""
 
 
 class ReassignmentChecker(Checker):
@@ -209,8 +209,10 @@ class ReassignmentChecker(Checker):
                 self._least[fact.path.rpartition("/")[2]] = int(least)
 
     def _check_named(self, seen: Seen) -> None:
-        for at, since_us in list(self._silent.items()):
-            if seen.at_us - since_us > NAMED_WITHIN_US:
+        parties = (STORE, host_of(self._controller))
+        able_us = self.panel.disturbances.undisturbed_since_us(parties)
+        for at, since_us in list(self._silent.items()) if able_us is not None else ():
+            if seen.at_us - max(since_us, able_us or 0) > NAMED_WITHIN_US:
                 del self._silent[at]
                 name = f"{at[0]}-{at[1]}"
                 text = f"{name} is on its way, and {self._controller} has not"

@@ -6,6 +6,7 @@ from kemu.actors.controller.context import ReplicaPhase
 from kemu.emulator.checkers.leadership import LeadershipChecker
 from kemu.emulator.checkers.no_lost_record import NoLostRecord
 from kemu.emulator.checkers.reassignment import ReassignmentChecker
+from kemu.emulator.facts import FaultApplied, FaultEnded
 from kemu.protocol.nodes import ReplicaAssignment, broker_path, state_path, topic_data, topic_path
 from kemu.protocol.notes.replication import (
     BecameController,
@@ -17,7 +18,7 @@ from kemu.protocol.notes.replication import (
     ReplicaStopped,
     StoreTookOver,
 )
-from tests.emulator.checkers.cluster_story import BROKERS, TOPIC, ClusterStory, begun
+from tests.emulator.checkers.cluster_story import BROKERS, STORE, TOPIC, ClusterStory, begun
 
 ONLINE, OFFLINE, DELETED, INELIGIBLE = (
     ReplicaPhase.ONLINE.value,
@@ -127,6 +128,7 @@ def test_a_controller_at_work_names_what_a_partition_on_its_way_waits_for(
     A controller that is not ready yet writes as well (``ReplicaStateMachine.startup`` takes the dead out of the ISRs).
     """
     story = begun()
+    story.start(STORE)
     story.by("b0/controller", BecameController(broker_id=0, controller_epoch=1))
     story.by(
         "b0/controller",
@@ -155,6 +157,7 @@ def test_a_controller_at_work_names_what_a_partition_on_its_way_waits_for(
 def test_while_the_store_serves_nobody_a_controller_can_begin_nothing(away: bool, silent: bool) -> None:
     """What it took up it writes when there is a store again; until then it has no more to say."""
     story = begun()
+    story.start(STORE)
     ready = ControllerReady(broker_id=0, controller_epoch=1, brokers=BROKERS, topics=1, partitions=1)
     story.by("b0/controller", BecameController(broker_id=0, controller_epoch=1), ready)
     story.by(
@@ -163,6 +166,37 @@ def test_while_the_store_serves_nobody_a_controller_can_begin_nothing(away: bool
     story.wait(11)
     if away:
         story.by("zk", StoreTookOver(zxid=7, nodes=20, sessions=3))
+    story.write_state(0, BROKERS)
+
+    assert ("unnamed" in [each.kind for each in story.judged(ReassignmentChecker())[0]]) is silent
+
+
+@pytest.mark.parametrize(
+    ("links", "lasts_s", "silent"),
+    [
+        ((("b0", STORE),), 21, False),
+        ((("b0", ""),), 21, False),
+        ((("b0", STORE),), 5, True),
+        ((("b0", "b1"), ("c1", "")), 21, True),
+        ((), 21, True),
+    ],
+    ids=["slow store", "slow controller", "over long ago", "other links", "a fault that hits nobody"],
+)
+def test_a_slow_link_to_the_store_gives_a_controller_time_and_no_other_fault_does(
+    links: tuple[tuple[str, str], ...], lasts_s: int, silent: bool
+) -> None:
+    story = begun()
+    story.start(STORE)
+    ready = ControllerReady(broker_id=0, controller_epoch=1, brokers=BROKERS, topics=1, partitions=1)
+    story.by("b0/controller", BecameController(broker_id=0, controller_epoch=1), ready)
+    story.by(
+        "b0/controller", ReassignmentStarted(topic=TOPIC, partition=0, replicas=BROKERS, target=(0, 1), resumed=False)
+    )
+    story.world(FaultApplied(index=0, kind="slow", text="", links=links, lasts=True))
+    story.wait(lasts_s)
+    if lasts_s < 21:
+        story.world(FaultEnded(index=0, kind="slow"))
+        story.wait(21 - lasts_s)
     story.write_state(0, BROKERS)
 
     assert ("unnamed" in [each.kind for each in story.judged(ReassignmentChecker())[0]]) is silent
