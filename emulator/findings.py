@@ -91,6 +91,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "watermark-back",
         ),
         "tasks": (
+            "checkpoint-without-state",
             "committed-back",
             "learner-misplaced",
             "marks-differ",
@@ -101,6 +102,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "ready-passed-over",
             "records-skipped",
             "runs-twice",
+            "runs-without-state",
             "shut-down-early",
             "state-passed-over",
             "task-lost",
