@@ -18,6 +18,17 @@ TimerKey: TypeAlias = tuple[str, ...]
 """("session", group, member id) and the like. Starting a key that runs replaces it."""
 
 US_PER_MS = 1_000
+
+
+def at_least_1_ms(ms: int) -> int:
+    """A client's interval in us; 0 ms is 1 ms, the step of the clock that Kafka's clients read.
+
+    Kafka permits 0: the timer has expired whenever the client's loop looks at it. Source: ``Timer``,
+    ``ConsumerCoordinator.maybeAutoCommitOffsetsAsync``, ``AbstractCoordinator.HeartbeatThread`` (3.4).
+    """
+    return max(1, ms) * US_PER_MS
+
+
 US_PER_S = 1_000_000
 
 Record: TypeAlias = tuple[bytes, bytes | None]

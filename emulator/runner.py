@@ -79,6 +79,11 @@ class FaultFired:
     parts: int = 0
 
 
+def unfired_in_all(runs: Sequence[Sequence[FaultFired]]) -> list[FaultFired]:
+    """Entries of one plan that took effect in none of these runs."""
+    return [each[0] for each in zip(*runs, strict=True) if not any(fault.fired for fault in each)]
+
+
 @frozen
 class RunResult:
     """What a run came to.

@@ -97,7 +97,7 @@ from kemu.emulator.plan.actions import (
 from kemu.emulator.plan.entries import At, Noted, Receives, Sends, When
 from kemu.emulator.replay import Difference, Replayed
 from kemu.emulator.replay import replay as _replay
-from kemu.emulator.runner import FaultFired
+from kemu.emulator.runner import FaultFired, unfired_in_all
 from kemu.emulator.runner import RunResult as Outcome
 from kemu.emulator.runner import run as _run
 from kemu.emulator.scenario.away import AwaySpec
@@ -215,6 +215,7 @@ __all__ = [
     "Memory",
     "MoveCoordinator",
     "NetworkSpec",
+    "NeverFired",
     "NoEffect",
     "NotHeld",
     "NotInTime",
@@ -307,6 +308,16 @@ class NotHeld(AssertionError):
         self.outcome = outcome
 
 
+class NeverFired(AssertionError):
+    """All runs held, but entries of the plan took effect in none of them. ``faults``: those entries."""
+
+    def __init__(self, scenario: str, faults: Iterable[FaultFired]) -> None:
+        self.faults = tuple(faults)
+        found = [f"  fault {each.index} never fired: {each.text}" for each in self.faults]
+        fix = "  change its time or its target, or pass allow_unfired=True"
+        super().__init__("\n".join([f"{scenario}: every run holds, but not all of the plan was tested", *found, fix]))
+
+
 def presets() -> tuple[str, ...]:
     """The names of the scenarios that come with the package."""
     return tuple(preset.name for preset in _presets())
@@ -370,19 +381,34 @@ def check(
     profile: str | None = None,
     listeners: Mapping[str, Listener] | None = None,
     applications: Mapping[str, ApplicationFactory] | None = None,
+    allow_unfired: bool = False,
 ) -> tuple[Outcome, ...]:
     """Run a scenario with each of these seeds; all must hold. For tests: the failure says how to repeat it.
 
+    Args:
+        scenario: what is run.
+        seeds: at least one.
+        profile: which release everybody is; None is the scenario's own.
+        listeners: rebalance listeners by host; applications: likewise.
+        allow_unfired: entries of the plan may take effect in none of the runs.
+
     Raises:
         NotHeld: the first run that does not hold.
+        NeverFired: all hold, and an entry of the plan took effect in none of the runs.
         ScenarioError: an unknown profile or host.
+        ValueError: there are no seeds.
     """
-    outcomes = []
+    outcomes: list[Outcome] = []
     for seed in seeds:
         outcome = run(scenario, seed=seed, profile=profile, listeners=listeners, applications=applications)
         if outcome.verdict != "holds":
             raise NotHeld(outcome)
         outcomes.append(outcome)
+    if not outcomes:
+        raise ValueError("seeds is empty: nothing was run, so nothing was checked; give at least one seed")
+    unfired = unfired_in_all([outcome.faults for outcome in outcomes])
+    if unfired and not allow_unfired:
+        raise NeverFired(scenario.name, unfired)
     return tuple(outcomes)
 
 

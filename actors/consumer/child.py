@@ -21,7 +21,7 @@ from kemu.actors.clients.metadata import METADATA, MetadataRefresh
 from kemu.actors.consumer.fetching import Fetching
 from kemu.actors.consumer.partition import Partition, ReturnedOfRange, Seeking
 from kemu.actors.consumer.state import NEVER_JOINED, Generation, Result
-from kemu.actors.machine import Chance, Event, LinkDown, Machine, Received, TimerFired, Told
+from kemu.actors.machine import Chance, Event, LinkDown, Machine, Received, TimerFired, Told, at_least_1_ms
 from kemu.protocol.catch_up import OffsetRange
 from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.errors import ErrorCode
@@ -185,7 +185,7 @@ class ChildConsumer(Machine):
         lookups = CoordinatorLookups(self.client, brokers, versions["FindCoordinator"])
         self.discovery = Discovery(self, self.client, lookups, self.metadata, self, config, chance)
         self.fetching = Fetching(self, self._out_of_range)
-        self._interval_us = config.auto_commit_interval_ms * 1000
+        self._interval_us = at_least_1_ms(config.auto_commit_interval_ms)
         self._interval_runs = False
         self._committing = False
         self._commit_next: Callable[[], None] | None = None

@@ -15,6 +15,7 @@ from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer
 from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.reasons import COMMIT_WHILE_REBALANCING, encountered
 from kemu.actors.consumer.state import Generation, MemberState, Result
+from kemu.actors.machine import at_least_1_ms
 from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import OffsetCommit, OffsetCommitReply, OffsetToCommit
@@ -72,7 +73,7 @@ class Commits:
         config = machine.config
         self._machine = machine
         self._positions = positions
-        self._interval_us = config.auto_commit_interval_ms * 1000
+        self._interval_us = at_least_1_ms(config.auto_commit_interval_ms)
         self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
         self._auto = config.enable_auto_commit
         self._next_us = 0

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 
 from kemu.actors.consumer.machine import FetchingMachine
 from kemu.actors.consumer.partition import Partition, Returned, Seeking
+from kemu.actors.machine import at_least_1_ms
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import Fetch, FetchedPartition, FetchPartition, FetchReply, RecordBatch
 from kemu.protocol.names import ActorName, TopicPartition
@@ -80,7 +81,7 @@ class Fetching:
         self._max_wait_ms = config.fetch_max_wait_ms
         self._min_bytes = config.fetch_min_bytes
         self._max_bytes = config.fetch_max_bytes
-        self._retry_us = config.retry_backoff_ms * 1000
+        self._retry_us = at_least_1_ms(config.retry_backoff_ms)
         self._tells_epochs = bool(config.group_id)
         self._max_partition_bytes = config.max_partition_fetch_bytes
 

@@ -11,6 +11,7 @@ from kemu.actors.client import Backoff
 from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer, MembershipView
 from kemu.actors.consumer.reasons import ALREADY_REBALANCING, encountered
 from kemu.actors.consumer.state import Generation, MemberState
+from kemu.actors.machine import at_least_1_ms
 from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import Heartbeat, HeartbeatReply
@@ -25,12 +26,12 @@ class Heartbeats:
         self._membership = membership
         self._discovery = machine.discovery
         self._draws = machine.draws
-        self._retry_us = config.retry_backoff_ms * 1000
+        self._retry_us = at_least_1_ms(config.retry_backoff_ms)
         self._retry = Backoff(self._retry_us, config.retry_backoff_max_ms * 1000)
         self._failures = 0
         """Heartbeats that failed since the last one that did not."""
         self._session_us = config.session_timeout_ms * 1000
-        self._interval_us = config.heartbeat_interval_ms * 1000
+        self._interval_us = at_least_1_ms(config.heartbeat_interval_ms)
         self._version = machine.versions["Heartbeat"]
         self._session_until_us = 0
         """When the coordinator has been silent for too long."""

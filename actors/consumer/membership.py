@@ -33,6 +33,7 @@ from kemu.actors.consumer.state import (
     Outcome,
     Refused,
 )
+from kemu.actors.machine import at_least_1_ms
 from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import (
@@ -82,7 +83,7 @@ class Membership:
         self._assigned_before = False
         """This process has had an assignment."""
         self._retry_at_us = 0
-        self._retry_us = config.retry_backoff_ms * 1000
+        self._retry_us = at_least_1_ms(config.retry_backoff_ms)
         """Between two joins, always the same, also since KIP-580. Source: ``joinGroupIfNeeded`` (3.4.1, 3.9)."""
         self.heartbeats = Heartbeats(machine, self)
         self._join_timeout_us = max(

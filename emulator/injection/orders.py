@@ -75,12 +75,14 @@ class Orders:
         for key in ("at", "when", "after", "jitter"):
             if key in row:
                 raise _refused(f'"{key}" is not for orders: they are carried out now')
-        entry = {"at": duration_text(self._injector.world.now_us), **row}
+        now_us = self._injector.world.now_us
+        entry = {"at": duration_text(now_us), **row}
         set_only_group(entry, self._scenario)
         data = self._scenario.to_dict()
         plan = [*data.get("plan", ()), entry]
         try:
-            return scenario_from_dict({**data, "plan": plan})
+            longer = duration_text(max(self._scenario.duration_us, now_us))
+            return scenario_from_dict({**data, "duration": longer, "plan": plan})
         except ScenarioError as error:
             problems = [attrs.evolve(problem, path=problem.path[2:]) for problem in error.problems]
             raise ScenarioError(problems) from None

@@ -36,7 +36,7 @@ from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.emulator.scenario.streams import StreamsSpec, topics_of_streams, wrong_settings
 from kemu.emulator.text.kafka_keys import Settings, assignor_names, configured, lenient_settings
 from kemu.emulator.text.tables import Problem, ScenarioError, Table, nearest, said_of
-from kemu.emulator.text.units import microseconds, rate_per_s, throughput, words
+from kemu.emulator.text.units import duration_text, microseconds, rate_per_s, throughput, words
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig, StreamsConfig
 from kemu.protocol.draws import DrawName
 from kemu.protocol.dynamic_configs import RETENTION_BYTES, RETENTION_MS, SEGMENT_BYTES, SEGMENT_MS
@@ -601,7 +601,16 @@ class Scenario:
             rows = [_row(entry, index, problems) for index, entry in enumerate(self.plan)]
             plan = plan_from_tables([Table(row, ("plan", at), problems) for at, row in enumerate(rows) if row], known)
             object.__setattr__(self, "plan", plan)
+            problems += self._after_the_end() if not problems else []
         refuse(problems)
+
+    def _after_the_end(self) -> Iterator[Problem]:
+        """Entries of the plan that would never happen, because the run is over before."""
+        for index, entry in enumerate(self.plan):
+            if isinstance(entry, At) and entry.at_us > self.runs_us:
+                ends = duration_text(self.runs_us)
+                text = f"{duration_text(entry.at_us)} is after the end of the run ({ends})"
+                yield Problem(("plan", index, "at"), f"{text}: choose an earlier time, or a longer duration")
 
     @property
     def heal_at_us(self) -> int:

@@ -201,6 +201,9 @@ def report(running: "Campaign", lines: "Sequence[RunLine]", wall_s: float, form:
         )
     click.echo("")
     click.echo(f"{len(lines) - len(failed):,} of {len(lines):,} hold; {wall_s:.1f} s")
+    for row in table:
+        if "never_fired" in row:
+            click.echo(f"{row['cell']}: lines of the plan that took effect in no run: {row['never_fired']}")
     for line, said in commands[:LISTED]:
         click.echo(f"{cells[line.cell].name}, seed {line.seed} {line.verdict}: {line.reason}")
         click.echo(f"  {said}")

@@ -187,7 +187,7 @@ def compared(
         ScenarioError: the contender's settings or assignors do not fit the scenario.
     """
     from kemu.emulator.metrics.costs import Costs
-    from kemu.emulator.runner import run
+    from kemu.emulator.runner import FaultFired, run, unfired_in_all
     from kemu.emulator.scenario.random_faults import with_random_faults
     from kemu.emulator.watching.panel import Panel
 
@@ -195,6 +195,7 @@ def compared(
     bills: list[Bill] = []
     verdicts: dict[str, int] = {}
     idle: list[str] = []
+    faults: list[tuple[FaultFired, ...]] = []
     for seed in seeds:
         panel = Panel()
         costs = Costs(panel, {name: group.subscription for name, group in mine.groups.items()})
@@ -203,6 +204,7 @@ def compared(
         costs.finish(result.virtual_us)
         bills.append(costs.bill(result.figures))
         verdicts[result.verdict] = verdicts.get(result.verdict, 0) + 1
+        faults.append(result.faults[: len(mine.plan)])  # each run draws its own random ones
         if result.did_not_work:
             idle.append(f"seed {seed}: {result.did_not_work}")
         made(contender, drawn, result)
@@ -214,6 +216,7 @@ def compared(
         "verdicts": verdicts,
         "figures": figures,
         "did_not_work": f"in {len(idle)} of {len(bills)} runs; {idle[0]}" if idle else "",
+        "never_fired": [fault.text for fault in unfired_in_all(faults)],
     }
 
 
@@ -252,6 +255,7 @@ def table(scenario: Scenario, seeds: Sequence[int], rows: Sequence[dict[str, Any
     for row in rows:
         if row["did_not_work"]:
             yield f"{row['contender']} did not work {row['did_not_work']}"
+        yield from (f"{row['contender']}: a fault never fired in any run: {text}" for text in row["never_fired"])
 
 
 def _is_known(rows: Sequence[dict[str, Any]], name: str) -> bool:

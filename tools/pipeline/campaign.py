@@ -52,6 +52,8 @@ class RunLine:
     wall_s: float
     steps: int
     reason: str
+    unfired: Sequence[int] = ()
+    """Entries of the plan that never took effect."""
 
     @property
     def failed(self) -> bool:
@@ -283,11 +285,17 @@ def table_of_cells(cells: Sequence[Cell], lines: Sequence[RunLine]) -> list[dict
                 "runs": len(mine),
                 "failed": len(failed),
                 **{verdict: count for verdict, count in counts.items() if count},
+                **({"never_fired": len(unfired)} if (unfired := _unfired_in_all(mine)) else {}),
                 "first_failing_seed": min((line.seed for line in failed), default=None),
                 "mean_wall_s": round(sum(line.wall_s for line in mine) / len(mine), 4),
             }
         )
     return rows
+
+
+def _unfired_in_all(lines: Sequence[RunLine]) -> set[int]:
+    """Entries of a cell's plan that took effect in none of its runs."""
+    return set.intersection(*(set(line.unfired) for line in lines)) if lines else set()
 
 
 class Rate:

@@ -134,6 +134,7 @@ def summary_of(result: RunResult) -> dict[str, Any]:
         "wall_s": result.wall_s,
         "steps": result.steps,
         "reason": result.reason,
+        "unfired": [fault.index for fault in result.faults if not fault.fired],
     }
 
 

@@ -23,7 +23,7 @@ from kemu.emulator.metrics.figures import (
     plain,
     streams_sums,
 )
-from kemu.emulator.runner import RunResult
+from kemu.emulator.runner import RunResult, unfired_in_all
 from kemu.emulator.scenario.expectations import split
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.protocol.names import broker_host
@@ -214,9 +214,8 @@ def table_of_seeds(results: Sequence[RunResult], command_for: Callable[[int], st
         reasons = ", ".join(f"{left.count(why)} {why}" for why in dict.fromkeys(left))
         yield f"not well again, for Kafka's own reasons, in {runs} of {len(results)} runs: {reasons}"
     failed = [result for result in results if OF_VERDICT[result.verdict]]
-    idle = [index for index, _ in enumerate(first.faults) if not any(each.faults[index].fired for each in results)]
-    for index in idle:
-        yield f"fault {index} never fired in any run: {first.faults[index].text}"
+    for fault in unfired_in_all([result.faults for result in results]):
+        yield f"fault {fault.index} never fired in any run: {fault.text}"
     for index, fault in enumerate(first.faults):
         short = [each for each in results if each.faults[index].done < each.faults[index].parts]
         if short:

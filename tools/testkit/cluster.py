@@ -264,9 +264,18 @@ class EmulatedCluster:
         seed: decides all that the test leaves open.
         scenario: what ``start`` begins; None: what ``group`` says.
         profile: which release everybody is; None: the scenario's.
+        allow_unfired: entries of the scenario's plan may never take effect.
     """
 
-    def __init__(self, *, seed: int = 1, scenario: Scenario | None = None, profile: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        seed: int = 1,
+        scenario: Scenario | None = None,
+        profile: str | None = None,
+        allow_unfired: bool = False,
+    ) -> None:
+        self.allow_unfired = allow_unfired
         self.seed = seed
         self.scenario = scenario
         self.profile = profile
@@ -563,11 +572,13 @@ class EmulatedCluster:
         """Do it; which entry of the plan it is."""
         world, injector = self.inside.world, self.inside.injector
         row: dict[str, Any] = {"at": duration_text(world.now_us)}
+        scenario = self.inside.scenario
+        scenario = attrs.evolve(scenario, plan=(), duration_us=max(scenario.duration_us, world.now_us))
         if isinstance(action, str):
             row |= {"do": action, **{"from" if key == "from_" else key: item for key, item in keys.items()}}
-            checked = with_entries(attrs.evolve(self.inside.scenario, plan=()), [row], "kemu.do")
+            checked = with_entries(scenario, [row], "kemu.do")
         else:
-            checked = attrs.evolve(self.inside.scenario, plan=(At(world.now_us, action),))
+            checked = attrs.evolve(scenario, plan=(At(world.now_us, action),))
         (entry,) = checked.plan
         assert isinstance(entry, At)
         outcome = injector.order(entry.action)
@@ -626,6 +637,7 @@ class EmulatedCluster:
 
         Raises:
             Violated: it does not hold.
+            NoEffect: it holds, but an entry of the scenario's plan never took effect.
         """
         __tracebackhide__ = True
         one = self.inside
@@ -641,6 +653,10 @@ class EmulatedCluster:
             unexpected, _ = split(self.outcome.violations, one.scenario.expect)
             said = violations_text(unexpected) if not self.outcome.broke else self.outcome.broke
             raise Violated(f"{self.outcome.verdict}: {said}", self.outcome)
+        planned = self.outcome.faults[: len(one.scenario.plan)]
+        unfired = [fault.text for fault in planned if not fault.fired]
+        if unfired and not self.allow_unfired:
+            raise NoEffect(f"the run holds, but these never fired: {'; '.join(unfired)} (or allow_unfired=True)")
         return self.outcome
 
     def as_scenario(self) -> Scenario:

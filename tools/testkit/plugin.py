@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kemu.emulator.scenario.scenario import Scenario
     from kemu.tools.testkit.cluster import EmulatedCluster
 
-MARK = "kemu(scenario, *, seeds, swarm, profile): what the fixture kemu runs, and with which seeds"
+MARK = "kemu(scenario, *, seeds, swarm, profile, allow_unfired): what the fixture kemu runs, and with which seeds"
 SHRINK_RUNS = 100
 TRACES = "kemu-traces"
 """In the folder of pytest's cache, if it has one."""
@@ -112,7 +112,10 @@ def kemu(request: pytest.FixtureRequest, kemu_seed: int) -> "Iterator[EmulatedCl
         from kemu.emulator.exploring.swarm import swarm_case
 
         scenario = swarm_case(kemu_seed, scenario, profile=given.get("profile")).scenario
-    cluster = EmulatedCluster(seed=kemu_seed, scenario=scenario, profile=given.get("profile"))
+    allow_unfired = bool(given.get("allow_unfired") or given.get("swarm"))  # a drawn plan may miss
+    cluster = EmulatedCluster(
+        seed=kemu_seed, scenario=scenario, profile=given.get("profile"), allow_unfired=allow_unfired
+    )
     request.node.stash[_CLUSTER] = cluster
     yield cluster
 
