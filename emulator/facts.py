@@ -173,7 +173,7 @@ class TopicReplicated:
 class FaultApplied:
     """An entry of the plan took effect: its index in the plan, its kind ("crash"), what it did in words.
 
-    ``links``: the pairs of hosts whose messages or work it hits ("" = every host; ``emulator.injection.scope``); () when
+    ``links``: the pairs of hosts whose messages or work it hits ("" = every host; ``emulator.injection.scope``); () if
     it hits none, or hits hosts whose own facts tell it. ``lasts``: it goes on until ``FaultEnded``.
     """
 

@@ -1,0 +1,171 @@
+"""Resets, removals of offsets and failures of members: each is right only for a cause that a checker sees itself."""
+
+import pytest
+
+from kemu.emulator.checkers.commits import CommitsChecker
+from kemu.emulator.checkers.liveness import Liveness
+from kemu.emulator.facts import (
+    FaultApplied,
+    MemberReconfigured,
+)
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.notes import groups as notes
+from kemu.protocol.notes.replication import LogStartMoved
+from tests.emulator.checkers.story import COORDINATOR, GROUP, TOPIC, Story
+from tests.emulator.checkers.test_illegal_runs import caught, story
+
+__all__ = ["story"]
+
+
+def test_commits_rise_again_after_the_first_commit_since_a_seek(story):
+    """One seek allows one step back: to the position 2, and nothing below what was committed since then."""
+    story.process("c1", 0, 0, 8)
+    story.committed("c1", 0, 8)
+    story.position("c1", 0, 2, "seek")
+    story.process("c1", 0, 2, 6)
+    story.committed("c1", 0, 5)
+    assert not any("was committed and nothing was reset" in text for text in story.judged().get("commits", []))
+
+    story.committed("c1", 0, 3)
+
+    caught(story, "commits", "though 5 was committed and nothing was reset")
+
+
+def test_a_member_resets_a_position_that_the_log_has(story):
+    story.process("c1", 0, 0, 8)
+    story.position("c1", 0, 10, "reset")
+
+    caught(story, "commits", "c1 resets t-0 to 10 although its position, 8 or later, is in the log")
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_truncation_is_of_a_log_that_has_lost_its_end(story, lost):
+    story.process("c1", 0, 0, 8)
+    if lost:
+        story.by("b0", notes.PartitionHosted(topic=TOPIC, partition=0, end_offset=6))
+    story.position("c1", 0, 6, "truncated")
+
+    said = story.judged().get("commits", [])
+    assert any("as after a truncation, and the log has lost nothing" in text for text in said) is not lost
+
+
+@pytest.mark.parametrize(("start", "excused"), [(8, False), (9, True)])
+def test_a_position_that_the_log_has_deleted_is_reset(story, start, excused):
+    story.process("c1", 0, 0, 8)
+    moved = LogStartMoved(topic=TOPIC, partition=0, start_offset=start, end_offset=10, why="retention")
+    story.by("b0", moved)
+    story.position("c1", 0, 10, "reset")
+
+    assert any("is in the log" in text for text in story.judged().get("commits", [])) is not excused
+
+
+def resets(policies, *, start=0, to=10, reconfigured=()):
+    """Kinds of what ``commits`` says of a member of the group g that starts without a committed offset."""
+    story = Story("c1")
+    story.append(0, 0, 20)
+    if start:
+        moved = LogStartMoved(topic=TOPIC, partition=0, start_offset=start, end_offset=20, why="retention")
+        story.by("b0", moved)
+    if reconfigured:
+        story.world(MemberReconfigured(host="c1", profile="", assignors=(), settings=reconfigured))
+    story.generation_of(1, c1="")
+    story.assigned("c1", 1, "0")
+    story.position("c1", 0, to, "reset")
+    return story.kinds(CommitsChecker(policies))
+
+
+@pytest.mark.parametrize(
+    "policies", [{GROUP: "earliest"}, {GROUP: "none"}, {GROUP: "latest", "c1": "earliest"}], ids=str
+)
+def test_a_reset_that_auto_offset_reset_does_not_ask_for(policies):
+    assert resets(policies) == ["wrong-reset"]
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        {"policies": {GROUP: "latest"}},
+        {"policies": {GROUP: "earliest"}, "to": 0},
+        {"policies": {GROUP: "earliest"}, "start": 10},
+        {"policies": {"another": "earliest"}},
+        {"policies": {GROUP: "earliest"}, "reconfigured": ("auto.offset.reset=latest",)},
+    ],
+    ids=str,
+)
+def test_a_reset_that_auto_offset_reset_asks_for(right):
+    assert resets(**right) == []
+
+
+def test_a_reset_beyond_where_the_log_starts_by_now():
+    assert resets({GROUP: "earliest"}, start=9) == ["wrong-reset"]
+
+
+def test_that_a_member_is_set_otherwise_in_other_things_is_no_excuse():
+    settings = ("max.poll.interval.ms=1000",)
+
+    assert resets({GROUP: "earliest"}, reconfigured=settings) == ["wrong-reset"]
+
+
+def removed(story, why="the group was deleted"):
+    story.by(COORDINATOR, notes.OffsetRemoved(group=GROUP, topic=TOPIC, partition=0, why=why))
+
+
+@pytest.mark.parametrize("why", ["expired", "deleted", "the group was deleted"])
+def test_a_coordinator_removes_an_offset_that_was_just_committed(story, why):
+    story.process("c1", 0, 0, 8)
+    story.committed("c1", 0, 8)
+    story.wait(5)
+    removed(story, why)
+
+    caught(story, "commits", "was removed 5.0 s after its commit, and no operator asked for it")
+
+
+def test_an_operator_may_remove_an_offset_that_was_just_committed(story):
+    story.process("c1", 0, 0, 8)
+    story.committed("c1", 0, 8)
+    story.world(FaultApplied(index=0, kind="delete-group", text=f"delete group {GROUP}"))
+    removed(story)
+
+    assert "commits" not in story.judged()
+
+
+def test_an_operator_who_deletes_another_group_is_no_excuse(story):
+    story.process("c1", 0, 0, 8)
+    story.committed("c1", 0, 8)
+    story.world(FaultApplied(index=0, kind="delete-group", text="delete group another"))
+    removed(story)
+
+    caught(story, "commits", "and no operator asked for it")
+
+
+def test_a_listener_that_was_to_raise_and_never_did_excuses_no_failure(story):
+    story.world(FaultApplied(index=0, kind="fail-listener", text="", links=(("c1", ""),)))
+    story.by("c1", a_failure("c1"))
+
+    assert story.kinds(Liveness()) == ["member-failed"]
+
+
+def test_a_listener_that_raised_by_the_plan_excuses_one_failure_of_its_member_alone(story):
+    story.world(FaultApplied(index=0, kind="fail-listener", text="", links=(("c1", ""),)))
+    raised = notes.ListenerFailed(group=GROUP, member_id="c1", callback="onPartitionsLost", why="a fault of the plan")
+    story.by("c1", raised)
+    story.by("c1", a_failure("c1"))
+    assert story.kinds(Liveness()) == []
+
+    story.by("c2", a_failure("c2"))
+    story.by("c1", a_failure("c1"))
+    assert story.kinds(Liveness()) == ["member-failed", "member-failed"]
+
+
+def test_an_injected_answer_excuses_one_failure_by_that_error(story):
+    injected = notes.AnswerInjected(api="SyncGroup", sender="c1", error=ErrorCode.UNKNOWN_SERVER_ERROR)
+    story.by("b0", injected)
+    story.by("c1", a_failure("c1"))
+    assert story.kinds(Liveness()) == []
+
+    story.by("c1", a_failure("c1"))
+    assert story.kinds(Liveness()) == ["member-failed"]
+
+
+def a_failure(member: str) -> notes.MemberFailed:
+    return notes.MemberFailed(group=GROUP, member_id=member, error=ErrorCode.UNKNOWN_SERVER_ERROR, why="told")
