@@ -91,7 +91,6 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "watermark-back",
         ),
         "tasks": (
-            "checkpoint-without-state",
             "committed-back",
             "learner-misplaced",
             "marks-differ",
@@ -102,7 +101,6 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "ready-passed-over",
             "records-skipped",
             "runs-twice",
-            "runs-without-state",
             "shut-down-early",
             "state-passed-over",
             "task-lost",

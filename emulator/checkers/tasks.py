@@ -23,10 +23,6 @@ Theory (KIP-429, page version 99, and what any task assignor must keep):
 * I11: a task with state does not go to an instance that said it has nothing of it while another one that said it has
   more than ``acceptable.recovery.lag`` of it stays without it. What instances said is where their copies were when they
   joined. Asked of assignors that look at lags (KIP-441), and of leaders that could read where changelogs end.
-* I12: an active task runs only with its whole changelog applied. When its restore begins, producers were told that
-  the changelog reaches some offset: the ranges that the copy applied follow its checkpoint without a gap up to there.
-  A checkpoint needs a copy of the task on that disk before. What the changelog has lost by then, or deleted at its
-  start, is not asked for. (Kafka: ``StoreChangelogReader``.)
 """
 
 from collections import Counter
@@ -57,19 +53,10 @@ from kemu.protocol.notes.groups import (
     MemberRemoved,
     OffsetCommitted,
     OffsetRemoved,
-    PartitionHosted,
     PositionSet,
-    RecordsAcknowledged,
 )
 from kemu.protocol.notes.replication import BecameLeader
-from kemu.protocol.notes.streams import (
-    StreamsJoined,
-    TaskBecame,
-    TaskRestored,
-    TasksDecided,
-    TasksGiven,
-    TasksSaid,
-)
+from kemu.protocol.notes.streams import StreamsJoined, TaskBecame, TasksDecided, TasksGiven, TasksSaid
 
 At = tuple[str, str]
 """(application, task)"""
@@ -97,14 +84,6 @@ class Tasks(Checker):
         """(application, task, host) whose state was open when the host's process died."""
         self._on_disk: dict[tuple[GroupId, str], dict[str, int]] = {}
         """(application, host) -> task -> how far a copy was that was closed."""
-        self._held: dict[tuple[GroupId, str, str], None] = {}
-        """(application, host, task) that had a copy on the disk that the host has."""
-        self._applied: dict[tuple[GroupId, str, str, str], int] = {}
-        """(application, task, host, thread) -> up to where the copy has its changelog without a gap."""
-        self._due: dict[tuple[GroupId, str, str, str], int] = {}
-        """The same -> how far the changelog was known to reach when the restore began."""
-        self._acknowledged: dict[TopicPartition, int] = {}
-        """Up to where producers were told that records are in the log, as far as no leader lost them."""
         self._said: dict[tuple[GroupId, str], dict[str, int]] = {}
         """(application, host) -> task -> how far its copy was when the instance joined last."""
         self._completed_us: dict[GroupId, int] = {}
@@ -125,9 +104,6 @@ class Tasks(Checker):
         """What is committed for a partition; ``_UNKNOWN`` where that is not certain."""
         self.on = {
             TaskBecame: self._became,
-            TaskRestored: self._restored,
-            PartitionHosted: self._hosted,
-            RecordsAcknowledged: self._was_acknowledged,
             TasksDecided: self._decided,
             GroupBecame: self._group_became,
             MemberRemoved: self._member_removed,
@@ -153,7 +129,6 @@ class Tasks(Checker):
     def _became(self, seen: Seen, fact: TaskBecame) -> None:
         at = fact.application, fact.task
         self._looks_at_state(seen, fact)
-        self._looks_at_restore(seen, fact)
         holders = self._running.setdefault(at, {})
         self._look(seen, fact.application)
         if fact.role != "active" or fact.state != "RUNNING":
@@ -198,8 +173,6 @@ class Tasks(Checker):
         if not fact.kept_disk:
             for key in [key for key in self._open if key[2] == fact.host]:
                 del self._open[key]
-            for disk in [disk for disk in self._held if disk[1] == fact.host]:
-                del self._held[disk]
             for known in (self._on_disk, self._said):
                 for at in [at for at in known if at[1] == fact.host]:
                     del known[at]
@@ -215,67 +188,6 @@ class Tasks(Checker):
     def _was_released(self, host: str) -> bool:
         found = (application.instances.get(host) for application in self.panel.applications.all.values())
         return any(instance is not None and instance.released for instance in found)
-
-    # --- I12 -------------------------------------------------------------------------------------------------------
-
-    def _changelog(self, application: GroupId, host: str, task: str) -> TopicPartition | None:
-        instance = self.panel.applications.of(application).instances.get(host)
-        subtopology, _, partition = task.partition("_")
-        if instance is None or int(subtopology) >= len(instance.started.changelogs):
-            return None
-        topic = instance.started.changelogs[int(subtopology)]
-        return (topic, int(partition)) if topic else None
-
-    def _looks_at_restore(self, seen: Seen, fact: TaskBecame) -> None:
-        """Where a restore begins, how far it has to get, and whether it got there."""
-        at = self._changelog(fact.application, fact.instance, fact.task)
-        if at is None:
-            return
-        key = fact.application, fact.task, fact.instance, fact.thread
-        disk = fact.application, fact.instance, fact.task
-        known = self._acknowledged.get(at, 0)
-        if fact.state == CREATED:
-            self._applied.pop(key, None)
-        elif fact.before == CREATED and fact.state == RESTORING:
-            if fact.position > 0 and disk not in self._held:
-                text = (
-                    f"{fact.task} of {fact.application} begins on {fact.instance} at {fact.position} of its changelog, "
-                    "and no copy of it was on that disk"
-                )
-                self.violation(seen, "checkpoint-without-state", (fact.application, fact.task), text)
-            self._applied[key] = fact.position if disk in self._held else 0
-            self._held[disk] = None
-        elif self.panel.applications.state_before == RUNNING and self.panel.applications.role_before == "active":
-            self._applied[key] = max(self._applied.get(key, 0), min(fact.position, known))  # it wrote that itself
-        if fact.role != "active":
-            self._due.pop(key, None)
-        elif fact.state == RESTORING:
-            self._due[key] = known
-        elif fact.state == RUNNING and (due := self._due.pop(key, None)) is not None:
-            records, applied = self.panel.logs.of(at).records, self._applied.get(key, 0)
-            if applied < min(due, known, records.end) and records.start < due:
-                text = (
-                    f"{fact.task} of {fact.application} runs on {fact.instance} with {applied} of the {due} records "
-                    f"that {at[0]}-{at[1]} had when its restore began"
-                )
-                self.violation(seen, "runs-without-state", (fact.application, fact.task), text)
-
-    def _restored(self, seen: Seen, fact: TaskRestored) -> None:
-        at = self._changelog(fact.application, fact.instance, fact.task)
-        key = fact.application, fact.task, fact.instance, fact.thread
-        applied = self._applied.get(key)
-        if at is None or applied is None:
-            return
-        if fact.first <= max(applied, self.panel.logs.of(at).records.start):
-            self._applied[key] = max(applied, fact.last)
-
-    def _hosted(self, seen: Seen, fact: PartitionHosted) -> None:
-        """What was there before the run is known to all."""
-        self._acknowledged.setdefault((fact.topic, fact.partition), fact.end_offset)
-
-    def _was_acknowledged(self, seen: Seen, fact: RecordsAcknowledged) -> None:
-        at, end = (fact.topic, fact.partition), fact.base_offset + fact.count
-        self._acknowledged[at] = max(self._acknowledged.get(at, 0), end)
 
     # --- I6 --------------------------------------------------------------------------------------------------------
 
@@ -397,10 +309,7 @@ class Tasks(Checker):
             self._committed = dict.fromkeys(self._committed, _UNKNOWN)
 
     def _leads(self, seen: Seen, fact: BecameLeader) -> None:
-        """Its log may have lost its end; one of the groups' log, and commits with it."""
-        at = fact.topic, fact.partition
-        if at in self._acknowledged:
-            self._acknowledged[at] = min(self._acknowledged[at], self.panel.logs.of(at).records.end)
+        """A partition of the groups' log may have lost its end, and commits with it."""
         if fact.topic == OFFSETS_TOPIC and self.panel.logs.changed:
             self._committed = dict.fromkeys(self._committed, _UNKNOWN)
 

@@ -59,18 +59,4 @@ MUTATIONS = [
         "tasks",
         ("streams_warm_ups.toml:3",),
     ),
-    Mutation(  # a task runs as soon as the end of its changelog is known
-        "actors/streams/task_manager.py",
-        "(one.end is not None and one.position >= one.end)",
-        "one.end is not None",
-        "tasks/runs-without-state",
-        ("streams_warm_ups.toml:3",),
-    ),
-    Mutation(  # a copy begins as if a checkpoint lay on a disk that has none
-        "actors/streams/task_manager.py",
-        "self._directory.checkpoints.get(one.task, 0)",
-        "self._directory.checkpoints.get(one.task, 50)",
-        "tasks/checkpoint-without-state",
-        ("streams_warm_ups.toml:3",),
-    ),
 ]

@@ -5,15 +5,7 @@ import pytest
 from kemu.emulator.checkers.tasks import Tasks
 from kemu.emulator.facts import DiskTailLost, Healed, HostDown, HostStarted, Seen
 from kemu.emulator.watching.panel import Panel
-from kemu.protocol.notes.groups import (
-    LateCommit,
-    OffsetCommitted,
-    OffsetRemoved,
-    PositionSet,
-    RecordsAcknowledged,
-    RecordsAppended,
-)
-from kemu.protocol.notes.replication import BecameLeader
+from kemu.protocol.notes.groups import LateCommit, OffsetCommitted, OffsetRemoved, PositionSet
 from kemu.protocol.notes.streams import InstanceLeaving, StreamsJoined, TasksDecided, TasksGiven, TasksSaid
 from tests.emulator.streams_story import APP, COORDINATOR, S, StreamsStory, formed
 
@@ -308,52 +300,6 @@ def test_who_is_ready_is_passed_over_where_there_are_no_learners() -> None:
     assert violations(*rows, learners=False) == []
 
 
-# --- I12 -----------------------------------------------------------------------------------------------------------
-
-
-def _leads(leader_epoch: int, end: int, *epochs: tuple[int, int]) -> BecameLeader:
-    """A leader of the changelog begins with a log that ends at ``end``."""
-    return BecameLeader(
-        topic="log",
-        partition=0,
-        leader_epoch=leader_epoch,
-        isr=(0,),
-        end_offset=end,
-        high_watermark=end,
-        epochs=epochs,
-    )
-
-
-@pytest.mark.parametrize(
-    ("ranges", "cut", "found"),
-    [
-        ([(0, 60), (60, 100)], 100, []),
-        ([(0, 60)], 100, ["runs-without-state"]),
-        ([(0, 60), (70, 100)], 100, ["runs-without-state"]),  # a gap
-        ([], 100, ["runs-without-state"]),
-        ([(0, 60)], 60, []),  # its log lost the rest
-        ([(0, 50)], 60, ["runs-without-state"]),  # beside that
-    ],
-)
-def test_an_active_task_runs_only_with_what_its_changelog_had_when_its_restore_began(
-    ranges: list[tuple[int, int]], cut: int, found: list[str]
-) -> None:
-    """I12: ranges that it applied, and what the next leader of the changelog still has."""
-    told = formed()
-    told.say(5, "b0/log", _leads(1, 0))
-    told.say(10, "b0/log", RecordsAppended(topic="log", partition=0, base_offset=0, count=100))
-    told.say(11, "a", RecordsAcknowledged(topic="log", partition=0, base_offset=0, count=100))
-    told.copy(30, "a", "0", "active", "SUSPENDED", "CLOSED", position=100)
-    told.copy(31, "b", "0", "active", "CREATED", "RESTORING")
-    for first, last in ranges:
-        told.read(32, "b", "0", "active", first, last)
-    if cut < 100:
-        told.say(33, "b1/log", _leads(2, cut, (1, 0)))
-    told.copy(34, "b", "0", "active", "RUNNING", position=100)
-
-    assert kinds(told) == found
-
-
 # --- I10, I11 ------------------------------------------------------------------------------------------------------
 
 
@@ -364,8 +310,7 @@ def test_an_active_task_runs_only_with_what_its_changelog_had_when_its_restore_b
         ("RESTORING", "process", True, 7, (APP,), ["open-state-kept"]),
         ("RUNNING", "process", True, 0, (APP,), []),
         ("RUNNING", "process", True, 7, (), []),
-        ("RUNNING", "process", False, 0, (APP,), []),
-        ("RUNNING", "process", False, 7, (APP,), ["checkpoint-without-state"]),
+        ("RUNNING", "process", False, 7, (APP,), []),
         ("RUNNING", "power", True, 7, (APP,), []),
         ("SUSPENDED", "process", True, 7, (APP,), []),
     ],
