@@ -71,7 +71,7 @@ def test_a_member_changes_to_a_pattern() -> None:
     """subscribe(Pattern) in the midst of a run; the others keep theirs."""
     watcher = Watcher()
     change = At(10 * S, ChangeSubscription(host="c2", pattern="oth.r"))
-    scenario = attrs.evolve(patterns(change), duration_us=18 * S)
+    scenario = attrs.evolve(patterns(change), duration_us=18 * S, plan=(change,))
     run(scenario, seed=1, drive="bare", observers=(watcher,))
 
     assert any(
