@@ -54,6 +54,7 @@ that counts, and a group without others has no rule to keep.
 Which topics a group has is read from the assignments of its last generation, unless given.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -258,11 +259,11 @@ class Liveness(Checker):
         self._replaced: tuple[int, tuple[str, str]] | None = None
         """The last one that came into a Stable group, and in which step: written, unless that makes a rebalance."""
         self._answered: dict[tuple[ActorName, ErrorCode], None] = {}
-        """Errors that a plan had servers answer to members, until a member fails by one."""
-        self._to_raise: dict[str, None] = {}
-        """Hosts on which the plan makes the next call of a listener raise."""
+        """Errors that a plan had servers answer to members, until a member fails by one or its host goes down."""
+        self._to_raise: Counter[str] = Counter()
+        """Host -> how many calls of a listener the plan still makes raise there."""
         self._raised: dict[ActorName, None] = {}
-        """Members whose listener raised by the plan, until the member fails."""
+        """Members whose listener raised by the plan, until the member fails or its host goes down."""
         self._killed: dict[str, str] = {}
         """Group -> the last failure of a member that the plan caused."""
         self.on = self._handlers()
@@ -372,6 +373,8 @@ class Liveness(Checker):
     def _down(self, seen: Seen, fact: HostDown) -> None:
         self._count_ended()
         self._heard.down(fact.host)
+        self._raised = {actor: None for actor in self._raised if host_of(actor) != fact.host}
+        self._answered = {key: None for key in self._answered if host_of(key[0]) != fact.host}
         if fact.host in self._brokers:
             self._away[fact.host] = None
         self._disturbed(seen, fact)
@@ -441,12 +444,14 @@ class Liveness(Checker):
         self._answered[fact.sender, fact.error] = None
 
     def _listener_failed(self, seen: Seen, fact: ListenerFailed) -> None:
-        if host_of(seen.actor) in self._to_raise:
+        host = host_of(seen.actor)
+        if self._to_raise[host]:
+            self._to_raise[host] -= 1
             self._raised[seen.actor] = None
 
     def _applied(self, seen: Seen, fact: FaultApplied) -> None:
         if fact.kind == RAISE:
-            self._to_raise.update(dict.fromkeys(host for host, _ in fact.links))
+            self._to_raise.update(host for host, _ in fact.links)
         if self._may_last is None or fact.index in self._may_last:
             self._lasting[fact.index] = None
         self._disturbed(seen, fact)
