@@ -38,7 +38,7 @@ from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import DiskTailLost, FaultApplied, MemberHostAdded, MemberReconfigured, RunStarted, Seen
 from kemu.emulator.watching.group_commits import NOTHING
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, ActorName, GroupId, TopicPartition
+from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, ActorName, GroupId, TopicPartition, host_of
 from kemu.protocol.notes.groups import (
     COMMITTED,
     JUMPED,
@@ -280,7 +280,7 @@ class CommitsChecker(Checker):
 
     def _by_policy(self, seen: Seen, fact: PositionSet) -> None:
         """Whether the reset is the one that the scenario's ``auto.offset.reset`` asks for."""
-        host = seen.actor.partition("/")[0]
+        host = host_of(seen.actor)
         policies = self._policies.get(host) or self._policies.get(fact.group)
         start = self._starts.get((fact.topic, fact.partition), 0)
         if policies == {"none"}:

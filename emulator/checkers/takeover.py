@@ -15,8 +15,8 @@ no-leader         the controller elects a live member of the ISR when the leader
                                                                                                    new controller
 ================  ===============================================================================  ===================
 
-Exempt: partitions of a topic that is being deleted, replicas in a failed log directory, and replicas whose log belongs
-to a deleted topic of the same name (KIP-516). Source: Kafka 3.4 ``KafkaController.onBrokerFailure``,
+Exempt: partitions of a topic whose name was ever deleted, replicas in a failed log directory, and replicas whose log
+belongs to a deleted topic of the same name (KIP-516). Source: Kafka 3.4 ``KafkaController.onBrokerFailure``,
 ``PartitionStateMachine.triggerOnlinePartitionStateChange``, ``ReplicaManager.becomeLeaderOrFollower``.
 """
 
@@ -44,7 +44,6 @@ from kemu.protocol.notes.replication import (
     LogOfAnotherTopic,
     NodeWritten,
     ReplicaStopped,
-    TopicDeleted,
 )
 
 DEFAULT_SESSION_US = ControllerConfig().zookeeper_session_timeout_ms * 1_000
@@ -81,7 +80,8 @@ class Takeover(Checker):
         """Partitions without a leader -> since when the present reason holds."""
         self._stale: dict[str, int] = {}
         """Brokers whose registration is of a process that is down -> since when. The broker may run again."""
-        self._deleting: dict[str, None] = {}
+        self._deleted: dict[str, None] = {}
+        """Topics that were deleted, or are being deleted: a broker may still hold a log of that name."""
         self._unusable: dict[tuple[str, TopicPartition], None] = {}
         """(host, partition) of replicas that may not lead."""
         self._looks_us = _NEVER_US
@@ -94,7 +94,6 @@ class Takeover(Checker):
             ReplicaStopped: self._role_changed,
             LogDirFailed: self._dir_failed,
             LogOfAnotherTopic: self._kept_out,
-            TopicDeleted: self._topic_deleted,
             HostDown: self._went_down,
             HostStarted: self._started,
             HostPaused: self._disturbed,
@@ -141,13 +140,10 @@ class Takeover(Checker):
                     self._leaderless.pop(at, None)
                     self._look_at(seen, at)
         elif fact.path.startswith(f"{DELETE_TOPICS}/") and not gone:
-            self._deleting[fact.path.rpartition("/")[2]] = None
+            self._deleted[fact.path.rpartition("/")[2]] = None
         else:
             return
         self._disturbed(seen, fact)
-
-    def _topic_deleted(self, seen: Seen, fact: TopicDeleted) -> None:
-        self._deleting.pop(fact.topic, None)
 
     def _dir_failed(self, seen: Seen, fact: LogDirFailed) -> None:
         for at in fact.partitions:
@@ -219,13 +215,13 @@ class Takeover(Checker):
     def _leader_due_us(self, seen: Seen, at: TopicPartition) -> int:
         """Judge whether a partition is led; when to look next."""
         state = self.panel.states.get(at)
-        if state is None or not self._controller or at[0] in self._deleting:
+        if state is None or not self._controller or at[0] in self._deleted:
             return _NEVER_US
         leader = broker_host(state.leader)
         named = state.leader in self.panel.registered and (leader, at) not in self._unusable
         able = (state.leader,) if named else state.isr
         hosts = [broker_host(broker) for broker in able if broker in self.panel.registered]
-        hosts = [host for host in hosts if host not in self._stale]
+        hosts = [host for host in hosts if host not in self._stale and not self.panel.former.has(host, at)]
         parties = [(STORE, self._controller, host) for host in hosts if (host, at) not in self._unusable]
         able_us = self._undisturbed_us(parties)
         if able_us is None:

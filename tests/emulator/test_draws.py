@@ -145,7 +145,7 @@ def test_a_wrong_draw_is_told_with_its_key(setting: str, why: str) -> None:
 def test_calm_draws_nothing_of_the_table() -> None:
     """So that its rhythm is exact: what is left to chance is what ever was."""
     asked = Remembering(3)
-    driven(with_values(load_scenario("rolling-broker-restart"), ["draws=calm", "duration=50s"]), 3, choices=asked)
+    driven(with_values(load_scenario("rolling-broker-restart"), ["draws=calm", "duration=2m"]), 3, choices=asked)
     assert not [purpose for purpose in asked.asked if purpose.startswith("draw/")]
 
 

@@ -7,7 +7,7 @@ MUTATIONS = [
         "actors/controller/brokers.py",
         "PartitionPhase.OFFLINE)\n        yield from self._machine.partitions.trigger_online()\n",
         "PartitionPhase.OFFLINE)\n",
-        "takeover/no-leader",
+        "takeover",
         ("broker-crash-and-return:1",),
     ),
     Mutation(  # no broker ever dies for the controller

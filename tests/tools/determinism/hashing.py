@@ -1,5 +1,6 @@
 """Assignors that are not the same in every process: what the watch over sweeps is there to find."""
 
+import os
 import sys
 from collections.abc import Mapping
 from typing import ClassVar
@@ -33,5 +34,7 @@ class BreaksElsewhere(ByHash):
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
         """Leave the process, unless it is the one that runs the tests."""
         if "pytest" not in sys.modules:
-            raise SystemExit("out of memory, say")
+            sys.stderr.write("out of memory, say\n")
+            sys.stderr.flush()
+            os._exit(1)
         return super().assign(topics, members)
