@@ -1,4 +1,4 @@
-"""What stopped a run before its end, in words: whose code raised, or which events repeat without end."""
+"""Say in words why a run stopped before its end: whose code raised, or which events repeat without end."""
 
 import os
 import traceback
@@ -57,7 +57,7 @@ def owner_among(error: BaseException, owners: Sequence[object]) -> object | None
 
 
 def outcome_of_test(broke: BaseException) -> BaseException | None:
-    """What ``pytest.fail``, ``pytest.skip`` and the like raised inside a machine, while pytest runs a test; else None.
+    """Return the exception of ``pytest.fail`` or ``pytest.skip`` that stopped a machine in a test of pytest; else None.
 
     Pytest must receive that exception itself: a skipped test is not a failed one.
     """
@@ -67,7 +67,7 @@ def outcome_of_test(broke: BaseException) -> BaseException | None:
 
 
 def event_words(event: Event) -> str:
-    """What an actor is about to take, in a few words: "timer heartbeat", "Fetch received"."""
+    """Name the event that an actor takes next: "timer heartbeat", "Fetch received"."""
     match event:
         case TimerFired(key=key):
             return f"timer {' '.join(key)}"

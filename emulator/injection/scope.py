@@ -5,16 +5,16 @@ from kemu.emulator.plan.actions.hosts import ClockDrift, KillCoordinator, LoseDi
 from kemu.emulator.plan.actions.order import TieOrder
 from kemu.emulator.plan.actions.store import ExpiredSession, FrozenSession, LateWatches, LostStoreAnswer
 from kemu.emulator.plan.stage import Operators
+from kemu.emulator.watching.disturbances import Link
 from kemu.protocol.names import STORE
 
-Link = tuple[str, str]
-"""Two hosts; "" stands for every host."""
 EVERY_LINK: tuple[Link, ...] = (("", ""),)
 MATERIAL_DRIFT_PPM = 10_000
 """A clock that is wrong by less than a per cent moves no bound that a checker sets."""
 _TOLD_BY_THE_HOST = (KillCoordinator, LoseDiskTail, Pause, Restart)
 """A host that is down or paused is a fact of its own, with its own end."""
 _OF_A_SESSION = (ExpiredSession, FrozenSession, LateWatches, LostStoreAnswer)
+_SIDES = ("side", "other")
 
 
 def links_hit(action: Action, cluster: Operators) -> tuple[Link, ...]:
@@ -40,6 +40,3 @@ def links_hit(action: Action, cluster: Operators) -> tuple[Link, ...]:
         if hasattr(action, first):
             return ((named(first), named(second) if second else ""),)
     return EVERY_LINK
-
-
-_SIDES = ("side", "other")

@@ -19,6 +19,7 @@ from kemu.emulator.facts import (
 )
 
 Link = tuple[str, str]
+"""Two hosts; "" stands for every host."""
 
 
 class Disturbances:

@@ -425,7 +425,7 @@ class EmulatedCluster:
             self._stop(READY)
 
     def _count_members(self, seen: Seen, fact: GroupLoaded | MemberAdded | MemberRemoved) -> None:
-        """What a deposed coordinator says of a group counts for nobody."""
+        """Follow the members of a group as its present coordinator reports them; ignore a deposed one."""
         if not self.inside.judging.panel.is_current(seen):
             return
         members = self.members_by_id.setdefault(fact.group, {})
