@@ -1,0 +1,59 @@
+"""The table of allowances: each behaviour that a checker would report, and lets pass, because Kafka shows it, too.
+
+An allowance names the rule that it bounds, the condition under which it holds, and Kafka's source for it. It is scoped
+to an actor, a partition, an offset range or an interval, and ends with its cause. Two tests stand beside each: one in
+which a correct run needs it, and one in which a real fault beside it is still caught.
+
+The code of an allowance is a function, a class or a module of its own, so that its size can be measured
+(``tests/emulator/checkers/test_allowances.py``).
+"""
+
+from attrs import frozen
+
+
+@frozen
+class Allowance:
+    """One row of the table.
+
+    Args:
+        name: what is allowed, in words with hyphens.
+        rules: the rules that it bounds, each ``checker: kind``.
+        condition: when it holds, in one sentence.
+        source: Kafka's class and release, KIP or JIRA issue.
+        code: where it is decided: ``module:Class.method``, ``module:function`` or a whole ``module``, below ``kemu.``.
+        needed_by: the test of a correct run that needs it (``path::test``).
+        bounded_by: the test of a fault beside it that is still caught.
+    """
+
+    name: str
+    rules: tuple[str, ...]
+    condition: str
+    source: str
+    code: tuple[str, ...]
+    needed_by: str
+    bounded_by: str
+
+
+ALLOWANCES: tuple[Allowance, ...] = (
+    Allowance(
+        "isr-unknown-to-its-controller",
+        ("liveness: unheard-isr", "recovery: watermark-stuck"),
+        "The controller wrote an ISR to the store and lost the answer; its leader waits for another leader epoch.",
+        "Kafka 3.4 KafkaController.processAlterPartition, Partition.submitAlterPartition",
+        ("emulator.watching.unheard_isrs", "emulator.checkers.liveness:Liveness._unheard_isr"),
+        "tests/emulator/checkers/test_unheard_isrs.py::"
+        "test_a_group_whose_log_has_too_few_in_sync_while_its_leader_waits_stands_still",
+        "tests/emulator/checkers/test_unheard_isrs.py::test_a_lost_answer_excuses_no_group_whose_log_can_be_written",
+    ),
+    Allowance(
+        "rebalance-that-nobody-asks-for",
+        ("liveness: forgotten-rebalance",),
+        "A static member gave partitions up and rejoined before the follow-up rebalance; nobody else asks for one.",
+        "Kafka 3.4 GroupCoordinator.updateStaticMemberAndRebalance, KIP-429",
+        ("emulator.watching.forgotten_rebalances", "emulator.checkers.liveness:Liveness._forgotten_rebalance"),
+        "tests/emulator/checkers/test_forgotten_rebalances.py::"
+        "test_what_its_former_owner_does_not_ask_for_is_named_as_kafkas_own",
+        "tests/emulator/checkers/test_forgotten_rebalances.py::"
+        "test_a_group_that_lacks_more_or_whose_owner_must_ask_has_no_excuse",
+    ),
+)
