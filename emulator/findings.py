@@ -114,6 +114,18 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "two-leaders",
         ),
         "takeover": ("no-controller", "no-leader", "session-kept"),
+        "duties": (
+            "dead-in-isr",
+            "fetch-stalled",
+            "former-leader",
+            "not-balanced",
+            "order-not-obeyed",
+            "out-of-isr",
+            "replica-kept",
+            "stale-metadata",
+            "step-kept",
+            "watermark-waits",
+        ),
         "recovery": (
             "epoch-of-another-topic",
             "log-of-another-topic",

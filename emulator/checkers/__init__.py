@@ -15,6 +15,7 @@ I8           one record per offset for all readers, committed ones only         
 I9           a leader counts at least the store's ISR                                     leadership
 I10          nothing of an older controller, broker or leader epoch is obeyed             leadership
 takeover     a partition that can be led is led, a cluster has a controller: during faults, too   takeover
+duties       orders reach brokers, followers get into the ISR, steps end: during faults, too      duties
 Q1, Q3, Q4   everything is led, hosted where it is assigned and nowhere else, in sync     recovery
 Q2, Q6       metadata caches equal the store; nothing is left over in it                  agreement
 Q7           what is appended is committed, and what is sent is answered                  recovery
@@ -53,6 +54,7 @@ from kemu.emulator.checkers.processing import Processing
 from kemu.emulator.checkers.reassignment import ReassignmentChecker
 from kemu.emulator.checkers.recovery import ClusterRecovery
 from kemu.emulator.checkers.replicas import Replicas
+from kemu.emulator.checkers.replication_duties import ReplicationDuties
 from kemu.emulator.checkers.takeover import Takeover
 from kemu.emulator.checkers.tasks import Tasks
 from kemu.emulator.plan.action import lasts
@@ -73,6 +75,7 @@ CHECKERS: Mapping[str, type[Checker]] = {
     "replicas": Replicas,
     "leadership": LeadershipChecker,
     "takeover": Takeover,
+    "duties": ReplicationDuties,
     "recovery": ClusterRecovery,
     "agreement": Agreement,
     "isr": Isr,
@@ -83,7 +86,7 @@ CHECKERS: Mapping[str, type[Checker]] = {
     "catch-up": CatchUpChecker,
 }
 """Name -> how to make one with its defaults."""
-OF_REPLICAS = (Replicas, ClusterRecovery, Isr, Takeover)
+OF_REPLICAS = (Replicas, ClusterRecovery, Isr, Takeover, ReplicationDuties)
 """They watch records, and have nothing to say of them where brokers do not replicate."""
 
 
@@ -136,6 +139,11 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
             Replicas(Absences(replication.session_us, lasting)),
             Isr(lag_us=replication.lag_us),
             Takeover(replication.session_us, replication.replica_config().emulated_log_create_us),
+            ReplicationDuties(
+                replication.controller_config(),
+                replication.replica_config(),
+                min(map(scenario.brokers.bandwidth_of, scenario.broker_names())),
+            ),
             Handover(replication.controller_config()),
             ReassignmentChecker(limits=replication.limits()),
         )

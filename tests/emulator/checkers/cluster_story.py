@@ -244,6 +244,11 @@ class ClusterStory:
         )
         self.by(f"b{broker}", fact)
 
+    def closes(self, broker: int) -> None:
+        """The controller lets the broker stop."""
+        fact = control_notes.ControlledShutdownAnswered(broker_id=broker, error=ErrorCode.NONE, remaining=0)
+        self.by(self.controller, fact)
+
     def stop(self, broker: int, epoch: int, *, deleted: bool = False) -> None:
         fact = control_notes.ReplicaStopped(topic=self.topic, partition=0, leader_epoch=epoch, deleted=deleted)
         self.by(f"b{broker}", fact)

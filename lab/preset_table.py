@@ -1,0 +1,165 @@
+"""``python -m kemu.lab.preset_table``: which presets show a controller that does not see to brokers that die.
+
+For each replicated preset in which a broker goes down, the first seed is looked for at which a break changes the run;
+the table tells what the checkers say of that run, and how long after the first broker went down.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from types import FunctionType, MappingProxyType
+
+import click
+from attrs import frozen
+
+from kemu.emulator.facts import HostDown, Seen
+from kemu.emulator.runner import run
+from kemu.emulator.scenario.expectations import split
+from kemu.emulator.scenario.files import load_scenario, presets
+from kemu.lab.budget import TOO_LARGE
+from kemu.lab.operators import ROOT, Mutant
+from kemu.lab.patching import live_functions, replace
+from kemu.protocol.names import host_of
+from kemu.protocol.nodes import CONTROLLER_EPOCH
+from kemu.protocol.notes.replication import NodeWritten
+
+_BROKERS = "actors/controller/brokers.py"
+BREAKS: Mapping[str, tuple[tuple[str, str, str], ...]] = MappingProxyType(
+    {
+        "elects-nobody": (
+            (
+                _BROKERS,
+                "PartitionPhase.OFFLINE)\n        yield from self._machine.partitions.trigger_online()\n",
+                "PartitionPhase.OFFLINE)\n",
+            ),
+        ),
+        "ignores-the-dead": (
+            (
+                _BROKERS,
+                "        dead = [broker for broker in known if broker not in now]\n",
+                "        dead = list[int]()\n",
+            ),
+            (_BROKERS, "            yield from self.died(list(bounced))\n", ""),
+        ),
+    }
+)
+"""Name -> (file, text, what takes its place)."""
+SOON_US = 60_000_000
+
+
+@frozen
+class Row:
+    """A preset under a break: the first seed at which the break changes the run (0: none does), and what is said then.
+
+    ``after_us``: from the last broker that went down before the first violation to that; -1: there is none.
+    """
+
+    preset: str
+    seed: int
+    said: tuple[str, ...]
+    after_us: int
+
+    @property
+    def is_caught(self) -> bool:
+        """Whether a checker spoke soon."""
+        return 0 <= self.after_us <= SOON_US
+
+
+@contextmanager
+def broken(name: str) -> Iterator[None]:
+    """This process has the break for as long as the block runs."""
+    functions = live_functions()
+    before: list[tuple[FunctionType, object]] = [(each, each.__code__) for some in functions.values() for each in some]
+    try:
+        for file, text in _changed(name).items():
+            content = (ROOT / file).read_text(encoding="utf-8").encode()
+            replace(Mutant(file, 1, "break", 0, len(content), content.decode(), text), functions)
+        yield
+    finally:
+        for function, code in before:
+            function.__code__ = code  # type: ignore[assignment]
+
+
+def _changed(name: str) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for file, old, new in BREAKS[name]:
+        text = texts.get(file) or (ROOT / file).read_text(encoding="utf-8")
+        assert text.count(old) == 1, f"{file}: {old!r}"
+        texts[file] = text.replace(old, new)
+    return texts
+
+
+class _Downs:
+    """When brokers went down, and whether one of them was not the controller."""
+
+    def __init__(self) -> None:
+        self.at_us: list[int] = []
+        self.others = False
+        self._controller = ""
+
+    def see(self, seen: Seen) -> None:
+        """Take a fact."""
+        fact = seen.fact
+        if isinstance(fact, NodeWritten) and fact.path == CONTROLLER_EPOCH and fact.client:
+            self._controller = host_of(fact.client)
+        elif isinstance(fact, HostDown) and fact.host.startswith("b"):
+            self.at_us.append(seen.at_us)
+            self.others = self.others or fact.host != self._controller
+
+
+def row_of(preset: str, name: str, seeds: Sequence[int]) -> Row | None:
+    """What becomes of a preset under a break; None if no broker besides the controller ever goes down in it."""
+    scenario, goes_down = load_scenario(preset), False
+    for seed in seeds:
+        downs = _Downs()
+        clean = run(scenario, seed=seed, drive="bare", observers=(downs,))
+        if not downs.others:
+            continue
+        goes_down = True
+        with broken(name):
+            other = run(scenario, seed=seed, drive="bare")
+        if other.digest == clean.digest:
+            continue
+        found = split(other.violations, scenario.expect)[0]
+        first_us = min((each.at_us for each in found), default=-1)
+        after_us = min((first_us - at_us for at_us in downs.at_us if at_us <= first_us), default=-1)
+        return Row(preset, seed, tuple(sorted({f"{each.checker}/{each.kind}" for each in found})), after_us)
+    return Row(preset, 0, (), -1) if goes_down else None
+
+
+def _row_of(asked: tuple[str, str, Sequence[int]]) -> Row | None:
+    os.nice(10)
+    return row_of(*asked)
+
+
+def table(name: str, seeds: Sequence[int], names: Sequence[str] = (), jobs: int = 1) -> list[Row]:
+    """The rows of all replicated presets (or of these) in which a broker goes down."""
+    chosen = names or [each.name for each in presets() if each.name not in TOO_LARGE]
+    replicated = [each for each in chosen if load_scenario(each).brokers.replication is not None]
+    with ProcessPoolExecutor(jobs, mp_context=get_context("fork"), max_tasks_per_child=None) as pool:
+        rows = pool.map(_row_of, [(each, name, seeds) for each in replicated])
+        return [row for row in rows if row is not None]
+
+
+@click.command()
+@click.option("--seeds", default=10, show_default=True, help="how many seeds are tried")
+@click.option("--jobs", default=1, show_default=True, help="how many processes")
+@click.option("--break", "breaks", multiple=True, type=click.Choice(list(BREAKS)), help="only this one")
+@click.argument("names", nargs=-1, metavar="[PRESET]...")
+def main(seeds: int, jobs: int, breaks: tuple[str, ...], names: tuple[str, ...]) -> None:
+    """Print the table of each break."""
+    for name in breaks or tuple(BREAKS):
+        rows = table(name, range(1, seeds + 1), names, jobs)
+        changed = [row for row in rows if row.seed]
+        click.echo(f"{name}: {len(rows)} presets in which a broker goes down")
+        for row in rows:
+            what = ", ".join(row.said) or ("nobody speaks" if row.seed else "no seed shows the break")
+            click.echo(f"  {row.preset:36} {row.seed or '-':>4} {row.after_us / 1e6:8.1f} s  {what}")
+        caught = sum(row.is_caught for row in changed)
+        click.echo(f"  caught within {SOON_US / 1e6:g} s: {caught} of {len(changed)} changed")
+
+
+if __name__ == "__main__":
+    main()

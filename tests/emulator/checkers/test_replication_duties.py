@@ -1,0 +1,377 @@
+"""What brokers and controllers owe each other is done within a bound, whatever fault lasts elsewhere meanwhile."""
+
+import pytest
+
+from kemu.emulator.checkers.replication_duties import ISR_US, ORDER_US, STEP_US, ReplicationDuties
+from kemu.emulator.facts import FaultApplied, FaultEnded
+from kemu.emulator.judging import Judging
+from kemu.emulator.watching.control_plane import START_US
+from kemu.protocol.config import ControllerConfig, ReplicaConfig
+from kemu.protocol.nodes import ReplicaAssignment, broker_path, topic_data, topic_path
+from kemu.protocol.notes.replication import SessionOpened
+from tests.emulator.checkers.cluster_story import BROKERS, SECOND, STORE, ClusterStory
+
+LAG_S, SOCKET_S = 6, 8
+REPLICAS = ReplicaConfig(replica_lag_time_max_ms=LAG_S * 1_000, replica_socket_timeout_ms=SOCKET_S * 1_000)
+CONTROLLERS = ControllerConfig(leader_imbalance_check_interval_seconds=20)
+ORDER_S, ISR_S, STEP_S = ORDER_US // SECOND, ISR_US // SECOND, STEP_US // SECOND
+
+
+def time_passes(story: ClusterStory, seconds: float) -> None:
+    """Something is said every half of a second."""
+    for _ in range(int(2 * seconds)):
+        story.wait(0.5)
+        story.by(STORE, SessionOpened(session_id=1, client="p1"))
+
+
+def in_peace() -> ClusterStory:
+    """b0 leads t-0 and controls, b1 and b2 follow in sync, all know it, and the controller is ready."""
+    story = ClusterStory()
+    story.start(STORE)
+    story.elect(0, (0, 1, 2))
+    story.cache(0, 1, 2)
+    story.commit(0, 10, 1, 2)
+    time_passes(story, START_US / SECOND)
+    return story
+
+
+def found(story: ClusterStory) -> list[str]:
+    checker = ReplicationDuties(CONTROLLERS, REPLICAS)
+    judging = Judging([checker])
+    for seen in story.facts:
+        judging.see(seen)
+    judging.finish(story.at_us)
+    return sorted({each.kind for each in checker.violations})
+
+
+def without_b2(story: ClusterStory) -> None:
+    """b2 dies, and everybody knows it."""
+    story.down("b2")
+    time_passes(story, 3)
+    story.node(broker_path(2), what="deleted")
+    story.write_state(0, (0, 1))
+    story.lead(0, 10, 10)
+    story.follow(1, 10)
+    story.cache(0, 1, live=(0, 1))
+
+
+def with_b2_again(story: ClusterStory) -> None:
+    """b2 is back, follows, and is out of the ISR; everybody knows it."""
+    story.start("b2")
+    story.node(broker_path(2))
+    story.follow(2, 10)
+    story.cache(0, 1, 2)
+
+
+def test_a_cluster_in_peace_owes_nothing():
+    story = in_peace()
+    time_passes(story, 60)
+
+    assert found(story) == []
+
+
+# --- controllers ---------------------------------------------------------------------------------------------------
+
+
+def test_a_dead_broker_that_stays_in_an_isr_and_in_caches_is_a_violation():
+    story = in_peace()
+    story.down("b2")
+    time_passes(story, 3)
+    story.node(broker_path(2), what="deleted")
+    time_passes(story, ORDER_S + 2)
+
+    assert found(story) == ["dead-in-isr", "stale-metadata"]
+
+
+def test_a_dead_broker_that_leaves_in_time_is_none():
+    story = in_peace()
+    without_b2(story)
+    time_passes(story, 60)
+
+    assert found(story) == []
+
+
+def test_the_last_member_of_an_isr_stays_in_it():
+    story = in_peace()
+    story.write_state(2, (2,))
+    story.lead(2, 10, 10)
+    story.follow(0, 10)
+    story.follow(1, 10)
+    story.cache(0, 1, 2)
+    story.down("b2")
+    time_passes(story, 3)
+    story.node(broker_path(2), what="deleted")
+    story.cache(0, 1, live=(0, 1))
+    time_passes(story, 60)
+
+    assert found(story) == []
+
+
+@pytest.mark.parametrize("links", [(("b0", STORE),), (("b0", ""),)])
+def test_a_controller_that_a_fault_hits_owes_nothing_until_it_is_over(links):
+    story = in_peace()
+    story.world(FaultApplied(index=0, kind="split", text="", links=links, lasts=True))
+    story.down("b2")
+    time_passes(story, 3)
+    story.node(broker_path(2), what="deleted")
+    time_passes(story, 30)
+    story.world(FaultEnded(index=0, kind="split"))
+    story.write_state(0, (0, 1))
+    story.lead(0, 10, 10)
+    story.follow(1, 10)
+    story.cache(0, 1, live=(0, 1))
+    time_passes(story, 30)
+
+    assert found(story) == []
+
+
+def test_a_fault_between_others_stops_no_clock():
+    story = in_peace()
+    story.world(FaultApplied(index=0, kind="slow", text="", links=(("c1", ""), ("b1", "b2")), lasts=True))
+    story.down("b2")
+    time_passes(story, 3)
+    story.node(broker_path(2), what="deleted")
+    time_passes(story, ORDER_S + 2)
+
+    assert found(story) == ["dead-in-isr", "stale-metadata"]
+
+
+def test_a_broker_that_leads_by_the_election_of_its_former_process_is_a_violation():
+    story = in_peace()
+    story.elect(2, (0, 1, 2), 10, 10)
+    story.cache(0, 1, 2)
+    story.down("b2")
+    story.start("b2")
+    story.node(broker_path(2))
+    story.lead(2, 10, 10)
+    story.cache(2)
+    time_passes(story, ORDER_S + 2)
+
+    assert found(story) == ["former-leader"]
+
+
+def test_a_controller_elected_after_that_broker_registered_need_not_elect_a_leader():
+    story = in_peace()
+    story.elect(2, (0, 1, 2), 10, 10)
+    story.cache(0, 1, 2)
+    story.down("b2")
+    story.start("b2")
+    story.node(broker_path(2))
+    story.new_controller(1)
+    story.lead(2, 10, 10)
+    story.cache(2)
+    time_passes(story, 20)
+
+    assert found(story) == []
+
+
+def test_a_replica_that_is_not_told_of_an_election_is_a_violation():
+    story = in_peace()
+    story.write_state(1, (0, 1, 2))
+    story.lead(1, 10, 10)
+    story.follow(0, 10)
+    story.cache(0, 1, 2)
+    time_passes(story, ORDER_S + 2)
+
+    assert found(story) == ["order-not-obeyed"]
+
+
+def test_a_broker_whose_clients_are_sent_to_a_former_leader_is_a_violation():
+    story = in_peace()
+    story.elect(1, (0, 1, 2), 10, 10)
+    story.cache(0, 1)
+    time_passes(story, ORDER_S + 2)
+
+    assert found(story) == ["stale-metadata"]
+
+
+def test_a_broker_that_closes_is_owed_nothing():
+    story = in_peace()
+    story.closes(2)
+    story.write_state(0, (0, 1))
+    story.lead(0, 10, 10)
+    story.follow(1, 10)
+    story.cache(0, 1)
+    story.stop(2, 2)
+    time_passes(story, 60)
+
+    assert found(story) == []
+
+
+def reassigned(story: ClusterStory) -> None:
+    """The store has t-0 on b0 and b1 only; b2 is not told."""
+    story.elect(0, (0, 1), 10, 10)
+    story.follow(2, 10)
+    story.node(topic_path(story.topic), topic_data({0: ReplicaAssignment((0, 1))}), what="set")
+    story.cache(0, 1, 2)
+
+
+def test_a_replica_that_is_not_stopped_after_a_reassignment_is_a_violation():
+    story = in_peace()
+    reassigned(story)
+    time_passes(story, ORDER_S + 2)
+
+    assert found(story) == ["replica-kept"]
+
+
+def test_the_order_to_stop_it_is_lost_with_its_controller():
+    story = in_peace()
+    reassigned(story)
+    story.new_controller(1)
+    time_passes(story, 60)
+
+    assert found(story) == []
+
+
+def adds_b2(story: ClusterStory, isr: tuple[int, ...]) -> None:
+    """A step adds b2, which follows; the ISR is this."""
+    story.node(topic_path(story.topic), topic_data({0: ReplicaAssignment(BROKERS, (2,), ())}), what="set")
+    story.elect(0, isr, 10, 10)
+    story.follow(2, 10)
+    story.cache(0, 1, 2)
+
+
+def test_a_step_whose_target_is_in_sync_and_that_is_not_committed_is_a_violation():
+    story = in_peace()
+    adds_b2(story, BROKERS)
+    time_passes(story, STEP_S + 2)
+
+    assert found(story) == ["step-kept"]
+
+
+def test_a_step_that_waits_for_a_follower_that_gets_records_is_none():
+    story = in_peace()
+    adds_b2(story, (0, 1))
+    story.append(0, 10, 1_000)
+    story.copy(1, 10, 1_000)
+    story.advance(0, 1_010)
+    for copied in range(60):
+        story.copy(2, 10 + copied, 1)
+        time_passes(story, 1)
+
+    assert found(story) == []
+
+
+def test_a_preferred_replica_that_does_not_get_its_leadership_back_is_a_violation():
+    story = in_peace()
+    story.elect(1, BROKERS, 10, 10)
+    story.cache(0, 1, 2)
+    time_passes(story, 20 + STEP_S + 2)
+
+    assert found(story) == ["not-balanced"]
+
+
+def test_a_preferred_replica_out_of_the_isr_gets_no_leadership():
+    story = in_peace()
+    story.elect(1, (1, 2), 10, 10)
+    story.follow(0, 5)
+    story.cache(0, 1, 2)
+    for copied in range(40):
+        story.append(1, 10 + copied, 1)
+        story.copy(2, 10 + copied, 1)
+        story.copy(0, 5 + copied, 1)
+        story.advance(1, 11 + copied)
+        time_passes(story, 1)
+
+    assert found(story) == []
+
+
+# --- leaders and followers -----------------------------------------------------------------------------------------
+
+
+def test_a_follower_that_has_all_and_does_not_get_into_the_isr_is_a_violation():
+    story = in_peace()
+    without_b2(story)
+    with_b2_again(story)
+    time_passes(story, ISR_S + 2)
+
+    assert found(story) == ["out-of-isr"]
+
+
+def test_a_follower_that_gets_into_the_isr_is_none():
+    story = in_peace()
+    without_b2(story)
+    with_b2_again(story)
+    time_passes(story, ISR_S - 2)
+    story.write_state(0, BROKERS, client="b0/controller")
+    time_passes(story, 60)
+
+    assert found(story) == []
+
+
+def test_a_leader_that_asked_a_controller_that_died_waits_until_its_socket_times_out():
+    story = in_peace()
+    without_b2(story)
+    with_b2_again(story)
+    story.propose(0, BROKERS, BROKERS)
+    story.new_controller(1)
+    time_passes(story, START_US / SECOND + ISR_S - 2)
+    story.write_state(0, BROKERS, client="b1/controller")
+    story.take_isr(0, BROKERS)
+    time_passes(story, 60)
+
+    assert found(story) == []
+
+
+def test_a_leader_that_still_waits_after_its_socket_timed_out_is_a_violation():
+    story = in_peace()
+    without_b2(story)
+    with_b2_again(story)
+    story.propose(0, BROKERS, BROKERS)
+    story.new_controller(1)
+    time_passes(story, max(SOCKET_S, START_US / SECOND) + ISR_S + 2)
+
+    assert found(story) == ["out-of-isr"]
+
+
+def test_a_follower_that_lacks_records_and_gets_none_is_a_violation():
+    story = in_peace()
+    story.append(0, 10, 5)
+    story.copy(1, 10, 5)
+    time_passes(story, SOCKET_S + ISR_S + 2)
+
+    assert found(story) == ["fetch-stalled"]
+
+
+def test_a_follower_that_gets_records_slowly_is_none():
+    story = in_peace()
+    story.append(0, 10, 50)
+    story.copy(1, 10, 50)
+    for copied in range(40):
+        story.copy(2, 10 + copied, 1)
+        story.advance(0, 11 + copied)
+        time_passes(story, 1)
+
+    assert found(story) == []
+
+
+def test_a_follower_that_is_cut_off_from_its_leader_need_not_fetch():
+    story = in_peace()
+    story.world(FaultApplied(index=0, kind="split", text="", links=(("b0", "b2"),), lasts=True))
+    story.append(0, 10, 5)
+    story.copy(1, 10, 5)
+    time_passes(story, 60)
+
+    assert found(story) == []
+
+
+def test_a_high_watermark_that_does_not_pass_what_all_in_sync_have_is_a_violation():
+    story = in_peace()
+    story.append(0, 10, 5)
+    story.copy(1, 10, 5)
+    story.copy(2, 10, 5)
+    time_passes(story, LAG_S + ISR_S + 2)
+
+    assert found(story) == ["watermark-waits"]
+
+
+def test_a_high_watermark_waits_for_a_follower_that_an_isr_change_would_add():
+    story = in_peace()
+    without_b2(story)
+    with_b2_again(story)
+    story.propose(0, BROKERS, BROKERS)
+    story.append(0, 10, 5)
+    story.copy(1, 10, 5)
+    time_passes(story, ISR_S - 2)
+
+    assert found(story) == []
