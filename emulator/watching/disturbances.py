@@ -69,6 +69,9 @@ class Disturbances:
         self._runs_since_us[fact.host] = seen.at_us
 
     def _core_healed(self, seen: Seen, fact: CoreHealed) -> None:
+        """Hosts that are recalled work undisturbed from now on."""
+        recalled = sorted(self._away - set(fact.away))
+        self._over_us.update(dict.fromkeys(((host, "") for host in recalled), seen.at_us))
         self._away = frozenset(fact.away)
 
 

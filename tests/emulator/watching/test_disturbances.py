@@ -1,9 +1,19 @@
 """A fault disturbs the hosts and links that it hits, for as long as it lasts, and nobody else."""
 
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kemu.emulator.facts import FaultApplied, FaultEnded, HostDown, HostPaused, HostResumed, HostStarted, Seen
+from kemu.emulator.facts import (
+    CoreHealed,
+    FaultApplied,
+    FaultEnded,
+    HostDown,
+    HostPaused,
+    HostResumed,
+    HostStarted,
+    Seen,
+)
 from kemu.emulator.watching.disturbances import Disturbances
 
 HOSTS = ("b0", "b1", "b2", "zk")
@@ -61,3 +71,12 @@ def test_a_host_that_is_down_or_paused_is_disturbed_until_it_runs_again():
 @given(st.lists(st.tuples(st.sampled_from(["c1", "c2"]), st.sampled_from(["", "b0", "zk", "c1"])), max_size=5))
 def test_no_fault_of_a_member_disturbs_brokers_among_themselves(links: list[tuple[str, str]]):
     assert shown(lasting(*links)).undisturbed_since_us(HOSTS) == 0
+
+
+def test_a_host_that_is_recalled_has_worked_undisturbed_since_then():
+    away = CoreHealed(core=("b1",), away=("b0",), how="cut off", recalled=(), unrecoverable=())
+    recalled = evolve(away, core=("b0", "b1"), away=(), recalled=("b0",))
+
+    assert shown(away).undisturbed_since_us(("b0", "b1")) is None
+    assert shown(away, recalled).undisturbed_since_us(("b0", "b1")) == 2_000_000
+    assert shown(away, recalled).undisturbed_since_us(("b1", "b2")) == 0
