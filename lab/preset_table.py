@@ -113,18 +113,18 @@ def row_of(preset: str, name: str, seeds: Sequence[int]) -> Row | None:
     """What becomes of a preset under a break; None if no broker besides the controller ever goes down in it."""
     scenario, goes_down = load_scenario(preset), False
     for seed in seeds:
-        downs = _Downs()
+        downs, broken_downs = _Downs(), _Downs()
         clean = run(scenario, seed=seed, drive="bare", observers=(downs,))
         if not downs.others:
             continue
         goes_down = True
         with broken(name):
-            other = run(scenario, seed=seed, drive="bare")
+            other = run(scenario, seed=seed, drive="bare", observers=(broken_downs,))
         if other.digest == clean.digest:
             continue
         found = split(other.violations, scenario.expect)[0]
         first_us = min((each.at_us for each in found), default=-1)
-        after_us = min((first_us - at_us for at_us in downs.at_us if at_us <= first_us), default=-1)
+        after_us = min((first_us - at_us for at_us in broken_downs.at_us if at_us <= first_us), default=-1)
         return Row(preset, seed, tuple(sorted({f"{each.checker}/{each.kind}" for each in found})), after_us)
     return Row(preset, 0, (), -1) if goes_down else None
 

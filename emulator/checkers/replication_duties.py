@@ -14,8 +14,8 @@ former-leader     a broker leads by an election of its former life   controller 
 step-kept         a reassignment's target is in sync                 controller          ``STEP_US``
 not-balanced      a preferred replica could lead and does not        controller, broker  check interval, ``STEP_US``
 fetch-stalled     a follower lacks records and gets none             leader, follower    socket timeout, one fetch
-out-of-isr        a follower has all that is committed               all of them         ``ISR_US`` behind the socket
-                                                                                         timeout of a new controller
+out-of-isr        a follower has all that is committed               all of them         ``ISR_US``; requests to former
+                                                                                         processes time out before
 watermark-waits   all in sync have records above the high watermark  leader, followers   lag, ``ISR_US``
 ================  =================================================  ==================  ==========================
 
@@ -115,6 +115,8 @@ class ReplicationDuties(Checker):
         """(leader, partition) -> who counts for the high watermark while a change of the ISR is under way."""
         self._asked_us: dict[str, int] = {}
         """Leader -> since when it has had no answer to a change of an ISR; at least since the newest controller."""
+        self._answered_us: dict[str, int] = {}
+        """Leader -> when it had the answer to what it had asked before the newest controller was ready."""
         self._caches: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
         """Broker -> partition -> (leader, leader epoch), as it tells clients."""
         self._alive: dict[str, tuple[int, ...]] = {}
@@ -174,7 +176,8 @@ class ReplicationDuties(Checker):
 
     def _isr_changed(self, seen: Seen, fact: IsrChanged) -> None:
         self._proposed.pop((seen.actor, (fact.topic, fact.partition)), None)
-        self._asked_us.pop(seen.actor, None)
+        if self._asked_us.pop(seen.actor, self._plane.decides_from_us) < self._plane.decides_from_us:
+            self._answered_us[seen.actor] = seen.at_us
 
     def _isr_refused(self, seen: Seen, fact: IsrChangeFailed) -> None:
         """The one before it may still be under way."""
@@ -396,7 +399,9 @@ class ReplicationDuties(Checker):
         name, of = f"{at[0]}-{at[1]}", (state, plane.epoch, plane.registration(host), plane.registration(leader))
         text = f"{host} has all of {name} that {leader} has committed, and stays out of the ISR {state.isr}"
         parties = (STORE, plane.controller, leader, host)
-        from_us = plane.decides_from_us
+        restarted_us = plane.restarted_us(leader)  # a fetch that waits for its former process times out, too
+        waits_us = restarted_us + self._socket_us if restarted_us else 0
+        from_us = max(plane.decides_from_us, self._answered_us.get(leader, 0), waits_us)
         asked_us = self._asked_us.get(leader, plane.decides_from_us)
         if asked_us < plane.decides_from_us:  # of a former controller it may wait until its socket times out
             from_us = max(from_us, max(asked_us, plane.elected_us) + self._socket_us)

@@ -10,13 +10,15 @@ session-kept      the store ends the session of a broker that is down           
 no-controller     a registered broker becomes controller when no broker is                         ``ELECTED_US``
 no-leader         the controller elects a live member of the ISR when the leader is not            ``ELECTED_US``, and
                   registered; the broker that the store names leads                                the time to create
-                                                                                                   all logs; after
-                                                                                                   ``START_US`` of a
-                                                                                                   new controller
+                                                                                                   all logs; once a new
+                                                                                                   controller is ready
+                  the controller elects one when it has written that there is no leader            ``DECIDED_US``
 ================  ===============================================================================  ===================
 
-Exempt: partitions of a topic whose name was ever deleted, replicas in a failed log directory, and replicas whose log
-belongs to a deleted topic of the same name (KIP-516). Source: Kafka 3.4 ``KafkaController.onBrokerFailure``,
+Exempt: partitions of a topic whose deletion is asked for, replicas in a failed log directory, and replicas that take
+part in a deleted topic of the same name or hold its log (KIP-516).
+
+Source: Kafka 3.4 ``KafkaController.onBrokerFailure``,
 ``PartitionStateMachine.triggerOnlinePartitionStateChange``, ``ReplicaManager.becomeLeaderOrFollower``.
 """
 
@@ -34,8 +36,10 @@ from kemu.emulator.facts import (
     HostStarted,
     Seen,
 )
+from kemu.emulator.watching.control_plane import ControlPlane
 from kemu.protocol.config import ControllerConfig
-from kemu.protocol.names import STORE, TopicPartition, broker_host, host_of
+from kemu.protocol.messages.control import NO_LEADER
+from kemu.protocol.names import STORE, TopicPartition, broker_host
 from kemu.protocol.nodes import BROKER_IDS, CONTROLLER, CONTROLLER_EPOCH, DELETE_TOPICS, PartitionState
 from kemu.protocol.notes.replication import (
     BecameFollower,
@@ -49,8 +53,8 @@ from kemu.protocol.notes.replication import (
 DEFAULT_SESSION_US = ControllerConfig().zookeeper_session_timeout_ms * 1_000
 ELECTED_US = 5_000_000
 """How long a controller may take to notice, decide, write and tell, with a queue of other work before it."""
-START_US = 15_000_000
-"""How long an elected broker may take to read the cluster before it decides: the ``controller.start`` draw, twice."""
+DECIDED_US = 2_000_000
+"""How long it may take to elect a leader once it has written that there is none."""
 TICK_US = 3_000_000
 """How much later than its timeout the store may end a session."""
 _NEVER_US = 1 << 62
@@ -70,20 +74,13 @@ class Takeover(Checker):
         super().__init__()
         self._session_us = session_us
         self._create_us = create_us
-        self._controller = ""
-        """Host of the controller that the store has; "": none."""
-        self._decides_from_us = 0
-        """From when on that broker must be ready to decide."""
+        self._plane = ControlPlane()
         self._none_since_us: int | None = None
         """Since when the store has no controller; None: it has one, or nobody was one yet."""
         self._leaderless: dict[TopicPartition, int] = {}
         """Partitions without a leader -> since when the present reason holds."""
         self._stale: dict[str, int] = {}
         """Brokers whose registration is of a process that is down -> since when. The broker may run again."""
-        self._deleted: dict[str, None] = {}
-        """Topics that were deleted, or are being deleted: a broker may still hold a log of that name."""
-        self._unusable: dict[tuple[str, TopicPartition], None] = {}
-        """(host, partition) of replicas that may not lead."""
         self._looks_us = _NEVER_US
         """When an obligation may be overdue."""
         self.every = self._time_passes
@@ -102,6 +99,7 @@ class Takeover(Checker):
             FaultEnded: self._disturbed,
             BrokerHostAdded: self._disturbed,
         }
+        self.shown_to(self._plane.on)
 
     # --- facts -------------------------------------------------------------------------------------------------
 
@@ -110,8 +108,6 @@ class Takeover(Checker):
         self._looks_us = seen.at_us
 
     def _went_down(self, seen: Seen, fact: HostDown) -> None:
-        if fact.host == self._controller:
-            self._controller = ""  # its node stays until its session ends
         if fact.host in self._registered():
             self._stale[fact.host] = seen.at_us
         for at in self.panel.led:
@@ -119,19 +115,16 @@ class Takeover(Checker):
         self._disturbed(seen, fact)
 
     def _started(self, seen: Seen, fact: HostStarted) -> None:
-        for key in [key for key in self._unusable if key[0] == fact.host]:
-            del self._unusable[key]
         self._disturbed(seen, fact)
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
-        gone = fact.what == "deleted"
+        deleted = fact.what == "deleted"
         if self.panel.written is not None:
             self._look_at(seen, self.panel.written)
-        elif fact.path == CONTROLLER and gone:
-            self._controller, self._none_since_us = "", seen.at_us
-        elif fact.path == CONTROLLER_EPOCH and fact.client and not gone:
-            self._controller, self._none_since_us = host_of(fact.client), None
-            self._decides_from_us = seen.at_us + START_US
+        elif fact.path == CONTROLLER and deleted:
+            self._none_since_us = seen.at_us
+        elif fact.path == CONTROLLER_EPOCH and fact.client and not deleted:
+            self._none_since_us = None
         elif fact.path.startswith(f"{BROKER_IDS}/"):
             host = broker_host(int(fact.path.rpartition("/")[2]))
             self._stale.pop(host, None)
@@ -139,9 +132,7 @@ class Takeover(Checker):
                 if broker_host(state.leader) == host:
                     self._leaderless.pop(at, None)
                     self._look_at(seen, at)
-        elif fact.path.startswith(f"{DELETE_TOPICS}/") and not gone:
-            self._deleted[fact.path.rpartition("/")[2]] = None
-        else:
+        elif not fact.path.startswith(f"{DELETE_TOPICS}/"):
             return
         self._disturbed(seen, fact)
 
@@ -153,7 +144,6 @@ class Takeover(Checker):
         self._excluded(seen, (fact.topic, fact.partition))
 
     def _excluded(self, seen: Seen, at: TopicPartition) -> None:
-        self._unusable[seen.actor, at] = None
         self._look_at(seen, at)
 
     def _role_changed(self, seen: Seen, fact: BecameLeader | BecameFollower | ReplicaStopped) -> None:
@@ -170,7 +160,7 @@ class Takeover(Checker):
 
     def _is_led(self, at: TopicPartition, state: PartitionState) -> bool:
         host = broker_host(state.leader)
-        if state.leader not in self.panel.registered or (host, at) in self._unusable:
+        if state.leader not in self.panel.registered or (host, at) in self._plane.unusable:
             return False
         epoch, leads = self.panel.roles.get((host, at), (-1, False))
         return leads and epoch >= state.leader_epoch
@@ -215,25 +205,28 @@ class Takeover(Checker):
     def _leader_due_us(self, seen: Seen, at: TopicPartition) -> int:
         """Judge whether a partition is led; when to look next."""
         state = self.panel.states.get(at)
-        if state is None or not self._controller or at[0] in self._deleted:
+        plane = self._plane
+        if state is None or not plane.controller or at[0] in plane.deleting:
             return _NEVER_US
         leader = broker_host(state.leader)
-        named = state.leader in self.panel.registered and (leader, at) not in self._unusable
-        able = (state.leader,) if named else state.isr
-        hosts = [broker_host(broker) for broker in able if broker in self.panel.registered]
-        hosts = [host for host in hosts if host not in self._stale and not self.panel.former.has(host, at)]
-        parties = [(STORE, self._controller, host) for host in hosts if (host, at) not in self._unusable]
-        able_us = self._undisturbed_us(parties)
+        named = state.leader in self.panel.registered and (leader, at) not in plane.unusable
+        able = [broker_host(broker) for broker in ((state.leader,) if named else state.isr)]
+        hosts = [host for host in able if plane.registration(host) >= 0 and not self.panel.former.has(host, at)]
+        hosts = [host for host in hosts if (host, at) not in plane.unusable]
+        since_us = [(self._undisturbed_us([(STORE, plane.controller, host)]), host) for host in hosts]
+        able_us = min([max(us, plane.registered_us(host)) for us, host in since_us if us is not None], default=None)
         if able_us is None:
             return _NEVER_US
         bound_us = ELECTED_US + self._create_us * len(self.panel.states)
-        due_us = max(self._leaderless[at], able_us, self._decides_from_us) + bound_us
+        if state.leader == NO_LEADER:
+            bound_us = DECIDED_US
+        due_us = max(self._leaderless[at], able_us, plane.decides_from_us) + bound_us
         if seen.at_us <= due_us:
             return due_us + 1
         del self._leaderless[at]
         name = f"{at[0]}-{at[1]}"
         who = f"{hosts[0]}, which the store names," if named else " or ".join(hosts)
-        text = f"nobody leads {name} for {bound_us / 1e6:g} s, though {who} could, and {self._controller} controls"
+        text = f"nobody leads {name} for {bound_us / 1e6:g} s, though {who} could, and {plane.controller} controls"
         self.violation(seen, "no-leader", (name,), text, liveness=True)
         return _NEVER_US
 

@@ -1,7 +1,14 @@
 """Which links between hosts an action of a plan hits: what checkers may excuse by it, and nothing else."""
 
 from kemu.emulator.plan.action import KINDS, Action
-from kemu.emulator.plan.actions.hosts import ClockDrift, KillCoordinator, LoseDiskTail, Pause, Restart
+from kemu.emulator.plan.actions.hosts import (
+    ClockDrift,
+    FailedLogDir,
+    KillCoordinator,
+    LoseDiskTail,
+    Pause,
+    Restart,
+)
 from kemu.emulator.plan.actions.order import TieOrder
 from kemu.emulator.plan.actions.store import ExpiredSession, FrozenSession, LateWatches, LostStoreAnswer
 from kemu.emulator.plan.stage import Operators
@@ -11,8 +18,8 @@ from kemu.protocol.names import STORE
 EVERY_LINK: tuple[Link, ...] = (("", ""),)
 MATERIAL_DRIFT_PPM = 10_000
 """A clock that is wrong by less than a per cent moves no bound that a checker sets."""
-_TOLD_BY_THE_HOST = (KillCoordinator, LoseDiskTail, Pause, Restart)
-"""A host that is down or paused is a fact of its own, with its own end."""
+_TOLD_BY_THE_HOST = (FailedLogDir, KillCoordinator, LoseDiskTail, Pause, Restart)
+"""A host that is down or paused is a fact of its own, and so is each replica in a log directory that failed."""
 _OF_A_SESSION = (ExpiredSession, FrozenSession, LateWatches, LostStoreAnswer)
 _SIDES = ("side", "other")
 

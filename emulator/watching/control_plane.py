@@ -40,6 +40,8 @@ class ControlPlane:
         self._lives: dict[str, int] = {}
         self._registered: dict[str, tuple[int, int, int]] = {}
         """Host -> (zxid, life of the host, number of the controller then) of its registration."""
+        self._registered_us: dict[str, int] = {}
+        self._restarted_us: dict[str, int] = {}
         self._closing: dict[str, None] = {}
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             HostStarted: self._started,
@@ -56,9 +58,17 @@ class ControlPlane:
         zxid, life, _ = self._registered.get(host, (-1, -1, 0))
         return zxid if life == self._lives.get(host) and host not in self._closing else -1
 
+    def registered_us(self, host: str) -> int:
+        """When the broker registered last."""
+        return self._registered_us.get(host, 0)
+
     def runs(self, host: str) -> bool:
         """Whether the broker's process is up and does not close."""
         return host in self._lives and host not in self._closing
+
+    def restarted_us(self, host: str) -> int:
+        """When the host's process began, unless it is the first."""
+        return self._restarted_us.get(host, 0)
 
     def registered_before(self, host: str) -> bool:
         """Whether the broker registered under this controller, which was there before."""
@@ -66,6 +76,8 @@ class ControlPlane:
 
     def _started(self, seen: Seen, fact: HostStarted) -> None:
         self._lives[fact.host] = fact.life
+        if fact.life > 1:
+            self._restarted_us[fact.host] = seen.at_us
         self._closing.pop(fact.host, None)
         for key in [key for key in self.unusable if key[0] == fact.host]:
             del self.unusable[key]
@@ -88,6 +100,7 @@ class ControlPlane:
             if deleted:
                 self._registered.pop(host, None)
             else:
+                self._registered_us[host] = seen.at_us
                 self._registered[host] = (fact.zxid, self._lives.get(host, -1), self.epoch)
         elif fact.path.startswith(f"{DELETE_TOPICS}/"):
             topic = fact.path.rpartition("/")[2]

@@ -1,7 +1,8 @@
 """Which hosts and links a fault hits now, and since when those that it hit work undisturbed (a part of the panel).
 
 A host that is down or paused is hit as a whole; so is each link of a host that stays away. Everything else is what
-``FaultApplied.links`` says. A fault without duration (a connection that is reset) hits at its moment only.
+``FaultApplied.links`` says. A fault without duration (a connection that is reset) hits at its moment only. A fault of a
+broker's session with the store that hits once is over when the broker is seen to use that session again.
 """
 
 from collections.abc import Callable, Collection
@@ -17,6 +18,8 @@ from kemu.emulator.facts import (
     HostStarted,
     Seen,
 )
+from kemu.protocol.nodes import BROKER_IDS
+from kemu.protocol.notes.replication import BrokersChanged, NodeWritten, StoreFaultHit
 
 Link = tuple[str, str]
 """Two hosts; "" stands for every host."""
@@ -28,6 +31,8 @@ class Disturbances:
     def __init__(self) -> None:
         self._lasting: dict[int, tuple[Link, ...]] = {}
         """Entry of the plan -> the links that it hits now."""
+        self._struck: dict[int, tuple[str, str, int]] = {}
+        """Entry of the plan that hits a session once -> (its command, whose session, when it hit)."""
         self._over_us: dict[Link, int] = {}
         """Link -> when the last fault on it was over."""
         self._idle: dict[str, None] = {}
@@ -42,6 +47,9 @@ class Disturbances:
             HostStarted: self._runs,
             HostResumed: self._runs,
             CoreHealed: self._core_healed,
+            StoreFaultHit: self._strikes,
+            NodeWritten: self._written,
+            BrokersChanged: self._told,
         }
 
     def undisturbed_since_us(self, hosts: Collection[str]) -> int | None:
@@ -59,7 +67,30 @@ class Disturbances:
         self._over_us.update(dict.fromkeys(fact.links, seen.at_us))
 
     def _ended(self, seen: Seen, fact: FaultEnded) -> None:
-        self._over_us.update(dict.fromkeys(self._lasting.pop(fact.index, ()), seen.at_us))
+        self._end(seen, fact.index)
+
+    def _end(self, seen: Seen, index: int) -> None:
+        self._struck.pop(index, None)
+        self._over_us.update(dict.fromkeys(self._lasting.pop(index, ()), seen.at_us))
+
+    def _strikes(self, seen: Seen, fact: StoreFaultHit) -> None:
+        if fact.number in self._lasting:
+            self._struck[fact.number] = (fact.fault, fact.client, seen.at_us)
+
+    def _written(self, seen: Seen, fact: NodeWritten) -> None:
+        """A write after a lost answer, or a registration after an expiry: the broker has a session that works."""
+        for index, (fault, client, at_us) in list(self._struck.items()):
+            if client != fact.client or fact.what == "deleted" or seen.at_us <= at_us:
+                continue
+            registers = fact.what == "created" and fact.path.startswith(f"{BROKER_IDS}/")
+            if fault == "LoseStoreAnswer" or (fault == "ExpireSession" and registers):
+                self._end(seen, index)
+
+    def _told(self, seen: Seen, fact: BrokersChanged) -> None:
+        """A controller that learns of other brokers has its delayed watch."""
+        for index, (fault, client, _) in list(self._struck.items()):
+            if fault == "DelayWatches" and client == seen.actor:
+                self._end(seen, index)
 
     def _stopped(self, seen: Seen, fact: HostDown | HostPaused) -> None:
         self._idle[fact.host] = None

@@ -1,7 +1,8 @@
 """A partition that can be led is led within a bound, whatever fault lasts elsewhere meanwhile."""
 
-from kemu.emulator.checkers.takeover import ELECTED_US, START_US, TICK_US, Takeover
+from kemu.emulator.checkers.takeover import ELECTED_US, TICK_US, Takeover
 from kemu.emulator.facts import FaultApplied, FaultEnded
+from kemu.emulator.watching.control_plane import START_US
 from kemu.protocol.nodes import CONTROLLER, broker_path
 from tests.emulator.checkers.cluster_story import SECOND, STORE, ClusterStory
 
