@@ -174,7 +174,6 @@ EMPTY_DISK = "lost-disk"
 LOST_TAIL = "lost-tail"
 LEADER_ONLY = "acks"
 READ_PAST = "read-past"
-READ_OTHERS = "read-others"
 DIVERGED = "diverged"
 
 ATLAS: Mapping[str, str] = MappingProxyType(
@@ -183,10 +182,8 @@ ATLAS: Mapping[str, str] = MappingProxyType(
         UNFLUSHED: "the last in-sync replica had not flushed them when its power was cut (log.flush.interval.*)",
         EMPTY_DISK: "the last in-sync replica came back with an empty disk",
         LOST_TAIL: "the last in-sync replica's disk lost the end of what it was asked to keep",
-        READ_PAST: "they came where the log had lost its end, before a member read on behind them; its"
-        " leader leads in its old epoch again, so that nothing told it",
-        READ_OTHERS: "a member had read others at their offsets, of an epoch that the next leader does not know: it was"
-        " told where the epoch before that ends, and goes back no further",
+        READ_PAST: "the log lost what the group had passed at their offsets, and nobody told the group: the next leader"
+        " knows no later epoch there (KIP-320)",
         DIVERGED: "they came where a leader had lost its log's end that led on in its epoch, so that nothing told its"
         " followers; one that still had what was there before leads now",
         LEADER_ONLY: "only their leader had them: the producer asked for no more (acks=0 or 1), and another leads now",

@@ -135,7 +135,6 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
     fitted: dict[str, Checker] = {
         each.name: each
         for each in (
-            NoLostRecord(Absences(replication.session_us, lasting)),
             Replicas(Absences(replication.session_us, lasting)),
             Isr(lag_us=replication.lag_us),
             Takeover(replication.session_us, replication.replica_config().emulated_log_create_us),

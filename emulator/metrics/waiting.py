@@ -227,7 +227,7 @@ class Waiting:
         queue.last_us = now_us
         if queue.since_us < 0:
             queue.since_us = now_us
-        for first, last in self._panel.logs.still_there(seen, fact):
+        for first, last in self._panel.progress.there:
             if last > queue.frontier:
                 self._got_on(group, queue, max(first, queue.frontier), last, now_us)
 
@@ -238,7 +238,7 @@ class Waiting:
         if behind is None:
             return
         highest = queue.fresh.highest
-        for first, last in self._panel.logs.still_there(seen, fact):
+        for first, last in self._panel.progress.there:
             for piece in behind.take(first, last):
                 self._delayed(fact.group, queue, *piece, seen.at_us)
                 if piece[0] < highest:

@@ -35,6 +35,7 @@ from kemu.emulator.watching.former_lives import FormerLives
 from kemu.emulator.watching.group_commits import GroupCommits
 from kemu.emulator.watching.logs import WatchedLogs
 from kemu.emulator.watching.min_insync import MinInsync
+from kemu.emulator.watching.progress import WatchedProgress
 from kemu.emulator.watching.ranges_of_groups import WatchedRanges
 from kemu.emulator.watching.unheard_isrs import UnheardIsrs
 from kemu.protocol.names import (
@@ -185,6 +186,8 @@ class Panel:
         """Both commit logs of groups in KIP-333's mode."""
         self.commits = GroupCommits(self.logs, self.is_current, self.log_of)
         """What groups have committed."""
+        self.progress = WatchedProgress(self.logs, self.commits, self.ranges)
+        """How far groups are: done, skipped, committed."""
         self.forgotten_rebalances = ForgottenRebalances(self.holdings)
         """What generations withheld, and nobody gives out any more."""
         self.unheard = UnheardIsrs(self.states)
@@ -269,7 +272,7 @@ class Panel:
 
     def _parts(self) -> tuple[dict[type, Callable[[Seen, Any], None]], ...]:
         """What the parts take, in their order."""
-        of_groups = (self.coordinators, self.logs, self.ranges, self.commits, self.forgotten_rebalances)
+        of_groups = (self.coordinators, self.logs, self.ranges, self.commits, self.progress, self.forgotten_rebalances)
         others = (self.unheard, self.min_insync, self.disturbances, self.applications)
         return tuple(part.on for part in (self.former, *of_groups, *others))
 
@@ -578,6 +581,7 @@ class Panel:
             self.states.pop(at, None)
             self.leaders.pop(at, None)
             self.logs.deleted(at)
+            self.progress.deleted(at)
             self.coordinators.deleted(at)
             self.former.deleted(at, [actor for actor, where in self.roles if where == at])
             return

@@ -135,7 +135,7 @@ def test_a_leader_whose_absence_a_controller_must_have_noticed_leads_on_in_its_e
     story.write_state(1, (1, 2), epoch=1, client="b1")
 
     said = {(each.checker, each.kind) for each in story.judged(NoLostRecord())[0]}
-    assert {("no-lost-record", "committed-unprocessed"), ("replicas", "isr-without-committed")} <= said
+    assert ("replicas", "isr-without-committed") in said
 
 
 @pytest.mark.parametrize(("how", "epoch"), [("process", 1), ("unflushed", 2)])
@@ -185,7 +185,7 @@ def test_a_group_is_told_nothing_by_a_leader_that_has_more_records_of_an_epoch_b
     texts = [f"nobody processed records {first} to {last}" for first, last in said]
     found = [each.text for each in violations if each.checker == "no-lost-record"]
     assert [text in each for text, each in zip(texts, found, strict=True)] == [True for _ in texts]
-    read_others = [(each.first, each.last) for each in losses if each.why == "read-others"]
+    read_others = [(each.first, each.last) for each in losses if each.why == "read-past"]
     assert read_others == ([(12, 13)] if kept == 14 else [])
 
 

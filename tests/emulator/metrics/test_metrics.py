@@ -324,20 +324,26 @@ def test_records_committed_and_processed_by_nobody_are_lost():
     assert (report.lost, report.acknowledged_lost, report.skipped) == (20, 0, 10)
 
 
-def test_records_left_out_by_a_reset_or_an_operator_are_skipped_and_not_lost():
-    """auto.offset.reset=latest in the midst of a log; a commit from outside the group."""
+def left_out(why: str) -> tuple[int, int]:
     told = Told()
     told.appended(0, 0, 100)
-    told.position(1, "c1", 0, "reset")
-    told.processed(10, "c1", 1, 0, 20)
+    told.position(1, "c1", 5, "reset")
+    told.processed(10, "c1", 1, 5, 20)
     told.committed(11, 20)
-    told.position(12, "c1", 30, "reset")
+    told.position(12, "c1", 30, why)
     told.processed(13, "c1", 1, 30, 50)
     told.committed(14, 50)
     told.committed(15, 75, generation=-1)
     report = told.report(40)
+    return report.lost, report.skipped
 
-    assert (report.lost, report.skipped) == (0, 10 + 25)
+
+def test_records_left_out_by_the_first_position_a_seek_or_an_operator_are_skipped_and_not_lost():
+    assert left_out("seek") == (0, 5 + 10 + 25)
+
+
+def test_records_left_out_by_a_reset_of_a_position_that_the_log_has_are_lost():
+    assert left_out("reset") == (10, 5 + 25)
 
 
 def test_acknowledged_records_that_a_log_lost_are_lost_and_their_offsets_are_new():

@@ -1,0 +1,434 @@
+"""How far each group is on each partition: the one account of done, skipped and committed records (part of the panel).
+
+A record is known by its offset and its writer, so a record that replaces a lost one at its offset is another record.
+
+*Done*: the application finished it. *Skipped*: a position or an operator's commit left it out, and the watcher itself
+finds that right: an application may seek, an operator may commit any offset, and a reset is right if no offset was
+committed, or if the log does not have the position that the member held. *Unprocessed*: the log has it below the
+committed offset, and it is neither done nor skipped.
+
+A member is told that its log lost records only if the next leader's log ends before the member's position in the
+leader epoch that the member read (KIP-320). A record of the same or an earlier epoch than the one that the group passed
+at that offset is *read past*: an expected loss.
+Source: Kafka 3.4 ``LeaderEpochFileCache.endOffsetFor``, ``SubscriptionState.maybeCompleteValidation``.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from kemu.emulator.facts import Seen
+from kemu.emulator.watching.epoch_log import EpochLog
+from kemu.emulator.watching.group_commits import NOTHING, GroupCommits
+from kemu.emulator.watching.logs import WatchedLogs, reader_of
+from kemu.emulator.watching.ranges import Ranges
+from kemu.emulator.watching.ranges_of_groups import WatchedRanges
+from kemu.protocol.names import NO_GENERATION, ActorName, GroupId, TopicPartition
+from kemu.protocol.notes.groups import (
+    COMMITTED,
+    JUMPED,
+    SEEK,
+    TRUNCATED,
+    OffsetCommitted,
+    PartitionHosted,
+    PartitionsAssigned,
+    PositionSet,
+    Processed,
+    RecordsAcknowledged,
+)
+from kemu.protocol.notes.ranges import RangeProcessed, RangeTrimmed
+from kemu.protocol.notes.replication import BecameLeader
+
+Writer = Any
+"""Who wrote a record: all records of one writer at one offset are the same record."""
+Piece = tuple[int, int, Writer]
+"""Records (first, last + 1) of one writer."""
+ANY = -1
+"""The writer of records of which nobody tells who wrote them: they count as every writer's."""
+
+LOST = "lost"
+SOUGHT, RESET, OPERATOR, BEGAN, TRIMMED, RECREATED = "seek", "reset", "operator", "began", "trimmed", "recreated"
+"""Why records were skipped."""
+
+
+def epoch_of(writer: Writer) -> int:
+    """The leader epoch of a writer."""
+    epoch: int = writer[0] if isinstance(writer, tuple) else writer
+    return epoch
+
+
+class Records:
+    """Records by writer."""
+
+    __slots__ = ("by_writer",)
+
+    def __init__(self) -> None:
+        self.by_writer: dict[Writer, Ranges] = {}
+
+    def add(self, first: int, last: int, writer: Writer) -> int:
+        """Put these in; returns how many of them were in already."""
+        ranges = self.by_writer.get(writer)
+        if ranges is None:
+            ranges = self.by_writer[writer] = Ranges()
+        return ranges.add(first, last)
+
+    def lacking(self, pieces: list[Piece]) -> list[Piece]:
+        """What of these is not in."""
+        for writer, ranges in self.by_writer.items():
+            if pieces:
+                pieces = [
+                    (*gap, piece[2])
+                    for piece in pieces
+                    for gap in (ranges.gaps(*piece[:2]) if writer in (piece[2], ANY) else (piece[:2],))
+                ]
+        return pieces
+
+    def move(self, first: int, last: int, writer: Writer, to: Writer) -> None:
+        """What is in of these becomes another writer's."""
+        ranges = self.by_writer.get(writer)
+        if ranges is not None:
+            for part in ranges.take(first, last):
+                self.add(*part, to)
+
+    def lost(self, log: EpochLog, since: int) -> Iterator[Piece]:
+        """What is in and not in a log, from an offset on."""
+        for writer, ranges in self.by_writer.items():
+            if writer != ANY:
+                start, end = log.span_of(writer)
+                for first, last in ranges.within(max(since, log.start), sys.maxsize):
+                    for piece in ((first, min(last, start), writer), (max(first, end), last, writer)):
+                        if piece[0] < piece[1]:
+                            yield piece
+
+
+class Held:
+    """The position of one life of a member on one partition."""
+
+    __slots__ = ("before_us", "life", "offset", "since_us", "writer")
+
+    def __init__(self, life: int, offset: int, at_us: int) -> None:
+        self.life = life
+        self.offset = offset
+        """NOTHING: it owns the partition newly and has no position yet."""
+        self.writer: Writer | None = None
+        """Who wrote the record before it; None: the member has read none since the position was set."""
+        self.since_us = self.before_us = at_us
+        """When it came to this position, and to the one before."""
+
+
+class GroupProgress:
+    """One group on one partition."""
+
+    __slots__ = ("_committed", "began", "cut", "done", "held", "highest", "last_commit", "skipped", "start", "was_cut")
+
+    def __init__(self, committed: Callable[[], int | None]) -> None:
+        self._committed = committed
+        self.done = Records()
+        self.skipped: dict[str, Records] = {}
+        """By reason."""
+        self.cut: int | None = None
+        """Where the log ended if it was shorter than the last commit says, then or since; None: it never was."""
+        self.was_cut = False
+        """The log lost records at some time since the group began."""
+        self.start: int | None = None
+        """The group's first position in this run."""
+        self.began = False
+        self.highest: int | None = None
+        """The highest offset that was ever committed in this run."""
+        self.last_commit: Seen | None = None
+        self.held: dict[ActorName, Held] = {}
+        """Where each member that ever read it would go on."""
+
+    @property
+    def committed(self) -> int | None:
+        """What the coordinator has; of a group with two commit logs (KIP-333) what ``committed()`` makes of them."""
+        return self._committed()
+
+    @property
+    def rests_on(self) -> int:
+        """Up to where the last commit is about records that are there: a reset skips from here on."""
+        committed = self.committed or 0
+        return committed if self.cut is None else min(committed, self.cut)
+
+    def skip(self, first: int, last: int, why: str, log: EpochLog) -> None:
+        """Leave records out; what the log does not have yet is left out whoever writes it."""
+        if first >= last:
+            return
+        records = self.skipped.setdefault(why, Records())
+        for piece in pieces_of(log, first, last):
+            records.add(*piece)
+        records.add(max(first, log.end), last, ANY)
+
+    def left(self, pieces: list[Piece]) -> list[Piece]:
+        """What of these is neither done nor skipped."""
+        left = self.done.lacking(pieces)
+        for records in self.skipped.values():
+            left = records.lacking(left)
+        return left
+
+    def read_past(self, piece: Piece, log: EpochLog) -> list[tuple[int, int]]:
+        """Which of these nobody told the group of: it had passed others there, and the log has lost those since."""
+        found = Ranges()
+        latest: list[tuple[int, int, int]] = []
+        """Stretches of lost records that the group passed in one go, each with its last leader epoch."""
+        for first, last, writer in sorted(self.done.lost(log, piece[0]), key=_first):
+            epoch = epoch_of(writer)
+            if latest and first <= latest[-1][1]:
+                start, behind, known = latest[-1]
+                latest[-1] = (start, max(behind, last), max(known, epoch))
+            else:
+                latest.append((first, last, epoch))
+        for first, last, epoch in latest:
+            if epoch >= epoch_of(piece[2]):
+                found.add(first, last)
+        for records in self.skipped.values():  # a position that was chosen or reset has no leader epoch
+            for first, last, _ in records.lost(log, piece[0]):
+                found.add(first, last)
+        return found.within(*piece[:2])
+
+    def skipped_of(self, log: EpochLog) -> int:
+        """How many records of the log were skipped, and done by nobody."""
+        pieces = self.done.lacking(pieces_of(log, 0, log.end))
+        left = pieces
+        for records in self.skipped.values():
+            left = records.lacking(left)
+        return count(pieces) - count(left)
+
+    def done_behind(self, offset: int) -> int:
+        """How many records from this offset on were done."""
+        return sum(max(0, last - max(first, offset)) for each in self.done.by_writer.values() for first, last in each)
+
+
+def pieces_of(log: EpochLog, first: int, last: int) -> list[Piece]:
+    """What a log has of ``first .. last - 1``."""
+    return [(begin, min(end, last), writer) for begin, end, writer in log.runs_from(first) if begin < last]
+
+
+def _first(piece: Piece) -> int:
+    return piece[0]
+
+
+def count(pieces: Iterable[Piece]) -> int:
+    """How many records these are."""
+    return sum(last - first for first, last, _ in pieces)
+
+
+class WatchedProgress:
+    """See the module. Its handlers run after those of the logs and the commits."""
+
+    def __init__(self, logs: WatchedLogs, commits: GroupCommits, ranges: WatchedRanges) -> None:
+        self.all: dict[TopicPartition, dict[GroupId, GroupProgress]] = {}
+        self.again = 0
+        """How many records of the last ``Processed`` or ``RangeProcessed`` had been done before, and ..."""
+        self.there: list[tuple[int, int]] = []
+        """... which of its records the log has."""
+        self.kept_in_log = ""
+        """Why the member whose ``PositionSet`` was the last fact had no reason to leave its position; "": it had one,
+        or asked for none."""
+        self._logs = logs
+        self._commits = commits
+        self._ranges = ranges
+        self._acknowledged: dict[TopicPartition, Records] = {}
+        self._labels = 0
+        self._cut_us: dict[TopicPartition, int] = {}
+        """When the log lost its end, for the last time."""
+        self.on: dict[type, Callable[[Seen, Any], None]] = {
+            Processed: self._processed,
+            RangeProcessed: self._processed,
+            RangeTrimmed: self._trimmed,
+            PositionSet: self._positioned,
+            PartitionsAssigned: self._owns,
+            OffsetCommitted: self._commits_offset,
+            RecordsAcknowledged: self._acknowledges,
+            PartitionHosted: self._another_log,
+            BecameLeader: self._another_log,
+        }
+
+    def of(self, group: GroupId, at: TopicPartition) -> GroupProgress:
+        """How far a group is on a partition."""
+        groups = self.all.setdefault(at, {})
+        progress = groups.get(group)
+        if progress is None:
+            progress = groups[group] = GroupProgress(lambda: self._committed(group, at))
+        return progress
+
+    def __iter__(self) -> Iterator[tuple[GroupId, TopicPartition, GroupProgress]]:
+        """All of them, in the order in which they began."""
+        return ((group, at, progress) for at, groups in self.all.items() for group, progress in groups.items())
+
+    def unprocessed(self, progress: GroupProgress, at: TopicPartition) -> list[Piece]:
+        """Records below the committed offset that are neither done nor skipped."""
+        end, log = progress.committed, self._logs.of(at)
+        if not end:
+            return []
+        pieces = pieces_of(log.records, 0, end)
+        if log.epoch < 0 and log.records.end < end:  # nobody tells where the log ends
+            pieces.append((log.records.end, end, ANY))
+        return progress.left(pieces)
+
+    def read_past(self, progress: GroupProgress, at: TopicPartition, piece: Piece) -> list[tuple[int, int]]:
+        """Which of these nobody told the group of: it had passed others there, and the log has lost those since."""
+        return progress.read_past(piece, self._logs.of(at).records)
+
+    def acknowledged_lost(self) -> int:
+        """How many records producers have an acknowledgement of, and no log has."""
+        lost = 0
+        for at, records in self._acknowledged.items():
+            log = self._logs.of(at).records
+            for writer, ranges in records.by_writer.items():
+                start, end = (0, log.end) if writer == ANY else log.span_of(writer)
+                for first, last in ranges:
+                    first = max(first, log.start)
+                    lost += max(0, last - first) - max(0, min(last, end) - max(first, start))
+        return lost
+
+    def deleted(self, at: TopicPartition) -> None:
+        """The partition is deleted; if its topic is created again, its log begins anew.
+
+        Whoever had a position there may go on with it, as Kafka's clients do that know no topic ids (KIP-516).
+        """
+        self._acknowledged.pop(at, None)
+        for progress in self.all.get(at, {}).values():
+            progress.done, progress.skipped, progress.cut = Records(), {}, None
+            progress.skip(0, max([held.offset for held in progress.held.values()], default=0), RECREATED, EpochLog())
+
+    def _committed(self, group: GroupId, at: TopicPartition) -> int | None:
+        if self._ranges.uses(group):
+            return self._ranges.of(group, at).committed
+        committed = self._commits.of(group, at)
+        return None if committed == NOTHING else committed
+
+    # --- work --------------------------------------------------------------------------------------------------
+
+    def _processed(self, seen: Seen, fact: Processed | RangeProcessed) -> None:
+        at = (fact.topic, fact.partition)
+        log = self._logs.of(at).records
+        pieces = self._identified(seen, fact, at, log)
+        progress = self.of(fact.group, at)
+        self.again, self.there = 0, []
+        for first, last, writer in pieces:
+            self.again += progress.done.add(first, last, writer)
+            start, end = (first, last) if writer == ANY else log.span_of(writer)
+            if last <= log.start:
+                start, end = first, last  # what is deleted was there
+            if max(first, start) < min(last, end):
+                self.there.append((max(first, start), min(last, end)))
+        if type(fact) is Processed:
+            self._holds(progress, seen, fact.last, pieces[-1][2] if pieces else None)
+
+    def _identified(
+        self, seen: Seen, fact: Processed | RangeProcessed, at: TopicPartition, log: EpochLog
+    ) -> list[Piece]:
+        """What was processed, by writer; what the reader does not tell is what the log has there now."""
+        pieces: list[Piece] = self._logs.reads.pieces(reader_of(seen), at, fact.first, fact.last)
+        if len(pieces) == 1 and pieces[0][:2] == (fact.first, fact.last):
+            return pieces
+        found, upto = [], fact.first
+        for first, last, writer in [*pieces, (fact.last, fact.last, ANY)]:
+            if upto < first:
+                found += pieces_of(log, upto, first)
+                found += [(max(upto, log.end), first, ANY)] if log.end < first else []
+            found += [(first, last, writer)] if first < last else []
+            upto = last
+        return found
+
+    @staticmethod
+    def _holds(progress: GroupProgress, seen: Seen, offset: int, writer: Writer | None) -> None:
+        held = progress.held.get(seen.actor)
+        if held is None or held.life != seen.life:
+            held = progress.held[seen.actor] = Held(seen.life, offset, seen.at_us)
+        held.offset, held.writer = offset, writer
+        held.before_us, held.since_us = held.since_us, seen.at_us
+
+    def _trimmed(self, seen: Seen, fact: RangeTrimmed) -> None:
+        """Retention took records of a range before the second consumer read them."""
+        at = (fact.topic, fact.partition)
+        self.of(fact.group, at).skipped.setdefault(TRIMMED, Records()).add(fact.first, fact.last, ANY)
+
+    # --- positions ---------------------------------------------------------------------------------------------
+
+    def _owns(self, seen: Seen, fact: PartitionsAssigned) -> None:
+        for at in fact.added:
+            self.of(fact.group, at).held[seen.actor] = Held(seen.life, NOTHING, seen.at_us)
+
+    def _positioned(self, seen: Seen, fact: PositionSet) -> None:
+        at = (fact.topic, fact.partition)
+        progress, log = self.of(fact.group, at), self._logs.of(at).records
+        self.kept_in_log = ""
+        if fact.why in (COMMITTED, JUMPED):
+            if progress.highest is None and not progress.began:  # committed before this run began
+                tokens = self._ranges.of(fact.group, at).tokens
+                progress.skip(0, tokens[-1].start if fact.why == JUMPED and tokens else fact.offset, BEGAN, log)
+        elif fact.why == SEEK:
+            progress.skip(progress.rests_on, fact.offset, SOUGHT, log)
+        else:
+            self.kept_in_log = self._kept_in_log(progress, seen, at)
+            if fact.why != TRUNCATED and not self.kept_in_log:
+                progress.skip(progress.rests_on, fact.offset, RESET, log)
+        progress.began = True
+        if progress.start is None:
+            progress.start = fact.offset
+        progress.held[seen.actor] = Held(seen.life, fact.offset, seen.at_us)
+
+    def _kept_in_log(self, progress: GroupProgress, seen: Seen, at: TopicPartition) -> str:
+        """Why the position that a member holds is one that the log has and had since; "" if it is not."""
+        held = progress.held.get(seen.actor)
+        if held is None or held.life != seen.life or held.offset == NOTHING:
+            return ""
+        log = self._logs.of(at).records
+        if not log.start <= held.offset <= log.end or self._cut_us.get(at, -1) >= held.before_us:
+            return ""
+        if held.writer not in (None, ANY) and log.start < held.offset and log.epoch_at(held.offset - 1) != held.writer:
+            return ""
+        return f"its position, {held.offset}, is in the log"
+
+    # --- commits and logs --------------------------------------------------------------------------------------
+
+    def _commits_offset(self, seen: Seen, fact: OffsetCommitted) -> None:
+        at = (fact.topic, fact.partition)
+        progress, log = self.of(fact.group, at), self._logs.of(at).records
+        if fact.generation == NO_GENERATION:
+            before = max(self._commits.before, 0)
+            first = before if progress.cut is None else min(before, progress.cut)
+            if self._ranges.uses(fact.group):  # what was left of ranges ends with it
+                first = min(first, self._ranges.before(fact.group, at).committed or 0)
+            progress.skip(first, fact.offset, OPERATOR, log)
+        progress.last_commit = seen
+        progress.highest = max(progress.highest or 0, fact.offset)
+        progress.cut = log.end if fact.offset > log.end else None
+
+    def _acknowledges(self, seen: Seen, fact: RecordsAcknowledged) -> None:
+        at, last = (fact.topic, fact.partition), fact.base_offset + fact.count
+        records, log = self._acknowledged.setdefault(at, Records()), self._logs.of(at).records
+        for piece in pieces_of(log, fact.base_offset, last):
+            records.add(*piece)
+        records.add(max(fact.base_offset, log.end), last, ANY)
+
+    def _another_log(self, seen: Seen, fact: BecameLeader | PartitionHosted) -> None:
+        end, at = self._logs.cut, (fact.topic, fact.partition)
+        self._relabel(at)
+        if end is None:
+            return
+        self._cut_us[at] = seen.at_us
+        for progress in self.all.get(at, {}).values():
+            progress.was_cut = True
+            progress.cut = end if progress.cut is None else min(progress.cut, end)
+
+    def _relabel(self, at: TopicPartition) -> None:
+        """Tell lost records from those that the same writer writes at their offsets next.
+
+        A leader that lost the end of its log and leads on in its epoch is the same writer for who knows epochs only.
+        """
+        groups = self.all.get(at, {}).values()
+        every = [records for one in groups for records in (one.done, *one.skipped.values())]
+        every += [self._acknowledged[at]] if at in self._acknowledged else []
+        if self._logs.cut is not None and self._logs.lost:
+            self._labels += 1
+            for first, last, writer in self._logs.lost:
+                for records in every:
+                    records.move(first, last, writer, (epoch_of(writer), LOST, writer, self._labels))
+        for first, last, writer in self._logs.back:
+            for records in every:
+                for label in [each for each in records.by_writer if isinstance(each, tuple) and LOST in each]:
+                    if label[2] == writer:
+                        records.move(first, last, label, writer)
