@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import DiskTailLost, Healed, HostStarted, Seen
 from kemu.emulator.watching.panel import Service
+from kemu.emulator.watching.progress import pieces_of
 from kemu.emulator.watching.ranges import Ranges
 from kemu.protocol.catch_up import OffsetRange
 from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, ActorName, GroupId, MemberId, TopicPartition
@@ -36,7 +37,6 @@ from kemu.protocol.notes.groups import (
     COMMITTED,
     JUMPED,
     SEEK,
-    TRUNCATED,
     OffsetCommitted,
     OffsetRemoved,
     PartitionHosted,
@@ -65,12 +65,11 @@ DEFAULT_BOUND_US = 45_000_000 + 300_000_000 + 60_000_000
 class _Progress:
     """One group on one partition."""
 
-    __slots__ = ("began", "changed_us", "committed", "cut", "done", "opened", "writers")
+    __slots__ = ("changed_us", "committed", "cut", "opened", "said", "writers")
 
     def __init__(self) -> None:
-        self.done = Ranges()
-        """Processed, or left out in the open."""
-        self.began = False
+        self.said = Ranges()
+        """Unprocessed records that a violation names already."""
         self.committed = -1
         """The highest that ``committed()`` ever was."""
         self.cut = False
@@ -186,18 +185,11 @@ class CatchUpChecker(Checker):
             if end is not None and fact.offset < end:
                 text = f"{seen.actor} starts at {fact.offset}, before {end}, where the last range ends"
                 self._say(seen, "behind-the-range", fact.group, at, text)
-        if fact.why in (COMMITTED, JUMPED) and not progress.began:  # committed before the group was in the mode
-            progress.done.add(0, logs.tokens[-1].start if fact.why == JUMPED and logs.tokens else fact.offset)
-        elif fact.why not in (COMMITTED, JUMPED, TRUNCATED):
-            progress.done.add(logs.committed or 0, fact.offset)
-        progress.began = progress.began or fact.why != TRUNCATED  # then a jump is to come
 
     def _processed(self, seen: Seen, fact: Processed) -> None:
         if not self.panel.ranges.uses(fact.group):
             return
         at = (fact.topic, fact.partition)
-        for first, last in self.panel.logs.still_there(seen, fact):
-            self._of(fact.group, at).done.add(first, last)
         ownership = self._ownership(seen, at)
         if ownership is not None:
             self._once(seen, fact, at, ownership.first, ownership.second, ownership.sought)
@@ -205,8 +197,6 @@ class CatchUpChecker(Checker):
     def _range_processed(self, seen: Seen, fact: RangeProcessed) -> None:
         at = (fact.topic, fact.partition)
         progress = self._of(fact.group, at)
-        for first, last in self.panel.logs.still_there(seen, fact):
-            progress.done.add(first, last)
         ownership = self._ownership(seen, at)
         if ownership is None:
             text = (
@@ -238,9 +228,7 @@ class CatchUpChecker(Checker):
             self._say(seen, "delivered-twice", fact.group, at, text)
 
     def _trimmed(self, seen: Seen, fact: RangeTrimmed) -> None:
-        progress = self._of(fact.group, (fact.topic, fact.partition))
-        progress.done.add(fact.first, fact.last)
-        progress.changed_us = seen.at_us
+        self._of(fact.group, (fact.topic, fact.partition)).changed_us = seen.at_us
 
     def _child_started(self, seen: Seen, fact: ChildConsumerStarted) -> None:
         if self._children.get(seen.actor) == seen.life:
@@ -286,8 +274,7 @@ class CatchUpChecker(Checker):
         at = (fact.topic, fact.partition)
         progress = self._of(fact.group, at)
         before = self.panel.ranges.before(fact.group, at)
-        if fact.generation == NO_GENERATION:  # an operator's: what it skips is skipped in the open
-            progress.done.add(before.committed or 0, fact.offset)
+        if fact.generation == NO_GENERATION:
             progress.committed = -1
         elif self.panel.commits.late:
             progress.committed = -1
@@ -330,11 +317,13 @@ class CatchUpChecker(Checker):
             text = f"committed() answers {committed} after it had answered {progress.committed}"
             self._say(seen, "committed-went-back", group, at, text)
         progress.committed = max(progress.committed, committed)
-        if progress.began:
-            for first, last in progress.done.gaps(0, committed):
-                text = f"committed() answers {committed}, but nobody processed records {first} to {last - 1}"
-                self._say(seen, "committed-unprocessed", group, at, text)
-                progress.done.add(first, last)  # said once
+        account = self.panel.progress.of(group, at)
+        if account.began:
+            for begin, end, _ in self.panel.progress.unprocessed(account, at):
+                for first, last in progress.said.gaps(begin, end):
+                    text = f"committed() answers {committed}, but nobody processed records {first} to {last - 1}"
+                    self._say(seen, "committed-unprocessed", group, at, text)
+                progress.said.add(begin, end)
 
     def _removed(self, seen: Seen, fact: OffsetRemoved | RangesRemoved) -> None:
         progress = self._progress.get((fact.group, (fact.topic, fact.partition)))
@@ -344,8 +333,7 @@ class CatchUpChecker(Checker):
     # --- logs that lose something ------------------------------------------------------------------------------
 
     def _another_log(self, seen: Seen, fact: BecameLeader | PartitionHosted) -> None:
-        cut = self.panel.logs.cut
-        if cut is None:
+        if self.panel.logs.cut is None:
             return
         if fact.topic == OFFSETS_TOPIC:  # commits were lost: where the groups are is what is left
             for progress in self._progress.values():
@@ -355,7 +343,6 @@ class CatchUpChecker(Checker):
         for (_, at), progress in self._progress.items():
             if at == (fact.topic, fact.partition):
                 progress.cut = True
-                progress.done.cut(cut)
 
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
         for (_, (topic, number)), progress in self._progress.items():
@@ -387,8 +374,8 @@ class CatchUpChecker(Checker):
 
         Or by the first consumer, which went back to where the partition was cut: then the range is void to its owner.
         """
-        progress = self._of(group, at)
-        if progress.cut and not progress.done.gaps(each.start, each.end):
+        pieces = pieces_of(self.panel.logs.of(at).records, each.start, each.end)
+        if self._of(group, at).cut and not self.panel.progress.of(group, at).left(pieces):
             return True
         holdings = (self.panel.holdings.get(actor) for actor in self.panel.running_members(group))
         owners = (self._ownerships.get((one.actor, one.life, at)) for one in holdings if one is not None)

@@ -262,7 +262,7 @@ class WatchedProgress:
         if not end:
             return []
         pieces = pieces_of(log.records, 0, end)
-        if log.epoch < 0 and log.records.end < end:  # nobody tells where the log ends
+        if not log.leader and not progress.was_cut and log.records.end < end:
             pieces.append((log.records.end, end, ANY))
         return progress.left(pieces)
 
@@ -356,16 +356,16 @@ class WatchedProgress:
         progress, log = self.of(fact.group, at), self._logs.of(at).records
         self.kept_in_log = ""
         if fact.why in (COMMITTED, JUMPED):
-            if progress.highest is None and not progress.began:  # committed before this run began
-                tokens = self._ranges.of(fact.group, at).tokens
-                progress.skip(0, tokens[-1].start if fact.why == JUMPED and tokens else fact.offset, BEGAN, log)
+            tokens = self._ranges.of(fact.group, at).tokens if fact.why == JUMPED else ()
+            if not progress.began and (tokens or progress.highest is None):  # committed before this run began
+                progress.skip(0, tokens[-1].start if tokens else fact.offset, BEGAN, log)
         elif fact.why == SEEK:
             progress.skip(progress.rests_on, fact.offset, SOUGHT, log)
         else:
             self.kept_in_log = self._kept_in_log(progress, seen, at)
             if fact.why != TRUNCATED and not self.kept_in_log:
                 progress.skip(progress.rests_on, fact.offset, RESET, log)
-        progress.began = True
+        progress.began = progress.began or fact.why != TRUNCATED  # then a jump may follow (KIP-333)
         if progress.start is None:
             progress.start = fact.offset
         progress.held[seen.actor] = Held(seen.life, fact.offset, seen.at_us)
