@@ -80,6 +80,8 @@ class TaskManager:
         self._rules = rules
         self.copies: dict[TaskId, TaskCopy] = {}
         """In order of their numbers within each assignment."""
+        self._generation = -1
+        """Of the last assignment taken."""
         self.being_learned: frozenset[TaskId] = frozenset()
         """Of the active ones, those that others learn."""
 
@@ -148,6 +150,8 @@ class TaskManager:
             if gone.intersection(one.sources) and one.state is not TaskState.SUSPENDED:
                 if one.state is TaskState.RUNNING:
                     self._checkpoint(one)
+                    one.end = one.position  # nothing is left to restore
+                one.suspended_in = self._generation
                 self._become(one, TaskState.SUSPENDED)
 
     def lose(self) -> None:
@@ -156,8 +160,9 @@ class TaskManager:
             self._close(one, clean=False)
         self.being_learned = frozenset()
 
-    def take(self, given: StreamsGiven) -> None:
+    def take(self, given: StreamsGiven, generation: int) -> None:
         """What the leader gave: close what is not in it, recycle what has another role, create what is new."""
+        self._generation = generation
         wanted = dict.fromkeys(in_order(given.active), TaskRole.ACTIVE)
         wanted.update(dict.fromkeys(in_order(given.learning), TaskRole.LEARNER))
         wanted.update({task: TaskRole.STANDBY for task in in_order(given.standby) if self._topology.is_stateful(task)})
@@ -176,8 +181,9 @@ class TaskManager:
             elif one.state is TaskState.SUSPENDED:
                 if self._exactly_once and self._rules.forgets_when_resumed:
                     self._forget_checkpoint(one)
-                self._become(one, TaskState.RESTORING)
-                one.end = one.position
+                self._become(one, TaskState.RESTORING)  # an unfinished restore goes on: ``StoreChangelogReader``
+                if self._rules.restores_after_missed_generations and generation != one.suspended_in + 1:
+                    one.end = None
             one = self.copies[task]
             if role is TaskRole.LEARNER and not one.ready:
                 one.end = None

@@ -44,7 +44,7 @@ MAY_BECOME: Mapping[TaskState, frozenset[TaskState]] = {
 class TaskCopy:
     """A task on a thread."""
 
-    __slots__ = ("changelog", "end", "position", "ready", "role", "sources", "state", "task")
+    __slots__ = ("changelog", "end", "position", "ready", "role", "sources", "state", "suspended_in", "task")
 
     def __init__(
         self, task: TaskId, role: TaskRole, sources: tuple[TopicPartition, ...], changelog: TopicPartition | None
@@ -59,6 +59,8 @@ class TaskCopy:
         """Everything of its changelog before this offset is in its state."""
         self.end: int | None = None
         """Where an active task that is being restored must get to; None while it is asked for."""
+        self.suspended_in = -1
+        """The generation in which it was suspended last."""
         self.ready = False
         """A learner that has caught up; it stays so until the next assignment."""
 

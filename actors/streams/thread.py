@@ -176,6 +176,8 @@ class StreamThread:
         self._records: Sequence[Returned] = ()
         self._started_us = 0
         self._given: StreamsGiven | None = None
+        self._generation = -1
+        """Of the last assignment."""
         self._asked: frozenset[TopicPartition] = frozenset()
         self._reads: tuple[tuple[str, int, int], ...] = ()
         self._announced: frozenset[TaskId] = frozenset()
@@ -342,7 +344,7 @@ class StreamThread:
         if self._given is not None:
             given, self._given = self._given, None
             self._announced = frozenset()
-            self.tasks.take(given)
+            self.tasks.take(given, self._generation)
             self._follow_up(given)
             self._catch_up_on_leaving()
         assigned = frozenset(self._calls.assignment())
@@ -570,7 +572,7 @@ class StreamThread:
     def on_assignment(self, partitions: tuple[TopicPartition, ...], user_data: bytes | None, generation: int) -> None:
         """Remember what is to be taken when the callback comes."""
         self.leader.taken()
-        self._given = decode_streams_assignment(user_data or b"")
+        self._given, self._generation = decode_streams_assignment(user_data or b""), generation
 
     # --- its rules -------------------------------------------------------------------------------------------------
 

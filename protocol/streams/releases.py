@@ -44,11 +44,14 @@ class TaskRules:
 
     ``forgets_when_resumed``: under exactly once state that is opened again has no checkpoint, as any that is open
     (KAFKA-10362). ``tries_copies_again``: a copy whose directory another thread holds is tried again also while all
-    active tasks run (KAFKA-8187).
+    active tasks run (KAFKA-8187). ``restores_after_missed_generations``: a suspended task asks again where its changelog
+    ends, unless the next generation gives it back: another owner may have written since. Kafka resumes it as it is
+    (eager only: ``StreamTask.resume`` of 3.4, ``AssignedTasks.maybeResumeSuspendedTask`` of 2.3).
     """
 
     forgets_when_resumed: bool = True
     tries_copies_again: bool = True
+    restores_after_missed_generations: bool = False
 
 
 TASK_RULES = TaskRules()
@@ -87,7 +90,7 @@ _STICKY = StreamsConfig(emulated_task_assignor="sticky", emulated_uncaught_excep
 _HIGH_AVAILABILITY = StreamsConfig(emulated_task_assignor="ha")
 _HIGH_AVAILABILITY_2_6 = StreamsConfig(emulated_task_assignor="ha", emulated_uncaught_exception=THREAD_DIES)
 
-STREAMS_OF_PAGE = StreamsRelease()
+STREAMS_OF_PAGE = StreamsRelease(task_rules=TaskRules(restores_after_missed_generations=True))
 """KIP-429's page: learners, which never shipped."""
 STREAMS_2_3 = StreamsRelease(
     _STICKY,

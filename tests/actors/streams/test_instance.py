@@ -36,12 +36,12 @@ def test_a_task_whose_directory_another_thread_has_goes_on_when_it_is_let_go() -
     """Kafka's threads try the lock of the state directory again in each of their loops; nothing else need happen."""
     instance = _instance()
     first, second = instance.threads.values()
-    first.tasks.take(STANDBY)
-    second.tasks.take(STANDBY)
+    first.tasks.take(STANDBY, 1)
+    second.tasks.take(STANDBY, 1)
     assert first.tasks.copies[TASK].state is TaskState.RUNNING
     assert second.tasks.copies[TASK].state is TaskState.CREATED
 
-    first.tasks.take(StreamsGiven())
+    first.tasks.take(StreamsGiven(), 1)
     instance.step(1, Told(HoursPass()))
 
     assert TASK not in first.tasks.copies
@@ -52,7 +52,7 @@ def test_nobody_looks_again_when_nobody_was_refused() -> None:
     """A directory that nobody waits for is let go without a word."""
     instance = _instance()
     first, _ = instance.threads.values()
-    first.tasks.take(STANDBY)
-    first.tasks.take(StreamsGiven())
+    first.tasks.take(STANDBY, 1)
+    first.tasks.take(StreamsGiven(), 1)
 
     assert not instance.directory.let_go
