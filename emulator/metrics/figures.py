@@ -9,6 +9,8 @@ from typing import Any
 import attr
 from attrs import frozen
 
+from kemu.emulator.watching.interruptions import Piece
+
 
 @frozen
 class RebalanceFigures:
@@ -37,7 +39,7 @@ class RebalanceFigures:
 
 @frozen
 class DowntimeFigures:
-    """One interval in which a partition was without service (``emulator.metrics.serving``); the parts add up to it."""
+    """One interval in which a partition was without service (``emulator.metrics.serving``)."""
 
     group: str
     topic: str
@@ -47,10 +49,8 @@ class DowntimeFigures:
     cause: str
     from_us: int
     until_us: int
-    detect_us: int
-    barrier_us: int
-    callbacks_us: int
-    hand_over_us: int
+    pieces: tuple[Piece, ...]
+    """What it waited for, one after the other; they add up to it (``emulator.watching.interruptions``)."""
 
 
 @frozen

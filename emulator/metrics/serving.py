@@ -7,18 +7,15 @@ are in it, and a partition with nothing to do is not down unless nobody owns it.
 has a position there; if service does not come back, a partition is down until the end of the run.
 
 What interrupts (``cause``): its owner gave it up ("revoked", "lost"), failed for good ("failed"), closed ("closed"),
-stands still ("paused") or its host is "down"; another member was given it while an owner that nobody hears of any more
-still believes in it ("taken over"); its owner keeps it and is busy with callbacks about others ("callbacks"). A slow
-application, a broker that is away and a log without a leader interrupt no service: delays, lag and leaderless time show
+is "paused" or its host is "down"; another member was given it while an owner that is cut off still believes in it
+("taken over"); its owner keeps it and is busy with callbacks about others ("callbacks"); the broker that led it is down
+or paused, and no other leads ("leaderless"). A slow application or network interrupts no service: delays and lag show
 them.
 
 *Owning* is the panel's: by a member's own callbacks, while its host runs. Where the facts tell no positions (logs that
 others recorded), service is back with ownership, or with the first record where some wait.
 
-An interval's parts add up to it: callbacks of the two owners; and without these, until the group prepared for a
-rebalance (detect), the join phases that completed in the interval, each from its preparation to its new generation
-(barrier), and all other time after the first of them began, such as a restore (hand-over). One without a generation is
-all detection.
+Each interval is a chain of pieces, each with what it waited for (``emulator.watching.interruptions``).
 """
 
 from collections.abc import Callable, Mapping
@@ -27,26 +24,25 @@ from typing import Any
 
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, HostStarted, Seen
 from kemu.emulator.metrics.figures import DowntimeFigures
-from kemu.emulator.metrics.generations import Generations
 from kemu.emulator.metrics.waiting import Waiting
 from kemu.emulator.watching.panel import Panel, Service
-from kemu.protocol.names import ActorName, GroupId
+from kemu.protocol.names import ActorName, GroupId, TopicPartition
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
     CallbackReturned,
-    GroupBecame,
-    JoinPhaseCompleted,
     MemberBecame,
     MemberFailed,
+    PartitionHosted,
     PartitionsAssigned,
     PartitionsLost,
     PartitionsRevoked,
     PositionSet,
     Processed,
 )
+from kemu.protocol.notes.replication import BecameFollower, BecameLeader, NodeWritten, ReplicaStopped
 
-PREPARING = "PreparingRebalance"
 TAKEN_OVER = "taken over"
+LEADERLESS = "leaderless"
 CALLBACKS = "callbacks"
 
 MOVERS: Mapping[type, str] = {
@@ -60,6 +56,8 @@ MOVERS: Mapping[type, str] = {
 }
 """Facts by which a member may begin or cease to serve, and what that interrupts service as."""
 
+_LEADS = (BecameLeader, BecameFollower, ReplicaStopped, NodeWritten, PartitionHosted)
+"""Facts by which a partition may get or lose its leader, beside those about hosts."""
 _EVER = 1 << 62
 
 
@@ -113,16 +111,14 @@ class Serving:
         self.intervals: list[DowntimeFigures] = []
         """In the order in which service came back."""
         self._partitions: dict[Service, _Served] = {}
-        self._generations: dict[GroupId, Generations] = {}
-        self._callbacks: dict[ActorName, list[tuple[int, int]]] = {}
+        self._of: dict[TopicPartition, list[Service]] = {}
         self._positions_told = False
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             **dict.fromkeys(MOVERS, self._moved),
+            **dict.fromkeys(_LEADS, self._led),
             CallbackReturned: self._called_back,
             PositionSet: self._positioned,
             Processed: self._processed,
-            GroupBecame: self._became,
-            JoinPhaseCompleted: self._completed,
         }
 
     def finish(self, at_us: int) -> None:
@@ -168,18 +164,39 @@ class Serving:
             owner = seen.actor if isinstance(fact, PartitionsAssigned) else ""
             for key in panel.began:
                 self._begin(seen.at_us, key, owner)
+        if isinstance(fact, HostStarted | HostResumed | HostPaused | HostDown):
+            self._led(seen, fact)
+
+    def _led(self, seen: Seen, fact: object) -> None:
+        """Partitions have no leader that runs any more, or have one again."""
+        interruptions = self._panel.interruptions
+        for at in interruptions.led_changed:
+            is_led = interruptions.is_led(at)
+            for key in self._of.get(at, ()):
+                served = self._partitions[key]
+                if not is_led:
+                    if served.owners and served.state not in (_NEW, _DOWN):
+                        self._interrupt(seen.at_us, key, served, LEADERLESS)
+                elif served.state is _DOWN and self._oldest_us(key) is None and interruptions.is_well(key):
+                    self._back(key, served, seen.at_us)
+
+    def _interrupt(self, at_us: int, key: Service, served: _Served, cause: str) -> None:
+        served.state, served.cause, served.owner_before = _DOWN, cause, served.owner
+        served.since_us = min(at_us, self._stood_still_us(key, served, at_us))
 
     def _begin(self, at_us: int, key: Service, owner: ActorName) -> None:
         """``owner`` "": who had it all the time, and goes on."""
         served = self._partitions.get(key)
         if served is None:
             served = self._partitions[key] = _Served()
+            self._of.setdefault(key[1], []).append(key)
         served.owners += 1
         served.began_us = at_us
         before = served.owner
         served.owner = owner or before
         if served.state is _DOWN:
-            if not (owner and self._positions_told) and self._oldest_us(key) is None:
+            is_told = owner and self._positions_told
+            if not is_told and self._oldest_us(key) is None and self._panel.interruptions.is_led(key[1]):
                 self._back(key, served, at_us)
         elif served.state in (_UP, _DOUBTFUL) and owner and served.owners > 1 and before != owner:
             served.state, served.doubt_us = _DOUBTFUL, _EVER
@@ -195,8 +212,7 @@ class Serving:
             if self._positions_told:
                 return
             served.first_us = served.up_us = served.began_us
-        served.state, served.cause, served.owner_before = _DOWN, cause, served.owner
-        served.since_us = min(at_us, self._stood_still_us(key, served, at_us))
+        self._interrupt(at_us, key, served, cause)
 
     def _oldest_us(self, key: Service, offset: int = 0) -> int | None:
         return self._waiting.queue(*key).oldest_us(offset)
@@ -222,8 +238,8 @@ class Serving:
         if served.state is _NEW:
             served.state = _UP
             served.first_us = served.up_us = seen.at_us
-        elif self._oldest_us(key, fact.offset) is not None:
-            return  # its first record will tell
+        elif self._oldest_us(key, fact.offset) is not None or not self._panel.interruptions.is_led(key[1]):
+            return  # its first record will tell, or its leader
         elif served.state is _DOWN:
             self._back(key, served, seen.at_us)
         else:
@@ -240,7 +256,8 @@ class Serving:
             served.state = _UP
             served.first_us = served.up_us = began_us
         elif served.state is _DOWN:
-            self._back(key, served, began_us)
+            if self._panel.interruptions.is_led(key[1]):  # if not, the rest of what was fetched before
+                self._back(key, served, began_us)
         elif seen.actor == served.owner:
             self._no_doubt(key, served, began_us)
 
@@ -261,7 +278,8 @@ class Serving:
         if at_us <= since_us:
             return
         served.down_us += at_us - since_us
-        callbacks, detect, barrier, hand_over = self._parts(group, served, since_us, at_us)
+        owners = (served.owner_before, served.owner)
+        pieces = self._panel.interruptions.pieces(key, since_us, at_us, owners)
         self.intervals.append(
             DowntimeFigures(
                 group=group,
@@ -271,18 +289,14 @@ class Serving:
                 cause=served.cause,
                 from_us=since_us,
                 until_us=at_us,
-                detect_us=detect,
-                barrier_us=barrier,
-                callbacks_us=callbacks,
-                hand_over_us=hand_over,
+                pieces=pieces,
             )
         )
 
-    # --- parts of an interval ----------------------------------------------------------------------------------
+    # --- callbacks ---------------------------------------------------------------------------------------------
 
     def _called_back(self, seen: Seen, fact: CallbackReturned) -> None:
         began_us = seen.at_us - fact.took_us
-        self._callbacks.setdefault(seen.actor, []).append((began_us, seen.at_us))
         for partition in self._panel.holding(seen).owned:
             served = self._partitions.get((fact.group, partition))
             if served is None or served.owner != seen.actor:
@@ -295,48 +309,3 @@ class Serving:
                 if oldest_us is None or oldest_us >= served.doubt_us:  # nothing had waited until now
                     served.busy_us = began_us
                 served.doubt_us = seen.at_us
-
-    def _group(self, name: GroupId) -> Generations:
-        group = self._generations.get(name)
-        if group is None:
-            group = self._generations[name] = Generations()
-        return group
-
-    def _became(self, seen: Seen, fact: GroupBecame) -> None:
-        if fact.new == PREPARING and self._panel.is_current(seen):
-            self._group(fact.group).preparing_us = seen.at_us
-
-    def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
-        if self._panel.is_current(seen):
-            self._group(fact.group).begin(seen.at_us)
-
-    def _parts(self, name: GroupId, served: _Served, from_us: int, until_us: int) -> tuple[int, int, int, int]:
-        """(callbacks, detect, barrier, hand-over) in microseconds; they add up to the interval."""
-        spans = [
-            (max(from_us, start_us), min(until_us, end_us))
-            for owner in dict.fromkeys((served.owner_before, served.owner))
-            for start_us, end_us in reversed(self._callbacks.get(owner, ()))
-            if end_us > from_us and start_us < until_us
-        ]
-        spans = _disjoint(spans)
-        joins = self._group(name).within(from_us, until_us)
-        prepared_us = joins[0][0] if joins else until_us
-        detect = prepared_us - from_us - _overlap(spans, from_us, prepared_us)
-        barrier = sum(end - start - _overlap(spans, start, end) for start, end in joins)
-        callbacks = sum(end - start for start, end in spans)
-        return callbacks, detect, barrier, until_us - from_us - callbacks - detect - barrier
-
-
-def _disjoint(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same times as spans that do not overlap."""
-    found: list[tuple[int, int]] = []
-    for start, end in sorted(spans):
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
-        else:
-            found.append((start, end))
-    return found
-
-
-def _overlap(spans: list[tuple[int, int]], start: int, end: int) -> int:
-    return sum(max(0, min(end, upto) - max(start, at)) for at, upto in spans)

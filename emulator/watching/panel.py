@@ -33,6 +33,7 @@ from kemu.emulator.watching.disturbances import Disturbances
 from kemu.emulator.watching.forgotten_rebalances import ForgottenRebalances
 from kemu.emulator.watching.former_lives import FormerLives
 from kemu.emulator.watching.group_commits import GroupCommits
+from kemu.emulator.watching.interruptions import Interruptions
 from kemu.emulator.watching.logs import WatchedLogs
 from kemu.emulator.watching.min_insync import MinInsync
 from kemu.emulator.watching.progress import WatchedProgress
@@ -198,6 +199,8 @@ class Panel:
         """Which hosts and links faults hit."""
         self.applications = WatchedApplications()
         """Streams applications: instances, and copies of tasks."""
+        self.interruptions = Interruptions(self)
+        """What partitions without service wait for."""
         self.away: frozenset[str] = frozenset()
         """Hosts that stay away for good: nobody waits for them."""
         self.unrecoverable: tuple[str, ...] = ()
@@ -268,7 +271,9 @@ class Panel:
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
         """What takes facts of a type (``facts.handlers_of``)."""
         handlers = tuple([part[kind] for part in self._parts() if kind in part])
-        return (*handlers, self._take) if kind in self._on else handlers
+        own = (*handlers, self._take) if kind in self._on else handlers
+        after = self.interruptions.on.get(kind)
+        return own if after is None else (*own, after)
 
     def _parts(self) -> tuple[dict[type, Callable[[Seen, Any], None]], ...]:
         """What the parts take, in their order."""

@@ -17,6 +17,7 @@ from kemu.emulator.findings import Violation
 from kemu.emulator.metrics.figures import Figures, longest_lag_us, peak_extra, streams_sums
 from kemu.emulator.runner import RunResult
 from kemu.emulator.trace.traces import Footer
+from kemu.emulator.watching.interruptions import Cause, waited_us
 from kemu.protocol.notes.groups import Processed, RecordsAcknowledged, RecordsAppended
 from kemu.protocol.notes.replication import HighWatermarkAdvanced, RecordsReplicated
 from kemu.protocol.wire.values import to_row
@@ -227,7 +228,7 @@ def downtime_rows(run_id: str, figures: Figures) -> list[tuple[Any, ...]]:
     """Rows of ``DOWNTIME``."""
     return [
         (run_id, row.group, partition_name((row.topic, row.partition)), row.member, row.cause,
-         row.from_us, row.until_us, row.detect_us, row.barrier_us, row.callbacks_us, row.hand_over_us)
+         row.from_us, row.until_us, *[waited_us(row.pieces, cause) for cause in Cause])
         for row in figures.downtime
     ]  # fmt: skip
 

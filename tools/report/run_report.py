@@ -427,16 +427,15 @@ def _downtime(figures: Figures) -> Iterable[str]:
     if not figures.downtime:
         return
     causes: dict[str, int] = {}
+    waits: dict[str, int] = {}
     for row in figures.downtime:
         causes[row.cause] = causes.get(row.cause, 0) + row.until_us - row.from_us
-    parts = {
-        "detection": sum(row.detect_us for row in figures.downtime),
-        "waiting for the others to join": sum(row.barrier_us for row in figures.downtime),
-        "callbacks": sum(row.callbacks_us for row in figures.downtime),
-        "hand-over": sum(row.hand_over_us for row in figures.downtime),
-    }
+        for piece in row.pieces:
+            waits[piece.cause] = waits.get(piece.cause, 0) + piece.until_us - piece.from_us
     yield f"    interrupted as: {_shares(causes)}"
-    yield f"    of that: {_shares(parts)}"
+    yield "    waiting, in partition-seconds:"
+    for cause, us in sorted(waits.items(), key=lambda pair: (-pair[1], pair[0])):
+        yield f"      {us / 1e6:>9,.2f}  for {cause}"
     for group, service in figures.service.items():
         stopped = f", {span_text(service.stopped_us)} at 100 %" if service.stopped_us else ""
         yield (

@@ -5,7 +5,7 @@ from random import Random
 import attrs
 import pytest
 
-from kemu.emulator.facts import HostDown, HostPaused, HostResumed
+from kemu.emulator.facts import HostDown, HostPaused, HostResumed, HostStarted, TopicReplicated
 from kemu.emulator.metrics.figures import DowntimeFigures, Figures
 from kemu.emulator.metrics.service import service_lost
 from kemu.emulator.metrics.spread import WeightedSpread
@@ -13,7 +13,18 @@ from kemu.emulator.plan.actions import AddMembers
 from kemu.emulator.plan.entries import At
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.scenario import GroupSpec, Scenario, TopicSpec
+from kemu.emulator.watching.interruptions import Cause, waited_us
+from kemu.protocol.nodes import (
+    PartitionState,
+    ReplicaAssignment,
+    broker_path,
+    state_data,
+    state_path,
+    topic_data,
+    topic_path,
+)
 from kemu.protocol.notes.groups import CallbackReturned, PartitionHosted, PartitionsRevoked, Processed
+from kemu.protocol.notes.replication import NodeWritten
 from tests.emulator.metrics.test_metrics import MS, T0, T1, Told
 
 SECOND = 1_000_000
@@ -48,11 +59,15 @@ def spans(figures: Figures) -> list[tuple[str, int, int]]:
     return [(row.cause, row.from_us // MS, row.until_us // MS) for row in figures.downtime]
 
 
-def parts(row: DowntimeFigures) -> tuple[int, int, int, int]:
-    """(detect, barrier, callbacks, hand-over) in milliseconds; they make up the interval."""
-    found = (row.detect_us, row.barrier_us, row.callbacks_us, row.hand_over_us)
-    assert sum(found) == row.until_us - row.from_us
-    return tuple(us // MS for us in found)  # type: ignore[return-value]
+def waits(row: DowntimeFigures) -> list[tuple[Cause, str, int]]:
+    """What it waited for, about whom, and for how many milliseconds; the pieces make up the interval."""
+    assert [piece.from_us for piece in row.pieces] == [row.from_us, *(piece.until_us for piece in row.pieces[:-1])]
+    assert row.pieces[-1].until_us == row.until_us
+    return [(piece.cause, piece.actor, (piece.until_us - piece.from_us) // MS) for piece in row.pieces]
+
+
+def written(path: str, data: bytes = b"", what: str = "set") -> NodeWritten:
+    return NodeWritten(what=what, path=path, data=data, version=0, zxid=1, client="")
 
 
 # --- downtime --------------------------------------------------------------------------------------------------------
@@ -89,7 +104,13 @@ def test_a_record_that_comes_while_its_owner_is_in_a_callback_has_waited_for_all
     (row,) = told.report(12_000).downtime
 
     assert (row.from_us, row.until_us, row.member) == (2_000 * MS, 9_120 * MS, "c1")
-    assert row.callbacks_us == (2_000 + 5_000) * MS
+    assert waits(row) == [
+        (Cause.CALLBACK, "c1", 2_000),
+        (Cause.ASSIGNMENT, "c1", 100),
+        (Cause.CALLBACK, "c2", 5_000),
+        (Cause.POSITION, "c2", 10),
+        (Cause.FETCH, "c2", 10),
+    ]
 
 
 def test_with_nothing_to_do_a_partition_is_down_while_it_is_unowned_until_its_position_is_regained() -> None:
@@ -130,7 +151,7 @@ def test_what_a_member_keeps_is_interrupted_by_callbacks_about_others_if_a_recor
     report = told.report(9_000)
 
     assert spans(report) == [("callbacks", 2_000, 4_010)]
-    assert parts(report.downtime[0]) == (10, 0, 2_000, 0)
+    assert waits(report.downtime[0]) == [(Cause.CALLBACK, "c1", 2_000), (Cause.FETCH, "c1", 10)]
 
 
 def test_a_zombie_that_does_nothing_serves_nothing() -> None:
@@ -167,12 +188,13 @@ def test_a_pause_ends_with_the_first_work_or_at_once_if_nothing_waits() -> None:
     report = told.report(9_000)
 
     assert spans(report) == [("paused", 2_000, 3_000), ("paused", 4_000, 6_000)]
-    assert parts(report.downtime[0]) == (1_000, 0, 0, 0)
+    assert waits(report.downtime[0]) == [(Cause.PAUSED, "c1", 1_000)]
 
 
-def test_the_parts_are_detection_barrier_callbacks_and_hand_over() -> None:
+def test_each_moment_without_service_has_a_cause_and_who_it_is_about() -> None:
     """A crash at 2 s, noticed at 12 s; generation 2 at 13 s, received at 13.1 s, a callback of 5 s, position."""
     told = Group()
+    told.at(1_700, "", HostStarted(host="c2", life=1, kept_disk=True))
     told.at(2_000, "", HostDown(host="c1", life=1, how="power"))
     told.rebalanced(12_000, 13_000, 2, "c2")
     told.assigned(13_100, "c2", 2, T0)
@@ -180,12 +202,18 @@ def test_the_parts_are_detection_barrier_callbacks_and_hand_over() -> None:
     told.position(18_150, "c2", 10, "committed")
     (row,) = told.report(20_000).downtime
 
-    assert (row.cause, row.member, parts(row)) == ("down", "c1", (10_000, 1_000, 5_000, 150))
+    assert (row.cause, row.member) == ("down", "c1")
+    assert waits(row) == [
+        (Cause.SESSION, "c1", 11_100),
+        (Cause.CALLBACK, "c2", 5_000),
+        (Cause.POSITION, "c2", 50),
+    ]
 
 
 def test_time_between_two_join_phases_is_no_wait_for_the_others() -> None:
-    """c2 gets the partition in generation 2 and restores until 20 s; a join phase of 1 s in the midst is barrier."""
+    """c2 gets the partition in generation 2 and has its position at 20 s; a join phase in the midst changes nothing."""
     told = Group()
+    told.at(1_700, "", HostStarted(host="c2", life=1, kept_disk=True))
     told.at(2_000, "", HostDown(host="c1", life=1, how="power"))
     told.rebalanced(12_000, 13_000, 2, "c2")
     told.assigned(13_000, "c2", 2, T0)
@@ -193,7 +221,29 @@ def test_time_between_two_join_phases_is_no_wait_for_the_others() -> None:
     told.position(20_000, "c2", 10, "committed")
     (row,) = told.report(25_000).downtime
 
-    assert parts(row) == (10_000, 2_000, 0, 6_000)
+    assert waits(row) == [(Cause.SESSION, "c1", 11_000), (Cause.POSITION, "c2", 7_000)]
+
+
+def test_a_partition_without_a_leader_is_without_service_and_says_what_the_leader_waits_for() -> None:
+    """b0 dies at 2 s; its session ends at 8 s, b1 leads from 8.1 s on. Records wait meanwhile or do not."""
+    told = Group()
+    for broker in ("b0", "b1"):
+        told.at(1_700, "", HostStarted(host=broker, life=1, kept_disk=True))
+        told.at(1_700, "zk", written(broker_path(int(broker[1:]))))
+    replicas = topic_data({0: ReplicaAssignment((0, 1))})
+    told.at(1_705, "", TopicReplicated(topic="t", replicas=((0, 1),), min_isr=1, unclean=False))
+    told.at(1_705, "zk", written(topic_path("t"), replicas))
+    told.at(1_710, "zk", written(state_path("t", 0), state_data(PartitionState(0, 0, (0, 1), 1))))
+    told.leads(1_720, "b0", 0, 10)
+    told.at(2_000, "", HostDown(host="b0", life=1, how="power"))
+    told.at(8_000, "zk", written(broker_path(0), what="deleted"))
+    told.at(8_050, "zk", written(state_path("t", 0), state_data(PartitionState(1, 1, (1,), 1))))
+    told.leads(8_100, "b1", 1, 10)
+    report = told.report(9_000)
+
+    assert spans(report) == [("leaderless", 2_000, 8_100)]
+    assert waits(report.downtime[0]) == [(Cause.BROKER_DOWN, "b0", 6_000), (Cause.ELECTION, "", 100)]
+    assert report.service["g"].lost_us == 6_100 * MS
 
 
 def test_a_group_that_never_came_back_is_down_until_the_end() -> None:
@@ -212,7 +262,7 @@ def test_a_group_that_never_came_back_is_down_until_the_end() -> None:
 def outage(from_s: float, until_s: float, member: str = "c1") -> DowntimeFigures:
     return DowntimeFigures(
         group="g", topic="t", partition=0, member=member, cause="revoked", from_us=int(from_s * SECOND),
-        until_us=int(until_s * SECOND), detect_us=0, barrier_us=0, callbacks_us=0, hand_over_us=0,
+        until_us=int(until_s * SECOND), pieces=(),
     )  # fmt: skip
 
 
@@ -336,7 +386,7 @@ def joined(assignor: str, **config: object) -> Figures:
     result = run(scenario, seed=5, profile="kafka-3.4", drive="bare")
     assert result.verdict == "holds", result.violations
     for row in result.figures.downtime:
-        parts(row)
+        waits(row)
     sums = [sum(us for name, us in result.figures.downtime_us.items() if name.endswith(f"-{n}")) for n in range(6)]
     own = [sum(r.until_us - r.from_us for r in result.figures.downtime if r.partition == n) for n in range(6)]
     assert sums == own
@@ -355,7 +405,7 @@ def test_an_eager_group_is_down_for_its_callbacks_too() -> None:
 
     assert max(quick.downtime_us.values()) < 2 * SECOND
     assert min(slow.downtime_us.values()) >= 7 * SECOND
-    assert all(row.callbacks_us >= 7 * SECOND for row in slow.downtime)
+    assert all(waited_us(row.pieces, Cause.CALLBACK) >= 7 * SECOND for row in slow.downtime)
     assert slow.service["g"].stopped_us >= 6 * SECOND
     assert slow.service["g"].lost_max_percent == 100.0
     assert slow.delay.max_us is not None
@@ -373,7 +423,7 @@ def test_what_a_cooperative_group_keeps_is_down_while_its_owner_is_in_callbacks(
     assert {(row.partition) for row in kept} >= set(range(6)) - {
         row.partition for row in slow.downtime if row.cause == "revoked"
     }
-    assert all(row.callbacks_us >= 5 * SECOND for row in kept)
+    assert all(waited_us(row.pieces, Cause.CALLBACK) >= 5 * SECOND for row in kept)
 
 
 def test_callbacks_that_take_no_time_are_not_reported() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
+from kemu.emulator.watching.interruptions import Cause
 from kemu.tools.pipeline.marts.common import CELL, time_by_cause, with_cell
 
 _MEMBER_ID = r"[\w.-]+-b\d+\.\d+-\d+"
@@ -45,10 +46,10 @@ def downtime_by_cause(tables: Mapping[str, DataFrame]) -> DataFrame:
     """Downtime of partitions by what interrupted their service, and where the time went.
 
     In:  runs, downtime
-    Out: (campaign, cell, cause, intervals, runs, partition_s, median_s, p95_s, max_s, detect, barrier, callbacks,
-        hand_over): partition-seconds in all; the last four are shares of them
+    Out: (campaign, cell, cause, intervals, runs, partition_s, median_s, p95_s, max_s, ...): partition-seconds in all;
+        then for each ``Cause`` of ``watching.interruptions`` its share of them
     """
-    parts = ("detect", "barrier", "callbacks", "hand_over")
+    parts = tuple(cause.name.lower() for cause in Cause)
     return time_by_cause(tables, "downtime", parts, total="partition_s")
 
 

@@ -12,6 +12,8 @@ import pyarrow as pa
 from attrs import frozen
 from pyspark.sql import types as T  # noqa: N812 - as every text on Spark names it
 
+from kemu.emulator.watching.interruptions import Cause
+
 _ARROW: Mapping[str, pa.DataType] = {
     "string": pa.string(),
     "int": pa.int32(),
@@ -171,13 +173,12 @@ DOWNTIME = _schema(
     "downtime",
     """
     run_id string, group string, partition string, member string, cause string, from_us long, until_us long
-    detect_us long, barrier_us long, callbacks_us long, hand_over_us long
-    """,
+    """
+    + ", ".join(f"{cause.name.lower()}_us long" for cause in Cause),
 )
 """One row per interval in which a partition was without service, as the metrics of a run count them
-(``metrics.serving``, with its causes). ``member``: who had served it last. The parts add up to the interval: callbacks
-of old and new owner, and without these until the group prepared for a rebalance, until its last new generation began,
-until there was service again."""
+(``metrics.serving``, with its causes). ``member``: who had served it last. The columns behind ``until_us`` add up to
+the interval: how long it waited for each ``Cause`` of ``watching.interruptions``."""
 
 REASSIGNMENT_STEPS = _schema(
     "reassignment_steps",

@@ -1,0 +1,552 @@
+"""Why a partition is without service, moment by moment (a part of the panel).
+
+Four histories are kept: of each partition's leader, of each partition in each group, of each group's rebalance, and of
+each host. Together they give one ``Cause`` for each moment, so that any interval is a chain of ``Piece``. The first of
+these that is not well decides: the leader, the owner, the group, the host of the last owner. Callbacks are told when
+they are over, and go before everything else.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from enum import StrEnum
+from itertools import pairwise
+from typing import Any, Generic, Protocol, TypeVar
+
+from attrs import frozen
+
+from kemu.emulator.facts import HostDown, HostPaused, HostResumed, HostStarted, Seen
+from kemu.emulator.watching.applications import ACTIVE, CLOSED, RUNNING
+from kemu.protocol.names import ActorName, GroupId, MemberId, TopicPartition, broker_host, host_of
+from kemu.protocol.nodes import BROKER_IDS, PartitionState
+from kemu.protocol.notes.groups import (
+    AssignmentReceived,
+    CallbackReturned,
+    CoordinatorKnown,
+    GroupBecame,
+    GroupLoaded,
+    GroupUnloaded,
+    JoinPhaseCompleted,
+    MemberAdded,
+    MemberBecame,
+    MemberFailed,
+    MemberRemoved,
+    PartitionHosted,
+    PartitionsAssigned,
+    PartitionsLost,
+    PartitionsRevoked,
+    PositionSet,
+)
+from kemu.protocol.notes.replication import BecameFollower, BecameLeader, NodeWritten, ReplicaStopped
+from kemu.protocol.notes.streams import TaskBecame
+
+Service = tuple[GroupId, TopicPartition]
+
+
+class Rebalancing(Protocol):
+    """A group as the panel has it."""
+
+    coordinator: ActorName
+    members: dict[ActorName, None]
+    state: str
+    loaded: bool
+    proven: bool
+
+
+class Owner(Protocol):
+    """A life of a member as the panel has it."""
+
+    actor: ActorName
+    group: GroupId
+    owned: dict[TopicPartition, None]
+
+
+class Watched(Protocol):
+    """What it reads of the panel."""
+
+    leaders: dict[TopicPartition, ActorName]
+    states: dict[TopicPartition, PartitionState]
+    registered: dict[int, None]
+    led: list[TopicPartition]
+    gained: list[TopicPartition]
+    given_up: list[TopicPartition]
+    written: TopicPartition | None
+
+    @property
+    def groups(self) -> Mapping[GroupId, Rebalancing]: ...
+    @property
+    def ended(self) -> Sequence[Owner]: ...
+    @property
+    def left(self) -> Owner | None: ...
+    def runs(self, host: str) -> bool: ...
+    def is_paused(self, host: str) -> bool: ...
+    def is_out(self, host: str) -> bool: ...
+    def is_current(self, seen: Seen) -> bool: ...
+    def running_members(self, group: GroupId) -> list[ActorName]: ...
+
+
+class Cause(StrEnum):
+    """What a partition without service waits for."""
+
+    BROKER_DOWN = "the session of the leader's broker to end"
+    ISR_DOWN = "a broker of the ISR to start"
+    ELECTION = "a leader election"
+    NO_MEMBER = "a member to start"
+    FAILED = "a member that failed for good to be replaced"
+    SESSION = "the session of a member that is down to end"
+    PAUSED = "a member that is paused"
+    COORDINATOR = "the group's coordinator to be elected and to load"
+    FIND_COORDINATOR = "members to find the coordinator and join"
+    JOIN = "a member to join"
+    JOIN_COMPLETION = "the join phase to complete"
+    SYNC = "the assignment of the group's leader"
+    ASSIGNMENT = "the next assignment"
+    TAKE_OVER = "the owner to take its assignment"
+    CALLBACK = "a callback of the application"
+    RESTORE = "a task to restore its state"
+    POSITION = "the committed offset or a reset"
+    FETCH = "the first records"
+
+
+@frozen
+class Piece:
+    """A part of an interval without service: what it waited for, and who that was about ("" = nobody in particular)."""
+
+    cause: Cause
+    actor: str
+    from_us: int
+    until_us: int
+
+
+_Value = TypeVar("_Value")
+
+
+class History(Generic[_Value]):
+    """A value over time."""
+
+    __slots__ = ("times", "values")
+
+    def __init__(self) -> None:
+        self.times: list[int] = []
+        self.values: list[_Value] = []
+
+    def put(self, at_us: int, value: _Value) -> None:
+        """From now on it is this."""
+        if self.values and self.values[-1] == value:
+            return
+        if self.times and self.times[-1] == at_us:
+            self.values[-1] = value
+            return
+        self.times.append(at_us)
+        self.values.append(value)
+
+    def at(self, at_us: int) -> _Value | None:
+        """What it was at a time; None: not known yet."""
+        index = bisect_right(self.times, at_us) - 1
+        return self.values[index] if index >= 0 else None
+
+    @property
+    def last(self) -> _Value | None:
+        """What it is now."""
+        return self.values[-1] if self.values else None
+
+    @property
+    def since_us(self) -> int:
+        """Since when."""
+        return self.times[-1] if self.times else 0
+
+    def changes(self, from_us: int, until_us: int) -> list[int]:
+        """When it changed within an interval, ends left out."""
+        return self.times[bisect_right(self.times, from_us) : bisect_left(self.times, until_us)]
+
+
+_WELL, _UNOWNED, _STABLE, _UP = "well", "unowned", "stable", "up"
+Stage = tuple[str, str]
+"""(a ``Cause`` or one of those four, the actor it is about)."""
+_NOTHING: History[Stage] = History()
+_NOW = 1 << 62
+
+
+class _Group:
+    """A group's members as its coordinator has them, and what its rebalance waits for."""
+
+    __slots__ = ("awaited", "history", "joined", "last_change_us", "leader", "members")
+
+    def __init__(self) -> None:
+        self.members: dict[MemberId, str] = {}
+        """Member id -> client id."""
+        self.awaited: dict[MemberId, None] = {}
+        """Members that have not joined since the join phase began."""
+        self.joined: dict[ActorName, MemberId] = {}
+        """Members that sent JoinGroup and have no answer -> the id they sent."""
+        self.leader: MemberId = ""
+        self.last_change_us = 0
+        """When a member last came or went."""
+        self.history: History[Stage] = History()
+
+
+class Interruptions:
+    """See the module. Its handlers run after the panel has taken the fact."""
+
+    def __init__(self, panel: Watched) -> None:
+        self._panel = panel
+        self.groups: dict[GroupId, _Group] = {}
+        self.services: dict[Service, History[Stage]] = {}
+        """What a partition's owner is at."""
+        self.leaders: dict[TopicPartition, History[Stage]] = {}
+        self.hosts: dict[str, History[Stage]] = {}
+        self._tasks: dict[tuple[GroupId, int], History[Stage]] = {}
+        """(application, partition) -> whether its active task runs."""
+        self._restoring: dict[tuple[GroupId, int], dict[tuple[str, ActorName, str], None]] = {}
+        """(application, partition) -> active copies of its tasks that do not run yet."""
+        self._owners: dict[Service, dict[ActorName, None]] = {}
+        self._actors: dict[MemberId, ActorName] = {}
+        self._ids: dict[ActorName, MemberId] = {}
+        """Member -> the id it has now; "" none."""
+        self._hosted: dict[TopicPartition, str] = {}
+        """Partition -> the broker that serves it, where brokers do not replicate."""
+        self._leaderless: dict[TopicPartition, None] = {}
+        self._callbacks: dict[ActorName, list[tuple[int, int]]] = {}
+        self.led_changed: list[TopicPartition] = []
+        """Partitions that are led, or are not, since the last fact."""
+        self.on: dict[type, Callable[[Seen, Any], None]] = {
+            **dict.fromkeys((HostDown, HostStarted, HostPaused, HostResumed), self._host_changed),
+            **dict.fromkeys((GroupLoaded, GroupUnloaded, CoordinatorKnown), self._group_changed),
+            **dict.fromkeys((BecameLeader, BecameFollower, ReplicaStopped), self._roles_changed),
+            NodeWritten: self._written,
+            PartitionHosted: self._served_by,
+            GroupBecame: self._became,
+            JoinPhaseCompleted: self._completed,
+            MemberAdded: self._added,
+            MemberRemoved: self._removed,
+            MemberBecame: self._member_became,
+            MemberFailed: self._stopped_serving,
+            AssignmentReceived: self._received,
+            PartitionsAssigned: self._assigned,
+            PartitionsRevoked: self._given_up,
+            PartitionsLost: self._given_up,
+            PositionSet: self._positioned,
+            CallbackReturned: self._called_back,
+            TaskBecame: self._task_became,
+        }
+
+    # --- what readers ask --------------------------------------------------------------------------------------
+
+    def is_led(self, at: TopicPartition) -> bool:
+        """Whether the leader of a partition runs; of one that never had any, True."""
+        return at not in self._leaderless
+
+    def is_well(self, key: Service) -> bool:
+        """Whether a partition is led, owned and has a position."""
+        return self._stage(key, _NOW)[0] == _WELL
+
+    def now(self, key: Service) -> Stage:
+        """(what a partition waits for, who that is about); "well" if it is served."""
+        return self._stage(key, _NOW)
+
+    def since_us(self, key: Service) -> int:
+        """Since when its leader, its owner, its task and its group are as they are."""
+        return max(history.since_us for history in self._histories(key))
+
+    def pieces(self, key: Service, from_us: int, until_us: int, owners: Iterable[ActorName] = ()) -> tuple[Piece, ...]:
+        """Why a partition was without service in an interval; they add up to it.
+
+        Args:
+            key: the partition in its group.
+            from_us: when the interval begins.
+            until_us: when it ends.
+            owners: members whose callbacks count.
+        """
+        called = [
+            (max(from_us, start_us), min(until_us, end_us), owner)
+            for owner in dict.fromkeys(owners)
+            for start_us, end_us in self._callbacks.get(owner, ())
+            if end_us > from_us and start_us < until_us
+        ]
+        ends = {from_us, until_us, *(us for span in called for us in span[:2])}
+        hosts = dict.fromkeys(host_of(actor) for _, actor in self.services.get(key, _NOTHING).values if actor)
+        for history in (*self._histories(key), *(self.hosts.get(host, _NOTHING) for host in hosts)):
+            ends.update(history.changes(from_us, until_us))
+        found: list[Piece] = []
+        for start_us, end_us in pairwise(sorted(ends)):
+            busy = next((owner for begin, end, owner in called if begin <= start_us and end_us <= end), None)
+            if busy is not None:
+                cause, actor = Cause.CALLBACK, busy
+            else:
+                stage, actor = self._stage(key, start_us)
+                cause = Cause.FETCH if stage == _WELL else Cause(stage)
+            if found and (found[-1].cause, found[-1].actor) == (cause, actor):
+                start_us = found.pop().from_us
+            found.append(Piece(cause, actor, start_us, end_us))
+        return tuple(found)
+
+    def _histories(self, key: Service) -> tuple[History[Stage], ...]:
+        """Of its leader, its owner, its task and its group."""
+        group, at = key
+        watched = self.groups.get(group)
+        return (
+            self.leaders.get(at, _NOTHING),
+            self.services.get(key, _NOTHING),
+            self._tasks.get((group, at[1]), _NOTHING),
+            _NOTHING if watched is None else watched.history,
+        )
+
+    def _stage(self, key: Service, at_us: int) -> Stage:
+        """What a partition waited for at a time, the first that was not well."""
+        leader, service, task, group = (history.at(at_us) for history in self._histories(key))
+        if leader is not None and leader[0] != _WELL:
+            return leader
+        stage, actor = service or (_UNOWNED, "")
+        host = self.hosts.get(host_of(actor), _NOTHING).at(at_us) if actor else None
+        if stage != _UNOWNED:
+            if host is not None and host[0] != _UP:
+                return host
+            return task if task is not None and task[0] != _WELL and stage != Cause.TAKE_OVER else (stage, actor)
+        if group is None:
+            return (Cause.FIND_COORDINATOR, "")
+        if group[0] != _STABLE:
+            return group
+        return (Cause.ASSIGNMENT, actor) if host is None or host[0] == _UP else host
+
+    # --- hosts -------------------------------------------------------------------------------------------------
+
+    def _host_changed(self, seen: Seen, fact: Any) -> None:
+        panel, host = self._panel, fact.host
+        stage = _UP if panel.runs(host) else Cause.SESSION
+        if panel.is_paused(host):
+            stage = Cause.PAUSED
+        self._history(self.hosts, host).put(seen.at_us, (stage, "" if stage == _UP else host))
+        if type(fact) in (HostDown, HostStarted):
+            for group in self.groups.values():
+                for actor in [actor for actor in group.joined if host_of(actor) == host]:
+                    del group.joined[actor]
+            for key, restoring in self._restoring.items():
+                for copy in [copy for copy in restoring if host_of(copy[1]) == host]:
+                    del restoring[copy]
+                    self._task_is(seen.at_us, key)
+        self._stopped_serving(seen, fact)
+        self.led_changed = []
+        self._look_at(seen.at_us, dict.fromkeys((*panel.led, *self._leaderless)))
+        for at, broker in self._hosted.items():
+            if broker == host:
+                self._put_leader(seen.at_us, at, (Cause.BROKER_DOWN, host) if panel.is_out(host) else (_WELL, host))
+        for name in panel.groups:
+            self._look_at_group(seen.at_us, name)
+
+    @staticmethod
+    def _history(among: "dict[Any, History[Stage]]", key: Any) -> History[Stage]:
+        found = among.get(key)
+        if found is None:
+            found = among[key] = History()
+        return found
+
+    # --- leaders -----------------------------------------------------------------------------------------------
+
+    def _served_by(self, seen: Seen, fact: PartitionHosted) -> None:
+        at = (fact.topic, fact.partition)
+        self.led_changed = []
+        self._hosted[at] = host_of(seen.actor)
+        self._put_leader(seen.at_us, at, (_WELL, host_of(seen.actor)))
+
+    def _roles_changed(self, seen: Seen, fact: Any) -> None:
+        self.led_changed = []
+        self._look_at(seen.at_us, self._panel.led)
+
+    def _written(self, seen: Seen, fact: NodeWritten) -> None:
+        self.led_changed = []
+        if self._panel.written is not None:
+            at = self._panel.written
+            if at not in self._panel.states:  # deleted
+                self._put_leader(seen.at_us, at, (_WELL, ""))
+            else:
+                self._look_at(seen.at_us, (*self._panel.led, at) if at in self._leaderless else self._panel.led)
+        elif fact.path.startswith(f"{BROKER_IDS}/"):
+            self._look_at(seen.at_us, tuple(self._leaderless))
+
+    def _look_at(self, at_us: int, partitions: Collection[TopicPartition]) -> None:
+        panel = self._panel
+        for at in partitions:
+            state = panel.states.get(at)
+            leader = panel.leaders.get(at)
+            if state is None:
+                continue
+            if leader is not None and not panel.is_paused(host_of(leader)):
+                self._put_leader(at_us, at, (_WELL, leader))
+            elif at in self.leaders:
+                named = broker_host(state.leader)
+                if state.leader in panel.registered and panel.is_out(named):
+                    stage: Stage = (Cause.BROKER_DOWN, named)
+                elif not any(panel.runs(broker_host(broker)) for broker in state.isr):
+                    stage = (Cause.ISR_DOWN, broker_host(state.isr[0]) if state.isr else "")
+                else:
+                    stage = (Cause.ELECTION, "")
+                self._put_leader(at_us, at, stage)
+
+    def _put_leader(self, at_us: int, at: TopicPartition, stage: Stage) -> None:
+        self._history(self.leaders, at).put(at_us, stage)
+        is_led = stage[0] == _WELL
+        if is_led == (at in self._leaderless):
+            self.led_changed.append(at)
+            if is_led:
+                del self._leaderless[at]
+            else:
+                self._leaderless[at] = None
+
+    # --- groups ------------------------------------------------------------------------------------------------
+
+    def _group(self, name: GroupId) -> _Group:
+        group = self.groups.get(name)
+        if group is None:
+            group = self.groups[name] = _Group()
+        return group
+
+    def _became(self, seen: Seen, fact: GroupBecame) -> None:
+        if not self._panel.is_current(seen):
+            return
+        group = self._group(fact.group)
+        if fact.new == "PreparingRebalance":
+            sent = frozenset(group.joined.values())
+            group.awaited = {member: None for member in group.members if member not in sent}
+        elif fact.new in ("Empty", "Dead"):
+            group.members.clear()
+        self._look_at_group(seen.at_us, fact.group)
+
+    def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
+        if not self._panel.is_current(seen):
+            return
+        group = self._group(fact.group)
+        group.members = {member: group.members.get(member, "") for member in fact.members}
+        group.awaited, group.leader = {}, fact.leader
+        self._look_at_group(seen.at_us, fact.group)
+
+    def _added(self, seen: Seen, fact: MemberAdded) -> None:
+        if self._panel.is_current(seen):
+            group = self._group(fact.group)
+            group.members[fact.member_id] = fact.client_id
+            group.last_change_us = seen.at_us
+            self._look_at_group(seen.at_us, fact.group)
+
+    def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
+        if self._panel.is_current(seen):
+            group = self._group(fact.group)
+            group.members.pop(fact.member_id, None)
+            group.awaited.pop(fact.member_id, None)
+            group.last_change_us = seen.at_us
+            self._look_at_group(seen.at_us, fact.group)
+
+    def _group_changed(self, seen: Seen, fact: Any) -> None:
+        if type(fact) is GroupLoaded and self._panel.is_current(seen):
+            group = self._group(fact.group)
+            group.members = {member: group.members.get(member, "") for member in fact.members}
+            group.awaited = {}
+        self._look_at_group(seen.at_us, fact.group)
+
+    def _member_became(self, seen: Seen, fact: MemberBecame) -> None:
+        group = self._group(fact.group)
+        if fact.new == "PREPARING_REBALANCE":
+            group.joined[seen.actor] = fact.member_id
+            group.awaited.pop(fact.member_id, None)
+        else:
+            group.joined.pop(seen.actor, None)
+        self._ids[seen.actor] = fact.member_id
+        if fact.member_id:
+            self._actors[fact.member_id] = seen.actor
+        if fact.new in ("CLOSED", "FAILED"):
+            self._stopped_serving(seen, fact)
+        self._look_at_group(seen.at_us, fact.group)
+
+    def _look_at_group(self, at_us: int, name: GroupId) -> None:
+        watched = self._panel.groups.get(name)
+        if watched is not None:
+            group = self._group(name)
+            group.history.put(at_us, self._group_stage(name, group, watched))
+
+    def _group_stage(self, name: GroupId, group: _Group, watched: Rebalancing) -> Stage:
+        panel, coordinator = self._panel, host_of(watched.coordinator) if watched.coordinator else ""
+        if watched.state in ("Empty", "Dead") or not coordinator:
+            if not panel.running_members(name):
+                failed = next((actor for actor in watched.members if panel.runs(host_of(actor))), "")
+                return (Cause.FAILED, failed) if failed else (Cause.NO_MEMBER, "")
+            return (Cause.COORDINATOR, "") if watched.proven and not coordinator else (Cause.FIND_COORDINATOR, "")
+        if not watched.loaded or panel.is_out(coordinator):
+            return (Cause.COORDINATOR, coordinator)
+        if watched.state == "PreparingRebalance":
+            return self._join_stage(group)
+        if watched.state == "CompletingRebalance":
+            leader = self._member(group, group.leader)
+            return (Cause.SESSION, leader) if self._is_dead(group.leader, leader) else (Cause.SYNC, leader)
+        return (_STABLE, "")
+
+    def _join_stage(self, group: _Group) -> Stage:
+        for member in group.awaited:
+            actor = self._member(group, member)
+            if self._is_dead(member, actor):
+                return (Cause.SESSION, actor)
+            return (Cause.PAUSED if self._panel.is_paused(host_of(actor)) else Cause.JOIN, actor)
+        return (Cause.JOIN_COMPLETION, "")
+
+    def _member(self, group: _Group, member: MemberId) -> ActorName:
+        return self._actors.get(member) or group.members.get(member, "") or member
+
+    def _is_dead(self, member: MemberId, actor: ActorName) -> bool:
+        """Whether the process that joined under this id is down, or has another id by now."""
+        return not self._panel.runs(host_of(actor)) or self._ids.get(actor, member) != member
+
+    # --- owners ------------------------------------------------------------------------------------------------
+
+    def _stopped_serving(self, seen: Seen, fact: Any) -> None:
+        """Lives of members ended, or a member closed or failed."""
+        ended = (*self._panel.ended, *((self._panel.left,) if self._panel.left is not None else ()))
+        for holding in ended:
+            for partition in holding.owned:
+                self._without(seen.at_us, (holding.group, partition), holding.actor)
+
+    def _without(self, at_us: int, key: Service, actor: ActorName) -> None:
+        """A member does not own it any more."""
+        owners = self._owners.get(key, {})
+        owners.pop(actor, None)
+        if not owners:
+            self._history(self.services, key).put(at_us, (_UNOWNED, actor))
+
+    def _received(self, seen: Seen, fact: AssignmentReceived) -> None:
+        self._stopped_serving(seen, fact)
+        for partition in fact.partitions:
+            key = (fact.group, partition)
+            if not self._owners.get(key):
+                self._history(self.services, key).put(seen.at_us, (Cause.TAKE_OVER, seen.actor))
+
+    def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
+        for partition in self._panel.gained:
+            key = (fact.group, partition)
+            self._owners.setdefault(key, {})[seen.actor] = None
+            self._history(self.services, key).put(seen.at_us, (Cause.POSITION, seen.actor))
+
+    def _given_up(self, seen: Seen, fact: PartitionsRevoked | PartitionsLost) -> None:
+        self._stopped_serving(seen, fact)
+        for partition in self._panel.given_up:
+            self._without(seen.at_us, (fact.group, partition), seen.actor)
+
+    def _positioned(self, seen: Seen, fact: PositionSet) -> None:
+        key = (fact.group, (fact.topic, fact.partition))
+        if seen.actor in self._owners.get(key, ()):
+            self._history(self.services, key).put(seen.at_us, (_WELL, seen.actor))
+
+    def _called_back(self, seen: Seen, fact: CallbackReturned) -> None:
+        self._callbacks.setdefault(seen.actor, []).append((seen.at_us - fact.took_us, seen.at_us))
+
+    def _task_became(self, seen: Seen, fact: TaskBecame) -> None:
+        key = (fact.application, int(fact.task.rpartition("_")[2]))
+        restoring, copy = self._restoring.setdefault(key, {}), (fact.task, seen.actor, fact.thread)
+        if fact.role == ACTIVE and fact.state not in (RUNNING, CLOSED):
+            restoring[copy] = None
+        else:
+            restoring.pop(copy, None)
+        self._task_is(seen.at_us, key)
+
+    def _task_is(self, at_us: int, key: tuple[GroupId, int]) -> None:
+        first = next(iter(self._restoring[key]), None)
+        self._history(self._tasks, key).put(at_us, (_WELL, "") if first is None else (Cause.RESTORE, first[1]))
+
+
+def waited_us(pieces: Iterable[Piece], cause: Cause) -> int:
+    """How long of these was for one cause."""
+    return sum([piece.until_us - piece.from_us for piece in pieces if piece.cause is cause])
