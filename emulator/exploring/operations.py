@@ -63,13 +63,13 @@ def drawn_settings(scenario: Scenario, chance: Stream) -> Scenario:
     groups = dict(scenario.groups)
     duration_us = scenario.duration_us
     if not chance.below(3):
-        racks = _one_of(chance, RACKS)
+        racks = one_of(chance, RACKS)
         brokers = attrs.evolve(brokers, racks=racks)
         groups = {name: attrs.evolve(group, racks=racks) for name, group in groups.items()}
     groups = {name: _drawn_member_settings(group, chance) for name, group in groups.items()}
     if not chance.below(6) and brokers.replication is None:
         of_brokers["offsets_retention_minutes"] = 1
-        of_brokers["offsets_retention_check_interval_ms"] = _one_of(chance, CHECKS_MS)
+        of_brokers["offsets_retention_check_interval_ms"] = one_of(chance, CHECKS_MS)
         duration_us += chance.between(60, 90) * SECOND
     if brokers.replication is not None:
         replication, of_replicas = brokers.replication, dict(brokers.replication.config)
@@ -88,10 +88,10 @@ def drawn_settings(scenario: Scenario, chance: Stream) -> Scenario:
             count = chance.between(2, 4)
             factor = chance.between(2, count)
             min_isr = chance.between(1, factor - 1)
-        config = _in_order(of_replicas)
+        config = in_order(of_replicas)
         replication = attrs.evolve(replication, factor=factor, min_isr=min_isr, config=config)
         brokers = attrs.evolve(brokers, count=count, replication=replication)
-    brokers = attrs.evolve(brokers, config=_in_order(of_brokers))
+    brokers = attrs.evolve(brokers, config=in_order(of_brokers))
     return attrs.evolve(scenario, brokers=brokers, groups=groups, duration_us=duration_us)
 
 
@@ -102,12 +102,12 @@ def _drawn_member_settings(group: GroupSpec, chance: Stream) -> GroupSpec:
     if not chance.below(3):
         config["max_poll_interval_ms"] = SHORT_POLL_INTERVAL_MS
     if chance.below(2):
-        config |= {"session_timeout_ms": _one_of(chance, SHORT_SESSIONS_MS), "heartbeat_interval_ms": 2_000}
+        config |= {"session_timeout_ms": one_of(chance, SHORT_SESSIONS_MS), "heartbeat_interval_ms": 2_000}
     static = group.static or not chance.below(4)
-    return attrs.evolve(group, config=_in_order(config), static=static)
+    return attrs.evolve(group, config=in_order(config), static=static)
 
 
-def _in_order(settings: dict[str, Any]) -> Settings:
+def in_order(settings: dict[str, Any]) -> Settings:
     """As they are read from a file."""
     return tuple(sorted(settings.items()))
 
@@ -116,7 +116,7 @@ def _in_order(settings: dict[str, Any]) -> Settings:
 
 
 @frozen
-class _Site:
+class Site:
     """Where operations are drawn for."""
 
     scenario: Scenario
@@ -127,19 +127,19 @@ class _Site:
         return tuple(host for host, _, _ in self.scenario.member_names())
 
     def group(self) -> str:
-        return _one_of(self.chance, tuple(self.scenario.groups))
+        return one_of(self.chance, tuple(self.scenario.groups))
 
     def member(self) -> str:
-        return _one_of(self.chance, self.members)
+        return one_of(self.chance, self.members)
 
     def member_of(self, group: str) -> str:
-        return _one_of(self.chance, tuple(host for host, of, _ in self.scenario.member_names() if of == group))
+        return one_of(self.chance, tuple(host for host, of, _ in self.scenario.member_names() if of == group))
 
     def broker(self) -> str:
-        return _one_of(self.chance, self.scenario.broker_names())
+        return one_of(self.chance, self.scenario.broker_names())
 
     def topic(self) -> str:
-        return _one_of(self.chance, tuple(self.scenario.topics))
+        return one_of(self.chance, tuple(self.scenario.topics))
 
     def span(self, least_us: int, most_us: int) -> int:
         return self.chance.between(least_us // 1_000, most_us // 1_000) * 1_000
@@ -149,32 +149,32 @@ Later = tuple[int, Action]
 """How much later than its moment something is done."""
 
 
-def _resized(site: _Site) -> list[Later]:
+def _resized(site: Site) -> list[Later]:
     group = site.group()
     return [(0, AddMembers(group=group) if site.chance.below(3) else RemoveMembers(group=group))]
 
 
-def _bounced(site: _Site) -> list[Later]:
+def _bounced(site: Site) -> list[Later]:
     """Shut down cleanly, and back; where brokers replicate these too."""
     replicated = site.scenario.brokers.replication is not None
     host = site.broker() if replicated and site.chance.below(2) else site.member()
     return [(0, CloseHost(host=host)), (site.span(SECOND, 10 * SECOND), StartHost(host=host))]
 
 
-def _back_at_once(site: _Site) -> list[Later]:
+def _back_at_once(site: Site) -> list[Later]:
     """A process dies and is back before anybody misses it."""
     replicated = site.scenario.brokers.replication is not None
     host = site.broker() if replicated and site.chance.below(2) else site.member()
     return [(0, Crash(host=host, mode="process", for_us=site.span(SECOND // 10, 3 * SECOND)))]
 
 
-def _restarted_one_by_one(site: _Site) -> list[Later]:
-    every_us, how = site.span(2 * SECOND, 8 * SECOND), _one_of(site.chance, ("close", "crash"))
+def _restarted_one_by_one(site: Site) -> list[Later]:
+    every_us, how = site.span(2 * SECOND, 8 * SECOND), one_of(site.chance, ("close", "crash"))
     down_us = site.span(SECOND, 5 * SECOND)
     return [(0, RollingRestart(group=site.group(), every_us=every_us, down_us=down_us, how=how))]
 
 
-def _silent(site: _Site) -> list[Later]:
+def _silent(site: Site) -> list[Later]:
     """A topic gets no records for a while, or for the rest of the load."""
     topic = site.topic()
     found: list[Later] = [(0, SetRateOf(topic=topic, records_per_s=0))]
@@ -185,15 +185,15 @@ def _silent(site: _Site) -> list[Later]:
     return found
 
 
-def _hangs(site: _Site) -> list[Later]:
+def _hangs(site: Site) -> list[Later]:
     """From a request on a member, a broker or the controller is not heard, or does not hear, for a while."""
     chance, for_us = site.chance, site.span(3 * SECOND, 20 * SECOND)
     replicated = site.scenario.brokers.replication is not None
     if replicated and chance.below(2):
         if chance.below(2):
-            return [(0, Hold(sender=site.broker(), api=_one_of(chance, BETWEEN_BROKERS), for_us=for_us))]
+            return [(0, Hold(sender=site.broker(), api=one_of(chance, BETWEEN_BROKERS), for_us=for_us))]
         receiver = site.broker() if chance.below(2) else ""
-        return [(0, Hold(sender="controller", receiver=receiver, api=_one_of(chance, BY_CONTROLLER), for_us=for_us))]
+        return [(0, Hold(sender="controller", receiver=receiver, api=one_of(chance, BY_CONTROLLER), for_us=for_us))]
     group = site.group()
     host = f"leader of {group}" if chance.below(2) else site.member_of(group)
     coordinator = f"coordinator of {group}"
@@ -202,11 +202,11 @@ def _hangs(site: _Site) -> list[Later]:
         if chance.below(2):
             found.append((site.span(SECOND, for_us), Disconnect(a=coordinator, b=host)))
     else:
-        found = [(0, Hold(sender=host, api=_one_of(chance, OF_REBALANCES), for_us=for_us))]
+        found = [(0, Hold(sender=host, api=one_of(chance, OF_REBALANCES), for_us=for_us))]
     return found + _meanwhile(site, group, for_us)
 
 
-def _meanwhile(site: _Site, group: str, for_us: int) -> list[Later]:
+def _meanwhile(site: Site, group: str, for_us: int) -> list[Later]:
     """Most of the time the group rebalances while something hangs, and somebody else has troubles of its own."""
     chance, other = site.chance, site.member_of(group)
     found: list[Later] = []
@@ -222,11 +222,11 @@ def _meanwhile(site: _Site, group: str, for_us: int) -> list[Later]:
     return found
 
 
-def _busy(site: _Site) -> list[Later]:
+def _busy(site: Site) -> list[Later]:
     return [(0, PollingStop(host=site.member(), for_us=site.span(5 * SECOND, 30 * SECOND)))]
 
 
-def _moved(site: _Site) -> list[Later]:
+def _moved(site: Site) -> list[Later]:
     """Some partitions of a topic go to other brokers, and half of the time back before or after they are there."""
     chance, scenario, topic = site.chance, site.scenario, site.topic()
     replication = scenario.brokers.replication
@@ -246,11 +246,11 @@ def _moved(site: _Site) -> list[Later]:
     return found
 
 
-def _in_turns(site: _Site) -> list[Later]:
+def _in_turns(site: Site) -> list[Later]:
     """Two brokers die in turns, each for a while, the next one before or soon after the last is back."""
     chance, names = site.chance, list(site.scenario.broker_names())
     pair = [names.pop(chance.below(len(names))) for _ in range(2)]
-    mode, at_us = _one_of(chance, ("process", "process", "power")), 0
+    mode, at_us = one_of(chance, ("process", "process", "power")), 0
     found: list[Later] = []
     for number in range(chance.between(2, 3)):
         for_us = site.span(2 * SECOND, 8 * SECOND)
@@ -259,7 +259,7 @@ def _in_turns(site: _Site) -> list[Later]:
     return found
 
 
-OPERATIONS: dict[str, Callable[[_Site], list[Later]]] = {
+OPERATIONS: dict[str, Callable[[Site], list[Later]]] = {
     "resize": _resized,
     "bounce": _bounced,
     "quick-restart": _back_at_once,
@@ -285,11 +285,11 @@ def drawn_operations(scenario: Scenario, chance: Stream, moments_us: Sequence[in
     families = tuple(name for name in operation_families(scenario) if chance.below(2))
     if not families or not scenario.member_names():
         return (), ()
-    site = _Site(scenario, chance)
+    site = Site(scenario, chance)
     entries: list[At] = []
     for _ in range(chance.between(1, MOST_OPERATIONS)):
         at_us = near(chance, moments_us, scenario)
-        for later_us, action in OPERATIONS[_one_of(chance, families)](site):
+        for later_us, action in OPERATIONS[one_of(chance, families)](site):
             entries.append(At(max(SECOND, min(at_us + later_us, scenario.heal_at_us - SECOND)), action))
     return families, tuple(sorted(entries, key=lambda entry: entry.at_us))
 
@@ -304,7 +304,7 @@ def drawn_silence(scenario: Scenario, chance: Stream, from_us: int) -> tuple[Sce
     commits by itself does so with nothing new, too), and some are gone as a whole for a moment.
     """
     groups = {
-        name: attrs.evolve(group, config=_in_order({**dict(group.config), **BY_HAND})) if chance.below(2) else group
+        name: attrs.evolve(group, config=in_order({**dict(group.config), **BY_HAND})) if chance.below(2) else group
         for name, group in scenario.groups.items()
     }
     lines = [At(from_us, SetRateOf(topic=topic, records_per_s=0)) for topic in scenario.topics if chance.below(4)]
@@ -335,7 +335,7 @@ def no_longer_than_needed(scenario: Scenario, moments_us: Sequence[int]) -> Scen
 
 def near(chance: Stream, moments_us: Sequence[int], scenario: Scenario) -> int:
     """A time that belongs to one of the moments."""
-    at_us = _one_of(chance, moments_us) + chance.between(-BEFORE_US // 1_000, BEHIND_US // 1_000) * 1_000
+    at_us = one_of(chance, moments_us) + chance.between(-BEFORE_US // 1_000, BEHIND_US // 1_000) * 1_000
     return max(SECOND, min(at_us, scenario.heal_at_us - SECOND))
 
 
@@ -357,5 +357,5 @@ def settings_told(scenario: Scenario) -> str:
     return ", ".join([*parts, *(f"{key}={item}" for key, item in told.items())]) or "nothing"
 
 
-def _one_of(chance: Stream, items: Sequence[T]) -> T:
+def one_of(chance: Stream, items: Sequence[T]) -> T:
     return items[chance.below(len(items))]

@@ -22,6 +22,7 @@ import attrs
 from attrs import frozen
 
 from kemu.emulator.chance import Seeded, Stream
+from kemu.emulator.exploring.client_operations import drawn_client_operations, with_group_limit, with_streams
 from kemu.emulator.exploring.operations import (
     drawn_moments,
     drawn_operations,
@@ -189,7 +190,15 @@ def swarm_case(
     if cores and checks.away is None and not scenario.expect:
         checks = drawn_core(scenario, seeded.stream("swarm/core"))
     lines = drawn_orders(scenario, seeded.stream("swarm/orders")) if orders else ()
-    scenario = attrs.evolve(scenario, seed=seed, plan=(*scenario.plan, *plan, *lines), expect=expect, checks=checks)
+    scenario = attrs.evolve(scenario, checks=checks)
+    if of_operations is not None:
+        of_clients = seeded.stream("swarm/clients")
+        scenario = with_group_limit(scenario, of_clients)
+        families, done = drawn_client_operations(scenario, of_clients, moments_us)
+        operations, plan = (*operations, *families), (*plan, *done)
+        scenario, done = with_streams(scenario, seeded.stream("swarm/streams"), moments_us)
+        plan = (*plan, *done)
+    scenario = attrs.evolve(scenario, seed=seed, plan=(*scenario.plan, *plan, *lines), expect=expect)
     on, off = ((*on, ORDERS), off) if lines else (on, (*off, ORDERS))
     return SwarmCase(
         seed=seed, scenario=scenario, on=on, off=off, orders=lines, moments_us=moments_us, operations=operations

@@ -62,7 +62,8 @@ def swarm(
     without the past bugs that its release has by itself ("kemu bugs") counts as one that holds, and tells which.
 
     With --operated clusters are set as few have them, members come and go, brokers are shut down,
-    partitions are moved, requests hang, and all of it comes around a few moments.
+    partitions are moved, requests hang, applications seek and subscribe, admin clients reset and delete, a Streams
+    group runs besides, and all of it comes around a few moments.
 
     With --history an anomaly (lost write, poll skip, ...) that nothing explains is a failure, too: "kemu history" of
     the written scenario shows it.

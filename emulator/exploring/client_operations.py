@@ -1,0 +1,300 @@
+"""What applications and admin clients do with a cluster, and a group of Kafka Streams: drawn by an operated swarm.
+
+Applications seek, pause, subscribe to other topics and enforce rebalances. Admin clients reset, delete and describe
+offsets, groups and records, remove members and elect leaders; the groups have members then, or have just been closed.
+Brokers may limit the size of groups. A Streams group reads the first topic; its instances lose their network and stop.
+
+All of it comes from streams of its own: what else a seed draws stays as it is.
+"""
+
+from collections.abc import Callable, Sequence
+
+import attrs
+
+from kemu.emulator.chance import Stream
+from kemu.emulator.exploring.operations import Later, Site, in_order, near, one_of
+from kemu.emulator.plan.action import Action
+from kemu.emulator.plan.actions import (
+    AddMembers,
+    ChangeSubscription,
+    CloseHost,
+    ConfigsAlteration,
+    Crash,
+    GroupDeletion,
+    GroupDescription,
+    GroupsListing,
+    Isolate,
+    LeadersElection,
+    MembersExpulsion,
+    OffsetsDeletion,
+    OffsetsReset,
+    PartitionsPause,
+    Pause,
+    PositionChange,
+    RebalanceRequest,
+    RecordsDeletion,
+    RemoveMembers,
+    Slow,
+    StartHost,
+    Unsubscription,
+)
+from kemu.emulator.plan.draw import SECOND
+from kemu.emulator.plan.entries import At, Plan
+from kemu.emulator.scenario.scenario import GroupSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.streams import StreamsSpec
+
+MOST_CLIENT_OPERATIONS = 4
+SMALLEST_GROUPS = (2, 4)
+"""``group.max.size``, where a seed sets it."""
+STREAMS_GROUP, CHANGELOG = "app", "app-changelog"
+RESTORE_US = (100, 2_000, 20_000)
+"""How long an instance applies a record of a changelog."""
+
+# --- groups and their offsets ----------------------------------------------------------------------------------------
+
+
+def _members_of(site: Site, group: str) -> list[str]:
+    return [host for host, of, _ in site.scenario.member_names() if of == group]
+
+
+def _topic_of(site: Site, group: str) -> str:
+    return one_of(site.chance, site.scenario.groups[group].topics)
+
+
+def _while_empty(site: Site, group: str, action: Action) -> list[Later]:
+    """Half of the time the group's members are closed before, and start afterwards, perhaps at that very moment."""
+    members = _members_of(site, group)
+    if not site.chance.below(2):
+        return [(0, action)]
+    back_us = site.span(-SECOND // 5, SECOND // 10) if site.chance.below(2) else site.span(SECOND, 8 * SECOND)
+    at_us = site.span(2 * SECOND, 6 * SECOND)
+    closed: list[Later] = [(0, CloseHost(host=host)) for host in members]
+    if site.scenario.groups[group].static:
+        closed.append((SECOND, MembersExpulsion(group=group)))
+    return [*closed, (at_us, action), *((at_us + back_us, StartHost(host=host)) for host in members)]
+
+
+def _reset(site: Site) -> list[Later]:
+    group = site.group()
+    to = one_of(site.chance, ("earliest", "latest", "offset", "shift"))
+    offset = {"offset": site.chance.between(1, 60), "shift": one_of(site.chance, (-40, -5, 15))}.get(to, 0)
+    return _while_empty(site, group, OffsetsReset(group=group, topic=_topic_of(site, group), to=to, offset=offset))
+
+
+def _offsets_deleted(site: Site) -> list[Later]:
+    group = site.group()
+    return _while_empty(site, group, OffsetsDeletion(group=group, topic=site.topic()))
+
+
+def _group_deleted(site: Site) -> list[Later]:
+    group = site.group()
+    return _while_empty(site, group, GroupDeletion(group=group))
+
+
+def _expelled(site: Site) -> list[Later]:
+    group = site.group()
+    one = site.scenario.groups[group].static and site.chance.below(2)
+    return [(0, MembersExpulsion(group=group, instance=site.member_of(group) if one else ""))]
+
+
+def _described(site: Site) -> list[Later]:
+    return [(0, GroupDescription(group=site.group()) if site.chance.below(2) else GroupsListing())]
+
+
+# --- consumers -------------------------------------------------------------------------------------------------------
+
+
+def _subscribed(site: Site) -> list[Later]:
+    """A member subscribes to other topics, by name or pattern, or to none; half of the time it reverts that later."""
+    group, topics = site.group(), tuple(site.scenario.topics)
+    host = site.member_of(group)
+    match site.chance.below(3):
+        case 0:
+            action: Action = Unsubscription(host=host)
+        case 1:
+            action = ChangeSubscription(host=host, pattern=one_of(site.chance, ("t.*", "t1", "t[2-9]")))
+        case _:
+            action = ChangeSubscription(host=host, topics=(one_of(site.chance, topics),))
+    again = ChangeSubscription(host=host, topics=site.scenario.groups[group].topics)
+    later_us = site.span(2 * SECOND, 10 * SECOND)
+    return [(0, action), *([(later_us, again)] if site.chance.below(2) else [])]
+
+
+def _partition_read_by(site: Site, group: str) -> tuple[str, int]:
+    topic = _topic_of(site, group)
+    return topic, site.chance.below(site.scenario.topics[topic].partitions)
+
+
+def _sought(site: Site) -> list[Later]:
+    group = site.group()
+    topic, number = _partition_read_by(site, group)
+    offset = site.chance.between(0, 80)
+    return [
+        (0, PositionChange(host=host, topic=topic, partition=number, offset=offset))
+        for host in _members_of(site, group)
+    ]
+
+
+def _paused(site: Site) -> list[Later]:
+    group = site.group()
+    topic, number = _partition_read_by(site, group)
+    for_us = site.span(2 * SECOND, 15 * SECOND)
+    return [
+        (0, PartitionsPause(host=host, partitions=(f"{topic}-{number}",), for_us=for_us))
+        for host in _members_of(site, group)
+    ]
+
+
+def _enforced(site: Site) -> list[Later]:
+    return [(0, RebalanceRequest(host=site.member()))]
+
+
+# --- brokers that replicate ------------------------------------------------------------------------------------------
+
+
+def _records_deleted(site: Site) -> list[Later]:
+    topic = site.topic()
+    number = site.chance.between(-1, site.scenario.topics[topic].partitions - 1)
+    return [(0, RecordsDeletion(topic=topic, partition=number, before=-1 if site.chance.below(2) else 20))]
+
+
+def _elected(site: Site) -> list[Later]:
+    return [(0, LeadersElection(topic=site.topic(), unclean=bool(site.chance.below(2))))]
+
+
+def _configured(site: Site) -> list[Later]:
+    """A topic's min.insync.replicas changes, or its unclean elections are allowed, and half of the time unset later."""
+    topic = site.topic()
+    key, value = one_of(site.chance, (("min.insync.replicas", "1"), ("unclean.leader.election.enable", "true")))
+    later_us = site.span(3 * SECOND, 12 * SECOND)
+    unset: list[Later] = [(later_us, ConfigsAlteration(topic=topic, key=key))]
+    return [(0, ConfigsAlteration(topic=topic, key=key, value=value)), *(unset if site.chance.below(2) else [])]
+
+
+CLIENT_OPERATIONS: dict[str, Callable[[Site], list[Later]]] = {
+    "reset-offsets": _reset,
+    "delete-offsets": _offsets_deleted,
+    "delete-group": _group_deleted,
+    "expel": _expelled,
+    "describe": _described,
+    "subscribe": _subscribed,
+    "seek": _sought,
+    "pause": _paused,
+    "enforce": _enforced,
+    "delete-records": _records_deleted,
+    "elect": _elected,
+    "configure": _configured,
+}
+"""By the name under which a seed tells that it has them."""
+OF_REPLICATED_BROKERS = ("delete-records", "elect", "configure")
+
+
+def client_families(scenario: Scenario) -> tuple[str, ...]:
+    """The kinds of operations of clients that can be drawn for a scenario."""
+    replicated = scenario.brokers.replication is not None
+    return tuple(name for name in CLIENT_OPERATIONS if replicated or name not in OF_REPLICATED_BROKERS)
+
+
+def drawn_client_operations(
+    scenario: Scenario, chance: Stream, moments_us: Sequence[int]
+) -> tuple[tuple[str, ...], Plan]:
+    """Which families are on, and lines of a plan out of these, around the moments; in about half of the seeds none."""
+    if not chance.below(2) or not scenario.member_names():
+        return (), ()
+    families = tuple(name for name in client_families(scenario) if chance.below(2))
+    if not families:
+        return (), ()
+    site = Site(scenario, chance)
+    found: list[tuple[int, Action]] = []
+    for _ in range(chance.between(1, MOST_CLIENT_OPERATIONS)):
+        at_us = near(chance, moments_us, scenario)
+        found += [
+            (at_us + later_us, action) for later_us, action in CLIENT_OPERATIONS[one_of(site.chance, families)](site)
+        ]
+    return families, _within(scenario, found)
+
+
+def _within(scenario: Scenario, found: Sequence[tuple[int, Action]]) -> Plan:
+    latest_us = scenario.heal_at_us - SECOND
+    lines = [At(max(SECOND, min(at_us, latest_us)), action) for at_us, action in found]
+    return tuple(sorted(lines, key=lambda line: line.at_us))
+
+
+def with_group_limit(scenario: Scenario, chance: Stream) -> Scenario:
+    """The scenario, in one of eight seeds with a ``group.max.size`` that some of its groups reach."""
+    if chance.below(8):
+        return scenario
+    config = {**dict(scenario.brokers.config), "group_max_size": chance.between(*SMALLEST_GROUPS)}
+    return attrs.evolve(scenario, brokers=attrs.evolve(scenario.brokers, config=in_order(config)))
+
+
+# --- Kafka Streams ---------------------------------------------------------------------------------------------------
+
+
+def with_streams(scenario: Scenario, chance: Stream, moments_us: Sequence[int]) -> tuple[Scenario, Plan]:
+    """The scenario, in one of four seeds with a Streams group besides, and what happens to its instances.
+
+    The group is the last one and all its instances are healed: nobody else's name and nobody else's draws change.
+    """
+    if chance.below(4) or "group_max_size" in dict(scenario.brokers.config):
+        return scenario, ()
+    source, topic = next(iter(scenario.topics.items()))
+    group = GroupSpec(
+        topics=(source,),
+        members=chance.between(2, 3),
+        start_spread_us=chance.between(0, 5) * SECOND,
+        config=in_order({"session_timeout_ms": one_of(chance, (6_000, 10_000)), "heartbeat_interval_ms": 2_000}),
+        streams=StreamsSpec(
+            subtopologies=(f"{source} -> {CHANGELOG}",),
+            config=in_order(
+                {
+                    "emulated_restore_us_per_record": one_of(chance, RESTORE_US),
+                    "num_standby_replicas": chance.below(2),
+                    "num_stream_threads": chance.between(1, 2),
+                    "commit_interval_ms": one_of(chance, (1_000, 10_000)),
+                    "acceptable_recovery_lag": one_of(chance, (10, 10_000)),
+                    "probing_rebalance_interval_ms": 60_000,
+                }
+            ),
+        ),
+    )
+    topics = {**scenario.topics, CHANGELOG: TopicSpec(partitions=topic.partitions, records_per_s=0)}
+    checks = scenario.checks
+    scenario = attrs.evolve(scenario, topics=topics, groups={**scenario.groups, STREAMS_GROUP: group})
+    if checks.stable_within_us is not None:
+        within_us = max(checks.stable_within_us, scenario.timeouts_us)
+        scenario = attrs.evolve(scenario, checks=attrs.evolve(checks, stable_within_us=within_us))
+    site = Site(scenario, chance)
+    found: list[tuple[int, Action]] = []
+    for _ in range(chance.between(1, MOST_CLIENT_OPERATIONS)):
+        at_us = near(chance, moments_us, scenario)
+        found += [(at_us + later_us, action) for later_us, action in _of_instances(site)]
+    return scenario, _within(scenario, found)
+
+
+def _of_instances(site: Site) -> list[Later]:
+    """An instance loses its network for less or more than its session, its host stops, or the group's size changes."""
+    host, chance = site.member_of(STREAMS_GROUP), site.chance
+    match chance.below(7):
+        case 0 | 1:
+            return [(0, Isolate(host=host, for_us=site.span(2 * SECOND, 20 * SECOND)))]
+        case 2:
+            return [
+                (
+                    0,
+                    Slow(
+                        sender=host,
+                        add_us=site.span(SECOND // 5, 3 * SECOND),
+                        for_us=site.span(5 * SECOND, 15 * SECOND),
+                    ),
+                )
+            ]
+        case 3:
+            return [(0, Crash(host=host, mode="process", for_us=site.span(SECOND // 2, 12 * SECOND)))]
+        case 4:
+            return [(0, Pause(host=host, for_us=site.span(2 * SECOND, 15 * SECOND)))]
+        case 5:
+            return [(0, CloseHost(host=host)), (site.span(SECOND, 10 * SECOND), StartHost(host=host))]
+        case _:
+            more = chance.below(2)
+            return [(0, AddMembers(group=STREAMS_GROUP) if more else RemoveMembers(group=STREAMS_GROUP))]
