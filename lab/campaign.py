@@ -19,6 +19,7 @@ from typing import Any
 from attrs import asdict, field, frozen, mutable
 
 from kemu.emulator.engine.raised import LIVELOCK
+from kemu.emulator.scenario.forms import plain_form
 from kemu.lab.budget import Item, RunOutcome, interleaved, outcome_of
 from kemu.lab.operators import ROOT, Mutant
 from kemu.lab.patching import CannotPatch, live_functions, replace, watch_of
@@ -64,13 +65,19 @@ class MutantResult:
 
 
 def tree_hash() -> str:
-    """Of all sources of the packages that a run executes."""
+    """Of all sources that a run executes. What a run is about is no part of it (see ``scenario_hash``)."""
     digest = hashlib.sha256()
     for package in ("protocol", "actors", "emulator"):
-        for path in sorted((ROOT / package).rglob("*")):
-            if path.suffix in (".py", ".toml"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            if not path.is_relative_to(ROOT / "emulator" / "exploring"):
                 digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
+
+
+def scenario_hash(item: Item) -> str:
+    """Of an item's scenario and seed: a swarm that draws otherwise makes other runs."""
+    form = json.dumps(plain_form(item.scenario()), default=str)
+    return hashlib.sha256(f"{item.seed}\0{form}".encode()).hexdigest()[:16]
 
 
 # --- children ----------------------------------------------------------------------------------------------------
@@ -144,7 +151,8 @@ def baselines(items: Sequence[Item], files: Sequence[str], cache: Path, jobs: in
     key = tree_hash()
     stored = json.loads(cache.read_text(encoding="utf-8")) if cache.exists() else {}
     known: dict[str, Any] = stored["runs"] if stored.get("tree") == key else {}
-    missing = [item for item in items if item.name not in known]
+    about = {item.name: scenario_hash(item) for item in items}
+    missing = [item for item in items if known.get(item.name, {}).get("scenario") != about[item.name]]
     if missing:
         watch = watch_of(files, live_functions())
 
@@ -170,7 +178,7 @@ def baselines(items: Sequence[Item], files: Sequence[str], cache: Path, jobs: in
                 name = items_of[child.pid].name
                 if not child.rows:
                     raise RuntimeError(f"the run of {name} without a mutant failed")
-                known[name] = row = child.rows[0]
+                known[name] = row = {**child.rows[0], "scenario": about[name]}
                 if row["spoke"] or row["broke"]:
                     sys.stderr.write(f"without a mutant, {name}: {row['spoke']} {row['broke']}\n")
                 if len(known) % 10 == 0 or not (queue or children):
