@@ -177,30 +177,7 @@ class Panel:
         """(broker, partition) -> (leader epoch it takes part in, whether it leads)."""
         self.leaders: dict[TopicPartition, ActorName] = {}
         """Who leads: it took the office that the store gave it, and was neither deposed nor down since."""
-        self.former = FormerLives(self.states)
-        """Brokers that take part in a partition of a topic that is deleted."""
-        self.coordinators = Coordinators(self.states)
-        """Who may speak for a group, and whom its members ask."""
-        self.logs = WatchedLogs(self.former)
-        """What is in the logs, and what members read of it."""
-        self.ranges = WatchedRanges(self.logs, self.is_current, self.log_of)
-        """Both commit logs of groups in KIP-333's mode."""
-        self.commits = GroupCommits(self.logs, self.is_current, self.log_of)
-        """What groups have committed."""
-        self.progress = WatchedProgress(self.logs, self.commits, self.ranges)
-        """How far groups are: done, skipped, committed."""
-        self.forgotten_rebalances = ForgottenRebalances(self.holdings)
-        """What generations withheld, and nobody gives out any more."""
-        self.unheard = UnheardIsrs(self.states)
-        """ISRs in the store of which the controller that wrote them does not know."""
-        self.min_insync = MinInsync(lambda: self.assigned)
-        """How many replicas partitions ask for."""
-        self.disturbances = Disturbances()
-        """Which hosts and links faults hit."""
-        self.applications = WatchedApplications()
-        """Streams applications: instances, and copies of tasks."""
-        self.interruptions = Interruptions(self)
-        """What partitions without service wait for."""
+        self._add_parts()
         self.away: frozenset[str] = frozenset()
         """Hosts that stay away for good: nobody waits for them."""
         self.unrecoverable: tuple[str, ...] = ()
@@ -239,6 +216,33 @@ class Panel:
         """Members that ever said anything."""
         self._gone: dict[ActorName, None] = {}
         self._on = self._handlers()
+
+    def _add_parts(self) -> None:
+        """Add the watchers that the panel shows its facts to."""
+        self.former = FormerLives(self.states)
+        """Brokers that take part in a partition of a topic that is deleted."""
+        self.coordinators = Coordinators(self.states)
+        """Who may speak for a group, and whom its members ask."""
+        self.logs = WatchedLogs(self.former)
+        """What is in the logs, and what members read of it."""
+        self.ranges = WatchedRanges(self.logs, self.is_current, self.log_of)
+        """Both commit logs of groups in KIP-333's mode."""
+        self.commits = GroupCommits(self.logs, self.is_current, self.log_of)
+        """What groups have committed."""
+        self.progress = WatchedProgress(self.logs, self.commits, self.ranges)
+        """How far groups are: done, skipped, committed."""
+        self.forgotten_rebalances = ForgottenRebalances(self.holdings)
+        """What generations withheld, and nobody gives out any more."""
+        self.unheard = UnheardIsrs(self.states)
+        """ISRs in the store of which the controller that wrote them does not know."""
+        self.min_insync = MinInsync(lambda: self.assigned)
+        """How many replicas partitions ask for."""
+        self.disturbances = Disturbances()
+        """Which hosts and links faults hit."""
+        self.applications = WatchedApplications()
+        """Streams applications: instances, and copies of tasks."""
+        self.interruptions = Interruptions(self)
+        """What partitions without service wait for."""
 
     def _handlers(self) -> dict[type, Callable[[Seen, Any], None]]:
         return {

@@ -44,9 +44,9 @@ class TaskRules:
 
     ``forgets_when_resumed``: under exactly once state that is opened again has no checkpoint, as any that is open
     (KAFKA-10362). ``tries_copies_again``: a copy whose directory another thread holds is tried again also while all
-    active tasks run (KAFKA-8187). ``restores_after_missed_generations``: a suspended task asks again where its changelog
-    ends, unless the next generation gives it back: another owner may have written since. Kafka resumes it as it is
-    (eager only: ``StreamTask.resume`` of 3.4, ``AssignedTasks.maybeResumeSuspendedTask`` of 2.3).
+    active tasks run (KAFKA-8187). ``restores_after_missed_generations``: a suspended task asks again where its
+    changelog ends, unless the next generation gives it back: another owner may have written since. Kafka resumes it as
+    it is (eager only: ``StreamTask.resume`` of 3.4, ``AssignedTasks.maybeResumeSuspendedTask`` of 2.3).
     """
 
     forgets_when_resumed: bool = True
