@@ -1,28 +1,25 @@
-"""Tasks of Streams applications: one owner each, moved only when paused or learned, nothing lost and nothing doubled.
+"""Tasks of Streams applications: one owner each, moved only when paused or learned, nothing lost, nothing doubled.
 
-Theory (KIP-429, page version 99, and what any task assignor must keep):
+A task has an owner, or a leader took it from its owner for the rebalance that follows. A task with state moves only
+after its owner paused it, to an instance that has its state, if one does. Source: Kafka 3.4
+``StreamsPartitionAssignor``, KIP-441, KIP-429 (page version 99, learners). ``task_state``, ``task_offsets`` and
+``task_duties`` are parts of this checker, with rules of their own.
 
-* I1: a task is not active and running on two instances at once while the coordinator has both as members. A member
-  that the coordinator removed may work on until it hears so; metrics count the records that it processes again.
-* I2: a task with state that runs, and that its owner has not paused, does not go to another owner in one rebalance.
-* I3: if a learner of a paused task is ready and stays, a ready learner of it becomes its owner.
-* I4: nobody learns what it owns, nobody is leaving that learns, a task has one learner at most, an instance one role.
-* I5: every task has an owner, or is taken from the one that had it for the rebalance that follows.
-* I6: an application that is left alone comes to rest: nobody learns, warms up, restores or is paused, every task runs;
-  and where its leader keeps loads in a band (stage 4), they are in it, unless all leave. Judged like liveness: there
-  must be such a moment within the bound after everything is healed (or after the last disturbance since), and where a
-  leader looks at warm-ups by the clock, within as many of its intervals as all tasks would take.
-* I7: who is told to shut down is leaving and has nothing left.
-* I8: what owners are told is being learned is what others learn.
-* I9: the committed offset of a source partition does not go back, and nobody begins behind it: what lies between would
-  be read by nobody (an application resets to the earliest offset, never to the latest). Where an operator, a lost log
-  or its retention moved one of the two, what was known of it does not count. A commit that was read from a connection
-  which its client had left (``LateCommit``) may be an older one.
-* I10: under exactly once, state that was open when its process died is of no use: it may hold what was never committed,
-  so that the next life begins anew. (A power cut may bring back what a disk had before: that is not judged.)
-* I11: a task with state does not go to an instance that said it has nothing of it while another one that said it has
-  more than ``acceptable.recovery.lag`` of it stays without it. What instances said is where their copies were when they
-  joined. Asked of assignors that look at lags (KIP-441), and of leaders that could read where changelogs end.
+====================  ==============================================================================================
+kind                  rule
+====================  ==============================================================================================
+runs-twice            two instances that the coordinator has as members do not both run an active task
+runs-unowned          a thread that was told that its partitions are lost runs no active task
+moved-while-running   a task with state that runs and is not paused stays with its owner for one rebalance
+ready-passed-over     a paused task goes to a learner that is ready, if one stays
+learner-misplaced     one learner a task; nobody learns what it owns or while it leaves; one role an instance
+marks-differ          owners are told of exactly the tasks that others learn
+owned-twice           a leader gives a task to one instance
+task-lost             a task that had an owner has one, or is taken from it
+shut-down-early       only an instance that leaves and has nothing is told to shut down
+state-passed-over     HA: state of more than ``acceptable.recovery.lag`` records beats an instance that has nothing
+not-at-rest           after the healing all tasks run, nobody learns or warms up, and loads are within their band
+====================  ==============================================================================================
 """
 
 from collections import Counter
@@ -30,8 +27,10 @@ from collections.abc import Collection
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.liveness import DEFAULT_BOUND_US
+from kemu.emulator.checkers.task_duties import TaskDuties
+from kemu.emulator.checkers.task_offsets import TaskOffsets
+from kemu.emulator.checkers.task_state import TaskStates
 from kemu.emulator.facts import (
-    DiskTailLost,
     FaultApplied,
     FaultEnded,
     Healed,
@@ -42,29 +41,20 @@ from kemu.emulator.facts import (
     Seen,
     TopicGrown,
 )
-from kemu.emulator.watching.applications import CLOSED, CREATED, RESTORING, RUNNING, WatchedApplication
+from kemu.emulator.watching.applications import WatchedApplication
 from kemu.emulator.watching.balance import at_work, is_balanced
-from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, GroupId, TopicPartition
+from kemu.protocol.names import GroupId, part_on
 from kemu.protocol.notes.groups import (
-    COMMITTED,
-    SEEK,
     GroupBecame,
     JoinPhaseCompleted,
     MemberRemoved,
-    OffsetCommitted,
-    OffsetRemoved,
-    PositionSet,
+    PartitionsLost,
 )
-from kemu.protocol.notes.replication import BecameLeader
 from kemu.protocol.notes.streams import StreamsJoined, TaskBecame, TasksDecided, TasksGiven, TasksSaid
 
 At = tuple[str, str]
 """(application, task)"""
 
-
-_UNKNOWN = -1
-_KILLED = "process"
-"""How a host goes down whose disk is as its process left it."""
 _KNOWS_ENDS_WITHIN_US = 5_000_000
 """A leader that decides later than this after the join phase was not told where changelogs end."""
 
@@ -79,11 +69,8 @@ class Tasks(Checker):
 
     def __init__(self, bound_us: int = DEFAULT_BOUND_US, exactly_once: Collection[GroupId] = ()) -> None:
         super().__init__()
-        self._exactly_once = frozenset(exactly_once)
-        self._open: dict[tuple[GroupId, str, str], None] = {}
-        """(application, task, host) whose state was open when the host's process died."""
-        self._on_disk: dict[tuple[GroupId, str], dict[str, int]] = {}
-        """(application, host) -> task -> how far a copy was that was closed."""
+        self._states = TaskStates(self, exactly_once)
+        self._duties = TaskDuties(self, self._states)
         self._said: dict[tuple[GroupId, str], dict[str, int]] = {}
         """(application, host) -> task -> how far its copy was when the instance joined last."""
         self._completed_us: dict[GroupId, int] = {}
@@ -100,13 +87,12 @@ class Tasks(Checker):
         self._late: dict[GroupId, str] = {}
         """The same at the end of the bound."""
         self._seq = 0
-        self._committed: dict[tuple[GroupId, TopicPartition], int] = {}
-        """What is committed for a partition; ``_UNKNOWN`` where that is not certain."""
         self.on = {
             TaskBecame: self._became,
             TasksDecided: self._decided,
             GroupBecame: self._group_became,
             MemberRemoved: self._member_removed,
+            PartitionsLost: self._lost,
             HostDown: self._down,
             HostStarted: self._started,
             StreamsJoined: self._joined,
@@ -117,18 +103,15 @@ class Tasks(Checker):
             FaultEnded: self._disturbed,
             TopicGrown: self._disturbed,
             Healed: self._healed,
-            OffsetCommitted: self._offset_committed,
-            OffsetRemoved: self._offset_removed,
-            PositionSet: self._positioned,
-            DiskTailLost: self._lost_tail,
-            BecameLeader: self._leads,
         }
+        for part in (TaskOffsets(self), self._duties, self._states):
+            self.shown_to(part.on)
+        self.every = self._duties.time_passes
 
-    # --- I1 --------------------------------------------------------------------------------------------------------
+    # --- owners ----------------------------------------------------------------------------------------------------
 
     def _became(self, seen: Seen, fact: TaskBecame) -> None:
         at = fact.application, fact.task
-        self._looks_at_state(seen, fact)
         holders = self._running.setdefault(at, {})
         self._look(seen, fact.application)
         if fact.role != "active" or fact.state != "RUNNING":
@@ -145,37 +128,22 @@ class Tasks(Checker):
         if self.panel.is_current(seen):
             self._removed[fact.group, fact.member_id] = None
 
-    # --- I10 -------------------------------------------------------------------------------------------------------
-
-    def _looks_at_state(self, seen: Seen, fact: TaskBecame) -> None:
-        """What a copy begins with; and what is left of one that is closed."""
-        key = fact.application, fact.task, fact.instance
-        if fact.state == CLOSED:
-            self._on_disk.setdefault((fact.application, fact.instance), {})[fact.task] = fact.position
-        if fact.before == CREATED and key in self._open:
-            del self._open[key]
-            if fact.position > 0:
-                text = (
-                    f"{fact.task} of {fact.application} begins on {fact.instance} at {fact.position} of its changelog, "
-                    "with state that was open when the process died"
-                )
-                self.violation(seen, "open-state-kept", (fact.application, fact.task), text)
+    def _lost(self, seen: Seen, fact: PartitionsLost) -> None:
+        """Its callback is over: what the thread ran is somebody else's."""
+        if fact.group not in self.panel.applications.all:
+            return
+        for copy in self.panel.applications.of(fact.group).copies.values():
+            if copy.works and part_on(copy.instance, copy.thread) == seen.actor:
+                text = f"{seen.actor} lost its partitions, and runs {copy.task} of {fact.group} on"
+                self.violation(seen, "runs-unowned", (fact.group, copy.task), text)
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
-        for copy in self.panel.applications.ended:
-            key = copy.application, copy.task, copy.instance
-            self._open.pop(key, None)
-            if fact.how == _KILLED and copy.application in self._exactly_once and copy.state in (RUNNING, RESTORING):
-                self._open[key] = None
         self._gone(seen, fact)
 
     def _started(self, seen: Seen, fact: HostStarted) -> None:
         if not fact.kept_disk:
-            for key in [key for key in self._open if key[2] == fact.host]:
-                del self._open[key]
-            for known in (self._on_disk, self._said):
-                for at in [at for at in known if at[1] == fact.host]:
-                    del known[at]
+            for at in [at for at in self._said if at[1] == fact.host]:
+                del self._said[at]
         self._gone(seen, fact)
 
     def _gone(self, seen: Seen, fact: HostDown | HostStarted | HostPaused | HostResumed) -> None:
@@ -189,7 +157,7 @@ class Tasks(Checker):
         found = (application.instances.get(host) for application in self.panel.applications.all.values())
         return any(instance is not None and instance.released for instance in found)
 
-    # --- I6 --------------------------------------------------------------------------------------------------------
+    # --- rest ------------------------------------------------------------------------------------------------------
 
     def _healed(self, seen: Seen, fact: Healed) -> None:
         self._healed_us = seen.at_us
@@ -260,7 +228,8 @@ class Tasks(Checker):
         )
 
     def finish(self, at_us: int) -> None:
-        """Who did not come to rest in time did not; a run that ended before says nothing."""
+        """Judge what is overdue at the end; applications that did not come to rest within their bound."""
+        self._duties.judge(Seen(self._seq, at_us, "", 0, None))
         if self._healed_us is None:
             return
         for name, application in self.panel.applications.all.items():
@@ -269,49 +238,6 @@ class Tasks(Checker):
             if wrong:
                 text = f"application {name} did not come to rest within {bound_us / 1e6:g} s: {wrong}"
                 self.violation(Seen(self._seq, at_us, "", 0, None), "not-at-rest", (name,), text, liveness=True)
-
-    # --- I9 --------------------------------------------------------------------------------------------------------
-
-    def _offset_committed(self, seen: Seen, fact: OffsetCommitted) -> None:
-        if fact.group not in self.panel.applications.all or not self.panel.is_current(seen):
-            return
-        key = fact.group, (fact.topic, fact.partition)
-        before = self._committed.get(key, _UNKNOWN)
-        if fact.generation != NO_GENERATION and fact.offset < before and not self.panel.commits.late:
-            name = f"{fact.topic}-{fact.partition}"
-            text = f"{fact.member_id} committed {fact.offset} of {name} of {fact.group}, where {before} was committed"
-            self.violation(seen, "committed-back", (fact.group, name), text)
-        self._committed[key] = fact.offset
-
-    def _offset_removed(self, seen: Seen, fact: OffsetRemoved) -> None:
-        self._forget(fact.group, (fact.topic, fact.partition))
-
-    def _positioned(self, seen: Seen, fact: PositionSet) -> None:
-        if fact.group not in self.panel.applications.all:
-            return
-        at = fact.topic, fact.partition
-        key = fact.group, at
-        start, committed = self.panel.logs.of(at).records.start, self._committed.get(key)
-        if fact.why == SEEK or (fact.why != COMMITTED and committed is not None):
-            self._forget(*key)
-        elif committed != _UNKNOWN and fact.offset > max(committed or 0, start):
-            name = f"{fact.topic}-{fact.partition}"
-            known = "nothing was committed" if committed is None else f"{committed} was committed"
-            text = f"{seen.actor} begins {name} of {fact.group} at {fact.offset} ({fact.why}); {known}"
-            self.violation(seen, "records-skipped", (fact.group, name), text)
-
-    def _forget(self, group: GroupId, at: TopicPartition) -> None:
-        if (group, at) in self._committed:
-            self._committed[group, at] = _UNKNOWN
-
-    def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
-        if fact.log.startswith(OFFSETS_TOPIC):
-            self._committed = dict.fromkeys(self._committed, _UNKNOWN)
-
-    def _leads(self, seen: Seen, fact: BecameLeader) -> None:
-        """A partition of the groups' log may have lost its end, and commits with it."""
-        if fact.topic == OFFSETS_TOPIC and self.panel.logs.changed:
-            self._committed = dict.fromkeys(self._committed, _UNKNOWN)
 
     # --- a leader's decision ---------------------------------------------------------------------------------------
 
@@ -330,7 +256,7 @@ class Tasks(Checker):
                 self._broken(seen, fact, "shut-down-early", "", f"{row.process} is told to shut down and has {row}")
 
     def _owners(self, seen: Seen, fact: TasksDecided, owners: dict[str, list[str]]) -> None:
-        """I5, and no task with two owners."""
+        """Each task has one owner, or is taken from its owner."""
         taken = {task for row in fact.given for task in row.revoked}
         for task in fact.tasks:
             count = len(owners.get(task, ()))
@@ -340,7 +266,7 @@ class Tasks(Checker):
                 self._broken(seen, fact, "task-lost", task, f"{task} is given to nobody and taken from nobody")
 
     def _moves(self, seen: Seen, fact: TasksDecided, said: dict[str, TasksSaid], owners: dict[str, list[str]]) -> None:
-        """I2 and I3."""
+        """Who a task moves to."""
         for task in fact.stateful:
             keepers = [process for process, row in said.items() if task in row.assigned]
             new = owners.get(task, ())
@@ -353,14 +279,14 @@ class Tasks(Checker):
                 text = f"{task} is paused and ready on {ready}, and goes to {list(new) or 'nobody'}"
                 self._broken(seen, fact, "ready-passed-over", task, text)
 
-    # --- I11 -------------------------------------------------------------------------------------------------------
+    # --- lags ------------------------------------------------------------------------------------------------------
 
     def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
         self._completed_us[fact.group] = seen.at_us
 
     def _joined(self, seen: Seen, fact: StreamsJoined) -> None:
         key = fact.application, fact.instance
-        said = dict(self._on_disk.get(key, ()))
+        said = dict(self._states.closed.get(key, ()))
         for copy in self.panel.applications.of(fact.application).copies.values():
             if copy.instance == fact.instance:
                 said[copy.task] = max(said.get(copy.task, 0), copy.position)
@@ -392,7 +318,7 @@ class Tasks(Checker):
                     self._broken(seen, fact, "state-passed-over", task, text)
 
     def _copies(self, seen: Seen, fact: TasksDecided, said: dict[str, TasksSaid], owners: dict[str, list[str]]) -> None:
-        """I4 and I8."""
+        """Learners, standbys and roles."""
         learners = Counter(task for row in fact.given for task in row.learning)
         marked = {task for row in fact.given for task in row.being_learned}
         for row in fact.given:

@@ -8,7 +8,7 @@ no copy is not watched.
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kemu.emulator.facts import HostDown, HostStarted, Seen
+from kemu.emulator.facts import BrokerHostAdded, HostDown, HostStarted, RunStarted, Seen
 from kemu.protocol.names import GroupId
 from kemu.protocol.notes.streams import (
     InstanceLeaving,
@@ -99,6 +99,8 @@ class WatchedApplications:
 
     def __init__(self) -> None:
         self.all: dict[GroupId, WatchedApplication] = {}
+        self.brokers: dict[str, None] = {}
+        """Hosts of the brokers that applications work with."""
         self.changed: WatchedCopy | None = None
         """The copy that the last ``TaskBecame`` is about."""
         self.role_before = ""
@@ -108,6 +110,8 @@ class WatchedApplications:
         """Copies that the last ``HostDown`` (or a start without one) ended."""
         self._number = 0
         self.on: dict[type, Callable[[Seen, Any], None]] = {
+            RunStarted: self._run_started,
+            BrokerHostAdded: self._broker_added,
             InstanceStarted: self._started,
             InstanceLeaving: self._leaving,
             InstanceReleased: self._released,
@@ -124,6 +128,12 @@ class WatchedApplications:
         if found is None:
             found = self.all[name] = WatchedApplication()
         return found
+
+    def _run_started(self, seen: Seen, fact: RunStarted) -> None:
+        self.brokers = dict.fromkeys(fact.brokers)
+
+    def _broker_added(self, seen: Seen, fact: BrokerHostAdded) -> None:
+        self.brokers[fact.host] = None
 
     def _started(self, seen: Seen, fact: InstanceStarted) -> None:
         application = self.of(fact.application)

@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kemu.emulator.checkers.tasks import Tasks
 from kemu.emulator.facts import FaultApplied, HostStarted, RecordSizes, Seen
+from kemu.emulator.watching.panel import Panel
 from kemu.protocol.notes.groups import GroupBecame, JoinPhaseCompleted, MemberBecame
 from kemu.protocol.notes.streams import (
     InstanceStarted,
@@ -16,6 +18,7 @@ from kemu.protocol.notes.streams import (
 
 S = 1_000_000
 APP, COORDINATOR = "app", "b0/coordinator"
+BOUND_S = 60
 Told = tuple[int, str, object]
 
 
@@ -210,3 +213,15 @@ def formed(**settings: Any) -> StreamsStory:
     told.decide(1, {"a": "0 1", "b": "2 3"})
     told.runs(2, a="0 1", b="2 3")
     return told
+
+
+def kinds(told: StreamsStory, until_s: float = 200, exactly_once: tuple[str, ...] = ()) -> list[str]:
+    """What the checker of tasks finds."""
+    panel, checker = Panel(), Tasks(BOUND_S * S, exactly_once)
+    checker.attach(panel)
+    for seen in told.seen():
+        panel.see(seen)
+        for handler in checker.handlers_of(type(seen.fact)):
+            handler(seen, seen.fact)
+    checker.finish(round(until_s * S))
+    return [each.kind for each in checker.violations]

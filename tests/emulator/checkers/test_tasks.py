@@ -5,22 +5,9 @@ import pytest
 from kemu.emulator.checkers.tasks import Tasks
 from kemu.emulator.facts import DiskTailLost, Healed, HostDown, HostStarted, Seen
 from kemu.emulator.watching.panel import Panel
-from kemu.protocol.notes.groups import LateCommit, OffsetCommitted, OffsetRemoved, PositionSet
+from kemu.protocol.notes.groups import LateCommit, OffsetCommitted, OffsetRemoved, PositionSet, RecordsAcknowledged
 from kemu.protocol.notes.streams import InstanceLeaving, StreamsJoined, TasksDecided, TasksGiven, TasksSaid
-from tests.emulator.streams_story import APP, COORDINATOR, S, StreamsStory, formed
-
-BOUND_S = 60
-
-
-def kinds(told: StreamsStory, until_s: float = 200, exactly_once: tuple[str, ...] = ()) -> list[str]:
-    """What the checker finds."""
-    panel, checker = Panel(), Tasks(BOUND_S * S, exactly_once)
-    checker.attach(panel)
-    for seen in told.seen():
-        panel.see(seen)
-        checker.see(seen)
-    checker.finish(round(until_s * S))
-    return [each.kind for each in checker.violations]
+from tests.emulator.streams_story import APP, BOUND_S, COORDINATOR, S, StreamsStory, formed, kinds
 
 
 def healed(told: StreamsStory, at_s: float = 50) -> StreamsStory:
@@ -310,7 +297,8 @@ def test_who_is_ready_is_passed_over_where_there_are_no_learners() -> None:
         ("RESTORING", "process", True, 7, (APP,), ["open-state-kept"]),
         ("RUNNING", "process", True, 0, (APP,), []),
         ("RUNNING", "process", True, 7, (), []),
-        ("RUNNING", "process", False, 7, (APP,), []),
+        ("RUNNING", "process", False, 0, (APP,), []),
+        ("RUNNING", "process", False, 7, (APP,), ["checkpoint-without-state"]),
         ("RUNNING", "power", True, 7, (APP,), []),
         ("SUSPENDED", "process", True, 7, (APP,), []),
     ],
@@ -320,6 +308,7 @@ def test_state_that_was_open_when_its_process_died_is_not_used_again(
 ) -> None:
     """I10: under exactly once, and but for what was suspended, whose checkpoint is that of a clean end."""
     told = formed()
+    told.say(29, "a/t1-producer", RecordsAcknowledged(topic="log", partition=0, base_offset=0, count=7))
     told.copy(30, "a", "0", "active", *(["SUSPENDED"] if state != "RUNNING" else []))
     told.copy(30.5, "a", "0", "active", *(["RESTORING"] if state == "RESTORING" else []), position=7)
     told.say(31, "", HostDown(host="a", life=1, how=how))
