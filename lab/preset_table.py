@@ -23,7 +23,7 @@ from kemu.lab.operators import ROOT, Mutant
 from kemu.lab.patching import live_functions, replace
 from kemu.protocol.names import host_of
 from kemu.protocol.nodes import CONTROLLER_EPOCH
-from kemu.protocol.notes.replication import NodeWritten
+from kemu.protocol.notes.replication import LogDirFailed, NodeWritten, SessionEnded
 
 _BROKERS = "actors/controller/brokers.py"
 BREAKS: Mapping[str, tuple[tuple[str, str, str], ...]] = MappingProxyType(
@@ -92,7 +92,7 @@ def _changed(name: str) -> dict[str, str]:
 
 
 class _Downs:
-    """When brokers went down, and whether one of them was not the controller."""
+    """When brokers, sessions or log directories ended, and whether one of them was not the controller."""
 
     def __init__(self) -> None:
         self.at_us: list[int] = []
@@ -107,6 +107,8 @@ class _Downs:
         elif isinstance(fact, HostDown) and fact.host.startswith("b"):
             self.at_us.append(seen.at_us)
             self.others = self.others or fact.host != self._controller
+        elif isinstance(fact, LogDirFailed | SessionEnded):
+            self.at_us.append(seen.at_us)
 
 
 def row_of(preset: str, name: str, seeds: Sequence[int]) -> Row | None:

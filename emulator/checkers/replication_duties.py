@@ -8,7 +8,7 @@ kind              what must end                                      parties    
 ================  =================================================  ==================  ==========================
 order-not-obeyed  a replica is not in the store's leader epoch       controller, broker  ``ORDER_US``, log creation
 stale-metadata    a cache has another leader or other live brokers   controller, broker  the same
-replica-kept      a broker takes part in what was taken from it      controller, broker  the same
+replica-kept      a broker has the log of a replica it lost          controller, broker  the same
 dead-in-isr       an ISR has a broker that is not registered         controller          ``ORDER_US``
 former-leader     a broker leads by an election of its former life   controller          ``ORDER_US``
 step-kept         a reassignment's target is in sync                 controller          ``STEP_US``
@@ -108,7 +108,7 @@ class ReplicationDuties(Checker):
         self._unmet: dict[tuple[str, tuple[str, ...]], tuple[object, int]] = {}
         """Kind and entities -> what the condition was like, and since when it has been so."""
         self._ends: dict[tuple[str, TopicPartition], int] = {}
-        """(host, partition) -> its log's end."""
+        """(host, partition) of replicas and of logs that were not deleted -> the log's end."""
         self._watermarks: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
         """(leader, partition) -> its high watermark, and where its log ended when it became leader."""
         self._proposed: dict[tuple[str, TopicPartition], tuple[int, ...]] = {}
@@ -168,7 +168,9 @@ class ReplicationDuties(Checker):
         self._ends[seen.actor, (fact.topic, fact.partition)] = fact.end_offset
 
     def _stopped(self, seen: Seen, fact: ReplicaStopped) -> None:
-        self._removed.pop((seen.actor, (fact.topic, fact.partition)), None)
+        if fact.deleted:
+            self._removed.pop((seen.actor, (fact.topic, fact.partition)), None)
+            self._ends.pop((seen.actor, (fact.topic, fact.partition)), None)
 
     def _isr_proposed(self, seen: Seen, fact: IsrProposed) -> None:
         self._proposed[seen.actor, (fact.topic, fact.partition)] = fact.counted
@@ -204,7 +206,7 @@ class ReplicationDuties(Checker):
             self._written[at] = fact.zxid
         for at in self.panel.replicas_changed:
             there = self.panel.assigned[at].replicas
-            for host in [host for host, which in self.panel.roles if which == at]:
+            for host in [host for host, which in self._ends if which == at]:
                 if broker_of(host) in there:
                     self._removed.pop((host, at), None)
                 elif host_of(fact.client) == self._plane.controller and self._plane.registration(host) >= 0:
@@ -285,11 +287,11 @@ class ReplicationDuties(Checker):
     def _of_removed(self, bound_us: int) -> Iterator[Duty]:
         """A broker that lost a replica stops it, as long as its controller and its registration are the same."""
         for (host, at), then in list(self._removed.items()):
-            if then != (self._plane.epoch, self._plane.registration(host)) or (host, at) not in self.panel.roles:
+            if then != (self._plane.epoch, self._plane.registration(host)):
                 del self._removed[host, at]
                 continue
             name = f"{at[0]}-{at[1]}"
-            text = f"{host} takes part in {name}, of which it has no replica any more"
+            text = f"{host} keeps its log of {name}, of which it has no replica any more"
             yield self._order("replica-kept", (name, host), host, None, bound_us, text)
 
     def _of_controller(self, at: TopicPartition, state: PartitionState, there: ReplicaAssignment) -> Iterator[Duty]:
