@@ -29,6 +29,7 @@ from kemu.emulator.engine.control import ControlSocket
 from kemu.emulator.engine.drive import drive_bare, drive_trio
 from kemu.emulator.engine.hosts import PageCache
 from kemu.emulator.engine.raised import outcome_of_test
+from kemu.emulator.engine.step_watch import StepWatch
 from kemu.emulator.engine.world import MachineBroke, Observer, World
 from kemu.emulator.findings import Loss, Unmended, Violation
 from kemu.emulator.injection.core import CoreDecision, decided, standings
@@ -259,7 +260,8 @@ class Run:
         collecting = gc.isenabled()
         gc.disable()  # a full collection looks at every member: the cost of a step would grow with the cluster
         try:
-            take_turns(world, until_us)
+            with StepWatch(world, World.take_turn.__code__):
+                take_turns(world, until_us)
         except MachineBroke as broke:
             outcome = outcome_of_test(broke)
             if outcome is not None:

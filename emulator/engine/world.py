@@ -44,6 +44,7 @@ from kemu.emulator.engine.hosts import (
 )
 from kemu.emulator.engine.network import Network, Packet, Verdict
 from kemu.emulator.engine.raised import LIVELOCK, clock_text, event_words, loop_words, raised_text, user_code_of
+from kemu.emulator.engine.step_watch import EndlessStep, place_of
 from kemu.emulator.facts import Seen
 from kemu.emulator.trace.recorder import Recorder
 from kemu.emulator.trace.rows import (
@@ -103,7 +104,7 @@ class MachineBroke(Exception):
 
 
 class Livelock(MachineBroke):
-    """Virtual time stands still: more steps were taken at one instant than a right cluster can need."""
+    """Virtual time stands still: more steps were taken at one instant than a right cluster needs, or one has no end."""
 
 
 class World:
@@ -223,12 +224,7 @@ class World:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            text = f"{type(error).__name__}: {error}"
-            self.recorder.broken((seq, now_us, actor.name, actor.life, local_us, event_made, text))
-            whose = user_code_of(error)
-            if whose:
-                raise MachineBroke(raised_text(f"the {whose} of {host.name}", error, now_us)) from error
-            raise MachineBroke(f"{actor.name} at {now_us} us, step {seq}: {text}") from error
+            raise self._broken(actor, event, (seq, now_us, local_us, event_made), error) from error
         rows: list[tuple[Any, ...]] = []
         noted: list[Note] | None = None
         sent: list[PacketRow] | None = None
@@ -289,6 +285,22 @@ class World:
                         take(seen, fact)
         if actor.machine.finished and host.running:
             self.take_down(host, Condition.CLOSED)
+
+    def _broken(
+        self, actor: Actor, event: Event, step: tuple[int, int, int, tuple[Any, ...]], error: BaseException
+    ) -> MachineBroke:
+        """Record a step (number, time, the host's time, event) that raised; what it came to."""
+        seq, now_us, local_us, event_made = step
+        text, whose = f"{type(error).__name__}: {error}", user_code_of(error)
+        if isinstance(error, EndlessStep):
+            where = f"{whose} ({place_of(error)})" if whose else place_of(error)
+            text = f"{LIVELOCK}{actor.name}: {event_words(event)}, a step without end in {where}"
+        self.recorder.broken((seq, now_us, actor.name, actor.life, local_us, event_made, text))
+        if isinstance(error, EndlessStep):
+            return Livelock(f"{text} at {clock_text(now_us)}")
+        if whose:
+            return MachineBroke(raised_text(f"the {whose} of {actor.host.name}", error, now_us))
+        return MachineBroke(f"{actor.name} at {now_us} us, step {seq}: {text}")
 
     def watch(self, observers: Sequence[Observer]) -> None:
         """From now on these see every fact they want, in this order."""

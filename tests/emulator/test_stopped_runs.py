@@ -1,14 +1,18 @@
 """What stops a run before its end has a verdict and an owner, in both drives: endless loops, and code that raises."""
 
+import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import attrs
 import pytest
 
 from kemu.actors.consumer.application import PollLoop, Returned
 from kemu.actors.consumer.listener import Outcome, TimedListener
 from kemu.emulator.checkers import checkers_for
 from kemu.emulator.checkers.base import Checker
+from kemu.emulator.engine import step_watch
 from kemu.emulator.engine.raised import LIVELOCK, loop_words
 from kemu.emulator.exploring.shrinking import Shrinker
 from kemu.emulator.exploring.trial import Trials
@@ -37,6 +41,26 @@ class Spinning(PollLoop):
 
     def worked(self) -> None:
         self._calls.work(0)
+
+
+class Endless(PollLoop):
+    """Does not return from its first call, or only after a while."""
+
+    cpu_s = 3_600.0
+
+    def polled(self, records: Sequence[Returned]) -> None:
+        until_s = time.process_time() + self.cpu_s
+        while time.process_time() < until_s:
+            pass
+        super().polled(records)
+
+
+class Long(Endless):
+    cpu_s = 0.01
+
+
+class Short(Endless):
+    cpu_s = 0.0
 
 
 class Raising(TimedListener):
@@ -91,6 +115,30 @@ def test_a_livelock_can_be_shrunk(scenario: Scenario) -> None:
     trials = Trials(applications={"c1": Spinning})
     shrunk = Shrinker(scenario, 1, trials, runs=3).shrink()
     assert shrunk.violation.text.startswith(LIVELOCK)
+
+
+@pytest.mark.parametrize("drive", DRIVES)
+def test_a_step_without_end_is_a_livelock_that_names_the_code(
+    scenario: Scenario, drive: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step_watch, "STEP_CPU_S", 0.2)
+    trace = tmp_path / "endless.kemu"
+    result = run(scenario, seed=1, drive=drive, trace=trace, applications={"c1": Endless})
+    assert result.verdict == "livelock"
+    assert result.reason.startswith(f"{LIVELOCK}c1: Fetch") and "application (test_stopped_runs.py:" in result.reason
+    assert replay(read_trace(trace), applications={"c1": Endless}).difference is None
+
+
+def test_a_long_step_is_let_end_and_no_thread_outlives_its_run(
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step_watch, "STEP_CPU_S", 0.2)
+    scenario = attrs.evolve(scenario, duration_us=6_000_000)
+    long, short = (run(scenario, seed=1, drive="bare", applications={"c1": each}) for each in (Long, Short))
+    assert (long.verdict, long.digest) == ("holds", short.digest)
+    deadline_s = time.monotonic() + 10
+    while any(each.name == step_watch.THREAD_NAME for each in threading.enumerate()):
+        assert time.monotonic() < deadline_s
 
 
 @pytest.mark.parametrize("drive", DRIVES)
