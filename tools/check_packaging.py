@@ -16,6 +16,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("protocol", "actors", "emulator", "tools")
+WANTED = ("kemu/py.typed", "kemu/api.py", "kemu/emulator/presets/steady-group.toml", "kemu/tools/cli.py")
+"""In the wheel: types, presets and programs."""
 
 USERS_TEST = """
 import tools
@@ -104,15 +106,21 @@ def _built(place: Path) -> tuple[Path, Path]:
 
 def _look_into(wheel: Path) -> None:
     """Each module once, below ``kemu`` alone, types and presets with it."""
-    names = zipfile.ZipFile(wheel).namelist()
+    wrong = wrong_with(zipfile.ZipFile(wheel).namelist())
+    if wrong:
+        raise PackagingFailed(wrong)
+
+
+def wrong_with(names: Sequence[str]) -> str:
+    """What is wrong with the files of a wheel; "" if nothing is."""
     outside = [name for name in names if not name.startswith(("kemu/", "kemu-"))]
     if outside or len(names) != len(set(names)):
-        raise PackagingFailed(f"the wheel has files outside of kemu, or twice: {outside}")
-    if any("/tests/" in name for name in names):
-        raise PackagingFailed("the wheel has tests")
-    for wanted in ("kemu/py.typed", "kemu/api.py", "kemu/emulator/presets/steady-group.toml", "kemu/tools/cli.py"):
-        if wanted not in names:
-            raise PackagingFailed(f"the wheel lacks {wanted}")
+        return f"the wheel has files outside of kemu, or twice: {outside}"
+    for folder, what in (("/tests/", "tests"), ("kemu/lab", "measurements of the emulator itself")):
+        if any(folder in name for name in names):
+            return f"the wheel has {what}"
+    lacking = [name for name in WANTED if name not in names]
+    return f"the wheel lacks {', '.join(lacking)}" if lacking else ""
 
 
 def _use(wheel: Path, place: Path) -> None:

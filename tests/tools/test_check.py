@@ -7,7 +7,7 @@ import pytest
 
 from kemu.tools import check
 from kemu.tools.check_lower_bounds import lower_bounds
-from kemu.tools.check_packaging import ROOT
+from kemu.tools.check_packaging import ROOT, WANTED, wrong_with
 from kemu.tools.check_reach import ReachWatch, functions
 from kemu.tools.reach_marks import functions_of, index_text, marked
 
@@ -34,6 +34,14 @@ def test_checks_that_take_long_or_need_a_network_run_only_when_named(capsys: pyt
     assert not named & {name for name, _ in check.steps()}
     assert check.main(["packagin"]) == 2
     assert "lower-bounds" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["kemu/lab/mutants.py", "tools/cli.py", "kemu/tests/test_a.py", WANTED[0]])
+def test_a_wheel_has_neither_tests_nor_measurements_and_nothing_beside_kemu(name: str) -> None:
+    """The last: a file twice."""
+    assert wrong_with(WANTED) == ""
+    assert wrong_with([*WANTED, name]).startswith("the wheel has ")
+    assert wrong_with(WANTED[1:]) == f"the wheel lacks {WANTED[0]}"
 
 
 SOURCE = '''
