@@ -12,26 +12,37 @@ import select
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from attrs import asdict, field, frozen, mutable
 
+from kemu.emulator.engine import step_watch
 from kemu.emulator.engine.raised import LIVELOCK
 from kemu.emulator.scenario.forms import plain_form
 from kemu.lab.budget import Item, RunOutcome, interleaved, outcome_of
 from kemu.lab.operators import ROOT, Mutant
 from kemu.lab.patching import CannotPatch, live_functions, replace, watch_of
 
-CPU_S = 25.0
+CPU_S = 28.0
 """Of one mutant."""
 LEAST_RUN_S = 8.0
 """Of CPU time, for every run: enough for the emulator to call a run a livelock."""
 MOST_HANGS = 2
-WALL_FACTOR = 6
+BASELINE_WALL_S = 3_600.0
+WALL_FACTOR = 40
+"""Beside busy neighbours a child waits for a processor most of the time."""
 MEMORY_BYTES = 6 << 30
+STEP_CPU_S = 4.0
+"""Of one step of a machine, before the emulator calls it a livelock: far less than in other runs."""
 CAUGHT = ("caught", "broken", "crash")
+BEST_FIRST = 5
+"""So many runs that caught mutants nearby come first."""
+LEAST_WORTH_S = 0.3
+NEARBY, IN_FILE, NEARBY_LINES = 12, 4, 30
+"""What a catch in the same lines, or elsewhere in the file, counts for; one elsewhere in the room counts 1."""
 
 
 @frozen
@@ -107,6 +118,7 @@ def _fork(work: Callable[[Callable[[dict[str, Any]], None]], None], most_wall_s:
         os.close(reading)
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its children
 
         def send(row: dict[str, Any]) -> None:
             os.write(writing, json.dumps(row).encode() + b"\n")
@@ -136,6 +148,14 @@ def _finished(children: list[_Child]) -> Iterator[tuple[_Child, int, float]]:
         _, status, usage = os.wait4(child.pid, 0)
         children.remove(child)
         yield child, status, usage.ru_utime + usage.ru_stime
+
+
+def _end(children: Iterable[_Child]) -> None:
+    """End children whose results nobody waits for any more."""
+    for child in children:
+        os.kill(child.pid, signal.SIGKILL)
+        os.close(child.pipe)
+        os.waitpid(child.pid, 0)
 
 
 def _cpu_s() -> float:
@@ -169,21 +189,24 @@ def baselines(items: Sequence[Item], files: Sequence[str], cache: Path, jobs: in
         children: list[_Child] = []
         items_of: dict[int, Item] = {}
         queue = list(missing)
-        while queue or children:
-            while queue and len(children) < jobs:
-                child = _fork(work_for(queue[0]), 600.0)
-                items_of[child.pid] = queue.pop(0)
-                children.append(child)
-            for child, _, _ in _finished(children):
-                name = items_of[child.pid].name
-                if not child.rows:
-                    raise RuntimeError(f"the run of {name} without a mutant failed")
-                known[name] = row = {**child.rows[0], "scenario": about[name]}
-                if row["spoke"] or row["broke"]:
-                    sys.stderr.write(f"without a mutant, {name}: {row['spoke']} {row['broke']}\n")
-                if len(known) % 10 == 0 or not (queue or children):
-                    sys.stderr.write(f"baselines: {len(known)} of {len(items)}\n")
-                    cache.write_text(json.dumps({"tree": key, "runs": known}), encoding="utf-8")
+        try:
+            while queue or children:
+                while queue and len(children) < jobs:
+                    child = _fork(work_for(queue[0]), BASELINE_WALL_S)
+                    items_of[child.pid] = queue.pop(0)
+                    children.append(child)
+                for child, _, _ in _finished(children):
+                    name = items_of[child.pid].name
+                    if not child.rows:
+                        raise RuntimeError(f"the run of {name} without a mutant failed")
+                    known[name] = row = {**child.rows[0], "scenario": about[name]}
+                    if row["spoke"] or row["broke"]:
+                        sys.stderr.write(f"without a mutant, {name}: {row['spoke']} {row['broke']}\n")
+                    if len(known) % 10 == 0 or not (queue or children):
+                        sys.stderr.write(f"baselines: {len(known)} of {len(items)}\n")
+        finally:
+            _end(children)
+            cache.write_text(json.dumps({"tree": key, "runs": known}), encoding="utf-8")
     return [
         Baseline(
             item,
@@ -199,13 +222,40 @@ def baselines(items: Sequence[Item], files: Sequence[str], cache: Path, jobs: in
 # --- mutants -------------------------------------------------------------------------------------------------------
 
 
-def chosen(mutant: Mutant, known: Sequence[Baseline], most_s: float) -> list[Baseline]:
-    """The runs that reach a mutant's statement, the cheapest first in each kind, the kinds in turn."""
+def chosen(
+    mutant: Mutant, known: Sequence[Baseline], most_s: float, before: Sequence[MutantResult] = ()
+) -> list[Baseline]:
+    """The runs that reach a mutant's statement.
+
+    First those in which most mutants nearby were caught for their CPU time, then the cheapest of each kind, the kinds
+    in turn.
+
+    Args:
+        mutant: whose statement must be reached.
+        known: the runs without a mutant.
+        most_s: the mutant's CPU time; a run may take half of it.
+        before: what came of other mutants.
+    """
     reaching = [
         each for each in known if mutant.statement in each.lines.get(mutant.file, ()) and each.cpu_s < most_s / 2
     ]
+    catches: Counter[str] = Counter()
+    for result in before:
+        if result.verdict in CAUGHT:
+            catches[result.item] += _nearness(mutant, result.mutant)
+    worth = {each.item.name: catches[each.item.name] / (each.cpu_s + LEAST_WORTH_S) for each in reaching}
     by_item = {each.item: each for each in sorted(reaching, key=lambda each: each.cpu_s)}
-    return [by_item[item] for item in interleaved(list(by_item))]
+    in_turn = [by_item[item] for item in interleaved(list(by_item))]
+    best = sorted((each for each in in_turn if worth[each.item.name]), key=lambda each: -worth[each.item.name])
+    first = best[:BEST_FIRST]
+    return [*first, *(each for each in in_turn if each not in first)]
+
+
+def _nearness(one: Mutant, other: Mutant) -> int:
+    """How much a catch of another mutant says about this one."""
+    if one.file != other.file:
+        return int(one.room == other.room)
+    return NEARBY if abs(one.statement - other.statement) <= NEARBY_LINES else IN_FILE
 
 
 def results(
@@ -214,12 +264,18 @@ def results(
     *,
     jobs: int,
     cpu_s: float = CPU_S,
+    before: Sequence[MutantResult] = (),
 ) -> Iterator[MutantResult]:
-    """Each mutant's result, as they come."""
+    """Each mutant's result, as they come. ``before``: results from which the order of runs is learned.
+
+    Children that run end with the generator.
+    """
     functions = live_functions()
+    learned = list(before)
 
     def work_for(mutant: Mutant, runs: Sequence[Baseline], spent_s: float) -> Callable[[Callable[[Any], None]], None]:
         def work(send: Callable[[dict[str, Any]], None]) -> None:
+            step_watch.STEP_CPU_S = STEP_CPU_S
             try:
                 replace(mutant, functions)
             except CannotPatch:
@@ -244,33 +300,37 @@ def results(
     queue = iter(mutants)
     waiting: list[tuple[Mutant, list[Baseline], float, list[dict[str, Any]], int]] = []
     more = True
-    while more or waiting or children:
-        while len(children) < jobs and (more or waiting):
-            if waiting:
-                one = waiting.pop()
-            else:
-                mutant = next(queue, None)
-                if mutant is None:
-                    more = False
-                    break
-                runs = chosen(mutant, known, cpu_s)
-                if not runs:
-                    yield MutantResult(mutant, "unreached")
+    try:
+        while more or waiting or children:
+            while len(children) < jobs and (more or waiting):
+                if waiting:
+                    one = waiting.pop()
+                else:
+                    mutant = next(queue, None)
+                    if mutant is None:
+                        more = False
+                        break
+                    runs = chosen(mutant, known, cpu_s, learned)
+                    if not runs:
+                        yield MutantResult(mutant, "unreached")
+                        continue
+                    one = (mutant, runs, 0.0, [], 0)
+                child = _fork(work_for(one[0], one[1], one[2]), cpu_s * WALL_FACTOR)
+                about[child.pid] = one
+                children.append(child)
+            for child, status, used_s in _finished(children) if children else ():
+                mutant, runs, spent_s, rows, hangs = about.pop(child.pid)
+                rows, spent_s = [*rows, *child.rows], spent_s + used_s
+                hung = bool(os.WIFSIGNALED(status) and child.rows and "begun" in child.rows[-1])
+                hangs += hung
+                if hung and hangs < MOST_HANGS and spent_s < cpu_s / 2:
+                    at = next(i for i, each in enumerate(runs) if each.item.name == child.rows[-1]["begun"])
+                    waiting.append((mutant, runs[at + 1 :], spent_s, rows, hangs))
                     continue
-                one = (mutant, runs, 0.0, [], 0)
-            child = _fork(work_for(one[0], one[1], one[2]), cpu_s * WALL_FACTOR)
-            about[child.pid] = one
-            children.append(child)
-        for child, status, used_s in _finished(children) if children else ():
-            mutant, runs, spent_s, rows, hangs = about.pop(child.pid)
-            rows, spent_s = [*rows, *child.rows], spent_s + used_s
-            hung = bool(os.WIFSIGNALED(status) and child.rows and "begun" in child.rows[-1])
-            hangs += hung
-            if hung and hangs < MOST_HANGS and spent_s < cpu_s / 2:
-                at = next(i for i, each in enumerate(runs) if each.item.name == child.rows[-1]["begun"])
-                waiting.append((mutant, runs[at + 1 :], spent_s, rows, hangs))
-                continue
-            yield _result(mutant, rows, spent_s, hangs)
+                learned.append(_result(mutant, rows, spent_s, hangs))
+                yield learned[-1]
+    finally:
+        _end(children)
 
 
 def _compared(baseline: Baseline) -> dict[str, Any]:

@@ -2,53 +2,74 @@
 
 import importlib
 import json
-import sys
 import tomllib
 from pathlib import Path
 
 import click
 
 from kemu.lab.budget import budget
-from kemu.lab.campaign import MutantResult, as_row, baselines, from_row, results, tree_hash
-from kemu.lab.operators import ROOT, all_mutants, drawn
+from kemu.lab.campaign import CPU_S, MutantResult, as_row, baselines, from_row, results, tree_hash
+from kemu.lab.operators import ROOMS, ROOT, all_mutants, drawn
 from kemu.lab.score import report
 
 RUNS = ROOT / "runs" / "mutants"
 """Outside git."""
+INTERRUPTED = 130
+"""The exit code."""
 
 
 @click.command()
 @click.option("--count", default=320, show_default=True, help="how many mutants")
 @click.option("--seed", default=1, show_default=True, help="of the draw of mutants")
 @click.option("--jobs", default=2, show_default=True, help="how many processes")
-@click.option("--cpu", default=25.0, show_default=True, help="seconds of CPU of one mutant")
-@click.option("--room", default="", help="only mutants of this room")
+@click.option("--cpu", default=CPU_S, show_default=True, help="seconds of CPU of one mutant")
+@click.option("--room", type=click.Choice([name for name, _ in ROOMS]), help="only mutants of this room")
 @click.option("--results", "path", type=click.Path(path_type=Path), help="JSONL file of results; goes on where it ends")
 @click.option("--json", "as_json", is_flag=True, help="the report as JSON")
-def main(count: int, seed: int, jobs: int, cpu: float, room: str, path: Path | None, as_json: bool) -> None:
-    """Draw mutants, run each against the budget, and print the score."""
+def main(count: int, seed: int, jobs: int, cpu: float, room: str | None, path: Path | None, as_json: bool) -> None:
+    """Draw mutants, run each against the budget, and print the score.
+
+    Results are kept as they come: the same command goes on where an interrupt (Ctrl-C) ended it.
+    """
     mutants = [each for each in all_mutants() if not room or each.room == room]
     files = sorted({each.file for each in mutants})
     mutants = drawn(mutants, count, seed)
     for file in files:
         importlib.import_module("kemu." + file.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
+    all_files = sorted({each.file for each in all_mutants()}) if room else files
     path = path or RUNS / f"{tree_hash()}-{seed}-{cpu:g}{'-' + room if room else ''}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
-    all_files = sorted({each.file for each in all_mutants()}) if room else files
-    known = baselines(budget(), all_files, RUNS / "baselines.json", jobs)
-    done: dict[str, MutantResult] = {}
-    if path.exists():
-        rows = [from_row(json.loads(row)) for row in path.read_text(encoding="utf-8").splitlines() if row.strip()]
-        done = {each.mutant.name: each for each in rows}
+    done = {each.mutant.name: each for each in _kept(path)}
     left = [each for each in mutants if each.name not in done]
-    with path.open("a", encoding="utf-8") as stream:
-        for each in results(left, known, jobs=jobs, cpu_s=cpu):
-            done[each.mutant.name] = each
-            stream.write(json.dumps(as_row(each)) + "\n")
-            stream.flush()
-            sys.stderr.write(f"{len(done)}/{len(mutants)} {each.verdict} {each.mutant.name[:90]!r} {each.cpu_s:.1f}s\n")
+    interrupted = False
+    try:
+        known = baselines(budget(), all_files, RUNS / "baselines.json", jobs) if left else []
+        with path.open("a", encoding="utf-8") as stream:
+            for each in results(left, known, jobs=jobs, cpu_s=cpu, before=tuple(done.values())):
+                done[each.mutant.name] = each
+                stream.write(json.dumps(as_row(each)) + "\n")
+                stream.flush()
+                said = f"{len(done)}/{len(mutants)} {each.verdict} {each.mutant.name[:90]!r} {each.cpu_s:.1f}s"
+                click.echo(said, err=True)
+    except KeyboardInterrupt:
+        interrupted = True
+        kept = sum(each.name in done for each in mutants)
+        click.echo(f"interrupted: {kept} of {len(mutants)} results are in {path}; the same command goes on", err=True)
     reviewed = tomllib.loads((ROOT / "lab" / "survivors.toml").read_text(encoding="utf-8")).get("survivor", [])
     click.echo(report([done[each.name] for each in mutants if each.name in done], reviewed, as_json=as_json))
+    if interrupted:
+        raise SystemExit(INTERRUPTED)
+
+
+def _kept(path: Path) -> list[MutantResult]:
+    """The results in a file. A last line that an interrupt cut short is taken out of the file."""
+    if not path.exists():
+        return []
+    text = path.read_text(encoding="utf-8")
+    whole, _, torn = text.rpartition("\n")
+    if torn:
+        path.write_text(f"{whole}\n" if whole else "", encoding="utf-8")
+    return [from_row(json.loads(row)) for row in whole.splitlines() if row.strip()]
 
 
 if __name__ == "__main__":

@@ -1,11 +1,17 @@
 """A small campaign: one mutant that is caught, one that no run reaches, one that changes nothing."""
 
+import json
+import os
 import tomllib
 
+import attrs
 import pytest
+from click.testing import CliRunner
 
-from kemu.lab.budget import SCENARIOS, Item, budget, outcome_of
-from kemu.lab.campaign import MutantResult, as_row, baselines, from_row, results
+from kemu.lab import mutants
+from kemu.lab.budget import SCENARIOS, Item, RunOutcome, budget, outcome_of
+from kemu.lab.campaign import Baseline, MutantResult, as_row, baselines, chosen, from_row, results, scenario_hash
+from kemu.lab.mutants import main
 from kemu.lab.operators import ROOT, Mutant, mutants_of, room_of
 from kemu.lab.score import before, report, review_of, score
 
@@ -85,6 +91,109 @@ def test_the_budget_names_each_run_once_and_has_every_kind():
 
     assert len({each.name for each in items}) == len(items) >= 170
     assert {each.kind for each in items} == {"preset", "lab", "bug", "swarm"}
+
+
+def result_of(one: Mutant, verdict: str, item: str) -> MutantResult:
+    return MutantResult(one, verdict, item=item)
+
+
+def test_runs_that_caught_mutants_nearby_come_first(verdicts):
+    """A catch in the same lines says more than one elsewhere, and a cheap run goes before a dear one."""
+    one = verdicts["no answer"].mutant
+    names = ("cheap", "dear", "other")
+    cost = {"cheap": 0.5, "dear": 5.0, "other": 1.0}
+    known = [
+        Baseline(Item("preset", name), RunOutcome("", ()), cost[name], {one.file: frozenset([one.statement])})
+        for name in names
+    ]
+    nearby = mutant(FILES[0], "self._answer_all()")
+    far = attrs.evolve(nearby, file="actors/coordinator/group.py")
+
+    def order(*before: MutantResult) -> list[str]:
+        return [each.item.source for each in chosen(one, known, 28, before)]
+
+    assert order() == ["cheap", "other", "dear"]
+    assert order(result_of(nearby, "survivor", "preset other 1")) == ["cheap", "other", "dear"]
+    assert order(result_of(nearby, "caught", "preset other 1")) == ["other", "cheap", "dear"]
+    assert order(result_of(nearby, "caught", "preset other 1"), result_of(far, "crash", "preset dear 1"))[0] == "other"
+
+
+def test_a_baseline_is_of_its_scenario(tmp_path):
+    """A swarm that draws otherwise makes the run again; another seed is another run."""
+    assert scenario_hash(STEADY) == scenario_hash(STEADY) != scenario_hash(attrs.evolve(STEADY, seed=2))
+
+    cache = tmp_path / "baselines.json"
+    baselines([STEADY], FILES, cache, 1)
+    content = json.loads(cache.read_text())
+    content["runs"][STEADY.name] |= {"scenario": "another", "digest": "another"}
+    cache.write_text(json.dumps(content))
+
+    assert baselines([STEADY], FILES, cache, 1)[0].outcome.digest != "another"
+
+
+def test_a_step_without_end_is_caught_as_a_livelock(verdicts, tmp_path):
+    """A loop that its mutant never lets end costs seconds, not the mutant's whole time."""
+    text = (ROOT / FILES[0]).read_text(encoding="utf-8")
+    old = "self._answer_all()"
+    start = text.encode().index(old.encode())
+    line = text.encode()[:start].count(b"\n") + 1
+    endless = attrs.evolve(
+        verdicts["no answer"].mutant, start=start, end=start + len(old), line=line, new="while True: pass"
+    )
+    known = baselines([STEADY], FILES, tmp_path / "baselines.json", 1)
+
+    (result,) = results([endless], known, jobs=1, cpu_s=20)
+
+    assert (result.verdict, result.by) == ("caught", ("livelock",))
+    assert result.cpu_s < 12
+
+
+def test_an_interrupted_campaign_ends_its_children(verdicts):
+    """The generator ends them as it is closed."""
+
+    class Interrupted(Exception):
+        pass
+
+    def mutants_then_interrupt():
+        yield verdicts["no answer"].mutant
+        raise Interrupted
+
+    known = [Baseline(STEADY, RunOutcome("", ()), 0.5, {FILES[0]: frozenset([verdicts["no answer"].mutant.statement])})]
+
+    with pytest.raises(Interrupted):
+        list(results(mutants_then_interrupt(), known, jobs=2, cpu_s=20))
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_a_room_that_is_none_is_refused_at_once():
+    outcome = CliRunner().invoke(main, ["--room", "nope"])
+
+    assert outcome.exit_code == 2
+    assert "'nope' is not one of 'catch_up', 'coordinator'" in outcome.output
+
+
+def test_an_interrupt_keeps_what_is_done_and_the_same_command_goes_on(verdicts, tmp_path, monkeypatch):
+    """The line that was being written as the process died is left out."""
+    path = tmp_path / "results.jsonl"
+    monkeypatch.setattr(mutants, "baselines", lambda *_: [])
+    monkeypatch.setattr(mutants, "drawn", lambda *_: [each.mutant for each in verdicts.values()])
+    command = ["--room", "coordinator", "--results", str(path)]
+
+    def first_then_interrupt(left, *_, **__):
+        yield verdicts["no answer"]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(mutants, "results", first_then_interrupt)
+    outcome = CliRunner().invoke(main, command)
+    assert outcome.exit_code == 130 and "interrupted: 1 of 2 results" in outcome.output
+
+    with path.open("a") as stream:
+        stream.write('{"mutant"')
+    asked = []
+    monkeypatch.setattr(mutants, "results", lambda left, *_, **__: asked.extend(left) or [])
+    outcome = CliRunner().invoke(main, command)
+    assert outcome.exit_code == 0 and asked == [verdicts["unreached"].mutant]
 
 
 @pytest.mark.parametrize("source", sorted(path.stem for path in SCENARIOS.glob("*.toml")))
