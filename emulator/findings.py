@@ -133,6 +133,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "step-kept",
             "watermark-waits",
         ),
+        "interruptions": ("unexplained",),
         "recovery": (
             "epoch-of-another-topic",
             "log-of-another-topic",

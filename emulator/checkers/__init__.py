@@ -44,6 +44,7 @@ from kemu.emulator.checkers.cooperative import Cooperative
 from kemu.emulator.checkers.group_protocol import GroupProtocol
 from kemu.emulator.checkers.handover import Handover
 from kemu.emulator.checkers.idempotence import Idempotence
+from kemu.emulator.checkers.interruptions import BUSY, Interruptions, Timeouts
 from kemu.emulator.checkers.isr import Isr
 from kemu.emulator.checkers.leadership import LeadershipChecker
 from kemu.emulator.checkers.lifecycle import Lifecycle
@@ -58,6 +59,9 @@ from kemu.emulator.checkers.replication_duties import ReplicationDuties
 from kemu.emulator.checkers.takeover import Takeover
 from kemu.emulator.checkers.tasks import Tasks
 from kemu.emulator.plan.action import lasts
+from kemu.emulator.scenario.members import AS_ITS_GROUP
+from kemu.emulator.text.kafka_keys import configured
+from kemu.protocol.config import BrokerConfig
 from kemu.protocol.topic_pattern import TopicPattern
 
 if TYPE_CHECKING:
@@ -76,6 +80,7 @@ CHECKERS: Mapping[str, type[Checker]] = {
     "leadership": LeadershipChecker,
     "takeover": Takeover,
     "duties": ReplicationDuties,
+    "interruptions": Interruptions,
     "recovery": ClusterRecovery,
     "agreement": Agreement,
     "isr": Isr,
@@ -122,8 +127,8 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
         if group.streams is not None and group.streams.settings.exactly_once
     ]
     tasks = Tasks(scenario.stable_within_us, exactly_once)
-    commits = CommitsChecker(_reset_policies(scenario))
-    bounded: Mapping[str, Checker] = {each.name: each for each in (liveness, tasks, commits)}
+    commits, interruptions = CommitsChecker(_reset_policies(scenario)), Interruptions(_timeouts(scenario))
+    bounded: Mapping[str, Checker] = {each.name: each for each in (liveness, tasks, commits, interruptions)}
     made = tuple(bounded.get(checker.name, checker) for checker in make_checkers())
     replication = scenario.brokers.replication
     streams = any(group.streams is not None for group in scenario.groups.values())
@@ -148,6 +153,28 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
         )
     }
     return tuple(fitted.get(checker.name, checker) for checker in made)
+
+
+def _timeouts(scenario: "Scenario") -> Timeouts:
+    """The longest of each setting, over the members and brokers of a scenario."""
+    members = [
+        group.consumer(name, host, 0, member=own)
+        for name, group in scenario.groups.items()
+        for host, own in (("", AS_ITS_GROUP), *group.overrides.items())
+    ]
+    callbacks_ms = [
+        each.emulated_on_revoked_ms + each.emulated_on_lost_ms + each.emulated_on_assigned_ms for each in members
+    ]
+    replication = scenario.brokers.replication
+    drawn = [how.most for name in BUSY if (how := scenario.draws.of(name)) is not None]
+    return Timeouts(
+        session_us=max((each.session_timeout_ms for each in members), default=0) * 1_000,
+        poll_us=max((each.max_poll_interval_ms for each in members), default=0) * 1_000,
+        request_us=max((each.request_timeout_ms for each in members), default=0) * 1_000,
+        first_join_us=configured(BrokerConfig(), scenario.brokers.config).group_initial_rebalance_delay_ms * 1_000,
+        replica_lag_us=replication.lag_us if replication is not None else 0,
+        busy_us=sum(drawn) + max(callbacks_ms, default=0) * 1_000,
+    )
 
 
 def _reset_policies(scenario: "Scenario") -> dict[str, str]:

@@ -159,7 +159,7 @@ class History(Generic[_Value]):
         return self.times[bisect_right(self.times, from_us) : bisect_left(self.times, until_us)]
 
 
-_WELL, _UNOWNED, _STABLE, _UP = "well", "unowned", "stable", "up"
+WELL, _UNOWNED, _STABLE, _UP = "well", "unowned", "stable", "up"
 Stage = tuple[str, str]
 """(a ``Cause`` or one of those four, the actor it is about)."""
 _NOTHING: History[Stage] = History()
@@ -237,7 +237,7 @@ class Interruptions:
 
     def is_well(self, key: Service) -> bool:
         """Whether a partition is led, owned and has a position."""
-        return self._stage(key, _NOW)[0] == _WELL
+        return self._stage(key, _NOW)[0] == WELL
 
     def now(self, key: Service) -> Stage:
         """(what a partition waits for, who that is about); "well" if it is served."""
@@ -273,7 +273,7 @@ class Interruptions:
                 cause, actor = Cause.CALLBACK, busy
             else:
                 stage, actor = self._stage(key, start_us)
-                cause = Cause.FETCH if stage == _WELL else Cause(stage)
+                cause = Cause.FETCH if stage == WELL else Cause(stage)
             if found and (found[-1].cause, found[-1].actor) == (cause, actor):
                 start_us = found.pop().from_us
             found.append(Piece(cause, actor, start_us, end_us))
@@ -293,14 +293,14 @@ class Interruptions:
     def _stage(self, key: Service, at_us: int) -> Stage:
         """What a partition waited for at a time, the first that was not well."""
         leader, service, task, group = (history.at(at_us) for history in self._histories(key))
-        if leader is not None and leader[0] != _WELL:
+        if leader is not None and leader[0] != WELL:
             return leader
         stage, actor = service or (_UNOWNED, "")
         host = self.hosts.get(host_of(actor), _NOTHING).at(at_us) if actor else None
         if stage != _UNOWNED:
             if host is not None and host[0] != _UP:
                 return host
-            return task if task is not None and task[0] != _WELL and stage != Cause.TAKE_OVER else (stage, actor)
+            return task if task is not None and task[0] != WELL and stage != Cause.TAKE_OVER else (stage, actor)
         if group is None:
             return (Cause.FIND_COORDINATOR, "")
         if group[0] != _STABLE:
@@ -328,7 +328,7 @@ class Interruptions:
         self._look_at(seen.at_us, dict.fromkeys((*panel.led, *self._leaderless)))
         for at, broker in self._hosted.items():
             if broker == host:
-                self._put_leader(seen.at_us, at, (Cause.BROKER_DOWN, host) if panel.is_out(host) else (_WELL, host))
+                self._put_leader(seen.at_us, at, (Cause.BROKER_DOWN, host) if panel.is_out(host) else (WELL, host))
         for name in panel.groups:
             self._look_at_group(seen.at_us, name)
 
@@ -345,7 +345,7 @@ class Interruptions:
         at = (fact.topic, fact.partition)
         self.led_changed = []
         self._hosted[at] = host_of(seen.actor)
-        self._put_leader(seen.at_us, at, (_WELL, host_of(seen.actor)))
+        self._put_leader(seen.at_us, at, (WELL, host_of(seen.actor)))
 
     def _roles_changed(self, seen: Seen, fact: Any) -> None:
         self.led_changed = []
@@ -356,7 +356,7 @@ class Interruptions:
         if self._panel.written is not None:
             at = self._panel.written
             if at not in self._panel.states:  # deleted
-                self._put_leader(seen.at_us, at, (_WELL, ""))
+                self._put_leader(seen.at_us, at, (WELL, ""))
             else:
                 self._look_at(seen.at_us, (*self._panel.led, at) if at in self._leaderless else self._panel.led)
         elif fact.path.startswith(f"{BROKER_IDS}/"):
@@ -370,7 +370,7 @@ class Interruptions:
             if state is None:
                 continue
             if leader is not None and not panel.is_paused(host_of(leader)):
-                self._put_leader(at_us, at, (_WELL, leader))
+                self._put_leader(at_us, at, (WELL, leader))
             elif at in self.leaders:
                 named = broker_host(state.leader)
                 if state.leader in panel.registered and panel.is_out(named):
@@ -383,7 +383,7 @@ class Interruptions:
 
     def _put_leader(self, at_us: int, at: TopicPartition, stage: Stage) -> None:
         self._history(self.leaders, at).put(at_us, stage)
-        is_led = stage[0] == _WELL
+        is_led = stage[0] == WELL
         if is_led == (at in self._leaderless):
             self.led_changed.append(at)
             if is_led:
@@ -528,7 +528,7 @@ class Interruptions:
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         key = (fact.group, (fact.topic, fact.partition))
         if seen.actor in self._owners.get(key, ()):
-            self._history(self.services, key).put(seen.at_us, (_WELL, seen.actor))
+            self._history(self.services, key).put(seen.at_us, (WELL, seen.actor))
 
     def _called_back(self, seen: Seen, fact: CallbackReturned) -> None:
         self._callbacks.setdefault(seen.actor, []).append((seen.at_us - fact.took_us, seen.at_us))
@@ -544,7 +544,7 @@ class Interruptions:
 
     def _task_is(self, at_us: int, key: tuple[GroupId, int]) -> None:
         first = next(iter(self._restoring[key]), None)
-        self._history(self._tasks, key).put(at_us, (_WELL, "") if first is None else (Cause.RESTORE, first[1]))
+        self._history(self._tasks, key).put(at_us, (WELL, "") if first is None else (Cause.RESTORE, first[1]))
 
 
 def waited_us(pieces: Iterable[Piece], cause: Cause) -> int:

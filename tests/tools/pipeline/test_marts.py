@@ -230,7 +230,7 @@ def test_costs_are_charged_to_the_fault_that_came_last(spark: "SparkSession") ->
     notes = notes_of(spark, (5000, "", crash))
     down = [
         {"run_id": "r", "group": "g", "partition": "t-0", "from_us": at, "until_us": at + 1_000_000, "cause": "down",
-         "member": "c1", "detect_us": 0, "barrier_us": 0, "callbacks_us": 0, "hand_over_us": 0}
+         "member": "c1", **{f"{cause.name.lower()}_us": 0 for cause in Cause}}
         for at in (1_000_000, 5_000_000, 8_000_000)
     ]  # fmt: skip
     schemas = {"rebalances": REBALANCES, "violations": VIOLATIONS, "leaderless": LEADERLESS}

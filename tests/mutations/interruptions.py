@@ -1,0 +1,34 @@
+"""Waits that take much longer than what they are for: nothing is wrong afterwards, and a long silence is all there is."""
+
+from tests.mutations import Mutation
+
+MUTATIONS = [
+    Mutation(  # the join phase ends half a minute after the last member has joined
+        "actors/coordinator/join_phase.py",
+        "not initial and not self._is_over:\n            self._complete()\n",
+        "not initial and not self._is_over:\n            self._start_timer(30_000)\n",
+        "interruptions",
+        ("short_waits.toml:1",),
+    ),
+    Mutation(  # no member fetches before the cluster is 50 s old
+        "actors/consumer/fetching.py",
+        "at_us = max(client.available_at(leader.name), leader.not_before_us)\n",
+        "at_us = max(client.available_at(leader.name), leader.not_before_us, 50_000_000)\n",
+        "interruptions",
+        ("short_waits.toml:1",),
+    ),
+    Mutation(  # no member ever fetches one of the partitions that it owns
+        "actors/consumer/fetching.py",
+        "            if ready and not one.buffer:\n",
+        "            if ready and not one.buffer and one.number != 3:\n",
+        "interruptions",
+        ("short_waits.toml:1",),
+    ),
+    Mutation(  # a leader that is alone takes nobody into its ISR
+        "actors/broker/follower_fetches.py",
+        "                if isr is not None:\n",
+        "                if isr is not None and len(isr) > 2:\n",
+        "interruptions",
+        ("alone_in_sync.toml:1",),
+    ),
+]
