@@ -61,6 +61,18 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "processed-unwritten",
         ),
         "group-protocol": ("generation", "leader", "loaded", "members", "transition"),
+        "membership": (
+            "accepted",
+            "assignment",
+            "evicted",
+            "join-answer",
+            "no-cause",
+            "not-divided",
+            "not-sticky",
+            "protocol",
+            "refused",
+            "unbalanced",
+        ),
         "lifecycle": (
             "callback",
             "owned",
@@ -120,6 +132,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "state-written",
             "two-leaders",
         ),
+        "useless-work": ("heartbeat-storm", "rejoin-without-cause"),
         "takeover": ("no-controller", "no-leader", "session-kept"),
         "duties": (
             "dead-in-isr",

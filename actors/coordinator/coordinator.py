@@ -20,6 +20,7 @@ from kemu.actors.coordinator.offset_requests import OffsetRequests
 from kemu.actors.coordinator.replies import leave_reply, leaving
 from kemu.actors.coordinator.rules import GroupRules, rules_of_kind
 from kemu.actors.coordinator.state import DEAD
+from kemu.actors.coordinator.telling import request_answered, request_read
 from kemu.actors.coordinator.timers import GroupTimer
 from kemu.actors.injection import Injections
 from kemu.actors.machine import (
@@ -168,6 +169,9 @@ class Coordinator(Machine):
 
     def reply(self, caller: Caller | Received, message: object) -> None:
         """Answer a request; the next one of its connection can be read."""
+        told = request_answered(caller, message)
+        if told is not None:
+            self.note(told)
         super().reply(caller, message)
         self._connections.answered(caller)
 
@@ -233,6 +237,9 @@ class Coordinator(Machine):
         if injected is not None:
             self._refuse(event, request, injected)
             return
+        told = request_read(event)
+        if told is not None:
+            self.note(told)
         try:
             serve(event, request)
         except NoCommonProtocol:

@@ -49,6 +49,7 @@ from kemu.emulator.checkers.isr import Isr
 from kemu.emulator.checkers.leadership import LeadershipChecker
 from kemu.emulator.checkers.lifecycle import Lifecycle
 from kemu.emulator.checkers.liveness import DEFAULT_BOUND_US, Liveness
+from kemu.emulator.checkers.membership import Membership
 from kemu.emulator.checkers.no_lost_record import NoLostRecord
 from kemu.emulator.checkers.one_owner import OneOwner
 from kemu.emulator.checkers.processing import Processing
@@ -58,6 +59,7 @@ from kemu.emulator.checkers.replicas import Replicas
 from kemu.emulator.checkers.replication_duties import ReplicationDuties
 from kemu.emulator.checkers.takeover import Takeover
 from kemu.emulator.checkers.tasks import Tasks
+from kemu.emulator.checkers.useless_work import UselessWork
 from kemu.emulator.plan.action import lasts
 from kemu.emulator.scenario.members import AS_ITS_GROUP
 from kemu.emulator.text.kafka_keys import configured
@@ -74,6 +76,8 @@ CHECKERS: Mapping[str, type[Checker]] = {
     "commits": CommitsChecker,
     "no-lost-record": NoLostRecord,
     "group-protocol": GroupProtocol,
+    "membership": Membership,
+    "useless-work": UselessWork,
     "lifecycle": Lifecycle,
     "liveness": Liveness,
     "replicas": Replicas,
@@ -128,7 +132,10 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
     ]
     tasks = Tasks(scenario.stable_within_us, exactly_once)
     commits, interruptions = CommitsChecker(_reset_policies(scenario)), Interruptions(_timeouts(scenario))
-    bounded: Mapping[str, Checker] = {each.name: each for each in (liveness, tasks, commits, interruptions)}
+    useless_work = UselessWork(_heartbeat_intervals_us(scenario))
+    bounded: Mapping[str, Checker] = {
+        each.name: each for each in (liveness, tasks, commits, interruptions, useless_work)
+    }
     made = tuple(bounded.get(checker.name, checker) for checker in make_checkers())
     replication = scenario.brokers.replication
     streams = any(group.streams is not None for group in scenario.groups.values())
@@ -189,3 +196,14 @@ def _reset_policies(scenario: "Scenario") -> dict[str, str]:
             for host, own in group.overrides.items():
                 policies[host] = group.consumer(name, host, 0, member=own).auto_offset_reset
     return policies
+
+
+def _heartbeat_intervals_us(scenario: "Scenario") -> dict[str, int]:
+    """``heartbeat.interval.ms`` by group, and by host of members that the scenario sets otherwise; not of Streams."""
+    intervals_us: dict[str, int] = {}
+    for name, group in scenario.groups.items():
+        if group.streams is None:
+            intervals_us[name] = group.consumer(name, "", 0).heartbeat_interval_ms * 1_000
+            for host, own in group.overrides.items():
+                intervals_us[host] = group.consumer(name, host, 0, member=own).heartbeat_interval_ms * 1_000
+    return intervals_us

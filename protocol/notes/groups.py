@@ -152,6 +152,47 @@ class RequestRefused:
 
 
 @value
+class GroupRequestRead:
+    """A coordinator read a request about a group's members off a connection, and serves it from this step on.
+
+    (``client``, ``connection``, ``request_id``) names it. ``ids``: the (member id, instance id) that it is about, of
+    which a LeaveGroup may have several. ``rows``: (name, bytes) as they came: the protocols of a JoinGroup, or the
+    assignments of a SyncGroup.
+    """
+
+    group: str
+    api: str
+    client: str
+    connection: int
+    request_id: int
+    ids: tuple[tuple[str, str | None], ...]
+    generation: int = -1
+    session_timeout_ms: int = -1
+    rebalance_timeout_ms: int = -1
+    rows: tuple[tuple[str, bytes], ...] = ()
+
+
+@value
+class GroupRequestAnswered:
+    """A coordinator sent the answer to a ``GroupRequestRead``. ``error``: the first that it carries.
+
+    Of a JoinGroup: generation, protocol, leader, the id it is told and the members that are listed. Of a SyncGroup: the
+    assignment.
+    """
+
+    client: str
+    connection: int
+    request_id: int
+    error: ErrorCode
+    generation: int = -1
+    protocol: str | None = None
+    leader: str = ""
+    member_id: str = ""
+    members: tuple[str, ...] = ()
+    assignment: bytes = b""
+
+
+@value
 class GroupDescribed:
     """Admin: what DescribeGroups answered."""
 

@@ -1,0 +1,95 @@
+"""What a coordinator tells of the wire: requests about a group's members as they are read, and the answers to them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kemu.actors.coordinator.replies import leaving
+from kemu.actors.machine import Caller, Received
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.group import (
+    Heartbeat,
+    HeartbeatReply,
+    JoinGroup,
+    JoinGroupReply,
+    LeaveGroup,
+    LeaveGroupReply,
+    OffsetCommit,
+    OffsetCommitReply,
+    SyncGroup,
+    SyncGroupReply,
+)
+from kemu.protocol.notes.groups import GroupRequestAnswered, GroupRequestRead
+from kemu.protocol.wire.compile import maker
+
+_read = maker(GroupRequestRead)
+_answered = maker(GroupRequestAnswered)
+_GENERATION_AND_IDS = (Heartbeat, SyncGroup, OffsetCommit)
+
+
+def request_read(event: Received) -> GroupRequestRead | None:
+    """The note of a request; None if it is about no member."""
+    request = event.message
+    api = type(request)
+    about: dict[str, Any] = {}
+    if api in _GENERATION_AND_IDS:
+        about["generation"] = request.generation
+        if api is SyncGroup:
+            about["rows"] = tuple([(row.member_id, row.assignment) for row in request.assignments])
+    elif api is JoinGroup:
+        about["session_timeout_ms"] = request.session_timeout_ms
+        about["rebalance_timeout_ms"] = request.rebalance_timeout_ms
+        about["rows"] = tuple([(protocol.name, protocol.metadata) for protocol in request.protocols])
+    elif api is not LeaveGroup:
+        return None
+    if api is LeaveGroup:
+        ids = tuple([(entry.member_id, entry.instance_id) for entry in leaving(event.version, request)])
+    else:
+        ids = ((request.member_id, request.instance_id),)
+    client, connection, request_id = event[:3]
+    return _read(
+        group=request.group,
+        api=api.__name__,
+        client=client,
+        connection=connection,
+        request_id=request_id,
+        ids=ids,
+        **about,
+    )
+
+
+def _of_join(reply: JoinGroupReply) -> dict[str, Any]:
+    return {
+        "error": reply.error,
+        "generation": reply.generation,
+        "protocol": reply.protocol_name,
+        "leader": reply.leader,
+        "member_id": reply.member_id,
+        "members": tuple([row.member_id for row in reply.members]),
+    }
+
+
+def _of_leave(reply: LeaveGroupReply) -> dict[str, Any]:
+    return {"error": next((row.error for row in reply.members if row.error is not ErrorCode.NONE), reply.error)}
+
+
+def _of_commit(reply: OffsetCommitReply) -> dict[str, Any]:
+    wrong = [row.error for row in reply.outcomes if row.error is not ErrorCode.NONE]
+    return {"error": wrong[0] if wrong else ErrorCode.NONE}
+
+
+_ANSWERS: Mapping[type, Callable[[Any], dict[str, Any]]] = {
+    HeartbeatReply: lambda reply: {"error": reply.error},
+    JoinGroupReply: _of_join,
+    SyncGroupReply: lambda reply: {"error": reply.error, "assignment": reply.assignment},
+    LeaveGroupReply: _of_leave,
+    OffsetCommitReply: _of_commit,
+}
+
+
+def request_answered(caller: Caller | Received, message: object) -> GroupRequestAnswered | None:
+    """The note of an answer; None if it is about no member."""
+    of = _ANSWERS.get(type(message))
+    if of is None:
+        return None
+    client, connection, request_id = caller[:3]
+    return _answered(client=client, connection=connection, request_id=request_id, **of(message))

@@ -1,0 +1,270 @@
+"""A reference of each coordinator: what it may answer its members, whom it may remove, why it may rebalance.
+
+Theory. ``watching/shadow_groups.py`` follows each coordinator's copy of a group from the requests that it read, not
+from its reasons. A copy without told requests is not judged.
+
+=============  ==========================================================================================
+kind           rule
+=============  ==========================================================================================
+evicted        a member is removed if it left, was replaced, was refused by a full group, or missed a timeout:
+               its session, the join phase or the sync phase
+refused        an answer with FENCED_INSTANCE_ID, UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION or
+               REBALANCE_IN_PROGRESS is true of the copy when the request was read or when it is answered
+accepted       an answer without an error is, too
+no-cause       a join phase begins after a join that changes something, a leave, a removal, a failed write, or
+               when a group is loaded
+join-answer    a join is answered the generation in force; its leader, alone, is told all members
+protocol       every member of a generation supports its protocol
+assignment     a member is given what the leader sent for it
+unbalanced ..  what the leader sent keeps the promises of its assignor: ``assignments.py``
+=============  ==========================================================================================
+
+Source: Kafka 3.4 ``GroupCoordinator`` (validateHeartbeat, doSyncGroup, doCommitOffsets, doJoinGroup,
+onExpireHeartbeat); tests/data/raw-requests has recorded answers.
+"""
+
+from typing import Any
+
+from kemu.emulator.checkers.assignments import broken_promises
+from kemu.emulator.checkers.base import Checker
+from kemu.emulator.facts import FaultApplied, HostDown, Seen
+from kemu.emulator.watching.shadow_groups import (
+    COMPLETING,
+    EARLY,
+    PREPARING,
+    STABLE,
+    Answered,
+    Request,
+    ShadowGroup,
+    ShadowGroups,
+    ShadowMember,
+)
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.names import GroupId, MemberId, host_of
+from kemu.protocol.notes.groups import (
+    GroupBecame,
+    GroupLoaded,
+    GroupRecordWritten,
+    GroupRequestAnswered,
+    GroupRequestRead,
+    JoinPhaseCompleted,
+    MemberAdded,
+    MemberRemoved,
+)
+
+_E = ErrorCode
+JUDGED = frozenset({_E.FENCED_INSTANCE_ID, _E.UNKNOWN_MEMBER_ID, _E.ILLEGAL_GENERATION, _E.REBALANCE_IN_PROGRESS})
+"""Errors that say something about the group; others are about its log, its broker or the request."""
+
+
+class _Step:
+    """What a coordinator did in one step, as far as it is judged at its end."""
+
+    def __init__(self, seen: Seen) -> None:
+        self.seen = seen
+        self.causes: set[GroupId] = set()
+        """Groups that have a reason to begin a join phase."""
+        self.removed: list[tuple[Seen, ShadowGroup, ShadowMember]] = []
+        """Members that went without a cause that was there before."""
+        self.added: dict[MemberId, None] = {}
+        self.left: dict[tuple[GroupId, str], None] = {}
+        """Ids (of members or instances) that a LeaveGroup named, and instances that joined without an id."""
+        self.turned_away: dict[MemberId, None] = {}
+        self.answers: list[tuple[Seen, Answered]] = []
+        """Answers that were not true before."""
+
+
+class Membership(Checker):
+    """See the module."""
+
+    name = "membership"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shadows = ShadowGroups()
+        self._step: _Step | None = None
+        self._wrong_clocks: dict[str, None] = {}
+        """Hosts whose clock was wrong by a per cent in their present life."""
+        own = {
+            GroupRequestRead: self._read,
+            GroupRequestAnswered: self._answered,
+            GroupRecordWritten: self._written,
+            GroupLoaded: self._loaded,
+            JoinPhaseCompleted: self._completed,
+            MemberAdded: self._added,
+            MemberRemoved: self._removed,
+            GroupBecame: self._became,
+        }
+        self.on: dict[type, Any] = {
+            **self._shadows.on,
+            **own,
+            HostDown: self._down,
+            FaultApplied: self._fault,
+        }
+
+    def _at(self, seen: Seen) -> _Step:
+        step = self._step
+        if step is None or step.seen.seq != seen.seq or step.seen.actor != seen.actor:
+            self._end_step()
+            step = self._step = _Step(seen)
+        return step
+
+    def _say(self, seen: Seen, kind: str, group: GroupId, text: str) -> None:
+        self.violation(seen, kind, (group, seen.actor), f"group {group} at {seen.actor}: {text}")
+
+    # --- what is told ------------------------------------------------------------------------------------------
+
+    def _down(self, seen: Seen, fact: HostDown) -> None:
+        self._end_step()
+        self._wrong_clocks.pop(fact.host, None)
+        self._shadows.down(seen, fact)
+
+    def _fault(self, seen: Seen, fact: FaultApplied) -> None:
+        if fact.kind == "clock-drift":
+            self._wrong_clocks.update(dict.fromkeys([host for host, _ in fact.links]))
+
+    def _read(self, seen: Seen, fact: GroupRequestRead) -> None:
+        step = self._at(seen)
+        group = self._shadows.group(seen.actor, fact.group)
+        if fact.api == "LeaveGroup":
+            step.causes.add(fact.group)
+            for member_id, instance in fact.ids:
+                step.left.update({(fact.group, member_id): None, (fact.group, instance or ""): None})
+        elif fact.api == "JoinGroup":
+            ((member_id, instance),) = fact.ids
+            if not member_id:
+                step.left[fact.group, instance or ""] = None
+            member = None if group is None else group.members.get(member_id)
+            if group is not None and member is not None:
+                leads = group.leader in ("", member_id) and group.state == STABLE
+                if leads or member.protocols != fact.rows:
+                    step.causes.add(fact.group)
+        self._shadows.read(seen, fact)
+        if fact.api == "SyncGroup" and group is not None and group.new_assignment:
+            rows = {member_id: dict(rows).get(group.protocol, b"") for member_id, rows in group.listed.items()}
+            for kind, text in broken_promises(group.protocol, rows, dict(fact.rows), self.panel.topics):
+                self._say(seen, kind, fact.group, f"generation {fact.generation}: {text}")
+
+    def _answered(self, seen: Seen, fact: GroupRequestAnswered) -> None:
+        step = self._at(seen)
+        answered = self._shadows.answered(seen, fact)
+        if answered is None:
+            return
+        request = answered.request
+        if fact.error is _E.GROUP_MAX_SIZE_REACHED:
+            step.turned_away[request.member_id] = None
+        judged = fact.error in JUDGED or fact.error is _E.NONE
+        if judged and answered.group is not None and fact.error not in answered.permitted:
+            step.answers.append((seen, answered))
+        if fact.error is _E.NONE and answered.group is not None:
+            self._content(seen, answered.group, request, fact)
+
+    def _content(self, seen: Seen, group: ShadowGroup, request: Request, fact: GroupRequestAnswered) -> None:
+        if request.api == "SyncGroup":
+            given = [each[request.member_id] for each in group.given if request.member_id in each]
+            if group.given and fact.assignment not in (given or [b""]):
+                text = f"{request.member_id} is given {len(fact.assignment)} bytes that the leader did not send for it"
+                self._say(seen, "assignment", group.name, text)
+        elif request.api == "JoinGroup":
+            told = f"{fact.member_id} is told generation {fact.generation}"
+            if fact.generation != group.generation:
+                self._say(seen, "join-answer", group.name, f"{told}, in {group.generation}")
+            if fact.members and group.leader not in ("", fact.member_id):
+                self._say(seen, "join-answer", group.name, f"{told} and all members, but {group.leader} leads")
+            if fact.members and set(fact.members) != set(group.members):
+                listed, there = ", ".join(sorted(fact.members)), ", ".join(sorted(group.members))
+                self._say(seen, "join-answer", group.name, f"{told} with members {listed}; there are {there}")
+            if group.completed_seq == seen.seq and fact.member_id == group.leader and not fact.members:
+                self._say(seen, "join-answer", group.name, f"{told}, which it leads, and no members")
+
+    def _written(self, seen: Seen, fact: GroupRecordWritten) -> None:
+        if fact.error is not _E.NONE:
+            self._at(seen).causes.add(fact.group)
+
+    def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
+        self._at(seen).causes.add(fact.group)
+        self._shadows.loaded(seen, fact)
+
+    def _added(self, seen: Seen, fact: MemberAdded) -> None:
+        step = self._at(seen)
+        step.added[fact.member_id] = None
+        step.causes.add(fact.group)
+        self._shadows.added(seen, fact)
+
+    def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
+        step = self._at(seen)
+        step.causes.add(fact.group)
+        group = self._shadows.group(seen.actor, fact.group)
+        member = None if group is None else group.members.get(fact.member_id)
+        if group is not None and member is not None:
+            named = (fact.group, fact.member_id) in step.left or (fact.group, member.instance or " ") in step.left
+            if group.wired and not named and not self._timed_out(seen, group, member):
+                step.removed.append((seen, group, member))
+        self._shadows.removed(seen, fact)
+
+    def _timed_out(self, seen: Seen, group: ShadowGroup, member: ShadowMember) -> bool:
+        """Whether a member missed its session, the join phase or the sync phase."""
+        if host_of(seen.actor) in self._wrong_clocks:
+            return True
+        waits = member.joining or member.syncing
+
+        def over(since_us: int, timeout_us: int) -> bool:
+            return seen.at_us - since_us >= timeout_us * EARLY
+
+        if over(member.sign_us, member.session_us) and (member.is_new or not waits):
+            return True
+        if group.state == PREPARING:
+            return not member.joining and over(group.preparing_us, group.rebalance_us)
+        return not member.synced and group.state in (COMPLETING, STABLE) and over(group.began_us, group.rebalance_us)
+
+    def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
+        self._at(seen)
+        self._shadows.completed(seen, fact)
+        group = self._shadows.group(seen.actor, fact.group)
+        if group is None or not group.wired:
+            return
+        for member_id, member in group.members.items():
+            if member.protocols and fact.protocol not in [name for name, _ in member.protocols]:
+                self._say(seen, "protocol", fact.group, f"{member_id} does not support {fact.protocol}")
+
+    def _became(self, seen: Seen, fact: GroupBecame) -> None:
+        step = self._at(seen)
+        group = self._shadows.group(seen.actor, fact.group)
+        if fact.new == PREPARING and group is not None and group.wired and fact.group not in step.causes:
+            self._say(seen, "no-cause", fact.group, f"a join phase begins in {fact.old} without a cause ({fact.why})")
+        if fact.new == PREPARING:
+            step.causes.discard(fact.group)
+        self._shadows.became(seen, fact)
+
+    # --- the end of a step -------------------------------------------------------------------------------------
+
+    def _end_step(self) -> None:
+        step, self._step = self._step, None
+        if step is None:
+            return
+        for seen, group, member in step.removed:
+            if member.member_id in step.turned_away or any(each in member.former for each in step.added):
+                continue  # the group is full; or a replacement was not stored, and the former id returns
+            quiet_us = seen.at_us - member.sign_us
+            text = (
+                f"{member.member_id} was removed {quiet_us / 1e6:.1f} s after its last sign of life, in {group.state}"
+            )
+            self._say(seen, "evicted", group.name, text)
+        for seen, answered in step.answers:
+            self._judge_answer(seen, answered)
+
+    def _judge_answer(self, seen: Seen, answered: Answered) -> None:
+        request, error, group = answered.request, answered.error, answered.group
+        assert group is not None
+        if error in self._shadows.permitted(group, request, seen.at_us) or group.prepared_at(seen, error):
+            return
+        what = f"{request.api} of {request.member_id or 'a new member'} in generation {request.generation}"
+        now = f"the group is {group.state} in generation {group.generation}"
+        if error is _E.NONE:
+            self._say(seen, "accepted", group.name, f"{what} is accepted; {now}")
+        else:
+            self._say(seen, "refused", group.name, f"{what} is answered {error.name}; {now}")
+
+    def finish(self, at_us: int) -> None:
+        """See ``Checker``."""
+        self._end_step()

@@ -1,0 +1,140 @@
+"""Requests that nothing asked for: a member that repeats itself, although it was answered.
+
+=====================  ===========================================================  ==================================
+kind                   a member sends                                               bound
+=====================  ===========================================================  ==================================
+heartbeat-storm        a heartbeat although the last one was answered without error  ``FACTOR`` times what
+                                                                                    heartbeat.interval.ms asks for, in
+                                                                                    ``INTERVALS`` of them
+rejoin-without-cause   a JoinGroup with its member id although it has an assignment  ``REJOINS`` in ``WINDOW_US``
+                       of the generation in force
+=====================  ===========================================================  ==================================
+
+A JoinGroup has a cause if an answer since the last one had an error, its connection is another one, its topics or the
+partitions that it owns differ, or a topic grew or was deleted. Streams groups rebalance on their own account (KIP-441)
+and are exempt. Source: ``ConsumerCoordinator.rejoinNeededOrPending``, ``Heartbeat.shouldHeartbeat``.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+
+from kemu.emulator.checkers.base import Checker
+from kemu.emulator.facts import HostDown, Seen, TopicGrown
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.member import decode_subscription
+from kemu.protocol.names import MemberId, host_of
+from kemu.protocol.notes.groups import GroupRequestAnswered, GroupRequestRead
+from kemu.protocol.notes.replication import TopicDeleted
+from kemu.protocol.wire.codec import CodecError
+
+_NONE = ErrorCode.NONE
+INTERVALS = 10
+"""How many intervals are looked at together: answers may be held up and come at once."""
+FACTOR = 2
+REJOINS = 3
+"""How many without a cause that is seen here: metadata of a leader changes late, an application may ask for one."""
+WINDOW_US = 60_000_000
+Meaning = tuple[object, ...]
+
+
+class _Sender:
+    """A member, by its id."""
+
+    def __init__(self) -> None:
+        self.beats: deque[int] = deque()
+        self.beat_was_fine = False
+        self.rejoins: deque[int] = deque()
+        self.connection = -1
+        self.meaning: Meaning | None = None
+        """What it asked for when it joined last; None: that has a cause that was not met since."""
+
+
+class UselessWork(Checker):
+    """See the module. ``intervals_us``: heartbeat.interval.ms by group, and by host where a member has its own."""
+
+    name = "useless-work"
+
+    def __init__(self, intervals_us: Mapping[str, int] | None = None) -> None:
+        super().__init__()
+        self._intervals_us = intervals_us or {}
+        self._senders: dict[MemberId, _Sender] = {}
+        self._asked: dict[tuple[str, str, int, int], tuple[str, MemberId]] = {}
+        """(coordinator, client, connection, request) -> API and member of a request that waits for its answer."""
+        self._topics_changed = 0
+        if intervals_us:
+            self.on = {
+                GroupRequestRead: self._read,
+                GroupRequestAnswered: self._answered,
+                HostDown: self._down,
+                TopicGrown: self._topics,
+                TopicDeleted: self._topics,
+            }
+
+    def _topics(self, seen: Seen, fact: TopicGrown | TopicDeleted) -> None:
+        self._topics_changed += 1
+
+    def _down(self, seen: Seen, fact: HostDown) -> None:
+        for key in [key for key in self._asked if fact.host in (host_of(key[0]), host_of(key[1]))]:
+            del self._asked[key]
+
+    def _read(self, seen: Seen, fact: GroupRequestRead) -> None:
+        interval_us = self._intervals_us.get(host_of(fact.client), self._intervals_us.get(fact.group, 0))
+        ((member_id, _), *others) = fact.ids
+        if others or not member_id or not interval_us:
+            return
+        sender = self._senders.setdefault(member_id, _Sender())
+        self._asked[seen.actor, fact.client, fact.connection, fact.request_id] = fact.api, member_id
+        if fact.api == "Heartbeat":
+            self._beats(seen, fact, sender, interval_us)
+        elif fact.api == "JoinGroup":
+            self._joins(seen, fact, sender)
+
+    def _beats(self, seen: Seen, fact: GroupRequestRead, sender: _Sender, interval_us: int) -> None:
+        if sender.beat_was_fine:
+            sender.beats.append(seen.at_us)
+        sender.beat_was_fine = False
+        while sender.beats and sender.beats[0] < seen.at_us - INTERVALS * interval_us:
+            sender.beats.popleft()
+        if len(sender.beats) > FACTOR * (INTERVALS + 1):
+            within = f"{INTERVALS * interval_us / 1e6:.1f} s"
+            self._say(seen, "heartbeat-storm", fact, f"{len(sender.beats)} heartbeats within {within}")
+            sender.beats.clear()
+
+    def _joins(self, seen: Seen, fact: GroupRequestRead, sender: _Sender) -> None:
+        meaning = (self._topics_changed, *_meaning(fact.rows))
+        if sender.meaning == meaning and sender.connection == fact.connection:
+            sender.rejoins.append(seen.at_us)
+        sender.meaning, sender.connection = meaning, fact.connection
+        while sender.rejoins and sender.rejoins[0] < seen.at_us - WINDOW_US:
+            sender.rejoins.popleft()
+        if len(sender.rejoins) > REJOINS:
+            within = f"{(seen.at_us - sender.rejoins[0]) / 1e6:.1f} s"
+            self._say(
+                seen, "rejoin-without-cause", fact, f"{len(sender.rejoins)} JoinGroups without a cause in {within}"
+            )
+            sender.rejoins.clear()
+
+    def _say(self, seen: Seen, kind: str, fact: GroupRequestRead, text: str) -> None:
+        self.violation(seen, kind, (fact.group, fact.client), f"{fact.client}, member of {fact.group}, sent {text}")
+
+    def _answered(self, seen: Seen, fact: GroupRequestAnswered) -> None:
+        api, member_id = self._asked.pop((seen.actor, fact.client, fact.connection, fact.request_id), ("", ""))
+        sender = self._senders.get(member_id)
+        if sender is None:
+            return
+        if api == "Heartbeat":
+            sender.beat_was_fine = fact.error is _NONE
+        if fact.error is not _NONE:
+            sender.meaning = None
+
+
+def _meaning(rows: tuple[tuple[str, bytes], ...]) -> Meaning:
+    """What a member asks for, by protocol: its topics and what it owns. Generations rise by themselves."""
+    found: list[object] = []
+    for name, data in rows:
+        try:
+            wanted = decode_subscription(data)
+            found.append((name, wanted.topics, frozenset(wanted.owned)))
+        except CodecError:
+            found.append((name, data))
+    return tuple(found)

@@ -1,0 +1,361 @@
+"""Each coordinator's copy of a group, followed from the requests that it read: a reference for ``checkers/membership``.
+
+What a member told in its joins (timeouts, protocols) is remembered by its id, so that a group which is loaded from the
+log is known as well as one that was formed here.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from kemu.emulator.facts import HostDown, Seen
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.names import ActorName, GroupId, MemberId, host_of
+from kemu.protocol.notes.groups import (
+    GroupBecame,
+    GroupLoaded,
+    GroupRequestAnswered,
+    GroupRequestRead,
+    GroupUnloaded,
+    JoinPhaseCompleted,
+    LeaderElected,
+    MemberAdded,
+    MemberRemoved,
+)
+
+EMPTY, PREPARING, COMPLETING = "Empty", "PreparingRebalance", "CompletingRebalance"
+STABLE, DEAD = "Stable", "Dead"
+US_PER_MS = 1_000
+EARLY = 0.99
+"""A clock may be wrong by less than a per cent (``injection.scope.MATERIAL_DRIFT_PPM``)."""
+_E = ErrorCode
+Codes = frozenset[ErrorCode]
+_NOTHING: Codes = frozenset()
+_FINE: Codes = frozenset({_E.NONE})
+_REBALANCES: Codes = frozenset({_E.REBALANCE_IN_PROGRESS})
+Rows = tuple[tuple[str, bytes], ...]
+
+
+class _Told:
+    """What a member said of itself in its last join."""
+
+    def __init__(self, session_us: int, rebalance_us: int, rows: Rows, instance: str | None = None) -> None:
+        self.session_us = session_us
+        self.rebalance_us = rebalance_us
+        self.rows = rows
+        self.instance = instance
+
+
+class ShadowMember:
+    """A member of one copy."""
+
+    def __init__(self, member_id: MemberId, told: _Told, at_us: int) -> None:
+        self.member_id = member_id
+        self.instance = told.instance
+        self.rebalance_us = told.rebalance_us
+        self.protocols = told.rows
+        self._session_us = told.session_us
+        self.session_us = told.session_us
+        """The timeout that was in force at the last sign of life."""
+        self.sign_us = at_us
+        """The last sign of life that the coordinator read."""
+        self.is_new = False
+        """It has not been in a generation."""
+        self.joining = False
+        """Its join waits for its answer."""
+        self.syncing = False
+        """Its sync does."""
+        self.synced = False
+        """It sent a sync in this generation."""
+        self.former: tuple[MemberId, ...] = ()
+        """Ids that its instance had before."""
+
+    def tells(self, told: _Told) -> None:
+        """A join says something new of it; the session that runs is not changed by that."""
+        self._session_us, self.rebalance_us, self.protocols = told.session_us, told.rebalance_us, told.rows
+
+    def lives(self, at_us: int) -> None:
+        """A sign of life."""
+        self.sign_us = at_us
+        self.session_us = self._session_us
+
+
+class Request:
+    """A request that was read."""
+
+    def __init__(self, seen: Seen, fact: GroupRequestRead) -> None:
+        self.at_us, self.seq = seen.at_us, seen.seq
+        self.group, self.api, self.generation = fact.group, fact.api, fact.generation
+        self.member_id, self.instance = fact.ids[0] if fact.ids else ("", None)
+        self.ids = fact.ids
+        self.told = _Told(
+            fact.session_timeout_ms * US_PER_MS,
+            (fact.rebalance_timeout_ms if fact.rebalance_timeout_ms >= 0 else fact.session_timeout_ms) * US_PER_MS,
+            fact.rows,
+            self.instance,
+        )
+        self.permitted: Codes = _NOTHING
+
+
+class Answered:
+    """An answer and the request it is for; ``permitted``: what could be said when it was read, or is true now."""
+
+    def __init__(self, request: Request, error: ErrorCode, group: "ShadowGroup | None", permitted: Codes) -> None:
+        self.request = request
+        self.error = error
+        self.group = group
+        self.permitted = permitted
+
+
+class ShadowGroup:
+    """One coordinator's copy of a group."""
+
+    def __init__(self, name: GroupId) -> None:
+        self.name = name
+        self.state = EMPTY
+        self.generation = 0
+        self.leader: MemberId = ""
+        """ "" where nobody knows: a log was loaded that has another one."""
+        self.members: dict[MemberId, ShadowMember] = {}
+        self.static: dict[str, MemberId] = {}
+        self.former: dict[str, tuple[MemberId, ...]] = {}
+        """Instance -> ids that it had."""
+        self.wired = False
+        """Requests are told of, so that there is something to judge by."""
+        self.given: list[dict[MemberId, bytes]] = []
+        """What the leader of this generation sent, once for each of its syncs."""
+        self.new_assignment = False
+        """The request that was read last brought that."""
+        self.protocol = ""
+        self.listed: dict[MemberId, Rows] = {}
+        """Protocols of the members of this generation when it began."""
+        self.pending: dict[MemberId, int] = {}
+        """Ids that were handed out -> when they expire."""
+        self.preparing_us = 0
+        self.rebalance_us = 0
+        """The timeout of the phase that runs."""
+        self.began_us = 0
+        """When this generation began."""
+        self.completed_seq = -1
+        self.prepared_seq = -1
+        """The step in which the last join phase began."""
+
+    def prepared_at(self, seen: Seen, error: ErrorCode) -> bool:
+        """Whether a join phase began in this step, which sends back to join whoever waited for an assignment."""
+        return error is _E.REBALANCE_IN_PROGRESS and self.prepared_seq == seen.seq
+
+    def timeout_us(self) -> int:
+        """The longest rebalance timeout of its members."""
+        return max([member.rebalance_us for member in self.members.values()], default=0)
+
+    def wrong_ids(self, member_id: MemberId, instance: str | None) -> Codes:
+        """The error of ids that name no member; () if they do. Kafka looks at the instance first (KIP-345)."""
+        if instance is not None:
+            owner = self.static.get(instance)
+            if owner is not None and owner != member_id:
+                return frozenset({_E.FENCED_INSTANCE_ID})
+            if owner is None:
+                return frozenset({_E.UNKNOWN_MEMBER_ID})
+        return _NOTHING if member_id in self.members else frozenset({_E.UNKNOWN_MEMBER_ID})
+
+
+class ShadowGroups:
+    """All copies. Its owner calls its methods with each fact; those in ``on`` need no more than that."""
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[ActorName, GroupId], ShadowGroup] = {}
+        self._told: dict[MemberId, _Told] = {}
+        self._requests: dict[tuple[ActorName, str, int, int], Request] = {}
+        self._leaders: dict[tuple[GroupId, int], MemberId] = {}
+        """(group, generation) -> who led it last."""
+        self._last: dict[ActorName, Request] = {}
+        self.on: dict[type, Callable[[Seen, Any], None]] = {
+            LeaderElected: self._elected,
+            GroupUnloaded: self._unloaded,
+        }
+
+    def group(self, coordinator: ActorName, name: GroupId) -> ShadowGroup | None:
+        """The copy of a coordinator, if it has one."""
+        return self._groups.get((coordinator, name))
+
+    # --- requests ----------------------------------------------------------------------------------------------
+
+    def read(self, seen: Seen, fact: GroupRequestRead) -> None:
+        """A request is served from now on."""
+        request = self._last[seen.actor] = Request(seen, fact)
+        self._requests[seen.actor, fact.client, fact.connection, fact.request_id] = request
+        group = self.group(seen.actor, fact.group)
+        if group is None:
+            return
+        group.wired, group.new_assignment = True, False
+        request.permitted = self.permitted(group, request, seen.at_us)
+        member = group.members.get(request.member_id)
+        if fact.api == "LeaveGroup":
+            for member_id, _ in fact.ids:
+                group.pending.pop(member_id, None)
+        elif member is None or request.permitted & {_E.FENCED_INSTANCE_ID, _E.ILLEGAL_GENERATION}:
+            return
+        elif fact.api == "JoinGroup":
+            member.tells(request.told)
+            self._told[member.member_id] = request.told
+            member.joining = True
+        elif fact.api == "SyncGroup" and group.state != PREPARING:
+            member.syncing = member.synced = True
+            if member.member_id == group.leader and group.state == COMPLETING:
+                group.given.append(dict(fact.rows))
+                group.new_assignment = True
+        elif (fact.api == "Heartbeat" or fact.generation >= 0) and group.state in (STABLE, PREPARING):
+            member.lives(seen.at_us)
+
+    def answered(self, seen: Seen, fact: GroupRequestAnswered) -> Answered | None:
+        """An answer is sent; None if its request is not known."""
+        request = self._requests.pop((seen.actor, fact.client, fact.connection, fact.request_id), None)
+        if request is None:
+            return None
+        if fact.error is _E.MEMBER_ID_REQUIRED:
+            ends_us = seen.at_us + int(request.told.session_us * EARLY)
+            self._of(seen, request.group).pending[fact.member_id] = ends_us
+        group = self.group(seen.actor, request.group)
+        permitted = request.permitted
+        if group is not None:
+            permitted |= self.permitted(group, request, seen.at_us)
+            member = group.members.get(request.member_id)
+            if member is not None and request.api == "JoinGroup":
+                member.joining = False
+            elif member is not None and request.api == "SyncGroup":
+                member.syncing = False
+                if request.seq != seen.seq:
+                    member.lives(seen.at_us)
+            elif member is not None and request.api == "Heartbeat" and fact.error is _E.NONE:
+                member.lives(max(member.sign_us, request.at_us))
+        return Answered(request, fact.error, group, permitted)
+
+    def permitted(self, group: ShadowGroup, request: Request, at_us: int) -> Codes:
+        """Which of the errors about a group, or none, may answer a request in its present state."""
+        if request.api == "LeaveGroup":
+            return _FINE | {_E.UNKNOWN_MEMBER_ID, _E.FENCED_INSTANCE_ID}
+        if request.api == "JoinGroup":
+            return self._permits_join(group, request, at_us)
+        of_no_member = request.generation < 0 and not request.member_id and request.instance is None
+        if request.api == "OffsetCommit" and request.generation < 0 and group.state == EMPTY:
+            return _FINE
+        if request.api == "OffsetCommit" and of_no_member:
+            return frozenset({_E.UNKNOWN_MEMBER_ID})
+        wrong = group.wrong_ids(request.member_id, request.instance)
+        if wrong:
+            return wrong
+        if request.generation != group.generation:
+            return frozenset({_E.ILLEGAL_GENERATION})
+        if request.api == "OffsetCommit":
+            return _REBALANCES if group.state == COMPLETING else _FINE
+        if request.api == "Heartbeat":
+            states = {PREPARING: _REBALANCES, COMPLETING: _REBALANCES | _FINE}
+            return states.get(group.state, _FINE)
+        if group.state == COMPLETING:
+            return _FINE if group.given else _NOTHING
+        return _REBALANCES if group.state == PREPARING else _FINE
+
+    def _permits_join(self, group: ShadowGroup, request: Request, at_us: int) -> Codes:
+        if not request.member_id:
+            return _FINE | _REBALANCES
+        expires_us = group.pending.get(request.member_id)
+        if expires_us is None:
+            return group.wrong_ids(request.member_id, request.instance) or (_FINE | _REBALANCES)
+        return _FINE if at_us < expires_us else _FINE | {_E.UNKNOWN_MEMBER_ID}
+
+    # --- the group ---------------------------------------------------------------------------------------------
+
+    def _of(self, seen: Seen, name: GroupId) -> ShadowGroup:
+        group = self._groups.get((seen.actor, name))
+        if group is None:
+            group = self._groups[seen.actor, name] = ShadowGroup(name)
+            request = self._last.get(seen.actor)
+            group.wired = request is not None and request.seq == seen.seq
+        return group
+
+    def added(self, seen: Seen, fact: MemberAdded) -> None:
+        """A member came, with the request of this step or back under a former id."""
+        group = self._of(seen, fact.group)
+        request = self._last.get(seen.actor)
+        told = self._told.get(fact.member_id)
+        joins = request is not None and request.seq == seen.seq and request.api == "JoinGroup"
+        if request is not None and joins and request.group == fact.group and told is None:
+            told = self._told[fact.member_id] = request.told
+            request.member_id = fact.member_id
+        told = told or _Told(0, 0, ())
+        told.instance = fact.instance_id
+        member = group.members[fact.member_id] = ShadowMember(fact.member_id, told, seen.at_us)
+        member.joining = joins
+        group.pending.pop(fact.member_id, None)
+        former: tuple[MemberId, ...] = ()
+        if fact.instance_id is not None:
+            former = group.former.get(fact.instance_id, ())
+            group.static[fact.instance_id] = fact.member_id
+            group.former[fact.instance_id] = (*former, fact.member_id)
+            member.former = former
+        member.is_new = not former
+        for given in group.given:
+            if former and former[-1] in given:
+                given[fact.member_id] = given[former[-1]]
+
+    def removed(self, seen: Seen, fact: MemberRemoved) -> None:
+        """A member is gone, or goes on under another id."""
+        group = self._of(seen, fact.group)
+        member = group.members.pop(fact.member_id, None)
+        if member is not None and member.instance is not None and group.static.get(member.instance) == fact.member_id:
+            del group.static[member.instance]
+
+    def _elected(self, seen: Seen, fact: LeaderElected) -> None:
+        group = self._of(seen, fact.group)
+        group.leader = self._leaders[group.name, group.generation] = fact.member_id
+
+    def completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
+        """A generation began."""
+        group = self._of(seen, fact.group)
+        group.generation = fact.generation
+        group.leader = self._leaders[group.name, group.generation] = fact.leader
+        group.given, group.protocol = [], fact.protocol or ""
+        group.listed = {member_id: member.protocols for member_id, member in group.members.items()}
+        group.began_us, group.completed_seq = seen.at_us, seen.seq
+        group.rebalance_us = group.timeout_us()
+        for member in group.members.values():
+            member.is_new = member.synced = False
+            member.lives(seen.at_us)
+
+    def became(self, seen: Seen, fact: GroupBecame) -> None:
+        """It is in another state."""
+        group = self._of(seen, fact.group)
+        group.state = fact.new
+        if fact.new == PREPARING:
+            group.preparing_us, group.prepared_seq = seen.at_us, seen.seq
+            group.rebalance_us = group.timeout_us()
+        elif fact.new == DEAD:
+            self._forget(seen.actor, fact.group)
+
+    def loaded(self, seen: Seen, fact: GroupLoaded) -> None:
+        """A copy was read from the log: all sessions begin."""
+        group = self._groups[seen.actor, fact.group] = ShadowGroup(fact.group)
+        group.state, group.generation = fact.state, fact.generation
+        group.began_us = seen.at_us
+        led = self._leaders.get((fact.group, fact.generation), "")
+        group.leader = led if led in fact.members else ""
+        for member_id in fact.members:
+            told = self._told.get(member_id) or _Told(0, 0, ())
+            member = group.members[member_id] = ShadowMember(member_id, told, seen.at_us)
+            member.synced = True
+            if told.instance is not None:
+                group.static[told.instance] = member_id
+                group.former[told.instance] = (member_id,)
+
+    def _unloaded(self, seen: Seen, fact: GroupUnloaded) -> None:
+        self._forget(seen.actor, fact.group)
+
+    def down(self, _: Seen, fact: HostDown) -> None:
+        """All copies of a host are lost."""
+        for coordinator, name in list(self._groups):
+            if host_of(coordinator) == fact.host:
+                self._forget(coordinator, name)
+        for key in [key for key in self._requests if host_of(key[0]) == fact.host]:
+            del self._requests[key]
+
+    def _forget(self, coordinator: ActorName, name: GroupId) -> None:
+        self._groups.pop((coordinator, name), None)

@@ -1,0 +1,217 @@
+"""A coordinator's answers, removals and rebalances are compared with the requests that it read."""
+
+import pytest
+
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.notes import groups as notes
+from tests.emulator.checkers.story import GROUP
+from tests.emulator.checkers.wire_story import REBALANCE_S, SESSION_S, WireStory, subscribed
+
+
+@pytest.fixture
+def story():
+    """c1 and c2 are Stable in generation 1."""
+    told = WireStory("c1", "c2", "c3")
+    told.stable()
+    return told
+
+
+def test_a_group_whose_members_heartbeat_and_commit_is_right(story):
+    story.beats(2 * SESSION_S, "c1", "c2")
+    story.ask("OffsetCommit", "c1", generation=1)
+
+    assert story.found() == []
+
+
+# --- evicted -------------------------------------------------------------------------------------------------------
+
+
+def test_a_member_that_is_removed_although_its_heartbeats_come_is_evicted(story):
+    story.beats(2 * SESSION_S, "c1", "c2")
+    story.by(story.coordinator, story.removal("c2"), story.state_of("PreparingRebalance"))
+
+    assert story.found() == ["evicted"]
+
+
+def test_a_member_that_misses_its_session_may_be_removed(story):
+    story.beats(SESSION_S + 1, "c1")
+    story.by(story.coordinator, story.removal("c2"), story.state_of("PreparingRebalance"))
+
+    assert story.found() == []
+
+
+def test_a_member_that_leaves_may_be_removed(story):
+    story.ask("LeaveGroup", "c2", story.removal("c2"), story.state_of("PreparingRebalance"))
+
+    assert story.found() == []
+
+
+def test_a_member_goes_only_by_a_leave_that_names_it(story):
+    story.ask("LeaveGroup", "c1", story.removal("c2"), story.state_of("PreparingRebalance"))
+
+    assert story.found() == ["evicted"]
+
+
+@pytest.mark.parametrize(("seconds", "kinds"), [(REBALANCE_S + 1, []), (REBALANCE_S / 2, ["evicted"])])
+def test_a_member_that_does_not_rejoin_has_as_long_as_the_join_phase(story, seconds, kinds):
+    c3 = story.enter("c3", story.state_of("PreparingRebalance"))
+    c1 = story.read("JoinGroup", "c1", rows=subscribed())
+    story.by(story.coordinator, c1)
+    for _ in range(int(seconds) // 5):
+        story.wait(5)
+        story.beat("c2", ErrorCode.REBALANCE_IN_PROGRESS)
+    story.by(story.coordinator, story.removal("c2"))
+    story.complete_phase(2, {"c1": c1, "c3": c3}, "c1")
+
+    assert story.found() == kinds
+
+
+# --- refused and accepted ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+    ],
+)
+@pytest.mark.parametrize("api", ["Heartbeat", "SyncGroup", "OffsetCommit"])
+def test_a_member_of_the_generation_is_not_refused(story, api, error):
+    story.ask(api, "c2", error=error, generation=1)
+
+    assert story.found() == ["refused"]
+
+
+@pytest.mark.parametrize("api", ["Heartbeat", "SyncGroup", "OffsetCommit"])
+def test_a_generation_that_is_over_is_refused(story, api):
+    story.ask(api, "c2", generation=0)
+    story.ask(api, "c2", generation=0, error=ErrorCode.ILLEGAL_GENERATION)
+
+    assert "accepted" in story.found()
+    assert "refused" not in story.found()
+
+
+@pytest.mark.parametrize("api", ["Heartbeat", "SyncGroup", "OffsetCommit"])
+def test_an_id_that_is_no_member_is_refused(story, api):
+    story.ask(api, "c3", generation=1)
+    story.ask(api, "c3", generation=1, error=ErrorCode.UNKNOWN_MEMBER_ID)
+
+    assert "accepted" in story.found()
+    assert "refused" not in story.found()
+
+
+def test_errors_of_the_log_or_the_broker_say_nothing_of_the_group(story):
+    story.ask("OffsetCommit", "c2", generation=1, error=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    assert story.found() == []
+
+
+def static_c3(story: WireStory) -> None:
+    """c3, an instance, joins a generation of its own."""
+    c3 = story.enter("c3", story.state_of("PreparingRebalance"), instance="i3")
+    waiting = {member: story.read("JoinGroup", member, rows=subscribed()) for member in ("c1", "c2")}
+    for request in waiting.values():
+        story.by(story.coordinator, request)
+    story.complete_phase(2, {**waiting, "c3": c3}, "c1")
+    story.share("c1", c1="0", c2="1", c3="")
+
+
+def test_an_instance_is_fenced_by_another_process_only(story):
+    static_c3(story)
+    story.ask("Heartbeat", "c3", generation=2, instance="i3", error=ErrorCode.FENCED_INSTANCE_ID)
+
+    assert story.found() == ["refused"]
+
+
+def test_an_instance_that_another_process_replaced_is_fenced(story):
+    static_c3(story)
+    removed, old = story.removal("c3"), story.ids["c3"]
+    story.ids["c3"] = "c3-2"
+    added = notes.MemberAdded(group=GROUP, member_id="c3-2", client_id="c3", instance_id="i3")
+    joins = story.read("JoinGroup", "c3", member_id="", rows=subscribed(), instance="i3")
+    answer = story.answer(joins, generation=2, protocol="range", leader="c1-1", member_id="c3-2")
+    story.by(story.coordinator, joins, removed, added, answer)
+    fenced = ErrorCode.FENCED_INSTANCE_ID
+    story.ask("Heartbeat", "c3", member_id=old, generation=2, instance="i3", error=fenced)
+
+    assert story.found() == []
+
+
+# --- no-cause ------------------------------------------------------------------------------------------------------
+
+
+def test_a_join_phase_begins_for_a_cause(story):
+    story.wait(1)
+    story.by(story.coordinator, story.state_of("PreparingRebalance"))
+
+    assert story.found() == ["no-cause"]
+
+
+def test_a_follower_that_repeats_its_join_is_answered_and_changes_nothing(story):
+    story.ask("JoinGroup", "c2", rows=subscribed())
+    assert story.found() == []
+
+    story.by(story.coordinator, story.read("JoinGroup", "c2", rows=subscribed()), story.state_of("PreparingRebalance"))
+    assert story.found() == ["no-cause"]
+
+
+@pytest.mark.parametrize(("member", "rows"), [("c1", subscribed()), ("c2", subscribed("0"))])
+def test_the_leader_and_members_with_another_subscription_make_the_group_rebalance(story, member, rows):
+    story.by(story.coordinator, story.read("JoinGroup", member, rows=rows), story.state_of("PreparingRebalance"))
+
+    assert story.found() == []
+
+
+# --- what is told --------------------------------------------------------------------------------------------------
+
+
+def test_a_join_is_answered_the_generation_in_force(story):
+    joins = story.read("JoinGroup", "c2", rows=subscribed())
+    answer = story.answer(joins, generation=0, protocol="range", leader="c1-1", member_id="c2-1")
+    story.by(story.coordinator, joins, answer)
+
+    assert story.found() == ["join-answer"]
+
+
+def test_a_member_is_given_what_the_leader_sent_for_it(story):
+    request = story.read("SyncGroup", "c2", generation=1)
+    story.by(story.coordinator, request, story.answer(request, assignment=b"another"))
+
+    assert story.found() == ["assignment"]
+
+
+# --- what the leader sends -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kinds"),
+    [
+        ("0 1", "2 3", []),
+        ("0 1 2", "3", ["unbalanced"]),
+        ("0 1", "1 2", ["not-divided"]),
+    ],
+)
+@pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky", "cooperative-sticky"])
+def test_assignments_are_balanced_and_disjoint(assignor, first, second, kinds):
+    story = WireStory("c1", "c2", count=4)
+    story.stable(first, second, assignor=assignor)
+
+    assert story.found() == kinds
+
+
+def test_a_custom_assignor_promises_nothing():
+    story = WireStory("c1", "c2", count=4)
+    story.stable("0 1 2", "3", assignor="by-region")
+
+    assert story.found() == []
+
+
+@pytest.mark.parametrize(("first", "second", "kinds"), [("0 1", "2 3", []), ("2 3", "0 1", ["not-sticky"])])
+def test_a_sticky_leader_leaves_members_what_they_own(first, second, kinds):
+    story = WireStory("c1", "c2", count=4)
+    story.stable(first, second, assignor="cooperative-sticky", owned="0 1")
+
+    assert story.found() == kinds

@@ -1,0 +1,71 @@
+"""Members that repeat requests although nothing asks for it."""
+
+import pytest
+
+from kemu.emulator.checkers.useless_work import REJOINS
+from kemu.emulator.facts import TopicGrown
+from kemu.protocol.errors import ErrorCode
+from tests.emulator.checkers.story import TOPIC
+from tests.emulator.checkers.wire_story import WireStory, subscribed
+
+
+@pytest.fixture
+def story():
+    told = WireStory("c1", "c2")
+    told.stable()
+    return told
+
+
+def test_heartbeats_at_their_interval_are_right(story):
+    story.beats(120, "c1", "c2")
+
+    assert story.useless() == []
+
+
+def test_heartbeats_much_faster_than_their_interval_are_a_storm(story):
+    for _ in range(100):
+        story.wait(0.25)
+        story.beat("c1")
+
+    assert "heartbeat-storm" in story.useless()
+
+
+def test_heartbeats_that_fail_may_be_repeated_sooner(story):
+    for _ in range(100):
+        story.wait(0.25)
+        story.beat("c1", ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    assert story.useless() == []
+
+
+def test_a_member_that_joins_again_and_again_is_told(story):
+    for _ in range(REJOINS + 2):
+        story.wait(3)
+        story.ask("JoinGroup", "c2", rows=subscribed())
+
+    assert story.useless() == ["rejoin-without-cause"]
+
+
+def test_joins_with_a_cause_are_not(story):
+    """An error, another subscription, another connection, a topic that grew."""
+    for number in range(4):
+        story.wait(3)
+        story.beat("c2", ErrorCode.REBALANCE_IN_PROGRESS)
+        story.ask("JoinGroup", "c2", rows=subscribed())
+        story.wait(3)
+        story.ask("JoinGroup", "c2", rows=subscribed(f"{number}"))
+        story.wait(3)
+        story.connection += 1
+        story.ask("JoinGroup", "c2", rows=subscribed(f"{number}"))
+        story.world(TopicGrown(topic=TOPIC, partitions=3 + number))
+        story.ask("JoinGroup", "c2", rows=subscribed(f"{number}"))
+
+    assert story.useless() == []
+
+
+def test_some_joins_that_an_application_asks_for_are_not(story):
+    for _ in range(REJOINS):
+        story.ask("JoinGroup", "c2", rows=subscribed())
+        story.wait(1)
+
+    assert story.useless() == []

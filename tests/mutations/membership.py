@@ -1,0 +1,137 @@
+"""Coordinators that treat members otherwise than their requests allow, and leaders that break an assignor's promise."""
+
+from tests.mutations import Mutation
+
+_CALM = ("steady-group:1", "rolling-restart-dynamic:1")
+_STATIC = ("rolling-restart-static:2",)
+
+MUTATIONS = [
+    Mutation(  # heartbeats do not prolong a session
+        "actors/coordinator/group.py",
+        "            self.books.start_session(self.members.by_id[request.member_id])\n            if self._machine",
+        "            if self._machine",
+        "membership/evicted",
+        _CALM,
+    ),
+    Mutation(  # members that joined are dropped with those that did not, when a join phase ends in time
+        "actors/coordinator/join_phase.py",
+        "        if len(self.parked) < len(members):\n            for member in",
+        "        self.drop(next(iter(members.by_id), ''), 'at random')\n"
+        "        if len(self.parked) < len(members):\n            for member in",
+        "membership/evicted",
+        _CALM,
+    ),
+    Mutation(  # a static member that merely rejoins is fenced
+        "actors/coordinator/joining.py",
+        "        if error is not _NONE:\n            self._phase.refuse(caller, error, member_id)\n",
+        "        if error is not _NONE or instance_id is not None:\n"
+        "            error = error or ErrorCode.FENCED_INSTANCE_ID\n"
+        "            self._phase.refuse(caller, error, member_id)\n",
+        "membership/refused",
+        _STATIC,
+    ),
+    Mutation(  # a static member that restarts during a rebalance is fenced by the coordinator that knows its new id
+        "actors/coordinator/static.py",
+        "        if books.state is PREPARING:\n            self._phase.complete_if_all_joined()\n",
+        (
+            "        if books.state is PREPARING:\n"
+            "            self._phase.send_away(member_id, ErrorCode.FENCED_INSTANCE_ID, member_id)\n"
+        ),
+        "membership/refused",
+        ("static_restart_while_joining.toml:2",),
+    ),
+    Mutation(  # a commit of a generation that is over is accepted
+        "actors/coordinator/group.py",
+        """                return error
+            if generation != self.books.generation:
+                return ErrorCode.ILLEGAL_GENERATION
+        else:""",
+        """                return error
+        else:""",
+        "membership/accepted",
+        ("static_zombie.toml:2",),
+    ),
+    Mutation(  # a commit is accepted while the leader assigns
+        "actors/coordinator/group.py",
+        "return ErrorCode.REBALANCE_IN_PROGRESS if self.books.state is COMPLETING else _NONE",
+        "return _NONE",
+        "membership/accepted",
+        ("slow-consumer:3", "cooperative-scale-out-ten-at-once:3", "lossy-network:3"),
+    ),
+    Mutation(  # heartbeats of a group that is Stable are told to join again
+        "actors/coordinator/group.py",
+        "        return ErrorCode.REBALANCE_IN_PROGRESS if self.books.state is PREPARING else _NONE\n\n    # --- leave",
+        "        return ErrorCode.REBALANCE_IN_PROGRESS\n\n    # --- leave",
+        "membership/refused",
+        _CALM,
+    ),
+    Mutation(  # a follower that repeats its join makes the group rebalance
+        "actors/coordinator/joining.py",
+        "        elif books.state is STABLE and unchanged and not leads:",
+        "        elif books.state is DEAD:",
+        "membership/no-cause",
+        ("enforced_rejoins.toml:1",),
+    ),
+    Mutation(  # each join phase is followed by another one
+        "actors/coordinator/syncing.py",
+        '        self._books.change(GroupChange.ASSIGNMENT, "the leader\'s assignment is in the log")\n',
+        '        self._books.change(GroupChange.ASSIGNMENT, "the leader\'s assignment is in the log")\n'
+        "        if self._books.generation % 2:\n"
+        '            self._books.change(GroupChange.JOIN_PHASE, "once more")\n',
+        "membership/no-cause",
+        _CALM,
+    ),
+    Mutation(  # the leader is told of itself alone
+        "actors/coordinator/members.py",
+        "                for m in map(self.by_id.__getitem__, self.hashed())\n",
+        "                for m in map(self.by_id.__getitem__, self.hashed()[:1])\n",
+        "membership/join-answer",
+        _CALM,
+    ),
+    Mutation(  # members are given the assignment of the first of them
+        "actors/coordinator/syncing.py",
+        "            member.assignment = assignments[member.member_id]\n",
+        "            member.assignment = next(iter(assignments.values()))\n",
+        "membership/assignment",
+        _CALM,
+    ),
+    Mutation(  # range gives the first member everything
+        "protocol/assign/range.py",
+        "        return max(0, share - self.taken[member])",
+        "        return max(0, max(share, self.count) - self.taken[member])",
+        "membership/unbalanced",
+        _CALM,
+    ),
+    Mutation(  # roundrobin deals every other partition twice
+        "protocol/assign/round_robin.py",
+        "                assignment[member] = everything[place :: len(circle)]\n",
+        "                assignment[member] = everything[place // 2 :: len(circle)]\n",
+        "membership/not-divided",
+        ("roundrobin_group.toml:1",),
+    ),
+    Mutation(  # the sticky assignors forget what members own
+        "protocol/assign/as_kafka.py",
+        "        kept.append(mine)\n    shares",
+        "        kept.append(mine[:0])\n    shares",
+        "membership/not-sticky",
+        ("cooperative_growth.toml:2", "cooperative-scale-out-by-one:2"),
+    ),
+    Mutation(  # a consumer joins again after every heartbeat that was answered well
+        "actors/consumer/heartbeats.py",
+        "            self._failures = 0\n            return\n",
+        (
+            "            self._failures = 0\n"
+            "            self._membership.request_rejoin(ALREADY_REBALANCING, 0)\n"
+            "            return\n"
+        ),
+        "useless-work/rejoin-without-cause",
+        _CALM,
+    ),
+    Mutation(  # a consumer sends heartbeats ten times as often as it was set to
+        "actors/consumer/heartbeats.py",
+        "        self._interval_us = at_least_1_ms(config.heartbeat_interval_ms)\n",
+        "        self._interval_us = at_least_1_ms(config.heartbeat_interval_ms) // 10\n",
+        "useless-work/heartbeat-storm",
+        _CALM,
+    ),
+]
