@@ -70,7 +70,7 @@ BUSY = (DrawName.POLL_WORK, DrawName.CALLBACK_REVOKED, DrawName.CALLBACK_LOST, D
 
 @frozen
 class Timeouts:
-    """The longest of each setting in force, in microseconds; ``busy``: one poll's work and callbacks may take so long."""
+    """The longest of each setting in force, in microseconds; ``busy``: one poll's work and its callbacks."""
 
     session_us: int = 45_000_000
     poll_us: int = 300_000_000

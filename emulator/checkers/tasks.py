@@ -104,8 +104,9 @@ class Tasks(Checker):
             TopicGrown: self._disturbed,
             Healed: self._healed,
         }
-        for part in (TaskOffsets(self), self._duties, self._states):
-            self.shown_to(part.on)
+        self.shown_to(TaskOffsets(self).on)
+        self.shown_to(self._duties.on)
+        self.shown_to(self._states.on)
         self.every = self._duties.time_passes
 
     # --- owners ----------------------------------------------------------------------------------------------------
