@@ -23,7 +23,7 @@ from typing import Any
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.task_state import CopyState, Disk, TaskStates, undisturbed_since_us
-from kemu.emulator.facts import HostDown, HostStarted, Seen
+from kemu.emulator.facts import Handler, HostDown, HostStarted, Seen
 from kemu.emulator.watching.applications import ACTIVE, RESTORING, RUNNING, WatchedCopy
 from kemu.protocol.names import ActorName, GroupId, part_on
 from kemu.protocol.notes.groups import GroupBecame, Processed
@@ -57,7 +57,7 @@ class TaskDuties:
         self._looks_us = LOOKS_US
         self._told: dict[tuple[str, str], None] = {}
         """What was said of whom."""
-        self.on = {
+        self.on: dict[type, Handler] = {
             HostStarted: self._host_changed,
             HostDown: self._host_changed,
             BecameLeader: self._leads,

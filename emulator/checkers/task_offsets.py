@@ -16,7 +16,7 @@ tried. Source: Kafka 3.4 ``TaskManager.handleRevocation``, ``TaskManager.shutdow
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.task_state import undisturbed_since_us
-from kemu.emulator.facts import DiskTailLost, HostDown, HostStarted, Seen
+from kemu.emulator.facts import DiskTailLost, Handler, HostDown, HostStarted, Seen
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, ActorName, GroupId, TopicPartition, host_of
 from kemu.protocol.notes.groups import (
@@ -51,7 +51,7 @@ class TaskOffsets:
         """When hosts started for the first time."""
         self._disturbed_us: int | None = None
         """When a broker went down or came back last."""
-        self.on = {
+        self.on: dict[type, Handler] = {
             OffsetCommitted: self._offset_committed,
             OffsetRemoved: self._offset_removed,
             PositionSet: self._positioned,

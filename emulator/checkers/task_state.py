@@ -20,7 +20,7 @@ leader, does not have. Source: Kafka 3.4 ``StoreChangelogReader``, ``ProcessorSt
 from collections.abc import Collection, Iterator
 
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import HostDown, HostStarted, Seen
+from kemu.emulator.facts import Handler, HostDown, HostStarted, Seen
 from kemu.emulator.watching.applications import ACTIVE, CLOSED, CREATED, RESTORING, RUNNING
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, host_of
@@ -77,7 +77,7 @@ class TaskStates:
         """(application, instance) -> task -> where its copy was when it was closed."""
         self._watermarks: dict[TopicPartition, dict[ActorName, int]] = {}
         """Changelog -> the high watermark of each broker that takes itself for its leader."""
-        self.on = {
+        self.on: dict[type, Handler] = {
             InstanceStarted: self._instance_started,
             TaskBecame: self._became,
             TaskRestored: self._restored,

@@ -1,4 +1,4 @@
-"""Waits that take much longer than what they are for: nothing is wrong afterwards, and a long silence is all there is."""
+"""Waits that take much longer than their cause: nothing is wrong afterwards, and a long silence is all there is."""
 
 from tests.mutations import Mutation
 
