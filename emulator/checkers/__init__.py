@@ -44,7 +44,7 @@ from kemu.emulator.checkers.cooperative import Cooperative
 from kemu.emulator.checkers.group_protocol import GroupProtocol
 from kemu.emulator.checkers.handover import Handover
 from kemu.emulator.checkers.idempotence import Idempotence
-from kemu.emulator.checkers.interruptions import BUSY, Interruptions, Timeouts
+from kemu.emulator.checkers.interruptions import Interruptions, Timeouts
 from kemu.emulator.checkers.isr import Isr
 from kemu.emulator.checkers.leadership import LeadershipChecker
 from kemu.emulator.checkers.lifecycle import Lifecycle
@@ -169,18 +169,13 @@ def _timeouts(scenario: "Scenario") -> Timeouts:
         for name, group in scenario.groups.items()
         for host, own in (("", AS_ITS_GROUP), *group.overrides.items())
     ]
-    callbacks_ms = [
-        each.emulated_on_revoked_ms + each.emulated_on_lost_ms + each.emulated_on_assigned_ms for each in members
-    ]
     replication = scenario.brokers.replication
-    drawn = [how.most for name in BUSY if (how := scenario.draws.of(name)) is not None]
     return Timeouts(
         session_us=max((each.session_timeout_ms for each in members), default=0) * 1_000,
         poll_us=max((each.max_poll_interval_ms for each in members), default=0) * 1_000,
         request_us=max((each.request_timeout_ms for each in members), default=0) * 1_000,
         first_join_us=configured(BrokerConfig(), scenario.brokers.config).group_initial_rebalance_delay_ms * 1_000,
         replica_lag_us=replication.lag_us if replication is not None else 0,
-        busy_us=sum(drawn) + max(callbacks_ms, default=0) * 1_000,
     )
 
 

@@ -19,7 +19,7 @@ or the next
 min ISR                the ISR and replicas enough, all registered brokers   ``replica.lag.time.max.ms``, 30 s
 =====================  ====================================================  =========================================
 
-``SLACK_US`` is added to each, and a poll's work to those of a member. ``takeover`` bounds what an election takes.
+``SLACK_US`` is added to each. A member that is busy for longer leaves its group. ``takeover`` bounds elections.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,6 @@ from kemu.emulator.facts import (
     Seen,
 )
 from kemu.emulator.watching.interruptions import WELL, Cause, Service
-from kemu.protocol.draws import DrawName
 from kemu.protocol.names import STORE, ActorName, GroupId, TopicPartition, broker_host, host_of
 from kemu.protocol.notes.groups import (
     CommitAnswered,
@@ -64,20 +63,17 @@ SLACK_US = 15_000_000
 CAUGHT_UP_US = 30_000_000
 """How long a follower may take to enter the ISR after the last record it copied."""
 LOOKS_US = 2_000_000
-BUSY = (DrawName.POLL_WORK, DrawName.CALLBACK_REVOKED, DrawName.CALLBACK_LOST, DrawName.CALLBACK_ASSIGNED)
-"""Draws by which the polling thread of a member is busy."""
 
 
 @frozen
 class Timeouts:
-    """The longest of each setting in force, in microseconds; ``busy``: one poll's work and its callbacks."""
+    """The longest of each setting in force, in microseconds."""
 
     session_us: int = 45_000_000
     poll_us: int = 300_000_000
     request_us: int = 30_000_000
     first_join_us: int = 3_000_000
     replica_lag_us: int = 30_000_000
-    busy_us: int = 0
 
 
 class Interruptions(Checker):
@@ -191,7 +187,7 @@ class Interruptions(Checker):
     def _look_at_all(self, seen: Seen) -> None:
         for group in self.panel.interruptions.groups:
             self._look_at_group(seen, group)
-        self._look_at_readers()
+        self._look_at_readers(seen.at_us)
         for key in self.panel.interruptions.services:
             self._look_at_service(seen, key)
         for at, since_us in list(self._below_us.items()):
@@ -215,7 +211,7 @@ class Interruptions(Checker):
                 if changed_us > max([self._started_us.get(host_of(each), 0) for each in watched.members], default=0):
                     since_us = max(since_us, changed_us + limits.session_us)
             case Cause.JOIN | Cause.SYNC:
-                bound_us = limits.poll_us + limits.busy_us + limits.session_us
+                bound_us = limits.poll_us + limits.session_us
                 needs.append(actor)
             case _:
                 return
@@ -226,18 +222,20 @@ class Interruptions(Checker):
         cause, actor = self.panel.interruptions.now(key)
         watched, limits = self.panel.groups.get(name), self._timeouts
         since_us = self.panel.interruptions.since_us(key)
-        coordinator = watched.coordinator if watched is not None else ""
+        if watched is None or watched.state != "Stable" or not watched.coordinator:
+            return
+        coordinator = watched.coordinator
         match cause:
-            case Cause.SESSION if coordinator and watched is not None and watched.state == "Stable":
+            case Cause.SESSION:
                 since_us = max(since_us, self._host_changed_us.get(host_of(actor), 0))
                 bound_us, needs = limits.session_us, [coordinator]
             case Cause.TAKE_OVER:
-                bound_us, needs = limits.poll_us + limits.busy_us, [actor]
-            case Cause.POSITION if coordinator:
+                bound_us, needs = limits.poll_us, [actor]
+            case Cause.POSITION:
                 bound_us, needs = limits.request_us, [actor, coordinator, *self._isr(at)]
             case _ if cause == WELL and key in self._stuck_us:
                 cause, since_us = Cause.FETCH, max(since_us, self._stuck_us[key])
-                bound_us, needs = limits.poll_us + limits.busy_us, [actor, *self._isr(at)]
+                bound_us, needs = limits.poll_us, [actor, *self._isr(at)]
             case _:
                 return
         where = f"{at[0]}-{at[1]}"
@@ -250,7 +248,7 @@ class Interruptions(Checker):
         leader = self.panel.interruptions.leaders.get(at)
         return [leader.last[1]] if leader is not None and leader.last is not None and leader.last[1] else []
 
-    def _look_at_readers(self) -> None:
+    def _look_at_readers(self, now_us: int) -> None:
         """Which partitions stand still though records waited when it was last looked, and why not for others' sake."""
         interruptions, before = self.panel.interruptions, self._reached_before
         still: dict[Service, ActorName] = {}
@@ -263,7 +261,6 @@ class Interruptions(Checker):
                     still[key] = actor
                 else:
                     busy[actor] = None  # it works off what there is of another
-        now_us = self.panel.now.at_us if self.panel.now is not None else 0
         self._stuck_us = {
             key: self._stuck_us.get(key, now_us) if actor not in busy else now_us for key, actor in still.items()
         }
