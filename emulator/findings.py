@@ -138,6 +138,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "dead-in-isr",
             "fetch-stalled",
             "former-leader",
+            "never-shrunk",
             "not-balanced",
             "order-not-obeyed",
             "out-of-isr",
@@ -158,8 +159,8 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "watermark-at-start",
             "watermark-stuck",
         ),
-        "isr": ("acknowledged-by-too-few", "joined-while-closing", "never-shrunk", "shrunk-in-sync"),
-        "handover": ("leadership-kept", "preferred-leaders"),
+        "isr": ("acknowledged-by-too-few", "joined-while-closing", "shrunk-in-sync"),
+        "handover": ("leadership-kept",),
         "idempotence": ("appended-twice",),
         "reassignment": (
             "deleted-assigned",

@@ -50,7 +50,7 @@ SOON_US = 60_000_000
 
 
 @frozen
-class Row:
+class PresetRow:
     """A preset under a break: the first seed at which the break changes the run (0: none does), and what is said then.
 
     ``after_us``: from the last broker that went down before the first violation to that; -1: there is none.
@@ -111,7 +111,7 @@ class _Downs:
             self.at_us.append(seen.at_us)
 
 
-def row_of(preset: str, name: str, seeds: Sequence[int]) -> Row | None:
+def row_of(preset: str, name: str, seeds: Sequence[int]) -> PresetRow | None:
     """What becomes of a preset under a break; None if no broker besides the controller ever goes down in it."""
     scenario, goes_down = load_scenario(preset), False
     for seed in seeds:
@@ -127,16 +127,16 @@ def row_of(preset: str, name: str, seeds: Sequence[int]) -> Row | None:
         found = split(other.violations, scenario.expect)[0]
         first_us = min((each.at_us for each in found), default=-1)
         after_us = min((first_us - at_us for at_us in broken_downs.at_us if at_us <= first_us), default=-1)
-        return Row(preset, seed, tuple(sorted({f"{each.checker}/{each.kind}" for each in found})), after_us)
-    return Row(preset, 0, (), -1) if goes_down else None
+        return PresetRow(preset, seed, tuple(sorted({f"{each.checker}/{each.kind}" for each in found})), after_us)
+    return PresetRow(preset, 0, (), -1) if goes_down else None
 
 
-def _row_of(asked: tuple[str, str, Sequence[int]]) -> Row | None:
+def _row_of(asked: tuple[str, str, Sequence[int]]) -> PresetRow | None:
     os.nice(10)
     return row_of(*asked)
 
 
-def table(name: str, seeds: Sequence[int], names: Sequence[str] = (), jobs: int = 1) -> list[Row]:
+def table(name: str, seeds: Sequence[int], names: Sequence[str] = (), jobs: int = 1) -> list[PresetRow]:
     """The rows of all replicated presets (or of these) in which a broker goes down."""
     chosen = names or [each.name for each in presets() if each.name not in TOO_LARGE]
     replicated = [each for each in chosen if load_scenario(each).brokers.replication is not None]

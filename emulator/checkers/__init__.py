@@ -19,8 +19,8 @@ duties       orders reach brokers, followers get into the ISR, steps end: during
 Q1, Q3, Q4   everything is led, hosted where it is assigned and nowhere else, in sync     recovery
 Q2, Q6       metadata caches equal the store; nothing is left over in it                  agreement
 Q7           what is appended is committed, and what is sent is answered                  recovery
-ISR          who fell behind leaves it, who closes stays out, acks=all means min.isr      isr
-closing      a broker that closes hands on what it leads; preferred leaders come back     handover
+ISR          who has everything stays in it, who closes stays out, acks=all means min.isr    isr
+closing      a broker that closes hands on what it leads                                  handover
 KIP-98       a batch of an idempotent producer is in a log once                           idempotence
 I11, I13,    steps change what they say, within the limits, and keep enough in sync; a cancel     reassignment
 I14, I15     restores the order
@@ -148,14 +148,12 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
         each.name: each
         for each in (
             Replicas(Absences(replication.session_us, lasting)),
-            Isr(lag_us=replication.lag_us),
             Takeover(replication.session_us, replication.replica_config().emulated_log_create_us),
             ReplicationDuties(
                 replication.controller_config(),
                 replication.replica_config(),
                 min(map(scenario.brokers.bandwidth_of, scenario.broker_names())),
             ),
-            Handover(replication.controller_config()),
             ReassignmentChecker(limits=replication.limits()),
         )
     }

@@ -16,6 +16,8 @@ not-balanced      a preferred replica could lead and does not        controller,
 fetch-stalled     a follower lacks records and gets none             leader, follower    socket timeout, one fetch
 out-of-isr        a follower has all that is committed               all of them         ``ISR_US``; requests to former
                                                                                          processes time out before
+never-shrunk      a member of an ISR does not reach what was at   controller, leader  1.5 times the lag,
+                  the leader's end when it last had all                                  ``ORDER_US``
 watermark-waits   all in sync have records above the high watermark  leader, followers   lag, ``ISR_US``
 ================  =================================================  ==================  ==========================
 
@@ -125,6 +127,8 @@ class ReplicationDuties(Checker):
         """Replicas that a broker has no more -> the controller's number and the broker's registration then."""
         self._written: dict[TopicPartition, int] = {}
         """The zxid of the last election."""
+        self._marks: dict[tuple[str, TopicPartition], int] = {}
+        """(follower, partition) -> the leader's end when the follower last had everything up to the mark before."""
         self._throttled: dict[str, None] = {}
         """Topics with throttled replicas."""
         self._looks_us = 0
@@ -385,6 +389,7 @@ class ReplicationDuties(Checker):
                 yield Duty("fetch-stalled", (name, host), (leader, host), of, self._fetch_us, text)
             if broker not in state.isr and end >= max(watermark, epoch_start):
                 yield from self._joins(at, state, leader, host)
+        yield from self._leaves(at, state, leader, own)
         counted = {*state.isr, *proposed} - {state.leader}
         least = min([own, *[ends.get((broker_host(broker), at), 0) for broker in counted]])
         if watermark < least and len(state.isr) >= panel.min_insync.of(at):
@@ -392,19 +397,42 @@ class ReplicationDuties(Checker):
             hosts = (leader, *map(broker_host, sorted(counted)))
             yield Duty("watermark-waits", (name,), hosts, (state, proposed, watermark), self._lag_us + ISR_US, text)
 
+    def _leaves(self, at: TopicPartition, state: PartitionState, leader: str, own: int) -> Iterator[Duty]:
+        """A member that lags leaves the ISR."""
+        plane, name = self._plane, f"{at[0]}-{at[1]}"
+        for host in [broker_host(broker) for broker in state.isr if broker != state.leader]:
+            end, mark = self._ends.get((host, at), 0), min(self._marks.setdefault((host, at), own), own)
+            if end >= mark:
+                mark = self._marks[host, at] = own
+            if end < mark and self._can_ask(at):
+                text = f"{leader} keeps {host} in the ISR of {name}, which has not reached {mark}, but {end}"
+                parties, from_us = (STORE, plane.controller, leader), self._answered_from_us(leader)
+                bound_us = self._lag_us * 3 // 2 + ORDER_US
+                yield Duty("never-shrunk", (name, host), parties, (state, mark), bound_us, text, from_us)
+
+    def _can_ask(self, at: TopicPartition) -> bool:
+        """Whether a leader can have an ISR changed: there is a controller, and no refusal that lasts."""
+        unheard = self.panel.unheard.of(at)
+        return bool(self._plane.controller) and (unheard is None or not unheard.leader_waits)
+
+    def _answered_from_us(self, leader: str) -> int:
+        """From when on a leader must get answers: a request to a former controller waits until its socket times out."""
+        plane = self._plane
+        from_us = max(plane.decides_from_us, self._answered_us.get(leader, 0))
+        asked_us = self._asked_us.get(leader, plane.decides_from_us)
+        if asked_us >= plane.decides_from_us:
+            return from_us
+        return max(from_us, max(asked_us, plane.elected_us) + self._socket_us)
+
     def _joins(self, at: TopicPartition, state: PartitionState, leader: str, host: str) -> Iterator[Duty]:
         """A follower that has all that is committed gets into the ISR."""
         plane = self._plane
-        unheard = self.panel.unheard.of(at)
-        if not plane.controller or plane.registration(host) < 0 or (unheard is not None and unheard.leader_waits):
+        if plane.registration(host) < 0 or not self._can_ask(at):
             return
         name, of = f"{at[0]}-{at[1]}", (state, plane.epoch, plane.registration(host), plane.registration(leader))
         text = f"{host} has all of {name} that {leader} has committed, and stays out of the ISR {state.isr}"
         parties = (STORE, plane.controller, leader, host)
         restarted_us = plane.restarted_us(leader)  # a fetch that waits for its former process times out, too
         waits_us = restarted_us + self._socket_us if restarted_us else 0
-        from_us = max(plane.decides_from_us, self._answered_us.get(leader, 0), waits_us)
-        asked_us = self._asked_us.get(leader, plane.decides_from_us)
-        if asked_us < plane.decides_from_us:  # of a former controller it may wait until its socket times out
-            from_us = max(from_us, max(asked_us, plane.elected_us) + self._socket_us)
+        from_us = max(self._answered_from_us(leader), waits_us)
         yield Duty("out-of-isr", (name, host), parties, of, ISR_US, text, from_us)

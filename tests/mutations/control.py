@@ -85,7 +85,7 @@ MUTATIONS = [
         "actors/broker/isr.py",
         "            and now_us - follower.caught_up_us > lag_us\n",
         "            and now_us - follower.caught_up_us > lag_us * 1_000\n",
-        "isr",  # nobody ever falls behind
+        "duties/never-shrunk",  # nobody ever falls behind
         ("too_few_in_sync.toml:1",),
     ),
     Mutation(
@@ -106,7 +106,7 @@ MUTATIONS = [
         "actors/controller/topics.py",
         "            if len(elsewhere) * 100 > limit * len(assigned) and may_balance:\n",
         "            if len(elsewhere) * 100 > limit * len(assigned) * 1_000:\n",
-        "handover",  # preferred replicas never lead again
+        "duties/not-balanced",  # preferred replicas never lead again
         ("leaders_return.toml:1",),
     ),
     Mutation(

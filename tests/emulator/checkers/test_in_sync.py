@@ -9,9 +9,8 @@ from kemu.emulator.checkers.handover import Handover
 from kemu.emulator.checkers.idempotence import Idempotence
 from kemu.emulator.checkers.isr import Isr
 from kemu.emulator.checkers.recovery import ClusterRecovery
-from kemu.emulator.facts import HostPaused, HostResumed, TopicReplicated
+from kemu.emulator.facts import TopicReplicated
 from kemu.emulator.judging import judge
-from kemu.protocol.config import ControllerConfig
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.nodes import ReplicaAssignment, topic_data, topic_path
 from kemu.protocol.notes.groups import PartitionHosted, RecordsAppended
@@ -19,7 +18,6 @@ from kemu.protocol.notes.replication import ControlledShutdownAnswered, ReplicaR
 from tests.emulator.checkers.cluster_story import BROKERS, TOPIC, ClusterStory
 
 SECOND = 1_000_000
-LAG_US = 10 * SECOND
 
 
 def begun(min_isr: int = 2) -> ClusterStory:
@@ -35,91 +33,8 @@ def begun(min_isr: int = 2) -> ClusterStory:
 
 def found(story: ClusterStory, *checkers: Checker) -> list[str]:
     """The kinds of violations, in order."""
-    given = checkers or (Isr(lag_us=LAG_US), Idempotence())
+    given = checkers or (Isr(), Idempotence())
     return [each.kind for each in judge(story.facts, ended_us=story.at_us, checkers=given).violations]
-
-
-# --- never shrunk --------------------------------------------------------------------------------------------------
-
-
-def lags_behind(story: ClusterStory, for_s: float) -> None:
-    """b2 lacks a record for so long; the leader appends once a second."""
-    end = 10
-    for _ in range(int(for_s)):
-        story.append(0, end, 1)
-        story.copy(1, end, 1)
-        end += 1
-        story.wait(1)
-
-
-def test_a_leader_that_keeps_a_member_that_lacks_records_is_caught() -> None:
-    """Partition.maybeShrinkIsr: not caught up for longer than replica.lag.time.max.ms."""
-    story = begun()
-    lags_behind(story, 30)
-
-    assert found(story) == ["never-shrunk"]
-
-
-def test_a_member_that_comes_back_late_was_kept_too_long() -> None:
-    """Nothing more is appended while it is away; it is seen when it copies again."""
-    story = begun()
-    story.append(0, 10, 1)
-    story.wait(30)
-    story.copy(2, 10, 1)
-
-    assert found(story) == ["never-shrunk"]
-
-
-def test_one_that_is_a_record_behind_all_the_time_is_in_sync() -> None:
-    """KIP-16: it reaches where the leader was a moment ago, again and again."""
-    story = begun()
-    for end in range(10, 60):
-        story.append(0, end, 1)
-        story.copy(1, end, 1)
-        if end > 10:
-            story.copy(2, end - 1, 1)
-        story.wait(1)
-
-    assert found(story) == []
-
-
-@pytest.mark.parametrize("excuse", ["proposed", "shrunk", "paused", "soon"])
-def test_a_leader_that_tries_or_cannot_try_is_not_caught(excuse: str) -> None:
-    """It waits for the store, it has done it, it stood still, or the time is not over."""
-    story = begun()
-    lags_behind(story, 15)
-    if excuse == "proposed":
-        story.propose(0, (0, 1), (0, 1, 2))
-        story.wait(60)
-    elif excuse == "shrunk":
-        story.propose(0, (0, 1), (0, 1, 2))
-        story.write_state(0, (0, 1), epoch=0, client="b0")
-        story.take_isr(0, (0, 1))
-        story.wait(60)
-    elif excuse == "paused":
-        story.world(HostPaused(host="b0"))
-        story.wait(60)
-        story.world(HostResumed(host="b0"))
-    story.append(0, 25, 1)
-
-    assert found(story) == []
-
-
-@pytest.mark.parametrize(("resumed_for_s", "kinds"), [(None, []), (15, []), (40, ["never-shrunk"])])
-def test_a_deposed_leader_that_stands_still_keeps_its_isr(resumed_for_s: int | None, kinds: list[str]) -> None:
-    """b2 copies from the next leader meanwhile; awake, and not told of it, the old one has its whole time again."""
-    story = begun()
-    lags_behind(story, 15)
-    story.world(HostPaused(host="b0"))
-    story.elect(1, (1, 2), 25, 10)
-    story.wait(60)
-    story.copy(2, 10, 1)
-    if resumed_for_s is not None:
-        story.world(HostResumed(host="b0"))
-        story.wait(resumed_for_s)
-        story.copy(2, 11, 1)
-
-    assert found(story) == kinds
 
 
 # --- min.insync.replicas -------------------------------------------------------------------------------------------
@@ -187,29 +102,6 @@ def test_a_broker_does_not_close_as_a_leader_if_somebody_else_could_lead(
     story.down("b0", "closed")
 
     assert found(story, Handover()) == kinds
-
-
-@pytest.mark.parametrize(
-    ("leader", "isr", "quiet_s", "kinds"),
-    [
-        (1, (0, 1, 2), 60, ["preferred-leaders"]),
-        (0, (0, 1, 2), 60, []),
-        (1, (1, 2), 60, []),  # it is not in sync
-        (1, (0, 1, 2), 20, []),  # the controller has not looked yet
-    ],
-)
-def test_the_preferred_replica_leads_again_when_all_was_quiet_for_long(
-    leader: int, isr: tuple[int, ...], quiet_s: int, kinds: list[str]
-) -> None:
-    """KafkaController.checkAndTriggerAutoLeaderRebalance, every leader.imbalance.check.interval.seconds."""
-    story = begun()
-    story.elect(leader, isr, end=10)
-    story.heal()
-    story.wait(quiet_s)
-
-    config = ControllerConfig(leader_imbalance_check_interval_seconds=20)
-    assert found(story, Handover(config)) == kinds
-    assert found(story, Handover(ControllerConfig(auto_leader_rebalance_enable=False))) == []
 
 
 # --- shrunk without need -------------------------------------------------------------------------------------------

@@ -330,7 +330,7 @@ def test_a_follower_that_lacks_records_and_gets_none_is_a_violation():
     story.copy(1, 10, 5)
     time_passes(story, SOCKET_S + ISR_S + 2)
 
-    assert found(story) == ["fetch-stalled"]
+    assert found(story) == ["fetch-stalled", "never-shrunk"]
 
 
 def test_a_follower_that_gets_records_slowly_is_none():
@@ -342,7 +342,7 @@ def test_a_follower_that_gets_records_slowly_is_none():
         story.advance(0, 11 + copied)
         time_passes(story, 1)
 
-    assert found(story) == []
+    assert "fetch-stalled" not in found(story)
 
 
 def test_a_follower_that_is_cut_off_from_its_leader_need_not_fetch():
@@ -351,6 +351,52 @@ def test_a_follower_that_is_cut_off_from_its_leader_need_not_fetch():
     story.append(0, 10, 5)
     story.copy(1, 10, 5)
     time_passes(story, 60)
+
+    assert found(story) == ["never-shrunk"]  # its leader may take it out of the ISR meanwhile
+
+
+def lags_behind(story: ClusterStory, for_s: float) -> None:
+    """b2 gets a record every ten seconds; the leader appends once a second."""
+    for number in range(int(for_s)):
+        story.append(0, 10 + number, 1)
+        story.copy(1, 10 + number, 1)
+        if number % 10 == 9:
+            story.copy(2, 10 + number // 10, 1)
+            story.advance(0, 11 + number // 10)
+        time_passes(story, 1)
+
+
+def test_a_leader_that_keeps_a_member_that_lags_is_a_violation():
+    """Partition.maybeShrinkIsr: not caught up for longer than replica.lag.time.max.ms."""
+    story = in_peace()
+    lags_behind(story, 10 + 1.5 * LAG_S + ORDER_S + 4)
+
+    assert found(story) == ["never-shrunk"]
+
+
+def test_a_leader_that_removes_a_member_that_lags_is_none():
+    story = in_peace()
+    lags_behind(story, 20)
+    story.write_state(0, (0, 1), client="b0/controller")
+    story.take_isr(0, (0, 1))
+    story.advance(0, 30)
+    for number in range(15):
+        story.copy(2, 12 + number, 1)
+        time_passes(story, 2)
+
+    assert found(story) == []
+
+
+def test_a_member_that_is_a_record_behind_all_the_time_is_in_sync():
+    """KIP-16: it reaches where the leader was a moment ago, again and again."""
+    story = in_peace()
+    for end in range(10, 70):
+        story.append(0, end, 1)
+        story.copy(1, end, 1)
+        if end > 10:
+            story.copy(2, end - 1, 1)
+            story.advance(0, end)
+        time_passes(story, 1)
 
     assert found(story) == []
 
