@@ -145,6 +145,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "replica-kept",
             "stale-metadata",
             "step-kept",
+            "unanswered",
             "watermark-waits",
         ),
         "interruptions": ("unexplained",),

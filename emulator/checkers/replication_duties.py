@@ -19,6 +19,7 @@ out-of-isr        a follower has all that is committed               all of them
 never-shrunk      a member of an ISR does not reach what was at   controller, leader  1.5 times the lag,
                   the leader's end when it last had all                                  ``ORDER_US``
 watermark-waits   all in sync have records above the high watermark  leader, followers   lag, ``ISR_US``
+unanswered        a producer hears nothing of what is committed      leader, producers   ``ISR_US``
 ================  =================================================  ==================  ==========================
 
 Source: Kafka 3.4 ``KafkaController``, ``ControllerChannelManager``, ``Partition``, ``AbstractFetcherThread``.
@@ -34,7 +35,7 @@ from kemu.protocol.config import ControllerConfig, ReplicaConfig
 from kemu.protocol.dynamic_configs import FOLLOWER_THROTTLED_REPLICAS, LEADER_THROTTLED_REPLICAS
 from kemu.protocol.names import STORE, TopicPartition, broker_host, broker_of, host_of
 from kemu.protocol.nodes import TOPIC_CONFIGS, PartitionState, ReplicaAssignment, read_config
-from kemu.protocol.notes.groups import RecordsAppended
+from kemu.protocol.notes.groups import ProduceFailed, ProducerStarted, RecordsAcknowledged, RecordsAppended
 from kemu.protocol.notes.replication import (
     BecameFollower,
     BecameLeader,
@@ -129,13 +130,20 @@ class ReplicationDuties(Checker):
         """The zxid of the last election."""
         self._marks: dict[tuple[str, TopicPartition], int] = {}
         """(follower, partition) -> the leader's end when the follower last had everything up to the mark before."""
+        self._producers: dict[str, dict[str, None]] = {}
+        """Topic -> hosts of the producers that want answers."""
+        self._undecided: dict[TopicPartition, tuple[str, int]] = {}
+        """(leader, end) of the first append since a producer last heard what became of one."""
         self._throttled: dict[str, None] = {}
         """Topics with throttled replicas."""
         self._looks_us = 0
         self.every = self._time_passes
         self.on = {
-            RecordsAppended: self._grew,
+            RecordsAppended: self._appended,
             RecordsReplicated: self._grew,
+            ProducerStarted: self._produces,
+            RecordsAcknowledged: self._decided,
+            ProduceFailed: self._decided,
             HighWatermarkAdvanced: self._advanced,
             BecameLeader: self._led,
             BecameFollower: self._followed,
@@ -152,6 +160,20 @@ class ReplicationDuties(Checker):
 
     # --- facts -------------------------------------------------------------------------------------------------
 
+    def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
+        self._grew(seen, fact)
+        at = (fact.topic, fact.partition)
+        if at not in self._undecided and fact.topic in self._producers:
+            self._undecided[at] = (seen.actor, fact.base_offset + fact.count)
+
+    def _produces(self, seen: Seen, fact: ProducerStarted) -> None:
+        if fact.acks != 0:
+            self._producers.setdefault(fact.topic, {})[host_of(seen.actor)] = None
+            self._undecided = {at: each for at, each in self._undecided.items() if at[0] != fact.topic}
+
+    def _decided(self, seen: Seen, fact: RecordsAcknowledged | ProduceFailed) -> None:
+        self._undecided.pop((fact.topic, fact.partition), None)
+
     def _grew(self, seen: Seen, fact: RecordsAppended | RecordsReplicated) -> None:
         self._ends[seen.actor, (fact.topic, fact.partition)] = fact.base_offset + fact.count
 
@@ -164,6 +186,7 @@ class ReplicationDuties(Checker):
         self._ends[key] = fact.end_offset
         self._watermarks[key] = (fact.high_watermark, fact.end_offset)
         self._proposed.pop(key, None)
+        self._undecided.pop(key[1], None)  # producers learn by themselves what its former leader did
 
     def _followed(self, seen: Seen, fact: BecameFollower) -> None:
         self._ends[seen.actor, (fact.topic, fact.partition)] = fact.end_offset
@@ -390,6 +413,11 @@ class ReplicationDuties(Checker):
             if broker not in state.isr and end >= max(watermark, epoch_start):
                 yield from self._joins(at, state, leader, host)
         yield from self._leaves(at, state, leader, own)
+        by, undecided = self._undecided.get(at, ("", 0))
+        if by == leader and undecided <= watermark:
+            text = f"{leader} has committed {name} up to {undecided}, and no producer has heard of it"
+            hosts = (leader, *self._producers[at[0]])
+            yield Duty("unanswered", (name,), hosts, (state.leader_epoch, undecided), ISR_US, text)
         counted = {*state.isr, *proposed} - {state.leader}
         least = min([own, *[ends.get((broker_host(broker), at), 0) for broker in counted]])
         if watermark < least and len(state.isr) >= panel.min_insync.of(at):

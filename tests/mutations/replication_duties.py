@@ -24,6 +24,13 @@ MUTATIONS = [
         "duties/watermark-waits",
         ("broker-crash-and-return:1",),
     ),
+    Mutation(  # nobody who waits for acks=all is answered when the high watermark rises
+        "actors/broker/high_watermarks.py",
+        "                self._calls.decide(ack.call, ack.row, ack.outcome(error))\n",
+        "                ack.outcome(error)\n",
+        "duties/unanswered",
+        ("replicated-steady:1",),
+    ),
     Mutation(  # a step whose replicas are in sync is not committed
         "actors/controller/reassignment.py",
         "            yield from self._commit(at, step)\n            yield from self._go_on()\n",

@@ -421,3 +421,33 @@ def test_a_high_watermark_waits_for_a_follower_that_an_isr_change_would_add():
     time_passes(story, ISR_S - 2)
 
     assert found(story) == []
+
+
+def test_a_producer_that_hears_nothing_of_what_is_committed_is_a_violation():
+    story = in_peace()
+    story.produce(acks=-1)
+    story.commit(10, 5, 1, 2)
+    time_passes(story, ISR_S + 2)
+
+    assert found(story) == ["unanswered"]
+
+
+def test_a_producer_that_a_fault_hits_need_not_hear_of_it():
+    story = in_peace()
+    story.produce(acks=-1)
+    story.world(FaultApplied(index=0, kind="isolate", text="", links=(("p1", ""),), lasts=True))
+    story.commit(10, 5, 1, 2)
+    time_passes(story, 60)
+
+    assert found(story) == []
+
+
+def test_a_producer_that_hears_in_time_is_none():
+    story = in_peace()
+    story.produce(acks=-1)
+    story.commit(10, 5, 1, 2)
+    time_passes(story, ISR_S - 2)
+    story.acknowledge(10, 5)
+    time_passes(story, 60)
+
+    assert found(story) == []
