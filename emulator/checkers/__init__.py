@@ -63,7 +63,7 @@ from kemu.emulator.checkers.useless_work import UselessWork
 from kemu.emulator.plan.action import lasts
 from kemu.emulator.scenario.members import AS_ITS_GROUP
 from kemu.emulator.text.kafka_keys import configured
-from kemu.protocol.config import BrokerConfig
+from kemu.protocol.config import BrokerConfig, ProducerConfig
 from kemu.protocol.topic_pattern import TopicPattern
 
 if TYPE_CHECKING:
@@ -153,6 +153,7 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
                 replication.controller_config(),
                 replication.replica_config(),
                 min(map(scenario.brokers.bandwidth_of, scenario.broker_names())),
+                configured(ProducerConfig(), scenario.producers).request_timeout_ms * 1_000,
             ),
             ReassignmentChecker(limits=replication.limits()),
         )

@@ -19,7 +19,7 @@ out-of-isr        a follower has all that is committed               all of them
 never-shrunk      a member of an ISR does not reach what was at   controller, leader  1.5 times the lag,
                   the leader's end when it last had all                                  ``ORDER_US``
 watermark-waits   all in sync have records above the high watermark  leader, followers   lag, ``ISR_US``
-unanswered        a producer hears nothing of what is committed      leader, producers   ``ISR_US``
+unanswered        a producer hears nothing of what is committed      leader, producers   request timeout, ``ISR_US``
 ================  =================================================  ==================  ==========================
 
 Source: Kafka 3.4 ``KafkaController``, ``ControllerChannelManager``, ``Partition``, ``AbstractFetcherThread``.
@@ -90,6 +90,7 @@ class ReplicationDuties(Checker):
         controllers: settings of the controller parts.
         replicas: settings of the brokers.
         bandwidth: bytes a second of the slowest broker; 0: no limit.
+        request_us: ``request.timeout.ms`` of the producers: a request is answered when all its partitions can be.
     """
 
     name = "duties"
@@ -99,11 +100,13 @@ class ReplicationDuties(Checker):
         controllers: ControllerConfig | None = None,
         replicas: ReplicaConfig | None = None,
         bandwidth: int = 0,
+        request_us: int = 30_000_000,
     ) -> None:
         super().__init__()
         self._controllers = controllers or ControllerConfig()
         config = self._replicas = replicas or ReplicaConfig()
         self._lag_us = config.replica_lag_time_max_ms * 1_000
+        self._request_us = request_us
         self._socket_us = config.replica_socket_timeout_ms * 1_000
         fetch_us = config.replica_fetch_response_max_bytes * 1_000_000 // bandwidth if bandwidth else 0
         self._fetch_us = self._socket_us + ISR_US + fetch_us * 8
@@ -417,7 +420,7 @@ class ReplicationDuties(Checker):
         if by == leader and undecided <= watermark:
             text = f"{leader} has committed {name} up to {undecided}, and no producer has heard of it"
             hosts = (leader, *self._producers[at[0]])
-            yield Duty("unanswered", (name,), hosts, (state.leader_epoch, undecided), ISR_US, text)
+            yield Duty("unanswered", (name,), hosts, (state.leader_epoch, undecided), self._request_us + ISR_US, text)
         counted = {*state.isr, *proposed} - {state.leader}
         least = min([own, *[ends.get((broker_host(broker), at), 0) for broker in counted]])
         if watermark < least and len(state.isr) >= panel.min_insync.of(at):
