@@ -87,19 +87,19 @@ MUTATIONS = [
         "tasks/given-up-uncommitted",
         ("streams_learned.toml:1",),
     ),
-    Mutation(  # a task whose changelog's end was told waits for it for ever
-        "actors/streams/thread.py",
-        "        self.tasks.ends_known(ends.get)\n",
-        "",
+    Mutation(  # an active task reads its changelog, and applies nothing
+        "actors/streams/task_manager.py",
+        "if one.changelog != changelog or last <= one.position:",
+        "if one.changelog != changelog or last <= one.position or one.role is TaskRole.ACTIVE:",
         "tasks/not-restored",
-        ("streams_standby.toml:1",),
+        ("streams_standbys.toml:1",),
     ),
     Mutation(  # a standby reads its changelog, and applies nothing
         "actors/streams/task_manager.py",
         "if one.changelog != changelog or last <= one.position:",
         "if one.changelog != changelog or last <= one.position or one.role is TaskRole.STANDBY:",
         "tasks/standby-behind",
-        ("streams_standby.toml:1",),
+        ("streams_standbys.toml:1",),
     ),
     Mutation(  # a leader's follow-up rebalance is forgotten
         "actors/streams/thread.py",
