@@ -278,6 +278,7 @@ class Instance(HostingMachine):
                 imbalance=config.stream_imbalance_percentage if tolerates else "",
                 probing_us=config.probing_rebalance_interval_ms * US_PER_MS if looks_again else 0,
                 changelogs=tuple(each.changelog for each in self.topology.subtopologies),
+                sources=tuple(tuple(each.topics) for each in self.topology.subtopologies),
             )
         )
         for thread in self.threads.values():

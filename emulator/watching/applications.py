@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kemu.emulator.facts import BrokerHostAdded, HostDown, HostStarted, RunStarted, Seen
-from kemu.protocol.names import GroupId
+from kemu.protocol.names import ActorName, GroupId, TopicPartition, host_of, part_on
 from kemu.protocol.notes.streams import (
     InstanceLeaving,
     InstanceReleased,
@@ -68,12 +68,14 @@ class WatchedInstance:
 class WatchedApplication:
     """A Streams application."""
 
-    __slots__ = ("copies", "decided", "instances", "processes", "unsettled", "warmups")
+    __slots__ = ("copies", "decided", "instances", "processes", "subtopologies", "unsettled", "warmups")
 
     def __init__(self) -> None:
         self.instances: dict[str, WatchedInstance] = {}
         self.processes: dict[str, str] = {}
         """Process id -> instance."""
+        self.subtopologies: dict[str, int] = {}
+        """Source topic -> the number of the subtopology that reads it."""
         self.copies: dict[tuple[str, str, str], WatchedCopy] = {}
         """(task, instance, thread) -> its copy."""
         self.unsettled = 0
@@ -129,6 +131,18 @@ class WatchedApplications:
             found = self.all[name] = WatchedApplication()
         return found
 
+    def awaits_state(self, group: GroupId, thread: ActorName, at: TopicPartition) -> bool:
+        """Whether a thread that owns a source partition does not run its task yet; never of other members."""
+        application = self.all.get(group)
+        number = None if application is None else application.subtopologies.get(at[0])
+        if application is None or number is None:
+            return False
+        host = host_of(thread)
+        instance = application.instances.get(host)
+        threads = range(1, (0 if instance is None else instance.started.threads) + 1)
+        keys = [(f"{number}_{at[1]}", host, f"t{each}") for each in threads if part_on(host, f"t{each}") == thread]
+        return not any(key in application.copies and application.copies[key].works for key in keys)
+
     def _run_started(self, seen: Seen, fact: RunStarted) -> None:
         self.brokers = dict.fromkeys(fact.brokers)
 
@@ -139,6 +153,8 @@ class WatchedApplications:
         application = self.of(fact.application)
         application.instances[fact.instance] = WatchedInstance(fact)
         application.processes[fact.process] = fact.instance
+        for number, topics in enumerate(fact.sources):
+            application.subtopologies.update(dict.fromkeys(topics, number))
 
     def _leaving(self, seen: Seen, fact: InstanceLeaving) -> None:
         instance = self.of(fact.application).instances.get(fact.instance)

@@ -14,6 +14,7 @@ class InstanceStarted:
     ``ready_lag``: how many records behind its end a copy counts as caught up, by its task assignor's own setting.
     ``imbalance``: what load the assignor leaves as it is, as a fraction of a fair one ("0.2"); "" where it evens out
     all it can. ``probing_us``: how long a leader that warms copies up waits until it looks again; 0 where none does.
+    ``sources``: the topics that each subtopology reads, in order.
     """
 
     application: str
@@ -28,6 +29,7 @@ class InstanceStarted:
     imbalance: str
     probing_us: int
     changelogs: tuple[str, ...]
+    sources: tuple[tuple[str, ...], ...] = ()
 
 
 @value

@@ -63,6 +63,7 @@ class StreamsStory:
                 imbalance=imbalance,
                 probing_us=self._probing_us,
                 changelogs=("log",),
+                sources=(("in",),),
             )
             self.say(at_s, host, started)
 
