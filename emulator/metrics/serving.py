@@ -13,7 +13,8 @@ or paused, and no other leads ("leaderless"). A slow application or network inte
 them.
 
 *Owning* is the panel's: by a member's own callbacks, while its host runs. Where the facts tell no positions (logs that
-others recorded), service is back with ownership, or with the first record where some wait.
+others recorded), service is back with ownership, or with the first record where some wait. A Streams thread serves a
+partition when it also runs the task.
 
 Each interval is a chain of pieces, each with what it waited for (``emulator.watching.interruptions``).
 """
@@ -25,8 +26,9 @@ from typing import Any
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, HostStarted, Seen
 from kemu.emulator.metrics.figures import DowntimeFigures
 from kemu.emulator.metrics.waiting import Waiting
+from kemu.emulator.watching.applications import RUNNING
 from kemu.emulator.watching.panel import Panel, Service
-from kemu.protocol.names import ActorName, GroupId, TopicPartition
+from kemu.protocol.names import ActorName, GroupId, TopicPartition, part_on
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
     CallbackReturned,
@@ -40,6 +42,7 @@ from kemu.protocol.notes.groups import (
     Processed,
 )
 from kemu.protocol.notes.replication import BecameFollower, BecameLeader, NodeWritten, ReplicaStopped
+from kemu.protocol.notes.streams import TaskBecame
 
 TAKEN_OVER = "taken over"
 LEADERLESS = "leaderless"
@@ -113,11 +116,14 @@ class Serving:
         self._partitions: dict[Service, _Served] = {}
         self._of: dict[TopicPartition, list[Service]] = {}
         self._positions_told = False
+        self._awaiting: dict[Service, Seen] = {}
+        """Positions of Streams threads that do not run the task yet."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             **dict.fromkeys(MOVERS, self._moved),
             **dict.fromkeys(_LEADS, self._led),
             CallbackReturned: self._called_back,
             PositionSet: self._positioned,
+            TaskBecame: self._task_became,
             Processed: self._processed,
         }
 
@@ -229,9 +235,21 @@ class Serving:
 
     # --- service -----------------------------------------------------------------------------------------------
 
+    def _task_became(self, seen: Seen, fact: TaskBecame) -> None:
+        """A task that runs serves the partitions that its thread has positions of."""
+        thread = part_on(fact.instance, fact.thread)
+        for key, known in list(self._awaiting.items()) if fact.state == RUNNING else ():
+            if known.actor == thread and not self._panel.applications.awaits_state(key[0], thread, key[1]):
+                del self._awaiting[key]
+                self._positioned(known._replace(seq=seen.seq, at_us=seen.at_us), known.fact)
+
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         self._positions_told = True
         key: Service = (fact.group, (fact.topic, fact.partition))
+        self._awaiting.pop(key, None)
+        if self._panel.applications.awaits_state(fact.group, seen.actor, key[1]):
+            self._awaiting[key] = seen
+            return
         served = self._partitions.get(key)
         if served is None or served.state is _UP or seen.actor != served.owner:
             return

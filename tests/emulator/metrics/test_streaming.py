@@ -1,19 +1,31 @@
 """Figures of Streams applications, against small runs told by hand, and of whole runs."""
 
+from typing import Any
+
 import pytest
 
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, HostStarted
-from kemu.emulator.metrics.figures import StreamsFigures
+from kemu.emulator.metrics.figures import Figures, StreamsFigures
 from kemu.emulator.metrics.metrics import Metrics
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.watching.panel import Panel
-from kemu.protocol.notes.groups import MemberAdded, MemberBecame, MemberRemoved, Rejoin
+from kemu.protocol.notes.groups import (
+    MemberAdded,
+    MemberBecame,
+    MemberRemoved,
+    PartitionsAssigned,
+    PartitionsRevoked,
+    PositionSet,
+    Processed,
+    RecordsAppended,
+    Rejoin,
+)
 from kemu.protocol.notes.streams import InstanceLeaving, LearnerReady, StreamsJoined
 from tests.emulator.streams_story import APP, S, StreamsStory, formed
 
 
-def figures_of(told: StreamsStory, until_s: float = 100) -> StreamsFigures:
+def all_figures_of(told: StreamsStory, until_s: float = 100) -> Figures:
     """What the metrics make of it."""
     panel = Panel()
     metrics = Metrics(panel)
@@ -21,7 +33,12 @@ def figures_of(told: StreamsStory, until_s: float = 100) -> StreamsFigures:
         panel.see(seen)
         metrics.see(seen)
     metrics.finish(round(until_s * S))
-    return metrics.figures().streams[APP]
+    return metrics.figures()
+
+
+def figures_of(told: StreamsStory, until_s: float = 100) -> StreamsFigures:
+    """What the metrics make of its tasks."""
+    return all_figures_of(told, until_s).streams[APP]
 
 
 def test_a_task_that_its_owner_pauses_and_gets_back_was_paused_all_the_time() -> None:
@@ -318,3 +335,29 @@ def test_the_page_s_scale_down_costs_what_its_facts_say() -> None:
         assert parts == row.until_us - row.from_us > 0
     assert sum(found.downtime_us.values()) == found.detect_us + found.barrier_us + found.restore_us + found.pause_us
     assert found.read_bytes["learner"] > 100 * found.read_bytes["active"]
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_partition_of_a_task_is_down_until_the_task_runs_whether_a_record_waits_or_not(waits: bool) -> None:
+    """A position alone serves nobody while the thread restores the task."""
+    told = formed()
+    position: dict[str, Any] = {"group": APP, "topic": "in", "partition": 0, "offset": 5, "why": "committed"}
+    owned: dict[str, Any] = {"group": APP, "generation": 1}
+    at = ("in", 0)
+    told.say(3, "a/t1", PartitionsAssigned(**owned, member_id="a-id", added=(at,), owned=(at,)))
+    told.say(4, "a/t1", PositionSet(**position, member_id="a-id"))
+    told.copy(20, "a", "0", "active", "SUSPENDED", "CLOSED")
+    told.say(20, "a/t1", PartitionsRevoked(**owned, member_id="a-id", revoked=(at,), owned=()))
+    told.copy(22, "b", "0", "active", "CREATED", "RESTORING")
+    told.say(22, "b/t1", PartitionsAssigned(**owned, member_id="b-id", added=(at,), owned=(at,)))
+    if waits:
+        told.say(22, "b0", RecordsAppended(topic="in", partition=0, base_offset=5, count=1))
+    told.say(23, "b/t1", PositionSet(**position, member_id="b-id"))
+    told.copy(30, "b", "0", "active", "RUNNING")
+    if waits:
+        done: dict[str, Any] = {"group": APP, "member_id": "b-id", "generation": 1, "topic": "in", "partition": 0}
+        told.say(30, "b/t1", Processed(**done, first=5, last=6, started_us=30 * S))
+
+    (row,) = all_figures_of(told).downtime
+
+    assert (row.cause, row.from_us, row.until_us) == ("revoked", 20 * S, 30 * S)
