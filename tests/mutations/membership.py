@@ -2,8 +2,7 @@
 
 from tests.mutations import Mutation
 
-_CALM = ("steady-group:1", "rolling-restart-dynamic:1")
-_STATIC = ("rolling-restart-static:2",)
+_CALM = ("rare_commits.toml:1", "rolling-restart-dynamic:1")
 
 MUTATIONS = [
     Mutation(  # heartbeats do not prolong a session
@@ -11,7 +10,7 @@ MUTATIONS = [
         "            self.books.start_session(self.members.by_id[request.member_id])\n            if self._machine",
         "            if self._machine",
         "membership/evicted",
-        _CALM,
+        ("rare_commits.toml:1",),
     ),
     Mutation(  # members that joined are dropped with those that did not, when a join phase ends in time
         "actors/coordinator/join_phase.py",
@@ -28,7 +27,7 @@ MUTATIONS = [
         "            error = error or ErrorCode.FENCED_INSTANCE_ID\n"
         "            self._phase.refuse(caller, error, member_id)\n",
         "membership/refused",
-        _STATIC,
+        ("static_zombie.toml:1",),
     ),
     Mutation(  # a static member that restarts during a rebalance is fenced by the coordinator that knows its new id
         "actors/coordinator/static.py",
@@ -50,13 +49,6 @@ MUTATIONS = [
         else:""",
         "membership/accepted",
         ("static_zombie.toml:2",),
-    ),
-    Mutation(  # a commit is accepted while the leader assigns
-        "actors/coordinator/group.py",
-        "return ErrorCode.REBALANCE_IN_PROGRESS if self.books.state is COMPLETING else _NONE",
-        "return _NONE",
-        "membership/accepted",
-        ("slow-consumer:3", "cooperative-scale-out-ten-at-once:3", "lossy-network:3"),
     ),
     Mutation(  # heartbeats of a group that is Stable are told to join again
         "actors/coordinator/group.py",
