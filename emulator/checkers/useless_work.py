@@ -3,7 +3,7 @@
 =====================  ===========================================================  ==================================
 kind                   a member sends                                               bound
 =====================  ===========================================================  ==================================
-heartbeat-storm        a heartbeat although the last one was answered without error  ``FACTOR`` times what
+heartbeat-storm        a heartbeat although its connection answered the last one    ``FACTOR`` times what
                                                                                     heartbeat.interval.ms asks for, in
                                                                                     ``INTERVALS`` of them
 rejoin-without-cause   a JoinGroup with its member id although it has an assignment  ``REJOINS`` in ``WINDOW_US``
@@ -42,7 +42,8 @@ class _Sender:
 
     def __init__(self) -> None:
         self.beats: deque[int] = deque()
-        self.beat_was_fine = False
+        self.answered_on = -1
+        """The connection on which the last heartbeat was answered without error; -1: it was not."""
         self.rejoins: deque[int] = deque()
         self.connection = -1
         self.meaning: Meaning | None = None
@@ -90,9 +91,9 @@ class UselessWork(Checker):
             self._joins(seen, fact, sender)
 
     def _beats(self, seen: Seen, fact: GroupRequestRead, sender: _Sender, interval_us: int) -> None:
-        if sender.beat_was_fine:
+        if sender.answered_on == fact.connection:  # on another one, the answer was lost
             sender.beats.append(seen.at_us)
-        sender.beat_was_fine = False
+        sender.answered_on = -1
         while sender.beats and sender.beats[0] < seen.at_us - INTERVALS * interval_us:
             sender.beats.popleft()
         if len(sender.beats) > FACTOR * (INTERVALS + 1):
@@ -123,7 +124,7 @@ class UselessWork(Checker):
         if sender is None:
             return
         if api == "Heartbeat":
-            sender.beat_was_fine = fact.error is _NONE
+            sender.answered_on = fact.connection if fact.error is _NONE else -1
         if fact.error is not _NONE:
             sender.meaning = None
 

@@ -38,6 +38,15 @@ def test_heartbeats_that_fail_may_be_repeated_sooner(story):
     assert story.useless() == []
 
 
+def test_heartbeats_whose_answers_are_lost_with_their_connection_may_be_repeated_sooner(story):
+    for _ in range(100):
+        story.wait(0.25)
+        story.connection += 1
+        story.beat("c1")
+
+    assert story.useless() == []
+
+
 def test_a_member_that_joins_again_and_again_is_told(story):
     for _ in range(REJOINS + 2):
         story.wait(3)
