@@ -1,14 +1,13 @@
 """Requests that nothing asked for: a member that repeats itself, although it was answered.
 
-=====================  ===========================================================  ==================================
-kind                   a member sends                                               bound
-=====================  ===========================================================  ==================================
-heartbeat-storm        a heartbeat although its connection answered the last one    ``FACTOR`` times what
-                                                                                    heartbeat.interval.ms asks for, in
-                                                                                    ``INTERVALS`` of them
-rejoin-without-cause   a JoinGroup with its member id although it has an assignment  ``REJOINS`` in ``WINDOW_US``
-                       of the generation in force
-=====================  ===========================================================  ==================================
+====================  ==========================================================  ====================================
+kind                  a member sends                                              bound
+====================  ==========================================================  ====================================
+heartbeat-storm       a heartbeat although its connection answered the last one   twice as many as heartbeat.interval.ms
+                                                                                  asks for, in ten intervals
+rejoin-without-cause  a JoinGroup with its member id although nothing asks for    three a minute
+                      another one
+====================  ==========================================================  ====================================
 
 A JoinGroup has a cause if an answer since the last one had an error, its connection is another one, its topics or the
 partitions that it owns differ, or a topic grew or was deleted. Streams groups rebalance on their own account (KIP-441)
