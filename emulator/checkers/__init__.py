@@ -131,11 +131,15 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
         if group.streams is not None and group.streams.settings.exactly_once
     ]
     tasks = Tasks(scenario.stable_within_us, exactly_once)
-    commits, interruptions = CommitsChecker(_reset_policies(scenario)), Interruptions(_timeouts(scenario))
-    useless_work = UselessWork(_heartbeat_intervals_us(scenario))
-    bounded: Mapping[str, Checker] = {
-        each.name: each for each in (liveness, tasks, commits, interruptions, useless_work)
-    }
+    retention_us = configured(BrokerConfig(), scenario.brokers.config).offsets_retention_minutes * 60_000_000
+    of_groups = (
+        liveness,
+        tasks,
+        CommitsChecker(_reset_policies(scenario), retention_us),
+        Interruptions(_timeouts(scenario)),
+        UselessWork(_heartbeat_intervals_us(scenario)),
+    )
+    bounded: Mapping[str, Checker] = {each.name: each for each in of_groups}
     made = tuple(bounded.get(checker.name, checker) for checker in make_checkers())
     replication = scenario.brokers.replication
     streams = any(group.streams is not None for group in scenario.groups.values())

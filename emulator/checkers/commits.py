@@ -1,35 +1,26 @@
-"""CommitsChecker: only by members of the current generation, never ahead of their work, never backwards.
+"""Commits come from the current generation, behind their work; positions and removals have a cause that facts show.
 
-Theory. The coordinator accepts a commit of generation g while g is current (in PreparingRebalance too), appends it and
-reports it when it is durable. Appends to a group's log keep their order, so when the group became Stable in g + 1,
-whose record is in the same log, every commit accepted under g had been reported. From this:
+A group's log keeps the order of its records: when a group became Stable in generation g + 1, every commit that was
+accepted under g had been reported (``GroupCoordinator.doCommitOffsets`` 3.4.1).
 
-1. *Fencing.* A reported commit carries the current generation, or an earlier one if the group has not been Stable in
-   any later generation; its member was in the generation it carries. A commit without generation (-1) is never reported
-   while the group is Stable: it is accepted from outside only when the group is Empty.
-2. *Not ahead.* A member commits at most what it processed, or the position it started from.
-3. *Not back.* Under one generation-protected owner after the other the committed offset only rises, unless the
-   committing member has reset its position since its last commit, the committed offset was removed, or the commit was
-   read from a connection that its client had left for another one (``LateCommit``): then it is one of before. A commit
-   with generation -1 is an operator's and may do anything.
-4. *Remembered.* What was committed when a member got its assignment is where it starts, or behind it: it is not told
-   less, nor that there is nothing. An application that seeks starts where it likes. A log that lost its tail
-   (``DiskTailLost``) may forget, and so may a coordinator that has a successor already. Where brokers replicate, a
-   group's log may lose its end to an election; then what it held there is committed no more, and what it held before is
-   what counts.
-5. *Kept.* A member that is told that its commit succeeded has one that a coordinator reported.
-6. *Not while it is needed.* Offsets do not expire while the group rebalances, nor those of partitions that its members
-   were given in a Stable generation; of a group that became empty they do, after a minute at the soonest (the least
-   that ``offsets.retention.minutes`` may be). What was decided just before the state changed is reported after
-   it. No offset is removed within 30 s of its commit, for whatever stated reason, unless the plan's operator asks.
-7. *Reset.* A member keeps a position while the log starts at or before the position and has never lost its end. Only
-   a log that has lost its end moves a position to where an epoch ends (KIP-320). A reset under "earliest" goes to the
-   start of a log, not beyond; under "none" there is no reset. The policy is the scenario's ``auto.offset.reset``
-   (``policies``), not the member's word.
+======================  =============================================================================================
+kind                    rule
+======================  =============================================================================================
+old-generation,         a commit carries the current generation, or an earlier one if the group was not Stable since;
+no-member,              its member was in that generation; without generation (-1) only while the group is Empty
+without-generation
+ahead-of-work           a member commits at most what it processed, or the position that it started from
+went-back               committed offsets rise, but for a reset, a seek, a removal or a commit of an old connection
+position-not-committed  a member starts at the committed offset, if there is one
+not-kept                a commit that succeeded was reported by a coordinator
+removed-too-early,      an offset lasts for ``offsets.retention.minutes`` since its group is empty (KIP-211), or since
+expired-in-use          its commit, and while members use it, unless an operator or a deleted topic removes it
+reset-in-range,         a member leaves a position only if its log does not have it; a reset follows
+not-truncated,          ``auto.offset.reset``
+wrong-reset
+======================  =============================================================================================
 
-A member in KIP-333's mode jumps: it commits the end of a range before it has done anything there, and goes there. It
-may do so if that range's token is in the log, and to that offset alone (rules 2 and 4). Tokens and the second
-consumer's commits are fenced as commits are (rule 1); what they say is the business of ``catch-up``.
+A member in KIP-333's mode may commit and take the end of a range whose token is in the log.
 """
 
 from collections.abc import Callable, Mapping
@@ -53,7 +44,6 @@ from kemu.protocol.notes.groups import (
     MemberAdded,
     OffsetCommitted,
     OffsetRemoved,
-    PartitionHosted,
     PartitionsAssigned,
     PositionSet,
     Processed,
@@ -63,10 +53,10 @@ from kemu.protocol.notes.replication import BecameLeader, LogStartMoved, TopicDe
 
 EMPTY, STABLE = "Empty", "Stable"
 REBALANCING = ("PreparingRebalance", "CompletingRebalance")
-EXPIRED = "expired"
 RESET = "reset"
 RESET_POLICY = "auto.offset.reset"
-LEAST_RETENTION_US = 60_000_000
+DEFAULT_RETENTION_US = 60_000_000
+"""The least that ``offsets.retention.minutes`` can be."""
 REMOVES_OFFSETS: dict[str, Callable[[str, str], set[str]]] = {
     "delete-group": lambda group, topic: {group},
     "delete-offsets": lambda group, topic: {group, topic},
@@ -92,7 +82,7 @@ class _Group:
 
 
 class _Spell:
-    """What a group is since when; ``rested_us``: how long it was empty the last time (0: not known to have been)."""
+    """What a group is since when; ``rested_us``: how long it was empty before (0: not known to have been)."""
 
     __slots__ = ("given", "rested_us", "since_us", "state")
 
@@ -126,14 +116,19 @@ class CommitsChecker(Checker):
 
     name = "commits"
 
-    def __init__(self, policies: Mapping[GroupId | ActorName, str] | None = None) -> None:
+    def __init__(
+        self, policies: Mapping[GroupId | ActorName, str] | None = None, retention_us: int = DEFAULT_RETENTION_US
+    ) -> None:
         """A checker of one run.
 
         Args:
             policies: ``auto.offset.reset`` by group, and by host where a member's is another. No policy is checked
                 for a group that is not named.
+            retention_us: ``offsets.retention.minutes`` of the brokers.
         """
         super().__init__()
+        self._kept_us = retention_us // 2
+        """How long an offset lasts at least: two coordinators may have different clocks."""
         self._policies = {name: {policy} for name, policy in (policies or {}).items()}
         """A host that is set otherwise during the run may follow the policy of either life."""
         self._group_of: dict[ActorName, GroupId] = {}
@@ -147,8 +142,6 @@ class CommitsChecker(Checker):
         """When the committed offset was reported last; empty where the group's log may have lost commits since."""
         self._removals_asked: list[tuple[int, str, set[str]]] = []
         """When the plan's operator asked for a removal of offsets, the kind of the entry, and the entry's words."""
-        self._cut: dict[TopicPartition, None] = {}
-        """Partitions whose log has lost its end."""
         self._spells: dict[str, _Spell] = {}
         self._kept: dict[tuple[str, str], dict[int, None]] = {}
         """(group, member id) -> the steps in which commits of it were reported, while it has not heard of them."""
@@ -173,7 +166,6 @@ class CommitsChecker(Checker):
             MemberReconfigured: self._reconfigured,
             TopicDeleted: self._topic_deleted,
             BecameLeader: self._led,
-            PartitionHosted: self._hosted,
             RangeOpened: self._range_written,
             RangeCommitted: self._range_written,
         }
@@ -198,7 +190,7 @@ class CommitsChecker(Checker):
 
     def _spelled(self, seen: Seen, fact: GroupBecame) -> None:
         before = self._spells.get(fact.group)
-        rested_us = 0 if before is None else before.rested_us
+        rested_us = 0 if before is None or fact.old == STABLE else before.rested_us
         if before is not None and before.state == EMPTY:
             rested_us = seen.at_us - before.since_us
         self._spells[fact.group] = _Spell(fact.new, seen.at_us, rested_us)
@@ -244,49 +236,48 @@ class CommitsChecker(Checker):
 
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         progress = self._progress_of(seen, fact.topic, fact.partition)
-        chosen = fact.why not in (SEEK, TRUNCATED)
-        if fact.why == TRUNCATED and (fact.topic, fact.partition) not in self._cut:
-            name = f"{fact.topic}-{fact.partition}"
-            text = f"{seen.actor} goes to {fact.offset} of {name} as after a truncation, and the log has lost nothing"
-            self.violation(seen, "not-truncated", (fact.group, name, seen.actor), text)
-        elif fact.why == RESET:
-            self._reset(seen, fact, -1 if progress.starts else progress.reached_since_reset)
-        asked, progress.starts = chosen and (progress.starts or fact.why == COMMITTED), False
+        name = f"{fact.topic}-{fact.partition}"
+        self._left_for_a_reason(seen, fact)
+        asked = fact.why == COMMITTED or (progress.starts and fact.why not in (SEEK, TRUNCATED))
+        progress.starts = False
         if fact.why == JUMPED and self._may_jump(fact.group, (fact.topic, fact.partition), fact.offset):
             progress.reached = max(progress.reached, fact.offset)
             return
         progress.reset_to = None if fact.why == COMMITTED else fact.offset
         progress.reached_since_reset = fact.offset
         if asked and progress.floor >= 0 and (fact.why != COMMITTED or fact.offset < progress.floor):
-            name = f"{fact.topic}-{fact.partition}"
             text = (
                 f"{seen.actor} starts {name} at {fact.offset} ({fact.why}) though {progress.floor} had been committed"
             )
             self.violation(seen, "position-not-committed", (fact.group, name, seen.actor), text)
         progress.reached = max(progress.reached, fact.offset)
 
-    def _reset(self, seen: Seen, fact: PositionSet, held: int) -> None:
-        """A position that the log has is kept. Source: ``OffsetFetcher`` (3.4.1): a reset needs OFFSET_OUT_OF_RANGE.
-
-        A log that ever lost its end may have lost the record at the position, and a log that starts later has.
-        """
-        at = (fact.topic, fact.partition)
-        self._by_policy(seen, fact)
-        if held < 0 or at in self._cut or self.panel.logs.of(at).records.start > held:
-            return
-        name = f"{fact.topic}-{fact.partition}"
-        text = f"{seen.actor} resets {name} to {fact.offset} although its position, {held} or later, is in the log"
-        self.violation(seen, "reset-in-range", (fact.group, name, seen.actor), text)
+    def _left_for_a_reason(self, seen: Seen, fact: PositionSet) -> None:
+        """A position that the log has is kept. Source: ``OffsetFetcher`` (3.4.1): a reset needs OFFSET_OUT_OF_RANGE."""
+        at, name = (fact.topic, fact.partition), f"{fact.topic}-{fact.partition}"
+        kept, highest = self.panel.progress.kept_in_log, self.panel.progress.of(fact.group, at).highest
+        if fact.why == TRUNCATED and kept:
+            text = f"{seen.actor} goes to {fact.offset} of {name} as after a truncation although {kept}"
+            self.violation(seen, "not-truncated", (fact.group, name, seen.actor), text)
+        elif fact.why == RESET:
+            self._by_policy(seen, fact)
+            if kept:
+                text = f"{seen.actor} resets {name} to {fact.offset} although {kept}"
+                self.violation(seen, "reset-in-range", (fact.group, name, seen.actor), text)
+        elif fact.why == COMMITTED and highest is not None and fact.offset > highest:
+            text = f"{seen.actor} starts {name} at {fact.offset} ({fact.why}) though no more than {highest} was ever"
+            self.violation(seen, "position-not-committed", (fact.group, name, seen.actor), f"{text} committed")
 
     def _by_policy(self, seen: Seen, fact: PositionSet) -> None:
         """Whether the reset is the one that the scenario's ``auto.offset.reset`` asks for."""
-        host = host_of(seen.actor)
-        policies = self._policies.get(host) or self._policies.get(fact.group)
+        policies = self._policies.get(host_of(seen.actor)) or self._policies.get(fact.group)
         start = self._starts.get((fact.topic, fact.partition), 0)
         if policies == {"none"}:
             allowed = "none"
         elif policies == {"earliest"} and fact.offset > start:
             allowed = f"earliest, and the log starts at {start}"
+        elif policies == {"latest"} and self.panel.progress.not_the_end:
+            allowed = f"latest, and {self.panel.progress.not_the_end}"
         else:
             return
         name = f"{fact.topic}-{fact.partition}"
@@ -400,13 +391,15 @@ class CommitsChecker(Checker):
             progress.reset_to = fact.offset
 
     def _removed(self, seen: Seen, fact: OffsetRemoved) -> None:
-        if fact.why == EXPIRED and self.panel.is_current(seen):
-            self._expired(seen, fact)
-        if self.panel.commits.before != NOTHING:
-            self._kept_long_enough(seen, fact)
-            for progress in self._progress.get((fact.topic, fact.partition), {}).values():
-                if progress.group == fact.group:
-                    progress.floor = -1
+        if not self.panel.is_current(seen):
+            return
+        at = (fact.topic, fact.partition)
+        committed_us = self._committed_us.pop((fact.group, at), None)
+        if not self._was_asked_for(seen, fact):
+            self._expired(seen, fact, committed_us)
+        for progress in self._progress.get(at, {}).values():
+            if progress.group == fact.group:
+                progress.floor = -1
 
     def _operated(self, seen: Seen, fact: FaultApplied) -> None:
         if fact.kind in REMOVES_OFFSETS:
@@ -415,38 +408,41 @@ class CommitsChecker(Checker):
     def _topic_deleted(self, seen: Seen, fact: TopicDeleted) -> None:
         self._removals_asked.append((seen.at_us, "delete-topic", {fact.topic}))
 
-    def _kept_long_enough(self, seen: Seen, fact: OffsetRemoved) -> None:
-        """An offset lasts for ``offsets.retention.minutes``, at least 1, unless an operator removes the offset.
-
-        Half of that is asked, because two coordinators may have different clocks.
-        """
-        committed_us = self._committed_us.pop((fact.group, (fact.topic, fact.partition)), None)
-        if committed_us is None or seen.at_us - committed_us >= LEAST_RETENTION_US // 2:
-            return
-        for asked_us, kind, words in self._removals_asked:
-            if seen.at_us - asked_us <= OPERATOR_US and REMOVES_OFFSETS[kind](fact.group, fact.topic) <= words:
-                return
-        name = f"{fact.topic}-{fact.partition}"
-        text = f"the offset of {name} in {fact.group} was removed {(seen.at_us - committed_us) / 1e6:.1f} s after"
-        self.violation(
-            seen, "removed-too-early", (fact.group, name), f"{text} its commit, and no operator asked for it"
+    def _was_asked_for(self, seen: Seen, fact: OffsetRemoved) -> bool:
+        return any(
+            seen.at_us - asked_us <= OPERATOR_US and REMOVES_OFFSETS[kind](fact.group, fact.topic) <= words
+            for asked_us, kind, words in self._removals_asked
         )
 
-    def _expired(self, seen: Seen, fact: OffsetRemoved) -> None:
-        spell = self._spells.get(fact.group)
-        if spell is None:
-            return
+    def _expired(self, seen: Seen, fact: OffsetRemoved, committed_us: int | None) -> None:
+        """Nobody asked for it: is the retention over, and nobody uses the offset?
+
+        What was decided just before the group's state changed is reported after it. Source: KIP-211,
+        ``GroupMetadata.removeExpiredOffsets`` (3.4.1).
+        """
+        spell, since_us, since = self._spells.get(fact.group), committed_us, "its commit"
         name = f"{fact.topic}-{fact.partition}"
-        if spell.state in REBALANCING and 0 < spell.rested_us < LEAST_RETENTION_US // 2:
-            text = f"the offset of {name} expires while {fact.group} rebalances, {spell.rested_us / 1e6:.1f} s after"
-            self.violation(seen, "expired-in-use", (fact.group, name), f"{text} it had members")
-        elif (
-            spell.state == STABLE
-            and (fact.topic, fact.partition) in spell.given
-            and seen.at_us - spell.since_us > SETTLED_US
-        ):
-            text = f"the offset of {name} expires although {fact.group} has a member that works on it"
-            self.violation(seen, "expired-in-use", (fact.group, name), text)
+        if spell is not None:
+            lasted_us, used = seen.at_us - spell.since_us, ""
+            if spell.state == EMPTY:
+                since_us, since = spell.since_us, "the group became empty"
+            elif spell.state in REBALANCING and 0 < spell.rested_us < self._kept_us:
+                used = f"while {fact.group} rebalances, {spell.rested_us / 1e6:.1f} s after it had members"
+            elif spell.state in REBALANCING and lasted_us > SETTLED_US:
+                used = f"while {fact.group} rebalances"
+            elif spell.state == STABLE and (fact.topic, fact.partition) in spell.given and lasted_us > SETTLED_US:
+                used = f"although {fact.group} has a member that works on it"
+            elif spell.state in REBALANCING and spell.rested_us:
+                return
+            if used:
+                text = f"the offset of {name} expires {used}"
+                self.violation(seen, "expired-in-use", (fact.group, name), text)
+                return
+        if since_us is not None and seen.at_us - since_us < self._kept_us:
+            text = f"the offset of {name} in {fact.group} was removed {(seen.at_us - since_us) / 1e6:.1f} s after"
+            self.violation(
+                seen, "removed-too-early", (fact.group, name), f"{text} {since}, and no operator asked for it"
+            )
 
     def _forget_floors(self, partition: TopicPartition) -> None:
         for progress in self._progress.get(partition, {}).values():
@@ -455,18 +451,13 @@ class CommitsChecker(Checker):
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
         if fact.log.startswith(OFFSETS_TOPIC):
             self._groups.clear()
+            self._spells.clear()
             self._committed_us.clear()
             for partition in self._progress:
                 self._forget_floors(partition)
 
-    def _hosted(self, seen: Seen, fact: PartitionHosted) -> None:
-        if self.panel.logs.cut is not None:
-            self._cut[fact.topic, fact.partition] = None
-
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
-        """A log may have lost its end; if it is the groups' log, the commits there are gone."""
-        if self.panel.logs.cut is not None:
-            self._cut[fact.topic, fact.partition] = None
+        """A groups' log may have lost commits."""
         for (group, at), left in self.panel.commits.changed:
             self._committed_us.pop((group, at), None)
             for progress in self._progress.get(at, {}).values():

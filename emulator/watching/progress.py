@@ -47,6 +47,7 @@ ANY = -1
 """The writer of records of which nobody tells who wrote them: they count as every writer's."""
 
 LOST = "lost"
+NEVER_US = -2
 SOUGHT, RESET, OPERATOR, BEGAN, TRIMMED, RECREATED = "seek", "reset", "operator", "began", "trimmed", "recreated"
 """Why records were skipped."""
 
@@ -83,6 +84,11 @@ class Records:
                 ]
         return pieces
 
+    @property
+    def end(self) -> int:
+        """Behind the last of them."""
+        return max([last for ranges in self.by_writer.values() for _, last in list(ranges)[-1:]], default=0)
+
     def move(self, first: int, last: int, writer: Writer, to: Writer) -> None:
         """What is in of these becomes another writer's."""
         ranges = self.by_writer.get(writer)
@@ -104,7 +110,7 @@ class Records:
 class Held:
     """The position of one life of a member on one partition."""
 
-    __slots__ = ("before_us", "life", "offset", "since_us", "writer")
+    __slots__ = ("before_us", "life", "offset", "readable", "since_us", "writer")
 
     def __init__(self, life: int, offset: int, at_us: int) -> None:
         self.life = life
@@ -114,6 +120,8 @@ class Held:
         """Who wrote the record before it; None: the member has read none since the position was set."""
         self.since_us = self.before_us = at_us
         """When it came to this position, and to the one before."""
+        self.readable = 0
+        """Where the log ended at least for its readers when the member came to own the partition."""
 
 
 class GroupProgress:
@@ -225,6 +233,8 @@ class WatchedProgress:
         self.kept_in_log = ""
         """Why the member whose ``PositionSet`` was the last fact had no reason to leave its position; "": it had one,
         or asked for none."""
+        self.not_the_end = ""
+        """Why that position is not the end of the log; "": it may be."""
         self._logs = logs
         self._commits = commits
         self._ranges = ranges
@@ -349,12 +359,17 @@ class WatchedProgress:
 
     def _owns(self, seen: Seen, fact: PartitionsAssigned) -> None:
         for at in fact.added:
-            self.of(fact.group, at).held[seen.actor] = Held(seen.life, NOTHING, seen.at_us)
+            held = Held(seen.life, NOTHING, seen.at_us)
+            records = [progress.done for progress in self.all.get(at, {}).values()]
+            if not self._logs.of(at).leader and at in self._acknowledged:  # one copy: what is written can be read
+                records.append(self._acknowledged[at])
+            held.readable = max([each.end for each in records], default=0)
+            self.of(fact.group, at).held[seen.actor] = held
 
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         at = (fact.topic, fact.partition)
         progress, log = self.of(fact.group, at), self._logs.of(at).records
-        self.kept_in_log = ""
+        self.kept_in_log, self.not_the_end = "", ""
         if fact.why in (COMMITTED, JUMPED):
             tokens = self._ranges.of(fact.group, at).tokens if fact.why == JUMPED else ()
             if not progress.began and (tokens or progress.highest is None):  # committed before this run began
@@ -363,12 +378,30 @@ class WatchedProgress:
             progress.skip(progress.rests_on, fact.offset, SOUGHT, log)
         else:
             self.kept_in_log = self._kept_in_log(progress, seen, at)
+            self.not_the_end = self._not_the_end(progress, seen, at, fact.offset)
             if fact.why != TRUNCATED and not self.kept_in_log:
                 progress.skip(progress.rests_on, fact.offset, RESET, log)
         progress.began = progress.began or fact.why != TRUNCATED  # then a jump may follow (KIP-333)
         if progress.start is None:
             progress.start = fact.offset
-        progress.held[seen.actor] = Held(seen.life, fact.offset, seen.at_us)
+        held = progress.held[seen.actor] = Held(seen.life, fact.offset, seen.at_us)
+        if fact.offset > log.end:
+            held.before_us = NEVER_US
+        elif fact.why == COMMITTED:  # it may be about records that were lost before
+            held.before_us = NEVER_US + 1
+
+    def _not_the_end(self, progress: GroupProgress, seen: Seen, at: TopicPartition, offset: int) -> str:
+        """Why a member that had no position cannot have been told this offset as the end of the log; "": it can."""
+        held, log = progress.held.get(seen.actor), self._logs.of(at).records
+        if held is None or held.life != seen.life or held.offset != NOTHING:
+            return ""
+        if self._cut_us.get(at, NEVER_US) >= held.since_us:
+            return ""
+        if offset > log.end:
+            return f"the log ends at {log.end}"
+        if offset < held.readable:
+            return f"records up to {held.readable - 1} could be read before"
+        return ""
 
     def _kept_in_log(self, progress: GroupProgress, seen: Seen, at: TopicPartition) -> str:
         """Why the position that a member holds is one that the log has and had since; "" if it is not."""
@@ -376,7 +409,7 @@ class WatchedProgress:
         if held is None or held.life != seen.life or held.offset == NOTHING:
             return ""
         log = self._logs.of(at).records
-        if not log.start <= held.offset <= log.end or self._cut_us.get(at, -1) >= held.before_us:
+        if not log.start <= held.offset <= log.end or self._cut_us.get(at, NEVER_US) >= held.before_us:
             return ""
         if held.writer not in (None, ANY) and log.start < held.offset and log.epoch_at(held.offset - 1) != held.writer:
             return ""
