@@ -121,7 +121,8 @@ class Held:
         self.since_us = self.before_us = at_us
         """When it came to this position, and to the one before."""
         self.readable = 0
-        """Where the log ended at least for its readers when the member came to own the partition."""
+        """Where the log ended at least for its readers when the member came to own the partition; 0 if several brokers
+        led it, because one of them may not know that it is deposed."""
 
 
 class GroupProgress:
@@ -240,6 +241,8 @@ class WatchedProgress:
         self._ranges = ranges
         self._acknowledged: dict[TopicPartition, Records] = {}
         self._labels = 0
+        self._led_by: dict[TopicPartition, tuple[ActorName, int]] = {}
+        """The only broker that ever led, and what could be read when it began; "": there were several."""
         self._cut_us: dict[TopicPartition, int] = {}
         """When the log lost its end, for the last time."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
@@ -363,7 +366,9 @@ class WatchedProgress:
             records = [progress.done for progress in self.all.get(at, {}).values()]
             if not self._logs.of(at).leader and at in self._acknowledged:  # one copy: what is written can be read
                 records.append(self._acknowledged[at])
-            held.readable = max([each.end for each in records], default=0)
+            led_by, offset = self._led_by.get(at, ("", 0))
+            if led_by:
+                held.readable = max([offset, *[each.end for each in records]])
             self.of(fact.group, at).held[seen.actor] = held
 
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
@@ -439,6 +444,9 @@ class WatchedProgress:
 
     def _another_log(self, seen: Seen, fact: BecameLeader | PartitionHosted) -> None:
         end, at = self._logs.cut, (fact.topic, fact.partition)
+        readable = fact.high_watermark if isinstance(fact, BecameLeader) else fact.end_offset
+        before = self._led_by.get(at, (seen.actor, 0))[0]
+        self._led_by[at] = (seen.actor if before == seen.actor else "", readable)
         self._relabel(at)
         if end is None:
             return

@@ -200,20 +200,6 @@ MEMBERS = [
         "no-lost-record",
         ("unclean-election:1",),
     ),
-    Mutation(  # small committed offsets count as none
-        "actors/consumer/positions.py",
-        "            if row.offset >= 0:\n",
-        "            if row.offset > 30:\n",
-        "commits",
-        ("coordinator-failover-stable:1",),
-    ),
-    Mutation(  # a new owner begins one behind the committed offset
-        "actors/consumer/positions.py",
-        "                self._set(one, row.offset, COMMITTED, row.leader_epoch)",
-        "                self._set(one, row.offset + 1, COMMITTED, row.leader_epoch)",
-        "no-lost-record",
-        ("coordinator-failover-stable:1",),
-    ),
     Mutation(  # the first record of a batch is left out
         "actors/consumer/fetching.py",
         "first, last = max(batch.base_offset, position), batch.base_offset + batch.count",

@@ -41,4 +41,32 @@ MUTATIONS = [
         "commits/not-truncated",
         ("broker-crash-and-return:1",),
     ),
+    Mutation(  # offsets of an empty group last a minute, whatever offsets.retention.minutes says
+        "actors/coordinator/group.py",
+        "retention_ms = self._machine.config.offsets_retention_minutes * MS_PER_MINUTE",
+        "retention_ms = MS_PER_MINUTE",
+        "commits/removed-too-early",
+        ("group_empty_for_minutes.toml:1",),
+    ),
+    Mutation(  # "latest" is read as "earliest"
+        "actors/consumer/positions.py",
+        '"latest": LATEST_TIMESTAMP',
+        '"latest": EARLIEST_TIMESTAMP',
+        "commits/wrong-reset",
+        ("reads_latest.toml:1",),
+    ),
+    Mutation(  # a new owner begins one behind the committed offset
+        "actors/consumer/positions.py",
+        "                self._set(one, row.offset, COMMITTED, row.leader_epoch)",
+        "                self._set(one, row.offset + 1, COMMITTED, row.leader_epoch)",
+        "commits/position-not-committed",
+        ("coordinator-failover-stable:1",),
+    ),
+    Mutation(  # small committed offsets count as none
+        "actors/consumer/positions.py",
+        "            if row.offset >= 0:\n",
+        "            if row.offset > 30:\n",
+        "commits/position-not-committed",
+        ("coordinator-failover-stable:1",),
+    ),
 ]
