@@ -25,17 +25,17 @@ from attrs import frozen
 
 from kemu.emulator.facts import Handler, Healed, Seen
 from kemu.emulator.findings import ATLAS, Loss
+from kemu.emulator.watching import progress
 from kemu.emulator.watching.logs import SECOND, reader_of
 from kemu.emulator.watching.panel import Panel
+from kemu.emulator.watching.progress import ANY, GroupProgress, epoch_of
 from kemu.emulator.watching.ranges import Ranges
-from kemu.protocol.names import NO_GENERATION, ActorName, GroupId, TopicPartition, host_of, part_on
+from kemu.protocol.names import ActorName, GroupId, TopicPartition, host_of, part_on
 from kemu.protocol.notes.groups import (
     COMMITTED,
     JUMPED,
     SEEK,
     TRUNCATED,
-    OffsetCommitted,
-    OffsetRemoved,
     PartitionsAssigned,
     PartitionsLost,
     PartitionsRevoked,
@@ -44,8 +44,8 @@ from kemu.protocol.notes.groups import (
     RecordsAcknowledged,
     RecordsAppended,
 )
-from kemu.protocol.notes.ranges import ChildConsumerStarted, RangePositionSet, RangeProcessed, RangeTrimmed
-from kemu.protocol.notes.replication import BecameLeader, LogStartMoved, NodeWritten
+from kemu.protocol.notes.ranges import ChildConsumerStarted, RangePositionSet, RangeProcessed
+from kemu.protocol.notes.replication import LogStartMoved, NodeWritten
 from kemu.protocol.notes.streams import ThreadReplaced
 
 IDLE_US = 60_000_000
@@ -161,49 +161,51 @@ class _Reader:
         """What explains that it goes on elsewhere than behind the last poll."""
 
 
+_OF_SKIPS: Mapping[str, str] = MappingProxyType(
+    {
+        progress.SOUGHT: SOUGHT,
+        progress.RESET: RESET,
+        progress.OPERATOR: OPERATOR,
+        progress.BEGAN: BEGAN_THERE,
+        progress.TRIMMED: DELETED,
+        progress.RECREATED: NEW_TOPIC,
+    }
+)
+"""Why the account has records as skipped -> what explains that nobody read them."""
+
+
 class _Reading:
     """One group on one partition."""
 
-    __slots__ = ("began", "committed", "excused", "next", "polled_us", "read")
+    __slots__ = ("account", "deleted", "polled_us")
 
-    def __init__(self) -> None:
-        self.read: dict[int, Ranges] = {}
-        """By leader epoch; -1: whoever read them could not tell."""
-        self.excused: dict[str, Ranges] = {}
-        """By what explains that they were not read."""
-        self.committed: int | None = None
-        self.began = False
-        """A position was set in this run."""
-        self.next: dict[ActorName, int] = {}
-        """Where each of its readers would go on."""
+    def __init__(self, account: GroupProgress) -> None:
+        self.account = account
+        self.deleted = Ranges()
+        """What was deleted before the group came to it."""
         self.polled_us = 0
 
-    def excuse(self, first: int, last: int, why: str) -> None:
-        if first < last:
-            self.excused.setdefault(why, Ranges()).add(first, last)
-
-    def cut(self, end: int) -> None:
-        for ranges in self.excused.values():
-            ranges.cut(end)
-        if self.committed is not None:
-            self.committed = min(self.committed, end)
+    def excuses(self, epoch: int) -> list[tuple[int, int, str]]:
+        """What explains that records of a leader epoch were not read: (first, last + 1, why)."""
+        found = [(*piece, DELETED) for piece in self.deleted]
+        for why, records in self.account.skipped.items():
+            for writer, ranges in records.by_writer.items():
+                if epoch_of(writer) in (epoch, ANY):
+                    found += [(*piece, _OF_SKIPS[why]) for piece in ranges]
+        return found
 
     def unread(self, first: int, last: int, epoch: int) -> list[tuple[int, int]]:
         left = [(first, last)]
-        for known in (self.read.get(epoch), self.read.get(-1)):
-            if known is not None:
-                left = [gap for piece in left for gap in known.gaps(*piece)]
+        for writer, ranges in self.account.done.by_writer.items():
+            if epoch_of(writer) in (epoch, ANY):
+                left = [gap for piece in left for gap in ranges.gaps(*piece)]
         return left
 
     def past(self, epoch: int) -> int:
         """Behind the last record it read of this epoch or a later one."""
-        return max(
-            (last for written, ranges in self.read.items() if written >= epoch or written < 0 for _, last in ranges),
-            default=0,
-        )
-
-    def highest(self) -> int:
-        return max((last for ranges in self.read.values() for _, last in ranges), default=0)
+        read = self.account.done.by_writer.items()
+        written = [ranges for writer, ranges in read if epoch_of(writer) >= epoch or writer == ANY]
+        return max((last for ranges in written for _, last in ranges), default=0)
 
 
 class History:
@@ -224,17 +226,13 @@ class History:
             RangeProcessed: self._processed,
             PositionSet: self._positioned,
             RangePositionSet: self._positioned_in_range,
-            RangeTrimmed: self._trimmed,
             PartitionsAssigned: lambda seen, fact: self._moved(seen, fact.added),
             PartitionsRevoked: lambda seen, fact: self._moved(seen, fact.revoked),
             PartitionsLost: lambda seen, fact: self._moved(seen, fact.lost),
             ChildConsumerStarted: lambda seen, fact: self._forget(part_on(seen.actor, SECOND)),
             ThreadReplaced: lambda seen, fact: self._forget(part_on(fact.instance, fact.thread)),
-            OffsetCommitted: self._committed,
-            OffsetRemoved: self._removed,
             RecordsAppended: self._appended,
             RecordsAcknowledged: self._acknowledged,
-            BecameLeader: self._led,
             LogStartMoved: self._deleted,
             NodeWritten: self._node_written,
             Healed: self._was_healed,
@@ -261,7 +259,7 @@ class History:
     def _reading(self, group: GroupId, at: TopicPartition) -> _Reading:
         groups = self._readings.setdefault(at, {})
         if group not in groups:
-            groups[group] = _Reading()
+            groups[group] = _Reading(self._panel.progress.of(group, at))
         return groups[group]
 
     def _processed(self, seen: Seen, fact: Processed | RangeProcessed) -> None:
@@ -279,15 +277,7 @@ class History:
         elif reader.polled_to is not None:
             self._skipped(seen, name, at, reader.polled_to, fact.first, reader.why, inside=inside)
         reader.polled_to, reader.polled_seq, reader.position, reader.why = fact.last, seen.seq, None, ""
-        reading = self._reading(fact.group, at)
-        reading.polled_us = seen.at_us
-        reading.next[name] = fact.last
-        left = [(fact.first, fact.last)]
-        for first, last, epoch in self._panel.logs.reads.pieces(name, at, fact.first, fact.last):
-            reading.read.setdefault(epoch, Ranges()).add(first, last)
-            left = [rest for each in left for rest in _without(each, (first, last))]
-        for first, last in left:
-            reading.read.setdefault(-1, Ranges()).add(first, last)
+        self._reading(fact.group, at).polled_us = seen.at_us
 
     def _skipped(
         self, seen: Seen, who: str, at: TopicPartition, due: int, found: int, why: str, *, inside: bool
@@ -344,40 +334,16 @@ class History:
             second = self._readers.get((part_on(seen.actor, SECOND), at))
             if second is not None and fact.why == TRUNCATED:  # its ranges end where the log does
                 second.position, second.why = None, TRUNCATION
-        reading = self._reading(fact.group, at)
-        reading.next[seen.actor] = fact.offset
-        if fact.why == COMMITTED:
-            if reading.committed is None and not reading.began:
-                reading.excuse(0, fact.offset, BEGAN_THERE)
-        elif fact.why not in (TRUNCATED, JUMPED):
-            reading.excuse(reading.committed or 0, fact.offset, SOUGHT if fact.why == SEEK else RESET)
-        reading.began = True
+        self._reading(fact.group, at)
 
     def _positioned_in_range(self, seen: Seen, fact: RangePositionSet) -> None:
         reader = self._reader(seen.actor, seen.life, (fact.topic, fact.partition))
         reader.position, reader.why = fact.offset, SECOND_READER
 
-    def _trimmed(self, seen: Seen, fact: RangeTrimmed) -> None:
-        self._reading(fact.group, (fact.topic, fact.partition)).excuse(fact.first, fact.last, DELETED)
-
     def _forget(self, actor: ActorName) -> None:
         """Another of the same name will have read nothing yet."""
         for key in [key for key in self._readers if key[0] == actor]:
             del self._readers[key]
-
-    # --- commits -----------------------------------------------------------------------------------------------
-
-    def _committed(self, seen: Seen, fact: OffsetCommitted) -> None:
-        reading = self._reading(fact.group, (fact.topic, fact.partition))
-        if fact.generation == NO_GENERATION:
-            ranges, committed = self._panel.ranges, reading.committed
-            if ranges.uses(fact.group):  # what was left of ranges ends with it
-                committed = ranges.before(fact.group, (fact.topic, fact.partition)).committed
-            reading.excuse(committed or 0, fact.offset, OPERATOR)
-        reading.committed = fact.offset
-
-    def _removed(self, seen: Seen, fact: OffsetRemoved) -> None:
-        self._reading(fact.group, (fact.topic, fact.partition)).committed = None
 
     # --- logs --------------------------------------------------------------------------------------------------
 
@@ -413,20 +379,12 @@ class History:
         ack = _Ack(fact.base_offset, fact.base_offset + fact.count, epoch, seen.at_us)
         self._acks.setdefault(at, []).append(ack)
 
-    def _led(self, seen: Seen, fact: BecameLeader) -> None:
-        for (group, where), left in self._panel.commits.changed:
-            self._reading(group, where).committed = left if left >= 0 else None
-        at, logs = (fact.topic, fact.partition), self._panel.logs
-        if logs.cut is not None and logs.of(at).leader == seen.actor:
-            for reading in self._readings.get(at, {}).values():
-                reading.cut(logs.cut)
-
     def _deleted(self, seen: Seen, fact: LogStartMoved) -> None:
         """What nobody of a group had come to yet is deleted in the open."""
         at = (fact.topic, fact.partition)
         if self._panel.logs.of(at).is_led_by(seen.actor):
             for reading in self._readings.get(at, {}).values():
-                reading.excuse(reading.highest(), fact.start_offset, DELETED)
+                reading.deleted.add(reading.account.done.end, fact.start_offset)
 
     def _node_written(self, seen: Seen, fact: NodeWritten) -> None:
         at, panel = self._panel.written, self._panel
@@ -478,7 +436,7 @@ class History:
                 unseen = [both for mine in unseen for theirs in unread if (both := _overlap(mine, theirs))]
                 past, begins = reading.past(ack.epoch), self._begins(group, reading, at)
                 there = log.still_has(ack.first, ack.last, ack.epoch)
-                excuses = [(*piece, why) for why, ranges in reading.excused.items() for piece in ranges]
+                excuses = reading.excuses(ack.epoch)
                 excuses += [*lost_to, (begins, max(begins, there), STILL_TO_READ)]
                 for first, last in unread:
                     if first < (last := min(last, past)):
@@ -498,9 +456,7 @@ class History:
     ) -> None:
         readings, log = self._readings.get(at, {}), self._panel.logs.of(at)
         there = log.still_has(ack.first, ack.last, ack.epoch)
-        excuses = [
-            (*piece, why) for each in readings.values() for why, ranges in each.excused.items() for piece in ranges
-        ]
+        excuses = [excuse for each in readings.values() for excuse in each.excuses(ack.epoch)]
         excuses += [*lost_to, (0, log.records.start, DELETED)]
         if not readings:
             excuses.append((ack.first, there, NOBODY_READS))
@@ -521,15 +477,16 @@ class History:
         if panel.ranges.uses(group):
             return panel.ranges.of(group, at).committed or 0
         held = [
-            offset
-            for actor, offset in reading.next.items()
-            if (holding := panel.holdings.get(actor)) is not None
+            held.offset
+            for actor, held in reading.account.held.items()
+            if held.offset >= 0
+            and (holding := panel.holdings.get(actor)) is not None
             and at in holding.owned
             and not holding.gone
             and (host := panel.hosts.get(host_of(actor))) is not None
             and host.runs
         ]
-        return min(held) if held else reading.committed or 0
+        return min(held) if held else reading.account.rests_on
 
     def _tell(
         self,
