@@ -96,6 +96,41 @@ def test_a_reset_that_auto_offset_reset_asks_for(right):
     assert resets(**right) == []
 
 
+@pytest.mark.parametrize(
+    ("to", "kinds"), [(20, []), (19, ["wrong-reset"]), (0, ["wrong-reset"]), (21, ["wrong-reset"])]
+)
+def test_latest_is_the_end_of_the_log(to, kinds):
+    """All twenty records are acknowledged before the member owns the partition; one broker ever led it."""
+    story = Story("c1")
+    story.append(0, 0, 20)
+    story.acknowledge(0, 0, 20)
+    story.generation_of(1, c1="")
+    story.assigned("c1", 1, "0")
+    story.position("c1", 0, to, "reset")
+
+    assert story.kinds(CommitsChecker({GROUP: "latest"})) == kinds
+
+
+def test_a_deposed_leader_may_tell_an_earlier_end():
+    story = Story("c1")
+    story.append(0, 0, 20)
+    story.acknowledge(0, 0, 20)
+    story.by("b1", notes.PartitionHosted(topic=TOPIC, partition=0, end_offset=20))
+    story.generation_of(1, c1="")
+    story.assigned("c1", 1, "0")
+    story.position("c1", 0, 15, "reset")
+
+    assert story.kinds(CommitsChecker({GROUP: "latest"})) == []
+
+
+def test_a_member_starts_behind_everything_that_was_ever_committed(story):
+    story.process("c1", 0, 0, 8)
+    story.committed("c1", 0, 8)
+    story.position("c1", 0, 9, "committed")
+
+    caught(story, "commits", "c1 starts t-0 at 9 (committed) though no more than 8 was ever committed")
+
+
 def test_a_reset_beyond_where_the_log_starts_by_now():
     assert resets({GROUP: "earliest"}, start=9) == ["wrong-reset"]
 
@@ -118,6 +153,20 @@ def test_a_coordinator_removes_an_offset_that_was_just_committed(story, why):
     removed(story, why)
 
     caught(story, "commits", "was removed 5.0 s after its commit, and no operator asked for it")
+
+
+@pytest.mark.parametrize(("empty_s", "kinds"), [(1_700, ["removed-too-early"]), (3_700, [])])
+def test_an_offset_of_an_empty_group_lasts_for_its_retention_since_the_group_became_empty(story, empty_s, kinds):
+    """An hour of retention; half of it is asked, because two coordinators may have different clocks (KIP-211)."""
+    story.process("c1", 0, 0, 8)
+    story.committed("c1", 0, 8)
+    story.wait(10_000)
+    story.become("Empty")
+    story.wait(empty_s)
+    removed(story, "expired")
+
+    found = [kind for kind in story.kinds(CommitsChecker(retention_us=3_600_000_000)) if kind != "without-generation"]
+    assert found == kinds
 
 
 def test_an_operator_may_remove_an_offset_that_was_just_committed(story):
