@@ -42,6 +42,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "commits": (
             "ahead-of-work",
             "expired-in-use",
+            "given-up-uncommitted",
             "no-member",
             "not-kept",
             "not-truncated",

@@ -64,6 +64,7 @@ from kemu.emulator.plan.action import lasts
 from kemu.emulator.scenario.members import AS_ITS_GROUP
 from kemu.emulator.text.kafka_keys import configured
 from kemu.protocol.config import BrokerConfig, ProducerConfig
+from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 from kemu.protocol.topic_pattern import TopicPattern
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
     of_groups = (
         liveness,
         tasks,
-        CommitsChecker(_reset_policies(scenario), retention_us),
+        CommitsChecker(_reset_policies(scenario), retention_us, _committing_groups(scenario)),
         Interruptions(_timeouts(scenario)),
         UselessWork(_heartbeat_intervals_us(scenario)),
     )
@@ -205,3 +206,15 @@ def _heartbeat_intervals_us(scenario: "Scenario") -> dict[str, int]:
             for host, own in group.overrides.items():
                 intervals_us[host] = group.consumer(name, host, 0, member=own).heartbeat_interval_ms * 1_000
     return intervals_us
+
+
+def _committing_groups(scenario: "Scenario") -> tuple[str, ...]:
+    """Groups of members that are all set alike, commit by themselves, and are eager."""
+    found = []
+    for name, group in scenario.groups.items():
+        config = group.consumer(name, "", 0, PROFILES[scenario.profile or DEFAULT_PROFILE].consumer)
+        by_range = set(config.partition_assignment_strategy) & {"range", "roundrobin", "sticky"}
+        eager = bool(by_range) and config.rebalance_protocol == "eager" and not config.enable_parallel_rebalance
+        if group.streams is None and not group.overrides and eager and config.enable_auto_commit:
+            found.append(name)
+    return tuple(found)

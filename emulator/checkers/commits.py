@@ -13,6 +13,8 @@ ahead-of-work           a member commits at most what it processed, or the posit
 went-back               committed offsets rise, but for a reset, a seek, a removal or a commit of an old connection
 position-not-committed  a member starts at the committed offset, if there is one
 not-kept                a commit that succeeded was reported by a coordinator
+given-up-uncommitted    an eager member with ``enable.auto.commit`` commits its work before it gives it up, if no fault
+                        has hit it or a broker within 10 s; a commit that failed counts
 removed-too-early,      an offset lasts for ``offsets.retention.minutes`` since its group is empty (KIP-211), or since
 expired-in-use          its commit, and while members use it, unless an operator or a deleted topic removes it
 reset-in-range,         a member leaves a position only if its log does not have it; a reset follows
@@ -23,7 +25,7 @@ wrong-reset
 A member in KIP-333's mode may commit and take the end of a range whose token is in the log.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import DiskTailLost, FaultApplied, MemberHostAdded, MemberReconfigured, RunStarted, Seen
@@ -45,6 +47,7 @@ from kemu.protocol.notes.groups import (
     OffsetCommitted,
     OffsetRemoved,
     PartitionsAssigned,
+    PartitionsRevoked,
     PositionSet,
     Processed,
 )
@@ -97,7 +100,7 @@ class _Spell:
 class _Progress:
     """One life of one member on one partition."""
 
-    __slots__ = ("floor", "group", "reached", "reached_since_reset", "reset_to", "starts")
+    __slots__ = ("floor", "group", "reached", "reached_since_reset", "reset_to", "starts", "stored", "worked")
 
     def __init__(self) -> None:
         self.reached = -1
@@ -107,6 +110,10 @@ class _Progress:
         self.floor = -1
         """What was committed when it got its assignment in ``group``."""
         self.group = ""
+        self.worked = False
+        """It has processed records since its position was set."""
+        self.stored = -1
+        """The highest offset that it has committed, or that a commit failed of."""
         self.starts = False
         """It owns the partition newly and has no position yet."""
 
@@ -117,7 +124,10 @@ class CommitsChecker(Checker):
     name = "commits"
 
     def __init__(
-        self, policies: Mapping[GroupId | ActorName, str] | None = None, retention_us: int = DEFAULT_RETENTION_US
+        self,
+        policies: Mapping[GroupId | ActorName, str] | None = None,
+        retention_us: int = DEFAULT_RETENTION_US,
+        auto_commit: Collection[GroupId] = (),
     ) -> None:
         """A checker of one run.
 
@@ -125,8 +135,10 @@ class CommitsChecker(Checker):
             policies: ``auto.offset.reset`` by group, and by host where a member's is another. No policy is checked
                 for a group that is not named.
             retention_us: ``offsets.retention.minutes`` of the brokers.
+            auto_commit: groups whose members commit by themselves, and give up all their partitions before a join.
         """
         super().__init__()
+        self._auto_commit = dict.fromkeys(auto_commit)
         self._kept_us = retention_us // 2
         """How long an offset lasts at least: two coordinators may have different clocks."""
         self._policies = {name: {policy} for name, policy in (policies or {}).items()}
@@ -156,6 +168,7 @@ class CommitsChecker(Checker):
             MemberAdded: self._added,
             AssignmentReceived: self._assigned,
             PartitionsAssigned: self._owns,
+            PartitionsRevoked: self._gives_up,
             PositionSet: self._positioned,
             Processed: self._processed,
             DiskTailLost: self._lost_tail,
@@ -234,6 +247,32 @@ class CommitsChecker(Checker):
         for topic, partition in fact.added:
             self._progress_of(seen, topic, partition).starts = True
 
+    def _gives_up(self, seen: Seen, fact: PartitionsRevoked) -> None:
+        """Work is committed before all is given up.
+
+        Source: ``ConsumerCoordinator.onJoinPrepare``, ``close`` (3.4.1).
+        """
+        if fact.group not in self._auto_commit or fact.owned or not self._can_commit(seen, fact.group):
+            return
+        for topic, partition in fact.revoked:
+            progress = self._progress_of(seen, topic, partition)
+            if progress.worked and progress.stored < progress.reached_since_reset:
+                name, reached = f"{topic}-{partition}", progress.reached_since_reset
+                what = "nothing" if progress.stored < 0 else f"{progress.stored} only"
+                text = f"{seen.actor} gives up {name} with records up to {reached} processed, and has committed {what}"
+                self.violation(seen, "given-up-uncommitted", (fact.group, name, seen.actor), text)
+
+    def _can_commit(self, seen: Seen, group: GroupId) -> bool:
+        """Whether the member asks the group's coordinator, and nothing has hit it or another host of the cluster."""
+        known, panel = self.panel.groups.get(group), self.panel
+        if known is None or not known.coordinator:
+            return False
+        if panel.coordinators.asked_by(seen.actor) not in ("", known.coordinator):
+            return False
+        hosts = [host for host in panel.hosts if host not in self._group_of]
+        since_us = panel.disturbances.undisturbed_since_us([*hosts, host_of(seen.actor)])
+        return since_us is not None and seen.at_us - since_us >= SETTLED_US
+
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         progress = self._progress_of(seen, fact.topic, fact.partition)
         name = f"{fact.topic}-{fact.partition}"
@@ -245,6 +284,7 @@ class CommitsChecker(Checker):
             return
         progress.reset_to = None if fact.why == COMMITTED else fact.offset
         progress.reached_since_reset = fact.offset
+        progress.worked = False
         if asked and progress.floor >= 0 and (fact.why != COMMITTED or fact.offset < progress.floor):
             text = (
                 f"{seen.actor} starts {name} at {fact.offset} ({fact.why}) though {progress.floor} had been committed"
@@ -295,6 +335,7 @@ class CommitsChecker(Checker):
         self._group_of[fact.host] = fact.group
 
     def _reconfigured(self, seen: Seen, fact: MemberReconfigured) -> None:
+        self._auto_commit.pop(self._group_of.get(fact.host, ""), None)
         for setting in fact.settings:
             key, _, policy = setting.partition("=")
             if key.strip() == RESET_POLICY:
@@ -308,6 +349,7 @@ class CommitsChecker(Checker):
 
     def _processed(self, seen: Seen, fact: Processed) -> None:
         progress = self._progress_of(seen, fact.topic, fact.partition)
+        progress.worked = True
         progress.reached = max(progress.reached, fact.last)
         progress.reached_since_reset = max(progress.reached_since_reset, fact.last)
 
@@ -325,6 +367,7 @@ class CommitsChecker(Checker):
                 self._back(seen, fact, progress, self.panel.commits.before)
             if progress is not None:
                 self._rises(fact, progress)
+                progress.stored = max(progress.stored, fact.offset)
 
     def _range_written(self, seen: Seen, fact: RangeOpened | RangeCommitted) -> None:
         if self.panel.is_current(seen):
@@ -332,6 +375,10 @@ class CommitsChecker(Checker):
 
     def _answered(self, seen: Seen, fact: CommitAnswered) -> None:
         if fact.error is not ErrorCode.NONE:
+            for lives in self._progress.values():
+                progress = lives.get((seen.actor, seen.life))
+                if progress is not None:
+                    progress.stored = max(progress.stored, progress.reached_since_reset)
             return
         kept = self._kept.get((fact.group, fact.member_id))
         if kept:

@@ -69,4 +69,11 @@ MUTATIONS = [
         "commits/position-not-committed",
         ("coordinator-failover-stable:1",),
     ),
+    Mutation(  # a member with auto-commit gives up its partitions before a join without a commit
+        "actors/consumer/rebalancing.py",
+        "        if not config.enable_auto_commit:\n            return True\n        if not self._prepare_until_us:",
+        "        if config.enable_auto_commit:\n            return True\n        if not self._prepare_until_us:",
+        "commits/given-up-uncommitted",
+        ("rolling-restart-dynamic:1",),
+    ),
 ]

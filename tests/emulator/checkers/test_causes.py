@@ -218,3 +218,53 @@ def test_an_injected_answer_excuses_one_failure_by_that_error(story):
 
 def a_failure(member: str) -> notes.MemberFailed:
     return notes.MemberFailed(group=GROUP, member_id=member, error=ErrorCode.UNKNOWN_SERVER_ERROR, why="told")
+
+
+def gives_up(story, *, owned=(), groups=(GROUP,)):
+    """Kinds of what ``commits`` says when c1 has processed records 0 to 7, committed 5 of them, and is to rebalance."""
+    story.wait(11)
+    story.process("c1", 0, 0, 5)
+    story.committed("c1", 0, 5)
+    story.process("c1", 0, 5, 8)
+    about = {"group": GROUP, "member_id": story.ids["c1"], "generation": 1}
+    story.by("c1", notes.PartitionsRevoked(**about, revoked=((TOPIC, 0),), owned=owned))
+    return story.kinds(CommitsChecker(auto_commit=groups))
+
+
+def test_a_member_gives_up_work_that_it_has_not_committed(story):
+    assert gives_up(story) == ["given-up-uncommitted"]
+
+
+@pytest.mark.parametrize(("links", "excused"), [((), False), ((("c2", ""),), False), ((("c1", ""),), True)])
+def test_a_fault_excuses_work_that_is_not_committed_of_the_member_that_it_hits(story, links, excused):
+    story.world(FaultApplied(index=0, kind="isolate", text="somebody is cut off", links=links, lasts=True))
+
+    assert gives_up(story) == ([] if excused else ["given-up-uncommitted"])
+
+
+def test_work_may_stay_uncommitted_without_auto_commit_or_while_other_partitions_stay():
+    for other in ({"groups": ()}, {"owned": ((TOPIC, 1),)}):
+        told = Story("c1", "c2")
+        told.form(c1="0", c2="1")
+        assert gives_up(told, **other) == []
+
+
+def test_work_that_another_member_has_committed(story):
+    """c1 is given the partition anew, does nothing there, and gives it up: the commit of 9 is not its own."""
+    story.process("c1", 0, 0, 5)
+    story.committed("c1", 0, 5)
+    story.position("c1", 0, 9)
+    story.wait(11)
+    story.revoke("c1", "0")
+
+    assert "given-up-uncommitted" not in story.kinds(CommitsChecker(auto_commit=(GROUP,)))
+
+
+def test_work_whose_commit_was_answered_with_an_error(story):
+    story.process("c1", 0, 0, 8)
+    error = ErrorCode.REBALANCE_IN_PROGRESS
+    story.by("c1", notes.CommitAnswered(group=GROUP, member_id=story.ids["c1"], generation=1, error=error))
+    story.wait(11)
+    story.revoke("c1", "0")
+
+    assert story.kinds(CommitsChecker(auto_commit=(GROUP,))) == []
