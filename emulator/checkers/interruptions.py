@@ -95,6 +95,9 @@ class Interruptions(Checker):
         self._reached_before: dict[Service, int] = {}
         self._stuck_us: dict[Service, int] = {}
         """Since when records wait, nothing moved, and the owner was not busy with others."""
+        self._long_work_us = self._timeouts.poll_us // 4
+        self._busy_until_us: dict[ActorName, int] = {}
+        """When a member last ended work of a quarter of ``max.poll.interval.ms``: it polled nothing meanwhile."""
         self._below_us: dict[TopicPartition, int] = {}
         """Partitions below min ISR -> since when; since a follower last copied a record."""
         self._unusable: dict[tuple[str, TopicPartition], None] = {}
@@ -142,6 +145,8 @@ class Interruptions(Checker):
 
     def _processed(self, seen: Seen, fact: Processed) -> None:
         self._reached[fact.group, (fact.topic, fact.partition)] = fact.last
+        if seen.at_us - fact.started_us > self._long_work_us:
+            self._busy_until_us[seen.actor] = seen.at_us
 
     def _hosted(self, seen: Seen, fact: PartitionHosted) -> None:
         self._ends[fact.topic, fact.partition] = fact.end_offset
@@ -234,7 +239,8 @@ class Interruptions(Checker):
             case Cause.POSITION:
                 bound_us, needs = limits.request_us, [actor, coordinator, *self._isr(at)]
             case _ if cause == WELL and key in self._stuck_us:
-                cause, since_us = Cause.FETCH, max(since_us, self._stuck_us[key])
+                cause = Cause.FETCH
+                since_us = max(since_us, self._stuck_us[key], self._busy_until_us.get(actor, 0))
                 bound_us, needs = limits.poll_us, [actor, *self._isr(at)]
             case _:
                 return

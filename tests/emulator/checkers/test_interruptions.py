@@ -51,10 +51,10 @@ class Group(Told):
         fact = RecordsAppended(topic="t", partition=partition, base_offset=base_offset, count=count)
         self.at(at_ms, "b0", fact)
 
-    def work(self, at_ms: int, partition: int, first: int, last: int) -> None:
+    def work(self, at_ms: int, partition: int, first: int, last: int, began_ms: int | None = None) -> None:
         fact = Processed(
             group="g", member_id="c1", generation=1, topic="t", partition=partition,
-            first=first, last=last, started_us=at_ms * MS,
+            first=first, last=last, started_us=(at_ms if began_ms is None else began_ms) * MS,
         )  # fmt: skip
         self.at(at_ms, "c1", fact)
 
@@ -149,6 +149,18 @@ def test_records_that_wait_while_their_owner_works_off_another_partition_are_non
         told.append(second * 1_000 + 500, 1, 1_000 + second)
 
     assert told.found(40_000) == []
+
+
+def test_records_that_wait_while_their_owner_works_for_long_between_two_polls_are_none() -> None:
+    """Each poll's work is shorter than max.poll.interval.ms, and c1 has caught up with t-1 after each."""
+    told = Group()
+    told.append(3_000, 0, 0)
+    for number in range(6):
+        began_ms = 3_100 + number * 9_000
+        told.append(began_ms, 1, number)
+        told.work(began_ms + 8_500, 1, number, number + 1, began_ms=began_ms)
+
+    assert told.found(57_000) == []
 
 
 # --- min ISR -----------------------------------------------------------------------------------------------------

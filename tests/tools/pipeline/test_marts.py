@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kemu.emulator.watching.interruptions import Cause
 from kemu.tools.intervals import median_ranks
 from kemu.tools.pipeline.marts.comparison import differences, headline, quantiles
 from kemu.tools.pipeline.marts.coverage import edges, first_violations
