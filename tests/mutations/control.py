@@ -142,8 +142,8 @@ MUTATIONS = [
         "actors/store/store.py",
         "        fired = self.watches.reset(event.peer, request.watches, request.last_zxid, self.tree)\n",
         "        fired = self.watches.reset(event.peer, (), request.last_zxid, self.tree)\n",
-        "no-lost-record",  # clients that come back have no watches any more
-        ("store-away-for-long:8",),
+        "takeover",  # clients that come back have no watches any more
+        ("store-away-for-long:1",),
     ),
     Mutation(
         "actors/controller/reports.py",
