@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 from kemu.emulator.facts import FaultApplied, HostDown, HostPaused, HostResumed, RunEnded
-from kemu.emulator.watching.interruptions import Cause
 from kemu.protocol.notes.groups import GroupBecame, JoinPhaseCompleted, PartitionsAssigned, PartitionsRevoked
 
 T0, T1 = ("t", 0), ("t", 1)
