@@ -64,7 +64,10 @@ _records_appended = maker(RecordsAppended)
 
 
 class Broker(Machine):
-    """``node_id`` is Kafka's broker id; an actor ``b<node_id>`` is at that address. ``versions``: what it speaks."""
+    """``node_id`` is Kafka's broker id; an actor ``b<node_id>`` is at that address.
+
+    ``versions``: what it speaks; ``life``: which start of its process it is.
+    """
 
     def __init__(
         self,
@@ -73,8 +76,10 @@ class Broker(Machine):
         config: BrokerConfig,
         draws: Draws = CALM,
         versions: SpokenVersions = LATEST,
+        life: int = 0,
     ) -> None:
         super().__init__(name)
+        self._life = life
         self.node_id = node_id
         self.config = config
         self.partitions: dict[tuple[str, int], HostedPartition] = {}
@@ -162,7 +167,7 @@ class Broker(Machine):
             look_again(hosted.waiters)
             return
         log = PartitionLog.rebuilt(self._on_disk.pop(log_name(*at), ()))
-        hosted = self.partitions[at] = HostedPartition(*at, command.leader_epoch, command.record_bytes, log)
+        hosted = self.partitions[at] = HostedPartition(*at, command.leader_epoch, command.record_bytes, log, self._life)
         self.note(
             PartitionHosted(
                 topic=command.topic,

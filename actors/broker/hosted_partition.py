@@ -34,6 +34,7 @@ class HostedPartition:
         "appending",
         "epochs",
         "leader_epoch",
+        "life",
         "log",
         "log_name",
         "number",
@@ -43,12 +44,16 @@ class HostedPartition:
         "waiters",
     )
 
-    def __init__(self, topic: str, number: int, leader_epoch: int, record_bytes: int, log: PartitionLog) -> None:
+    def __init__(
+        self, topic: str, number: int, leader_epoch: int, record_bytes: int, log: PartitionLog, life: int = 0
+    ) -> None:
         self.topic = topic
         self.number = number
         self.record_bytes = record_bytes
         self.log = log
         self.log_name = log_name(topic, number)
+        self.life = life
+        """Which start of this process it is: told with each append, and decides nothing."""
         self.epochs = LeaderEpochs()
         """Which epoch wrote which part of the log."""
         for batch in log.ranges():
@@ -101,7 +106,7 @@ class HostedPartition:
                     continue
                 under_way[batch.producer_id] = None
             producer = (batch.producer_id, batch.producer_epoch, batch.sequence)
-            logged = _new(LoggedBatch, (end, batch.count, now_ms, self.leader_epoch, *producer))
+            logged = _new(LoggedBatch, (end, batch.count, now_ms, self.leader_epoch, *producer, self.life))
             self.appending.append((logged, queued))
             end += batch.count
         self.queue = later

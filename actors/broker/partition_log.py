@@ -1,8 +1,8 @@
 """The log of one partition as ranges of offsets, and what its producers wrote last.
 
-Records have no payload, so a log is a list of ranges ``(base offset, count, append time, leader epoch)``. Neighbours of
-equal time and epoch are one range: a log of millions of records costs as much as it has distinct append times. Every
-question is a bisection.
+Records have no payload, so a log is a list of ranges ``(base offset, count, append time, leader epoch, life)``.
+Neighbours of equal time, epoch and life are one range: a log of millions of records costs as much as it has distinct
+append times. Every question is a bisection.
 
 Beside the ranges the log keeps, per idempotent producer, its epoch and its last five batches, and so recognises a batch
 that comes again. On disk there is one record per appended batch (never merged), from which all of this is rebuilt.
@@ -22,7 +22,7 @@ from kemu.protocol.wire.compile import maker
 KEPT_BATCHES = 5
 """How many batches of a producer are remembered; as many as a client may have in flight with idempotence (KIP-98)."""
 
-_LAYOUT = struct.Struct(">qiqiqhi")
+_LAYOUT = struct.Struct(">qiqiqhii")
 _OFFSET = struct.Struct(">q")
 START_KEY = b"s"
 """The key of a disk record that says where the log starts since; its value is the offset."""
@@ -36,7 +36,10 @@ def log_name(topic: str, partition: int) -> str:
 
 
 class LoggedBatch(NamedTuple):
-    """One append as it is on disk. Producer id -1: not idempotent, then epoch and sequence are -1 too."""
+    """One append as it is on disk. Producer id -1: not idempotent, then epoch and sequence are -1 too.
+
+    ``life``: which start of the leader's process appended it; told to checkers, and decides nothing.
+    """
 
     base_offset: int
     records: int
@@ -45,10 +48,11 @@ class LoggedBatch(NamedTuple):
     producer_id: int = -1
     producer_epoch: int = -1
     sequence: int = -1
+    life: int = 0
 
 
 def to_record(batch: LoggedBatch) -> Record:
-    """A batch as a record of the disk's log: empty key, 38 bytes of value."""
+    """A batch as a record of the disk's log: empty key, 42 bytes of value."""
     return b"", _LAYOUT.pack(*batch)
 
 
@@ -138,16 +142,18 @@ class PartitionLog:
 
     def append(self, batch: LoggedBatch) -> None:
         """Take a batch that is durable. Its base offset must be our end, and ``check`` must have allowed it."""
-        base, count, time_ms, epoch, producer_id, _, _ = batch
+        base, count, time_ms, epoch, producer_id, _, _, life = batch
         assert base == self.end_offset and count > 0, f"{batch} does not follow {self.end_offset}"
         self.end_offset = base + count
         last = self._batches[-1] if self._batches else None
-        if last is not None and last.append_time_ms == time_ms and last.leader_epoch == epoch:
-            self._batches[-1] = _range(last.base_offset, last.count + count, time_ms, epoch)
+        if last is not None and (last.append_time_ms, last.leader_epoch, last.life) == (time_ms, epoch, life):
+            self._batches[-1] = _range(last.base_offset, last.count + count, last)
         else:
             latest = self._latest_ms[-1] if self._latest_ms else time_ms
             self._bases.append(base)
-            self._batches.append(_range(base, count, time_ms, epoch))
+            self._batches.append(
+                _record_batch(base_offset=base, count=count, append_time_ms=time_ms, leader_epoch=epoch, life=life)
+            )
             self._latest_ms.append(max(latest, time_ms))
         if producer_id >= 0:
             self._remember(batch)
@@ -172,7 +178,7 @@ class PartitionLog:
             skipped = from_offset - batch.base_offset
             count = min(batch.count - skipped, left)
             if count != batch.count:
-                batch = _range(from_offset, count, batch.append_time_ms, batch.leader_epoch)
+                batch = _range(from_offset, count, batch)
             found.append(batch)
             from_offset += count
             left -= count
@@ -201,7 +207,7 @@ class PartitionLog:
             last = self._batches[-1]
             if last.base_offset + last.count > end_offset:
                 cut = end_offset - last.base_offset
-                self._batches[-1] = _range(last.base_offset, cut, last.append_time_ms, last.leader_epoch)
+                self._batches[-1] = _range(last.base_offset, cut, last)
         for producer_id, state in list(self._producers.items()):
             state.batches = [batch for batch in state.batches if batch.base_offset + batch.records <= end_offset]
             if not state.batches:
@@ -224,12 +230,12 @@ class PartitionLog:
         if self._batches and self._bases[0] < start_offset:
             first = self._batches[0]
             left = first.base_offset + first.count - start_offset
-            self._batches[0] = _range(start_offset, left, first.append_time_ms, first.leader_epoch)
+            self._batches[0] = _range(start_offset, left, first)
             self._bases[0] = start_offset
         return True
 
     def ranges(self) -> Iterable[RecordBatch]:
-        """What there is, oldest first, as ranges of equal append time and leader epoch."""
+        """What there is, oldest first, as ranges of equal append time, leader epoch and life."""
         return iter(self._batches)
 
     # --- idempotent producers ----------------------------------------------------------------------------------
@@ -265,5 +271,12 @@ class PartitionLog:
             del state.batches[0]
 
 
-def _range(base_offset: int, count: int, append_time_ms: int, leader_epoch: int) -> RecordBatch:
-    return _record_batch(base_offset=base_offset, count=count, append_time_ms=append_time_ms, leader_epoch=leader_epoch)
+def _range(base_offset: int, count: int, like: RecordBatch) -> RecordBatch:
+    """A range of these offsets, otherwise like another."""
+    return _record_batch(
+        base_offset=base_offset,
+        count=count,
+        append_time_ms=like.append_time_ms,
+        leader_epoch=like.leader_epoch,
+        life=like.life,
+    )

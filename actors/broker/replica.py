@@ -74,6 +74,7 @@ class Replica:
         "leader",
         "leader_epoch",
         "led_since",
+        "life",
         "log",
         "log_name",
         "min_in_sync",
@@ -87,7 +88,9 @@ class Replica:
         "writes",
     )
 
-    def __init__(self, topic: str, number: int, log: ReplicaLog, *, record_bytes: int, min_in_sync: int) -> None:
+    def __init__(
+        self, topic: str, number: int, log: ReplicaLog, *, record_bytes: int, min_in_sync: int, life: int = 0
+    ) -> None:
         self.topic = topic
         self.number = number
         self.log = log
@@ -95,6 +98,8 @@ class Replica:
         self.journal = JOURNALS + self.log_name
         self.record_bytes = record_bytes
         self.min_in_sync = min_in_sync
+        self.life = life
+        """Which start of this process it is: told with each append, and decides nothing."""
         self.role = Role.IDLE
         self.leader = -1
         self.leader_epoch = -1
@@ -264,6 +269,7 @@ class Replica:
             producer_epoch=batch.producer_epoch if batch is not None else -1,
             sequence=batch.sequence if batch is not None else -1,
             records=records,
+            life=self.life,
         )
         self.log.take(written)
         return written

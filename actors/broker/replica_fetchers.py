@@ -373,6 +373,7 @@ class ReplicaFetcher:
                     base_offset=batch.base_offset,
                     count=batch.count,
                     leader_epoch=batch.leader_epoch,
+                    life=batch.life,
                 )
             )
         if entries:

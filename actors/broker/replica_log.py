@@ -7,7 +7,7 @@ keeps the order of a log's writes, so what a restart finds is always a state thi
 ========  ==========================================================================================================
 key       value
 ========  ==========================================================================================================
-``b``     a batch, as ``partition_log`` has it (38 bytes), and the number of its records with content that follow
+``b``     a batch, as ``partition_log`` has it (42 bytes), and the number of its records with content that follow
 ``r...``  a record with content: its key behind the ``r``
 ``t``     the log was cut: it ends at this offset
 ``s``     the log starts at this offset since: what was before is deleted
@@ -161,6 +161,7 @@ def _logged(batch: ReplicaBatch) -> LoggedBatch:
             batch.producer_id,
             batch.producer_epoch,
             batch.sequence,
+            batch.life,
         ),
     )
 
@@ -175,6 +176,7 @@ def _part(batch: ReplicaBatch, first: int, last: int) -> ReplicaBatch:
         append_time_ms=batch.append_time_ms,
         leader_epoch=batch.leader_epoch,
         records=batch.records[first - batch.base_offset : last - batch.base_offset],
+        life=batch.life,
     )
 
 
@@ -276,4 +278,5 @@ def _batch(head: bytes, rows: list[Record]) -> ReplicaBatch:
         producer_epoch=logged.producer_epoch,
         sequence=logged.sequence,
         records=tuple((key[1:], value) for key, value in rows),
+        life=logged.life,
     )

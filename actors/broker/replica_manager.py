@@ -77,6 +77,7 @@ class ReplicaManager:
         topics: what brokers know of topics besides their replicas.
         rules: the decisions that past bugs change.
         log_dirs: how many log directories there are.
+        life: which start of this process it is.
     """
 
     def __init__(
@@ -90,8 +91,10 @@ class ReplicaManager:
         rules: ReplicaRules,
         draws: Draws = CALM,
         log_dirs: int = 1,
+        life: int = 0,
     ) -> None:
         self._machine = machine
+        self._life = life
         self.dirs = LogDirs(log_dirs)
         self.node_id = node_id
         self.replication = replication
@@ -142,6 +145,7 @@ class ReplicaManager:
             ReplicaLog(),
             record_bytes=settings.record_bytes if settings is not None else 100,
             min_in_sync=self._min_in_sync(at[0]),
+            life=self._life,
         )
         replica.flushed_us = self._machine.now_us
         self._write_place(self.dirs.place(replica.log_name))

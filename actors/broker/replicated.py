@@ -101,6 +101,7 @@ class ReplicatedBroker(Machine):
         log_dirs: how many log directories it has.
         versions: what it speaks to clients.
         makes_offsets_topic: the cluster is new: whoever is asked for a coordinator has that topic created.
+        life: which start of its process it is; told with what it appends, and decides nothing.
     """
 
     _isr_writer: IsrWriter
@@ -122,6 +123,7 @@ class ReplicatedBroker(Machine):
         log_dirs: int = 1,
         versions: SpokenVersions = LATEST,
         makes_offsets_topic: bool = False,
+        life: int = 0,
     ) -> None:
         super().__init__(name)
         self.client = client = Client(
@@ -134,7 +136,7 @@ class ReplicatedBroker(Machine):
         )
         self.node_id = node_id
         self.manager = manager = ReplicaManager(
-            self, node_id, config, replication, topics=topics, rules=rules, draws=draws, log_dirs=log_dirs
+            self, node_id, config, replication, topics=topics, rules=rules, draws=draws, log_dirs=log_dirs, life=life
         )
         self.injections = Injections(self)
         self.answers = ClusterAnswers(self, self.injections, versions)

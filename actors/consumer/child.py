@@ -222,7 +222,11 @@ class ChildConsumer(Machine):
         """Report a fact; which epochs were read is told apart from what the member itself reads."""
         if isinstance(fact, EpochRead):
             fact = RangeEpochRead(
-                topic=fact.topic, partition=fact.partition, offset=fact.offset, leader_epoch=fact.leader_epoch
+                topic=fact.topic,
+                partition=fact.partition,
+                offset=fact.offset,
+                leader_epoch=fact.leader_epoch,
+                life=fact.life,
             )
         super().note(fact)
 
@@ -309,7 +313,7 @@ class ChildConsumer(Machine):
         one.seeking = Seeking.FETCHING
         one.buffer = []
         one.position = max(work.done, work.progress)
-        one.epoch_read = 0
+        one.epoch_read = one.life_read = 0
         self._asking.pop(at, None)
         self._next_range(work)
         if work.ranges:

@@ -210,7 +210,10 @@ class Fetching:
             if (
                 batches
                 and self._tells_epochs
-                and not batches[0].leader_epoch == one.epoch_read == batches[-1].leader_epoch
+                and not (
+                    batches[0].leader_epoch == one.epoch_read == batches[-1].leader_epoch
+                    and batches[0].life == one.life_read == batches[-1].life
+                )
             ):
                 self._note_epochs(one, batches)
             for batch in batches:
@@ -236,12 +239,18 @@ class Fetching:
             self._machine.metadata.refresh()
 
     def _note_epochs(self, one: Partition, batches: tuple[RecordBatch, ...]) -> None:
-        """The epochs change within these batches, or since the last ones."""
+        """Tell from where on these batches are of another epoch, or of another life of its leader, than the last."""
         for batch in batches:
-            if batch.leader_epoch != one.epoch_read and batch.base_offset + batch.count > one.position:
-                one.epoch_read = batch.leader_epoch
-                offset = max(batch.base_offset, one.position)
-                note = EpochRead(topic=one.topic, partition=one.number, offset=offset, leader_epoch=batch.leader_epoch)
+            is_same = batch.leader_epoch == one.epoch_read and batch.life == one.life_read
+            if not is_same and batch.base_offset + batch.count > one.position:
+                one.epoch_read, one.life_read = batch.leader_epoch, batch.life
+                note = EpochRead(
+                    topic=one.topic,
+                    partition=one.number,
+                    offset=max(batch.base_offset, one.position),
+                    leader_epoch=batch.leader_epoch,
+                    life=batch.life,
+                )
                 self._machine.note(note)
 
     # --- polls -------------------------------------------------------------------------------------------------

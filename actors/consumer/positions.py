@@ -186,7 +186,7 @@ class Positions:
 
     def _set(self, one: Partition, offset: int, why: str, epoch: int = -1) -> None:
         one.position, one.offset_epoch = offset, epoch
-        one.epoch_read = 0
+        one.epoch_read = one.life_read = 0
         one.seeking = Seeking.FETCHING
         one.row = None
         one.buffer = []
@@ -390,7 +390,7 @@ class Positions:
             self._seeking[one.at] = one
             if one.buffer:
                 one.buffer = []
-                one.epoch_read = -1
+                one.epoch_read, one.life_read = -1, 0
             self._machine.wake()
         elif one.seeking is Seeking.VALIDATING:
             self._found_good(one)

@@ -71,7 +71,7 @@ class ArrangedCluster(Cluster):
     def _broker_factories(self, node: int, name: str) -> dict[str, MachineFactory]:
         def broker(life: int) -> Broker:
             draws = Drawn(self.world.choices, self.draws, f"{name}/life {life}")
-            return Broker(name, node, self.config_of_broker(name), draws, self.release_of_broker(name).versions)
+            return Broker(name, node, self.config_of_broker(name), draws, self.release_of_broker(name).versions, life)
 
         def coordinator(life: int) -> Coordinator:
             return Coordinator(

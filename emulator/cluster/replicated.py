@@ -192,6 +192,7 @@ class ReplicatedCluster(Cluster):
                 log_dirs=self.scenario.brokers.log_dirs_of(name),
                 versions=self.release_of_broker(name).versions,
                 makes_offsets_topic=spec.new_cluster,
+                life=life,
             )
 
         def coordinator(life: int) -> Coordinator:

@@ -27,7 +27,7 @@ class Weights:
         if isinstance(message, Produce):
             return sum(batch.count * self.of_topic(batch.topic) for batch in message.batches)
         if isinstance(message, FetchReply):
-            return sum(self.of_topic(row.topic) * _count(row) for row in message.partitions)
+            return sum(self.of_topic(row.topic) * _count(row) - _ghosts(row) for row in message.partitions)
         return 0
 
     def of_write(self, log: str, records: tuple[Record, ...]) -> int:
@@ -49,3 +49,8 @@ class Weights:
 
 def _count(row: FetchedPartition) -> int:
     return sum(batch.count for batch in row.batches) + sum(batch.count for batch in row.replica_batches)
+
+
+def _ghosts(row: FetchedPartition) -> int:
+    """The bytes of the batches' ``life``, which Kafka's do not have: one each, as long as it is below 128."""
+    return len(row.batches) + len(row.replica_batches)

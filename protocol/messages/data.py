@@ -136,12 +136,16 @@ class Fetch:
 
 @struct
 class RecordBatch:
-    """Records ``base_offset .. base_offset + count - 1``, appended together at this time of the leader's clock."""
+    """Records ``base_offset .. base_offset + count - 1``, appended together at this time of the leader's clock.
+
+    ``life``: which start of the leader's process appended them. No machine decides by it; checkers know records by it.
+    """
 
     base_offset: int
     count: int
     append_time_ms: int
     leader_epoch: int = -1
+    life: int = 0
 
 
 @struct
@@ -149,7 +153,7 @@ class ReplicaBatch:
     """One append as its leader made it, for followers to copy.
 
     Producer id -1: not idempotent. ``records``: (key, value) of each record where they have content
-    (``__consumer_offsets``); () elsewhere: ``count`` is all there is to know.
+    (``__consumer_offsets``); () elsewhere: ``count`` is all there is to know. ``life``: as in ``RecordBatch``.
     """
 
     base_offset: int
@@ -160,6 +164,7 @@ class ReplicaBatch:
     producer_epoch: int = -1
     sequence: int = -1
     records: tuple[tuple[bytes, bytes | None], ...] = ()
+    life: int = 0
 
 
 @struct

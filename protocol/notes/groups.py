@@ -376,13 +376,15 @@ class Processed:
 class EpochRead:
     """What a member reads of a partition from this offset on was written in another leader epoch.
 
-    From its position on it is epoch 0 until such a note; -1: it cannot tell.
+    From its position on it is epoch 0 until such a note; -1: it cannot tell. ``life``: of the leader's process that
+    appended it.
     """
 
     topic: str
     partition: int
     offset: int
     leader_epoch: int
+    life: int = 0
 
 
 @value

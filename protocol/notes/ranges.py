@@ -108,6 +108,7 @@ class RangeEpochRead:
     partition: int
     offset: int
     leader_epoch: int
+    life: int = 0
 
 
 @value

@@ -397,13 +397,17 @@ class BecameFollower:
 
 @value
 class RecordsReplicated:
-    """A follower appended records it fetched: ``base_offset .. base_offset + count - 1``, written in that epoch."""
+    """A follower appended records it fetched: ``base_offset .. base_offset + count - 1``, written in that epoch.
+
+    ``life``: of the leader's process that appended them.
+    """
 
     topic: str
     partition: int
     base_offset: int
     count: int
     leader_epoch: int
+    life: int = 0
 
 
 @value
