@@ -11,8 +11,8 @@ evicted        a member is removed if it left, was replaced, was refused by a fu
 refused        an answer with FENCED_INSTANCE_ID, UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION or
                REBALANCE_IN_PROGRESS is true of the copy when the request was read or when it is answered
 accepted       an answer without an error is, too
-no-cause       a join phase begins after a join that changes something, a leave, a removal, a failed write, or
-               when a group is loaded
+no-cause       a join phase begins after a join that changes something, a leave, a removal, a failed write, a
+               sync phase in which an id of the generation sent no sync, or when a group is loaded
 join-answer    a join is answered the generation in force; its leader, alone, is told all members
 protocol       every member of a generation supports its protocol
 assignment     a member is given what the leader sent for it
@@ -29,7 +29,6 @@ from kemu.emulator.checkers.assignments import broken_promises
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import FaultApplied, HostDown, Seen
 from kemu.emulator.watching.shadow_groups import (
-    COMPLETING,
     EARLY,
     PREPARING,
     STABLE,
@@ -204,18 +203,16 @@ class Membership(Checker):
 
     def _timed_out(self, seen: Seen, group: ShadowGroup, member: ShadowMember) -> bool:
         """Whether a member missed its session, the join phase or the sync phase."""
-        if host_of(seen.actor) in self._wrong_clocks:
-            return True
-        waits = member.joining or member.syncing
-
-        def over(since_us: int, timeout_us: int) -> bool:
-            return seen.at_us - since_us >= timeout_us * EARLY
-
-        if over(member.sign_us, member.session_us) and (member.is_new or not waits):
+        waits = not member.is_new and (member.joining or member.syncing)
+        if not waits and self._over(seen, member.sign_us, member.session_us):
             return True
         if group.state == PREPARING:
-            return not member.joining and over(group.preparing_us, group.rebalance_us)
-        return not member.synced and group.state in (COMPLETING, STABLE) and over(group.began_us, group.rebalance_us)
+            return not member.joining and self._over(seen, group.preparing_us, group.rebalance_us)
+        return not member.synced and self._over(seen, group.began_us, group.rebalance_us)
+
+    def _over(self, seen: Seen, since_us: int, timeout_us: int) -> bool:
+        """Whether a coordinator's timer may have fired; a clock that is wrong by a per cent measures nothing."""
+        return seen.at_us - since_us >= timeout_us * EARLY or host_of(seen.actor) in self._wrong_clocks
 
     def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
         self._at(seen)
@@ -230,6 +227,8 @@ class Membership(Checker):
     def _became(self, seen: Seen, fact: GroupBecame) -> None:
         step = self._at(seen)
         group = self._shadows.group(seen.actor, fact.group)
+        if group is not None and group.unsynced and self._over(seen, group.began_us, group.rebalance_us):
+            step.causes.add(fact.group)
         if fact.new == PREPARING and group is not None and group.wired and fact.group not in step.causes:
             self._say(seen, "no-cause", fact.group, f"a join phase begins in {fact.old} without a cause ({fact.why})")
         if fact.new == PREPARING:

@@ -32,6 +32,10 @@ Codes = frozenset[ErrorCode]
 _NOTHING: Codes = frozenset()
 _FINE: Codes = frozenset({_E.NONE})
 _REBALANCES: Codes = frozenset({_E.REBALANCE_IN_PROGRESS})
+_UNKNOWN: Codes = frozenset({_E.UNKNOWN_MEMBER_ID})
+_FENCED: Codes = frozenset({_E.FENCED_INSTANCE_ID})
+_ILLEGAL: Codes = frozenset({_E.ILLEGAL_GENERATION})
+_OF_HEARTBEATS = {"PreparingRebalance": _REBALANCES, "CompletingRebalance": _REBALANCES | _FINE}
 Rows = tuple[tuple[str, bytes], ...]
 
 
@@ -43,6 +47,15 @@ class _Told:
         self.rebalance_us = rebalance_us
         self.rows = rows
         self.instance = instance
+
+
+_NOTHING_TOLD = _Told(0, 0, ())
+
+
+def _told_by(fact: GroupRequestRead) -> _Told:
+    session_ms, rebalance_ms = fact.session_timeout_ms, fact.rebalance_timeout_ms
+    rebalance_us = (session_ms if rebalance_ms < 0 else rebalance_ms) * US_PER_MS
+    return _Told(session_ms * US_PER_MS, rebalance_us, fact.rows, fact.ids[0][1])
 
 
 class ShadowMember:
@@ -87,12 +100,7 @@ class Request:
         self.group, self.api, self.generation = fact.group, fact.api, fact.generation
         self.member_id, self.instance = fact.ids[0] if fact.ids else ("", None)
         self.ids = fact.ids
-        self.told = _Told(
-            fact.session_timeout_ms * US_PER_MS,
-            (fact.rebalance_timeout_ms if fact.rebalance_timeout_ms >= 0 else fact.session_timeout_ms) * US_PER_MS,
-            fact.rows,
-            self.instance,
-        )
+        self.told = _told_by(fact) if fact.api == "JoinGroup" else _NOTHING_TOLD
         self.permitted: Codes = _NOTHING
 
 
@@ -128,6 +136,8 @@ class ShadowGroup:
         self.protocol = ""
         self.listed: dict[MemberId, Rows] = {}
         """Protocols of the members of this generation when it began."""
+        self.unsynced: dict[MemberId, None] = {}
+        """Of those, ids that have not sent a sync, whether or not they are members still (KAFKA-12890)."""
         self.pending: dict[MemberId, int] = {}
         """Ids that were handed out -> when they expire."""
         self.preparing_us = 0
@@ -152,10 +162,10 @@ class ShadowGroup:
         if instance is not None:
             owner = self.static.get(instance)
             if owner is not None and owner != member_id:
-                return frozenset({_E.FENCED_INSTANCE_ID})
+                return _FENCED
             if owner is None:
-                return frozenset({_E.UNKNOWN_MEMBER_ID})
-        return _NOTHING if member_id in self.members else frozenset({_E.UNKNOWN_MEMBER_ID})
+                return _UNKNOWN
+        return _NOTHING if member_id in self.members else _UNKNOWN
 
 
 class ShadowGroups:
@@ -192,7 +202,7 @@ class ShadowGroups:
         if fact.api == "LeaveGroup":
             for member_id, _ in fact.ids:
                 group.pending.pop(member_id, None)
-        elif member is None or request.permitted & {_E.FENCED_INSTANCE_ID, _E.ILLEGAL_GENERATION}:
+        elif member is None or request.permitted in (_FENCED, _ILLEGAL):
             return
         elif fact.api == "JoinGroup":
             member.tells(request.told)
@@ -200,6 +210,7 @@ class ShadowGroups:
             member.joining = True
         elif fact.api == "SyncGroup" and group.state != PREPARING:
             member.syncing = member.synced = True
+            group.unsynced.pop(member.member_id, None)
             if member.member_id == group.leader and group.state == COMPLETING:
                 group.given.append(dict(fact.rows))
                 group.new_assignment = True
@@ -217,7 +228,8 @@ class ShadowGroups:
         group = self.group(seen.actor, request.group)
         permitted = request.permitted
         if group is not None:
-            permitted |= self.permitted(group, request, seen.at_us)
+            if fact.error not in permitted:
+                permitted |= self.permitted(group, request, seen.at_us)
             member = group.members.get(request.member_id)
             if member is not None and request.api == "JoinGroup":
                 member.joining = False
@@ -232,24 +244,23 @@ class ShadowGroups:
     def permitted(self, group: ShadowGroup, request: Request, at_us: int) -> Codes:
         """Which of the errors about a group, or none, may answer a request in its present state."""
         if request.api == "LeaveGroup":
-            return _FINE | {_E.UNKNOWN_MEMBER_ID, _E.FENCED_INSTANCE_ID}
+            return _FINE | _UNKNOWN | _FENCED
         if request.api == "JoinGroup":
             return self._permits_join(group, request, at_us)
         of_no_member = request.generation < 0 and not request.member_id and request.instance is None
         if request.api == "OffsetCommit" and request.generation < 0 and group.state == EMPTY:
             return _FINE
         if request.api == "OffsetCommit" and of_no_member:
-            return frozenset({_E.UNKNOWN_MEMBER_ID})
+            return _UNKNOWN
         wrong = group.wrong_ids(request.member_id, request.instance)
         if wrong:
             return wrong
         if request.generation != group.generation:
-            return frozenset({_E.ILLEGAL_GENERATION})
+            return _ILLEGAL
         if request.api == "OffsetCommit":
             return _REBALANCES if group.state == COMPLETING else _FINE
         if request.api == "Heartbeat":
-            states = {PREPARING: _REBALANCES, COMPLETING: _REBALANCES | _FINE}
-            return states.get(group.state, _FINE)
+            return _OF_HEARTBEATS.get(group.state, _FINE)
         if group.state == COMPLETING:
             return _FINE if group.given else _NOTHING
         return _REBALANCES if group.state == PREPARING else _FINE
@@ -260,7 +271,7 @@ class ShadowGroups:
         expires_us = group.pending.get(request.member_id)
         if expires_us is None:
             return group.wrong_ids(request.member_id, request.instance) or (_FINE | _REBALANCES)
-        return _FINE if at_us < expires_us else _FINE | {_E.UNKNOWN_MEMBER_ID}
+        return _FINE if at_us < expires_us else _FINE | _UNKNOWN
 
     # --- the group ---------------------------------------------------------------------------------------------
 
@@ -315,6 +326,7 @@ class ShadowGroups:
         group.leader = self._leaders[group.name, group.generation] = fact.leader
         group.given, group.protocol = [], fact.protocol or ""
         group.listed = {member_id: member.protocols for member_id, member in group.members.items()}
+        group.unsynced = dict.fromkeys(group.members)
         group.began_us, group.completed_seq = seen.at_us, seen.seq
         group.rebalance_us = group.timeout_us()
         for member in group.members.values():

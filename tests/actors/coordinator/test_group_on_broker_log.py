@@ -37,7 +37,7 @@ from kemu.protocol.messages.offsets_log import (
 )
 from kemu.protocol.messages.records import StoredOffset, group_record, offset_record
 from kemu.protocol.names import offsets_partition_of
-from kemu.protocol.notes.groups import GroupLoaded, GroupUnloaded, OffsetCommitted
+from kemu.protocol.notes.groups import GroupLoaded, GroupRequestAnswered, GroupUnloaded, OffsetCommitted
 from tests.actors.coordinator.coordinator_harness import metadata
 from tests.actors.coordinator.test_group_failover import group_of, stored
 
@@ -262,7 +262,7 @@ def test_a_commit_that_takes_too_long_is_refused_and_counts_all_the_same() -> No
 
     assert isinstance(before, OffsetFetchReply) and before.offsets[0].offset == -1
     assert sends(waits) == [] and sends(late) == [HeartbeatReply(error=E.NONE)]
-    assert [type(each.fact) for each in late if isinstance(each, Note)] == [OffsetCommitted]
+    assert [type(each.fact) for each in late if isinstance(each, Note)] == [OffsetCommitted, GroupRequestAnswered]
     assert isinstance(after, OffsetFetchReply) and after.offsets[0].offset == 9
 
 

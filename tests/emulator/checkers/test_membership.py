@@ -150,6 +150,29 @@ def test_a_join_phase_begins_for_a_cause(story):
     assert story.found() == ["no-cause"]
 
 
+@pytest.mark.parametrize(("seconds", "kinds"), [(REBALANCE_S + 1, []), (REBALANCE_S / 2, ["no-cause"])])
+def test_an_id_that_never_synced_makes_the_group_rebalance_though_another_has_its_place(seconds, kinds):
+    """A static member was replaced before it synced: Kafka's sync timer counts its former id (KAFKA-12890)."""
+    story = WireStory("c1", "c2")
+    c1 = story.enter("c1", story.state_of("PreparingRebalance"))
+    c2 = story.enter("c2", instance="i2")
+    story.complete_phase(1, {"c1": c1, "c2": c2}, "c1")
+    story.share("c1", c1="0 1")
+    removed = story.removal("c2")
+    story.ids["c2"] = "c2-2"
+    added = notes.MemberAdded(group=GROUP, member_id="c2-2", client_id="c2", instance_id="i2")
+    story.by(
+        story.coordinator,
+        story.read("JoinGroup", "c2", member_id="", rows=subscribed(), instance="i2"),
+        removed,
+        added,
+    )
+    story.beats(seconds, "c1")
+    story.by(story.coordinator, story.state_of("PreparingRebalance"))
+
+    assert [kind for kind in story.found() if kind == "no-cause"] == kinds
+
+
 def test_a_follower_that_repeats_its_join_is_answered_and_changes_nothing(story):
     story.ask("JoinGroup", "c2", rows=subscribed())
     assert story.found() == []
